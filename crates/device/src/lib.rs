@@ -1,0 +1,1 @@
+//! The host side of the device: CUDA and simulator backends behind one interface.

@@ -1,0 +1,1 @@
+//! The #[kernel] attribute of Luge's kernel DSL.

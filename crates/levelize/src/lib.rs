@@ -1,0 +1,1 @@
+//! Column dependencies and level sets of an LU factorization.

@@ -1,0 +1,1 @@
+//! Matrix Market reader and writer of the Luge sparse solver.

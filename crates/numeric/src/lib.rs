@@ -1,0 +1,1 @@
+//! Numeric LU factorization on the GPU and the CPU.

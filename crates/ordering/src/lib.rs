@@ -1,0 +1,1 @@
+//! Matching, scaling, block triangular form and fill-reducing orderings.

@@ -1,0 +1,1 @@
+//! Triangular solves, iterative refinement and error measures.

@@ -1,0 +1,44 @@
+//! Types that every phase of Luge shares, and nothing else.
+//!
+//! | item | what it is |
+//! |---|---|
+//! | [`Scalar`] | the numeric types of the solver, `f32` and `f64` |
+//! | [`RowPerm`], [`ColPerm`] | permutations that cannot be mixed up; both map **new to old** |
+//! | [`Scaling`] | row and column factors of an equilibrated matrix |
+//! | [`CompressedPattern`] | a compressed sparse pattern as the device sees it: `u64` offsets, `u32` indices |
+//! | [`FilledPattern`] | the pattern of L+U of a square matrix, rows sorted, diagonal always present |
+//! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
+//! | [`CancelFlag`] | asks a long phase to stop |
+//!
+//! # The matrix that is factorized
+//!
+//! Every phase after the ordering works on
+//!
+//! ```text
+//! B = P · (Dr · A · Dc) · Q        B[i][j] = dr[rp[i]] · A[rp[i]][cp[j]] · dc[cp[j]]
+//! ```
+//!
+//! with `rp` a [`RowPerm`], `cp` a [`ColPerm`] and `dr`, `dc` the factors of a [`Scaling`], and
+//! finds `B = L·U` with L unit lower and U upper triangular.
+//!
+//! # Current limitations
+//!
+//! At most 2³²−2 rows or columns; offsets have 64 bits. Real matrices only.
+
+mod cancel;
+mod filled;
+mod index;
+mod levels;
+mod pattern;
+mod perm;
+mod scalar;
+mod scaling;
+
+pub use cancel::{CancelFlag, Cancelled};
+pub use filled::FilledPattern;
+pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
+pub use levels::Levels;
+pub use pattern::{CompressedPattern, PatternError};
+pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
+pub use scalar::Scalar;
+pub use scaling::Scaling;

@@ -1,0 +1,267 @@
+//! Compressed sparse patterns in the layout of the device.
+
+use nalgebra_sparse::pattern::SparsityPattern;
+
+use crate::index::{IndexOverflow, to_u32};
+
+/// Why arrays are not a valid compressed pattern.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatternError {
+    /// The offsets do not start at zero, do not end at the number of entries, or there are none.
+    #[error("offsets must run from 0 to the number of entries, {entries}")]
+    OffsetEnds {
+        /// Number of entries.
+        entries: usize,
+    },
+    /// An offset is smaller than the one before.
+    #[error("offset {lane} is smaller than the one before it")]
+    DecreasingOffset {
+        /// Which offset.
+        lane: usize,
+    },
+    /// An index is not below the minor dimension.
+    #[error("lane {lane} holds index {index}, beyond the minor dimension {minor_dim}")]
+    IndexOutOfRange {
+        /// The row (CSR) or column (CSC).
+        lane: usize,
+        /// The index.
+        index: u32,
+        /// The minor dimension.
+        minor_dim: u32,
+    },
+    /// The indices of a lane are not strictly increasing.
+    #[error("the indices of lane {lane} do not increase strictly at index {index}")]
+    NotSorted {
+        /// The row (CSR) or column (CSC).
+        lane: usize,
+        /// The first index that is not above its predecessor.
+        index: u32,
+    },
+    /// A dimension does not fit 32-bit indices.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
+}
+
+/// A compressed sparse pattern (CSR if a lane is a row, CSC if it is a column) with the index types
+/// of the device: `u64` offsets, `u32` indices that increase strictly within a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompressedPattern {
+    minor_dim: u32,
+    ptr: Vec<u64>,
+    idx: Vec<u32>,
+}
+
+impl CompressedPattern {
+    /// Checks and takes the arrays. `ptr` has one entry more than there are lanes; lane `i` is
+    /// `idx[ptr[i]..ptr[i + 1]]`.
+    ///
+    /// # Errors
+    ///
+    /// [`PatternError`] naming the first lane that breaks an invariant.
+    pub fn new(minor_dim: usize, ptr: Vec<u64>, idx: Vec<u32>) -> Result<Self, PatternError> {
+        let minor_dim = to_u32(minor_dim, "minor dimension of the pattern")?;
+        let ends = (ptr.first(), ptr.last());
+        if ends != (Some(&0), Some(&(idx.len() as u64))) {
+            return Err(PatternError::OffsetEnds { entries: idx.len() });
+        }
+        to_u32(ptr.len() - 1, "major dimension of the pattern")?;
+        if let Some(lane) = ptr.windows(2).position(|w| w[1] < w[0]) {
+            return Err(PatternError::DecreasingOffset { lane: lane + 1 });
+        }
+        let pattern = Self {
+            minor_dim,
+            ptr,
+            idx,
+        };
+        for (lane, indices) in pattern.lanes().enumerate() {
+            if let Some(w) = indices.windows(2).find(|w| w[1] <= w[0]) {
+                return Err(PatternError::NotSorted { lane, index: w[1] });
+            }
+            if let Some(&index) = indices.last().filter(|&&i| i >= minor_dim) {
+                return Err(PatternError::IndexOutOfRange {
+                    lane,
+                    index,
+                    minor_dim,
+                });
+            }
+        }
+        Ok(pattern)
+    }
+
+    /// Converts from the pattern type of `nalgebra-sparse`.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexOverflow`] if a dimension does not fit 32 bits.
+    pub fn from_sparsity(pattern: &SparsityPattern) -> Result<Self, IndexOverflow> {
+        let minor_dim = to_u32(pattern.minor_dim(), "minor dimension of the pattern")?;
+        to_u32(pattern.major_dim(), "major dimension of the pattern")?;
+        Ok(Self {
+            minor_dim,
+            ptr: pattern.major_offsets().iter().map(|&p| p as u64).collect(),
+            // Each index is below minor_dim, which fits.
+            idx: pattern.minor_indices().iter().map(|&i| i as u32).collect(),
+        })
+    }
+
+    /// Converts to the pattern type of `nalgebra-sparse`.
+    pub fn to_sparsity(&self) -> SparsityPattern {
+        SparsityPattern::try_from_offsets_and_indices(
+            self.major_dim(),
+            self.minor_dim(),
+            self.ptr.iter().map(|&p| p as usize).collect(),
+            self.idx.iter().map(|&i| i as usize).collect(),
+        )
+        .expect("the invariants of both pattern types are the same")
+    }
+
+    /// Number of lanes: rows of a CSR, columns of a CSC pattern.
+    pub fn major_dim(&self) -> usize {
+        self.ptr.len() - 1
+    }
+
+    /// Exclusive upper bound of the indices.
+    pub fn minor_dim(&self) -> usize {
+        self.minor_dim as usize
+    }
+
+    /// Number of entries.
+    pub fn nnz(&self) -> usize {
+        self.idx.len()
+    }
+
+    /// Offsets of the lanes, one more than there are lanes.
+    pub fn ptr(&self) -> &[u64] {
+        &self.ptr
+    }
+
+    /// Indices of all lanes.
+    pub fn idx(&self) -> &[u32] {
+        &self.idx
+    }
+
+    /// Positions of lane `lane` in [`idx`](Self::idx).
+    pub fn range(&self, lane: usize) -> std::ops::Range<usize> {
+        self.ptr[lane] as usize..self.ptr[lane + 1] as usize
+    }
+
+    /// Indices of lane `lane`.
+    pub fn lane(&self, lane: usize) -> &[u32] {
+        &self.idx[self.range(lane)]
+    }
+
+    /// Indices of every lane in turn.
+    pub fn lanes(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+        self.ptr
+            .windows(2)
+            .map(|w| &self.idx[w[0] as usize..w[1] as usize])
+    }
+
+    /// The pattern of the transpose: CSR becomes CSC of the same matrix.
+    pub fn transpose(&self) -> Self {
+        self.transpose_with_map().0
+    }
+
+    /// The transpose, and for each of its entries the position of that entry in `self`.
+    pub fn transpose_with_map(&self) -> (Self, Vec<u64>) {
+        let minor = self.minor_dim();
+        let mut ptr = vec![0u64; minor + 1];
+        for &i in &self.idx {
+            ptr[i as usize + 1] += 1;
+        }
+        for i in 0..minor {
+            ptr[i + 1] += ptr[i];
+        }
+        let mut next = ptr.clone();
+        let mut idx = vec![0u32; self.nnz()];
+        let mut map = vec![0u64; self.nnz()];
+        for lane in 0..self.major_dim() {
+            for p in self.range(lane) {
+                let slot = &mut next[self.idx[p] as usize];
+                idx[*slot as usize] = lane as u32;
+                map[*slot as usize] = p as u64;
+                *slot += 1;
+            }
+        }
+        let transposed = Self {
+            minor_dim: self.major_dim() as u32,
+            ptr,
+            idx,
+        };
+        (transposed, map)
+    }
+
+    /// Gives the arrays back: offsets and indices.
+    pub fn into_parts(self) -> (Vec<u64>, Vec<u32>) {
+        (self.ptr, self.idx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn broken_arrays_are_refused_with_the_lane() {
+        assert_eq!(
+            CompressedPattern::new(3, vec![], vec![]),
+            Err(PatternError::OffsetEnds { entries: 0 })
+        );
+        assert_eq!(
+            CompressedPattern::new(3, vec![0, 2, 1, 3], vec![0, 1, 2]),
+            Err(PatternError::DecreasingOffset { lane: 2 })
+        );
+        assert_eq!(
+            CompressedPattern::new(3, vec![0, 1, 3], vec![0, 2, 2]),
+            Err(PatternError::NotSorted { lane: 1, index: 2 })
+        );
+        assert_eq!(
+            CompressedPattern::new(3, vec![0, 1, 3], vec![0, 1, 3]),
+            Err(PatternError::IndexOutOfRange {
+                lane: 1,
+                index: 3,
+                minor_dim: 3
+            })
+        );
+        let empty = CompressedPattern::new(0, vec![0], vec![]).unwrap();
+        assert_eq!((empty.major_dim(), empty.nnz()), (0, 0));
+    }
+
+    fn patterns() -> impl Strategy<Value = CompressedPattern> {
+        (0usize..12, 1usize..12).prop_flat_map(|(major, minor)| {
+            proptest::collection::vec(
+                proptest::collection::btree_set(0..minor as u32, 0..=minor),
+                major,
+            )
+            .prop_map(move |lanes| {
+                let mut ptr = vec![0u64];
+                let mut idx = Vec::new();
+                for lane in lanes {
+                    idx.extend(lane);
+                    ptr.push(idx.len() as u64);
+                }
+                CompressedPattern::new(minor, ptr, idx).unwrap()
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn transposing_maps_every_entry(p in patterns()) {
+            let (t, map) = p.transpose_with_map();
+            prop_assert_eq!(t.transpose(), p.clone());
+            for j in 0..t.major_dim() {
+                for q in t.range(j) {
+                    prop_assert_eq!(p.idx()[map[q] as usize] as usize, j);
+                    prop_assert!(p.range(t.idx()[q] as usize).contains(&(map[q] as usize)));
+                }
+            }
+        }
+
+        #[test]
+        fn nalgebra_round_trip(p in patterns()) {
+            prop_assert_eq!(CompressedPattern::from_sparsity(&p.to_sparsity()).unwrap(), p);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The numeric types of the solver.
+
+use std::fmt::{Debug, Display};
+use std::iter::Sum;
+use std::ops::{AddAssign, DivAssign, MulAssign, SubAssign};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// A numeric type that Luge factorizes in: `f32` or `f64`.
+///
+/// Sealed, because kernels exist for exactly these types.
+pub trait Scalar:
+    sealed::Sealed
+    + num_traits::Float
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + DivAssign
+    + Sum
+    + Default
+    + Debug
+    + Display
+    + Send
+    + Sync
+    + 'static
+{
+    /// `"f32"` or `"f64"`, as it appears in reports.
+    const NAME: &'static str;
+
+    /// Rounds to this type.
+    fn from_f64(value: f64) -> Self;
+
+    /// Converts exactly.
+    fn to_f64(self) -> f64;
+}
+
+impl Scalar for f32 {
+    const NAME: &'static str = "f32";
+
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Scalar for f64 {
+    const NAME: &'static str = "f64";
+
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+}

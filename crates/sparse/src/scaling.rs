@@ -1,0 +1,54 @@
+//! Row and column scaling.
+
+/// Positive factors `dr`, `dc` with which `Dr·A·Dc` is better balanced than A.
+///
+/// The factors are kept in `f64` whatever the scalar of the matrix, and may span the whole range of
+/// exponents: multiply an entry by both factors in `f64` before rounding it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scaling {
+    /// Factor of each row of A, in A's original row order.
+    pub rows: Vec<f64>,
+    /// Factor of each column of A, in A's original column order.
+    pub cols: Vec<f64>,
+}
+
+impl Scaling {
+    /// All factors one.
+    pub fn identity(nrows: usize, ncols: usize) -> Self {
+        Self {
+            rows: vec![1.0; nrows],
+            cols: vec![1.0; ncols],
+        }
+    }
+
+    /// `dr[row] · value · dc[col]`, ordered so that an intermediate product overflows or underflows
+    /// only when both orders of multiplication would.
+    pub fn apply(&self, row: usize, col: usize, value: f64) -> f64 {
+        let (dr, dc) = (self.rows[row], self.cols[col]);
+        // Multiply by the factor first that moves |value| towards one.
+        let grows = value.abs() < 1.0;
+        if (dr > dc) == grows {
+            (value * dr) * dc
+        } else {
+            (value * dc) * dr
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extreme_factors_do_not_lose_the_product() {
+        let scaling = Scaling {
+            rows: vec![1e-200, 1e200],
+            cols: vec![1e250, 1e-250],
+        };
+        let close = |x: f64, y: f64| (x / y - 1.0).abs() < 1e-14;
+        assert!(close(scaling.apply(0, 0, 1e-40), 1e10));
+        assert!(close(scaling.apply(1, 1, 1e60), 1e10));
+        // 1e-200 first would underflow to zero.
+        assert!(close(scaling.apply(0, 0, 1e-200), 1e-150));
+    }
+}

@@ -1,0 +1,1 @@
+//! Symbolic LU factorization: exact filled patterns on the GPU and the CPU.

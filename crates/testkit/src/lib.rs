@@ -1,0 +1,1 @@
+//! Generators, residuals, comparators and the corpus list for Luge's tests and benchmarks.

@@ -1,0 +1,1 @@
+//! The GPU kernels of Luge, and the PTX generated from them.

@@ -1,0 +1,1 @@
+//! Tests of Luge across crates: device against reference, end to end, regressions.

@@ -1,0 +1,2 @@
+//! Development commands of Luge, run as `cargo xtask <command>`.
+fn main() {}

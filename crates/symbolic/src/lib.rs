@@ -1,1 +1,21 @@
 //! Symbolic LU factorization: exact filled patterns on the GPU and the CPU.
+//!
+//! The filled pattern of a square matrix B is the pattern of L+U under elimination without
+//! pivoting and without cancellation. By the path theorem of Rose and Tarjan, (i, j) is in it iff
+//! the graph of B has a path i → j whose inner vertices are all smaller than min(i, j); the
+//! diagonal always counts as present.
+//!
+//! | module | how |
+//! |---|---|
+//! | [`cpu`] | row by row, reach through the finished, symmetrically pruned rows of U |
+//!
+//! Every backend gives the same pattern, bit for bit.
+//!
+//! # Current limitations
+//!
+//! The CPU path runs on one thread.
+
+pub mod cpu;
+mod error;
+
+pub use error::SymbolicError;

@@ -1,0 +1,24 @@
+//! Errors of the symbolic phase.
+
+use luge_sparse::Cancelled;
+
+/// Why no filled pattern was produced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SymbolicError {
+    /// The filled pattern does not fit the memory that the caller allowed.
+    #[error(
+        "the filled pattern needs more than {asked} bytes at row {row}, {available} are allowed"
+    )]
+    OutOfMemory {
+        /// Row during which the limit was passed.
+        row: usize,
+        /// Bytes needed so far.
+        asked: u64,
+        /// Bytes allowed.
+        available: u64,
+    },
+    /// The caller raised the cancel flag.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}

@@ -1,0 +1,4 @@
+//! The CPU paths.
+
+pub mod static_pivoting;
+pub mod threshold;

@@ -1,0 +1,36 @@
+//! Errors of the numeric phase.
+
+use luge_sparse::Cancelled;
+
+/// Why no factors were produced. Columns count in the permuted matrix B that was handed in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NumericError {
+    /// No usable pivot: the matrix is singular, exactly or to rounding.
+    #[error(
+        "no usable pivot in column {column} of the permuted matrix: it is singular to rounding"
+    )]
+    ZeroPivot {
+        /// First column without a pivot.
+        column: usize,
+    },
+    /// A value of the factors is infinite or not a number.
+    #[error("an overflow or NaN arose in column {column} of the permuted matrix")]
+    NotFinite {
+        /// First such column.
+        column: usize,
+    },
+    /// The factors do not fit the memory that the caller allowed.
+    #[error("the factors need more than {asked} bytes at column {column}, {available} are allowed")]
+    OutOfMemory {
+        /// Column during which the limit was passed.
+        column: usize,
+        /// Bytes needed so far.
+        asked: u64,
+        /// Bytes allowed.
+        available: u64,
+    },
+    /// The caller raised the cancel flag.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}

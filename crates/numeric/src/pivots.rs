@@ -1,0 +1,111 @@
+//! What a factorization does with pivots, and what it reports of them.
+
+use luge_sparse::Scalar;
+
+/// What static pivoting does with a pivot that is too small to divide by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TinyPivots {
+    /// A pivot p with |p| < `threshold` · max|B| becomes ± `threshold` · max|B|, with the sign of p
+    /// (plus for zero), and is counted. The factors are then those of a nearby matrix, and a solve
+    /// needs refinement (Li and Demmel 1998).
+    Perturb {
+        /// Relative to the largest magnitude in B.
+        threshold: f64,
+    },
+    /// Pivots are used as they come; one that is exactly zero ends the factorization.
+    Keep,
+}
+
+impl TinyPivots {
+    /// Perturbation at √ε of `T`, which keeps the growth of the perturbed factors and the loss of
+    /// accuracy by the perturbation in balance (Li and Demmel 1998).
+    pub fn perturb_default<T: Scalar>() -> Self {
+        Self::Perturb {
+            threshold: T::epsilon().to_f64().sqrt(),
+        }
+    }
+}
+
+/// What a factorization saw of its pivots.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PivotReport {
+    /// Pivots that were replaced.
+    pub num_perturbed: usize,
+    /// First column whose pivot was replaced.
+    pub first_perturbed: Option<usize>,
+    /// Pivots not taken from the diagonal of B.
+    pub num_off_diagonal: usize,
+    /// Growth max|U| / max|B|; 1 for an empty matrix.
+    pub growth: f64,
+    /// Smallest magnitude of a pivot; infinite for an empty matrix.
+    pub min_pivot: f64,
+    /// Largest magnitude of a pivot.
+    pub max_pivot: f64,
+}
+
+/// The numeric factors: one value for each entry of a [`LuPattern`](crate::LuPattern).
+#[derive(Debug, Clone, PartialEq)]
+pub struct LuValues<T> {
+    /// U on and above the diagonal, L below it.
+    pub values: Vec<T>,
+    /// What happened to the pivots.
+    pub pivots: PivotReport,
+}
+
+/// Collects a [`PivotReport`] column by column.
+pub(crate) struct PivotMonitor {
+    max_b: f64,
+    max_u: f64,
+    report: PivotReport,
+}
+
+impl PivotMonitor {
+    pub(crate) fn new<T: Scalar>(b: &[T]) -> Self {
+        Self {
+            max_b: b
+                .iter()
+                .fold(0.0, |max, &v| f64::max(max, v.to_f64().abs())),
+            max_u: 0.0,
+            report: PivotReport {
+                num_perturbed: 0,
+                first_perturbed: None,
+                num_off_diagonal: 0,
+                growth: 1.0,
+                min_pivot: f64::INFINITY,
+                max_pivot: 0.0,
+            },
+        }
+    }
+
+    /// Largest magnitude in B.
+    pub(crate) fn max_b(&self) -> f64 {
+        self.max_b
+    }
+
+    pub(crate) fn upper<T: Scalar>(&mut self, value: T) {
+        self.max_u = self.max_u.max(value.to_f64().abs());
+    }
+
+    pub(crate) fn pivot<T: Scalar>(&mut self, pivot: T) {
+        self.upper(pivot);
+        let magnitude = pivot.to_f64().abs();
+        self.report.min_pivot = self.report.min_pivot.min(magnitude);
+        self.report.max_pivot = self.report.max_pivot.max(magnitude);
+    }
+
+    pub(crate) fn perturbed(&mut self, column: usize) {
+        self.report.num_perturbed += 1;
+        self.report.first_perturbed.get_or_insert(column);
+    }
+
+    pub(crate) fn off_diagonal(&mut self) {
+        self.report.num_off_diagonal += 1;
+    }
+
+    pub(crate) fn finish(mut self) -> PivotReport {
+        if self.max_b > 0.0 {
+            self.report.growth = self.max_u / self.max_b;
+        }
+        self.report
+    }
+}

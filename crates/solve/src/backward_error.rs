@@ -1,0 +1,203 @@
+//! Residuals and backward errors, computed in `f64` whatever the matrix is stored in.
+//!
+//! The normwise backward error ‖b−Ax‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is the size of the smallest relative
+//! change of A and b that makes x exact (Rigal and Gaches 1967). The componentwise one,
+//! max |b−Ax| / (|A|·|x| + |b|), asks the same entry by entry (Oettli and Prager 1964) and does not
+//! change when rows are scaled.
+
+use luge_sparse::Scalar;
+use sprs::CsMatView;
+
+/// The residual of one solution and the sizes that errors are measured by.
+#[derive(Debug, Clone)]
+pub struct Residual {
+    /// `b − A·x`.
+    pub residual: Vec<f64>,
+    /// `|A|·|x|`, row by row.
+    pub magnitude: Vec<f64>,
+}
+
+/// Norms of the rows of a matrix.
+#[derive(Debug, Clone)]
+pub struct RowNorms {
+    /// Sum of magnitudes of each row.
+    pub sums: Vec<f64>,
+    /// Largest magnitude of each row.
+    pub maxima: Vec<f64>,
+}
+
+/// Calls `visit(row, col, value)` for every entry, whichever way the matrix is stored.
+fn for_each<T: Scalar>(a: CsMatView<'_, T>, mut visit: impl FnMut(usize, usize, f64)) {
+    let by_rows = a.is_csr();
+    for (outer, lane) in a.outer_iterator().enumerate() {
+        for (inner, &value) in lane.iter() {
+            if by_rows {
+                visit(outer, inner, value.to_f64());
+            } else {
+                visit(inner, outer, value.to_f64());
+            }
+        }
+    }
+}
+
+impl RowNorms {
+    /// Norms of the rows of `a`. For those of the transpose hand in `a.transpose_view()`.
+    pub fn new<T: Scalar>(a: CsMatView<'_, T>) -> Self {
+        let mut norms = Self {
+            sums: vec![0.0; a.rows()],
+            maxima: vec![0.0; a.rows()],
+        };
+        for_each(a, |i, _, v| {
+            norms.sums[i] += v.abs();
+            norms.maxima[i] = norms.maxima[i].max(v.abs());
+        });
+        norms
+    }
+
+    /// ‖A‖∞, the largest row sum.
+    pub fn infinity_norm(&self) -> f64 {
+        max_abs(&self.sums)
+    }
+}
+
+/// ‖v‖∞; NaN if an entry is NaN.
+pub fn max_abs(v: &[f64]) -> f64 {
+    // Once NaN, `max` compares false with everything and stays.
+    let larger = |max: f64, &x: &f64| {
+        if x.abs() > max || x.is_nan() {
+            x.abs()
+        } else {
+            max
+        }
+    };
+    v.iter().fold(0.0, larger)
+}
+
+impl Residual {
+    /// The residual of `x` in A·x = b.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths do not fit the matrix.
+    #[track_caller]
+    pub fn new<T: Scalar>(a: CsMatView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+        assert_eq!(a.cols(), x.len(), "solution of another length");
+        assert_eq!(a.rows(), b.len(), "right-hand side of another length");
+        let mut this = Self {
+            residual: b.to_vec(),
+            magnitude: vec![0.0; b.len()],
+        };
+        for_each(a, |i, j, v| {
+            let product = v * x[j];
+            this.residual[i] -= product;
+            this.magnitude[i] += product.abs();
+        });
+        this
+    }
+
+    /// The normwise backward error for a matrix with ‖A‖∞ = `norm_a`. Zero if the residual is zero,
+    /// NaN if anything is not finite.
+    pub fn normwise(&self, norm_a: f64, x: &[f64], b: &[f64]) -> f64 {
+        let (norm_r, norm_x, norm_b) = (max_abs(&self.residual), max_abs(x), max_abs(b));
+        if norm_r == 0.0 {
+            return 0.0;
+        }
+        if ![norm_r, norm_x, norm_b, norm_a]
+            .iter()
+            .all(|v| v.is_finite())
+        {
+            return f64::NAN;
+        }
+        let size = norm_a * norm_x + norm_b;
+        if size.is_finite() {
+            norm_r / size
+        } else {
+            (norm_r / norm_a) / (norm_x + norm_b / norm_a)
+        }
+    }
+
+    /// The two componentwise errors of Arioli, Demmel and Duff (1989): the first over the rows whose
+    /// |A|·|x| + |b| is safely above rounding, the second over the others, measured by
+    /// |A|·|x| + ‖A(i,·)‖₁·‖x‖∞. Both zero for an exact solution; NaN propagates.
+    pub fn componentwise(&self, norms: &RowNorms, x: &[f64], b: &[f64]) -> [f64; 2] {
+        let norm_x = max_abs(x);
+        let n = x.len() as f64;
+        let mut omega = [0.0f64; 2];
+        for (i, &r) in self.residual.iter().enumerate() {
+            let size = self.magnitude[i] + b[i].abs();
+            let rounding = 1000.0 * n * f64::EPSILON * (norms.maxima[i] * norm_x + b[i].abs());
+            let (which, size) = if size > rounding {
+                (0, size)
+            } else {
+                (1, self.magnitude[i] + norms.sums[i] * norm_x)
+            };
+            let error = if r == 0.0 { 0.0 } else { r.abs() / size };
+            if error > omega[which] || error.is_nan() {
+                omega[which] = error;
+            }
+        }
+        omega
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sprs::CsMat;
+
+    fn matrix() -> CsMat<f64> {
+        // 2 -1
+        // 0  4
+        CsMat::new((2, 2), vec![0, 2, 3], vec![0, 1, 1], vec![2.0, -1.0, 4.0])
+    }
+
+    #[test]
+    fn both_storage_orders_and_the_transpose_agree() {
+        let (a, x, b) = (matrix(), [1.0, 3.0], [1.0, 10.0]);
+        for stored in [a.clone(), a.to_csc()] {
+            let r = Residual::new(stored.view(), &x, &b);
+            assert_eq!(r.residual, [2.0, -2.0]);
+            assert_eq!(r.magnitude, [5.0, 12.0]);
+            let t = Residual::new(stored.transpose_view(), &x, &b);
+            assert_eq!(t.residual, [-1.0, -1.0]);
+            let norms = RowNorms::new(stored.transpose_view());
+            assert_eq!(norms.sums, [2.0, 5.0]);
+            assert_eq!(norms.maxima, [2.0, 4.0]);
+        }
+    }
+
+    #[test]
+    fn the_measures_by_hand() {
+        let (a, x, b) = (matrix(), [1.0, 3.0], [1.0, 10.0]);
+        let norms = RowNorms::new(a.view());
+        let r = Residual::new(a.view(), &x, &b);
+        assert_eq!(r.normwise(norms.infinity_norm(), &x, &b), 2.0 / 22.0);
+        assert_eq!(r.componentwise(&norms, &x, &b), [2.0 / 6.0, 0.0]);
+    }
+
+    #[test]
+    fn a_row_lost_in_rounding_is_measured_by_its_norm() {
+        // Row 1: b is zero and x is noise where row 1 has entries.
+        let (a, x, b) = (matrix(), [1.0, 1e-18], [2.0, 0.0]);
+        let r = Residual::new(a.view(), &x, &b);
+        let [large, small] = r.componentwise(&RowNorms::new(a.view()), &x, &b);
+        assert!(large < 1e-17);
+        assert_eq!(small, 4e-18 / (4e-18 + 4.0));
+    }
+
+    #[test]
+    fn extremes_neither_overflow_nor_hide() {
+        let a = CsMat::new((1, 1), vec![0, 1], vec![0], vec![1e200]);
+        let r = Residual::new(a.view(), &[1e100], &[1e300]);
+        assert_eq!(r.normwise(1e200, &[1e100], &[1e300]), 0.0);
+        let r = Residual {
+            residual: vec![1e290],
+            magnitude: vec![0.0],
+        };
+        let huge = r.normwise(1e200, &[1e200], &[1e300]);
+        assert!((huge / 1e-110 - 1.0).abs() < 1e-12);
+        let nan = Residual::new(a.view(), &[f64::NAN], &[1.0]);
+        assert!(nan.normwise(1e200, &[f64::NAN], &[1.0]).is_nan());
+        assert!(max_abs(&[1.0, f64::NAN, 2.0]).is_nan());
+    }
+}

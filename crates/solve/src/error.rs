@@ -1,0 +1,18 @@
+//! Errors of the solve phase.
+
+use luge_sparse::Cancelled;
+
+/// Why no solution was produced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SolveError {
+    /// The solution has a value that is infinite or not a number.
+    #[error("entry {row} of the solution is infinite or not a number")]
+    NotFinite {
+        /// First such entry.
+        row: usize,
+    },
+    /// The caller raised the cancel flag.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}

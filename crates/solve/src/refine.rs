@@ -1,0 +1,189 @@
+//! Iterative refinement: x ← x + A⁻¹·(b − A·x) with the factors at hand, the residual in `f64`.
+//!
+//! Stops by the rule of Arioli, Demmel and Duff (1989): when the componentwise backward error ω
+//! reaches rounding, or no step halves it any more. While the normwise backward error is above the
+//! target any decrease of ω counts. The best iterate by ω is kept, so a step that makes things worse
+//! is undone. Cost of a step: one residual and one solve.
+
+use luge_sparse::{CancelFlag, Scalar};
+use sprs::CsMatView;
+
+use crate::backward_error::{Residual, RowNorms};
+use crate::error::SolveError;
+
+/// When to stop.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Most corrections to make; 0 measures only.
+    pub max_steps: usize,
+    /// Normwise backward error that the caller wants.
+    pub target: f64,
+    /// Componentwise backward error at which nothing is left to gain: ε of the type of x.
+    pub epsilon: f64,
+    /// Stops the phase at the next step when raised.
+    pub cancel: CancelFlag,
+}
+
+/// A refined solution.
+#[derive(Debug, Clone)]
+pub struct Refined {
+    /// The solution.
+    pub x: Vec<f64>,
+    /// Corrections that were kept.
+    pub steps: usize,
+    /// Normwise backward error of `x`.
+    pub normwise: f64,
+    /// The two componentwise backward errors, see [`Residual::componentwise`].
+    pub componentwise: [f64; 2],
+}
+
+/// Solves A·x = b with `correct`, which applies an approximate inverse of A, and refines.
+///
+/// # Errors
+///
+/// [`SolveError::NotFinite`] with the first entry of the first solution that is not finite;
+/// [`SolveError::Cancelled`]; what `correct` gives back.
+///
+/// # Panics
+///
+/// If `b` is not as long as A has rows, or `correct` answers with another length.
+#[track_caller]
+pub fn refine<T, E>(
+    a: CsMatView<'_, T>,
+    norms: &RowNorms,
+    b: &[f64],
+    mut correct: impl FnMut(&[f64]) -> Result<Vec<f64>, E>,
+    options: &Options,
+) -> Result<Refined, E>
+where
+    T: Scalar,
+    E: From<SolveError>,
+{
+    assert_eq!(a.rows(), b.len(), "right-hand side of another length");
+    let norm_a = norms.infinity_norm();
+    let measure = |x: Vec<f64>, steps: usize| {
+        let residual = Residual::new(a, &x, b);
+        let refined = Refined {
+            steps,
+            normwise: residual.normwise(norm_a, &x, b),
+            componentwise: residual.componentwise(norms, &x, b),
+            x,
+        };
+        (refined, residual.residual)
+    };
+    let x = correct(b)?;
+    if let Some(row) = x.iter().position(|v| !v.is_finite()) {
+        return Err(SolveError::NotFinite { row }.into());
+    }
+    let (mut best, mut residual) = measure(x, 0);
+    for step in 1..=options.max_steps {
+        options
+            .cancel
+            .check()
+            .map_err(|c| E::from(SolveError::from(c)))?;
+        let omega = best.componentwise[0] + best.componentwise[1];
+        if omega <= options.epsilon {
+            break;
+        }
+        let correction = correct(&residual)?;
+        let x: Vec<f64> = best.x.iter().zip(&correction).map(|(x, d)| x + d).collect();
+        let (next, next_residual) = measure(x, step);
+        let next_omega = next.componentwise[0] + next.componentwise[1];
+        tracing::trace!(
+            step,
+            omega = next_omega,
+            normwise = next.normwise,
+            "refined"
+        );
+        // A NaN compares false and ends the loop too.
+        let better = next_omega < omega;
+        let halved = next_omega <= omega / 2.0;
+        let wanted = best.normwise > options.target;
+        if better {
+            best = next;
+            residual = next_residual;
+        }
+        if !(halved || better && wanted) {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sprs::CsMat;
+
+    fn options(max_steps: usize) -> Options {
+        Options {
+            max_steps,
+            target: 1e-15,
+            epsilon: f64::EPSILON,
+            cancel: CancelFlag::new(),
+        }
+    }
+
+    fn diagonal() -> CsMat<f64> {
+        CsMat::new((2, 2), vec![0, 1, 2], vec![0, 1], vec![2.0, 5.0])
+    }
+
+    /// Inverse of the diagonal, wrong by the factor `1 - error`.
+    fn inexact(error: f64) -> impl Fn(&[f64]) -> Result<Vec<f64>, SolveError> {
+        move |r| Ok(vec![r[0] / 2.0 * (1.0 - error), r[1] / 5.0 * (1.0 - error)])
+    }
+
+    #[test]
+    fn each_step_gains_the_accuracy_of_the_inverse() {
+        let a = diagonal();
+        let norms = RowNorms::new(a.view());
+        let b = [2.0, 10.0];
+        let none = refine(a.view(), &norms, &b, inexact(1e-4), &options(0)).unwrap();
+        assert!(none.normwise > 1e-5 && none.steps == 0);
+        let all = refine(a.view(), &norms, &b, inexact(1e-4), &options(10)).unwrap();
+        assert!(all.normwise < 1e-15, "{}", all.normwise);
+        assert!((3..=5).contains(&all.steps), "{}", all.steps);
+    }
+
+    #[test]
+    fn a_step_that_makes_it_worse_is_undone() {
+        let a = diagonal();
+        let norms = RowNorms::new(a.view());
+        let b = [2.0, 10.0];
+        let mut calls = 0;
+        let diverging = |r: &[f64]| {
+            calls += 1;
+            let wrong = if calls == 1 { 0.999 } else { -7.0 };
+            Ok::<_, SolveError>(vec![r[0] / 2.0 * wrong, r[1] / 5.0 * wrong])
+        };
+        let kept = refine(a.view(), &norms, &b, diverging, &options(10)).unwrap();
+        assert_eq!(kept.steps, 0);
+        assert_eq!(kept.x, [0.999, 1.998]);
+        assert_eq!(calls, 2);
+    }
+
+    #[test]
+    fn nan_is_named_and_the_flag_obeyed() {
+        let a = diagonal();
+        let norms = RowNorms::new(a.view());
+        let nan = |_: &[f64]| Ok::<_, SolveError>(vec![1.0, f64::NAN]);
+        assert!(matches!(
+            refine(a.view(), &norms, &[1.0, 1.0], nan, &options(1)),
+            Err(SolveError::NotFinite { row: 1 })
+        ));
+        let stopped = options(3);
+        stopped.cancel.cancel();
+        assert!(matches!(
+            refine(a.view(), &norms, &[1.0, 1.0], inexact(0.1), &stopped),
+            Err(SolveError::Cancelled(_))
+        ));
+    }
+
+    #[test]
+    fn zero_right_hand_sides_are_exact() {
+        let a = diagonal();
+        let norms = RowNorms::new(a.view());
+        let zero = refine(a.view(), &norms, &[0.0, 0.0], inexact(0.5), &options(5)).unwrap();
+        assert_eq!((zero.normwise, zero.steps), (0.0, 0));
+    }
+}

@@ -1,0 +1,164 @@
+//! Between A·x = b and the permuted, scaled system B·y = c that was factorized.
+//!
+//! With B = P·Dr·A·Dc·Q: c = P·Dr·b and x = Dc·Q·y; for the transpose c = Qᵀ·Dc·b and x = Dr·Pᵀ·y.
+//! The factors of a scaling may span hundreds of orders of magnitude, so products are formed with
+//! their exponents kept apart, and c is brought to a largest entry near one by a power of two, which
+//! leaves `f32` factors usable for any right-hand side.
+
+use luge_sparse::{ColPerm, Permutation, RowPerm, Scalar, Scaling};
+
+/// Splits a finite `x` into a mantissa of magnitude in [0.5, 1) and an exponent; zero into (0, 0).
+fn split(x: f64) -> (f64, i32) {
+    if x == 0.0 || !x.is_finite() {
+        return (x, 0);
+    }
+    let biased = |x: f64| ((x.to_bits() >> 52) & 0x7ff) as i32;
+    // Subnormals get a normal exponent first.
+    let (x, shift) = if biased(x) == 0 {
+        (x * 2f64.powi(64), -64)
+    } else {
+        (x, 0)
+    };
+    let exponent = biased(x) - 1022;
+    let mantissa = f64::from_bits((x.to_bits() & !(0x7ff << 52)) | (1022 << 52));
+    (mantissa, exponent + shift)
+}
+
+/// `x · 2^exponent`, in steps that each stay in range.
+fn shift(mut x: f64, mut exponent: i32) -> f64 {
+    exponent = exponent.clamp(-4000, 4000);
+    while exponent != 0 {
+        let step = exponent.clamp(-1000, 1000);
+        x *= 2f64.powi(step);
+        exponent -= step;
+    }
+    x
+}
+
+/// A right-hand side or solution of B: `values · 2^exponent`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Normalized<T> {
+    /// The entries; the largest is near one unless all are zero.
+    pub values: Vec<T>,
+    /// Common power of two.
+    pub exponent: i32,
+}
+
+fn enter<T: Scalar>(perm: &Permutation, factors: &[f64], b: &[f64]) -> Normalized<T> {
+    let products: Vec<(f64, i32)> = perm
+        .as_slice()
+        .iter()
+        .map(|&old| {
+            let (value, e) = split(b[old as usize]);
+            let (factor, f) = split(factors[old as usize]);
+            (value * factor, e + f)
+        })
+        .collect();
+    let exponent = products
+        .iter()
+        .filter(|(m, _)| *m != 0.0)
+        .map(|&(_, e)| e)
+        .max()
+        .unwrap_or(0);
+    let values = products
+        .into_iter()
+        .map(|(m, e)| T::from_f64(shift(m, e - exponent)))
+        .collect();
+    Normalized { values, exponent }
+}
+
+fn leave<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<f64> {
+    let mut x = vec![0.0; y.values.len()];
+    for (&old, &value) in perm.as_slice().iter().zip(&y.values) {
+        let (m, e) = split(value.to_f64());
+        let (factor, f) = split(factors[old as usize]);
+        x[old as usize] = shift(m * factor, e + f + y.exponent);
+    }
+    x
+}
+
+/// The right-hand side of B for right-hand side `b` of A.
+///
+/// # Panics
+///
+/// If a length differs from that of the permutation.
+#[track_caller]
+pub fn enter_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
+    assert_eq!(perm.len(), b.len(), "right-hand side of another length");
+    enter(perm, &scaling.rows, b)
+}
+
+/// The solution of A for solution `y` of B.
+///
+/// # Panics
+///
+/// If a length differs from that of the permutation.
+#[track_caller]
+pub fn leave_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
+    assert_eq!(perm.len(), y.values.len(), "solution of another length");
+    leave(perm, &scaling.cols, y)
+}
+
+/// The right-hand side of Bᵀ for right-hand side `b` of Aᵀ.
+///
+/// # Panics
+///
+/// If a length differs from that of the permutation.
+#[track_caller]
+pub fn enter_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
+    assert_eq!(perm.len(), b.len(), "right-hand side of another length");
+    enter(perm, &scaling.cols, b)
+}
+
+/// The solution of Aᵀ for solution `y` of Bᵀ.
+///
+/// # Panics
+///
+/// If a length differs from that of the permutation.
+#[track_caller]
+pub fn leave_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
+    assert_eq!(perm.len(), y.values.len(), "solution of another length");
+    leave(perm, &scaling.rows, y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn products_beyond_the_range_come_back() {
+        let perm = RowPerm::new(vec![1, 0]).unwrap();
+        let scaling = Scaling {
+            rows: vec![1e200, 1e-300],
+            cols: vec![1e-200, 1e300],
+        };
+        let c: Normalized<f32> = enter_rows(&perm, &scaling, &[1e200, 1e-300]);
+        // 1e400 is the largest; 1e-600 vanishes beside it.
+        assert_eq!(c.values[0], 0.0);
+        assert!((0.25..=1.0).contains(&c.values[1]));
+        let back = leave_cols(&ColPerm::new(vec![1, 0]).unwrap(), &scaling, &c);
+        assert!((back[0] / 1e200 - 1.0).abs() < 1e-6);
+        assert_eq!(back[1], 0.0);
+    }
+
+    #[test]
+    fn zeros_and_nan_pass() {
+        let perm = ColPerm::identity(3);
+        let scaling = Scaling::identity(3, 3);
+        let c: Normalized<f64> = enter_cols(&perm, &scaling, &[0.0, -0.0, 0.0]);
+        assert_eq!((c.exponent, c.values), (0, vec![0.0; 3]));
+        let c: Normalized<f64> = enter_cols(&perm, &scaling, &[f64::NAN, f64::INFINITY, 1.0]);
+        assert!(c.values[0].is_nan() && c.values[1].is_infinite());
+    }
+
+    proptest! {
+        #[test]
+        fn splitting_is_exact(x in proptest::num::f64::ANY) {
+            prop_assume!(x.is_finite());
+            let (m, e) = split(x);
+            prop_assert_eq!(shift(m, e), x);
+            prop_assert!(x == 0.0 || (0.5..1.0).contains(&m.abs()));
+        }
+    }
+}

@@ -20,7 +20,7 @@ fn check_length<T>(n: usize, b: &[T]) {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn dense_forward<T: Scalar>(factors: &Dense<T>, b: &[T]) -> Vec<T> {
+pub fn dense_solve_lower<T: Scalar>(factors: &Dense<T>, b: &[T]) -> Vec<T> {
     check_length(factors.nrows(), b);
     let mut y = b.to_vec();
     for i in 0..y.len() {
@@ -37,7 +37,7 @@ pub fn dense_forward<T: Scalar>(factors: &Dense<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn dense_backward<T: Scalar>(factors: &Dense<T>, y: &[T]) -> Vec<T> {
+pub fn dense_solve_upper<T: Scalar>(factors: &Dense<T>, y: &[T]) -> Vec<T> {
     check_length(factors.nrows(), y);
     let mut x = y.to_vec();
     for i in (0..x.len()).rev() {
@@ -57,7 +57,7 @@ pub fn dense_backward<T: Scalar>(factors: &Dense<T>, y: &[T]) -> Vec<T> {
 #[track_caller]
 pub fn dense_solve<T: Scalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
     let permuted = lu.row_perm.gather(b);
-    dense_backward(&lu.factors, &dense_forward(&lu.factors, &permuted))
+    dense_solve_upper(&lu.factors, &dense_solve_lower(&lu.factors, &permuted))
 }
 
 /// Solves Aᵀ·x = b with dense factors: Uᵀ·z = b, Lᵀ·y = z, x = Pᵀ·y.
@@ -90,7 +90,7 @@ pub fn dense_solve_transpose<T: Scalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn forward<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_lower<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.n(), b);
     let mut y = b.to_vec();
     for j in 0..lu.n() {
@@ -108,7 +108,7 @@ pub fn forward<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn backward<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
+pub fn solve_upper<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
     check_length(lu.n(), y);
     let mut x = y.to_vec();
     for j in (0..lu.n()).rev() {
@@ -127,7 +127,7 @@ pub fn backward<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn forward_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_upper_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.n(), b);
     let mut y = b.to_vec();
     for j in 0..lu.n() {
@@ -145,7 +145,7 @@ pub fn forward_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn backward_transpose<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
+pub fn solve_lower_transpose<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
     check_length(lu.n(), y);
     let mut x = y.to_vec();
     for j in (0..lu.n()).rev() {
@@ -163,7 +163,7 @@ pub fn backward_transpose<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
 pub fn solve<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
-    backward(lu, &forward(lu, b))
+    solve_upper(lu, &solve_lower(lu, b))
 }
 
 /// Solves Bᵀ·x = b with B = L·U.
@@ -173,7 +173,7 @@ pub fn solve<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
 pub fn solve_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
-    backward_transpose(lu, &forward_transpose(lu, b))
+    solve_lower_transpose(lu, &solve_upper_transpose(lu, b))
 }
 
 /// b − A·x for a CSR matrix, computed in `f64`.
@@ -374,7 +374,7 @@ mod tests {
                 .unwrap();
             let b: Vec<f64> = (0..n).map(|i| 1.0 / (i as f64 + 1.0)).collect();
             // Row and column order subtract the same products in the same order going forward.
-            prop_assert_eq!(forward(&sparse, &b), dense_forward(&dense.factors, &b));
+            prop_assert_eq!(solve_lower(&sparse, &b), dense_solve_lower(&dense.factors, &b));
             let close = |x: &[f64], y: &[f64]| {
                 let scale = x.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
                 x.iter().zip(y).all(|(x, y)| (x - y).abs() <= 100.0 * n as f64 * f64::EPSILON * scale)

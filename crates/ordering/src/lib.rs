@@ -1,1 +1,42 @@
-//! Matching, scaling, block triangular form and fill-reducing orderings.
+//! The ordering phase: which row goes with which column, how the matrix is scaled, which blocks it
+//! falls into and in which order its columns are eliminated.
+//!
+//! | item | what it does |
+//! |---|---|
+//! | [`order`] | the whole phase, as the solver calls it |
+//! | [`maximum_product`] | permutation of largest diagonal product with its scaling (MC64's objective) |
+//! | [`maximum_cardinality`] | structural rank, unmatched rows and columns |
+//! | [`dulmage_mendelsohn`] | which rows and columns make a matrix structurally singular |
+//! | [`equilibrate`] | scaling by powers of two |
+//! | [`block_triangular`] | block triangular form |
+//!
+//! Fill is reduced by approximate minimum degree (crate `amd`), column approximate minimum degree
+//! (crate `colamd`) or nested dissection (METIS, whose C source the crate `metis-sys` compiles in).
+//! Candidates are compared by the column counts of a symbolic Cholesky factorization.
+//!
+//! # Current limitations
+//!
+//! - Square real matrices. METIS takes at most 2³¹−1 graph entries, COLAMD about 0.97·10⁹ entries.
+//! - While METIS runs, one call at a time in the process, it handles SIGTERM and SIGABRT itself,
+//!   and other code that draws from the C library's `rand` makes its result vary.
+//! - The fill-reducing methods are serial and cannot be cancelled midway; candidates run in
+//!   parallel on rayon's pool.
+
+mod btf;
+mod elimination;
+mod equilibrate;
+mod error;
+mod fill;
+mod graph;
+mod matching;
+mod order;
+
+pub use btf::{BlockTriangular, block_triangular};
+pub use elimination::Prediction;
+pub use equilibrate::equilibrate;
+pub use error::OrderingError;
+pub use matching::{
+    CardinalityMatching, CoarseDecomposition, Matching, Part, dulmage_mendelsohn,
+    maximum_cardinality, maximum_product,
+};
+pub use order::{Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, order};

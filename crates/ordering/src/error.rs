@@ -1,0 +1,74 @@
+//! Errors of the ordering phase.
+
+use luge_sparse::{Cancelled, IndexOverflow};
+
+/// Why a matrix could not be ordered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OrderingError {
+    /// Only square matrices are factorized.
+    #[error("the matrix is {nrows} by {ncols}, not square")]
+    NotSquare {
+        /// Number of rows.
+        nrows: usize,
+        /// Number of columns.
+        ncols: usize,
+    },
+    /// A value is NaN or infinite; the first one by rows.
+    #[error("the value in row {row}, column {column} is not finite")]
+    NotFinite {
+        /// Row of the entry, from zero.
+        row: usize,
+        /// Column of the entry, from zero.
+        column: usize,
+    },
+    /// No choice of values on this pattern makes the matrix nonsingular.
+    #[error(
+        "the matrix is structurally singular: rank {rank}, {} rows unmatched, the first is row {}",
+        unmatched_rows.len(), unmatched_rows.first().copied().unwrap_or_default()
+    )]
+    StructurallySingular {
+        /// Structural rank: size of a maximum matching of rows and columns.
+        rank: usize,
+        /// Rows left over by one maximum matching, in increasing order.
+        unmatched_rows: Vec<u32>,
+        /// Columns left over by the same matching, in increasing order.
+        unmatched_cols: Vec<u32>,
+    },
+    /// The pattern has full structural rank, but only thanks to stored zeros: every product along
+    /// a permutation is zero, so the matrix of these values is singular.
+    #[error(
+        "the matrix is singular: its nonzero values allow rank {rank} at most, {} columns \
+         unmatched, the first is column {}",
+        unmatched_cols.len(), unmatched_cols.first().copied().unwrap_or_default()
+    )]
+    NumericallySingular {
+        /// Structural rank of the nonzero values.
+        rank: usize,
+        /// Rows left over by one maximum matching on the nonzero values, in increasing order.
+        unmatched_rows: Vec<u32>,
+        /// Columns left over by the same matching, in increasing order.
+        unmatched_cols: Vec<u32>,
+    },
+    /// METIS gave up.
+    #[error("nested dissection failed: METIS returned status {status}")]
+    NestedDissection {
+        /// METIS's status: −2 input, −3 memory, −4 other.
+        status: i32,
+    },
+    /// A graph is larger than the method's indices reach.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
+    /// The graph has more edges than the 32-bit indices of the method reach.
+    #[error("{method} takes at most {limit} graph entries, this graph has {entries}")]
+    GraphTooLarge {
+        /// Which method.
+        method: &'static str,
+        /// Entries of the graph.
+        entries: usize,
+        /// The most it takes.
+        limit: usize,
+    },
+    /// The caller raised the cancel flag.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}

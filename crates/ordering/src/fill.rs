@@ -1,0 +1,141 @@
+//! The fill-reducing methods on the graph of one diagonal block. Each gives an order, new to old.
+
+use std::sync::Mutex;
+
+use crate::OrderingError;
+use crate::graph::{BlockPattern, Graph};
+
+/// A vertex is dense if it has more neighbours than this times √n, and more than 16. AMD's default.
+const DENSE_FACTOR: f64 = 10.0;
+
+/// Approximate minimum degree (P. R. Amestoy, T. A. Davis and I. S. Duff, SIAM J. Matrix Anal.
+/// Appl. 17 (1996)), by the `amd` crate with its defaults: aggressive absorption, and vertices with
+/// more than 10·√n neighbours set aside and ordered last.
+pub(crate) fn amd(graph: &Graph) -> Vec<u32> {
+    let n = graph.len();
+    // One entry per edge is enough, as AMD orders A + Aᵀ: the strictly upper triangle by columns.
+    let mut ptr = Vec::with_capacity(n + 1);
+    let mut idx = Vec::with_capacity(graph.idx.len() / 2);
+    ptr.push(0);
+    for v in 0..n {
+        let lane = graph.neighbours(v);
+        let above = &lane[..lane.partition_point(|&w| (w as usize) < v)];
+        idx.extend(above.iter().map(|&w| w as usize));
+        ptr.push(idx.len());
+    }
+    let (order, _, _) = amd::order(n, &ptr, &idx, &amd::Control::default())
+        .expect("the lists are sorted and in range");
+    order.into_iter().map(|v| v as u32).collect()
+}
+
+/// Column approximate minimum degree (T. A. Davis, J. R. Gilbert, S. I. Larimore and E. G. Ng, ACM
+/// TOMS 30 (2004)) of the columns `start..start + n` of a block, by the `colamd` crate with its
+/// defaults.
+pub(crate) fn colamd(
+    pattern: &BlockPattern,
+    start: usize,
+    n: usize,
+) -> Result<Vec<u32>, OrderingError> {
+    let nnz: usize = (start..start + n).map(|col| pattern.col(col).len()).sum();
+    // The crate's indices are i32 and it needs 2.2 of them per entry and one per column.
+    let limit = (i32::MAX as usize - n) / 11 * 5;
+    if nnz > limit {
+        return Err(OrderingError::GraphTooLarge {
+            method: "COLAMD",
+            entries: nnz,
+            limit,
+        });
+    }
+    let mut ptr = vec![0i32];
+    let len = colamd::recommended(nnz as i32, n as i32, n as i32);
+    let mut idx = Vec::with_capacity(len as usize);
+    for col in start..start + n {
+        idx.extend(
+            pattern
+                .col(col)
+                .iter()
+                .map(|&row| row as i32 - start as i32),
+        );
+        ptr.push(idx.len() as i32);
+    }
+    idx.resize(len as usize, 0);
+    let mut stats = [0; colamd::STATS];
+    let ordered = colamd::colamd(
+        n as i32, n as i32, len, &mut idx, &mut ptr, None, &mut stats,
+    );
+    assert!(ordered, "the lists are sorted, in range and have room");
+    ptr.truncate(n);
+    Ok(ptr.into_iter().map(|v| v as u32).collect())
+}
+
+/// METIS draws from the C library's one random sequence and replaces signal handlers while it
+/// runs: one call at a time keeps its results reproducible and the handlers in order.
+static METIS: Mutex<()> = Mutex::new(());
+
+/// Multilevel nested dissection (G. Karypis and V. Kumar, SIAM J. Sci. Comput. 20 (1999)), by
+/// METIS with its default options and a fixed seed. Vertices with more than 10·√n neighbours are
+/// set aside and ordered last, as they would join everything with everything.
+pub(crate) fn nested_dissection(graph: &Graph) -> Result<Vec<u32>, OrderingError> {
+    let n = graph.len();
+    let dense = f64::max(16.0, DENSE_FACTOR * (n as f64).sqrt()) as usize;
+    let (sparse, mut last): (Vec<u32>, Vec<u32>) =
+        (0..n as u32).partition(|&v| graph.degree(v as usize) <= dense);
+    last.sort_by_key(|&v| graph.degree(v as usize));
+    if last.is_empty() {
+        return metis(graph);
+    }
+    let mut order: Vec<u32> = metis(&graph.induced(&sparse))?
+        .into_iter()
+        .map(|v| sparse[v as usize])
+        .collect();
+    order.append(&mut last);
+    Ok(order)
+}
+
+fn metis(graph: &Graph) -> Result<Vec<u32>, OrderingError> {
+    let n = graph.len();
+    if graph.idx.is_empty() {
+        // METIS refuses a graph without vertices and expects edges.
+        return Ok((0..n as u32).collect());
+    }
+    let limit = i32::MAX as usize;
+    if graph.idx.len() > limit || n > limit {
+        return Err(OrderingError::GraphTooLarge {
+            method: "nested dissection",
+            entries: graph.idx.len().max(n),
+            limit,
+        });
+    }
+    let mut num_vertices = n as i32;
+    let mut ptr: Vec<i32> = graph.ptr.iter().map(|&p| p as i32).collect();
+    let mut idx: Vec<i32> = graph.idx.iter().map(|&v| v as i32).collect();
+    let mut options = [-1; metis_sys::METIS_NOPTIONS as usize];
+    options[metis_sys::moptions_et_METIS_OPTION_SEED as usize] = 1;
+    let mut perm = vec![0i32; n];
+    let mut inverse = vec![0i32; n];
+    let status = {
+        // The lock guards no data, so a panic elsewhere while it was held spoiled nothing.
+        let _one_at_a_time = METIS
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // SAFETY: all pointers are to live arrays of the lengths METIS_NodeND asks for: ptr n + 1,
+        // idx ptr[n], options METIS_NOPTIONS, perm and inverse n each; null weights mean equal
+        // weights. The graph is undirected, without loops, and its indices are below n, by the
+        // invariants of `Graph`. The lock keeps calls apart.
+        unsafe {
+            metis_sys::METIS_NodeND(
+                &mut num_vertices,
+                ptr.as_mut_ptr(),
+                idx.as_mut_ptr(),
+                std::ptr::null_mut(),
+                options.as_mut_ptr(),
+                perm.as_mut_ptr(),
+                inverse.as_mut_ptr(),
+            )
+        }
+    };
+    if status != metis_sys::rstatus_et_METIS_OK {
+        return Err(OrderingError::NestedDissection { status });
+    }
+    Ok(perm.into_iter().map(|v| v as u32).collect())
+}

@@ -1,1 +1,214 @@
 //! The kernel DSL of Luge: PTX on nvptx64, a checking simulator on the host.
+//!
+//! A kernel is one ordinary Rust function under [`kernel`](macro@kernel), written against
+//! [`prelude`]. The names follow rust-cuda's `cuda_std`. Two machines run it:
+//!
+//! * compiled for `nvptx64-nvidia-cuda`, the attribute makes a PTX entry point and everything here
+//!   is an intrinsic or a line of inline PTX;
+//! * compiled for any other target, the attribute makes a typed launcher (see [`host`]) and a
+//!   simulated kernel (see [`sim`]): each thread is a coroutine, each access is checked.
+//!
+//! ```
+//! use luge_kernel::prelude::*;
+//!
+//! # pub static MODULE: luge_kernel::host::KernelModule =
+//! #     luge_kernel::host::KernelModule { name: "doc", images: &[] };
+//! /// y := a·x + y, one element an iteration of a grid-stride loop.
+//! #[kernel(T = [f32, f64], require(x.len() == y.len()))]
+//! pub unsafe fn axpy<T: Real>(a: T, x: Global<T>, y: GlobalMut<T>) {
+//!     for i in thread::grid_stride(y.len()) {
+//!         y.set(i, a.mul_add(x.get(i), y.get(i)));
+//!     }
+//! }
+//! # fn main() {}
+//! ```
+//!
+//! # What orders what
+//!
+//! The order between the accesses of different threads is that of the chip, and nothing more:
+//!
+//! | edge | orders |
+//! |---|---|
+//! | [`thread::sync_threads`] and its counting kin | all threads of the block |
+//! | a warp collective ([`warp`], [`matrix`]) | the lanes of its mask |
+//! | release → acquire on one location (or [`fence::fence`] with relaxed atomics) | the two threads, when the scope of each side includes the other |
+//! | the end of a launch | everything after it on the same stream |
+//!
+//! # Architecture invariant
+//!
+//! This is the only crate with intrinsics or inline PTX; kernels see safe methods on handles. The
+//! handles ([`mem::Global`], [`mem::GlobalMut`], [`mem::Shared`]) are made by a launch alone and
+//! are not checked on the chip, which is why kernels are `unsafe fn`: who launches one vouches for
+//! its preconditions. The simulator checks every access, always.
+
+#![no_std]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(
+        stdarch_nvptx,
+        asm_experimental_arch,
+        core_float_math,
+        abi_unadjusted,
+        link_llvm_intrinsics
+    )
+)]
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
+
+// What a machine must offer. `imp` is the module below that the shared surface dispatches to; both
+// machines offer exactly this set. `E` is `T: Element`, `I` is `T: IntElement`.
+//
+// | item | meaning |
+// |---|---|
+// | `trait ElementImp: Copy` | per-type hooks, implemented for u32 i32 u64 i64 f32 f64; supertrait of `Element`; content is the machine's own |
+// | `trait IntElementImp: ElementImp` | hooks of integers, supertrait of `IntElement`; for u32 i32 u64 i64 |
+// | `trait RealImp: ElementImp` | `mul_add(self, b: Self, c: Self) -> Self` (one rounding: self·b + c), `sqrt`, `abs` `(self) -> Self`, `max`, `min` `(self, o: Self) -> Self` (a NaN loses); for f32 f64; supertrait of `Real` |
+// | `struct RawGlobal<E>: Copy` | `len(self) -> usize`, `get(self, i: usize) -> T` |
+// | `struct RawGlobalMut<E>: Copy` | `len`, `get`, `set(self, i: usize, v: T)`, `atomic(self, i: usize) -> RawAtomic<T>` |
+// | `struct RawShared<E>: Copy` | the same four |
+// | `struct RawAtomic<E>: Copy` | `load(self, Ordering, Scope) -> T`, `store(self, T, Ordering, Scope)`, `swap`, `fetch_add` `(self, T, Ordering, Scope) -> T`, `reduce_add(self, T, Ordering, Scope)` |
+// | `impl RawAtomic<I>` | `fetch_sub`, `fetch_min`, `fetch_max`, `fetch_and`, `fetch_or`, `fetch_xor` `(self, T, Ordering, Scope) -> T`, `compare_exchange(self, current: T, new: T, Ordering, Scope) -> T` |
+// | `thread_idx_x/_y/_z`, `block_idx_x/_y/_z`, `block_dim_x/_y/_z`, `grid_dim_x/_y/_z` | `fn() -> u32` |
+// | `lane_id`, `warp_id` | `fn() -> u32`; warp_id is the linear thread index / 32 |
+// | `sync_threads` | `fn()` |
+// | `sync_threads_count` | `fn(bool) -> u32` |
+// | `sync_threads_and`, `sync_threads_or` | `fn(bool) -> bool` |
+// | `nanosleep` | `fn(u32)` |
+// | `active_mask` | `fn() -> u32` |
+// | `sync_warp` | `fn(mask: u32)` |
+// | `shuffle<E>` | `fn(kind: warp::ShuffleKind, mask: u32, v: T, operand: u32) -> T` |
+// | `vote_any`, `vote_all` | `fn(mask: u32, bool) -> bool` |
+// | `ballot` | `fn(mask: u32, bool) -> u32` |
+// | `match_any` | `fn(mask: u32, v: u32) -> u32` |
+// | `redux_u32` | `fn(op: warp::ReduceOp, mask: u32, v: u32) -> u32` |
+// | `redux_i32` | `fn(op: warp::ReduceOp, mask: u32, v: i32) -> i32` |
+// | `fence` | `fn(Scope)` |
+// | `spin_wait` | `fn(impl FnMut() -> bool)` |
+// | `mma_m8n8k4_f64` | `fn(a: f64, b: f64, c: [f64; 2]) -> [f64; 2]` |
+// | `dynamic_shared<E>` | `fn(byte_offset: usize, len: usize) -> RawShared<T>` |
+// | nvptx only: `RawGlobal::from_parts(*const T, u64)`, `RawGlobalMut::from_parts(*mut T, u64)`, `RawShared::from_parts(addr: u32, len: usize)` | `unsafe`, called by what `#[kernel]` generates, through `__private` |
+//
+// A load takes Relaxed or Acquire, a store Relaxed or Release; another ordering panics on the
+// simulator and must behave as at least the stronger of the two on the chip.
+#[cfg(target_arch = "nvptx64")]
+mod nvptx;
+#[cfg(target_arch = "nvptx64")]
+use nvptx as imp;
+
+#[cfg(not(target_arch = "nvptx64"))]
+extern crate std;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod host;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod sim;
+#[cfg(not(target_arch = "nvptx64"))]
+use sim::imp;
+
+pub mod atomic;
+pub mod fence;
+pub mod math;
+pub mod matrix;
+pub mod mem;
+pub mod prelude;
+pub mod spin;
+pub mod thread;
+pub mod warp;
+
+/// Turns one `unsafe fn` into a PTX entry point, a simulated kernel and a typed launcher.
+///
+/// ```text
+/// #[kernel]                                       entry point `name`
+/// #[kernel(T = [f32, f64])]                       generic over T: entry points `name_f32`, `name_f64`
+/// #[kernel(require(y.len() == x.len(), n > 0))]   checked by the launcher, panics at its caller's line
+/// #[kernel(max_threads(256))]                     the launcher refuses larger blocks; default 1024
+/// ```
+///
+/// The options combine. The function must be a module-level `unsafe fn` without a return value,
+/// generic over at most one type; its parameters are scalars of an
+/// [`Element`](mem::Element) type, [`Global<T>`](mem::Global) and [`GlobalMut<T>`](mem::GlobalMut).
+/// Preconditions under `require` may name the parameters; buffers have `.len()`, a `usize`.
+///
+/// On the host it generates a module of the function's name with
+///
+/// * `launch(target, config, args…) -> Result<(), S::Error>` (generic kernels:
+///   `launch::<T, _>(…)` with `T: Instance`), buffers passed as `&impl KernelBuffer<T>` and
+///   `&mut impl KernelBufferMut<T>`;
+/// * `desc() -> &'static KernelDesc` (generic: `desc::<T>()`) and `DESCS`, one for each instance.
+///
+/// The calling crate must have `pub static MODULE: luge_kernel::host::KernelModule` at its root
+/// (host only).
+///
+/// `shared_array![T; N]` is understood directly in the body (not in a device function that the
+/// kernel calls): `T` and `N` must be nameable outside the function (`T` may be the kernel's type
+/// parameter). `let tile = shared_array![…]` names the array for the simulator's reports.
+///
+/// # On nvptx64
+///
+/// Generates `#[unsafe(no_mangle)] pub unsafe extern "ptx-kernel" fn ENTRY(…)`, where each buffer
+/// is flattened to (pointer, len: u64), and for the k-th shared array of a kernel a module-scope
+/// `.shared .align 16 .b8 __luge_shared_<kernel>_<k>[bytes]`, sized for 8-byte elements where the
+/// element type is the kernel's type parameter. The crate needs `#![feature(abi_ptx,
+/// asm_experimental_arch)]` there. `max_threads` is not in the PTX; it is in `KernelDesc`.
+pub use luge_kernel_macros::kernel;
+
+/// Static shared memory: `shared_array![T; N]` is a [`Shared<T>`](mem::Shared) of `N` elements.
+///
+/// Only directly in a `#[kernel]` function, which rewrites it; see [`kernel`](macro@kernel).
+/// Its content is undefined at the start of the block.
+#[macro_export]
+macro_rules! shared_array {
+    ($($tokens:tt)*) => {
+        ::core::compile_error!(
+            "shared_array! works only directly in the body of a #[kernel] function"
+        )
+    };
+}
+
+/// What `#[kernel]` generates code against. Not part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    #[cfg(target_arch = "nvptx64")]
+    mod machine {
+        use crate::imp;
+        use crate::mem::{Element, Global, GlobalMut, Shared};
+
+        /// # Safety
+        /// `ptr` is valid for reads of `len` elements during the launch.
+        #[inline(always)]
+        pub unsafe fn global<T: Element>(ptr: *const T, len: u64) -> Global<T> {
+            // SAFETY: the caller's promise is the callee's.
+            Global(unsafe { imp::RawGlobal::from_parts(ptr, len) })
+        }
+
+        /// # Safety
+        /// `ptr` is valid for reads and writes of `len` elements during the launch.
+        #[inline(always)]
+        pub unsafe fn global_mut<T: Element>(ptr: *mut T, len: u64) -> GlobalMut<T> {
+            // SAFETY: the caller's promise is the callee's.
+            GlobalMut(unsafe { imp::RawGlobalMut::from_parts(ptr, len) })
+        }
+
+        /// # Safety
+        /// `addr` is the address in the shared window of an array of `len` elements.
+        #[inline(always)]
+        pub unsafe fn static_shared<T: Element>(addr: u32, len: usize) -> Shared<T> {
+            // SAFETY: the caller's promise is the callee's.
+            Shared(unsafe { imp::RawShared::from_parts(addr, len) })
+        }
+    }
+
+    #[cfg(not(target_arch = "nvptx64"))]
+    mod machine {
+        use crate::imp;
+        use crate::mem::{Element, Shared};
+
+        pub use crate::sim::ArgReader;
+
+        /// The `site`-th static shared array of the running kernel.
+        #[track_caller]
+        pub fn static_shared<T: Element>(site: usize, len: usize) -> Shared<T> {
+            Shared(imp::static_shared(site, len))
+        }
+    }
+
+    pub use machine::*;
+}

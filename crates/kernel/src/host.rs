@@ -1,0 +1,302 @@
+//! The host side of a kernel: what describes it, and what a launch takes.
+//!
+//! `#[kernel]` makes a [`KernelDesc`] for each instance and a launcher that checks lengths and
+//! preconditions and hands a [`LaunchConfig`] and the [`KernelArg`]s to a [`LaunchTarget`]: a CUDA
+//! stream or the simulator. Nothing else builds argument lists.
+
+use crate::sim;
+
+/// The PTX of a module for one compute capability.
+#[derive(Clone, Copy, Debug)]
+pub struct PtxImage {
+    /// Compute capability the PTX was made for, as in `sm_80`: 80.
+    pub sm: u32,
+    /// PTX text.
+    pub ptx: &'static str,
+}
+
+/// A crate of kernels, loaded as one module.
+#[derive(Debug)]
+pub struct KernelModule {
+    /// Name of the module, unique in the program.
+    pub name: &'static str,
+    /// PTX by compute capability; empty for a module that runs on the simulator alone.
+    pub images: &'static [PtxImage],
+}
+
+/// One instance of a kernel.
+pub struct KernelDesc {
+    /// Entry point in the PTX: the function's name, `_f32` or the like appended for an instance of
+    /// a generic kernel.
+    pub name: &'static str,
+    /// The module that the entry point is in.
+    pub module: &'static KernelModule,
+    /// Parameters in order.
+    pub params: &'static [ParamDesc],
+    /// Static shared memory, in the order of the source.
+    pub shared: &'static [SharedDesc],
+    /// Largest block, in threads.
+    pub max_threads: u32,
+    /// Blocks that should fit on a multiprocessor together; 0 if the kernel does not say.
+    pub min_blocks: u32,
+    /// Runs one simulated thread.
+    ///
+    /// # Safety
+    ///
+    /// Called by the simulator alone, on a simulated thread, with the arguments of `params`.
+    pub entry: unsafe fn(&sim::ArgReader),
+}
+
+impl core::fmt::Debug for KernelDesc {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("KernelDesc")
+            .field("name", &self.name)
+            .field("params", &self.params)
+            .field("shared", &self.shared)
+            .field("max_threads", &self.max_threads)
+            .field("min_blocks", &self.min_blocks)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KernelDesc {
+    /// Static shared memory of a block in bytes, each array aligned to 16.
+    pub fn static_shared_bytes(&self) -> usize {
+        self.shared
+            .iter()
+            .map(|s| (s.element.bytes() * s.len).next_multiple_of(16))
+            .sum()
+    }
+}
+
+/// A parameter of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamDesc {
+    /// Name in the source.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: ParamKind,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamKind {
+    /// A number, passed by value.
+    Scalar(ElementKind),
+    /// A buffer, passed as (pointer, length as u64).
+    Buffer {
+        /// Element type.
+        element: ElementKind,
+        /// Whether the kernel may write it.
+        writable: bool,
+    },
+}
+
+/// A static shared array of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedDesc {
+    /// Name in the source.
+    pub name: &'static str,
+    /// Element type.
+    pub element: ElementKind,
+    /// Number of elements.
+    pub len: usize,
+}
+
+/// The element types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum ElementKind {
+    U32,
+    I32,
+    U64,
+    I64,
+    F32,
+    F64,
+}
+
+impl ElementKind {
+    /// Size in bytes: 4 or 8.
+    pub const fn bytes(self) -> usize {
+        match self {
+            ElementKind::U32 | ElementKind::I32 | ElementKind::F32 => 4,
+            ElementKind::U64 | ElementKind::I64 | ElementKind::F64 => 8,
+        }
+    }
+
+    /// The kind of `T`.
+    pub const fn of<T: crate::mem::Element>() -> ElementKind {
+        T::KIND
+    }
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Blocks of the grid, x, y, z.
+    pub grid: [u32; 3],
+    /// Threads of a block, x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub shared_bytes: u32,
+    /// Whether all blocks must be resident at once.
+    pub cooperative: bool,
+}
+
+impl LaunchConfig {
+    /// `grid` blocks of `block` threads in one dimension.
+    pub const fn linear(grid: u32, block: u32) -> LaunchConfig {
+        LaunchConfig {
+            grid: [grid, 1, 1],
+            block: [block, 1, 1],
+            shared_bytes: 0,
+            cooperative: false,
+        }
+    }
+
+    /// As many blocks of `block` threads as give each of `n` elements a thread; at least one.
+    ///
+    /// # Panics
+    ///
+    /// If `block` is 0, or `n / block` does not fit in 31 bits.
+    #[track_caller]
+    pub fn for_elements(n: usize, block: u32) -> LaunchConfig {
+        assert!(block > 0, "a block needs threads");
+        let grid = n.div_ceil(block as usize).max(1);
+        assert!(
+            grid <= i32::MAX as usize,
+            "{n} elements need more than 2^31-1 blocks of {block} threads"
+        );
+        LaunchConfig::linear(grid as u32, block)
+    }
+
+    /// With `bytes` of dynamic shared memory for each block.
+    pub const fn with_shared(self, bytes: u32) -> LaunchConfig {
+        LaunchConfig {
+            shared_bytes: bytes,
+            ..self
+        }
+    }
+
+    /// With all blocks resident at once, or refused.
+    pub const fn cooperative(self) -> LaunchConfig {
+        LaunchConfig {
+            cooperative: true,
+            ..self
+        }
+    }
+
+    /// Threads of a block.
+    pub const fn threads_per_block(&self) -> u64 {
+        self.block[0] as u64 * self.block[1] as u64 * self.block[2] as u64
+    }
+
+    /// Blocks of the grid.
+    pub const fn num_blocks(&self) -> u64 {
+        // Saturating: the product of three u32 need not fit.
+        (self.grid[0] as u64 * self.grid[1] as u64).saturating_mul(self.grid[2] as u64)
+    }
+}
+
+/// Where a buffer lives.
+#[derive(Clone, Debug)]
+pub enum BufferBase {
+    /// Device address of the start of the allocation.
+    Device(u64),
+    /// Memory of the simulator.
+    Simulated(sim::Allocation),
+}
+
+/// An argument of a launch.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)]
+pub enum KernelArg {
+    U32(u32),
+    I32(i32),
+    U64(u64),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+    /// A range of an allocation.
+    Buffer {
+        /// The allocation.
+        base: BufferBase,
+        /// Where the range starts, a multiple of the element size.
+        byte_offset: u64,
+        /// Number of elements.
+        len: usize,
+        /// Element type.
+        element: ElementKind,
+        /// Whether it was lent for writing.
+        writable: bool,
+    },
+}
+
+macro_rules! from_scalar {
+    ($($variant:ident($t:ty)),*) => {
+        $(impl From<$t> for KernelArg {
+            fn from(v: $t) -> KernelArg {
+                KernelArg::$variant(v)
+            }
+        })*
+    };
+}
+from_scalar!(U32(u32), I32(i32), U64(u64), I64(i64), F32(f32), F64(f64));
+
+impl KernelArg {
+    /// The parameter kind that this argument fits.
+    pub fn kind(&self) -> ParamKind {
+        match self {
+            KernelArg::U32(_) => ParamKind::Scalar(ElementKind::U32),
+            KernelArg::I32(_) => ParamKind::Scalar(ElementKind::I32),
+            KernelArg::U64(_) => ParamKind::Scalar(ElementKind::U64),
+            KernelArg::I64(_) => ParamKind::Scalar(ElementKind::I64),
+            KernelArg::F32(_) => ParamKind::Scalar(ElementKind::F32),
+            KernelArg::F64(_) => ParamKind::Scalar(ElementKind::F64),
+            KernelArg::Buffer {
+                element, writable, ..
+            } => ParamKind::Buffer {
+                element: *element,
+                writable: *writable,
+            },
+        }
+    }
+}
+
+/// What takes launches: a CUDA stream, or the simulator.
+pub trait LaunchTarget {
+    /// Why a launch did not happen, or faulted.
+    type Error;
+
+    /// Launches `kernel`; `args` match `kernel.params` in number and kind.
+    ///
+    /// # Errors
+    ///
+    /// The target's own: a refused configuration, a fault of the simulator.
+    fn launch(
+        &self,
+        kernel: &'static KernelDesc,
+        config: &LaunchConfig,
+        args: &[KernelArg],
+    ) -> Result<(), Self::Error>;
+}
+
+/// Device memory that a launcher takes for reading.
+pub trait KernelBuffer<T: crate::mem::Element> {
+    /// Number of elements.
+    fn len(&self) -> usize;
+
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The argument, not writable.
+    fn kernel_arg(&self) -> KernelArg;
+}
+
+/// Device memory that a launcher takes for writing.
+pub trait KernelBufferMut<T: crate::mem::Element>: KernelBuffer<T> {
+    /// The argument, writable.
+    fn kernel_arg_mut(&mut self) -> KernelArg;
+}

@@ -1,0 +1,122 @@
+//! Memory handles: global memory passed to a launch, and the shared memory of a block.
+//!
+//! A handle is a pointer with a length, copied freely. On the chip accesses are not checked: an
+//! index at or past `len` is undefined behaviour there, which the kernel's preconditions must
+//! exclude. The simulator checks each access (bounds, initialisation, races) and names the line.
+
+use crate::atomic::Atomic;
+use crate::imp;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for i32 {}
+    impl Sealed for u64 {}
+    impl Sealed for i64 {}
+    impl Sealed for f32 {}
+    impl Sealed for f64 {}
+}
+
+/// What a memory cell of a kernel may hold: `u32`, `i32`, `u64`, `i64`, `f32`, `f64`.
+pub trait Element:
+    imp::ElementImp + Copy + PartialEq + PartialOrd + core::fmt::Debug + sealed::Sealed + 'static
+{
+}
+impl Element for u32 {}
+impl Element for i32 {}
+impl Element for u64 {}
+impl Element for i64 {}
+impl Element for f32 {}
+impl Element for f64 {}
+
+/// The integer elements, which have the full set of atomics.
+pub trait IntElement: Element + imp::IntElementImp {}
+impl IntElement for u32 {}
+impl IntElement for i32 {}
+impl IntElement for u64 {}
+impl IntElement for i64 {}
+
+/// Global memory that nobody writes during the launch.
+#[derive(Clone, Copy)]
+pub struct Global<T: Element>(pub(crate) imp::RawGlobal<T>);
+
+/// Global memory that this launch may write.
+#[derive(Clone, Copy)]
+pub struct GlobalMut<T: Element>(pub(crate) imp::RawGlobalMut<T>);
+
+/// Shared memory of the running block. Its content is undefined at the start of the block.
+#[derive(Clone, Copy)]
+pub struct Shared<T: Element>(pub(crate) imp::RawShared<T>);
+
+impl<T: Element> Global<T> {
+    /// Number of elements.
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no elements.
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Element `i`; requires `i < len`.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn get(self, i: usize) -> T {
+        self.0.get(i)
+    }
+}
+
+macro_rules! writable {
+    ($handle:ident) => {
+        impl<T: Element> $handle<T> {
+            /// Number of elements.
+            #[inline(always)]
+            pub fn len(self) -> usize {
+                self.0.len()
+            }
+
+            /// Whether there are no elements.
+            #[inline(always)]
+            pub fn is_empty(self) -> bool {
+                self.len() == 0
+            }
+
+            /// Element `i`; requires `i < len`, and that no other thread writes it unordered.
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            pub fn get(self, i: usize) -> T {
+                self.0.get(i)
+            }
+
+            /// Writes element `i`; requires `i < len`, and that no other thread accesses it
+            /// unordered.
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            pub fn set(self, i: usize, v: T) {
+                self.0.set(i, v);
+            }
+
+            /// Element `i` as an atomic cell; requires `i < len`.
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            pub fn atomic(self, i: usize) -> Atomic<T> {
+                Atomic(self.0.atomic(i))
+            }
+        }
+    };
+}
+writable!(GlobalMut);
+writable!(Shared);
+
+/// Dynamic shared memory: `len` elements from `byte_offset` of the `shared_bytes` of the launch.
+///
+/// `byte_offset` must be a multiple of the element size, and the range must lie within
+/// `LaunchConfig::shared_bytes`. Views may overlap; they are the same memory.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn dynamic_shared<T: Element>(byte_offset: usize, len: usize) -> Shared<T> {
+    Shared(imp::dynamic_shared(byte_offset, len))
+}

@@ -4,7 +4,6 @@ use luge_sparse::Cancelled;
 
 /// Why no levels were produced.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum LevelizeError {
     /// The caller raised the cancel flag.
     #[error(transparent)]

@@ -4,7 +4,6 @@ use luge_sparse::Cancelled;
 
 /// Why no factors were produced. Columns count in the permuted matrix B that was handed in.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum NumericError {
     /// No usable pivot: the matrix is singular, exactly or to rounding.
     #[error(

@@ -4,7 +4,6 @@ use luge_sparse::Cancelled;
 
 /// Why no solution was produced.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SolveError {
     /// The solution has a value that is infinite or not a number.
     #[error("entry {row} of the solution is infinite or not a number")]

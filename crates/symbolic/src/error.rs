@@ -4,7 +4,6 @@ use luge_sparse::Cancelled;
 
 /// Why no filled pattern was produced.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
 pub enum SymbolicError {
     /// The filled pattern does not fit the memory that the caller allowed.
     #[error(

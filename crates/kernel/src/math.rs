@@ -8,7 +8,6 @@ use crate::mem::Element;
 /// `f32` or `f64` in a kernel that is generic over both.
 pub trait Real:
     Element
-    + RealImp
     + Add<Output = Self>
     + Sub<Output = Self>
     + Mul<Output = Self>
@@ -25,34 +24,19 @@ pub trait Real:
     const ONE: Self;
 
     /// `self · b + c` with one rounding (PTX `fma.rn`).
-    #[inline(always)]
-    fn mul_add(self, b: Self, c: Self) -> Self {
-        RealImp::mul_add(self, b, c)
-    }
+    fn mul_add(self, b: Self, c: Self) -> Self;
 
     /// The absolute value.
-    #[inline(always)]
-    fn abs(self) -> Self {
-        RealImp::abs(self)
-    }
+    fn abs(self) -> Self;
 
     /// The square root, correctly rounded.
-    #[inline(always)]
-    fn sqrt(self) -> Self {
-        RealImp::sqrt(self)
-    }
+    fn sqrt(self) -> Self;
 
     /// The larger of the two; the other one where one is NaN.
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        RealImp::max(self, other)
-    }
+    fn max(self, other: Self) -> Self;
 
     /// The smaller of the two; the other one where one is NaN.
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        RealImp::min(self, other)
-    }
+    fn min(self, other: Self) -> Self;
 
     /// As `f64`, exactly.
     fn to_f64(self) -> f64;
@@ -61,32 +45,48 @@ pub trait Real:
     fn from_f64(v: f64) -> Self;
 }
 
-impl Real for f32 {
-    const ZERO: f32 = 0.0;
-    const ONE: f32 = 1.0;
+macro_rules! real {
+    ($t:ty) => {
+        impl Real for $t {
+            const ZERO: $t = 0.0;
+            const ONE: $t = 1.0;
 
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
+            #[inline(always)]
+            fn mul_add(self, b: $t, c: $t) -> $t {
+                RealImp::mul_add(self, b, c)
+            }
 
-    #[inline(always)]
-    fn from_f64(v: f64) -> f32 {
-        v as f32
-    }
+            #[inline(always)]
+            fn abs(self) -> $t {
+                RealImp::abs(self)
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> $t {
+                RealImp::sqrt(self)
+            }
+
+            #[inline(always)]
+            fn max(self, other: $t) -> $t {
+                RealImp::max(self, other)
+            }
+
+            #[inline(always)]
+            fn min(self, other: $t) -> $t {
+                RealImp::min(self, other)
+            }
+
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self as f64
+            }
+
+            #[inline(always)]
+            fn from_f64(v: f64) -> $t {
+                v as $t
+            }
+        }
+    };
 }
-
-impl Real for f64 {
-    const ZERO: f64 = 0.0;
-    const ONE: f64 = 1.0;
-
-    #[inline(always)]
-    fn to_f64(self) -> f64 {
-        self
-    }
-
-    #[inline(always)]
-    fn from_f64(v: f64) -> f64 {
-        v
-    }
-}
+real!(f32);
+real!(f64);

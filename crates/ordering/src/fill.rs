@@ -13,14 +13,16 @@ const DENSE_FACTOR: f64 = 10.0;
 /// more than 10·√n neighbours set aside and ordered last.
 pub(crate) fn amd(graph: &Graph) -> Vec<u32> {
     let n = graph.len();
-    // One entry per edge is enough, as AMD orders A + Aᵀ: the strictly upper triangle by columns.
+    // One entry per edge is enough, as AMD orders A + Aᵀ: the upper triangle by columns. With its
+    // diagonal, which AMD ignores, because amd 0.2.2 asserts that there are n entries.
     let mut ptr = Vec::with_capacity(n + 1);
-    let mut idx = Vec::with_capacity(graph.idx.len() / 2);
+    let mut idx = Vec::with_capacity(graph.idx.len() / 2 + n);
     ptr.push(0);
     for v in 0..n {
         let lane = graph.neighbours(v);
         let above = &lane[..lane.partition_point(|&w| (w as usize) < v)];
         idx.extend(above.iter().map(|&w| w as usize));
+        idx.push(v);
         ptr.push(idx.len());
     }
     let (order, _, _) = amd::order(n, &ptr, &idx, &amd::Control::default())

@@ -217,7 +217,13 @@ pub fn normwise_backward_error<T: Scalar>(
     let residual = residual(rows, values, x, b);
     let all_finite = residual.iter().all(|r| r.is_finite()) && x.iter().all(|x| x.is_finite());
     let norm_r = residual.iter().map(|r| r.abs()).fold(0.0, f64::max);
-    quotient(all_finite, norm_r, norm_a * norm(x) + norm(b))
+    let scale = norm_a * norm(x) + norm(b);
+    if scale.is_finite() {
+        quotient(all_finite, norm_r, scale)
+    } else {
+        // The product overflowed, though its factors may not have: divide by ‖A‖ first.
+        quotient(all_finite, norm_r / norm_a, norm(x) + norm(b) / norm_a)
+    }
 }
 
 /// The componentwise backward error of Oettli and Prager: the largest of |b − A·x|ᵢ /
@@ -255,8 +261,10 @@ fn quotient(all_finite: bool, residual: f64, scale: f64) -> f64 {
         f64::INFINITY
     } else if residual == 0.0 {
         0.0
-    } else {
+    } else if scale.is_finite() {
         residual / scale
+    } else {
+        f64::INFINITY
     }
 }
 
@@ -308,6 +316,14 @@ mod tests {
         );
         let none = pattern_of(0, []);
         assert_eq!(normwise_backward_error::<f64>(&none, &[], &[], &[]), 0.0);
+    }
+
+    #[test]
+    fn an_overflow_of_the_norms_hides_no_error() {
+        // ‖A‖·‖x‖ is 1e400: the backward error is (1e300/1e200) / (1e200 + 1e300/1e200).
+        let a = pattern_of(2, [(0, 0), (1, 1)]);
+        let error = normwise_backward_error(&a, &[1e200, 1.0], &[0.0, 1e200], &[1e300, 1e200]);
+        assert!((error / 1e-100 - 1.0).abs() < 1e-12, "{error}");
     }
 
     #[test]

@@ -1,2 +1,82 @@
 //! Development commands of Luge, run as `cargo xtask <command>`.
-fn main() {}
+//!
+//! One file a command. This crate depends on no crate of Luge, so that it builds and can repair
+//! things when the rest does not compile (when the generated PTX is missing, for one).
+
+mod check_images;
+mod ci;
+mod doctor;
+mod gpu_test;
+mod manifest;
+mod process;
+mod ptx;
+mod ptxas;
+mod solve;
+mod sources;
+mod test;
+mod toolchain;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Development commands of Luge.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Solve a linear system: builds `luge` in release mode and passes the arguments on.
+    #[command(disable_help_flag = true)]
+    Solve(PassedOn),
+    /// Run all tests of the workspace; device tests run on the simulator.
+    #[command(disable_help_flag = true)]
+    Test(PassedOn),
+    /// Run the tests that use a device on the GPU; fails when no such test ran.
+    #[command(disable_help_flag = true)]
+    GpuTest(PassedOn),
+    /// Build the GPU kernels to PTX, or check that the committed PTX is what the sources say.
+    Ptx(ptx::Args),
+    /// Say what is installed here, and how to get what is missing.
+    Doctor,
+    /// Run everything that must hold before a change lands.
+    Ci,
+}
+
+/// Arguments handed to another program as they are.
+#[derive(clap::Args)]
+struct PassedOn {
+    /// Arguments passed on.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match cli.command {
+        Command::Solve(passed) => solve::solve(&workspace, &passed.args),
+        Command::Test(passed) => test::test(&workspace, &passed.args),
+        Command::GpuTest(passed) => gpu_test::gpu_test(&workspace, &passed.args),
+        Command::Ptx(args) => ptx::ptx(&workspace, &args),
+        Command::Doctor => doctor::doctor(&workspace),
+        Command::Ci => ci::ci(&workspace),
+    }
+}

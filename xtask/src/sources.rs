@@ -1,0 +1,130 @@
+//! The files the PTX is made from, and their hash.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+/// The folders whose sources end up in the PTX.
+const FOLDERS: [&str; 3] = [
+    "crates/kernel-macros/src",
+    "crates/kernel/src",
+    "gpu-kernels/src",
+];
+
+/// The parts of the DSL that exist on the host only.
+const HOST_ONLY: [&str; 4] = [
+    "crates/kernel/src/host",
+    "crates/kernel/src/host.rs",
+    "crates/kernel/src/sim",
+    "crates/kernel/src/sim.rs",
+];
+
+/// SHA-256, in hexadecimal, over the sources of the kernels: for each file in order of its path, the
+/// path, the length and the text, with line ends normalised to a line feed.
+pub fn hash(root: &Path) -> Result<String> {
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        collect(root, Path::new(folder), &mut files)?;
+    }
+    files.sort();
+    let mut hasher = Sha256::new();
+    for name in files {
+        let text = fs::read_to_string(root.join(&name))
+            .with_context(|| format!("{name} cannot be read"))?
+            .replace("\r\n", "\n");
+        hasher.update(format!("{name}\n{}\n", text.len()));
+        hasher.update(text);
+    }
+    Ok(hex(&hasher.finalize()))
+}
+
+/// Adds the `.rs` files below `folder`, as paths relative to `root` with forward slashes.
+fn collect(root: &Path, folder: &Path, files: &mut Vec<String>) -> Result<()> {
+    let entries = fs::read_dir(root.join(folder))
+        .with_context(|| format!("{} cannot be read", folder.display()))?;
+    for entry in entries {
+        let entry = entry?;
+        let path: PathBuf = folder.join(entry.file_name());
+        let name = path.to_string_lossy().replace('\\', "/");
+        if HOST_ONLY.contains(&name.as_str()) {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            collect(root, &path, files)?;
+        } else if name.ends_with(".rs") {
+            files.push(name);
+        }
+    }
+    Ok(())
+}
+
+/// SHA-256 of `text`, in hexadecimal.
+pub fn hash_text(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for folder in FOLDERS {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn hash_follows_the_kernel_sources_and_nothing_else() {
+        let base = [
+            ("gpu-kernels/src/a.rs", "x\n"),
+            ("crates/kernel/src/sim/mod.rs", "1"),
+        ];
+        let hash_of = |files: &[(&str, &str)]| hash(tree(files).path()).unwrap();
+        let expected = hash_of(&base);
+        assert_eq!(
+            expected,
+            hash_of(&[base[0], ("crates/kernel/src/sim/mod.rs", "2")])
+        );
+        assert_eq!(
+            expected,
+            hash_of(&[("gpu-kernels/src/a.rs", "x\r\n"), base[1]])
+        );
+        assert_ne!(
+            expected,
+            hash_of(&[("gpu-kernels/src/a.rs", "y\n"), base[1]])
+        );
+        assert_ne!(
+            expected,
+            hash_of(&[("gpu-kernels/src/b.rs", "x\n"), base[1]])
+        );
+        assert_ne!(
+            expected,
+            hash_of(&[base[0], ("crates/kernel/src/nvptx/mod.rs", "")])
+        );
+        assert_ne!(
+            expected,
+            hash_of(&[base[0], ("crates/kernel-macros/src/lib.rs", "")])
+        );
+    }
+
+    #[test]
+    fn hash_of_text_is_sha256() {
+        assert_eq!(
+            hash_text("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

@@ -313,12 +313,19 @@ fn entry(kernel: &Kernel, instance: &Instance) -> TokenStream {
         }
     });
     let generics = instance.ty.map(|ty| quote! { ::<#ty> });
+    // rustc has no attribute for launch bounds: `cargo xtask ptx` makes directives of this comment.
+    let bounds = format!(
+        "// luge-kernel {entry} max_threads={} min_blocks={}",
+        kernel.max_threads, kernel.min_blocks
+    );
     quote! {
         #[doc(hidden)]
         pub mod #scope {
             #[allow(unused_imports)]
             use super::super::*;
             #alias
+
+            ::core::arch::global_asm!(#bounds);
 
             #[doc(hidden)]
             #[unsafe(no_mangle)]

@@ -147,7 +147,9 @@ pub mod warp;
 /// is flattened to (pointer, len: u64), and for the k-th shared array of a kernel a module-scope
 /// `.shared .align 16 .b8 __luge_shared_<kernel>_<k>[bytes]`, sized for 8-byte elements where the
 /// element type is the kernel's type parameter. The crate needs `#![feature(abi_ptx,
-/// asm_experimental_arch)]` there. `max_threads` is not in the PTX; it is in `KernelDesc`.
+/// asm_experimental_arch)]` there. Launch bounds are left as a comment in the assembly (`// luge-kernel
+/// <entry> max_threads=<n> min_blocks=<m>`), which `cargo xtask ptx` turns into `.maxntid` and
+/// `.minnctapersm`: rustc has no attribute for them.
 pub use luge_kernel_macros::kernel;
 
 /// Static shared memory: `shared_array![T; N]` is a [`Shared<T>`](mem::Shared) of `N` elements.

@@ -1,0 +1,283 @@
+//! Hybrid right-looking LU by levels (GLU, Algorithms 2 and 5) on the columns of the filled pattern.
+//!
+//! Column k of a level updates every column j > k with U(k, j) ≠ 0:
+//! `B(i, j) -= B(i, k) · (U(k, j) / p)` for the rows i of column k below the diagonal, p its pivot.
+//! The quotient is taken of U(k, j) and not of B(i, k), so column k is only read while it updates, and
+//! any number of warps may share its updates without waiting for one that divides. [`lu_finish`]
+//! divides L by the pivots at the end, in one pass.
+//!
+//! Why the reads of a level need no order among its columns: B(i, k), p and U(k, j) are final
+//! once all columns k' < k with U(k', k) ≠ 0 or L(k, k') ≠ 0 are done, for a column k' that
+//! changes B(i, k) or p has U(k', k) ≠ 0, and one that changes U(k, j) has L(k, k') ≠ 0. Those are the
+//! relaxed dependencies, so all of them are in earlier levels. Two columns of a level may change the
+//! same entry B(i, j); they do so by atomic addition.
+
+use luge_kernel::prelude::*;
+
+use crate::grid::GridBarrier;
+use crate::search::lower_bound;
+
+/// Places of the counters in the `counters` of [`lu_finish`].
+pub mod counter {
+    /// Number of pivots replaced; starts at zero.
+    pub const NUM_PERTURBED: usize = 0;
+    /// Smallest column whose pivot was replaced; starts at `u32::MAX`.
+    pub const FIRST_PERTURBED: usize = 1;
+    /// Smallest column whose pivot is zero; starts at `u32::MAX`.
+    pub const FIRST_ZERO: usize = 2;
+    /// Smallest column with a value that is not finite; starts at `u32::MAX`.
+    pub const FIRST_NOT_FINITE: usize = 3;
+    /// Number of counters.
+    pub const LEN: usize = 4;
+}
+
+/// Places of the extremes in the `extremes` of [`lu_finish`]: bits of a non-negative `f64`, which are
+/// ordered as the numbers are.
+pub mod extreme {
+    /// Largest magnitude in U; starts at zero.
+    pub const MAX_U: usize = 0;
+    /// Smallest magnitude of a pivot; starts at infinity.
+    pub const MIN_PIVOT: usize = 1;
+    /// Largest magnitude of a pivot; starts at zero.
+    pub const MAX_PIVOT: usize = 2;
+    /// Number of extremes.
+    pub const LEN: usize = 3;
+}
+
+/// The pivot that is divided by: ± `smallest` in place of a smaller one, with its sign.
+#[inline(always)]
+fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
+    if pivot.abs() < smallest {
+        if pivot < T::ZERO { -smallest } else { smallest }
+    } else {
+        pivot
+    }
+}
+
+/// Puts the entries of B in their places: `lu[positions[p]] = b[p]`.
+///
+/// Threads: one an entry, grid-strided. Writes: positions are distinct, so each place has one writer.
+/// Precondition: the rest of `lu` is zero.
+#[kernel(T = [f32, f64], max_threads(1024), require(positions.len() == b.len()))]
+pub unsafe fn scatter_values<T: Real>(positions: Global<u64>, b: Global<T>, lu: GlobalMut<T>) {
+    for p in thread::grid_stride(b.len()) {
+        lu.set(positions.get(p) as usize, b.get(p));
+    }
+}
+
+/// Eliminates all columns, level by level, in one launch. Leaves U above the diagonal, the pivots as
+/// they came on it, and L times the pivot of its column below it.
+///
+/// A pivot p with |p| < `smallest` is used as ± `smallest` here; it is [`lu_finish`] that stores it.
+///
+/// Threads: persistent grid. A level of w columns gives each column ⌊warps / w⌋ warps, at least
+/// one, which share its row of U; a warp takes as many entries of U at once as columns of L as short
+/// as this one fit into 32 lanes. Each lane finds its row in the sorted column j by halving what is
+/// left of it. Writes: atomic additions only. Orders: see the module; a grid barrier ends each level.
+///
+/// Launch: cooperative, 1-D, a multiple of 32 threads. Preconditions: patterns are the filled pattern
+/// by rows and by columns; the levels are those of the relaxed dependencies; `barrier` is zero.
+#[kernel(
+    T = [f32, f64],
+    max_threads(1024),
+    require(
+        col_idx.len() == lu.len(),
+        row_idx.len() == lu.len(),
+        csr_to_csc.len() == lu.len(),
+        level_ptr.len() > num_levels as usize,
+        level_cols.len() == diag_pos.len(),
+        row_ptr.len() == diag_pos.len() + 1,
+        col_ptr.len() == diag_pos.len() + 1,
+        barrier.len() >= 1
+    )
+)]
+pub unsafe fn lu_levels<T: Real>(
+    num_levels: u32,
+    smallest: T,
+    level_ptr: Global<u64>,
+    level_cols: Global<u32>,
+    row_ptr: Global<u64>,
+    diag_pos: Global<u64>,
+    col_idx: Global<u32>,
+    csr_to_csc: Global<u64>,
+    col_ptr: Global<u64>,
+    row_idx: Global<u32>,
+    lu: GlobalMut<T>,
+    barrier: GlobalMut<u32>,
+) {
+    let mut grid = GridBarrier::new(barrier);
+    let lane = thread::lane_id();
+    let warps = thread::num_threads_1d() / warp::WARP_SIZE;
+    let first = thread::index_1d() / warp::WARP_SIZE;
+    let mut level = 0u32;
+    while level < num_levels {
+        let begin = level_ptr.get(level as usize);
+        let width = (level_ptr.get(level as usize + 1) - begin) as u32;
+        // Levels are not empty and parts is not zero, so the quotients exist.
+        let parts = match warps.checked_div(width) {
+            Some(parts) if parts > 1 => parts,
+            _ => 1,
+        };
+        let items = width * parts;
+        let mut item = first;
+        while item < items {
+            let column = item.checked_div(parts).unwrap_or(0);
+            let part = u64::from(item - column * parts);
+            let k = level_cols.get((begin + u64::from(column)) as usize) as usize;
+            let row_diagonal = diag_pos.get(k);
+            let row_end = row_ptr.get(k + 1);
+            let diagonal = csr_to_csc.get(row_diagonal as usize);
+            let col_end = col_ptr.get(k + 1);
+            let below = col_end - diagonal - 1;
+            if below > 0 {
+                let pivot = usable_pivot(lu.get(diagonal as usize), smallest);
+                // 2^lanes_log2 lanes share an entry of U: enough for the column, at most a warp.
+                let lanes_log2 = if below >= u64::from(warp::WARP_SIZE) {
+                    5
+                } else {
+                    32 - (below as u32 - 1).leading_zeros()
+                };
+                let lanes = 1u64 << lanes_log2;
+                let at_once = u64::from(warp::WARP_SIZE >> lanes_log2);
+                let mut q = row_diagonal + 1 + part * at_once + u64::from(lane >> lanes_log2);
+                while q < row_end {
+                    let upper = csr_to_csc.get(q as usize);
+                    let u = lu.get(upper as usize);
+                    if u != T::ZERO {
+                        let factor = u / pivot;
+                        let end = col_ptr.get(col_idx.get(q as usize) as usize + 1);
+                        let mut target = upper;
+                        let mut p = diagonal + 1 + (u64::from(lane) & (lanes - 1));
+                        while p < col_end {
+                            let i = row_idx.get(p as usize);
+                            target = lower_bound(row_idx, target + 1, end, i);
+                            let update = -(lu.get(p as usize) * factor);
+                            lu.atomic(target as usize).reduce_add(
+                                update,
+                                Ordering::Relaxed,
+                                Scope::Device,
+                            );
+                            p += lanes;
+                        }
+                    }
+                    q += u64::from(parts) * at_once;
+                }
+            }
+            item += warps;
+        }
+        grid.wait();
+        level += 1;
+    }
+}
+
+/// Largest of `value` over the warp.
+#[inline(always)]
+fn warp_max(value: u64) -> u64 {
+    let mut max = value;
+    let mut mask = warp::WARP_SIZE / 2;
+    while mask > 0 {
+        let other = warp::shuffle_xor(warp::FULL_MASK, max, mask);
+        if other > max {
+            max = other;
+        }
+        mask >>= 1;
+    }
+    max
+}
+
+/// Divides L by the pivots, stores replaced pivots, and reports on the factors.
+///
+/// `counters` and `extremes` hold what [`counter`] and [`extreme`] say, and start at what is said
+/// there.
+///
+/// Threads: a warp a column, grid-strided. Writes: the warp of column k alone writes its values;
+/// lane 0 stores the pivot behind a `sync_warp`, which all lanes reach after they read it. Counters and extremes by atomics. Launch: 1-D, a multiple of 32 threads.
+#[kernel(
+    T = [f32, f64],
+    max_threads(1024),
+    require(
+        csr_to_csc.len() == lu.len(),
+        col_ptr.len() == diag_pos.len() + 1,
+        counters.len() == counter::LEN,
+        extremes.len() == extreme::LEN
+    )
+)]
+pub unsafe fn lu_finish<T: Real>(
+    smallest: T,
+    diag_pos: Global<u64>,
+    csr_to_csc: Global<u64>,
+    col_ptr: Global<u64>,
+    lu: GlobalMut<T>,
+    counters: GlobalMut<u32>,
+    extremes: GlobalMut<u64>,
+) {
+    let n = diag_pos.len();
+    let lane = u64::from(thread::lane_id());
+    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
+    let mut k = (thread::index_1d() / warp::WARP_SIZE) as usize;
+    while k < n {
+        let diagonal = csr_to_csc.get(diag_pos.get(k) as usize);
+        let col_end = col_ptr.get(k + 1);
+        let came = lu.get(diagonal as usize);
+        let pivot = usable_pivot(came, smallest);
+        let size = pivot.abs().to_f64();
+        let mut finite = size.is_finite();
+        let mut max_u = size.to_bits();
+        let mut p = col_ptr.get(k) + lane;
+        while p < diagonal {
+            let u = lu.get(p as usize).abs().to_f64();
+            finite &= u.is_finite();
+            if u.to_bits() > max_u {
+                max_u = u.to_bits();
+            }
+            p += u64::from(warp::WARP_SIZE);
+        }
+        let mut p = diagonal + 1 + lane;
+        while p < col_end {
+            let l = lu.get(p as usize) / pivot;
+            finite &= l.to_f64().is_finite();
+            lu.set(p as usize, l);
+            p += u64::from(warp::WARP_SIZE);
+        }
+        let max_u = warp_max(max_u);
+        let finite = warp::vote_all(warp::FULL_MASK, finite);
+        // Lane 0 overwrites the pivot that every lane read.
+        warp::sync_warp(warp::FULL_MASK);
+        if lane == 0 {
+            let first = |which: usize| {
+                counters
+                    .atomic(which)
+                    .fetch_min(k as u32, Ordering::Relaxed, Scope::Device);
+            };
+            if came.abs() < smallest {
+                lu.set(diagonal as usize, pivot);
+                counters.atomic(counter::NUM_PERTURBED).reduce_add(
+                    1,
+                    Ordering::Relaxed,
+                    Scope::Device,
+                );
+                first(counter::FIRST_PERTURBED);
+            }
+            if size == 0.0 {
+                first(counter::FIRST_ZERO);
+            }
+            if !finite {
+                first(counter::FIRST_NOT_FINITE);
+            }
+            extremes
+                .atomic(extreme::MAX_U)
+                .fetch_max(max_u, Ordering::Relaxed, Scope::Device);
+            extremes.atomic(extreme::MIN_PIVOT).fetch_min(
+                size.to_bits(),
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+            extremes.atomic(extreme::MAX_PIVOT).fetch_max(
+                size.to_bits(),
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        }
+        k += warps;
+    }
+}

@@ -1,0 +1,3 @@
+//! Kernels of the symbolic phase.
+
+pub mod fill2;

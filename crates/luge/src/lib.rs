@@ -1,1 +1,52 @@
 //! Sparse direct solver whose whole pipeline runs on NVIDIA GPUs, and on CPUs without one.
+//!
+//! [`Solver::analyze`] orders a matrix and finds the pattern of its factors, [`Analysis::factorize`]
+//! computes them, [`Factors::solve`] uses them, [`Factors::refactorize`] renews them for other values
+//! on the same pattern. Each step has its own type, so a wrong order does not compile, and each
+//! reports in an [`Inform`] what ran, how long it took and how good the result is.
+//!
+//! ```
+//! use luge::{BackendChoice, Options, Solver};
+//! use sprs::{CsMat, TriMat};
+//!
+//! // The matrix of -u'' on 5 points.
+//! let mut triplets = TriMat::new((5, 5));
+//! for i in 0..5 {
+//!     triplets.add_triplet(i, i, 2.0);
+//!     if i > 0 {
+//!         triplets.add_triplet(i, i - 1, -1.0);
+//!         triplets.add_triplet(i - 1, i, -1.0);
+//!     }
+//! }
+//! let a: CsMat<f64> = triplets.to_csr();
+//! let options = Options { backend: BackendChoice::Cpu, ..Options::default() };
+//! let solution = Solver::new(options)?.analyze(&a)?.factorize(&a)?.solve(&[1.0; 5])?;
+//! assert!((solution.x[2] - 4.5).abs() < 1e-14);
+//! println!("{}", solution.inform.to_json());
+//! # Ok::<(), luge::Error>(())
+//! ```
+//!
+//! A matrix that is singular, structurally or to rounding, is refused with an [`Error`] that names
+//! the first offender. A solution is always measured: its backward error is in the inform, and one
+//! above the target carries a [`Warning`].
+//!
+//! # Current limitations
+//!
+//! - Real square matrices.
+//! - The CPU phases run on one thread, the ordering on several.
+
+mod backend;
+mod chain;
+mod error;
+mod factors;
+mod inform;
+mod options;
+mod solver;
+
+pub use error::Error;
+pub use factors::{Factors, Refactorized, Solution};
+pub use inform::{Inform, Seconds, Warning};
+pub use luge_ordering as ordering;
+pub use luge_sparse::{CancelFlag, ColPerm, RowPerm, Scalar};
+pub use options::{BackendChoice, FactorPrecision, Options, Pivoting};
+pub use solver::{Analysis, Solver};

@@ -1,0 +1,189 @@
+//! The phases on a device: a GPU, or the simulator of its kernels. One code path for both.
+//!
+//! Pattern, levels, positions and factors stay on the device; values of B and right-hand sides go up,
+//! solutions and reports come down. All of a solver's work is in the order of one stream.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use luge_device::{Backend, Buffer, Device, DeviceError, SimulatorOptions, Stream};
+use luge_levelize::gpu::DeviceLevels;
+use luge_numeric::gpu::DeviceFactors;
+use luge_numeric::{PivotReport, TinyPivots};
+use luge_solve::gpu::{DeviceLu, SolveScalar};
+use luge_sparse::CompressedPattern;
+use luge_symbolic::gpu::{DeviceFilled, Fill2Options};
+
+use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
+use crate::error::PhaseError;
+
+/// An open device.
+#[derive(Debug, Clone)]
+pub(crate) struct GpuBackend {
+    stream: Stream,
+}
+
+/// What factors keep of their plan.
+struct OnDevice {
+    stream: Stream,
+    filled: DeviceFilled,
+    levels: DeviceLevels,
+    /// Place of each entry of B among the values of L+U.
+    positions: Buffer<u64>,
+    /// Seconds of transfers before the plan was made.
+    earlier_transfers: f64,
+}
+
+struct GpuPlan {
+    on_device: Arc<OnDevice>,
+    report: PlanReport,
+}
+
+struct GpuFactors<F: SolveScalar> {
+    on_device: Arc<OnDevice>,
+    factors: DeviceFactors<F>,
+}
+
+impl GpuBackend {
+    /// The GPU of this number, its kernels loaded.
+    pub(crate) fn cuda(ordinal: usize) -> Result<Self, DeviceError> {
+        Self::on(&Device::cuda(ordinal)?)
+    }
+
+    /// The simulator with the schedules of this seed.
+    pub(crate) fn simulator(seed: u64) -> Result<Self, DeviceError> {
+        Self::on(&Device::simulator(SimulatorOptions::with_seed(seed)))
+    }
+
+    fn on(device: &Device) -> Result<Self, DeviceError> {
+        luge_symbolic::gpu::load_kernels(device)?;
+        Ok(Self {
+            stream: device.create_stream()?,
+        })
+    }
+
+    pub(crate) fn description(&self) -> Description {
+        let device = self.stream.device();
+        let properties = device.properties();
+        Description {
+            backend: match properties.backend {
+                Backend::Cuda => "cuda",
+                Backend::Simulator => "simulator",
+            },
+            device: properties.name.clone(),
+            module_load_seconds: Some(device.module_load_seconds()),
+            no_gpu: None,
+        }
+    }
+
+    pub(crate) fn plan<F: SolveScalar>(
+        &self,
+        rows: &CompressedPattern,
+        limits: &Limits,
+    ) -> Result<Box<dyn Plan<F>>, PhaseError> {
+        let stream = &self.stream;
+        let earlier_transfers = stream.device().transfers().seconds;
+        let start = Instant::now();
+        let options = Fill2Options {
+            cancel: limits.cancel.clone(),
+            ..Fill2Options::default()
+        };
+        let filled = luge_symbolic::gpu::fill2(stream, rows, &options)?;
+        let statistics = filled.statistics(stream)?;
+        let symbolic_seconds = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let levels = luge_levelize::gpu::levels(stream, &filled)?;
+        let widths = levels.widths(stream)?;
+        let levelize_seconds = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let positions = luge_numeric::gpu::positions(stream, &filled, rows)?;
+        let report = PlanReport {
+            lnz: statistics.lnz,
+            unz: statistics.unz,
+            flops: statistics.flops,
+            num_levels: widths.len(),
+            max_level_width: widths.into_iter().max().unwrap_or(0) as usize,
+            // The positions, which come to the host once to be checked.
+            host_bytes: 8 * rows.nnz() as u64,
+            // The places of B's entries are part of the layout of L+U.
+            symbolic_seconds: symbolic_seconds + start.elapsed().as_secs_f64(),
+            levelize_seconds,
+            code_path: vec![
+                "symbolic: fill2, parallel frontiers, two stages",
+                "levelize: Kahn, one launch",
+            ],
+        };
+        Ok(Box::new(GpuPlan {
+            on_device: Arc::new(OnDevice {
+                stream: stream.clone(),
+                filled,
+                levels,
+                positions,
+                earlier_transfers,
+            }),
+            report,
+        }))
+    }
+}
+
+impl<F: SolveScalar> Plan<F> for GpuPlan {
+    fn report(&self) -> &PlanReport {
+        &self.report
+    }
+
+    fn factorize(
+        &self,
+        b: &[F],
+        tiny_pivots: TinyPivots,
+        limits: &Limits,
+    ) -> Result<Box<dyn NumericFactors<F>>, PhaseError> {
+        let on_device = Arc::clone(&self.on_device);
+        let factors = luge_numeric::gpu::factorize(
+            &on_device.stream,
+            &on_device.filled,
+            &on_device.levels,
+            &on_device.positions,
+            b,
+            tiny_pivots,
+            &limits.cancel,
+        )?;
+        Ok(Box::new(GpuFactors { on_device, factors }))
+    }
+}
+
+impl<F: SolveScalar> NumericFactors<F> for GpuFactors<F> {
+    fn pivots(&self) -> &PivotReport {
+        self.factors.pivots()
+    }
+
+    fn code_path(&self) -> &'static str {
+        "numeric: hybrid right-looking by levels, one launch"
+    }
+
+    fn host_bytes(&self) -> u64 {
+        0
+    }
+
+    fn device_costs(&self) -> DeviceCosts {
+        let device = self.on_device.stream.device();
+        DeviceCosts {
+            peak_bytes: Some(device.peak_bytes()),
+            transfer_seconds: Some(device.transfers().seconds - self.on_device.earlier_transfers),
+        }
+    }
+
+    fn solve(&self, x: &mut [F], nrhs: usize, transpose: bool) -> Result<(), PhaseError> {
+        let OnDevice {
+            stream,
+            filled,
+            levels,
+            ..
+        } = &*self.on_device;
+        let lu = DeviceLu {
+            filled,
+            levels,
+            values: self.factors.values(),
+        };
+        Ok(luge_solve::gpu::solve(stream, lu, x, nrhs, transpose)?)
+    }
+}

@@ -1,0 +1,156 @@
+//! The seam between the facade and what runs the phases.
+//!
+//! A backend turns the pattern of B into a [`Plan`] (filled pattern and levels), a plan and values
+//! into [`NumericFactors`], and those solve. The chain is the same on every backend: symbolic,
+//! levels, static numeric, solve.
+
+pub(crate) mod cpu;
+pub(crate) mod gpu;
+
+use luge_numeric::{PivotReport, TinyPivots};
+use luge_sparse::{CancelFlag, CompressedPattern, Scalar};
+
+use crate::error::{Error, PhaseError};
+use crate::options::{BackendChoice, Options};
+
+/// The types that factors are computed in.
+pub(crate) trait FactorScalar: Scalar {
+    /// The plan of a device, for this type: kernels exist for concrete types.
+    fn plan_on_device(
+        backend: &gpu::GpuBackend,
+        rows: &CompressedPattern,
+        limits: &Limits,
+    ) -> Result<Box<dyn Plan<Self>>, PhaseError>;
+}
+
+macro_rules! factor_scalar {
+    ($($scalar:ty),*) => {$(
+        impl FactorScalar for $scalar {
+            fn plan_on_device(
+                backend: &gpu::GpuBackend,
+                rows: &CompressedPattern,
+                limits: &Limits,
+            ) -> Result<Box<dyn Plan<Self>>, PhaseError> {
+                backend.plan::<Self>(rows, limits)
+            }
+        }
+    )*};
+}
+factor_scalar!(f32, f64);
+
+/// What a phase may use.
+#[derive(Debug, Clone)]
+pub(crate) struct Limits {
+    pub cancel: CancelFlag,
+    pub max_host_bytes: Option<u64>,
+}
+
+/// What a backend is, for the inform.
+#[derive(Debug, Clone)]
+pub(crate) struct Description {
+    /// `"cpu"`, `"cuda"` or `"simulator"`.
+    pub backend: &'static str,
+    /// The device in words.
+    pub device: String,
+    /// Loading of kernels.
+    pub module_load_seconds: Option<f64>,
+    /// Why a GPU was asked for by `Auto` and not used.
+    pub no_gpu: Option<String>,
+}
+
+/// Sizes that the analysis of a pattern found, and its times.
+#[derive(Debug, Clone)]
+pub(crate) struct PlanReport {
+    pub lnz: u64,
+    pub unz: u64,
+    pub flops: f64,
+    pub num_levels: usize,
+    pub max_level_width: usize,
+    pub host_bytes: u64,
+    pub symbolic_seconds: f64,
+    pub levelize_seconds: f64,
+    /// Algorithms that ran.
+    pub code_path: Vec<&'static str>,
+}
+
+/// Device-side costs so far; `None` where there is no device.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct DeviceCosts {
+    pub peak_bytes: Option<u64>,
+    pub transfer_seconds: Option<f64>,
+}
+
+/// A device to run on, chosen once per solver.
+#[derive(Debug, Clone)]
+pub(crate) enum Backend {
+    Cpu(cpu::CpuBackend),
+    Gpu(gpu::GpuBackend),
+}
+
+/// The filled pattern and levels of one B.
+pub(crate) trait Plan<F: Scalar>: Send + Sync {
+    fn report(&self) -> &PlanReport;
+
+    /// Factorizes the values of B, in the order of the rows that were analyzed.
+    fn factorize(
+        &self,
+        b: &[F],
+        tiny_pivots: TinyPivots,
+        limits: &Limits,
+    ) -> Result<Box<dyn NumericFactors<F>>, PhaseError>;
+}
+
+/// L and U of one B.
+pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
+    fn pivots(&self) -> &PivotReport;
+
+    /// Algorithm that ran.
+    fn code_path(&self) -> &'static str;
+
+    /// Bytes of the factors on the host.
+    fn host_bytes(&self) -> u64;
+
+    fn device_costs(&self) -> DeviceCosts;
+
+    /// Replaces `nrhs` right-hand sides of length n by solutions with B, or its transpose.
+    fn solve(&self, x: &mut [F], nrhs: usize, transpose: bool) -> Result<(), PhaseError>;
+}
+
+impl Backend {
+    pub(crate) fn open(options: &Options) -> Result<Self, Error> {
+        match options.backend {
+            BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0) {
+                Ok(gpu) => Self::Gpu(gpu),
+                Err(error) => Self::Cpu(cpu::CpuBackend {
+                    no_gpu: Some(error.to_string()),
+                }),
+            }),
+            BackendChoice::Cpu => Ok(Self::Cpu(cpu::CpuBackend { no_gpu: None })),
+            BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal)
+                .map(Self::Gpu)
+                .map_err(|e| Error::from_device(e, "opening the device")),
+            BackendChoice::Simulator { seed } => gpu::GpuBackend::simulator(seed)
+                .map(Self::Gpu)
+                .map_err(|e| Error::from_device(e, "opening the device")),
+        }
+    }
+
+    pub(crate) fn description(&self) -> Description {
+        match self {
+            Self::Cpu(cpu) => cpu.description(),
+            Self::Gpu(gpu) => gpu.description(),
+        }
+    }
+
+    /// Analyzes the pattern of B, given by rows.
+    pub(crate) fn plan<F: FactorScalar>(
+        &self,
+        rows: &CompressedPattern,
+        limits: &Limits,
+    ) -> Result<Box<dyn Plan<F>>, PhaseError> {
+        match self {
+            Self::Cpu(cpu) => cpu.plan(rows, limits),
+            Self::Gpu(gpu) => F::plan_on_device(gpu, rows, limits),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Errors of the facade.
+
+use luge_device::DeviceError;
+use luge_levelize::LevelizeError;
+use luge_numeric::NumericError;
+use luge_ordering::OrderingError;
+use luge_solve::SolveError;
+use luge_sparse::{Cancelled, IndexOverflow};
+use luge_symbolic::SymbolicError;
+
+/// Why a phase gave no result. Rows and columns are those of the matrix that was handed in.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The matrix is not square.
+    #[error("the matrix is {rows} by {cols}, and only square systems are solved")]
+    NotSquare {
+        /// Number of rows.
+        rows: usize,
+        /// Number of columns.
+        cols: usize,
+    },
+    /// A value of the matrix or of the right-hand side is infinite or not a number.
+    #[error("the value in row {row}, column {column} is infinite or not a number")]
+    NotFinite {
+        /// Its row.
+        row: usize,
+        /// Its column: of the matrix, or of the right-hand sides.
+        column: usize,
+    },
+    /// No permutation brings entries to the whole diagonal.
+    #[error(
+        "the matrix is structurally singular: structural rank {rank}, {} unmatched, the first is row {}",
+        count_rows(unmatched_rows.len()),
+        unmatched_rows.first().map_or_else(|| "none".into(), |row| row.to_string())
+    )]
+    StructurallySingular {
+        /// Size of a maximum matching.
+        rank: usize,
+        /// Rows that a maximum matching leaves out.
+        unmatched_rows: Vec<usize>,
+        /// Columns that the same matching leaves out.
+        unmatched_columns: Vec<usize>,
+    },
+    /// The matrix has full structural rank only by counting stored zeros.
+    #[error(
+        "the matrix is numerically singular: its nonzero values allow rank {rank} at most, the first column without one is {}",
+        unmatched_columns.first().map_or_else(|| "none".into(), |column| column.to_string())
+    )]
+    ZerosOnly {
+        /// Size of a maximum matching of the nonzero values.
+        rank: usize,
+        /// Rows that it leaves out.
+        unmatched_rows: Vec<usize>,
+        /// Columns that it leaves out.
+        unmatched_columns: Vec<usize>,
+    },
+    /// The matrix is singular, exactly or to rounding.
+    #[error("the matrix is numerically singular: column {column} has no usable pivot")]
+    ZeroPivot {
+        /// First column, in the order of elimination, without a pivot.
+        column: usize,
+    },
+    /// The elimination overflowed.
+    #[error("the factorization overflows in column {column}")]
+    Overflow {
+        /// First column, in the order of elimination, with a value that is not finite.
+        column: usize,
+    },
+    /// The solution overflowed.
+    #[error("entry {row} of the solution is infinite or not a number")]
+    SolutionNotFinite {
+        /// First such entry.
+        row: usize,
+    },
+    /// New values do not go with the old pivots, nor with new ones.
+    #[error(
+        "the new values are unstable: row {row} keeps a backward error of {backward_error:.1e} with growth {growth:.1e}"
+    )]
+    Unstable {
+        /// The row with the largest componentwise backward error.
+        row: usize,
+        /// Growth max|U|/max|B|.
+        growth: f64,
+        /// Normwise backward error of the probe.
+        backward_error: f64,
+    },
+    /// The matrix has another pattern than the one that was analyzed.
+    #[error("row {row} has other entries than the matrix that was analyzed")]
+    PatternMismatch {
+        /// First row that differs.
+        row: usize,
+    },
+    /// A result does not fit the allowed memory.
+    #[error("the {phase} phase needs more than {asked} bytes, {available} are available")]
+    OutOfMemory {
+        /// Bytes needed so far.
+        asked: u64,
+        /// Bytes allowed.
+        available: u64,
+        /// The phase.
+        phase: &'static str,
+    },
+    /// A dimension does not fit 32-bit indices.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
+    /// The ordering failed for another reason.
+    #[error("the ordering failed")]
+    Ordering(#[source] OrderingError),
+    /// The device, its driver, or a kernel on it failed.
+    #[error("the device cannot be used")]
+    Device(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The caller raised the cancel flag.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+fn count_rows(count: usize) -> String {
+    if count == 1 {
+        "1 row".into()
+    } else {
+        format!("{count} rows")
+    }
+}
+
+impl From<OrderingError> for Error {
+    fn from(error: OrderingError) -> Self {
+        let wide = |v: Vec<u32>| v.into_iter().map(|i| i as usize).collect();
+        match error {
+            OrderingError::NotSquare { nrows, ncols } => Self::NotSquare {
+                rows: nrows,
+                cols: ncols,
+            },
+            OrderingError::NotFinite { row, column } => Self::NotFinite { row, column },
+            OrderingError::StructurallySingular {
+                rank,
+                unmatched_rows,
+                unmatched_cols,
+            } => Self::StructurallySingular {
+                rank,
+                unmatched_rows: wide(unmatched_rows),
+                unmatched_columns: wide(unmatched_cols),
+            },
+            OrderingError::NumericallySingular {
+                rank,
+                unmatched_rows,
+                unmatched_cols,
+            } => Self::ZerosOnly {
+                rank,
+                unmatched_rows: wide(unmatched_rows),
+                unmatched_columns: wide(unmatched_cols),
+            },
+            OrderingError::IndexOverflow(e) => Self::IndexOverflow(e),
+            OrderingError::Cancelled(e) => Self::Cancelled(e),
+            other => Self::Ordering(other),
+        }
+    }
+}
+
+impl From<SolveError> for Error {
+    fn from(error: SolveError) -> Self {
+        match error {
+            SolveError::NotFinite { row } => Self::SolutionNotFinite { row },
+            SolveError::Cancelled(c) => Self::Cancelled(c),
+            SolveError::Device(e) => Self::from_device(e, "solve"),
+        }
+    }
+}
+
+impl Error {
+    /// A failure of the device during `phase`.
+    pub(crate) fn from_device(error: DeviceError, phase: &'static str) -> Self {
+        match error {
+            DeviceError::OutOfMemory { asked, available } => Self::OutOfMemory {
+                asked,
+                available,
+                phase,
+            },
+            other => Self::Device(Box::new(other)),
+        }
+    }
+}
+
+/// An error of a phase on B, whose columns are still to be translated into those of A.
+#[derive(Debug)]
+pub(crate) enum PhaseError {
+    Symbolic(SymbolicError),
+    Levelize(LevelizeError),
+    Numeric(NumericError),
+    Solve(SolveError),
+}
+
+macro_rules! from_phase {
+    ($($variant:ident($error:ty)),*) => {$(
+        impl From<$error> for PhaseError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+from_phase!(
+    Symbolic(SymbolicError),
+    Levelize(LevelizeError),
+    Numeric(NumericError),
+    Solve(SolveError)
+);
+
+impl PhaseError {
+    /// Names columns of A: column j of B is column `col_perm[j]` of A.
+    pub(crate) fn in_terms_of_a(self, col_perm: &[u32]) -> Error {
+        let old = |column: usize| col_perm[column] as usize;
+        match self {
+            Self::Symbolic(SymbolicError::OutOfMemory {
+                asked, available, ..
+            }) => Error::OutOfMemory {
+                asked,
+                available,
+                phase: "symbolic",
+            },
+            Self::Symbolic(SymbolicError::Cancelled(c))
+            | Self::Levelize(LevelizeError::Cancelled(c))
+            | Self::Numeric(NumericError::Cancelled(c)) => Error::Cancelled(c),
+            Self::Symbolic(SymbolicError::Device(e)) => Error::from_device(e, "symbolic"),
+            Self::Levelize(LevelizeError::Device(e)) => Error::from_device(e, "levelize"),
+            Self::Numeric(NumericError::Device(e)) => Error::from_device(e, "numeric"),
+            Self::Symbolic(e @ SymbolicError::Corrupt(_)) => Error::Device(Box::new(e)),
+            Self::Levelize(e @ LevelizeError::Corrupt) => Error::Device(Box::new(e)),
+            Self::Solve(e) => e.into(),
+            Self::Numeric(NumericError::ZeroPivot { column }) => Error::ZeroPivot {
+                column: old(column),
+            },
+            Self::Numeric(NumericError::NotFinite { column }) => Error::Overflow {
+                column: old(column),
+            },
+            Self::Numeric(NumericError::OutOfMemory {
+                asked, available, ..
+            }) => Error::OutOfMemory {
+                asked,
+                available,
+                phase: "numeric",
+            },
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What every phase reports.
+
+use serde::Serialize;
+
+/// Seconds of wall time per phase.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Seconds {
+    /// Matching, scaling and ordering.
+    pub ordering: f64,
+    /// Filled pattern.
+    pub symbolic: f64,
+    /// Dependencies and levels.
+    pub levelize: f64,
+    /// Search for pivots on the CPU, if there was one, with the symbolic phase after it.
+    pub pivot_search: Option<f64>,
+    /// Numeric factorization.
+    pub numeric: Option<f64>,
+    /// Probe of the factors: a solve with a known solution, and the condition estimate.
+    pub probe: Option<f64>,
+    /// Triangular solves and refinement.
+    pub solve: Option<f64>,
+    /// Host to device and back, if there is a device; contained in the phases above.
+    pub transfer: Option<f64>,
+    /// Loading of kernels, if there is a device; contained in no phase.
+    pub module_load: Option<f64>,
+}
+
+/// Trouble that still yields factors or a solution.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Static pivots were replaced.
+    PerturbedPivots {
+        /// How many.
+        count: usize,
+        /// Column of A of the first.
+        first_column: usize,
+    },
+    /// Static pivoting did not do, and pivots were searched.
+    PivotsSearched {
+        /// Why.
+        reason: String,
+    },
+    /// The backward error stayed above the target.
+    TargetMissed {
+        /// Normwise backward error.
+        backward_error: f64,
+        /// What was asked for.
+        target: f64,
+    },
+    /// No GPU could be used and the CPU took over.
+    NoGpu {
+        /// What is missing.
+        reason: String,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::PerturbedPivots {
+                count,
+                first_column,
+            } => write!(
+                f,
+                "{count} tiny pivots were replaced, the first in column {first_column}"
+            ),
+            Self::PivotsSearched { reason } => {
+                write!(
+                    f,
+                    "static pivots did not do, pivots were searched: {reason}"
+                )
+            }
+            Self::TargetMissed {
+                backward_error,
+                target,
+            } => write!(
+                f,
+                "the backward error {backward_error:.1e} is above the target {target:.1e}"
+            ),
+            Self::NoGpu { reason } => write!(f, "no GPU, the CPU is used: {reason}"),
+        }
+    }
+}
+
+/// The report of an analysis, of factors or of a solution; each contains what came before it.
+///
+/// A field that is `None` was not measured by what ran, or does not apply to it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Inform {
+    /// Order of the matrix.
+    pub n: usize,
+    /// Stored entries of the matrix.
+    pub nnz: usize,
+    /// Entries of L with its unit diagonal.
+    pub lnz: u64,
+    /// Entries of U with its diagonal.
+    pub unz: u64,
+    /// Floating-point operations of the factorization.
+    pub flops: f64,
+    /// Diagonal blocks of the block triangular form.
+    pub num_blocks: usize,
+    /// Levels of the columns.
+    pub num_levels: usize,
+    /// Columns of the widest level.
+    pub max_level_width: usize,
+    /// Supernodes.
+    pub num_supernodes: Option<usize>,
+    /// Order of the largest front.
+    pub max_front: Option<usize>,
+    /// Bytes of the arrays held on the host at the end of the phase that held most.
+    pub peak_host_bytes: u64,
+    /// Most bytes allocated on the device at once.
+    pub peak_device_bytes: Option<u64>,
+    /// Bytes moved from the device to the host for want of room.
+    pub spilled_bytes: Option<u64>,
+    /// Static pivots that were replaced.
+    pub num_perturbed: Option<usize>,
+    /// Pivots that threshold pivoting took off the diagonal.
+    pub num_off_diagonal: Option<usize>,
+    /// Pivots delayed to a later front.
+    pub num_delay: Option<usize>,
+    /// 2×2 pivots.
+    pub num_two: Option<usize>,
+    /// Negative eigenvalues.
+    pub num_neg: Option<usize>,
+    /// Numeric rank: n once factorized, for singular matrices are refused.
+    pub rank: Option<usize>,
+    /// Growth max|U|/max|B|.
+    pub growth: Option<f64>,
+    /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
+    pub rcond: Option<f64>,
+    /// Normwise backward error of the solution; of the probe until there is one. With many
+    /// right-hand sides, the largest.
+    pub backward_error: Option<f64>,
+    /// Componentwise backward error, likewise.
+    pub componentwise_error: Option<f64>,
+    /// Steps of refinement, likewise.
+    pub refinement_steps: Option<usize>,
+    /// Time per phase.
+    pub seconds: Seconds,
+    /// `"cpu"`, `"cuda"` or `"simulator"`.
+    pub backend: &'static str,
+    /// The device in words.
+    pub device: String,
+    /// Type of the factors, `"f32"` or `"f64"`.
+    pub precision: &'static str,
+    /// The ordering that was used.
+    pub ordering: String,
+    /// Whether rows were matched to columns by value.
+    pub matched: bool,
+    /// Whether the matrix was scaled.
+    pub scaled: bool,
+    /// `"static"` or `"threshold"`, as it ended up.
+    pub pivoting: Option<&'static str>,
+    /// Algorithm of each phase that ran.
+    pub code_path: Vec<&'static str>,
+    /// Trouble on the way.
+    pub warnings: Vec<Warning>,
+}
+
+impl Inform {
+    /// The report as JSON, indented.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self)
+            .unwrap_or_else(|e| unreachable!("plain fields always serialise: {e}"))
+    }
+}

@@ -1,0 +1,101 @@
+//! What a caller may choose.
+
+use luge_ordering::OrderingOptions;
+use luge_sparse::CancelFlag;
+use serde::Serialize;
+
+/// Where the phases run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum BackendChoice {
+    /// The first GPU if there is one that works, else the CPU; the inform says which.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// A GPU, by the driver's number. An error where there is none.
+    Gpu {
+        /// Number of the device, from 0.
+        ordinal: usize,
+    },
+    /// The simulator of the GPU's kernels: checks every access, and is slow.
+    Simulator {
+        /// Seed of the thread schedule.
+        seed: u64,
+    },
+}
+
+/// How pivots are found.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub enum Pivoting {
+    /// Static pivoting on the matched and scaled matrix. If a pivot is too small, or a probe does not
+    /// reach the target backward error, pivots are searched by threshold partial pivoting on the
+    /// CPU, and the backend factorizes with the row permutation found there.
+    #[default]
+    Auto,
+    /// Static pivoting: tiny pivots are replaced, counted and left to refinement.
+    Static,
+    /// Threshold partial pivoting from the start.
+    Threshold {
+        /// The diagonal is taken if it is at least this times the largest candidate; 1 is partial
+        /// pivoting.
+        threshold: f64,
+    },
+}
+
+/// The type that factors are computed and kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum FactorPrecision {
+    /// The type of the matrix.
+    #[default]
+    Matrix,
+    /// `f32`, also for an `f64` matrix: half the memory; refinement recovers the accuracy of `f64`
+    /// unless the matrix is too ill-conditioned.
+    Single,
+}
+
+/// Options of a [`Solver`](crate::Solver).
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where the phases run.
+    pub backend: BackendChoice,
+    /// Matching, scaling and the fill-reducing ordering.
+    pub ordering: OrderingOptions,
+    /// How pivots are found.
+    pub pivoting: Pivoting,
+    /// Static pivots below this times max|B| are replaced by it; `None`: √ε of the factors' type.
+    pub perturbation: Option<f64>,
+    /// The type of the factors.
+    pub precision: FactorPrecision,
+    /// Most steps of iterative refinement in a solve.
+    pub max_refinement_steps: usize,
+    /// Normwise backward error that a solution must reach; `None`: 10⁻¹² for an `f64` matrix,
+    /// 10⁻⁶ for an `f32` one.
+    pub target_backward_error: Option<f64>,
+    /// Growth max|U|/max|B| beyond which a refactorization does not trust the old pivots.
+    pub max_growth: f64,
+    /// Whether a factorization also estimates the reciprocal condition number of the scaled matrix,
+    /// at the cost of up to ten solves.
+    pub estimate_condition: bool,
+    /// Most bytes that one phase may use for its result on the host; `None`: no limit.
+    pub max_host_bytes: Option<u64>,
+    /// Raise it to stop the phase that runs.
+    pub cancel: CancelFlag,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            backend: BackendChoice::default(),
+            ordering: OrderingOptions::default(),
+            pivoting: Pivoting::default(),
+            perturbation: None,
+            precision: FactorPrecision::default(),
+            max_refinement_steps: 10,
+            target_backward_error: None,
+            max_growth: 1e8,
+            estimate_condition: false,
+            max_host_bytes: None,
+            cancel: CancelFlag::new(),
+        }
+    }
+}

@@ -1,1 +1,121 @@
-//! Matrix Market reader and writer of the Luge sparse solver.
+//! Matrix Market files: reading, plain or gzip, at the speed of the disk; writing, without loss.
+//!
+//! ```
+//! let text = "\
+//! %%MatrixMarket matrix coordinate real symmetric
+//! % a comment
+//! 3 3 4
+//! 1 1  2.5
+//! 2 1 -1
+//! 3 3  1e-3
+//! 3 3  1d-3
+//! ";
+//! let matrix = luge_matrix_io::read_bytes(text.as_bytes())?;
+//! assert_eq!(matrix.stored, 4);
+//! let a = matrix.into_real().expect("the field is real");
+//! assert_eq!(a.get(0, 1), Some(&-1.0));     // the upper triangle follows from the lower one
+//! assert_eq!(a.get(2, 2), Some(&0.002));    // duplicates are summed
+//! # Ok::<(), luge_matrix_io::ReadError>(())
+//! ```
+//!
+//! [`read()`], [`read_from`], [`read_bytes`] give a [`Matrix`]: the header of the file and a sparse
+//! matrix in CSR. [`read_dense`] and [`read_vector`] give right-hand sides. [`write()`],
+//! [`write_pattern`] and [`write_dense`] write.
+//!
+//! # What is accepted
+//!
+//! | | |
+//! |---|---|
+//! | header | `%%MatrixMarket matrix FORMAT FIELD SYMMETRY`, as the very first bytes, in any case |
+//! | format | `coordinate`; `array` |
+//! | field | `real`; `integer`; `complex`; `pattern` (coordinate only) |
+//! | symmetry | `general`; `symmetric`; `skew-symmetric` (no pattern); `hermitian` (complex only) |
+//! | compression | gzip, recognised by its first two bytes and not by the name of the file; several members in a row are one text |
+//! | lines | end in LF or CR LF, the last one may have no end; at most 256 KiB |
+//! | blanks | spaces and tabs, any number, also before the first word |
+//! | comments | lines whose first visible character is `%`, and blank lines, anywhere below the header; those above the size line are kept in [`Header::comments`] |
+//! | real numbers | decimal, with sign, point and exponent if any: `1`, `-.5`, `+2.`, `1e-3`; correctly rounded |
+//! | exponents of Fortran | `1.5D+02` is `150` |
+//! | not finite | `nan`, `inf`, `infinity`, in any case and with a sign, are read as such. A solver has to refuse them |
+//! | underflow | what is nearer to zero than to the least subnormal number is read as zero |
+//! | whole numbers | in an `integer` file, if an `f64` holds them exactly |
+//! | duplicates | are summed, in the order of the file |
+//! | zeros | of a coordinate file are entries like any other, and `-0` keeps its sign; those of an array file are dropped from a sparse matrix |
+//! | empty | matrices of 0 rows, 0 columns or 0 entries |
+//!
+//! # What is refused
+//!
+//! All of it by a [`ReadErrorKind`] that names the first offender, most by
+//! [`Parse`](ReadErrorKind::Parse) with line, column and [`Problem`].
+//!
+//! | | |
+//! |---|---|
+//! | fewer or more entries than announced | |
+//! | a line that lacks an index or a value, or has a word too many | one entry a line, also in arrays |
+//! | an index of 0, beyond the size, or spelled with anything but digits | |
+//! | an upper entry in symmetric, skew-symmetric or hermitian storage | The format stores the lower triangle. Taking an upper entry for its mirror would count a pair twice in files that store both |
+//! | a diagonal entry in skew-symmetric storage, even 0 | |
+//! | an imaginary part on the diagonal of hermitian storage | |
+//! | a number that overflows a double, such as `1e999` | it would become an infinity that nobody wrote |
+//! | in an `integer` file, `1.5`, `1.0`, `1e3`, and what an `f64` would round | |
+//! | more than 2³²−2 rows or columns | [`IndexOverflow`](ReadErrorKind::IndexOverflow) |
+//! | more than 2²² rows (dense: 2²⁴ elements) and more than 64 for each entry of the file | [`ImplausibleSize`](ReadErrorKind::ImplausibleSize): such a header would reserve memory that the file has no use for |
+//! | a gzip stream that is damaged, ends early, or has something else behind it | [`Io`](ReadErrorKind::Io), with the line reached |
+//!
+//! ```
+//! use luge_matrix_io::{Problem, ReadErrorKind, read_bytes};
+//!
+//! let text = "%%MatrixMarket matrix coordinate real general\n2 2 1\n1 3 0.5\n";
+//! let error = read_bytes(text.as_bytes()).unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "line 3, column 3: the column index is 3, but the matrix has 2"
+//! );
+//! assert!(matches!(
+//!     error.kind,
+//!     ReadErrorKind::Parse { line: 3, column: 3, what: Problem::IndexOutOfRange { index: 3, .. } }
+//! ));
+//! ```
+//!
+//! # Cost
+//!
+//! Reading takes time linear in the text, if the file is sorted by rows or columns; otherwise rows are
+//! sorted one by one. Memory follows what was read, never what was announced: 16 bytes for each stored
+//! entry of a real matrix while reading, then the matrix beside that; at most 2.5 times the final
+//! matrix unless many duplicates collapse. The text is never in memory as a whole.
+//!
+//! # Fuzzing
+//!
+//! The target `matrix_market` in the folder `fuzz` of the repository feeds arbitrary bytes to every
+//! reader, and checks that what is read survives being written and read again. It needs a nightly
+//! compiler and [cargo-fuzz](https://rust-fuzz.github.io/book/):
+//!
+//! ```text
+//! cargo install cargo-fuzz
+//! cargo +nightly fuzz run matrix_market -- -max_len=4096 -dict=fuzz/matrix_market.dict
+//! ```
+//!
+//! # Current limitations
+//!
+//! Objects other than `matrix`, the Rutherford-Boeing format and compressions other than gzip are not
+//! read. Values are `f64`.
+
+mod assemble;
+mod error;
+mod header;
+mod matrix;
+mod parse;
+mod read;
+mod token;
+mod value;
+mod write;
+
+pub use error::{NotReal, Problem, ReadError, ReadErrorKind, WriteError};
+pub use header::{Field, Format, Header, Symmetry};
+pub use matrix::{DenseMatrix, Matrix, MatrixData};
+pub use read::{
+    ReadOptions, read, read_bytes, read_dense, read_dense_from, read_from, read_from_with,
+    read_vector, read_with,
+};
+pub use value::Value;
+pub use write::{WriteOptions, write, write_dense, write_dense_to, write_pattern, write_to};

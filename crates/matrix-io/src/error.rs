@@ -1,0 +1,293 @@
+//! What can be wrong with a file, and where.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use luge_sparse::IndexOverflow;
+
+use crate::header::{Field, Format, Symmetry};
+
+/// Why a file could not be read: what is wrong, and in which file if a path was given.
+#[derive(Debug)]
+pub struct ReadError {
+    /// The file, if the function that was called takes a path.
+    pub path: Option<PathBuf>,
+    /// What is wrong, with its position.
+    pub kind: ReadErrorKind,
+}
+
+impl ReadError {
+    pub(crate) fn at_path(mut self, path: &Path) -> Self {
+        self.path = Some(path.to_path_buf());
+        self
+    }
+}
+
+impl From<ReadErrorKind> for ReadError {
+    fn from(kind: ReadErrorKind) -> Self {
+        Self { path: None, kind }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.path {
+            Some(path) => write!(f, "{}: {}", path.display(), self.kind),
+            None => self.kind.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.kind.source()
+    }
+}
+
+/// Why a file could not be read. Always the first offender in the order of the file.
+///
+/// Lines and columns count from 1; a column is a byte of its line. In a compressed file, lines and
+/// offsets are those of the text.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadErrorKind {
+    /// The source failed, or its gzip stream is corrupt or ends early.
+    #[error("line {line}, after {offset} bytes of text: {source}")]
+    Io {
+        /// The line that was being read.
+        line: u64,
+        /// Bytes of text that arrived before the failure.
+        offset: u64,
+        /// The failure.
+        source: io::Error,
+    },
+    /// The text breaks a rule of the format.
+    #[error("line {line}, column {column}: {what}")]
+    Parse {
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the line, from 1.
+        column: usize,
+        /// The rule.
+        what: Problem,
+    },
+    /// The size line announces more rows or columns than 32-bit indices hold.
+    #[error("line {line}, column {column}: {source}")]
+    IndexOverflow {
+        /// Line, from 1.
+        line: u64,
+        /// Byte of the line, from 1.
+        column: usize,
+        /// Which size, and its value (`usize::MAX` if it is larger than that).
+        source: IndexOverflow,
+    },
+    /// The announced size is out of all proportion to the entries that the file holds, so the arrays
+    /// whose length is the size are not allocated.
+    #[error("the file announces {nrows} x {ncols} but holds only {entries} entries")]
+    ImplausibleSize {
+        /// Announced number of rows.
+        nrows: usize,
+        /// Announced number of columns.
+        ncols: usize,
+        /// Number of entries in the file.
+        entries: u64,
+    },
+    /// Real values were asked for.
+    #[error(transparent)]
+    NotReal(#[from] NotReal),
+    /// One column was asked for.
+    #[error("a vector must have one column, this is {nrows} x {ncols}")]
+    NotAVector {
+        /// Number of rows.
+        nrows: usize,
+        /// Number of columns.
+        ncols: usize,
+    },
+}
+
+/// The matrix has no real values: its field is complex or pattern.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("real values are needed, but the field of this matrix is {field}")]
+pub struct NotReal {
+    /// The field of the matrix.
+    pub field: Field,
+}
+
+/// The rule of the Matrix Market format that a line breaks.
+///
+/// Texts quoted from the file are cut after 40 bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file has no byte.
+    #[error("the file is empty")]
+    EmptyFile,
+    /// The first line does not begin with `%%MatrixMarket`.
+    #[error("the first line must begin with %%MatrixMarket, found {0:?}")]
+    NoBanner(String),
+    /// The object of the header is not `matrix`.
+    #[error("unknown object {0:?}, expected \"matrix\"")]
+    UnknownObject(String),
+    /// The format of the header is none of the two.
+    #[error("unknown format {0:?}, expected coordinate or array")]
+    UnknownFormat(String),
+    /// The field of the header is none of the four.
+    #[error("unknown field {0:?}, expected real, integer, complex or pattern")]
+    UnknownField(String),
+    /// The symmetry of the header is none of the four.
+    #[error("unknown symmetry {0:?}, expected general, symmetric, skew-symmetric or hermitian")]
+    UnknownSymmetry(String),
+    /// The header combines words that exclude each other.
+    #[error("a matrix cannot be {format}, {field} and {symmetry} at once")]
+    Combination {
+        /// Format of the header.
+        format: Format,
+        /// Field of the header.
+        field: Field,
+        /// Symmetry of the header.
+        symmetry: Symmetry,
+    },
+    /// The file ends before the size line.
+    #[error("the file ends before the line with the sizes")]
+    NoSizeLine,
+    /// A size is not a nonnegative whole number.
+    #[error("{0:?} is not a size")]
+    BadSize(String),
+    /// Only square matrices have this symmetry.
+    #[error("a {symmetry} matrix must be square, this is {nrows} x {ncols}")]
+    NotSquare {
+        /// Symmetry of the header.
+        symmetry: Symmetry,
+        /// Announced number of rows.
+        nrows: usize,
+        /// Announced number of columns.
+        ncols: usize,
+    },
+    /// The line ends where something is due.
+    #[error("the line ends before the {0}")]
+    Missing(&'static str),
+    /// The line goes on after all that is due.
+    #[error("unexpected {0:?} after the end of the entry")]
+    Extra(String),
+    /// An index is not a positive whole number.
+    #[error("{0:?} is not an index")]
+    BadIndex(String),
+    /// An index is zero; indices count from 1.
+    #[error("the {0} index is 0, but indices count from 1")]
+    IndexZero(&'static str),
+    /// An index exceeds the announced size.
+    #[error("the {axis} index is {index}, but the matrix has {bound}")]
+    IndexOutOfRange {
+        /// `"row"` or `"column"`.
+        axis: &'static str,
+        /// The index (`u64::MAX` if it is larger than that).
+        index: u64,
+        /// The announced size.
+        bound: usize,
+    },
+    /// A value is not a number.
+    #[error("{0:?} is not a number")]
+    BadNumber(String),
+    /// The magnitude of a value exceeds the largest `f64`, about 1.8e308.
+    #[error("{0:?} overflows a double")]
+    NumberOverflow(String),
+    /// A value of an integer matrix is not a whole number.
+    #[error("{0:?} is not a whole number, as the integer field requires")]
+    NotAnInteger(String),
+    /// A value of an integer matrix has more digits than an `f64` holds.
+    #[error("{0:?} has no exact representation as a double")]
+    InexactInteger(String),
+    /// The header says that only the lower triangle is stored, the entry is above the diagonal.
+    #[error(
+        "entry ({row}, {col}) is above the diagonal, but a {symmetry} matrix stores its lower triangle"
+    )]
+    UpperEntry {
+        /// Row, from 1.
+        row: u64,
+        /// Column, from 1.
+        col: u64,
+        /// Symmetry of the header.
+        symmetry: Symmetry,
+    },
+    /// The diagonal of a skew-symmetric matrix is zero and not stored.
+    #[error("entry ({0}, {0}) is on the diagonal, which a skew-symmetric matrix does not store")]
+    SkewDiagonal(u64),
+    /// The diagonal of a hermitian matrix is real.
+    #[error("entry ({0}, {0}) of a hermitian matrix has an imaginary part")]
+    ImaginaryDiagonal(u64),
+    /// More entries than the size line announced.
+    #[error("more entries than the {announced} announced")]
+    TooManyEntries {
+        /// Announced number of entries.
+        announced: u64,
+    },
+    /// The file ends before the announced number of entries.
+    #[error("the file ends after {found} entries, {announced} were announced")]
+    TooFewEntries {
+        /// Announced number of entries.
+        announced: u64,
+        /// Entries found.
+        found: u64,
+    },
+    /// The line is longer than any entry or sensible comment.
+    #[error("the line is longer than {limit} bytes")]
+    LineTooLong {
+        /// The longest line, with its end.
+        limit: usize,
+    },
+}
+
+/// Why a matrix could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The destination failed.
+    #[error("{}{source}", path.as_ref().map(|p| format!("{}: ", p.display())).unwrap_or_default())]
+    Io {
+        /// The file, if the function that was called takes a path.
+        path: Option<PathBuf>,
+        /// The failure.
+        source: io::Error,
+    },
+    /// A symmetry was asked for that the matrix does not have.
+    #[error("the matrix is not {symmetry}: see entry ({row}, {col}), counted from 1")]
+    NotSymmetric {
+        /// The symmetry asked for.
+        symmetry: Symmetry,
+        /// Row of the first offender, from 1.
+        row: usize,
+        /// Column of the first offender, from 1.
+        col: usize,
+    },
+}
+
+/// A problem at a column of the line at hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Located {
+    pub column: usize,
+    pub what: Problem,
+}
+
+/// The text of `bytes` for a message: at most 40 bytes, what is not UTF-8 replaced.
+pub(crate) fn quote(bytes: &[u8]) -> String {
+    const LONGEST: usize = 40;
+    let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned();
+    if bytes.len() > LONGEST {
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_quoted_in_part() {
+        assert_eq!(quote(b"abc"), "abc");
+        let text = quote(&[b'x'; 100]);
+        assert_eq!(text.chars().count(), 41);
+        assert!(text.ends_with('…'));
+    }
+}

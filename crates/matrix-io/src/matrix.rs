@@ -1,0 +1,152 @@
+//! What is read.
+
+use nalgebra_sparse::pattern::SparsityPattern;
+use num_complex::Complex64;
+use sprs::CsMat;
+
+use crate::error::NotReal;
+use crate::header::{Field, Header};
+
+/// A sparse matrix, with the header of its file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    /// Header of the file.
+    pub header: Header,
+    /// Entries that the file stores, before duplicates are summed and symmetric storage is expanded.
+    /// For an array, all positions that it stores.
+    pub stored: u64,
+    /// The matrix.
+    pub data: MatrixData,
+}
+
+/// A sparse matrix by rows (CSR), the columns of each row strictly increasing.
+#[derive(Debug, Clone, PartialEq)]
+pub enum MatrixData {
+    /// Fields `real` and `integer`.
+    Real(CsMat<f64>),
+    /// Field `complex`.
+    Complex(CsMat<Complex64>),
+    /// Field `pattern`: the major dimension are the rows.
+    Pattern(SparsityPattern),
+}
+
+impl Matrix {
+    /// Number of rows and columns.
+    pub fn shape(&self) -> (usize, usize) {
+        match &self.data {
+            MatrixData::Real(a) => a.shape(),
+            MatrixData::Complex(a) => a.shape(),
+            MatrixData::Pattern(a) => (a.major_dim(), a.minor_dim()),
+        }
+    }
+
+    /// Number of entries, explicit zeros included.
+    pub fn nnz(&self) -> usize {
+        match &self.data {
+            MatrixData::Real(a) => a.nnz(),
+            MatrixData::Complex(a) => a.nnz(),
+            MatrixData::Pattern(a) => a.nnz(),
+        }
+    }
+
+    /// The real matrix, in CSR.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReal`] if the field is complex or pattern.
+    pub fn into_real(self) -> Result<CsMat<f64>, NotReal> {
+        match self.data {
+            MatrixData::Real(a) => Ok(a),
+            MatrixData::Complex(_) => Err(NotReal {
+                field: Field::Complex,
+            }),
+            MatrixData::Pattern(_) => Err(NotReal {
+                field: Field::Pattern,
+            }),
+        }
+    }
+
+    /// The pattern by rows, whatever the field. Explicit zeros belong to it.
+    pub fn pattern(&self) -> SparsityPattern {
+        fn of<V>(a: &CsMat<V>) -> SparsityPattern {
+            let ptr = a.indptr().into_raw_storage().to_vec();
+            SparsityPattern::try_from_offsets_and_indices(
+                a.rows(),
+                a.cols(),
+                ptr,
+                a.indices().to_vec(),
+            )
+            .expect("a sprs matrix keeps the same invariants")
+        }
+        match &self.data {
+            MatrixData::Real(a) => of(a),
+            MatrixData::Complex(a) => of(a),
+            MatrixData::Pattern(a) => a.clone(),
+        }
+    }
+}
+
+/// A dense real matrix, column by column: right-hand sides and solutions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DenseMatrix {
+    nrows: usize,
+    ncols: usize,
+    values: Vec<f64>,
+}
+
+impl DenseMatrix {
+    /// Takes `nrows · ncols` values, column by column.
+    ///
+    /// # Panics
+    ///
+    /// If there are more or fewer values.
+    #[track_caller]
+    pub fn new(nrows: usize, ncols: usize, values: Vec<f64>) -> Self {
+        assert_eq!(
+            Some(values.len()),
+            nrows.checked_mul(ncols),
+            "a {nrows} x {ncols} matrix has a value for each position"
+        );
+        Self {
+            nrows,
+            ncols,
+            values,
+        }
+    }
+
+    /// Takes the values of one column.
+    pub fn from_vector(values: Vec<f64>) -> Self {
+        Self::new(values.len(), 1, values)
+    }
+
+    /// Number of rows.
+    pub fn nrows(&self) -> usize {
+        self.nrows
+    }
+
+    /// Number of columns.
+    pub fn ncols(&self) -> usize {
+        self.ncols
+    }
+
+    /// All values, column by column.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// All values, column by column.
+    pub fn into_values(self) -> Vec<f64> {
+        self.values
+    }
+
+    /// Values of column `col`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such column.
+    #[track_caller]
+    pub fn column(&self, col: usize) -> &[f64] {
+        assert!(col < self.ncols, "column {col} of {}", self.ncols);
+        &self.values[col * self.nrows..][..self.nrows]
+    }
+}

@@ -7,6 +7,7 @@
 //! | module | what it defines | checked against |
 //! |---|---|---|
 //! | [`primitives`] | prefix sum, segmented sort, transpose | direct evaluation, each other |
+//! | [`matching`] | largest matchings, structural rank | all choices tried |
 //! | [`symbolic`] | the filled pattern, five times over | each other |
 //! | [`levelize`] | column dependencies and levels | hazards enumerated cell by cell |
 //! | [`supernode`] | T3 supernodes | equality of row structures |
@@ -27,6 +28,7 @@
 mod dense;
 pub mod ldlt;
 pub mod levelize;
+pub mod matching;
 pub mod numeric;
 pub mod primitives;
 pub mod solve;

@@ -6,10 +6,11 @@
 //! | [`strategies`] | `proptest` strategies for patterns, matrices, permutations |
 //! | [`residual`] | backward errors, factor errors, and the one bound c·n·ε they are held to |
 //! | [`compare`] | comparisons of patterns, levels and values that name the first difference |
+//! | [`corpus`] | the matrices of the corpus on disk, with what the degenerate ones must give |
 //! | [`convert`] | from `sprs` matrices to the types of `luge-sparse`, and permuted and scaled |
 //!
 //! Only tests, benchmarks and `xtask` use this crate; so, unlike in a library, helpers here panic with
-//! a report.
+//! a report, read the environment ([`corpus::Corpus::open`]) and print what they skip.
 //!
 //! # Current limitations
 //!
@@ -17,6 +18,7 @@
 
 pub mod compare;
 pub mod convert;
+pub mod corpus;
 pub mod generators;
 pub mod residual;
 pub mod strategies;

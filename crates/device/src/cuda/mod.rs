@@ -1,0 +1,995 @@
+//! The CUDA backend: a device's primary context, its memory pool and its loaded modules.
+//!
+//! Every call first makes the context current on the calling thread. Nothing here is timed or
+//! tracked implicitly: the only events are those that the user records, and those of pinned
+//! transfers.
+
+mod driver;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use cudarc::driver::sys::{
+    self, CUdevice, CUdevice_attribute as Attribute, CUdeviceptr, CUfunction_attribute,
+    CUjit_option, CUmemPool_attribute,
+};
+use luge_kernel::host::{BufferBase, KernelArg, KernelDesc, KernelModule, LaunchConfig};
+
+pub(crate) use self::driver::CallError;
+use self::driver::{Driver, code};
+use crate::error::{ComputeCapability, DeviceError, LaunchLimit};
+use crate::properties::{Backend, LoadedModule, MemoryInfo, Properties};
+
+/// The oldest architecture that the kernels are built for (sm_80).
+const NEEDED_CAPABILITY: ComputeCapability = ComputeCapability { major: 8, minor: 0 };
+
+/// `CU_STREAM_NON_BLOCKING`: no implicit order against the legacy default stream.
+const STREAM_NON_BLOCKING: u32 = 1;
+
+/// Bytes of the buffer for the driver's compiler log.
+const LOG_BYTES: usize = 16 * 1024;
+
+/// A pointer that the driver gave out: an opaque handle of a context, stream, event, module,
+/// function, pool or graph, which may be used from any thread in which the context is current, or
+/// page-locked host memory, whose owner orders the accesses.
+pub(crate) struct Handle<T>(*mut T);
+
+impl<T> Handle<T> {
+    pub(crate) fn new(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
+    pub(crate) fn pointer(self) -> *mut T {
+        self.0
+    }
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+// SAFETY: an opaque handle is followed by the driver alone, whose functions are thread-safe for it;
+// memory is plain numbers that `PinnedBuffer` lends as `&[T]` and `&mut [T]`.
+unsafe impl<T> Send for Handle<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Handle<T> {}
+
+/// A stream of the driver.
+pub(crate) type StreamHandle = Handle<sys::CUstream_st>;
+/// An event of the driver.
+pub(crate) type EventHandle = Handle<sys::CUevent_st>;
+/// An executable graph of the driver.
+pub(crate) type GraphHandle = Handle<sys::CUgraphExec_st>;
+
+/// One kernel of a loaded module.
+struct Function {
+    handle: Handle<sys::CUfunc_st>,
+    /// Threads a block may have with the registers the kernel needs.
+    max_threads: u32,
+    /// Bytes of shared memory declared in the kernel.
+    static_shared_bytes: u32,
+    /// Bytes of dynamic shared memory that the kernel was allowed so far.
+    dynamic_shared_bytes: AtomicU32,
+}
+
+struct Module {
+    handle: Handle<sys::CUmod_st>,
+    functions: HashMap<&'static str, Arc<Function>>,
+    info: LoadedModule,
+}
+
+/// The number of devices that the driver sees.
+pub(crate) fn device_count() -> Result<usize, DeviceError> {
+    match Driver::get() {
+        Ok(driver) => count(driver),
+        Err(DeviceError::NoDevice) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+fn count(driver: &Driver) -> Result<usize, DeviceError> {
+    let mut count = 0;
+    // SAFETY: the driver is initialised; the pointer is to a live integer.
+    match unsafe { driver.cuDeviceGetCount(&mut count) } {
+        Ok(()) => Ok(usize::try_from(count).unwrap_or(0)),
+        Err(error) if error.code == code::NO_DEVICE => Ok(0),
+        Err(error) => Err(driver.error(error, &[])),
+    }
+}
+
+/// A device's primary context.
+pub(crate) struct Context {
+    driver: &'static Driver,
+    device: CUdevice,
+    context: Handle<sys::CUctx_st>,
+    pool: Option<Handle<sys::CUmemPoolHandle_st>>,
+    num_sms: u32,
+    capability: ComputeCapability,
+    shared_bytes_per_block: u32,
+    max_shared_bytes_per_block: u32,
+    /// By the address of the static description.
+    modules: Mutex<HashMap<usize, Module>>,
+}
+
+impl Context {
+    /// Opens a device: driver, device, primary context, memory pool.
+    pub(crate) fn open(ordinal: usize) -> Result<(Self, Properties), DeviceError> {
+        Self::open_with(Driver::get()?, ordinal)
+    }
+
+    fn open_with(
+        driver: &'static Driver,
+        ordinal: usize,
+    ) -> Result<(Self, Properties), DeviceError> {
+        let fail = |error| driver.error(error, &[]);
+        let count = count(driver)?;
+        if count == 0 {
+            return Err(DeviceError::NoDevice);
+        }
+        if ordinal >= count {
+            return Err(DeviceError::InvalidDevice { ordinal, count });
+        }
+        let mut device: CUdevice = 0;
+        // SAFETY: the ordinal is below the count, which is a `c_int`.
+        unsafe { driver.cuDeviceGet(&mut device, ordinal as c_int) }.map_err(fail)?;
+
+        let properties = read_properties(driver, device, ordinal).map_err(fail)?;
+        if properties.compute_capability < NEEDED_CAPABILITY {
+            return Err(DeviceError::UnsupportedDevice {
+                name: properties.name,
+                compute_capability: properties.compute_capability,
+                needed: NEEDED_CAPABILITY,
+            });
+        }
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the device is valid; the matching release is in `drop`.
+        unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }.map_err(fail)?;
+        // From here on `drop` gives back what was taken.
+        let mut this = Self {
+            driver,
+            device,
+            context: Handle(context),
+            pool: None,
+            num_sms: properties.num_sms,
+            capability: properties.compute_capability,
+            shared_bytes_per_block: properties.shared_bytes_per_block,
+            max_shared_bytes_per_block: properties.max_shared_bytes_per_block,
+            modules: Mutex::new(HashMap::new()),
+        };
+        this.bind().map_err(fail)?;
+        if properties.stream_ordered_memory {
+            this.pool = Some(this.create_pool().map_err(fail)?);
+        }
+        Ok((this, properties))
+    }
+
+    /// Makes the context current on this thread.
+    fn bind(&self) -> Result<(), CallError> {
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live pointer; the context is retained while `self` lives.
+        unsafe {
+            self.driver.cuCtxGetCurrent(&mut current)?;
+            if current != self.context.0 {
+                self.driver.cuCtxSetCurrent(self.context.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool of this context's own that keeps what is freed, so that the next allocation of the
+    /// size is cheap.
+    fn create_pool(&self) -> Result<Handle<sys::CUmemPoolHandle_st>, CallError> {
+        let properties = sys::CUmemPoolProps {
+            allocType: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            handleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+            location: sys::CUmemLocation {
+                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: self.device,
+            },
+            win32SecurityAttributes: std::ptr::null_mut(),
+            reserved: [0; 64],
+        };
+        let mut pool = std::ptr::null_mut();
+        let mut threshold = u64::MAX;
+        // SAFETY: both pointers are to live values; the threshold is a 64-bit number as the driver
+        // documents for this attribute.
+        unsafe {
+            self.driver.cuMemPoolCreate(&mut pool, &properties)?;
+            let set = self.driver.cuMemPoolSetAttribute(
+                pool,
+                CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD,
+                (&raw mut threshold).cast(),
+            );
+            if let Err(error) = set {
+                // The first error is the one to report.
+                let _ = self.driver.cuMemPoolDestroy(pool);
+                return Err(error);
+            }
+        }
+        Ok(Handle(pool))
+    }
+
+    /// The typed error of a failed call; `kernels` are those enqueued last, newest first.
+    pub(crate) fn error(&self, error: CallError, kernels: &[&'static str]) -> DeviceError {
+        self.driver.error(error, kernels)
+    }
+
+    /// Free and total memory; what the pool holds unused counts as free.
+    pub(crate) fn memory_info(&self) -> Result<MemoryInfo, CallError> {
+        self.bind()?;
+        let (mut free, mut total) = (0_usize, 0_usize);
+        // SAFETY: the pointers are to live integers.
+        unsafe { self.driver.cuMemGetInfo_v2(&mut free, &mut total)? };
+        let mut unused = 0;
+        if let Some(pool) = self.pool {
+            let read = |attribute| {
+                let mut value = 0_u64;
+                // SAFETY: the pool is alive; both attributes read are 64-bit numbers.
+                unsafe {
+                    self.driver.cuMemPoolGetAttribute(
+                        pool.0,
+                        attribute,
+                        (&raw mut value).cast(),
+                    )?;
+                }
+                Ok(value)
+            };
+            let reserved = read(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+            let used = read(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+            unused = reserved.saturating_sub(used);
+        }
+        Ok(MemoryInfo {
+            free: free as u64 + unused,
+            total: total as u64,
+        })
+    }
+
+    /// Memory of `bytes` > 0 bytes, in the order of the stream.
+    pub(crate) fn allocate(
+        &self,
+        bytes: usize,
+        stream: StreamHandle,
+        kernels: &[&'static str],
+    ) -> Result<CUdeviceptr, DeviceError> {
+        let fail = |error| self.error(error, kernels);
+        self.bind().map_err(fail)?;
+        let attempt = || {
+            let mut pointer: CUdeviceptr = 0;
+            // SAFETY: the pointer is to a live integer, the stream and the pool belong to the
+            // context.
+            unsafe {
+                match self.pool {
+                    Some(pool) => self.driver.cuMemAllocFromPoolAsync(
+                        &mut pointer,
+                        bytes,
+                        pool.0,
+                        stream.0,
+                    )?,
+                    None => self.driver.cuMemAlloc_v2(&mut pointer, bytes)?,
+                }
+            }
+            Ok(pointer)
+        };
+        let error: CallError = match attempt() {
+            Ok(pointer) => return Ok(pointer),
+            Err(error) => error,
+        };
+        if error.code != code::OUT_OF_MEMORY {
+            return Err(fail(error));
+        }
+        // What was freed may still wait for the stream, or lie in the pool in pieces of other sizes.
+        if let Some(pool) = self.pool {
+            self.synchronize(stream).map_err(fail)?;
+            // SAFETY: the pool is alive.
+            unsafe { self.driver.cuMemPoolTrimTo(pool.0, 0) }.map_err(fail)?;
+            match attempt() {
+                Ok(pointer) => return Ok(pointer),
+                Err(error) if error.code != code::OUT_OF_MEMORY => return Err(fail(error)),
+                Err(_) => {}
+            }
+        }
+        Err(DeviceError::OutOfMemory {
+            asked: bytes as u64,
+            available: self.memory_info().map_err(fail)?.free,
+        })
+    }
+
+    /// Frees memory of [`Context::allocate`], in the order of the stream.
+    pub(crate) fn free(&self, pointer: CUdeviceptr, stream: StreamHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the pointer is from `allocate` and is freed once, by its owner.
+        unsafe {
+            match self.pool {
+                Some(_) => self.driver.cuMemFreeAsync(pointer, stream.0),
+                None => self.driver.cuMemFree_v2(pointer),
+            }
+        }
+    }
+
+    /// Page-locked host memory of `bytes` > 0 bytes, unwritten.
+    pub(crate) fn allocate_pinned(&self, bytes: usize) -> Result<*mut c_void, DeviceError> {
+        self.bind().map_err(|error| self.error(error, &[]))?;
+        let mut pointer = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live pointer; no flags.
+        unsafe { self.driver.cuMemHostAlloc(&mut pointer, bytes, 0) }.map_err(
+            |error| match error.code {
+                code::OUT_OF_MEMORY => DeviceError::OutOfHostMemory {
+                    asked: bytes as u64,
+                },
+                _ => self.error(error, &[]),
+            },
+        )?;
+        Ok(pointer)
+    }
+
+    /// Frees memory of [`Context::allocate_pinned`].
+    ///
+    /// # Safety
+    /// The memory is freed once, and no transfer uses it any more.
+    pub(crate) unsafe fn free_pinned(&self, pointer: *mut c_void) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: passed on to the caller.
+        unsafe { self.driver.cuMemFreeHost(pointer) }
+    }
+
+    pub(crate) fn create_stream(&self) -> Result<StreamHandle, CallError> {
+        self.bind()?;
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live pointer.
+        unsafe {
+            self.driver
+                .cuStreamCreate(&mut stream, STREAM_NON_BLOCKING)?
+        };
+        Ok(Handle(stream))
+    }
+
+    /// Destroys the stream; what was enqueued still runs to its end.
+    pub(crate) fn destroy_stream(&self, stream: StreamHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the stream is destroyed once, by its owner.
+        unsafe { self.driver.cuStreamDestroy_v2(stream.0) }
+    }
+
+    pub(crate) fn synchronize(&self, stream: StreamHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the stream is alive.
+        unsafe { self.driver.cuStreamSynchronize(stream.0) }
+    }
+
+    pub(crate) fn create_event(&self) -> Result<EventHandle, CallError> {
+        self.bind()?;
+        let mut event = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live pointer; no flags, so the event keeps time.
+        unsafe { self.driver.cuEventCreate(&mut event, 0)? };
+        Ok(Handle(event))
+    }
+
+    pub(crate) fn destroy_event(&self, event: EventHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the event is destroyed once, by its owner.
+        unsafe { self.driver.cuEventDestroy_v2(event.0) }
+    }
+
+    pub(crate) fn record(&self, event: EventHandle, stream: StreamHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: both are alive and of this context.
+        unsafe { self.driver.cuEventRecord(event.0, stream.0) }
+    }
+
+    pub(crate) fn wait(&self, stream: StreamHandle, event: EventHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: both are alive and of this context.
+        unsafe { self.driver.cuStreamWaitEvent(stream.0, event.0, 0) }
+    }
+
+    /// Whether the work recorded by the event is done.
+    pub(crate) fn is_complete(&self, event: EventHandle) -> Result<bool, CallError> {
+        self.bind()?;
+        // SAFETY: the event is alive.
+        match unsafe { self.driver.cuEventQuery(event.0) } {
+            Ok(()) => Ok(true),
+            Err(error) if error.code == code::NOT_READY => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn synchronize_event(&self, event: EventHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the event is alive.
+        unsafe { self.driver.cuEventSynchronize(event.0) }
+    }
+
+    pub(crate) fn elapsed_ms(
+        &self,
+        start: EventHandle,
+        end: EventHandle,
+    ) -> Result<f32, CallError> {
+        self.bind()?;
+        let mut milliseconds = 0.0;
+        // SAFETY: both events are alive and of this context; the pointer is to a live number.
+        unsafe {
+            self.driver
+                .cuEventElapsedTime(&mut milliseconds, start.0, end.0)?;
+        }
+        Ok(milliseconds)
+    }
+
+    /// Enqueues a copy from the host.
+    ///
+    /// # Safety
+    /// The source is readable and unchanged, and the destination is alive, until the copy is done.
+    pub(crate) unsafe fn copy_to_device(
+        &self,
+        destination: CUdeviceptr,
+        source: &[u8],
+        stream: StreamHandle,
+    ) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            self.driver.cuMemcpyHtoDAsync_v2(
+                destination,
+                source.as_ptr().cast(),
+                source.len(),
+                stream.0,
+            )
+        }
+    }
+
+    /// Enqueues a copy to the host.
+    ///
+    /// # Safety
+    /// The destination is writable and not looked at, and the source is alive, until the copy is
+    /// done.
+    pub(crate) unsafe fn copy_to_host(
+        &self,
+        destination: *mut u8,
+        source: CUdeviceptr,
+        bytes: usize,
+        stream: StreamHandle,
+    ) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            self.driver
+                .cuMemcpyDtoHAsync_v2(destination.cast(), source, bytes, stream.0)
+        }
+    }
+
+    /// Enqueues a copy within the device.
+    ///
+    /// # Safety
+    /// Both ranges are alive until the copy is done.
+    pub(crate) unsafe fn copy(
+        &self,
+        destination: CUdeviceptr,
+        source: CUdeviceptr,
+        bytes: usize,
+        stream: StreamHandle,
+    ) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            self.driver
+                .cuMemcpyDtoDAsync_v2(destination, source, bytes, stream.0)
+        }
+    }
+
+    /// Enqueues a fill.
+    ///
+    /// # Safety
+    /// The range is alive until the fill is done.
+    pub(crate) unsafe fn fill(
+        &self,
+        destination: CUdeviceptr,
+        value: u8,
+        bytes: usize,
+        stream: StreamHandle,
+    ) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: passed on to the caller.
+        unsafe {
+            self.driver
+                .cuMemsetD8Async(destination, value, bytes, stream.0)
+        }
+    }
+
+    /// Starts capturing. Relaxed, so that a module can be loaded at its first launch.
+    pub(crate) fn begin_capture(&self, stream: StreamHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the stream is alive and not the default stream.
+        unsafe {
+            self.driver.cuStreamBeginCapture_v2(
+                stream.0,
+                sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED,
+            )
+        }
+    }
+
+    /// Ends capturing and makes the graph executable; with `discard`, throws it away.
+    pub(crate) fn end_capture(
+        &self,
+        stream: StreamHandle,
+        discard: bool,
+    ) -> Result<Option<GraphHandle>, CallError> {
+        self.bind()?;
+        let mut graph = std::ptr::null_mut();
+        // SAFETY: the stream is being captured by this thread, or the driver answers so.
+        unsafe { self.driver.cuStreamEndCapture(stream.0, &mut graph)? };
+        if graph.is_null() {
+            return Ok(None);
+        }
+        let mut executable = std::ptr::null_mut();
+        let instantiated = if discard {
+            Ok(())
+        } else {
+            // SAFETY: the graph is the one just captured; no flags.
+            unsafe {
+                self.driver
+                    .cuGraphInstantiateWithFlags(&mut executable, graph, 0)
+            }
+        };
+        // SAFETY: the graph is destroyed once; the executable one does not refer to it.
+        let destroyed = unsafe { self.driver.cuGraphDestroy(graph) };
+        instantiated?;
+        if discard {
+            return destroyed.map(|()| None);
+        }
+        let executable = Handle(executable);
+        // SAFETY: the executable graph and the stream are alive.
+        let uploaded =
+            destroyed.and_then(|()| unsafe { self.driver.cuGraphUpload(executable.0, stream.0) });
+        if let Err(error) = uploaded {
+            // The first error is the one to report.
+            let _ = self.destroy_graph(executable);
+            return Err(error);
+        }
+        Ok(Some(executable))
+    }
+
+    /// Enqueues the graph.
+    ///
+    /// # Safety
+    /// The memory that the graph refers to is alive until the work is done.
+    pub(crate) unsafe fn launch_graph(
+        &self,
+        graph: GraphHandle,
+        stream: StreamHandle,
+    ) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: passed on to the caller.
+        unsafe { self.driver.cuGraphLaunch(graph.0, stream.0) }
+    }
+
+    pub(crate) fn destroy_graph(&self, graph: GraphHandle) -> Result<(), CallError> {
+        self.bind()?;
+        // SAFETY: the graph is destroyed once, by its owner.
+        unsafe { self.driver.cuGraphExecDestroy(graph.0) }
+    }
+
+    /// Loads the module unless it is loaded.
+    pub(crate) fn load_module(&self, module: &'static KernelModule) -> Result<(), DeviceError> {
+        self.with_module(module, |_| Ok(()))
+    }
+
+    /// The modules loaded so far, in no order.
+    pub(crate) fn loaded_modules(&self) -> Vec<LoadedModule> {
+        self.modules
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .map(|module| module.info.clone())
+            .collect()
+    }
+
+    fn with_module<R>(
+        &self,
+        module: &'static KernelModule,
+        then: impl FnOnce(&mut Module) -> Result<R, DeviceError>,
+    ) -> Result<R, DeviceError> {
+        use std::collections::hash_map::Entry;
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        match modules.entry(std::ptr::from_ref(module).addr()) {
+            Entry::Occupied(entry) => then(entry.into_mut()),
+            Entry::Vacant(entry) => then(entry.insert(self.compile(module)?)),
+        }
+    }
+
+    /// Picks the newest image the device can run and has the driver compile it.
+    fn compile(&self, module: &'static KernelModule) -> Result<Module, DeviceError> {
+        let image = module
+            .images
+            .iter()
+            .filter(|image| image.sm <= self.capability.sm())
+            .max_by_key(|image| image.sm)
+            .ok_or_else(|| DeviceError::NoImage {
+                module: module.name,
+                compute_capability: self.capability,
+                images: module.images.iter().map(|image| image.sm).collect(),
+            })?;
+        let refused = |message: String, log: String| DeviceError::ModuleLoad {
+            module: module.name,
+            sm: image.sm,
+            message,
+            log,
+        };
+        let text = CString::new(image.ptx)
+            .map_err(|_| refused("the PTX contains a NUL".into(), String::new()))?;
+        self.bind().map_err(|error| self.error(error, &[]))?;
+        let start = Instant::now();
+        let mut log = vec![0_u8; LOG_BYTES];
+        let mut options = [
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        // The size travels as a pointer-sized number.
+        let mut values: [*mut c_void; 2] = [
+            log.as_mut_ptr().cast(),
+            std::ptr::without_provenance_mut(LOG_BYTES),
+        ];
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the image is a NUL-terminated string, the two option arrays have the length
+        // given, and the log buffer has the size given; all outlive the call.
+        let loaded = unsafe {
+            self.driver.cuModuleLoadDataEx(
+                &mut handle,
+                text.as_ptr().cast(),
+                2,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        loaded.map_err(|error| {
+            let log = CStr::from_bytes_until_nul(&log)
+                .map(|text| text.to_string_lossy().into_owned())
+                .unwrap_or_default();
+            refused(self.driver.text(error.code), log)
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        tracing::debug!(
+            module = module.name,
+            sm = image.sm,
+            seconds,
+            "module loaded"
+        );
+        Ok(Module {
+            handle: Handle(handle),
+            functions: HashMap::new(),
+            info: LoadedModule {
+                name: module.name,
+                sm: image.sm,
+                seconds,
+            },
+        })
+    }
+
+    fn function(&self, kernel: &'static KernelDesc) -> Result<Arc<Function>, DeviceError> {
+        self.with_module(kernel.module, |module| {
+            if let Some(function) = module.functions.get(kernel.name) {
+                return Ok(function.clone());
+            }
+            let function = Arc::new(self.find_function(module.handle, kernel)?);
+            module.functions.insert(kernel.name, function.clone());
+            Ok(function)
+        })
+    }
+
+    fn find_function(
+        &self,
+        module: Handle<sys::CUmod_st>,
+        kernel: &'static KernelDesc,
+    ) -> Result<Function, DeviceError> {
+        let fail = |error| self.error(error, &[]);
+        let unknown = || DeviceError::UnknownKernel {
+            kernel: kernel.name,
+            module: kernel.module.name,
+        };
+        let name = CString::new(kernel.name).map_err(|_| unknown())?;
+        self.bind().map_err(fail)?;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the module is loaded and the name is NUL-terminated.
+        unsafe {
+            self.driver
+                .cuModuleGetFunction(&mut handle, module.0, name.as_ptr())
+        }
+        .map_err(|error| match error.code {
+            code::NOT_FOUND => unknown(),
+            _ => fail(error),
+        })?;
+        let read = |attribute| {
+            let mut value = 0;
+            // SAFETY: the function belongs to a loaded module; the pointer is to a live integer.
+            unsafe {
+                self.driver
+                    .cuFuncGetAttribute(&mut value, attribute, handle)
+            }
+            .map(|()| u32::try_from(value).unwrap_or(0))
+            .map_err(fail)
+        };
+        let static_shared_bytes = read(CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        // Without opting in, static and dynamic shared memory share the smaller limit.
+        let dynamic_shared_bytes =
+            read(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)?.min(
+                self.shared_bytes_per_block
+                    .saturating_sub(static_shared_bytes),
+            );
+        Ok(Function {
+            handle: Handle(handle),
+            max_threads: read(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_shared_bytes,
+            dynamic_shared_bytes: AtomicU32::new(dynamic_shared_bytes),
+        })
+    }
+
+    /// Checks a block's threads and shared memory against the kernel, and allows the kernel as much
+    /// dynamic shared memory as the launch wants.
+    fn admit(
+        &self,
+        kernel: &'static KernelDesc,
+        function: &Function,
+        threads: u64,
+        shared_bytes: u32,
+    ) -> Result<(), DeviceError> {
+        let too_large = |limit, asked, most| DeviceError::TooLarge {
+            kernel: kernel.name,
+            limit,
+            asked,
+            most,
+        };
+        if threads > u64::from(function.max_threads) {
+            return Err(too_large(
+                LaunchLimit::ThreadsPerBlock,
+                threads,
+                u64::from(function.max_threads),
+            ));
+        }
+        let shared = u64::from(function.static_shared_bytes) + u64::from(shared_bytes);
+        let most = u64::from(
+            self.max_shared_bytes_per_block
+                .max(self.shared_bytes_per_block),
+        );
+        if shared > most {
+            return Err(too_large(LaunchLimit::SharedBytesPerBlock, shared, most));
+        }
+        if shared_bytes > function.dynamic_shared_bytes.load(Ordering::Acquire) {
+            // Two threads may both raise the allowance; the lock on the modules makes the last
+            // value written the larger one.
+            let _modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            if shared_bytes > function.dynamic_shared_bytes.load(Ordering::Acquire) {
+                // SAFETY: the function belongs to a loaded module; the value is below the
+                // device's limit, which is a `c_int`.
+                unsafe {
+                    self.driver.cuFuncSetAttribute(
+                        function.handle.0,
+                        CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                        shared_bytes as c_int,
+                    )
+                }
+                .map_err(|error| self.error(error, &[]))?;
+                function
+                    .dynamic_shared_bytes
+                    .store(shared_bytes, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks of the kernel that can be resident on the whole device together.
+    pub(crate) fn max_resident_blocks(
+        &self,
+        kernel: &'static KernelDesc,
+        threads: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, DeviceError> {
+        let function = self.function(kernel)?;
+        self.bind().map_err(|error| self.error(error, &[]))?;
+        self.admit(kernel, &function, u64::from(threads), shared_bytes)?;
+        let mut per_sm = 0;
+        // SAFETY: the function belongs to a loaded module; the pointer is to a live integer; the
+        // block is at most the kernel's limit.
+        unsafe {
+            self.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut per_sm,
+                function.handle.0,
+                threads as c_int,
+                shared_bytes as usize,
+            )
+        }
+        .map_err(|error| self.error(error, &[]))?;
+        Ok(u32::try_from(per_sm).unwrap_or(0) * self.num_sms)
+    }
+
+    /// Enqueues a kernel.
+    ///
+    /// # Safety
+    /// The arguments are the kernel's, the memory they name is alive until the kernel is done, and
+    /// the kernel's preconditions hold.
+    pub(crate) unsafe fn launch(
+        &self,
+        stream: StreamHandle,
+        kernel: &'static KernelDesc,
+        config: &LaunchConfig,
+        arguments: &[KernelArg],
+        kernels: &[&'static str],
+    ) -> Result<(), DeviceError> {
+        let function = self.function(kernel)?;
+        self.bind().map_err(|error| self.error(error, kernels))?;
+        let threads = config.block.iter().map(|&n| u64::from(n)).product();
+        self.admit(kernel, &function, threads, config.shared_bytes)?;
+        // Aligned as the widest parameter.
+        let mut values: Vec<u64> = Vec::with_capacity(2 * arguments.len());
+        for argument in arguments {
+            flatten(argument, &mut values);
+        }
+        let mut pointers: Vec<*mut c_void> = values
+            .iter_mut()
+            .map(|value| (&raw mut *value).cast())
+            .collect();
+        let [grid_x, grid_y, grid_z] = config.grid;
+        let [block_x, block_y, block_z] = config.block;
+        // SAFETY: the caller vouches for the arguments; each pointer is to eight live bytes, and
+        // the driver copies the parameters before it returns.
+        let launched = unsafe {
+            if config.cooperative {
+                self.driver.cuLaunchCooperativeKernel(
+                    function.handle.0,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    config.shared_bytes,
+                    stream.0,
+                    pointers.as_mut_ptr(),
+                )
+            } else {
+                self.driver.cuLaunchKernel(
+                    function.handle.0,
+                    grid_x,
+                    grid_y,
+                    grid_z,
+                    block_x,
+                    block_y,
+                    block_z,
+                    config.shared_bytes,
+                    stream.0,
+                    pointers.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            }
+        };
+        launched.map_err(|error| {
+            if code::is_asynchronous(error.code) {
+                return self.error(error, kernels);
+            }
+            DeviceError::Launch {
+                kernel: kernel.name,
+                config: *config,
+                message: self.driver.text(error.code),
+            }
+        })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // Nothing can be reported from here; a context that a fault has broken refuses every call,
+        // and the process's end frees all of it.
+        if self.bind().is_ok() {
+            let modules = self
+                .modules
+                .get_mut()
+                .unwrap_or_else(PoisonError::into_inner);
+            for (_, module) in modules.drain() {
+                // SAFETY: the module is loaded, and nothing that uses it is left: streams and
+                // graphs keep the device alive.
+                let _ = unsafe { self.driver.cuModuleUnload(module.handle.0) };
+            }
+            if let Some(pool) = self.pool.take() {
+                // SAFETY: all memory of the pool was freed, since its owners keep the device alive.
+                let _ = unsafe { self.driver.cuMemPoolDestroy(pool.0) };
+            }
+        }
+        // SAFETY: the context was retained once in `open_with`.
+        let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+/// Appends what a kernel takes for an argument: a number as its bytes, a buffer as address and
+/// length. Each is eight bytes of which the driver reads as many, from the first, as the parameter
+/// has.
+fn flatten(argument: &KernelArg, values: &mut Vec<u64>) {
+    let narrow = |bytes: [u8; 4]| {
+        let [a, b, c, d] = bytes;
+        u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])
+    };
+    match argument {
+        KernelArg::U32(value) => values.push(narrow(value.to_ne_bytes())),
+        KernelArg::I32(value) => values.push(narrow(value.to_ne_bytes())),
+        KernelArg::F32(value) => values.push(narrow(value.to_ne_bytes())),
+        KernelArg::U64(value) => values.push(u64::from_ne_bytes(value.to_ne_bytes())),
+        KernelArg::I64(value) => values.push(u64::from_ne_bytes(value.to_ne_bytes())),
+        KernelArg::F64(value) => values.push(u64::from_ne_bytes(value.to_ne_bytes())),
+        KernelArg::Buffer {
+            base,
+            byte_offset,
+            len,
+            ..
+        } => {
+            let address = match base {
+                BufferBase::Device(address) => address + byte_offset,
+                BufferBase::Simulated(_) => unreachable!("the stream checked the arguments"),
+            };
+            values.push(address);
+            values.push(*len as u64);
+        }
+    }
+}
+
+fn read_properties(
+    driver: &Driver,
+    device: CUdevice,
+    ordinal: usize,
+) -> Result<Properties, CallError> {
+    let read = |attribute| {
+        let mut value = 0;
+        // SAFETY: the device is valid; the pointer is to a live integer.
+        unsafe { driver.cuDeviceGetAttribute(&mut value, attribute, device)? };
+        Ok(u32::try_from(value).unwrap_or(0))
+    };
+    let mut name = [0 as c_char; 256];
+    let mut total_bytes = 0_usize;
+    // SAFETY: the buffer has the length given, and the driver ends the name with a NUL within it.
+    let name = unsafe {
+        driver.cuDeviceGetName(name.as_mut_ptr(), name.len() as c_int, device)?;
+        driver.cuDeviceTotalMem_v2(&mut total_bytes, device)?;
+        CStr::from_ptr(name.as_ptr()).to_string_lossy().into_owned()
+    };
+    Ok(Properties {
+        name,
+        backend: Backend::Cuda,
+        ordinal,
+        compute_capability: ComputeCapability {
+            major: read(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            minor: read(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        },
+        driver_version: Some(driver.version()?),
+        num_sms: read(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        max_threads_per_block: read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        max_threads_per_sm: read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)?,
+        max_block: [
+            read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ],
+        max_grid: [
+            read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ],
+        shared_bytes_per_block: read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)?,
+        max_shared_bytes_per_block: read(
+            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        )?,
+        shared_bytes_per_sm: read(
+            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+        )?,
+        registers_per_sm: read(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?,
+        l2_bytes: u64::from(read(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+        total_bytes: total_bytes as u64,
+        cooperative_launch: read(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? != 0,
+        stream_ordered_memory: read(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED)? != 0,
+    })
+}

@@ -1,0 +1,665 @@
+//! The CUDA backend against the test double of the driver.
+
+use std::sync::OnceLock;
+
+use luge_kernel::host::{
+    KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig, LaunchTarget,
+    PtxImage,
+};
+use luge_kernel::sim::ArgReader;
+
+use super::driver::{Driver, NEEDED_VERSION};
+use super::{Context, fake};
+use crate::{Arena, Device, DeviceError, DriverVersion, LaunchLimit, Stream};
+
+fn driver() -> &'static Driver {
+    static DRIVER: OnceLock<Driver> = OnceLock::new();
+    DRIVER.get_or_init(Driver::fake)
+}
+
+fn try_open() -> Result<Device, DeviceError> {
+    Device::from_context(|| Context::open_with(driver(), 0))
+}
+
+/// A device of a fresh double.
+fn open() -> Device {
+    fake::reset();
+    try_open().unwrap()
+}
+
+const NOTHING_LEFT: (usize, usize, usize, i32) = (0, 0, 0, 0);
+
+static MODULE: KernelModule = KernelModule {
+    name: "test",
+    images: &[
+        PtxImage {
+            sm: 80,
+            ptx: ".version 7.0",
+        },
+        PtxImage {
+            sm: 90,
+            ptx: ".version 7.8",
+        },
+        PtxImage {
+            sm: 100,
+            ptx: "too new",
+        },
+    ],
+};
+static NEW_MODULE: KernelModule = KernelModule {
+    name: "new",
+    images: &[PtxImage {
+        sm: 100,
+        ptx: ".version 8.6",
+    }],
+};
+static BROKEN_MODULE: KernelModule = KernelModule {
+    name: "broken",
+    images: &[PtxImage {
+        sm: 80,
+        ptx: "nonsense",
+    }],
+};
+
+unsafe fn never(_: &ArgReader) {
+    unreachable!("the kernels of these tests run nowhere");
+}
+
+const fn kernel(name: &'static str, module: &'static KernelModule) -> KernelDesc {
+    KernelDesc {
+        name,
+        module,
+        params: &[],
+        shared: &[],
+        max_threads: 1024,
+        min_blocks: 0,
+        entry: never,
+    }
+}
+
+static KERNEL: KernelDesc = kernel("axpy", &MODULE);
+static OTHER: KernelDesc = kernel("scale", &MODULE);
+static MISSING: KernelDesc = kernel("missing", &MODULE);
+static NEW: KernelDesc = kernel("axpy", &NEW_MODULE);
+static BROKEN: KernelDesc = kernel("axpy", &BROKEN_MODULE);
+
+fn calls(name: &str) -> usize {
+    fake::with(|state| state.calls.iter().filter(|&&call| call == name).count())
+}
+
+#[test]
+fn names_every_library_it_tried() {
+    let error = Driver::load(&["libluge-none.so.1", "libluge-none.so"]).unwrap_err();
+    let DeviceError::NoDriver { tried } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(tried.len(), 2);
+    assert!(tried[0].starts_with("libluge-none.so.1: "), "{tried:?}");
+    assert!(error.to_string().starts_with("no CUDA driver"), "{error}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_library_without_the_symbols_is_no_driver() {
+    let error = Driver::load(&["libc.so.6"]).unwrap_err();
+    let DeviceError::NoDriver { tried } = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(tried, &["libc.so.6: it has no symbol cuGetErrorName"]);
+}
+
+#[test]
+fn an_old_driver_is_refused() {
+    fake::reset();
+    fake::with(|state| state.version = 11080);
+    let error = driver().initialize().unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DeviceError::DriverTooOld {
+                found: DriverVersion {
+                    major: 11,
+                    minor: 8
+                },
+                needed: NEEDED_VERSION,
+            }
+        ),
+        "{error}"
+    );
+    fake::with(|state| state.version = 12000);
+    driver().initialize().unwrap();
+}
+
+#[test]
+fn initialisation_failures_are_told_apart() {
+    let initialize = |code| {
+        fake::reset();
+        fake::with(|state| state.fail = Some(("cuInit", 0, code)));
+        driver().initialize().unwrap_err()
+    };
+    assert!(matches!(initialize(100), DeviceError::NoDevice));
+    for code in [34, 802, 803, 804] {
+        assert!(
+            matches!(initialize(code), DeviceError::NoDriver { .. }),
+            "{code}"
+        );
+    }
+    assert!(matches!(
+        initialize(999),
+        DeviceError::Driver {
+            call: "cuInit",
+            code: 999,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn devices_that_cannot_serve_are_refused() {
+    fake::reset();
+    fake::with(|state| state.devices = 0);
+    assert!(matches!(try_open(), Err(DeviceError::NoDevice)));
+
+    fake::reset();
+    let error = Context::open_with(driver(), 3).err().unwrap();
+    assert!(
+        matches!(
+            error,
+            DeviceError::InvalidDevice {
+                ordinal: 3,
+                count: 1
+            }
+        ),
+        "{error}"
+    );
+
+    fake::with(|state| state.capability = (7, 5));
+    let error = try_open().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Fake GPU has compute capability 7.5, and 8.0 is needed"
+    );
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+}
+
+#[test]
+fn everything_is_given_back() {
+    for pools in [true, false] {
+        fake::reset();
+        fake::with(|state| state.pools = pools);
+        let device = try_open().unwrap();
+        assert_eq!(device.properties().stream_ordered_memory, pools);
+        let stream = device.create_stream().unwrap();
+        let buffer = stream.upload(&[1_u32, 2, 3]).unwrap();
+        let event = device.create_event().unwrap();
+        let pinned = device.alloc_pinned::<f64>(7).unwrap();
+        let arena = Arena::new(&stream, 4096).unwrap();
+        let slice = arena.alloc::<f32>(3).unwrap();
+        stream.record(&event).unwrap();
+        device.load_module(&MODULE).unwrap();
+        let graph = stream.capture(|_| Ok(())).unwrap();
+        // The owners go first, the memory last.
+        drop((device, stream, arena, event, graph, pinned));
+        assert_ne!(fake::leaks(), NOTHING_LEFT);
+        drop((slice, buffer));
+        assert_eq!(fake::leaks(), NOTHING_LEFT, "pools: {pools}");
+    }
+}
+
+#[test]
+fn out_of_memory_names_what_was_asked_and_left() {
+    for pools in [true, false] {
+        fake::reset();
+        fake::with(|state| state.pools = pools);
+        let device = try_open().unwrap();
+        let stream = device.create_stream().unwrap();
+        let _kept = stream.alloc::<u64>(1000).unwrap();
+        let error = stream.alloc::<u64>(1 << 20).unwrap_err();
+        let free = (1 << 20) - 8000 + if pools { 256 } else { 0 };
+        assert!(
+            matches!(error, DeviceError::OutOfMemory { asked, available }
+                if asked == 8 << 20 && available == free),
+            "{error}"
+        );
+        assert_eq!(device.allocated_bytes(), 8000, "the charge is taken back");
+        assert_eq!(calls("cuMemPoolTrimTo"), usize::from(pools));
+        assert_eq!(device.memory().unwrap().free, free);
+    }
+}
+
+#[test]
+fn memory_that_waits_in_the_pool_is_tried_again() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    fake::with(|state| state.fail = Some(("cuMemAllocFromPoolAsync", 0, 2)));
+    let buffer = stream.alloc::<u32>(10).unwrap();
+    assert_eq!((buffer.len(), calls("cuMemPoolTrimTo")), (10, 1));
+}
+
+#[test]
+fn nothing_is_allocated_for_no_elements() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let mut empty = stream.upload::<f64>(&[]).unwrap();
+    stream.fill_zero(&mut empty).unwrap();
+    let other = stream.alloc_zeroed::<f64>(0).unwrap();
+    stream.copy(&mut empty, &other).unwrap();
+    assert!(stream.download(&empty).unwrap().is_empty());
+    for call in [
+        "cuMemAllocFromPoolAsync",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuMemcpyDtoDAsync_v2",
+        "cuMemsetD8Async",
+    ] {
+        assert_eq!(calls(call), 0, "{call}");
+    }
+}
+
+#[test]
+fn arguments_reach_the_driver_flattened() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let x = stream.upload(&[1.0_f64; 10]).unwrap();
+    let mut y = stream.alloc::<u32>(6).unwrap();
+    fake::with(|state| state.num_parameters = 10);
+    let arguments = [
+        KernelArg::U32(7),
+        KernelArg::I32(-1),
+        KernelArg::U64(u64::MAX - 1),
+        KernelArg::I64(-2),
+        KernelArg::F32(1.5),
+        KernelArg::F64(-2.5),
+        x.slice(3..9).kernel_arg(),
+        y.kernel_arg_mut(),
+    ];
+    let config = LaunchConfig {
+        grid: [5, 2, 3],
+        block: [32, 4, 2],
+        shared_bytes: 100,
+        cooperative: false,
+    };
+    stream.launch(&KERNEL, &config, &arguments).unwrap();
+    let address = |argument: &KernelArg| match argument {
+        KernelArg::Buffer {
+            base: luge_kernel::host::BufferBase::Device(address),
+            ..
+        } => *address,
+        _ => panic!("a device buffer"),
+    };
+    fake::with(|state| {
+        let launch = state.launches.pop().unwrap();
+        assert_eq!(launch.kernel, "axpy");
+        assert_eq!((launch.grid, launch.block), ([5, 2, 3], [32, 4, 2]));
+        assert_eq!((launch.shared_bytes, launch.cooperative), (100, false));
+        let narrow = |value: u64| value as u32;
+        let parameters = &launch.parameters;
+        assert_eq!(narrow(parameters[0]), 7);
+        assert_eq!(narrow(parameters[1]), u32::MAX);
+        assert_eq!(parameters[2], u64::MAX - 1);
+        assert_eq!(parameters[3], -2_i64 as u64);
+        assert_eq!(narrow(parameters[4]), 1.5_f32.to_bits());
+        assert_eq!(parameters[5], (-2.5_f64).to_bits());
+        assert_eq!(parameters[6], address(&arguments[6]) + 24);
+        assert_eq!(parameters[7], 6);
+        assert_eq!(parameters[8], address(&arguments[7]));
+        assert_eq!(parameters[9], 6);
+    });
+}
+
+#[test]
+fn cooperative_launches_fit_or_are_refused() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    // The double lets 2048 / block blocks onto each of 132 multiprocessors.
+    assert_eq!(stream.max_resident_blocks(&KERNEL, 512, 0).unwrap(), 528);
+    let config = LaunchConfig::linear(528, 512).cooperative();
+    stream.launch(&KERNEL, &config, &[]).unwrap();
+    assert!(fake::with(|state| state.launches[0].cooperative));
+    let config = LaunchConfig::linear(529, 512).cooperative();
+    let error = stream.launch(&KERNEL, &config, &[]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DeviceError::TooLarge {
+                limit: LaunchLimit::CooperativeBlocks,
+                asked: 529,
+                most: 528,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn launches_over_a_limit_are_refused() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let refused = |config: LaunchConfig| match stream.launch(&KERNEL, &config, &[]) {
+        Err(DeviceError::TooLarge {
+            limit, asked, most, ..
+        }) => (limit, asked, most),
+        other => panic!("{other:?}"),
+    };
+    let block = |x, y, z| LaunchConfig {
+        block: [x, y, z],
+        ..LaunchConfig::linear(1, 1)
+    };
+    assert_eq!(
+        refused(block(2000, 1, 1)),
+        (LaunchLimit::BlockAxis(0), 2000, 1024)
+    );
+    assert_eq!(
+        refused(block(1, 1, 65)),
+        (LaunchLimit::BlockAxis(2), 65, 64)
+    );
+    assert_eq!(
+        refused(block(1024, 2, 1)),
+        (LaunchLimit::ThreadsPerBlock, 2048, 1024)
+    );
+    // The kernel's registers allow 512.
+    assert_eq!(
+        refused(block(513, 1, 1)),
+        (LaunchLimit::ThreadsPerBlock, 513, 512)
+    );
+    let grid = LaunchConfig {
+        grid: [1, 65_536, 1],
+        ..LaunchConfig::linear(1, 1)
+    };
+    assert_eq!(refused(grid), (LaunchLimit::GridAxis(1), 65_536, 65_535));
+    // 1024 bytes are the kernel's own.
+    let shared = LaunchConfig::linear(1, 32).with_shared(232_448 - 1023);
+    assert_eq!(
+        refused(shared),
+        (LaunchLimit::SharedBytesPerBlock, 232_449, 232_448)
+    );
+    let empty = LaunchConfig::linear(0, 32);
+    assert!(matches!(
+        stream.launch(&KERNEL, &empty, &[]),
+        Err(DeviceError::Launch { kernel: "axpy", .. })
+    ));
+    assert!(fake::with(|state| state.launches.is_empty()));
+}
+
+#[test]
+fn large_shared_memory_is_allowed_once() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let launch = |bytes| {
+        let config = LaunchConfig::linear(1, 32).with_shared(bytes);
+        stream.launch(&KERNEL, &config, &[]).unwrap();
+        (
+            calls("cuFuncSetAttribute"),
+            fake::with(|state| state.dynamic_limit),
+        )
+    };
+    assert_eq!(launch(48_128), (0, 0), "within what the kernel has");
+    assert_eq!(launch(100_000), (1, 100_000));
+    assert_eq!(launch(60_000), (1, 100_000), "allowed already");
+    assert_eq!(launch(200_000), (2, 200_000));
+}
+
+#[test]
+fn modules_are_loaded_once_from_the_newest_image_that_runs() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    assert!(device.loaded_modules().is_empty());
+    for kernel in [&KERNEL, &OTHER, &KERNEL] {
+        stream
+            .launch(kernel, &LaunchConfig::linear(1, 1), &[])
+            .unwrap();
+    }
+    device.load_module(&MODULE).unwrap();
+    assert_eq!(calls("cuModuleLoadDataEx"), 1);
+    assert_eq!(calls("cuModuleGetFunction"), 2);
+    let modules = device.loaded_modules();
+    assert_eq!(
+        modules.iter().map(|m| (m.name, m.sm)).collect::<Vec<_>>(),
+        [("test", 90)]
+    );
+    assert_eq!(device.module_load_seconds(), modules[0].seconds);
+}
+
+#[test]
+fn modules_that_do_not_load_say_why() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let launch = |kernel| {
+        stream
+            .launch(kernel, &LaunchConfig::linear(1, 1), &[])
+            .unwrap_err()
+    };
+    let error = launch(&NEW);
+    assert!(
+        matches!(&error, DeviceError::NoImage { module: "new", images, .. } if images == &[100]),
+        "{error}"
+    );
+    fake::with(|state| state.log = "line 1: syntax error");
+    let error = launch(&BROKEN);
+    assert!(
+        matches!(&error, DeviceError::ModuleLoad { module: "broken", sm: 80, log, .. }
+            if log == "line 1: syntax error"),
+        "{error}"
+    );
+    let error = launch(&MISSING);
+    assert!(
+        matches!(
+            error,
+            DeviceError::UnknownKernel {
+                kernel: "missing",
+                module: "test"
+            }
+        ),
+        "{error}"
+    );
+    fake::with(|state| state.fail = Some(("cuLaunchKernel", 0, 1)));
+    let error = launch(&KERNEL);
+    assert!(
+        matches!(&error, DeviceError::Launch { kernel: "axpy", message, .. }
+            if message.contains("CUDA_ERROR_INVALID_VALUE (1)")),
+        "{error}"
+    );
+}
+
+#[test]
+fn faults_name_the_kernels_enqueued_last() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let config = LaunchConfig::linear(1, 1);
+    stream.launch(&OTHER, &config, &[]).unwrap();
+    stream.synchronize().unwrap();
+    stream.launch(&OTHER, &config, &[]).unwrap();
+    stream.launch(&KERNEL, &config, &[]).unwrap();
+    fake::with(|state| state.fail = Some(("cuStreamSynchronize", 0, 700)));
+    let error = stream.synchronize().unwrap_err();
+    assert!(
+        matches!(&error, DeviceError::Asynchronous { call: "cuStreamSynchronize", code: 700, name, kernels, .. }
+            if name == "CUDA_ERROR_ILLEGAL_ADDRESS" && kernels == &["axpy", "scale"]),
+        "{error}"
+    );
+    fake::with(|state| state.fail = Some(("cuLaunchKernel", 0, 719)));
+    let error = stream.launch(&KERNEL, &config, &[]).unwrap_err();
+    assert!(
+        matches!(&error, DeviceError::Asynchronous { code: 719, kernels, .. } if kernels.len() == 2),
+        "{error}"
+    );
+}
+
+#[test]
+fn graphs_replay_and_keep_their_memory() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let mut y = stream.upload(&[0_u32; 4]).unwrap();
+    let x = stream.upload(&[1_u32, 2, 3, 4]).unwrap();
+    let mut z = stream.upload(&[9_u32; 4]).unwrap();
+    fake::with(|state| state.num_parameters = 2);
+    let graph = stream
+        .capture(|stream| {
+            stream.copy(&mut y, &x)?;
+            stream.fill_bytes(&mut z, 0xFF)?;
+            stream.launch(&KERNEL, &LaunchConfig::linear(1, 1), &[z.kernel_arg_mut()])?;
+            // Freeing them must not become part of the graph, and must not happen.
+            drop((x, z));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(graph.num_operations(), 3);
+    assert_eq!(stream.download(&y).unwrap(), [0; 4], "not run yet");
+    assert!(fake::with(|state| state.launches.is_empty()));
+    for round in 1..=2 {
+        stream.fill_zero(&mut y).unwrap();
+        // SAFETY: the kernel has no preconditions, since it runs nowhere.
+        unsafe { graph.launch(&stream).unwrap() };
+        assert_eq!(stream.download(&y).unwrap(), [1, 2, 3, 4]);
+        assert_eq!(fake::with(|state| state.launches.len()), round);
+    }
+    assert_eq!(device.allocated_bytes(), 48);
+    drop(graph);
+    assert_eq!(device.allocated_bytes(), 16);
+    drop((y, stream, device));
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+}
+
+#[test]
+fn a_failed_capture_leaves_the_stream_usable() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let mut y = stream.upload(&[5_u32; 4]).unwrap();
+    let dropped = stream.alloc::<f64>(100).unwrap();
+    let error = stream
+        .capture(|stream| {
+            drop(dropped);
+            stream.fill_zero(&mut y)?;
+            stream.alloc::<f64>(3).map(drop)
+        })
+        .unwrap_err();
+    assert!(
+        matches!(error, DeviceError::Capturing { call: "allocation" }),
+        "{error}"
+    );
+    assert_eq!(stream.download(&y).unwrap(), [5; 4]);
+    assert_eq!(device.allocated_bytes(), 16);
+
+    fake::with(|state| state.fail = Some(("cuGraphInstantiateWithFlags", 0, 1)));
+    let error = stream
+        .capture(|stream| stream.fill_zero(&mut y))
+        .unwrap_err();
+    assert!(matches!(error, DeviceError::Driver { .. }), "{error}");
+
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let _ = stream.capture(|_| panic!("within the capture"));
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(stream.download(&y).unwrap(), [5; 4]);
+    drop((y, stream, device));
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+}
+
+#[test]
+fn pinned_transfers_are_ordered_by_events() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let mut pinned = device.alloc_pinned::<u32>(6).unwrap();
+    assert_eq!(pinned.as_slice().unwrap(), [0; 6]);
+    pinned
+        .as_mut_slice()
+        .unwrap()
+        .copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+    let mut buffer = stream.alloc::<u32>(4).unwrap();
+    stream.copy_from_pinned(&mut buffer, &pinned, 2).unwrap();
+    assert_eq!((calls("cuEventRecord"), calls("cuStreamWaitEvent")), (1, 0));
+    stream
+        .copy_to_pinned(&buffer.slice(1..3), &mut pinned, 0)
+        .unwrap();
+    assert_eq!((calls("cuEventRecord"), calls("cuStreamWaitEvent")), (2, 1));
+    let before = calls("cuEventSynchronize");
+    assert_eq!(pinned.as_slice().unwrap(), [4, 5, 3, 4, 5, 6]);
+    assert_eq!(calls("cuEventSynchronize"), before + 1);
+    let transfers = device.transfers();
+    assert_eq!(
+        (transfers.to_device_bytes, transfers.to_host_bytes),
+        (16, 8)
+    );
+}
+
+/// Everything the backend does, once.
+fn scenario() -> Result<Device, DeviceError> {
+    let device = try_open()?;
+    device.memory()?;
+    let stream: Stream = device.create_stream()?;
+    let other = device.create_stream()?;
+    let (start, end) = (device.create_event()?, device.create_event()?);
+    stream.record(&start)?;
+    let x = stream.upload(&[1.0_f64; 33])?;
+    let mut y = stream.alloc_zeroed::<f64>(33)?;
+    let config = LaunchConfig::linear(2, 32).with_shared(100_000);
+    stream.launch(&KERNEL, &config, &[])?;
+    stream.launch(&KERNEL, &config.cooperative(), &[])?;
+    let graph = stream.capture(|stream| {
+        stream.copy(&mut y, &x)?;
+        stream.fill_zero(&mut y.slice_mut(3..))?;
+        stream.launch(&OTHER, &LaunchConfig::linear(2, 32), &[])
+    })?;
+    // SAFETY: the kernel has no preconditions, since it runs nowhere.
+    unsafe { graph.launch(&stream)? };
+    let mut pinned = device.alloc_pinned::<f64>(33)?;
+    stream.copy_to_pinned(&y, &mut pinned, 0)?;
+    stream.copy_from_pinned(&mut y, &pinned, 0)?;
+    pinned.as_mut_slice()?[0] = 1.0;
+    stream.record(&end)?;
+    other.wait(&end)?;
+    end.is_complete()?;
+    start.elapsed_ms(&end)?;
+    let arena = Arena::new(&other, 1000)?;
+    let mut piece = arena.alloc::<f64>(33)?;
+    other.copy(&mut piece, &y)?;
+    stream.download(&y)?;
+    stream.synchronize()?;
+    drop((x, y, piece, arena, graph, pinned, stream, other));
+    assert_eq!(device.allocated_bytes(), 0);
+    Ok(device)
+}
+
+/// Lets each call of the scenario fail in turn, with each kind of failure.
+#[test]
+fn every_failure_is_an_error_and_nothing_panics() {
+    fake::reset();
+    drop(scenario().unwrap());
+    let num_calls = fake::with(|state| state.calls.len());
+    assert!(num_calls > 100, "{num_calls}");
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+    let mut reported = 0;
+    for code in [1, 2, 700] {
+        for nth in 0..num_calls {
+            fake::reset();
+            fake::with(|state| state.fail = Some(("", nth, code)));
+            match scenario() {
+                Ok(device) => drop(device),
+                Err(error) => {
+                    reported += 1;
+                    assert!(!error.to_string().is_empty());
+                }
+            }
+            let failed = fake::with(|state| state.calls[nth]);
+            // What is not given back is at most what the failing call itself should have given
+            // back; memory whose freeing failed stays.
+            let (bytes, pinned, handles, contexts) = fake::leaks();
+            if !failed.contains("Free")
+                && !failed.contains("Destroy")
+                && !failed.contains("Release")
+                && !failed.contains("Unload")
+                && failed != "cuCtxGetCurrent"
+                && failed != "cuCtxSetCurrent"
+                && failed != "cuStreamEndCapture"
+            {
+                assert_eq!(
+                    (bytes, pinned, handles, contexts),
+                    NOTHING_LEFT,
+                    "call {nth}, {failed}, fails with {code}"
+                );
+            }
+        }
+    }
+    assert!(reported > num_calls, "{reported} of 3 · {num_calls}");
+}

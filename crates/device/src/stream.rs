@@ -1,0 +1,1120 @@
+//! Streams: work enqueued in order, and what enqueues it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Instant;
+
+use luge_kernel::host::{
+    BufferBase, ElementKind, KernelArg, KernelDesc, LaunchConfig, LaunchTarget,
+};
+use luge_kernel::mem::Element;
+use luge_kernel::sim;
+
+use crate::accounting::Exhausted;
+use crate::buffer::{Buffer, BufferView, BufferViewMut};
+use crate::cuda::{self, StreamHandle};
+use crate::device::{Device, DeviceBackend, DeviceInner};
+use crate::error::{DeviceError, LaunchLimit};
+use crate::event::Event;
+use crate::graph::{Graph, Replay};
+use crate::memory::{Backing, Memory, Region};
+use crate::pinned::{PinnedBuffer, zeros};
+use crate::simulator::SimulatorOptions;
+
+/// How many kernels are remembered for the report of a fault.
+const NUM_RECENT: usize = 8;
+
+/// Work in order. Cloning gives another handle to the same stream.
+///
+/// See the crate's front page for what is ordered and what is asynchronous.
+#[derive(Clone)]
+pub struct Stream {
+    inner: Arc<StreamInner>,
+}
+
+pub(crate) struct StreamInner {
+    pub(crate) device: Arc<DeviceInner>,
+    /// The driver's stream; none on the simulator.
+    handle: Option<StreamHandle>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    capture: Option<Capture>,
+    recent: Recent,
+}
+
+/// The kernels enqueued since the last synchronisation, newest first.
+#[derive(Default)]
+struct Recent {
+    kernels: [&'static str; NUM_RECENT],
+    len: usize,
+}
+
+impl Recent {
+    fn push(&mut self, kernel: &'static str) {
+        self.kernels.rotate_right(1);
+        self.kernels[0] = kernel;
+        self.len = (self.len + 1).min(NUM_RECENT);
+    }
+
+    fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    fn as_slice(&self) -> &[&'static str] {
+        &self.kernels[..self.len]
+    }
+}
+
+/// A capture under way.
+struct Capture {
+    thread: ThreadId,
+    /// What to replay on the simulator.
+    operations: Vec<Operation>,
+    num_operations: usize,
+    kernels: Vec<&'static str>,
+    /// What the graph refers to.
+    memory: Vec<Arc<Memory>>,
+    /// Memory dropped meanwhile: freeing it would become part of the graph.
+    dropped: Vec<u64>,
+}
+
+impl Capture {
+    /// Counts an operation and keeps the memory that it refers to.
+    fn note(&mut self, memory: &[&Arc<Memory>]) {
+        self.num_operations += 1;
+        self.memory
+            .extend(memory.iter().map(|&memory| memory.clone()));
+    }
+}
+
+/// What a simulated graph replays.
+pub(crate) enum Operation {
+    Copy {
+        destination: sim::Allocation,
+        destination_offset: usize,
+        source: sim::Allocation,
+        source_offset: usize,
+        bytes: usize,
+    },
+    Fill {
+        destination: sim::Allocation,
+        offset: usize,
+        bytes: usize,
+        value: u8,
+    },
+    Launch {
+        kernel: &'static KernelDesc,
+        config: LaunchConfig,
+        arguments: Vec<KernelArg>,
+    },
+}
+
+impl Operation {
+    fn perform(&self, options: &SimulatorOptions) -> Result<(), DeviceError> {
+        match self {
+            Self::Copy {
+                destination,
+                destination_offset,
+                source,
+                source_offset,
+                bytes,
+            } => {
+                destination.copy_from(*destination_offset, source, *source_offset, *bytes);
+                Ok(())
+            }
+            Self::Fill {
+                destination,
+                offset,
+                bytes,
+                value,
+            } => {
+                destination.fill(*offset, *bytes, *value);
+                Ok(())
+            }
+            Self::Launch {
+                kernel,
+                config,
+                arguments,
+            } => Ok(sim::launch(kernel, config, arguments, &options.simulator).map(drop)?),
+        }
+    }
+}
+
+/// The machine behind a stream.
+#[derive(Clone, Copy)]
+enum Machine<'a> {
+    Cuda(&'a cuda::Context, StreamHandle),
+    Simulator(&'a SimulatorOptions),
+}
+
+impl StreamInner {
+    fn machine(&self) -> Machine<'_> {
+        match (&self.device.backend, self.handle) {
+            (DeviceBackend::Cuda(context), Some(handle)) => Machine::Cuda(context, handle),
+            (DeviceBackend::Simulator(options), _) => Machine::Simulator(options),
+            (DeviceBackend::Cuda(_), None) => unreachable!("a CUDA stream has a handle"),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Frees CUDA memory in the order of this stream, or after the capture under way.
+    pub(crate) fn free(&self, address: u64) {
+        if let Machine::Cuda(context, handle) = self.machine() {
+            let mut state = self.state();
+            match &mut state.capture {
+                Some(capture) => capture.dropped.push(address),
+                None => free_now(context, address, handle),
+            }
+        }
+    }
+}
+
+fn free_now(context: &cuda::Context, address: u64, handle: StreamHandle) {
+    // Called from `drop`, where nothing can be reported; a broken context frees all at its end.
+    if let Err(error) = context.free(address, handle) {
+        tracing::debug!(?error, "device memory was not freed");
+    }
+}
+
+impl Drop for StreamInner {
+    fn drop(&mut self) {
+        if let Machine::Cuda(context, handle) = self.machine() {
+            // Nothing can be reported from here.
+            let _ = context.destroy_stream(handle);
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("device", &self.inner.device.properties.name)
+            .finish_non_exhaustive()
+    }
+}
+
+fn as_bytes<T: Element>(values: &[T]) -> &[u8] {
+    // SAFETY: the elements are numbers without padding; the range is the slice's.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+fn as_bytes_mut<T: Element>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as above, and any bytes are valid numbers.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
+
+impl Stream {
+    pub(crate) fn new(device: &Arc<DeviceInner>) -> Result<Self, DeviceError> {
+        let handle = match &device.backend {
+            DeviceBackend::Cuda(context) => Some(
+                context
+                    .create_stream()
+                    .map_err(|error| context.error(error, &[]))?,
+            ),
+            DeviceBackend::Simulator(_) => None,
+        };
+        Ok(Self {
+            inner: Arc::new(StreamInner {
+                device: device.clone(),
+                handle,
+                state: Mutex::default(),
+            }),
+        })
+    }
+
+    /// The stream's device.
+    pub fn device(&self) -> Device {
+        Device {
+            inner: self.inner.device.clone(),
+        }
+    }
+
+    /// Whether two handles are of the same stream.
+    pub fn same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// Locks the stream for one operation; refused while another thread captures it.
+    fn enter(&self, call: &'static str) -> Result<MutexGuard<'_, State>, DeviceError> {
+        let state = self.inner.state();
+        match &state.capture {
+            Some(capture) if capture.thread != thread::current().id() => {
+                Err(DeviceError::Capturing { call })
+            }
+            _ => Ok(state),
+        }
+    }
+
+    /// As [`Stream::enter`], and refused while this thread captures it, too.
+    fn enter_uncaptured(&self, call: &'static str) -> Result<MutexGuard<'_, State>, DeviceError> {
+        let state = self.inner.state();
+        match state.capture {
+            Some(_) => Err(DeviceError::Capturing { call }),
+            None => Ok(state),
+        }
+    }
+
+    #[track_caller]
+    fn check_device(&self, device: &Arc<DeviceInner>) {
+        assert!(
+            Arc::ptr_eq(&self.inner.device, device),
+            "an object of one device used on a stream of another"
+        );
+    }
+
+    #[track_caller]
+    fn check_region(&self, region: Region<'_>) {
+        self.check_device(region.memory.device());
+    }
+
+    /// `len` elements whose content is undefined until it is written; the simulator finds a read
+    /// before that.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], [`DeviceError::Capturing`], or the driver's.
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        let bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let memory = self.allocate(bytes, || {
+            self.allocate_simulated::<T>(len)
+                .map_or(Backing::None, Backing::Simulator)
+        })?;
+        Ok(Buffer {
+            memory,
+            len,
+            marker: PhantomData,
+        })
+    }
+
+    /// `len` zeros.
+    ///
+    /// # Errors
+    /// As [`Stream::alloc`].
+    pub fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        let mut buffer = self.alloc(len)?;
+        self.fill_zero(&mut buffer)?;
+        Ok(buffer)
+    }
+
+    /// Untyped memory of an arena; on the simulator only the charge for it.
+    pub(crate) fn allocate_block(&self, bytes: u64) -> Result<Arc<Memory>, DeviceError> {
+        self.allocate(bytes, || Backing::None)
+    }
+
+    /// The simulator's memory for `len` elements, uncharged; none on CUDA.
+    pub(crate) fn allocate_simulated<T: Element>(&self, len: usize) -> Option<sim::Allocation> {
+        match self.inner.machine() {
+            Machine::Cuda(..) => None,
+            Machine::Simulator(_) => Some(sim::Allocation::uninitialized(
+                format!("{len} of {:?}", ElementKind::of::<T>()),
+                len * size_of::<T>(),
+            )),
+        }
+    }
+
+    /// Charges the bytes, then takes the memory: `simulated` tells what that is on the simulator.
+    fn allocate(
+        &self,
+        bytes: u64,
+        simulated: impl FnOnce() -> Backing,
+    ) -> Result<Arc<Memory>, DeviceError> {
+        let state = self.enter_uncaptured("allocation")?;
+        let device = &self.inner.device;
+        device
+            .accounting
+            .reserve(bytes)
+            .map_err(|Exhausted { available }| DeviceError::OutOfMemory {
+                asked: bytes,
+                available,
+            })?;
+        let backing = match self.inner.machine() {
+            Machine::Simulator(_) => simulated(),
+            Machine::Cuda(..) if bytes == 0 => Backing::None,
+            Machine::Cuda(context, handle) => {
+                let allocated = match usize::try_from(bytes) {
+                    Ok(bytes) => context.allocate(bytes, handle, state.recent.as_slice()),
+                    Err(_) => Err(DeviceError::OutOfMemory {
+                        asked: bytes,
+                        available: device.accounting.available(),
+                    }),
+                };
+                match allocated {
+                    Ok(address) => Backing::Cuda(address),
+                    Err(error) => {
+                        device.accounting.release(bytes);
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        drop(state);
+        Ok(Memory::new(backing, bytes, &self.inner))
+    }
+
+    /// A buffer with the values; done when it returns.
+    ///
+    /// # Errors
+    /// As [`Stream::alloc`] and [`Stream::copy_from_host`].
+    pub fn upload<T: Element>(&self, values: &[T]) -> Result<Buffer<T>, DeviceError> {
+        let mut buffer = self.alloc(values.len())?;
+        self.copy_from_host(&mut buffer, values)?;
+        Ok(buffer)
+    }
+
+    /// The values of a buffer or slice; waits for everything enqueued before.
+    ///
+    /// # Errors
+    /// As [`Stream::copy_to_host`].
+    #[track_caller]
+    pub fn download<T: Element>(&self, source: &impl BufferView<T>) -> Result<Vec<T>, DeviceError> {
+        let mut values = zeros(source.len());
+        self.copy_to_host(source, &mut values)?;
+        Ok(values)
+    }
+
+    /// Copies from the host; done when it returns, with everything enqueued before.
+    ///
+    /// # Errors
+    /// [`DeviceError::Asynchronous`] if work before it failed, [`DeviceError::Capturing`], or the
+    /// driver's.
+    ///
+    /// # Panics
+    /// If the lengths differ, or the destination is of another device.
+    #[track_caller]
+    pub fn copy_from_host<T: Element>(
+        &self,
+        destination: &mut impl BufferViewMut<T>,
+        source: &[T],
+    ) -> Result<(), DeviceError> {
+        check_lengths(destination.len(), source.len());
+        let region = destination.region_mut();
+        self.check_region(region);
+        let bytes = as_bytes(source);
+        match self.inner.machine() {
+            Machine::Simulator(_) => {
+                let _state = self.enter_uncaptured("copy from the host")?;
+                let start = Instant::now();
+                region.memory.simulated().write(region.byte_offset, bytes);
+                self.count(bytes.len(), 0, start);
+                Ok(())
+            }
+            Machine::Cuda(context, handle) => {
+                // SAFETY: `blocking_copy` waits for the copy, so that both sides outlive it; the
+                // lengths agree.
+                self.blocking_copy("copy from the host", bytes.len(), true, || unsafe {
+                    context.copy_to_device(region.address(), bytes, handle)
+                })
+            }
+        }
+    }
+
+    /// Copies to the host; done when it returns, with everything enqueued before.
+    ///
+    /// # Errors
+    /// [`DeviceError::Asynchronous`] if work before it failed, [`DeviceError::Uninitialized`] on
+    /// the simulator if nobody wrote an element, [`DeviceError::Capturing`], or the driver's.
+    ///
+    /// # Panics
+    /// If the lengths differ, or the source is of another device.
+    #[track_caller]
+    pub fn copy_to_host<T: Element>(
+        &self,
+        source: &impl BufferView<T>,
+        destination: &mut [T],
+    ) -> Result<(), DeviceError> {
+        check_lengths(destination.len(), source.len());
+        let region = source.region();
+        self.check_region(region);
+        let bytes = as_bytes_mut(destination);
+        match self.inner.machine() {
+            Machine::Simulator(options) => {
+                let _state = self.enter_uncaptured("copy to the host")?;
+                let start = Instant::now();
+                check_initialized::<T>(options, region, bytes.len())?;
+                region.memory.simulated().read(region.byte_offset, bytes);
+                self.count(0, bytes.len(), start);
+                Ok(())
+            }
+            Machine::Cuda(context, handle) => {
+                let (pointer, len) = (bytes.as_mut_ptr(), bytes.len());
+                // SAFETY: `blocking_copy` waits for the copy, so that both sides outlive it; the
+                // lengths agree.
+                self.blocking_copy("copy to the host", len, false, || unsafe {
+                    context.copy_to_host(pointer, region.address(), len, handle)
+                })
+            }
+        }
+    }
+
+    /// Waits for the stream, then for the copy, and counts its bytes and its time.
+    ///
+    /// A copy that was enqueued is waited for whatever happens, since it refers to host memory.
+    fn blocking_copy(
+        &self,
+        call: &'static str,
+        bytes: usize,
+        to_device: bool,
+        enqueue: impl FnOnce() -> Result<(), cuda::CallError>,
+    ) -> Result<(), DeviceError> {
+        let mut state = self.enter_uncaptured(call)?;
+        let Machine::Cuda(context, handle) = self.inner.machine() else {
+            unreachable!("a copy through the driver");
+        };
+        let fail = |error, state: &State| context.error(error, state.recent.as_slice());
+        context
+            .synchronize(handle)
+            .map_err(|error| fail(error, &state))?;
+        state.recent.clear();
+        if bytes == 0 {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let enqueued = enqueue();
+        let done = context.synchronize(handle);
+        enqueued.and(done).map_err(|error| fail(error, &state))?;
+        drop(state);
+        let (to_device, to_host) = if to_device { (bytes, 0) } else { (0, bytes) };
+        self.count(to_device, to_host, start);
+        Ok(())
+    }
+
+    fn count(&self, to_device: usize, to_host: usize, start: Instant) {
+        self.inner.device.count_transfer(
+            to_device as u64,
+            to_host as u64,
+            start.elapsed().as_secs_f64(),
+        );
+    }
+
+    /// Enqueues a copy of the `destination.len()` elements of `source` from element `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::Capturing`], or the driver's.
+    ///
+    /// # Panics
+    /// If the range is not within the source, or one side is of another device.
+    #[track_caller]
+    pub fn copy_from_pinned<T: Element>(
+        &self,
+        destination: &mut impl BufferViewMut<T>,
+        source: &PinnedBuffer<T>,
+        offset: usize,
+    ) -> Result<(), DeviceError> {
+        let len = destination.len();
+        let region = destination.region_mut();
+        self.check_pinned(region, source, offset, len);
+        let bytes = len * size_of::<T>();
+        match self.inner.machine() {
+            Machine::Simulator(_) => {
+                let _state = self.enter_uncaptured("copy from pinned memory")?;
+                let values = &source.as_slice()?[offset..offset + len];
+                region
+                    .memory
+                    .simulated()
+                    .write(region.byte_offset, as_bytes(values));
+                self.inner.device.count_transfer(bytes as u64, 0, 0.0);
+                Ok(())
+            }
+            Machine::Cuda(context, handle) => {
+                self.pinned_copy("copy from pinned memory", source, bytes, || {
+                    // SAFETY: the range lies within the pinned memory, which waits for the
+                    // transfer before it is written or freed; the destination is freed in the
+                    // order of its stream.
+                    unsafe {
+                        let values = std::slice::from_raw_parts(
+                            source.as_ptr().add(offset).cast::<u8>(),
+                            bytes,
+                        );
+                        context.copy_to_device(region.address(), values, handle)
+                    }
+                })?;
+                self.inner.device.count_transfer(bytes as u64, 0, 0.0);
+                Ok(())
+            }
+        }
+    }
+
+    /// Enqueues a copy of all of `source` to the elements of `destination` from element `offset` on.
+    ///
+    /// # Errors
+    /// [`DeviceError::Capturing`], [`DeviceError::Uninitialized`] on the simulator, or the driver's.
+    ///
+    /// # Panics
+    /// If the range is not within the destination, or one side is of another device.
+    #[track_caller]
+    pub fn copy_to_pinned<T: Element>(
+        &self,
+        source: &impl BufferView<T>,
+        destination: &mut PinnedBuffer<T>,
+        offset: usize,
+    ) -> Result<(), DeviceError> {
+        let len = source.len();
+        let region = source.region();
+        self.check_pinned(region, destination, offset, len);
+        let bytes = len * size_of::<T>();
+        match self.inner.machine() {
+            Machine::Simulator(options) => {
+                let _state = self.enter_uncaptured("copy to pinned memory")?;
+                check_initialized::<T>(options, region, bytes)?;
+                let values = &mut destination.as_mut_slice()?[offset..offset + len];
+                region
+                    .memory
+                    .simulated()
+                    .read(region.byte_offset, as_bytes_mut(values));
+                self.inner.device.count_transfer(0, bytes as u64, 0.0);
+                Ok(())
+            }
+            Machine::Cuda(context, handle) => {
+                let destination = &*destination;
+                self.pinned_copy("copy to pinned memory", destination, bytes, || {
+                    // SAFETY: the range lies within the pinned memory, which waits for the
+                    // transfer before it is looked at or freed; the source is freed in the order
+                    // of its stream.
+                    unsafe {
+                        context.copy_to_host(
+                            destination.as_ptr().add(offset).cast::<u8>(),
+                            region.address(),
+                            bytes,
+                            handle,
+                        )
+                    }
+                })?;
+                self.inner.device.count_transfer(0, bytes as u64, 0.0);
+                Ok(())
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check_pinned<T: Element>(
+        &self,
+        region: Region<'_>,
+        pinned: &PinnedBuffer<T>,
+        offset: usize,
+        len: usize,
+    ) {
+        self.check_region(region);
+        self.check_device(pinned.device());
+        assert!(
+            offset
+                .checked_add(len)
+                .is_some_and(|end| end <= pinned.len()),
+            "{len} elements from element {offset} of a pinned buffer of {}",
+            pinned.len()
+        );
+    }
+
+    fn pinned_copy<T: Element>(
+        &self,
+        call: &'static str,
+        pinned: &PinnedBuffer<T>,
+        bytes: usize,
+        enqueue: impl FnOnce() -> Result<(), cuda::CallError>,
+    ) -> Result<(), DeviceError> {
+        let state = self.enter_uncaptured(call)?;
+        let Machine::Cuda(context, handle) = self.inner.machine() else {
+            unreachable!("a copy through the driver");
+        };
+        if bytes == 0 {
+            return Ok(());
+        }
+        let fail = |error| context.error(error, state.recent.as_slice());
+        pinned.transfer(|before, after| {
+            if let Some(before) = before {
+                context.wait(handle, before.handle()).map_err(fail)?;
+            }
+            let enqueued = enqueue();
+            let recorded = context.record(after.handle(), handle);
+            if enqueued.is_ok() && recorded.is_err() {
+                // Nothing else would make the pinned memory wait for the transfer.
+                let _ = context.synchronize(handle);
+            }
+            enqueued.and(recorded).map_err(fail)?;
+            after.mark_recorded();
+            Ok(())
+        })
+    }
+
+    /// Enqueues a copy within the device.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If the lengths differ, or one side is of another device.
+    #[track_caller]
+    pub fn copy<T: Element>(
+        &self,
+        destination: &mut impl BufferViewMut<T>,
+        source: &impl BufferView<T>,
+    ) -> Result<(), DeviceError> {
+        check_lengths(destination.len(), source.len());
+        let bytes = source.len() * size_of::<T>();
+        let (to, from) = (destination.region_mut(), source.region());
+        self.check_region(to);
+        self.check_region(from);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let state = self.enter("copy")?;
+        match self.inner.machine() {
+            Machine::Simulator(options) => perform_or_capture(
+                state,
+                options,
+                Operation::Copy {
+                    destination: to.memory.simulated().clone(),
+                    destination_offset: to.byte_offset,
+                    source: from.memory.simulated().clone(),
+                    source_offset: from.byte_offset,
+                    bytes,
+                },
+                &[to.memory, from.memory],
+            ),
+            Machine::Cuda(context, handle) => {
+                // SAFETY: both ranges lie in live memory, which is freed in stream order or kept
+                // by the graph.
+                let enqueued = unsafe { context.copy(to.address(), from.address(), bytes, handle) };
+                note_operation(state, context, enqueued, &[to.memory, from.memory])
+            }
+        }
+    }
+
+    /// Enqueues setting every byte to zero, which makes every element zero.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If the destination is of another device.
+    #[track_caller]
+    pub fn fill_zero<T: Element>(
+        &self,
+        destination: &mut impl BufferViewMut<T>,
+    ) -> Result<(), DeviceError> {
+        self.fill_bytes(destination, 0)
+    }
+
+    /// Enqueues setting every byte to `value`: 0xFF makes `u32::MAX`, −1, or a NaN.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If the destination is of another device.
+    #[track_caller]
+    pub fn fill_bytes<T: Element>(
+        &self,
+        destination: &mut impl BufferViewMut<T>,
+        value: u8,
+    ) -> Result<(), DeviceError> {
+        let bytes = destination.len() * size_of::<T>();
+        let region = destination.region_mut();
+        self.check_region(region);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let state = self.enter("fill")?;
+        match self.inner.machine() {
+            Machine::Simulator(options) => perform_or_capture(
+                state,
+                options,
+                Operation::Fill {
+                    destination: region.memory.simulated().clone(),
+                    offset: region.byte_offset,
+                    bytes,
+                    value,
+                },
+                &[region.memory],
+            ),
+            Machine::Cuda(context, handle) => {
+                // SAFETY: the range lies in live memory, which is freed in stream order or kept by
+                // the graph.
+                let enqueued = unsafe { context.fill(region.address(), value, bytes, handle) };
+                note_operation(state, context, enqueued, &[region.memory])
+            }
+        }
+    }
+
+    /// Waits for everything enqueued.
+    ///
+    /// # Errors
+    /// [`DeviceError::Asynchronous`] if some of it failed, [`DeviceError::Capturing`], or the
+    /// driver's.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        let mut state = self.enter_uncaptured("synchronize")?;
+        if let Machine::Cuda(context, handle) = self.inner.machine() {
+            context
+                .synchronize(handle)
+                .map_err(|error| context.error(error, state.recent.as_slice()))?;
+        }
+        state.recent.clear();
+        Ok(())
+    }
+
+    /// Moves the event to the end of what is enqueued here.
+    ///
+    /// # Errors
+    /// [`DeviceError::Capturing`], or the driver's.
+    ///
+    /// # Panics
+    /// If the event is of another device.
+    #[track_caller]
+    pub fn record(&self, event: &Event) -> Result<(), DeviceError> {
+        self.check_device(event.device());
+        let state = self.enter_uncaptured("record")?;
+        if let Machine::Cuda(context, handle) = self.inner.machine() {
+            context
+                .record(event.handle(), handle)
+                .map_err(|error| context.error(error, state.recent.as_slice()))?;
+        }
+        event.mark_recorded();
+        Ok(())
+    }
+
+    /// Orders what is enqueued here from now on after the event, wherever it was recorded.
+    ///
+    /// # Errors
+    /// [`DeviceError::Capturing`], or the driver's.
+    ///
+    /// # Panics
+    /// If the event is of another device.
+    #[track_caller]
+    pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
+        self.check_device(event.device());
+        let state = self.enter_uncaptured("wait")?;
+        if let Machine::Cuda(context, handle) = self.inner.machine() {
+            context
+                .wait(handle, event.handle())
+                .map_err(|error| context.error(error, state.recent.as_slice()))?;
+        }
+        Ok(())
+    }
+
+    /// Runs `enqueue` and makes a graph of the copies, fills and launches that it enqueues on this
+    /// stream, instead of running them.
+    ///
+    /// Memory dropped meanwhile is freed afterwards.
+    ///
+    /// # Errors
+    /// What `enqueue` answers; [`DeviceError::Capturing`] for what a graph cannot hold, or if a
+    /// capture is under way; or the driver's.
+    pub fn capture(
+        &self,
+        enqueue: impl FnOnce(&Self) -> Result<(), DeviceError>,
+    ) -> Result<Graph, DeviceError> {
+        let mut state = self.enter_uncaptured("capture")?;
+        if let Machine::Cuda(context, handle) = self.inner.machine() {
+            context
+                .begin_capture(handle)
+                .map_err(|error| context.error(error, state.recent.as_slice()))?;
+        }
+        state.capture = Some(Capture {
+            thread: thread::current().id(),
+            operations: Vec::new(),
+            num_operations: 0,
+            kernels: Vec::new(),
+            memory: Vec::new(),
+            dropped: Vec::new(),
+        });
+        drop(state);
+        // Ends the capture also when `enqueue` panics.
+        let pending = PendingCapture { stream: self };
+        let enqueued = enqueue(self);
+        mem::forget(pending);
+        let graph = self.end_capture(enqueued.is_err());
+        enqueued?;
+        graph
+    }
+
+    fn end_capture(&self, discard: bool) -> Result<Graph, DeviceError> {
+        let mut state = self.inner.state();
+        let capture = state.capture.take().expect("a capture is under way");
+        let replay = match self.inner.machine() {
+            Machine::Simulator(_) => Ok(Replay::Simulator(capture.operations)),
+            Machine::Cuda(context, handle) => {
+                let ended = context
+                    .end_capture(handle, discard)
+                    .map_err(|error| context.error(error, state.recent.as_slice()));
+                for address in capture.dropped {
+                    free_now(context, address, handle);
+                }
+                ended.map(Replay::Cuda)
+            }
+        };
+        // Before the memory that the capture kept is dropped, which may need the lock.
+        drop(state);
+        Ok(Graph {
+            device: self.inner.device.clone(),
+            replay: replay?,
+            kernels: capture.kernels,
+            num_operations: capture.num_operations,
+            _memory: capture.memory,
+        })
+    }
+
+    /// See [`Graph::launch`].
+    ///
+    /// # Safety
+    /// As there.
+    #[track_caller]
+    pub(crate) unsafe fn launch_graph(&self, graph: &Graph) -> Result<(), DeviceError> {
+        self.check_device(&graph.device);
+        let mut state = self.enter_uncaptured("graph launch")?;
+        match (self.inner.machine(), &graph.replay) {
+            (Machine::Simulator(options), Replay::Simulator(operations)) => operations
+                .iter()
+                .try_for_each(|operation| operation.perform(options)),
+            (Machine::Cuda(context, handle), &Replay::Cuda(executable)) => {
+                if let Some(executable) = executable {
+                    // SAFETY: the graph keeps its memory, which is freed in stream order.
+                    unsafe { context.launch_graph(executable, handle) }
+                        .map_err(|error| context.error(error, state.recent.as_slice()))?;
+                }
+                let first = graph.kernels.len().saturating_sub(NUM_RECENT);
+                for kernel in &graph.kernels[first..] {
+                    state.recent.push(kernel);
+                }
+                Ok(())
+            }
+            _ => unreachable!("the graph is of the stream's device"),
+        }
+    }
+
+    /// See [`Device::max_resident_blocks`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn max_resident_blocks(
+        &self,
+        kernel: &'static KernelDesc,
+        block_size: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, DeviceError> {
+        self.inner
+            .device
+            .max_resident_blocks(kernel, block_size, shared_bytes)
+    }
+
+    /// Checks a launch against the limits that both machines know.
+    fn check_launch(
+        &self,
+        kernel: &'static KernelDesc,
+        config: &LaunchConfig,
+    ) -> Result<(), DeviceError> {
+        let properties = &self.inner.device.properties;
+        let at_most = |limit, asked: u64, most: u64| {
+            if asked <= most {
+                return Ok(());
+            }
+            Err(DeviceError::TooLarge {
+                kernel: kernel.name,
+                limit,
+                asked,
+                most,
+            })
+        };
+        if config.grid.contains(&0) || config.block.contains(&0) {
+            return Err(DeviceError::Launch {
+                kernel: kernel.name,
+                config: *config,
+                message: "the grid or the block is empty".into(),
+            });
+        }
+        for axis in 0..3 {
+            at_most(
+                LaunchLimit::BlockAxis(axis),
+                u64::from(config.block[axis]),
+                u64::from(properties.max_block[axis]),
+            )?;
+            at_most(
+                LaunchLimit::GridAxis(axis),
+                u64::from(config.grid[axis]),
+                u64::from(properties.max_grid[axis]),
+            )?;
+        }
+        at_most(
+            LaunchLimit::ThreadsPerBlock,
+            config.threads_per_block(),
+            u64::from(kernel.max_threads.min(properties.max_threads_per_block)),
+        )?;
+        at_most(
+            LaunchLimit::SharedBytesPerBlock,
+            kernel.static_shared_bytes() as u64 + u64::from(config.shared_bytes),
+            u64::from(properties.max_shared_bytes_per_block),
+        )?;
+        if config.cooperative {
+            let most = self.max_resident_blocks(
+                kernel,
+                config.threads_per_block() as u32,
+                config.shared_bytes,
+            )?;
+            at_most(
+                LaunchLimit::CooperativeBlocks,
+                config.num_blocks(),
+                u64::from(most),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The memory that arguments name, for the graph under capture.
+    fn memory_of(&self, arguments: &[KernelArg]) -> Vec<Arc<Memory>> {
+        arguments
+            .iter()
+            .filter_map(|argument| match argument {
+                KernelArg::Buffer { base, .. } => self.inner.device.find(match base {
+                    BufferBase::Device(address) => *address,
+                    BufferBase::Simulated(allocation) => allocation.id(),
+                }),
+                _ => None,
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn check_arguments(&self, arguments: &[KernelArg]) {
+        let simulated = matches!(self.inner.machine(), Machine::Simulator(_));
+        for argument in arguments {
+            if let KernelArg::Buffer { base, .. } = argument {
+                assert!(
+                    matches!(base, BufferBase::Simulated(_)) == simulated,
+                    "a buffer of one device launched on a stream of another"
+                );
+            }
+        }
+    }
+}
+
+/// Ends a capture whose closure panicked.
+struct PendingCapture<'a> {
+    stream: &'a Stream,
+}
+
+impl Drop for PendingCapture<'_> {
+    fn drop(&mut self) {
+        // The panic is what the caller sees.
+        let _ = self.stream.end_capture(true);
+    }
+}
+
+#[track_caller]
+fn check_lengths(destination: usize, source: usize) {
+    assert!(
+        destination == source,
+        "a copy of {source} elements to {destination}"
+    );
+}
+
+fn check_initialized<T: Element>(
+    options: &SimulatorOptions,
+    region: Region<'_>,
+    bytes: usize,
+) -> Result<(), DeviceError> {
+    if !options.simulator.checks {
+        return Ok(());
+    }
+    let first = region
+        .memory
+        .simulated()
+        .first_unwritten(region.byte_offset, bytes);
+    first.map_or(Ok(()), |byte| {
+        Err(DeviceError::Uninitialized {
+            index: (byte - region.byte_offset) / size_of::<T>(),
+        })
+    })
+}
+
+fn perform_or_capture(
+    mut state: MutexGuard<'_, State>,
+    options: &SimulatorOptions,
+    operation: Operation,
+    memory: &[&Arc<Memory>],
+) -> Result<(), DeviceError> {
+    let Some(capture) = &mut state.capture else {
+        return operation.perform(options);
+    };
+    capture.operations.push(operation);
+    capture.note(memory);
+    Ok(())
+}
+
+/// After the driver was asked to copy or fill: lets a graph under capture keep the memory.
+fn note_operation(
+    mut state: MutexGuard<'_, State>,
+    context: &cuda::Context,
+    enqueued: Result<(), cuda::CallError>,
+    memory: &[&Arc<Memory>],
+) -> Result<(), DeviceError> {
+    enqueued.map_err(|error| context.error(error, state.recent.as_slice()))?;
+    if let Some(capture) = &mut state.capture {
+        capture.note(memory);
+    }
+    Ok(())
+}
+
+impl LaunchTarget for Stream {
+    type Error = DeviceError;
+
+    /// Enqueues a kernel; on the simulator, runs it.
+    ///
+    /// # Errors
+    /// [`DeviceError::TooLarge`] or [`DeviceError::Launch`] for a geometry that cannot be,
+    /// [`DeviceError::NoImage`], [`DeviceError::ModuleLoad`] or [`DeviceError::UnknownKernel`] at
+    /// the first launch from a module, [`DeviceError::Fault`] on the simulator.
+    ///
+    /// # Panics
+    /// If a buffer is of another kind of device.
+    #[track_caller]
+    fn launch(
+        &self,
+        kernel: &'static KernelDesc,
+        config: &LaunchConfig,
+        args: &[KernelArg],
+    ) -> Result<(), DeviceError> {
+        self.check_arguments(args);
+        self.check_launch(kernel, config)?;
+        // Declared before the lock, and so dropped after it: freeing memory takes the lock.
+        let kept;
+        let mut state = self.enter("launch")?;
+        kept = match state.capture {
+            Some(_) => self.memory_of(args),
+            None => Vec::new(),
+        };
+        let memory: Vec<_> = kept.iter().collect();
+        if let Some(capture) = &mut state.capture {
+            capture.kernels.push(kernel.name);
+        }
+        match self.inner.machine() {
+            Machine::Simulator(options) => perform_or_capture(
+                state,
+                options,
+                Operation::Launch {
+                    kernel,
+                    config: *config,
+                    arguments: args.to_vec(),
+                },
+                &memory,
+            ),
+            Machine::Cuda(context, handle) => {
+                // SAFETY: the typed launcher made the arguments and its caller vouches for the
+                // preconditions; memory is freed in stream order or kept by the graph.
+                unsafe {
+                    context.launch(handle, kernel, config, args, state.recent.as_slice())?;
+                }
+                match &mut state.capture {
+                    Some(capture) => capture.note(&memory),
+                    None => state.recent.push(kernel.name),
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@ use crate::error::LevelizeError;
 pub fn levels(filled: &FilledPattern) -> Levels {
     match levels_cancellable(filled, &CancelFlag::new()) {
         Ok(levels) => levels,
-        Err(LevelizeError::Cancelled(_)) => unreachable!("nobody else holds the flag"),
+        Err(e) => unreachable!("nobody else holds the flag, and there is no device: {e}"),
     }
 }
 

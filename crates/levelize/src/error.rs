@@ -1,10 +1,17 @@
 //! Errors of levelization.
 
+use luge_device::DeviceError;
 use luge_sparse::Cancelled;
 
 /// Why no levels were produced.
 #[derive(Debug, thiserror::Error)]
 pub enum LevelizeError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// What the device left are not level sets.
+    #[error("the device left arrays that are not level sets")]
+    Corrupt,
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

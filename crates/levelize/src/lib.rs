@@ -11,11 +11,17 @@
 //!
 //! A column may wait longer than it had to, never shorter. Every backend gives the same levels.
 //!
+//! | module | how |
+//! |---|---|
+//! | [`cpu`] | one sweep over the rows |
+//! | [`gpu`] | on the device: Kahn's algorithm, one launch |
+//!
 //! # Current limitations
 //!
 //! The CPU path runs on one thread.
 
 pub mod cpu;
 mod error;
+pub mod gpu;
 
 pub use error::LevelizeError;

@@ -1,5 +1,6 @@
 //! Errors of the numeric phase.
 
+use luge_device::DeviceError;
 use luge_sparse::Cancelled;
 
 /// Why no factors were produced. Columns count in the permuted matrix B that was handed in.
@@ -29,6 +30,9 @@ pub enum NumericError {
         /// Bytes allowed.
         available: u64,
     },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

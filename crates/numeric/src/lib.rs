@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`cpu::static_pivoting`] | the filled pattern is given; pivots are the diagonal, tiny ones are replaced and counted |
 //! | [`cpu::threshold`] | pivots are searched, column by column; yields a row permutation, or the column in which the matrix is singular |
+//! | [`gpu`] | static pivoting on the device: hybrid right-looking by levels |
 //!
 //! Static pivoting is the same algorithm on every backend. Threshold pivoting exists on the CPU; a
 //! GPU factorizes statically with the row permutation found there.
@@ -18,6 +19,7 @@
 
 pub mod cpu;
 mod error;
+pub mod gpu;
 mod pattern;
 mod pivots;
 

@@ -1,5 +1,6 @@
 //! Errors of the solve phase.
 
+use luge_device::DeviceError;
 use luge_sparse::Cancelled;
 
 /// Why no solution was produced.
@@ -11,6 +12,9 @@ pub enum SolveError {
         /// First such entry.
         row: usize,
     },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cpu`] | solves with L and U and their transposes, one or many right-hand sides |
+//! | [`gpu`] | the same on the device, by levels |
 //! | [`scaled`] | from a right-hand side of A to one of B = P·Dr·A·Dc·Q and back, over the whole range of exponents |
 //! | [`backward_error`] | residuals, normwise and componentwise backward errors, always in `f64` |
 //! | [`refine`] | iterative refinement, with the stopping rule of Arioli, Demmel and Duff |
@@ -16,6 +17,7 @@ pub mod backward_error;
 pub mod condition;
 pub mod cpu;
 mod error;
+pub mod gpu;
 pub mod refine;
 pub mod scaled;
 

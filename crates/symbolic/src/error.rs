@@ -1,5 +1,6 @@
 //! Errors of the symbolic phase.
 
+use luge_device::DeviceError;
 use luge_sparse::Cancelled;
 
 /// Why no filled pattern was produced.
@@ -17,6 +18,12 @@ pub enum SymbolicError {
         /// Bytes allowed.
         available: u64,
     },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// What the device left is not a filled pattern.
+    #[error("the device left no filled pattern: {0}")]
+    Corrupt(String),
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

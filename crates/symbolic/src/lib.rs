@@ -8,6 +8,7 @@
 //! | module | how |
 //! |---|---|
 //! | [`cpu`] | row by row, reach through the finished, symmetrically pruned rows of U |
+//! | [`gpu`] | on the device: all rows at once, each by fill2 on the graph of B with parallel frontiers |
 //!
 //! Every backend gives the same pattern, bit for bit.
 //!
@@ -17,5 +18,6 @@
 
 pub mod cpu;
 mod error;
+pub mod gpu;
 
 pub use error::SymbolicError;

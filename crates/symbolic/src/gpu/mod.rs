@@ -1,0 +1,25 @@
+//! The symbolic phase on the device: a GPU, or the simulator of its kernels.
+//!
+//! [`fill2`] is the two-stage traversal of gSoFa on the device. It leaves the pattern there, in
+//! [`DeviceFilled`], for the phases that follow. [`primitives`] and [`Geometry`] serve those too.
+//!
+//! Cost: the sum over the rows of the edges that their traversals walk, twice; 16.25·n bytes for each
+//! concurrent source, and for the result 16 bytes an entry and 24 a row.
+
+mod fill2;
+mod geometry;
+pub mod primitives;
+
+use luge_device::{Device, DeviceError};
+
+pub use fill2::{DeviceFilled, Fill2Options, FillStatistics, fill2, slot_bytes};
+pub use geometry::Geometry;
+
+/// Loads the kernels of all phases now, so that no phase has to.
+///
+/// # Errors
+///
+/// What loading a module may answer.
+pub fn load_kernels(device: &Device) -> Result<(), DeviceError> {
+    device.load_module(&luge_gpu_kernels::MODULE)
+}

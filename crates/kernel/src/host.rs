@@ -244,6 +244,19 @@ macro_rules! from_scalar {
 from_scalar!(U32(u32), I32(i32), U64(u64), I64(i64), F32(f32), F64(f64));
 
 impl KernelArg {
+    /// The bits of a scalar, in the low part; 0 for a buffer.
+    pub(crate) fn bits(&self) -> u64 {
+        match *self {
+            KernelArg::U32(v) => v.into(),
+            KernelArg::I32(v) => v as u64,
+            KernelArg::U64(v) => v,
+            KernelArg::I64(v) => v as u64,
+            KernelArg::F32(v) => v.to_bits().into(),
+            KernelArg::F64(v) => v.to_bits(),
+            KernelArg::Buffer { .. } => 0,
+        }
+    }
+
     /// The parameter kind that this argument fits.
     pub fn kind(&self) -> ParamKind {
         match self {

@@ -74,6 +74,7 @@ pub fn sync_threads_or(pred: bool) -> bool {
 
 /// Lets the thread rest for about `ns` nanoseconds (at most a millisecond); orders nothing.
 #[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn nanosleep(ns: u32) {
     imp::nanosleep(ns);
 }

@@ -1,7 +1,8 @@
 //! What `#[kernel]` generates.
 
-use luge_kernel::host::{ElementKind, KernelModule, ParamKind};
+use luge_kernel::host::{ElementKind, KernelModule, LaunchConfig, ParamKind};
 use luge_kernel::prelude::*;
+use luge_kernel::sim::{Buffer, Simulator};
 
 /// This crate.
 pub static MODULE: KernelModule = KernelModule {
@@ -65,4 +66,52 @@ fn descriptions_name_entry_parameters_and_shared_arrays() {
     );
     assert_eq!(store_index::desc().name, "store_index");
     assert!(store_index::desc().shared.is_empty());
+}
+
+#[test]
+fn both_instances_run_on_the_simulator() {
+    for seed in 0..5 {
+        let simulator = Simulator::with_seed(seed);
+        let x: Vec<f64> = (0..1025).map(|i| i as f64).collect();
+        let blocks = x.len().div_ceil(TILE);
+        let config = LaunchConfig::for_elements(x.len(), TILE as u32);
+        let expected: Vec<f64> = x
+            .chunks(TILE)
+            .map(|c| c.iter().sum::<f64>() * 0.5)
+            .collect();
+
+        let input = Buffer::from_slice("x", &x);
+        let mut sums = Buffer::<f64>::uninitialized("out", blocks);
+        // SAFETY: the lengths fit.
+        unsafe { tile_sums::launch(&simulator, &config, 0.5, &input, &mut sums) }.unwrap();
+        assert_eq!(sums.to_vec(), expected);
+
+        let x: Vec<f32> = x.iter().map(|&v| v as f32).collect();
+        let expected: Vec<f32> = expected.iter().map(|&v| v as f32).collect();
+        let input = Buffer::from_slice("x", &x);
+        let mut sums = Buffer::<f32>::uninitialized("out", blocks);
+        // SAFETY: the lengths fit.
+        unsafe { tile_sums::launch(&simulator, &config, 0.5, &input, &mut sums) }.unwrap();
+        assert_eq!(sums.to_vec(), expected);
+    }
+}
+
+#[test]
+#[should_panic(expected = "launch of `tile_sums`: its precondition does not hold")]
+fn a_broken_requirement_panics() {
+    let input = Buffer::from_slice("x", &[0.0f64; 33]);
+    let mut sums = Buffer::<f64>::uninitialized("out", 1);
+    let config = LaunchConfig::linear(2, 32);
+    // SAFETY: never launched.
+    unsafe { tile_sums::launch(&Simulator::default(), &config, 1.0, &input, &mut sums) }.unwrap();
+}
+
+#[test]
+#[should_panic(expected = "a block of 64 threads, where at most 32 fit")]
+fn a_block_above_max_threads_panics() {
+    let input = Buffer::from_slice("x", &[0.0f64; 32]);
+    let mut sums = Buffer::<f64>::uninitialized("out", 1);
+    let config = LaunchConfig::linear(1, 64);
+    // SAFETY: never launched.
+    unsafe { tile_sums::launch(&Simulator::default(), &config, 1.0, &input, &mut sums) }.unwrap();
 }

@@ -70,6 +70,8 @@ pub enum WaitKind {
     },
     /// The condition of a `spin_wait`.
     Spin,
+    /// Nothing that the simulator knows: a loop around atomics or `nanosleep`.
+    Loop,
 }
 
 impl fmt::Display for WaitKind {
@@ -78,6 +80,7 @@ impl fmt::Display for WaitKind {
             WaitKind::Barrier => f.write_str("waits at a block barrier"),
             WaitKind::Warp { mask } => write!(f, "waits for the lanes {mask:#010x}"),
             WaitKind::Spin => f.write_str("spins"),
+            WaitKind::Loop => f.write_str("loops"),
         }
     }
 }

@@ -1,17 +1,30 @@
 //! The simulator: the same kernels on the host, with every access checked.
 
 mod alloc;
+mod collective;
+mod engine;
 mod fault;
 pub(crate) mod imp;
+mod order;
 mod shadow;
+mod worker;
 
 use std::boxed::Box;
+use std::format;
+use std::ops::Range;
+use std::ptr;
+use std::string::String;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::vec::Vec;
+
+use engine::Engine;
+use shadow::Space;
 
 pub use alloc::{Allocation, Buffer};
 pub use fault::{Access, Fault, FaultKind, Party, SourceLine, WaitKind, Waiter};
 pub use imp::ArgReader;
 
-use crate::host::{KernelArg, KernelDesc, LaunchConfig, LaunchTarget};
+use crate::host::{BufferBase, KernelArg, KernelDesc, LaunchConfig, LaunchTarget, ParamKind};
 
 /// How a launch is simulated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,23 +79,330 @@ pub struct LaunchStats {
 ///
 /// # Errors
 ///
-/// The first fault. Memory is then as the fault left it.
+/// The first fault. Memory is then as the fault left it, and may be launched on again.
 ///
 /// # Panics
 ///
-/// If an argument is a buffer of a device.
+/// If an argument is a buffer of a device, or this is called from a simulated kernel.
+#[track_caller]
 pub fn launch(
     kernel: &'static KernelDesc,
     config: &LaunchConfig,
     args: &[KernelArg],
     options: &Options,
 ) -> Result<LaunchStats, Box<Fault>> {
-    let _ = (config, args);
-    Err(Fault::refused(
-        kernel.name,
-        options.seed,
-        "the simulator cannot run kernels yet".into(),
-    ))
+    assert!(
+        !engine::is_running(),
+        "a simulated kernel cannot launch kernels"
+    );
+    let refuse = |what: String| Err(Fault::refused(kernel.name, options.seed, what));
+    let resident = match resident_blocks(kernel, config, args, options) {
+        Ok(resident) => resident,
+        Err(what) => return refuse(what),
+    };
+
+    // The allocations of the launch, locked in the order of their ids: two launches that share
+    // some cannot wait for each other.
+    let mut allocations: Vec<&Allocation> = args
+        .iter()
+        .filter_map(|arg| match arg {
+            KernelArg::Buffer { base, .. } => Some(simulated(base)),
+            _ => None,
+        })
+        .collect();
+    allocations.sort_unstable_by_key(|a| a.id());
+    allocations.dedup_by_key(|a| a.id());
+    let mut states: Vec<_> = allocations.iter().map(|a| a.lock()).collect();
+
+    let stamp = next_stamp();
+    let mut engine = Engine::new(kernel, config, options, resident, stamp);
+    let engine_ptr = &raw mut engine;
+    // SAFETY: the engine is alive to the end of this function, and while threads run it is
+    // accessed through this pointer alone.
+    unsafe {
+        let mut bound = Vec::with_capacity(args.len());
+        for (n, arg) in args.iter().enumerate() {
+            bound.push(match arg {
+                KernelArg::Buffer { base, .. } => {
+                    let id = simulated(base).id();
+                    let at = allocations.partition_point(|a| a.id() < id);
+                    let tracking = if options.checks {
+                        Tracking::of(args, n)
+                    } else {
+                        Tracking::None
+                    };
+                    bind(
+                        engine_ptr,
+                        kernel.params[n].name,
+                        arg,
+                        &mut states[at],
+                        tracking,
+                        options.checks,
+                    )
+                }
+                scalar => imp::Arg::Scalar(scalar.bits()),
+            });
+        }
+        (*engine_ptr).args.args = bound;
+        let names = kernel.shared.iter().map(|s| s.name);
+        for name in names.chain([imp::DYNAMIC]) {
+            for cells in [1, 2] {
+                (*engine_ptr).shared_spaces.push(Space {
+                    engine: engine_ptr,
+                    name: name.into(),
+                    init: ptr::null_mut(),
+                    granule: 0,
+                    granules: cells,
+                    cells,
+                    shared: true,
+                    read_only: false,
+                });
+            }
+        }
+        Engine::run(engine_ptr, resident);
+        (*engine_ptr).abandon();
+        if !options.checks {
+            for (state, allocation) in states.iter_mut().zip(&allocations) {
+                if args.iter().any(|arg| writes(arg, allocation)) {
+                    state.init.complete();
+                }
+            }
+        }
+        match (*engine_ptr).fault.take() {
+            Some(fault) => Err(fault),
+            None => Ok((*engine_ptr).stats),
+        }
+    }
+}
+
+/// A number that no other launch of the process has; never 0.
+fn next_stamp() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    loop {
+        let stamp = NEXT.fetch_add(1, Ordering::Relaxed);
+        if stamp != 0 {
+            return stamp;
+        }
+    }
+}
+
+#[track_caller]
+fn simulated(base: &BufferBase) -> &Allocation {
+    match base {
+        BufferBase::Simulated(allocation) => allocation,
+        BufferBase::Device(_) => panic!("a buffer of a device was passed to the simulator"),
+    }
+}
+
+/// Whether `arg` lends `allocation` for writing.
+fn writes(arg: &KernelArg, allocation: &Allocation) -> bool {
+    matches!(arg, KernelArg::Buffer { base: BufferBase::Simulated(a), writable: true, .. }
+        if a.id() == allocation.id())
+}
+
+/// Checks the launch; answers how many blocks are resident at once, or why it is refused.
+fn resident_blocks(
+    kernel: &KernelDesc,
+    config: &LaunchConfig,
+    args: &[KernelArg],
+    options: &Options,
+) -> Result<u32, String> {
+    let (threads, blocks) = (config.threads_per_block(), config.num_blocks());
+    if threads == 0 || blocks == 0 {
+        return Err(format!(
+            "empty: grid {:?}, block {:?}",
+            config.grid, config.block
+        ));
+    }
+    if config.block.iter().any(|&d| d > 1024)
+        || threads > u64::from(kernel.max_threads)
+        || config.block[2] > 64
+    {
+        return Err(format!(
+            "a block of {:?} threads is larger than {} threads or [1024, 1024, 64]",
+            config.block, kernel.max_threads
+        ));
+    }
+    if blocks.saturating_mul(threads) > u64::from(u32::MAX) {
+        return Err(format!(
+            "a grid of {:?} blocks has more threads than can be simulated",
+            config.grid
+        ));
+    }
+    let shared = kernel.static_shared_bytes() + config.shared_bytes as usize;
+    if shared > options.shared_bytes as usize {
+        return Err(format!(
+            "a block needs {shared} bytes of shared memory and may have {}",
+            options.shared_bytes
+        ));
+    }
+    if args.len() != kernel.params.len() {
+        return Err(format!(
+            "{} arguments for {} parameters",
+            args.len(),
+            kernel.params.len()
+        ));
+    }
+    for (arg, param) in args.iter().zip(kernel.params) {
+        let fits = match (arg.kind(), param.kind) {
+            (
+                ParamKind::Buffer { element, writable },
+                ParamKind::Buffer {
+                    element: wanted,
+                    writable: needed,
+                },
+            ) => element == wanted && (writable || !needed),
+            (given, wanted) => given == wanted,
+        };
+        if !fits {
+            return Err(format!(
+                "parameter `{}` is {:?}, its argument {:?}",
+                param.name,
+                param.kind,
+                arg.kind()
+            ));
+        }
+        if let Some((range, size, total)) = extent(arg)
+            && (range.start % size != 0 || range.end > total)
+        {
+            return Err(format!(
+                "argument `{}` is bytes {range:?} of an allocation of {total}, elements of \
+                     {size}",
+                param.name
+            ));
+        }
+    }
+    let fit = (u64::from(options.resident_threads) / threads)
+        .min(u64::from(options.resident_blocks))
+        .clamp(1, blocks);
+    if config.cooperative && fit < blocks {
+        return Err(format!(
+            "cooperative with {blocks} blocks, of which {fit} can be resident"
+        ));
+    }
+    Ok(fit as u32)
+}
+
+/// Bytes of a buffer argument within its allocation, size of an element, size of the allocation.
+fn extent(arg: &KernelArg) -> Option<(Range<u64>, u64, u64)> {
+    let KernelArg::Buffer {
+        base,
+        byte_offset,
+        len,
+        element,
+        ..
+    } = arg
+    else {
+        return None;
+    };
+    let size = element.bytes() as u64;
+    let end = byte_offset.saturating_add(size.saturating_mul(*len as u64));
+    Some((*byte_offset..end, size, simulated(base).bytes() as u64))
+}
+
+/// How the accesses through a buffer argument are tracked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tracking {
+    /// No race is possible: nothing in this launch writes its memory.
+    None,
+    /// Cells of 4 bytes.
+    Words,
+    /// Cells of 8 bytes: the launch sees the allocation as 64-bit elements alone.
+    DoubleWords,
+}
+
+impl Tracking {
+    fn of(args: &[KernelArg], n: usize) -> Tracking {
+        let KernelArg::Buffer { base, writable, .. } = &args[n] else {
+            return Tracking::None;
+        };
+        let id = simulated(base).id();
+        let same = |arg: &&KernelArg| matches!(arg, KernelArg::Buffer { base: BufferBase::Simulated(a), .. } if a.id() == id);
+        let range = |arg| extent(arg).map_or(0..0, |e| e.0);
+        let mine = range(&args[n]);
+        let written = *writable
+            || args.iter().filter(same).any(|arg| {
+                let other = range(arg);
+                matches!(arg, KernelArg::Buffer { writable: true, .. })
+                    && other.start < mine.end
+                    && mine.start < other.end
+            });
+        if !written {
+            Tracking::None
+        } else if args
+            .iter()
+            .filter(same)
+            .all(|arg| matches!(arg, KernelArg::Buffer { element, .. } if element.bytes() == 8))
+        {
+            Tracking::DoubleWords
+        } else {
+            Tracking::Words
+        }
+    }
+}
+
+/// Makes the handle of a buffer argument.
+///
+/// # Safety
+///
+/// `state` is that of the argument's allocation, locked to the end of the launch; the argument lies
+/// in the allocation.
+unsafe fn bind(
+    engine: *mut Engine,
+    name: &str,
+    arg: &KernelArg,
+    state: &mut alloc::State,
+    tracking: Tracking,
+    checks: bool,
+) -> imp::Arg {
+    let KernelArg::Buffer {
+        base,
+        byte_offset,
+        len,
+        element,
+        ..
+    } = arg
+    else {
+        unreachable!("called for buffers");
+    };
+    let allocation = simulated(base);
+    let (offset, size) = (*byte_offset as usize, element.bytes());
+    let (cell_bytes, cells) = match tracking {
+        Tracking::DoubleWords => (8, 1),
+        Tracking::Words | Tracking::None => (4, size / 4),
+    };
+    let cell = if tracking == Tracking::None {
+        ptr::null_mut()
+    } else {
+        let needed = allocation.bytes().div_ceil(cell_bytes);
+        if state.cells.len() < needed {
+            state.cells = shadow::unused_cells(needed);
+        }
+        // SAFETY: the argument lies in the allocation, so its cells in the array.
+        unsafe { state.cells.as_mut_ptr().add(offset / cell_bytes) }
+    };
+    let init = if checks && !state.init.is_complete() {
+        &raw mut state.init
+    } else {
+        ptr::null_mut()
+    };
+    imp::Arg::Buffer {
+        // SAFETY: the argument lies in the allocation.
+        data: unsafe { allocation.data().add(offset) },
+        len: *len,
+        cell,
+        checked: !(cell.is_null() && init.is_null()),
+        space: Box::new(Space {
+            engine,
+            name: name.into(),
+            init,
+            granule: offset / alloc::GRANULE,
+            granules: size / alloc::GRANULE,
+            cells,
+            shared: false,
+            read_only: !matches!(arg, KernelArg::Buffer { writable: true, .. }),
+        }),
+    }
 }
 
 /// A target of launches: simulates each with the same options.

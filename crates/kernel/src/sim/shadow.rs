@@ -1,7 +1,640 @@
-//! The shadow of memory: who accessed each cell last.
+//! The shadow of memory: who accessed each cell last, and the race check on it.
+//!
+//! A cell shadows 4 bytes, or 8 in a launch that sees its allocation as 64-bit elements alone. It
+//! holds the last plain write and the last plain read with their stamps; what is rarer (several
+//! concurrent readers, atomic accesses, published knowledge) stands in a [`Side`]. This is the
+//! FastTrack scheme (Flanagan and Freund, PLDI 2009), with atomics as a third kind of access.
+//!
+//! Why one write is enough: a write that is not ordered after the previous one has been reported,
+//! so whatever is ordered after the last write is ordered after all of them. The same argument
+//! lets a read replace an earlier read that is ordered before it. Concurrent reads, and concurrent
+//! atomics, are all kept.
+//!
+//! Cells are stamped: global memory with the number of the launch (launches of a stream are
+//! ordered, so older entries cannot race), shared memory with that of the block, which makes a
+//! reset free.
 
-/// One tracked cell.
-#[derive(Clone, Copy, Default)]
+use std::boxed::Box;
+use std::panic::Location;
+use std::ptr;
+use std::string::String;
+use std::vec::Vec;
+
+use rustc_hash::FxHashMap;
+
+use super::alloc::InitMap;
+use super::engine::Engine;
+use super::fault::{Access, FaultKind};
+use super::order::{Known, join};
+use crate::atomic::{Ordering, Scope};
+
+/// A source line of a kernel, as the checks carry it.
+pub(crate) type Line = &'static Location<'static>;
+
+/// Marks a cell of shared memory as written.
+const WRITTEN: u32 = 1 << 31;
+
+/// One tracked cell. All zero is a cell that nobody accessed.
+#[derive(Clone, Copy)]
 pub(crate) struct Cell {
-    pub launch: u32,
+    /// Launch or block that the rest belongs to.
+    stamp: u32,
+    /// Index of the side entry, 0 for none, and `WRITTEN`.
+    side: u32,
+    /// Last plain write; a clock of 0 is none.
+    write_gid: u32,
+    write_clock: u32,
+    /// Last plain read; a clock of 0 is none.
+    read_gid: u32,
+    read_clock: u32,
+    write_line: *const Location<'static>,
+    read_line: *const Location<'static>,
+}
+
+// SAFETY: the lines are those of static locations.
+unsafe impl Send for Cell {}
+
+impl Cell {
+    /// A cell that nobody accessed; no launch or block has the stamp 0.
+    fn fresh(stamp: u32) -> Cell {
+        Cell {
+            stamp,
+            side: 0,
+            write_gid: 0,
+            write_clock: 0,
+            read_gid: 0,
+            read_clock: 0,
+            write_line: ptr::null(),
+            read_line: ptr::null(),
+        }
+    }
+
+    fn side(&self) -> usize {
+        (self.side & !WRITTEN) as usize
+    }
+}
+
+/// `n` cells that nobody accessed, in memory that is touched as they are.
+pub(crate) fn unused_cells(n: usize) -> Box<[Cell]> {
+    // SAFETY: zeros are a cell: numbers, and pointers that are null.
+    unsafe { Box::<[Cell]>::new_zeroed_slice(n).assume_init() }
+}
+
+/// A memory that handles look into: a parameter of the launch, or an array of shared memory.
+pub(crate) struct Space {
+    pub engine: *mut Engine,
+    /// Parameter or shared array.
+    pub name: String,
+    /// Initialisation of the allocation; null for shared memory, and where it is complete or not
+    /// checked.
+    pub init: *mut InitMap,
+    /// Granule of element 0.
+    pub granule: usize,
+    /// Granules of an element: 1 or 2.
+    pub granules: usize,
+    /// Cells of an element: 1 or 2.
+    pub cells: usize,
+    /// Whether it is shared memory, whose cells also track initialisation.
+    pub shared: bool,
+    /// Whether the launch promised not to write it.
+    pub read_only: bool,
+}
+
+/// An access that a side entry remembers.
+#[derive(Clone, Copy)]
+struct Entry {
+    gid: u32,
+    clock: u32,
+    scope: Scope,
+    line: Line,
+}
+
+impl Entry {
+    /// A thread may appear with both scopes, since each races with others.
+    fn key(&self) -> u64 {
+        u64::from(self.gid) << 1 | u64::from(self.scope == Scope::Device)
+    }
+}
+
+/// Accesses that are not ordered among themselves (and some that are).
+#[derive(Default)]
+struct Entries {
+    /// While there is one alone.
+    one: Option<Entry>,
+    many: FxHashMap<u64, Entry>,
+    /// Size of `many` at which ordered entries are dropped next.
+    prune_at: usize,
+}
+
+impl Entries {
+    fn is_empty(&self) -> bool {
+        self.one.is_none() && self.many.is_empty()
+    }
+
+    /// The first entry (by thread) for which `f` holds.
+    fn find(&self, f: impl Fn(&Entry) -> bool) -> Option<Entry> {
+        if let Some(e) = &self.one {
+            return f(e).then_some(*e);
+        }
+        self.many
+            .values()
+            .filter(|e| f(e))
+            .min_by_key(|e| e.key())
+            .copied()
+    }
+
+    /// Adds the access of the running thread; `ordered` tells which entries happened before it.
+    fn insert(&mut self, entry: Entry, ordered: impl Fn(&Entry) -> bool) {
+        if self.many.is_empty() {
+            match self.one {
+                Some(old) if old.key() != entry.key() && !ordered(&old) => {
+                    self.many.insert(old.key(), old);
+                    self.one = None;
+                    self.prune_at = 64;
+                }
+                _ => {
+                    self.one = Some(entry);
+                    return;
+                }
+            }
+        }
+        if self.many.len() >= self.prune_at {
+            self.many.retain(|_, e| !ordered(e));
+            self.prune_at = 64.max(2 * self.many.len());
+        }
+        self.many.insert(entry.key(), entry);
+    }
+
+    fn clear(&mut self) {
+        self.one = None;
+        self.many.clear();
+    }
+}
+
+/// Knowledge published with the value of an atomic cell.
+#[derive(Default)]
+pub(crate) struct Published {
+    /// For acquires of device scope.
+    pub device: Known,
+    /// By block, for acquires of that block at any scope.
+    blocks: Vec<(u32, Known)>,
+}
+
+impl Published {
+    pub fn is_empty(&self) -> bool {
+        self.device.is_none() && self.blocks.is_empty()
+    }
+
+    pub fn for_block(&self, block: u32) -> &Known {
+        self.blocks
+            .binary_search_by_key(&block, |b| b.0)
+            .map_or(&None, |i| &self.blocks[i].1)
+    }
+
+    pub fn publish_block(&mut self, block: u32, known: &Known, block_threads: u32) {
+        match self.blocks.binary_search_by_key(&block, |b| b.0) {
+            Ok(i) => join(&mut self.blocks[i].1, known, block_threads),
+            Err(i) => self.blocks.insert(i, (block, known.clone())),
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.device = None;
+        self.blocks.clear();
+    }
+}
+
+/// What a cell rarely has.
+#[derive(Default)]
+pub(crate) struct Side {
+    /// Plain reads, once several are concurrent; the cell then has none.
+    readers: Entries,
+    atomic_writes: Entries,
+    atomic_reads: Entries,
+    published: Published,
+}
+
+impl Side {
+    fn clear(&mut self) {
+        self.readers.clear();
+        self.atomic_writes.clear();
+        self.atomic_reads.clear();
+        self.published.clear();
+    }
+}
+
+/// All side entries of a launch; entry 0 is never used.
+pub(crate) struct Sides {
+    list: Vec<Side>,
+    free: Vec<u32>,
+}
+
+impl Sides {
+    pub fn new() -> Sides {
+        Sides {
+            list: Vec::from([Side::default()]),
+            free: Vec::new(),
+        }
+    }
+
+    fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.list.push(Side::default());
+            u32::try_from(self.list.len() - 1)
+                .ok()
+                .filter(|&i| i < WRITTEN)
+                .expect("fewer than 2^31 cells with concurrent accesses")
+        })
+    }
+
+    fn give(&mut self, i: usize) {
+        self.list[i].clear();
+        self.free.push(i as u32);
+    }
+
+    /// Frees the entries of the cells of a block that has ended.
+    pub fn release(&mut self, cells: &mut [Cell], stamp: u32) {
+        for cell in cells {
+            if cell.stamp == stamp && cell.side() != 0 {
+                self.give(cell.side());
+                *cell = Cell::fresh(0);
+            }
+        }
+    }
+}
+
+/// The check of a shared handle's or buffer's element: everything but bounds.
+impl Space {
+    /// The running engine, for the length of a check.
+    ///
+    /// # Safety
+    ///
+    /// A simulated thread is running, and nothing else borrows the engine.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn engine(&self) -> &mut Engine {
+        // SAFETY: the engine lives as long as the launch; the caller keeps it unborrowed.
+        unsafe { &mut *self.engine }
+    }
+
+    #[inline(always)]
+    fn stamp(&self, engine: &Engine) -> u32 {
+        if self.shared {
+            // SAFETY: a simulated thread is running, so its block is alive.
+            unsafe { (*engine.block).stamp }
+        } else {
+            engine.stamp
+        }
+    }
+
+    /// Whether element `i` of global memory was written, as far as the map tells.
+    #[inline(always)]
+    fn is_written(&self, i: usize) -> bool {
+        if self.init.is_null() {
+            return true;
+        }
+        // SAFETY: the map belongs to an allocation that the launch holds; elements of the handle
+        // lie in it.
+        let init = unsafe { &*self.init };
+        init.is_complete()
+            || (0..self.granules).all(|k| init.get(self.granule + i * self.granules + k))
+    }
+
+    #[inline(always)]
+    fn mark_written(&self, i: usize) {
+        if self.init.is_null() {
+            return;
+        }
+        // SAFETY: as in `is_written`; nobody else borrows the map during a check.
+        let init = unsafe { &mut *self.init };
+        if !init.is_complete() {
+            for k in 0..self.granules {
+                init.set(self.granule + i * self.granules + k);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn uninitialized(&self, i: usize, line: Line) -> ! {
+        // SAFETY: a simulated thread is running.
+        unsafe {
+            Engine::raise(
+                self.engine,
+                FaultKind::Uninitialized,
+                Some(&self.name),
+                Some(i),
+                line,
+                None,
+            )
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn race(
+        &self,
+        i: usize,
+        line: Line,
+        access: Access,
+        other_access: Access,
+        scope: bool,
+        other: (u32, Line),
+    ) -> ! {
+        // SAFETY: a simulated thread is running.
+        unsafe {
+            Engine::raise(
+                self.engine,
+                FaultKind::Race {
+                    access,
+                    other_access,
+                    scope,
+                },
+                Some(&self.name),
+                Some(i),
+                line,
+                Some(other),
+            )
+        }
+    }
+
+    /// Checks and notes a plain read of element `i`, whose first cell is `cell` (null: not
+    /// tracked).
+    ///
+    /// # Safety
+    ///
+    /// A simulated thread is running; `cell` points to the element's cells.
+    pub unsafe fn plain_read(&self, cell: *mut Cell, i: usize, line: Line) {
+        if !self.is_written(i) {
+            // SAFETY: the caller's promise.
+            unsafe { self.uninitialized(i, line) }
+        }
+        if cell.is_null() {
+            return;
+        }
+        for k in 0..self.cells {
+            // SAFETY: the caller's promise; nobody else borrows cells or engine.
+            let (cell, engine) = unsafe { (&mut *cell.add(k), self.engine()) };
+            let stamp = self.stamp(engine);
+            if cell.stamp != stamp {
+                *cell = Cell::fresh(stamp);
+            }
+            if self.shared && cell.side & WRITTEN == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { self.uninitialized(i, line) }
+            }
+            // SAFETY: the running thread is alive.
+            let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
+            // SAFETY: the caller's promise.
+            let ordered = |g, c| unsafe { engine.ordered(g, c) };
+            if cell.write_clock != 0
+                && (self.read_only || !ordered(cell.write_gid, cell.write_clock))
+            {
+                // SAFETY: a write has a line; the caller's promise.
+                unsafe {
+                    let other = (cell.write_gid, &*cell.write_line);
+                    self.race(i, line, Access::Read, Access::Write, false, other)
+                }
+            }
+            if cell.side() != 0 {
+                let side = &engine.sides.list[cell.side()];
+                let other = side
+                    .atomic_writes
+                    .find(|e| self.read_only || !ordered(e.gid, e.clock));
+                if let Some(e) = other {
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        self.race(
+                            i,
+                            line,
+                            Access::Read,
+                            Access::AtomicWrite,
+                            false,
+                            (e.gid, e.line),
+                        )
+                    }
+                }
+            }
+            let several = cell.side() != 0 && !engine.sides.list[cell.side()].readers.is_empty();
+            if !several && (cell.read_clock == 0 || ordered(cell.read_gid, cell.read_clock)) {
+                cell.read_gid = gid;
+                cell.read_clock = clock;
+                cell.read_line = line;
+                continue;
+            }
+            let mut readers = if cell.side() == 0 {
+                cell.side |= engine.sides.take();
+                Entries::default()
+            } else {
+                std::mem::take(&mut engine.sides.list[cell.side()].readers)
+            };
+            let entry = |gid, clock, line| Entry {
+                gid,
+                clock,
+                scope: Scope::Device,
+                line,
+            };
+            let is_ordered = |e: &Entry| ordered_by(engine, e);
+            if cell.read_clock != 0 {
+                // SAFETY: a read has a line.
+                let old = unsafe { &*cell.read_line };
+                readers.insert(entry(cell.read_gid, cell.read_clock, old), is_ordered);
+                cell.read_clock = 0;
+            }
+            readers.insert(entry(gid, clock, line), is_ordered);
+            engine.sides.list[cell.side()].readers = readers;
+        }
+    }
+
+    /// Checks and notes a plain write of element `i`, whose first cell is `cell` (null: not
+    /// tracked).
+    ///
+    /// # Safety
+    ///
+    /// A simulated thread is running; `cell` points to the element's cells.
+    pub unsafe fn plain_write(&self, cell: *mut Cell, i: usize, line: Line) {
+        self.mark_written(i);
+        if cell.is_null() {
+            return;
+        }
+        for k in 0..self.cells {
+            // SAFETY: the caller's promise; nobody else borrows cells or engine.
+            let (cell, engine) = unsafe { (&mut *cell.add(k), self.engine()) };
+            let stamp = self.stamp(engine);
+            if cell.stamp != stamp {
+                *cell = Cell::fresh(stamp);
+            }
+            // SAFETY: the running thread is alive.
+            let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
+            // SAFETY: the caller's promise.
+            let ordered = |g, c| unsafe { engine.ordered(g, c) };
+            let mut found = None;
+            if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
+                // SAFETY: a write has a line.
+                found = Some((Access::Write, cell.write_gid, unsafe { &*cell.write_line }));
+            } else if cell.read_clock != 0 && !ordered(cell.read_gid, cell.read_clock) {
+                // SAFETY: a read has a line.
+                found = Some((Access::Read, cell.read_gid, unsafe { &*cell.read_line }));
+            } else if cell.side() != 0 {
+                let side = &engine.sides.list[cell.side()];
+                for (access, entries) in [
+                    (Access::Read, &side.readers),
+                    (Access::AtomicWrite, &side.atomic_writes),
+                    (Access::AtomicRead, &side.atomic_reads),
+                ] {
+                    if let Some(e) = entries.find(|e| !ordered(e.gid, e.clock)) {
+                        found = Some((access, e.gid, e.line));
+                        break;
+                    }
+                }
+            }
+            if let Some((other_access, gid, other)) = found {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    self.race(i, line, Access::Write, other_access, false, (gid, other));
+                }
+            }
+            if cell.side() != 0 {
+                engine.sides.give(cell.side());
+            }
+            *cell = Cell {
+                stamp,
+                side: WRITTEN,
+                write_gid: gid,
+                write_clock: clock,
+                write_line: line,
+                read_gid: 0,
+                read_clock: 0,
+                read_line: ptr::null(),
+            };
+        }
+    }
+
+    /// Checks and notes an atomic access of element `i` and makes the order that it makes.
+    /// `reads` and `writes` say which halves it has.
+    ///
+    /// # Safety
+    ///
+    /// A simulated thread is running; `cell` points to the element's cells (null: not tracked).
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn atomic(
+        &self,
+        cell: *mut Cell,
+        i: usize,
+        reads: bool,
+        writes: bool,
+        ordering: Ordering,
+        scope: Scope,
+        line: Line,
+    ) {
+        if reads && !self.is_written(i) {
+            // SAFETY: the caller's promise.
+            unsafe { self.uninitialized(i, line) }
+        }
+        if writes {
+            self.mark_written(i);
+        }
+        if cell.is_null() {
+            return;
+        }
+        let access = if writes {
+            Access::AtomicWrite
+        } else {
+            Access::AtomicRead
+        };
+        for k in 0..self.cells {
+            // SAFETY: the caller's promise; nobody else borrows cells or engine.
+            let (cell, engine) = unsafe { (&mut *cell.add(k), self.engine()) };
+            let stamp = self.stamp(engine);
+            if cell.stamp != stamp {
+                *cell = Cell::fresh(stamp);
+            }
+            if self.shared && reads && cell.side & WRITTEN == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { self.uninitialized(i, line) }
+            }
+            if writes {
+                cell.side |= WRITTEN;
+            }
+            if cell.side() == 0 {
+                cell.side |= engine.sides.take();
+            }
+            // SAFETY: the running thread is alive.
+            let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
+            // SAFETY: the caller's promise.
+            let ordered = |g, c| unsafe { engine.ordered(g, c) };
+            let block_threads = engine.block_threads;
+            let side = &engine.sides.list[cell.side()];
+            let mut found = None;
+            if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
+                // SAFETY: a write has a line.
+                let line = unsafe { &*cell.write_line };
+                found = Some((Access::Write, cell.write_gid, line, false));
+            } else if writes && cell.read_clock != 0 && !ordered(cell.read_gid, cell.read_clock) {
+                // SAFETY: a read has a line.
+                let line = unsafe { &*cell.read_line };
+                found = Some((Access::Read, cell.read_gid, line, false));
+            } else {
+                if writes && let Some(e) = side.readers.find(|e| !ordered(e.gid, e.clock)) {
+                    found = Some((Access::Read, e.gid, e.line, false));
+                }
+                // Two atomics race only when a scope of theirs leaves the other's block out.
+                let too_narrow = |e: &Entry| {
+                    e.gid / block_threads != gid / block_threads
+                        && (e.scope == Scope::Block || scope == Scope::Block)
+                        && !ordered(e.gid, e.clock)
+                };
+                if found.is_none()
+                    && let Some(e) = side.atomic_writes.find(too_narrow)
+                {
+                    found = Some((Access::AtomicWrite, e.gid, e.line, true));
+                }
+                if found.is_none()
+                    && writes
+                    && let Some(e) = side.atomic_reads.find(too_narrow)
+                {
+                    found = Some((Access::AtomicRead, e.gid, e.line, true));
+                }
+            }
+            if let Some((other_access, gid, other, narrow)) = found {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    self.race(i, line, access, other_access, narrow, (gid, other));
+                }
+            }
+            let index = cell.side();
+            let side = &mut engine.sides.list[index];
+            let mut entries = std::mem::take(if writes {
+                &mut side.atomic_writes
+            } else {
+                &mut side.atomic_reads
+            });
+            let entry = Entry {
+                gid,
+                clock,
+                scope,
+                line,
+            };
+            entries.insert(entry, |e| ordered_by(engine, e));
+            let side = &mut engine.sides.list[index];
+            if writes {
+                side.atomic_writes = entries;
+            } else {
+                side.atomic_reads = entries;
+            }
+            // The knowledge is that of the element; its first cell carries it.
+            if k == 0 {
+                let mut sync = std::mem::take(&mut side.published);
+                // SAFETY: the caller's promise; `sync` is ours.
+                unsafe { engine.synchronize(&mut sync, reads, writes, ordering, scope) };
+                engine.sides.list[index].published = sync;
+            }
+        }
+    }
+}
+
+/// Whether `e` happened before what the running thread does now.
+fn ordered_by(engine: &Engine, e: &Entry) -> bool {
+    // SAFETY: called by the checks alone, on behalf of a running thread.
+    unsafe { engine.ordered(e.gid, e.clock) }
 }

@@ -1,0 +1,827 @@
+//! The scheduler: blocks, threads, and who runs next.
+//!
+//! One operating-system thread runs a launch; one simulated thread runs at a time, until it waits
+//! (a barrier, a warp collective, a spin), is preempted at an atomic access, or ends. Between two
+//! such points nothing else runs, so the simulator's own state needs no locks, and a schedule is
+//! the sequence of choices of one random generator: the same seed replays it exactly.
+//!
+//! Resident blocks are picked at random; a picked block gets a round: its runnable threads run in
+//! an order that the seed chooses (as they came, backwards, by index, warps shuffled, all
+//! shuffled), sometimes only the first few of them, so that blocks interleave at any point where
+//! threads can. Blocks beyond the resident ones start, in a random order, as others end.
+//!
+//! # Aliasing
+//!
+//! Engine, blocks and threads are reached through raw pointers from every coroutine. A reference
+//! into them lives only between two context switches, and never across a call that may switch.
+
+use std::boxed::Box;
+use std::cell::Cell as StdCell;
+use std::ptr;
+use std::string::{String, ToString};
+use std::thread_local;
+use std::vec;
+use std::vec::Vec;
+
+use super::collective::{BarrierState, Collective};
+use super::fault::{Fault, FaultKind, Party, SourceLine, WaitKind, Waiter};
+use super::imp::ArgReader;
+use super::order::{Fences, Known};
+use super::shadow::{Cell, Line, Sides, Space, unused_cells};
+use super::worker::{Command, Event, ThreadYielder, Worker, Workers, take_note};
+use super::{LaunchStats, Options};
+use crate::host::{KernelDesc, LaunchConfig};
+
+/// Where a simulated thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not started, or ready to go on.
+    Ready,
+    /// Waits for the condition of a `spin_wait`.
+    Spin,
+    /// Waits at a block barrier.
+    Barrier,
+    /// Waits for lanes of its warp.
+    Warp,
+    /// Has returned.
+    Done,
+}
+
+/// A simulated thread.
+pub(crate) struct Thread {
+    /// Number in the launch: block · threads of a block + `linear`.
+    pub gid: u32,
+    /// Linear index in the block.
+    pub linear: u32,
+    pub index: [u32; 3],
+    pub state: State,
+    pub started: bool,
+    /// Stamp of its accesses; see `order`.
+    pub clock: u32,
+    pub known: Known,
+    pub fences: Option<Box<Fences>>,
+    /// Its coroutine while it waits.
+    worker: Option<Worker>,
+    yielder: *const ThreadYielder,
+    /// Where it waits.
+    pub line: Option<Line>,
+    /// What it brings to a collective, and what it gets.
+    pub collective: Collective,
+    pub result: [u64; 2],
+    /// Whether a spin condition is being asked.
+    pub in_spin: bool,
+    /// Atomic accesses since it last handed over.
+    pub atomics: u32,
+    /// How often a spin was asked in vain at which state of progress.
+    futile: (u64, u32),
+}
+
+/// A warp of a resident block.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Warp {
+    /// Lanes that the block has.
+    pub exists: u32,
+    /// Lanes that wait at a collective.
+    pub waiting: u32,
+    /// Lanes that have returned.
+    pub exited: u32,
+    /// Accesses of its lanes with a smaller clock are known to all of them.
+    pub epoch: u32,
+    /// Whether `Block::lanes` holds more for its lanes.
+    pub partial: bool,
+}
+
+/// A resident block. Its place is used again when it ends.
+pub(crate) struct Block {
+    /// Linear index in the grid.
+    pub linear: u32,
+    pub index: [u32; 3],
+    /// Number of its first thread.
+    pub first_gid: u32,
+    pub threads: Vec<Thread>,
+    pub warps: Vec<Warp>,
+    /// What each thread knows of each lane of its warp, once needed.
+    pub lanes: Vec<[u32; 32]>,
+    /// Runnable threads, in the order in which they became so.
+    pub ready: Vec<u32>,
+    spare: Vec<u32>,
+    /// Threads that have not returned.
+    pub live: u32,
+    /// A thread that has returned.
+    pub exited: Option<u32>,
+    pub barrier: BarrierState,
+    /// Accesses of its threads with a smaller clock are known to all of them.
+    pub epoch: u32,
+    /// Stamp of its shared cells.
+    pub stamp: u32,
+    /// Shared memory, static arrays first.
+    shared: Vec<u64>,
+    pub cells: Box<[Cell]>,
+}
+
+impl Block {
+    pub fn shared_data(&mut self) -> *mut u8 {
+        self.shared.as_mut_ptr().cast()
+    }
+}
+
+/// A small generator (xorshift64*), seeded through splitmix64.
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    fn new(seed: u64) -> Rng {
+        let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        Rng((z ^ (z >> 31)) | 1)
+    }
+
+    #[inline]
+    fn next(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
+    }
+
+    /// A number below `n`, which is not 0.
+    #[inline]
+    pub fn below(&mut self, n: u32) -> u32 {
+        ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
+    }
+
+    fn shuffle(&mut self, list: &mut [u32]) {
+        for i in (1..list.len()).rev() {
+            list.swap(i, self.below(i as u32 + 1) as usize);
+        }
+    }
+}
+
+/// A launch that runs.
+pub(crate) struct Engine {
+    pub kernel: &'static KernelDesc,
+    pub config: LaunchConfig,
+    pub options: Options,
+    /// Threads of a block.
+    pub block_threads: u32,
+    /// Stamp of the cells of global memory.
+    pub stamp: u32,
+    /// Static shared arrays: where each starts in bytes; then the dynamic part.
+    pub shared_offsets: Vec<usize>,
+    pub shared_bytes: usize,
+    /// The static shared arrays, then the dynamic part, as the checks see them.
+    pub shared_spaces: Vec<Space>,
+    pub args: ArgReader,
+    /// The running thread and its block.
+    pub current: *mut Thread,
+    pub block: *mut Block,
+    /// Resident blocks, each owned through `Box::into_raw`.
+    blocks: Vec<*mut Block>,
+    /// Blocks that have not started, in the order in which they will.
+    waiting_blocks: std::vec::IntoIter<u32>,
+    pub rng: Rng,
+    workers: Workers,
+    pub sides: Sides,
+    block_stamp: u32,
+    pub fault: Option<Box<Fault>>,
+    pub stats: LaunchStats,
+    /// Grows with everything that could end a wait.
+    pub progress: u64,
+    /// Threads in `State::Ready`, and in `State::Spin`, of all resident blocks.
+    ready: u32,
+    spinning: u32,
+    /// Spinning threads that were asked often enough at this progress, all in vain.
+    settled: (u64, u32),
+    /// Times that threads handed over of themselves at this progress.
+    idle: (u64, u64),
+    /// Spins asked since something else ran.
+    spin_turns: u64,
+}
+
+thread_local! {
+    /// The engine while a simulated thread runs.
+    static RUNNING: StdCell<*mut Engine> = const { StdCell::new(ptr::null_mut()) };
+}
+
+/// Whether a simulated thread runs on this operating-system thread.
+pub(crate) fn is_running() -> bool {
+    !RUNNING.with(StdCell::get).is_null()
+}
+
+/// The engine of the running simulated thread.
+///
+/// # Panics
+///
+/// Outside of one.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn running() -> *mut Engine {
+    let engine = RUNNING.with(StdCell::get);
+    assert!(!engine.is_null(), "called outside of a simulated kernel");
+    engine
+}
+
+/// How often a spin condition is asked in vain before it counts as one that waits for others:
+/// conditions that give up after some tries of their own end before.
+const FUTILE: u32 = 256;
+
+/// Spins asked with nothing else running before a launch counts as hung.
+const MAX_SPIN_TURNS: u64 = 20_000_000;
+
+/// Times that threads may hand over of themselves while nothing changes.
+const MAX_IDLE: u64 = 400_000;
+
+/// Atomic accesses after which a thread hands over, so that loops around atomics cannot starve
+/// those that they wait for.
+pub(crate) const MAX_ATOMICS: u32 = 4096;
+
+/// Waiters that a fault names.
+const MAX_WAITERS: usize = 1024;
+
+impl Engine {
+    pub fn new(
+        kernel: &'static KernelDesc,
+        config: &LaunchConfig,
+        options: &Options,
+        resident: u32,
+        stamp: u32,
+    ) -> Engine {
+        let mut shared_offsets = Vec::new();
+        let mut offset = 0usize;
+        for array in kernel.shared {
+            shared_offsets.push(offset);
+            offset += (array.element.bytes() * array.len).next_multiple_of(16);
+        }
+        shared_offsets.push(offset);
+        let mut rng = Rng::new(options.seed);
+        let mut order: Vec<u32> = (0..config.num_blocks() as u32).collect();
+        rng.shuffle(&mut order);
+        Engine {
+            kernel,
+            config: *config,
+            options: options.clone(),
+            block_threads: config.threads_per_block() as u32,
+            stamp,
+            shared_offsets,
+            shared_bytes: offset + config.shared_bytes as usize,
+            shared_spaces: Vec::new(),
+            args: ArgReader::default(),
+            current: ptr::null_mut(),
+            block: ptr::null_mut(),
+            blocks: Vec::with_capacity(resident as usize),
+            waiting_blocks: order.into_iter(),
+            rng,
+            workers: Workers::take(options.stack_bytes),
+            sides: Sides::new(),
+            block_stamp: 0,
+            fault: None,
+            stats: LaunchStats::default(),
+            progress: 0,
+            ready: 0,
+            spinning: 0,
+            settled: (0, 0),
+            idle: (0, 0),
+            spin_turns: 0,
+        }
+    }
+
+    /// Runs all blocks, or up to the first fault, which is then in `fault`.
+    ///
+    /// # Safety
+    ///
+    /// `engine` is valid and not borrowed; its arguments are those of its kernel.
+    pub unsafe fn run(engine: *mut Engine, resident: u32) {
+        // SAFETY: the caller's promise; references end before a thread is resumed.
+        unsafe {
+            for _ in 0..resident {
+                let Some(linear) = (*engine).waiting_blocks.next() else {
+                    break;
+                };
+                (*engine).add_block(linear);
+            }
+            while !(*engine).blocks.is_empty() {
+                let Some(b) = (*engine).pick() else {
+                    (*engine).fault = Some((*engine).deadlock(false));
+                    return;
+                };
+                let block = (&(*engine).blocks)[b];
+                Engine::round(engine, block);
+                if (*engine).fault.is_some() {
+                    return;
+                }
+                if (*block).live == 0 {
+                    (*engine).end_block(b);
+                }
+            }
+        }
+    }
+
+    /// A random resident block with runnable threads.
+    fn pick(&mut self) -> Option<usize> {
+        let n = self.blocks.len();
+        let start = if n > 1 {
+            self.rng.below(n as u32) as usize
+        } else {
+            0
+        };
+        (0..n)
+            .map(|k| (start + k) % n)
+            // SAFETY: resident blocks are alive; nobody borrows them between two turns.
+            .find(|&b| unsafe { !(*self.blocks[b]).ready.is_empty() })
+    }
+
+    /// Makes block `linear` resident in a new place.
+    fn add_block(&mut self, linear: u32) {
+        let n = self.block_threads as usize;
+        let cells = if self.options.checks {
+            self.shared_bytes.div_ceil(4)
+        } else {
+            0
+        };
+        let mut block = Box::new(Block {
+            linear,
+            index: [0; 3],
+            first_gid: 0,
+            threads: Vec::with_capacity(n),
+            warps: vec![Warp::default(); n.div_ceil(32)],
+            lanes: Vec::new(),
+            ready: Vec::with_capacity(n),
+            spare: Vec::with_capacity(n),
+            live: 0,
+            exited: None,
+            barrier: BarrierState::default(),
+            epoch: 0,
+            stamp: 0,
+            shared: vec![0; self.shared_bytes.div_ceil(8)],
+            cells: unused_cells(cells),
+        });
+        let [bx, by, _] = self.config.block;
+        for t in 0..n as u32 {
+            block.threads.push(Thread {
+                gid: 0,
+                linear: t,
+                index: [t % bx, t / bx % by, t / bx / by],
+                state: State::Done,
+                started: false,
+                clock: 1,
+                known: None,
+                fences: None,
+                worker: None,
+                yielder: ptr::null(),
+                line: None,
+                collective: Collective::default(),
+                result: [0; 2],
+                in_spin: false,
+                atomics: 0,
+                futile: (0, 0),
+            });
+        }
+        self.start_block(&mut block, linear);
+        self.blocks.push(Box::into_raw(block));
+    }
+
+    /// Starts block `linear` in the place of one that has ended.
+    fn start_block(&mut self, block: &mut Block, linear: u32) {
+        let [gx, gy, _] = self.config.grid;
+        block.linear = linear;
+        block.index = [linear % gx, linear / gx % gy, linear / gx / gy];
+        block.first_gid = linear * self.block_threads;
+        block.live = self.block_threads;
+        block.exited = None;
+        block.barrier = BarrierState::default();
+        block.epoch = 1;
+        self.block_stamp += 1;
+        block.stamp = self.block_stamp;
+        for (w, warp) in block.warps.iter_mut().enumerate() {
+            let lanes = (self.block_threads - 32 * w as u32).min(32);
+            *warp = Warp {
+                exists: u32::MAX >> (32 - lanes),
+                epoch: 1,
+                ..Warp::default()
+            };
+        }
+        for thread in &mut block.threads {
+            thread.gid = block.first_gid + thread.linear;
+            thread.state = State::Ready;
+            thread.started = false;
+            thread.clock = 1;
+            thread.known = None;
+            thread.fences = None;
+            thread.atomics = 0;
+            thread.futile = (0, 0);
+        }
+        block.ready.clear();
+        block.ready.extend(0..self.block_threads);
+        self.ready += self.block_threads;
+        self.stats.blocks += 1;
+        self.stats.threads += u64::from(self.block_threads);
+    }
+
+    /// Block `b` has ended: its place goes to the next one.
+    fn end_block(&mut self, b: usize) {
+        // SAFETY: resident blocks are alive; nobody borrows them between two turns.
+        let block = unsafe { &mut *self.blocks[b] };
+        self.sides.release(&mut block.cells, block.stamp);
+        if let Some(linear) = self.waiting_blocks.next() {
+            self.start_block(block, linear);
+        } else {
+            // SAFETY: from `Box::into_raw`, and no longer listed.
+            drop(unsafe { Box::from_raw(self.blocks.swap_remove(b)) });
+        }
+    }
+
+    /// Lets the runnable threads of `block` run, each up to its next wait.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::run`]; `block` is resident.
+    unsafe fn round(engine: *mut Engine, block: *mut Block) {
+        // SAFETY: the caller's promise; references end before a thread is resumed.
+        unsafe {
+            let spare = std::mem::take(&mut (*block).spare);
+            let mut list = std::mem::replace(&mut (*block).ready, spare);
+            let limit = {
+                let this = &mut *engine;
+                this.arrange(&mut list);
+                if this.blocks.len() > 1 && this.rng.below(4) == 0 {
+                    1 + this.rng.below(list.len() as u32) as usize
+                } else {
+                    list.len()
+                }
+            };
+            for (n, &t) in list.iter().enumerate() {
+                if n == limit {
+                    (*block).ready.extend_from_slice(&list[n..]);
+                    break;
+                }
+                Engine::turn(engine, block, t as usize);
+                if (*engine).fault.is_some() {
+                    return;
+                }
+            }
+            list.clear();
+            (*block).spare = list;
+        }
+    }
+
+    /// Puts a round in the order that the seed chooses.
+    fn arrange(&mut self, list: &mut [u32]) {
+        if list.len() < 2 {
+            return;
+        }
+        match self.rng.below(5) {
+            0 => {}
+            1 => list.reverse(),
+            2 => list.sort_unstable(),
+            3 => {
+                let salt = self.rng.next() | 1;
+                list.sort_unstable_by_key(|&t| {
+                    (((t / 32).wrapping_add(salt)).wrapping_mul(0x9E37_79B1), t)
+                });
+            }
+            _ => self.rng.shuffle(list),
+        }
+    }
+
+    /// Lets thread `t` of `block` run up to its next wait.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::run`]; the thread is runnable.
+    unsafe fn turn(engine: *mut Engine, block: *mut Block, t: usize) {
+        // SAFETY: the caller's promise; references end before the thread is resumed.
+        unsafe {
+            let thread = (*block).threads.as_mut_ptr().add(t);
+            (*engine).current = thread;
+            (*engine).block = block;
+            let spins = (*thread).state == State::Spin;
+            let progress = (*engine).progress;
+            (*thread).atomics = 0;
+            let mut worker;
+            let command;
+            if (*thread).started {
+                worker = (*thread).worker.take();
+                command = Command::Continue;
+            } else {
+                (*thread).started = true;
+                command = Command::Start {
+                    entry: (*engine).kernel.entry,
+                    args: &raw const (*engine).args,
+                    yielder: &raw mut (*thread).yielder,
+                };
+                worker = match (*engine).workers.start() {
+                    Ok(worker) => Some(worker),
+                    Err(what) => {
+                        (*engine).fault = Some(Fault::refused(
+                            (*engine).kernel.name,
+                            (*engine).options.seed,
+                            what,
+                        ));
+                        return;
+                    }
+                };
+            }
+            let Some(mut worker) = worker.take() else {
+                unreachable!("a thread that has started has a worker until it ends");
+            };
+            RUNNING.with(|r| r.set(engine));
+            let event = worker.resume(command);
+            RUNNING.with(|r| r.set(ptr::null_mut()));
+            match event {
+                Event::Finished => {
+                    (*engine).workers.finish(worker);
+                    (*engine).exit();
+                }
+                Event::Waiting => {
+                    (*thread).worker = Some(worker);
+                    (*engine).stats.switches += 1;
+                }
+                Event::Faulted => (*engine).workers.abandon(worker),
+                Event::Panicked => {
+                    (*engine).workers.finish(worker);
+                    let note = take_note();
+                    let mut fault = (*engine).describe(FaultKind::Panic {
+                        message: note.message,
+                    });
+                    fault.location = note.location;
+                    (*engine).fault = Some(fault);
+                }
+            }
+            if spins {
+                (*engine).spun(progress);
+            } else {
+                (*engine).spin_turns = 0;
+            }
+        }
+    }
+
+    /// The running thread has returned.
+    ///
+    /// # Safety
+    ///
+    /// Called by `turn` alone.
+    unsafe fn exit(&mut self) {
+        self.set_state(State::Done);
+        // SAFETY: the caller's promise: current thread and block are alive, nobody borrows them.
+        let (thread, block) = unsafe { (&mut *self.current, &mut *self.block) };
+        block.live -= 1;
+        block.exited = Some(thread.linear);
+        let warp = &mut block.warps[(thread.linear / 32) as usize];
+        warp.exited |= 1 << (thread.linear % 32);
+        thread.known = None;
+        thread.fences = None;
+        if block.barrier.arrived > 0 || warp.waiting != 0 {
+            // SAFETY: as above.
+            self.fault = unsafe { self.missed_by_exit() };
+        }
+    }
+
+    /// Changes the state of the running thread and of the counts.
+    pub fn set_state(&mut self, state: State) {
+        // SAFETY: called for a running thread; nobody borrows it now.
+        let old = unsafe { std::mem::replace(&mut (*self.current).state, state) };
+        self.count(old, state);
+    }
+
+    /// Makes thread `t` of the running block runnable again.
+    pub fn wake(&mut self, t: usize) {
+        // SAFETY: called for a running thread, whose block nobody borrows now.
+        let block = unsafe { &mut *self.block };
+        let old = std::mem::replace(&mut block.threads[t].state, State::Ready);
+        block.ready.push(t as u32);
+        self.count(old, State::Ready);
+    }
+
+    fn count(&mut self, old: State, new: State) {
+        self.ready -= u32::from(old == State::Ready);
+        self.spinning -= u32::from(old == State::Spin);
+        self.ready += u32::from(new == State::Ready);
+        self.spinning += u32::from(new == State::Spin);
+        if old != new {
+            self.progress += 1;
+        }
+    }
+
+    /// Hands over to the scheduler; comes back when the running thread runs again.
+    ///
+    /// # Safety
+    ///
+    /// Called on a simulated thread of `engine`; no reference into the engine is alive.
+    pub unsafe fn switch(engine: *mut Engine) {
+        // SAFETY: the caller's promise; the yielder belongs to the coroutine that this runs on.
+        unsafe {
+            let yielder = (*(*engine).current).yielder;
+            (*yielder).suspend(Event::Waiting);
+        }
+    }
+
+    /// Hands over, ready to go on at once.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::switch`].
+    pub unsafe fn preempt(engine: *mut Engine) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let t = (*(*engine).current).linear;
+            (*(*engine).block).ready.push(t);
+            Engine::switch(engine);
+        }
+    }
+
+    /// A thread hands over of itself, without a wait that the simulator knows.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Engine::switch`].
+    pub unsafe fn rest(engine: *mut Engine, line: Line) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            {
+                let this = &mut *engine;
+                if this.idle.0 != this.progress {
+                    this.idle = (this.progress, 0);
+                }
+                this.idle.1 += 1;
+                (*this.current).line = Some(line);
+                if this.idle.1 > MAX_IDLE {
+                    this.fault = Some(this.deadlock(false));
+                    Engine::stop(engine);
+                }
+            }
+            Engine::preempt(engine);
+        }
+    }
+
+    /// A spinning thread had its turn, which began at `progress`.
+    fn spun(&mut self, progress: u64) {
+        self.spin_turns += 1;
+        // SAFETY: called by `turn`: the thread is alive, nobody borrows it.
+        let thread = unsafe { &mut *self.current };
+        if self.fault.is_some() || thread.state != State::Spin {
+            return;
+        }
+        if self.spin_turns > MAX_SPIN_TURNS + 1000 * u64::from(self.spinning) {
+            self.fault = Some(self.deadlock(true));
+            return;
+        }
+        if self.progress != progress {
+            return;
+        }
+        if thread.futile.0 != progress {
+            thread.futile = (progress, 0);
+        }
+        thread.futile.1 += 1;
+        if thread.futile.1 == FUTILE {
+            if self.settled.0 != progress {
+                self.settled = (progress, 0);
+            }
+            self.settled.1 += 1;
+            if self.ready == 0 && self.settled.1 == self.spinning {
+                self.fault = Some(self.deadlock(false));
+            }
+        }
+    }
+
+    /// The fault that all live threads wait for ever.
+    fn deadlock(&self, livelock: bool) -> Box<Fault> {
+        let mut waiters = Vec::new();
+        let mut waiting = 0;
+        for state in [State::Spin, State::Ready, State::Warp, State::Barrier] {
+            for &block in &self.blocks {
+                // SAFETY: resident blocks are alive; nobody borrows them mutably now.
+                let block = unsafe { &*block };
+                for t in block.threads.iter().filter(|t| t.state == state) {
+                    let Some(line) = t.line.filter(|_| t.started) else {
+                        continue;
+                    };
+                    waiting += 1;
+                    if waiters.len() == MAX_WAITERS {
+                        continue;
+                    }
+                    waiters.push(Waiter {
+                        block: block.index,
+                        thread: t.index,
+                        kind: match state {
+                            State::Spin => WaitKind::Spin,
+                            State::Warp => WaitKind::Warp {
+                                mask: t.collective.mask,
+                            },
+                            State::Barrier => WaitKind::Barrier,
+                            State::Ready | State::Done => WaitKind::Loop,
+                        },
+                        location: SourceLine::new(line),
+                    });
+                }
+            }
+        }
+        let first = waiters.first().cloned();
+        let mut fault = Fault::refused(self.kernel.name, self.options.seed, String::new());
+        if let Some(first) = first {
+            fault.block = first.block;
+            fault.thread = first.thread;
+            fault.location = Some(first.location);
+        }
+        fault.kind = FaultKind::Deadlock {
+            waiters,
+            waiting,
+            blocks_not_started: self.waiting_blocks.len() as u64,
+            livelock,
+        };
+        fault
+    }
+
+    /// A fault of the running thread, without place or other party.
+    ///
+    /// # Safety
+    ///
+    /// A thread is running, or has just run.
+    pub unsafe fn describe(&self, kind: FaultKind) -> Box<Fault> {
+        // SAFETY: the caller's promise.
+        let (thread, block) = unsafe { (&*self.current, &*self.block) };
+        let mut fault = Fault::refused(self.kernel.name, self.options.seed, String::new());
+        fault.kind = kind;
+        fault.block = block.index;
+        fault.thread = thread.index;
+        fault
+    }
+
+    /// Block and thread index of thread `gid`.
+    pub fn place(&self, gid: u32) -> ([u32; 3], [u32; 3]) {
+        let ([gx, gy, _], [bx, by, _]) = (self.config.grid, self.config.block);
+        let (b, t) = (gid / self.block_threads, gid % self.block_threads);
+        (
+            [b % gx, b / gx % gy, b / gx / gy],
+            [t % bx, t / bx % by, t / bx / by],
+        )
+    }
+
+    /// Stops the launch with a fault of the running thread.
+    ///
+    /// # Safety
+    ///
+    /// Called on a simulated thread of `engine`.
+    #[cold]
+    pub unsafe fn raise(
+        engine: *mut Engine,
+        kind: FaultKind,
+        buffer: Option<&str>,
+        index: Option<usize>,
+        line: Line,
+        other: Option<(u32, Line)>,
+    ) -> ! {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut fault = (*engine).describe(kind);
+            fault.buffer = buffer.map(ToString::to_string);
+            fault.index = index;
+            fault.location = Some(SourceLine::new(line));
+            fault.other = other.map(|(gid, line)| {
+                let (block, thread) = (*engine).place(gid);
+                Party {
+                    block,
+                    thread,
+                    location: Some(SourceLine::new(line)),
+                }
+            });
+            (*engine).fault = Some(fault);
+            Engine::stop(engine)
+        }
+    }
+
+    /// Leaves the running thread for good, with the fault that `fault` holds.
+    ///
+    /// # Safety
+    ///
+    /// Called on a simulated thread of `engine`.
+    pub unsafe fn stop(engine: *mut Engine) -> ! {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let yielder = (*(*engine).current).yielder;
+            (*yielder).suspend(Event::Faulted);
+        }
+        unreachable!("a thread that faulted is not resumed")
+    }
+
+    /// Takes the coroutines of threads that will not run again.
+    pub fn abandon(&mut self) {
+        for &block in &self.blocks {
+            // SAFETY: resident blocks are alive; no thread runs now.
+            for thread in unsafe { &mut (*block).threads } {
+                if let Some(worker) = thread.worker.take() {
+                    self.workers.abandon(worker);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.abandon();
+        for block in self.blocks.drain(..) {
+            // SAFETY: from `Box::into_raw`, and no longer listed.
+            drop(unsafe { Box::from_raw(block) });
+        }
+    }
+}

@@ -339,12 +339,19 @@ impl Stream {
             Machine::Simulator(_) => simulated(),
             Machine::Cuda(..) if bytes == 0 => Backing::None,
             Machine::Cuda(context, handle) => {
-                let allocated = match usize::try_from(bytes) {
-                    Ok(bytes) => context.allocate(bytes, handle, state.recent.as_slice()),
-                    Err(_) => Err(DeviceError::OutOfMemory {
-                        asked: bytes,
-                        available: device.accounting.available(),
-                    }),
+                let allocated = if bytes > device.properties.total_bytes {
+                    // The driver calls such sizes invalid.
+                    let available = context.memory_info().map(|memory| memory.free);
+                    Err(match available {
+                        Ok(available) => DeviceError::OutOfMemory {
+                            asked: bytes,
+                            available,
+                        },
+                        Err(error) => context.error(error, state.recent.as_slice()),
+                    })
+                } else {
+                    // At most the device's memory, which is a `usize`.
+                    context.allocate(bytes as usize, handle, state.recent.as_slice())
                 };
                 match allocated {
                     Ok(address) => Backing::Cuda(address),

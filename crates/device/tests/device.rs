@@ -232,6 +232,30 @@ fn more_than_the_device_has_is_out_of_memory() {
 }
 
 #[test]
+fn memory_that_was_freed_is_there_again() {
+    for device in devices() {
+        let device = match device.properties().backend {
+            Backend::Cuda => device,
+            Backend::Simulator => Device::simulator(SimulatorOptions {
+                total_bytes: 1 << 20,
+                ..SimulatorOptions::default()
+            }),
+        };
+        let stream = device.create_stream().unwrap();
+        // Two of these fit one after the other, and not together.
+        let most = (device.memory().unwrap().free / 4 * 3 / 8) as usize;
+        let first = stream.alloc::<f64>(most).unwrap();
+        assert!(matches!(
+            stream.alloc::<f64>(most).unwrap_err(),
+            DeviceError::OutOfMemory { asked, .. } if asked == 8 * most as u64
+        ));
+        drop(first);
+        drop(stream.alloc::<f64>(most).unwrap());
+        assert_eq!(device.allocated_bytes(), 0);
+    }
+}
+
+#[test]
 fn an_arena_hands_out_its_budget() {
     on_each(|device, stream| {
         let mut arena = Arena::new(stream, 1024).unwrap();
@@ -331,7 +355,6 @@ fn events_order_and_measure() {
         assert!(values.iter().all(|&v| v == 0x0303_0303_0303_0303));
         let elapsed = start.elapsed_ms(&end).unwrap();
         assert!(elapsed > 0.0 && elapsed < 1e5, "{elapsed}");
-        assert!(end.elapsed_ms(&start).unwrap() < 0.0);
         end.synchronize().unwrap();
         assert!(end.is_complete().unwrap());
     });

@@ -901,6 +901,8 @@ impl Drop for Context {
                 // SAFETY: all memory of the pool was freed, since its owners keep the device alive.
                 let _ = unsafe { self.driver.cuMemPoolDestroy(pool.0) };
             }
+            // SAFETY: no context is a valid choice; the one that ends here must not stay current.
+            let _ = unsafe { self.driver.cuCtxSetCurrent(std::ptr::null_mut()) };
         }
         // SAFETY: the context was retained once in `open_with`.
         let _ = unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };

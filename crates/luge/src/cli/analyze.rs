@@ -1,0 +1,66 @@
+//! `luge analyze`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use luge::{Inform, Solver};
+
+use super::input::{MatrixArguments, Source};
+use super::progress::Progress;
+use super::report::{Report, footer, grouped, phases};
+use super::{Failure, SolverArguments};
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    matrix: MatrixArguments,
+    #[command(flatten)]
+    solver: SolverArguments,
+}
+
+/// Analyzes and reports; the JSON report is written on failure too.
+pub(crate) fn analyze(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut source = None;
+    let outcome = analyze_and_print(arguments, &mut source);
+    let report = Report {
+        command: "analyze",
+        version: env!("CARGO_PKG_VERSION"),
+        status: outcome.as_ref().err().map_or("analyzed", |f| f.kind),
+        exit_code: outcome.as_ref().err().map_or(0, |f| f.code),
+        error: outcome.as_ref().err().map(|f| format!("{:#}", f.error)),
+        name: arguments.matrix.name(),
+        matrix: source.as_ref(),
+        rhs: None,
+        inform: outcome.as_ref().ok(),
+    };
+    let written = report.write(arguments.solver.json.as_deref());
+    outcome?;
+    written?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn analyze_and_print(
+    arguments: &Arguments,
+    source: &mut Option<Source>,
+) -> Result<Inform, Failure> {
+    let progress = Progress::start();
+    let (a, read) = arguments.matrix.load()?;
+    *source = Some(read.clone());
+    let solver = Solver::new(arguments.solver.options(a.rows())?)?;
+    let inform = solver.analyze(&a)?.inform().clone();
+    drop(progress);
+
+    println!("{}", read.name);
+    println!("{}", phases(&read, &inform));
+    let value_bytes = if inform.precision == "f32" { 4 } else { 8 };
+    let entries = (inform.lnz + inform.unz).saturating_sub(inform.n as u64);
+    println!(
+        "predicted for the factors: {:.3e} operations, {} bytes",
+        inform.flops,
+        grouped(entries * (value_bytes + 4))
+    );
+    for line in footer(&inform) {
+        println!("{line}");
+    }
+    Ok(inform)
+}

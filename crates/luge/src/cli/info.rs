@@ -1,0 +1,194 @@
+//! `luge info`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use comfy_table::{Table, presets};
+use luge::CancelFlag;
+use luge::ordering::{block_triangular, maximum_cardinality};
+use luge_matrix_io::{Matrix, MatrixData, read};
+use luge_sparse::CompressedPattern;
+
+use super::Failure;
+use super::report::grouped;
+
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Matrix Market file, plain or gzip; any field, any shape.
+    #[arg(value_name = "A.mtx")]
+    matrix: PathBuf,
+}
+
+/// A row or column with more entries than this times √n, and more than 16, counts as dense: the
+/// rule of AMD.
+const DENSE_FACTOR: f64 = 10.0;
+
+pub(crate) fn describe(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let matrix = read(&arguments.matrix).map_err(Failure::bad_input)?;
+    let rows = CompressedPattern::from_sparsity(&matrix.pattern()).map_err(Failure::bad_input)?;
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    for (what, value) in facts(&matrix, &rows) {
+        table.add_row([what, &value]);
+    }
+    println!("{}", arguments.matrix.display());
+    println!("{table}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Values as pairs of real and imaginary part, in the order of the rows; none for a pattern.
+fn values(matrix: &Matrix) -> Option<Vec<[f64; 2]>> {
+    match &matrix.data {
+        MatrixData::Real(a) => Some(a.data().iter().map(|&v| [v, 0.0]).collect()),
+        MatrixData::Complex(a) => Some(a.data().iter().map(|v| [v.re, v.im]).collect()),
+        MatrixData::Pattern(_) => None,
+    }
+}
+
+fn facts(matrix: &Matrix, rows: &CompressedPattern) -> Vec<(&'static str, String)> {
+    let (nrows, ncols) = matrix.shape();
+    let cols = rows.transpose();
+    let values = values(matrix);
+    let mut facts = vec![
+        (
+            "size",
+            format!("{} × {}", grouped(nrows as u64), grouped(ncols as u64)),
+        ),
+        (
+            "entries",
+            format!(
+                "{}, {} stored in the file",
+                grouped(rows.nnz() as u64),
+                grouped(matrix.stored)
+            ),
+        ),
+        (
+            "kind",
+            format!(
+                "{} {} {}",
+                matrix.header.format, matrix.header.field, matrix.header.symmetry
+            ),
+        ),
+        ("rows", lanes(rows)),
+        ("columns", lanes(&cols)),
+    ];
+    if nrows == ncols {
+        facts.push(("symmetry", symmetry(rows, values.as_deref())));
+        facts.push(("diagonal", diagonal(rows, values.as_deref())));
+    }
+    if let Some(values) = &values {
+        facts.push(("magnitudes", magnitudes(values)));
+    }
+    facts.push(("structural rank", structural_rank(rows)));
+    facts
+}
+
+/// Empty, dense and longest lanes of a pattern.
+fn lanes(pattern: &CompressedPattern) -> String {
+    let longest = pattern.lanes().map(<[u32]>::len).max().unwrap_or(0);
+    let empty = pattern.lanes().filter(|lane| lane.is_empty()).count();
+    let dense = f64::max(16.0, DENSE_FACTOR * (pattern.minor_dim() as f64).sqrt()) as usize;
+    let num_dense = pattern.lanes().filter(|lane| lane.len() > dense).count();
+    format!(
+        "longest {}, {} empty, {} dense (more than {} entries)",
+        grouped(longest as u64),
+        grouped(empty as u64),
+        grouped(num_dense as u64),
+        grouped(dense as u64)
+    )
+}
+
+/// Shares of the off-diagonal entries that have a mirror image, and an equal one.
+fn symmetry(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
+    let (mut off_diagonal, mut mirrored, mut equal) = (0u64, 0u64, 0u64);
+    for (i, row) in rows.lanes().enumerate() {
+        for (&j, p) in row.iter().zip(rows.range(i)) {
+            if j as usize == i {
+                continue;
+            }
+            off_diagonal += 1;
+            if let Ok(at) = rows.lane(j as usize).binary_search(&(i as u32)) {
+                mirrored += 1;
+                let mirror = rows.range(j as usize).start + at;
+                equal += u64::from(values.is_some_and(|v| v[p] == v[mirror]));
+            }
+        }
+    }
+    let share = |count: u64| {
+        if off_diagonal == 0 {
+            1.0
+        } else {
+            count as f64 / off_diagonal as f64
+        }
+    };
+    match values {
+        Some(_) => format!(
+            "structural {:.3}, numeric {:.3}",
+            share(mirrored),
+            share(equal)
+        ),
+        None => format!("structural {:.3}", share(mirrored)),
+    }
+}
+
+fn diagonal(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
+    let (mut missing, mut zero) = (0u64, 0u64);
+    for (i, row) in rows.lanes().enumerate() {
+        match row.binary_search(&(i as u32)) {
+            Err(_) => missing += 1,
+            Ok(at) => {
+                let p = rows.range(i).start + at;
+                zero += u64::from(values.is_some_and(|v| v[p] == [0.0, 0.0]));
+            }
+        }
+    }
+    format!(
+        "{} not stored, {} stored zeros",
+        grouped(missing),
+        grouped(zero)
+    )
+}
+
+fn magnitudes(values: &[[f64; 2]]) -> String {
+    let (mut zeros, mut bad) = (0u64, 0u64);
+    let (mut smallest, mut largest) = (f64::INFINITY, 0.0f64);
+    for &[re, im] in values {
+        let magnitude = re.hypot(im);
+        if !magnitude.is_finite() {
+            bad += 1;
+        } else if magnitude == 0.0 {
+            zeros += 1;
+        } else {
+            smallest = smallest.min(magnitude);
+            largest = largest.max(magnitude);
+        }
+    }
+    let range = if largest > 0.0 {
+        format!("{smallest:.2e} to {largest:.2e}")
+    } else {
+        "none".into()
+    };
+    format!(
+        "{range}, {} stored zeros, {} NaN or infinite",
+        grouped(zeros),
+        grouped(bad)
+    )
+}
+
+fn structural_rank(rows: &CompressedPattern) -> String {
+    let matching = maximum_cardinality(rows, &CancelFlag::new())
+        .unwrap_or_else(|_| unreachable!("nobody else holds the flag"));
+    let rank = matching.num_matched();
+    match matching.into_perfect() {
+        Some(row_of_col) => {
+            let blocks = block_triangular(rows, &row_of_col).block_ptr.len() - 1;
+            format!(
+                "{}, full; {} diagonal blocks",
+                grouped(rank as u64),
+                grouped(blocks as u64)
+            )
+        }
+        None => grouped(rank as u64),
+    }
+}

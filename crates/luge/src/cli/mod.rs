@@ -1,0 +1,257 @@
+//! Command line: arguments, exit codes, and which module does what.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`solve`] | `luge solve` |
+//! | [`analyze`] | `luge analyze` |
+//! | [`info`] | `luge info` |
+//! | [`input`] | files, samples and right-hand sides |
+//! | [`sample`] | generated matrices |
+//! | [`progress`] | the bar of a phase that lasts, fed by `tracing` |
+//! | [`report`] | the table and the JSON file |
+
+mod analyze;
+mod info;
+mod input;
+mod progress;
+mod report;
+mod sample;
+mod solve;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use luge::ordering::{Method, OrderingOptions};
+use luge::{BackendChoice, ColPerm, Error, FactorPrecision, Options, Pivoting, RowPerm};
+
+/// Sparse direct solver for GPUs and CPUs.
+#[derive(Parser)]
+#[command(
+    name = "luge",
+    version,
+    about,
+    after_help = "Exit codes: 0 solved, 2 bad input, 3 singular or unstable, 4 device trouble, 1 anything else."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Solve a linear system.
+    Solve(solve::Arguments),
+    /// Order a matrix and predict the cost of its factors, without computing them.
+    Analyze(analyze::Arguments),
+    /// Describe a matrix.
+    Info(info::Arguments),
+}
+
+/// What `luge solve` and `luge analyze` share.
+#[derive(Args)]
+struct SolverArguments {
+    /// Where to run: a GPU if there is one, the CPU, a GPU, or the simulator of its kernels.
+    #[arg(long, value_enum, default_value = "auto")]
+    backend: BackendName,
+    /// Number of the GPU.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    device: usize,
+    /// Seed of the simulator's thread schedule.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Fill-reducing ordering of the columns.
+    #[arg(long, value_enum, default_value = "auto")]
+    ordering: OrderingName,
+    /// For `--ordering file`: the new order, one index from 1 a line, or row and column index a line.
+    #[arg(long, value_name = "FILE", required_if_eq("ordering", "file"))]
+    permutation: Option<PathBuf>,
+    /// Leave rows in their place instead of matching them to columns by value.
+    #[arg(long)]
+    no_matching: bool,
+    /// Do not scale.
+    #[arg(long)]
+    no_scaling: bool,
+    /// Do not permute to block triangular form.
+    #[arg(long)]
+    no_blocks: bool,
+    /// Type of the factors; with f32 refinement recovers the accuracy of f64.
+    #[arg(long, value_enum, default_value = "f64")]
+    precision: PrecisionName,
+    /// Write the report as JSON to this file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BackendName {
+    Auto,
+    Cpu,
+    Gpu,
+    Sim,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum OrderingName {
+    /// Whichever of AMD and nested dissection promises less work.
+    Auto,
+    /// Approximate minimum degree.
+    Amd,
+    /// Column approximate minimum degree.
+    Colamd,
+    /// Nested dissection.
+    Nd,
+    /// As the columns stand.
+    Natural,
+    /// As the file of `--permutation` says.
+    File,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PrecisionName {
+    F64,
+    F32,
+}
+
+/// Why a command failed, with its exit code.
+struct Failure {
+    code: u8,
+    /// Short name for the JSON report.
+    kind: &'static str,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    fn bad_input(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            code: 2,
+            kind: "bad_input",
+            error: error.into(),
+        }
+    }
+
+    fn other(error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            code: 1,
+            kind: "failed",
+            error: error.into(),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (code, kind) = match &error {
+            Error::NotSquare { .. } => (2, "not_square"),
+            Error::NotFinite { .. } => (2, "not_finite"),
+            Error::PatternMismatch { .. } => (2, "pattern_mismatch"),
+            Error::IndexOverflow(_) => (2, "index_overflow"),
+            Error::StructurallySingular { .. } => (3, "structurally_singular"),
+            Error::ZerosOnly { .. } | Error::ZeroPivot { .. } => (3, "numerically_singular"),
+            Error::Overflow { .. } | Error::SolutionNotFinite { .. } => (3, "overflow"),
+            Error::Unstable { .. } => (3, "unstable"),
+            Error::Device(_) => (4, "device"),
+            Error::OutOfMemory { .. } => (1, "out_of_memory"),
+            Error::Cancelled(_) => (1, "cancelled"),
+            _ => (1, "failed"),
+        };
+        Self {
+            code,
+            kind,
+            error: error.into(),
+        }
+    }
+}
+
+/// Parses the arguments, runs the command and turns its outcome into an exit code.
+pub(crate) fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Solve(arguments) => solve::solve(&arguments),
+        Command::Analyze(arguments) => analyze::analyze(&arguments),
+        Command::Info(arguments) => info::describe(&arguments),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => {
+            // `{:#}` joins the causes with colons on one line.
+            eprintln!("luge: {:#}", failure.error);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+impl SolverArguments {
+    /// The library's options; `n` is the order of the matrix, for a permutation from a file.
+    fn options(&self, n: usize) -> Result<Options, Failure> {
+        let method = match self.ordering {
+            OrderingName::Auto => Method::Auto,
+            OrderingName::Amd => Method::Amd,
+            OrderingName::Colamd => Method::Colamd,
+            OrderingName::Nd => Method::NestedDissection,
+            OrderingName::Natural => Method::Natural,
+            OrderingName::File => self.permutation_from_file(n)?,
+        };
+        Ok(Options {
+            backend: match self.backend {
+                BackendName::Auto => BackendChoice::Auto,
+                BackendName::Cpu => BackendChoice::Cpu,
+                BackendName::Gpu => BackendChoice::Gpu {
+                    ordinal: self.device,
+                },
+                BackendName::Sim => BackendChoice::Simulator { seed: self.seed },
+            },
+            ordering: OrderingOptions {
+                method,
+                matching: !self.no_matching,
+                scaling: !self.no_scaling,
+                block_triangular: !self.no_blocks,
+                ..OrderingOptions::default()
+            },
+            pivoting: Pivoting::Auto,
+            precision: match self.precision {
+                PrecisionName::F64 => FactorPrecision::Matrix,
+                PrecisionName::F32 => FactorPrecision::Single,
+            },
+            ..Options::default()
+        })
+    }
+
+    fn permutation_from_file(&self, n: usize) -> Result<Method, Failure> {
+        let Some(path) = &self.permutation else {
+            unreachable!("clap asks for --permutation with --ordering file");
+        };
+        let at = |line: usize, what: String| {
+            Failure::bad_input(anyhow::anyhow!("{}: line {line}: {what}", path.display()))
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Failure::bad_input(anyhow::anyhow!("{}: {e}", path.display())))?;
+        let (mut rows, mut cols) = (Vec::new(), Vec::new());
+        for (line, words) in text.lines().enumerate() {
+            let indices = words
+                .split_whitespace()
+                .map(|word| match word.parse::<u32>() {
+                    Ok(index) if index > 0 => Ok(index - 1),
+                    _ => Err(at(line + 1, format!("{word:?} is not an index from 1"))),
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            match indices[..] {
+                [] => continue,
+                [both] => (rows.push(both), cols.push(both)),
+                [row, col] => (rows.push(row), cols.push(col)),
+                _ => return Err(at(line + 1, "one or two indices are expected".into())),
+            };
+        }
+        if rows.len() != n {
+            let found = rows.len();
+            return Err(at(
+                found,
+                format!("{found} lines for a matrix of order {n}"),
+            ));
+        }
+        let of = |e| Failure::bad_input(anyhow::anyhow!("{}: {e}", path.display()));
+        Ok(Method::User {
+            rows: RowPerm::new(rows).map_err(of)?,
+            cols: ColPerm::new(cols).map_err(of)?,
+        })
+    }
+}

@@ -1,0 +1,7 @@
+//! The command `luge`: solves, analyzes and describes Matrix Market files.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

@@ -48,6 +48,14 @@ pub const fn queued_words(n: usize) -> usize {
     n.div_ceil(32)
 }
 
+/// Number of windows of `max_id` below the cleared value, ⌊(2³²−1)/n⌋ for n > 0.
+pub const fn max_windows(n: u32) -> u32 {
+    match CLEARED.checked_div(n) {
+        Some(windows) => windows,
+        None => 0,
+    }
+}
+
 /// Number of words of the state shared by the block: three queue lengths and the entries of the row.
 const BLOCK_STATE: usize = 4;
 
@@ -61,6 +69,7 @@ struct Traversal {
     end_source: u64,
     /// Binary logarithm of the number of lanes that share the neighbours of a frontier.
     lanes_log2: u32,
+    windows: u32,
     row_ptr: Global<u64>,
     col_idx: Global<u32>,
     next_source: GlobalMut<u64>,
@@ -111,8 +120,7 @@ impl Traversal {
                 }
             }
             if windows_left == 0 {
-                // n > 0, so there is no other case.
-                windows_left = CLEARED.checked_div(self.n).unwrap_or(1);
+                windows_left = self.windows;
                 for v in thread::block_stride(n) {
                     self.max_id.set(first_vertex + v, CLEARED);
                 }
@@ -257,6 +265,9 @@ impl Traversal {
 /// barriers order iterations and the plain writes at the start of a source. `counts[src]` is written
 /// by thread 0 of the block that took `src`. Shared memory: 24 bytes.
 ///
+/// `windows` is the number of windows of `max_id` that are used up before it is cleared; any from 1 to
+/// [`max_windows`] gives the same result.
+///
 /// Launch: 1-D, as many blocks as there are slots. Preconditions: `n > 0`; rows hold distinct
 /// columns below n; `next_source[0]` holds the first source; the contents of the slots do not matter.
 #[kernel(
@@ -267,6 +278,8 @@ impl Traversal {
         counts.len() == n as usize,
         end_source <= u64::from(n),
         lanes_log2 <= 5,
+        windows >= 1,
+        windows <= max_windows(n),
         queues.len() == 2 * max_id.len(),
         fill.len() == max_id.len(),
         queued.len() == max_id.len() / n as usize * 2 * queued_words(n as usize)
@@ -276,6 +289,7 @@ pub unsafe fn fill2_count(
     n: u32,
     end_source: u64,
     lanes_log2: u32,
+    windows: u32,
     row_ptr: Global<u64>,
     col_idx: Global<u32>,
     next_source: GlobalMut<u64>,
@@ -291,6 +305,7 @@ pub unsafe fn fill2_count(
         n,
         end_source,
         lanes_log2,
+        windows,
         row_ptr,
         col_idx,
         next_source,
@@ -335,6 +350,8 @@ pub unsafe fn fill2_count(
         filled_ptr.len() == n as usize + 1,
         end_source <= u64::from(n),
         lanes_log2 <= 5,
+        windows >= 1,
+        windows <= max_windows(n),
         queues.len() == 2 * max_id.len(),
         fill.len() == max_id.len(),
         queued.len() == max_id.len() / n as usize * 2 * queued_words(n as usize)
@@ -344,6 +361,7 @@ pub unsafe fn fill2_positions(
     n: u32,
     end_source: u64,
     lanes_log2: u32,
+    windows: u32,
     row_ptr: Global<u64>,
     col_idx: Global<u32>,
     filled_ptr: Global<u64>,
@@ -360,6 +378,7 @@ pub unsafe fn fill2_positions(
         n,
         end_source,
         lanes_log2,
+        windows,
         row_ptr,
         col_idx,
         next_source,

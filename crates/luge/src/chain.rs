@@ -11,7 +11,7 @@ use luge_numeric::cpu::threshold;
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_solve::condition::inverse_norm1;
 use luge_solve::scaled;
-use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, FilledPattern, Levels, RowPerm, Scaling};
 
 use crate::backend::{
     Backend, DeviceCosts, FactorScalar, Limits, NumericFactors, Plan, PlanReport,
@@ -32,6 +32,9 @@ pub(crate) trait AnyChain: Send + Sync {
 
     /// `"f32"` or `"f64"`.
     fn precision(&self) -> &'static str;
+
+    /// The filled pattern of B and its levels.
+    fn structure(&self, limits: &Limits) -> Result<(FilledPattern, Levels), Error>;
 
     /// Factorizes A with the values `a` of its rows. `perturbation` relative to max|B| replaces tiny
     /// pivots, [`Perturbation::Default`] is √ε.
@@ -88,7 +91,18 @@ pub(crate) trait Engine: Send + Sync {
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error>;
 
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁).
-    fn rcond(&self) -> Result<f64, Error>;
+    fn condition(&self) -> Result<Condition, Error>;
+}
+
+/// How far B is from singular.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Condition {
+    /// 1/(‖B‖₁·‖B⁻¹‖₁), estimated from above.
+    pub rcond: f64,
+    /// The column of A that takes part most in what is nearly a dependence.
+    pub column: usize,
+    /// ε of the type of the factors.
+    pub epsilon: f64,
 }
 
 /// See the module's page.
@@ -98,7 +112,6 @@ pub(crate) struct Chain<F> {
     rows: CompressedPattern,
     /// Where in the rows of A each entry of B stands.
     source: Vec<u64>,
-    /// Row and column of A of each entry of B, for its scaling.
     plan: Box<dyn Plan<F>>,
 }
 
@@ -194,6 +207,12 @@ impl<F: FactorScalar> AnyChain for Chain<F> {
 
     fn precision(&self) -> &'static str {
         F::NAME
+    }
+
+    fn structure(&self, limits: &Limits) -> Result<(FilledPattern, Levels), Error> {
+        self.plan
+            .structure(&self.rows, limits)
+            .map_err(|e| self.in_terms_of_a(e))
     }
 
     fn factorize(
@@ -348,16 +367,25 @@ impl<F: FactorScalar> Engine for ChainEngine<F> {
         Ok(x)
     }
 
-    fn rcond(&self) -> Result<f64, Error> {
+    fn condition(&self) -> Result<Condition, Error> {
         let n = self.chain.rows.major_dim();
+        let epsilon = F::epsilon().to_f64();
         if n == 0 {
-            return Ok(1.0);
+            return Ok(Condition {
+                rcond: 1.0,
+                column: 0,
+                epsilon,
+            });
         }
         let inverse = inverse_norm1(
             n,
             |x| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
         )?;
-        Ok(1.0 / (self.norm1 * inverse))
+        Ok(Condition {
+            rcond: 1.0 / (self.norm1 * inverse.norm1),
+            column: self.chain.transform.col_perm.as_slice()[inverse.largest] as usize,
+            epsilon,
+        })
     }
 }

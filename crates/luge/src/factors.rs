@@ -5,18 +5,26 @@ use std::time::Instant;
 
 use luge_solve::backward_error::{Residual, RowNorms};
 use luge_solve::refine::{self, Refined, refine};
-use luge_sparse::Scalar;
+use luge_sparse::{FilledPattern, Levels, Scalar};
 use serde::Serialize;
 use sprs::{CsMat, CsMatView};
 
-use crate::chain::{AnyChain, Engine, Perturbation};
+use crate::chain::{AnyChain, Condition, Engine, Perturbation};
 use crate::error::Error;
 use crate::inform::{Inform, Warning};
 use crate::options::Pivoting;
 use crate::solver::{Shared, by_rows, to_f64};
 
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
-const SEARCH_THRESHOLD: f64 = 0.1;
+const SEARCH_THRESHOLD: f64 = 0.01;
+
+/// A matrix whose pivots were searched and whose reciprocal condition number, scaled, is below this
+/// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
+/// error; those beyond by two orders are noise.
+const SINGULAR: f64 = 1.0 / 64.0;
+
+/// Below this times ε the reciprocal condition number is worth a warning: one digit is left.
+const ILL_CONDITIONED: f64 = 10.0;
 
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
@@ -38,6 +46,8 @@ struct Established {
     probe: Probe,
     /// Off-diagonal pivots, if they were searched.
     searched: Option<usize>,
+    /// Estimated if pivots were searched, or if the options ask for it.
+    condition: Option<Condition>,
 }
 
 /// A solve with a known solution.
@@ -108,6 +118,17 @@ impl<T: Scalar> Factors<T> {
     /// Order of the matrix.
     pub fn n(&self) -> usize {
         self.a.rows()
+    }
+
+    /// The filled pattern of the matrix that was factorized in the end and its levels: those of
+    /// [`Analysis::structure`](crate::Analysis::structure), or, after a search for pivots, those of
+    /// the matrix with its rows so permuted.
+    ///
+    /// # Errors
+    ///
+    /// As for the analysis.
+    pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
+        self.established.chain.structure(&self.shared.limits)
     }
 
     /// Solves A·x = b.
@@ -267,6 +288,7 @@ impl<T: Scalar> Factors<T> {
                         engine,
                         probe,
                         searched: self.established.searched,
+                        condition: None,
                     };
                     inform.describe_plan(established.chain.as_ref());
                     self.replace(a, norms, established, inform)?;
@@ -339,6 +361,7 @@ impl<T: Scalar> Factors<T> {
             engine,
             probe,
             searched,
+            condition,
             ..
         } = &self.established;
         let pivots = engine.pivots();
@@ -365,11 +388,21 @@ impl<T: Scalar> Factors<T> {
                 first_column,
             });
         }
-        if self.shared.options.estimate_condition {
-            let start = Instant::now();
-            inform.rcond = Some(engine.rcond()?);
-            *inform.seconds.probe.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        }
+        let condition = match condition {
+            None if self.shared.options.estimate_condition => {
+                let start = Instant::now();
+                let estimated = engine.condition()?;
+                *inform.seconds.probe.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+                Some(estimated)
+            }
+            known => *known,
+        };
+        inform.rcond = condition.map(|c| c.rcond);
+        inform.warnings.extend(
+            condition
+                .filter(|c| c.rcond < ILL_CONDITIONED * c.epsilon)
+                .map(|c| Warning::IllConditioned { rcond: c.rcond }),
+        );
         inform.take_device_costs(engine.as_ref());
         inform.check_target(self.shared.target);
         Ok(())
@@ -483,6 +516,7 @@ fn establish<T: Scalar>(
                         engine,
                         probe,
                         searched: None,
+                        condition: None,
                     });
                 }
             }
@@ -533,13 +567,26 @@ fn search<T: Scalar>(
                 engine,
                 probe,
                 searched: Some(found.num_off_diagonal),
+                condition: None,
             });
         }
         if reached {
             break;
         }
     }
-    let best = best.unwrap_or_else(|| unreachable!("there is a threshold to try"));
+    let mut best = best.unwrap_or_else(|| unreachable!("there is a threshold to try"));
+    // The search sees a singular matrix by a column of noise, but noise can also spread.
+    let start = Instant::now();
+    let condition = best.engine.condition()?;
+    *inform.seconds.probe.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+    // NaN, an overflow on the way, is not a condition that anything can be done with either.
+    if condition.rcond.is_nan() || condition.rcond < SINGULAR * condition.epsilon {
+        return Err(Error::SingularToRounding {
+            column: condition.column,
+            rcond: condition.rcond,
+        });
+    }
+    best.condition = Some(condition);
     inform.describe_plan(best.chain.as_ref());
     inform
         .code_path

@@ -47,6 +47,6 @@ pub use error::Error;
 pub use factors::{Factors, Refactorized, Solution};
 pub use inform::{Inform, Seconds, Warning};
 pub use luge_ordering as ordering;
-pub use luge_sparse::{CancelFlag, ColPerm, RowPerm, Scalar};
+pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
 pub use options::{BackendChoice, FactorPrecision, Options, Pivoting};
 pub use solver::{Analysis, Solver};

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use luge_ordering::{MethodUsed, OrderingOptions, order};
-use luge_sparse::{CompressedPattern, Scalar, to_u32};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar, to_u32};
 use sprs::CsMat;
 
 use crate::backend::{Backend, Limits};
@@ -181,6 +181,16 @@ impl<T: Scalar> Analysis<T> {
     /// Sizes, times and the code path of the analysis.
     pub fn inform(&self) -> &Inform {
         &self.inform
+    }
+
+    /// The filled pattern of the permuted matrix B and the levels of its columns, as the backend
+    /// found them. On a device they are copied to the host; on the CPU they are computed again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`], [`Error::Cancelled`], those of the device.
+    pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
+        self.shared.chain.structure(&self.shared.limits)
     }
 
     /// Factorizes a matrix of the pattern that was analyzed.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use luge_numeric::cpu::static_pivoting;
 use luge_numeric::{LuPattern, LuValues, PivotReport, TinyPivots};
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar};
 
 use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
 use crate::error::PhaseError;
@@ -28,6 +28,14 @@ struct CpuFactors<F> {
     lu: LuValues<F>,
 }
 
+fn filled_pattern(rows: &CompressedPattern, limits: &Limits) -> Result<FilledPattern, PhaseError> {
+    let options = luge_symbolic::cpu::Options {
+        cancel: limits.cancel.clone(),
+        max_bytes: limits.max_host_bytes,
+    };
+    Ok(luge_symbolic::cpu::filled_pattern_with(rows, &options)?)
+}
+
 impl CpuBackend {
     pub(crate) fn description(&self) -> Description {
         Description {
@@ -44,11 +52,7 @@ impl CpuBackend {
         limits: &Limits,
     ) -> Result<Box<dyn Plan<F>>, PhaseError> {
         let start = Instant::now();
-        let options = luge_symbolic::cpu::Options {
-            cancel: limits.cancel.clone(),
-            max_bytes: limits.max_host_bytes,
-        };
-        let filled = luge_symbolic::cpu::filled_pattern_with(rows, &options)?;
+        let filled = filled_pattern(rows, limits)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
         let levels = luge_levelize::cpu::levels_cancellable(&filled, &limits.cancel)?;
@@ -82,6 +86,17 @@ impl CpuBackend {
 impl<F: Scalar> Plan<F> for CpuPlan {
     fn report(&self) -> &PlanReport {
         &self.report
+    }
+
+    fn structure(
+        &self,
+        rows: &CompressedPattern,
+        limits: &Limits,
+    ) -> Result<(FilledPattern, Levels), PhaseError> {
+        // The plan keeps columns only; who asks for rows and levels pays for finding them again.
+        let filled = filled_pattern(rows, limits)?;
+        let levels = luge_levelize::cpu::levels_cancellable(&filled, &limits.cancel)?;
+        Ok((filled, levels))
     }
 
     fn factorize(

@@ -11,7 +11,7 @@ use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::gpu::DeviceFactors;
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
-use luge_sparse::CompressedPattern;
+use luge_sparse::{CompressedPattern, FilledPattern, Levels};
 use luge_symbolic::gpu::{DeviceFilled, Fill2Options};
 
 use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
@@ -129,6 +129,20 @@ impl GpuBackend {
 impl<F: SolveScalar> Plan<F> for GpuPlan {
     fn report(&self) -> &PlanReport {
         &self.report
+    }
+
+    fn structure(
+        &self,
+        _rows: &CompressedPattern,
+        _limits: &Limits,
+    ) -> Result<(FilledPattern, Levels), PhaseError> {
+        let OnDevice {
+            stream,
+            filled,
+            levels,
+            ..
+        } = &*self.on_device;
+        Ok((filled.download(stream)?, levels.download(stream)?))
     }
 
     fn factorize(

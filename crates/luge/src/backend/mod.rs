@@ -8,7 +8,7 @@ pub(crate) mod cpu;
 pub(crate) mod gpu;
 
 use luge_numeric::{PivotReport, TinyPivots};
-use luge_sparse::{CancelFlag, CompressedPattern, Scalar};
+use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, Scalar};
 
 use crate::error::{Error, PhaseError};
 use crate::options::{BackendChoice, Options};
@@ -90,6 +90,13 @@ pub(crate) enum Backend {
 /// The filled pattern and levels of one B.
 pub(crate) trait Plan<F: Scalar>: Send + Sync {
     fn report(&self) -> &PlanReport;
+
+    /// The filled pattern and the levels on the host; `rows` is the pattern that was planned.
+    fn structure(
+        &self,
+        rows: &CompressedPattern,
+        limits: &Limits,
+    ) -> Result<(FilledPattern, Levels), PhaseError>;
 
     /// Factorizes the values of B, in the order of the rows that were analyzed.
     fn factorize(

@@ -30,6 +30,12 @@ impl From<ReadErrorKind> for ReadError {
     }
 }
 
+impl From<NotReal> for ReadError {
+    fn from(error: NotReal) -> Self {
+        ReadErrorKind::from(error).into()
+    }
+}
+
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.path {

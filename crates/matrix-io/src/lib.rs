@@ -1,4 +1,4 @@
-//! Matrix Market files: reading, plain or gzip, at the speed of the disk; writing, without loss.
+//! Matrix Market files: reading, plain or gzip, with errors that say where; writing, without loss.
 //!
 //! ```
 //! let text = "\

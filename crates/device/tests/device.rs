@@ -1,9 +1,12 @@
 //! Memory, streams, events, arenas and graphs: the same tests on every machine.
 //!
 //! The simulator always runs them. With `LUGE_TEST_BACKEND=cuda` the first GPU runs them too, and a
-//! missing one is a failure. The kernels of this file exist for the simulator only.
+//! missing one is a failure; each test that opened it adds a line to the file named by
+//! `LUGE_TEST_DEVICE_LOG`. The kernels of this file exist for the simulator only.
 
 use std::fmt::Debug;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::sync::Arc;
 
 use luge_device::{
@@ -60,7 +63,13 @@ fn simulator() -> Device {
 fn devices() -> Vec<Device> {
     let mut devices = vec![simulator()];
     match std::env::var("LUGE_TEST_BACKEND").as_deref() {
-        Ok("cuda") => devices.push(Device::cuda(0).expect("LUGE_TEST_BACKEND=cuda needs a GPU")),
+        Ok("cuda") => {
+            devices.push(Device::cuda(0).expect("LUGE_TEST_BACKEND=cuda needs a GPU"));
+            if let Some(path) = std::env::var_os("LUGE_TEST_DEVICE_LOG") {
+                let mut log = OpenOptions::new().append(true).open(path).unwrap();
+                writeln!(log, "cuda\tluge-device").unwrap();
+            }
+        }
         Ok(other) => assert_eq!(other, "simulator", "LUGE_TEST_BACKEND"),
         Err(_) => {}
     }

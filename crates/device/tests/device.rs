@@ -223,8 +223,11 @@ fn the_budget_is_obeyed_and_counted() {
 fn more_than_the_device_has_is_out_of_memory() {
     on_each(|device, stream| {
         let memory = device.memory().unwrap();
-        assert_eq!(memory.total, device.properties().total_bytes);
-        let asked = memory.total + 8;
+        let total = device.properties().total_bytes;
+        // The driver may keep some of the device's memory to itself.
+        assert!(memory.free <= memory.total && memory.total <= total);
+        assert!(memory.total > total / 10 * 9);
+        let asked = total + 8;
         let error = stream.alloc::<f64>((asked / 8) as usize).unwrap_err();
         assert!(
             matches!(error, DeviceError::OutOfMemory { asked: a, available }

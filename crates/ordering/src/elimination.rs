@@ -198,3 +198,82 @@ fn inverse(order: &[u32]) -> Vec<u32> {
     }
     inverse
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::BlockPattern;
+    use luge_testkit::strategies::patterns;
+    use proptest::prelude::*;
+
+    /// Columns of the Cholesky factor by elimination: column k joins its rows pairwise.
+    fn eliminate(graph: &Graph, order: &[u32]) -> Vec<u32> {
+        let n = graph.len();
+        let mut a = vec![vec![false; n]; n];
+        for i in 0..n {
+            for j in 0..n {
+                a[i][j] = graph.neighbours(order[i] as usize).contains(&order[j]);
+            }
+        }
+        for k in 0..n {
+            for i in k + 1..n {
+                for j in k + 1..n {
+                    a[i][j] |= a[i][k] && a[k][j];
+                }
+            }
+        }
+        (0..n)
+            .map(|k| 1 + (k + 1..n).filter(|&i| a[i][k]).count() as u32)
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn column_counts_equal_elimination(a in patterns(20), seed in any::<u64>()) {
+            let n = a.major_dim();
+            let identity: Vec<u32> = (0..n as u32).collect();
+            let graph = BlockPattern::new(&a, &identity, &identity, &[0, n]).symmetrized();
+            let mut order = identity;
+            // A reproducible shuffle.
+            for i in (1..n).rev() {
+                order.swap(i, (seed.rotate_left(i as u32) % (i as u64 + 1)) as usize);
+            }
+
+            let before = Prediction::from_counts(&eliminate(&graph, &order));
+            prop_assert_eq!(predict(&graph, &order), before);
+            let mut posted = order.clone();
+            let predicted = postorder_and_predict(&graph, &mut posted);
+            prop_assert_eq!(predicted, before);
+            // The new order is equivalent, and its tree is postordered.
+            let counts = eliminate(&graph, &posted);
+            prop_assert_eq!(Prediction::from_counts(&counts), before);
+            let new_index = inverse(&posted);
+            let parent = elimination_tree(&graph, &posted, &new_index);
+            prop_assert_eq!(column_counts(&graph, &posted, &new_index, &parent), counts);
+            prop_assert_eq!(postorder(&parent), (0..n as u32).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_long_path_needs_no_recursion() {
+        let n = 500_000u32;
+        let ptr: Vec<usize> = (0..=n as usize)
+            .map(|v| (2 * v).saturating_sub(1).min(2 * n as usize - 2))
+            .collect();
+        let idx: Vec<u32> = (0..n)
+            .flat_map(|v| {
+                [v.checked_sub(1), (v + 1 < n).then_some(v + 1)]
+                    .into_iter()
+                    .flatten()
+            })
+            .collect();
+        let path = Graph { ptr, idx };
+        let mut order: Vec<u32> = (0..n).collect();
+        let predicted = postorder_and_predict(&path, &mut order);
+        assert_eq!(predicted.lnz, 2 * u64::from(n) - 1);
+        assert_eq!(predicted.flops, 3.0 * f64::from(n - 1));
+        assert_eq!(order, (0..n).collect::<Vec<_>>());
+    }
+}

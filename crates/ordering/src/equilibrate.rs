@@ -72,7 +72,10 @@ pub fn equilibrate(a: &CompressedPattern, values: &[f64]) -> Result<Scaling, Ord
     })
 }
 
-/// 2^exponent, the exponent clamped so that the result and its inverse are normal numbers.
+/// Factors stay within 2^±1021, so that they and their inverses are normal numbers.
+pub(crate) const LARGEST_EXPONENT: f64 = 1021.0;
+
+/// 2^exponent, the exponent clamped.
 pub(crate) fn exp2_clamped(exponent: f64) -> f64 {
-    exponent.clamp(-1021.0, 1021.0).exp2()
+    exponent.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp2()
 }

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use crate::OrderingError;
+use crate::column_degree::column_minimum_degree;
 use crate::graph::{BlockPattern, Graph};
 
 /// A vertex is dense if it has more neighbours than this times √n, and more than 16. AMD's default.
@@ -30,44 +31,9 @@ pub(crate) fn amd(graph: &Graph) -> Vec<u32> {
     order.into_iter().map(|v| v as u32).collect()
 }
 
-/// Column approximate minimum degree (T. A. Davis, J. R. Gilbert, S. I. Larimore and E. G. Ng, ACM
-/// TOMS 30 (2004)) of the columns `start..start + n` of a block, by the `colamd` crate with its
-/// defaults.
-pub(crate) fn colamd(
-    pattern: &BlockPattern,
-    start: usize,
-    n: usize,
-) -> Result<Vec<u32>, OrderingError> {
-    let nnz: usize = (start..start + n).map(|col| pattern.col(col).len()).sum();
-    // The crate's indices are i32 and it needs 2.2 of them per entry and one per column.
-    let limit = (i32::MAX as usize - n) / 11 * 5;
-    if nnz > limit {
-        return Err(OrderingError::GraphTooLarge {
-            method: "COLAMD",
-            entries: nnz,
-            limit,
-        });
-    }
-    let mut ptr = vec![0i32];
-    let len = colamd::recommended(nnz as i32, n as i32, n as i32);
-    let mut idx = Vec::with_capacity(len as usize);
-    for col in start..start + n {
-        idx.extend(
-            pattern
-                .col(col)
-                .iter()
-                .map(|&row| row as i32 - start as i32),
-        );
-        ptr.push(idx.len() as i32);
-    }
-    idx.resize(len as usize, 0);
-    let mut stats = [0; colamd::STATS];
-    let ordered = colamd::colamd(
-        n as i32, n as i32, len, &mut idx, &mut ptr, None, &mut stats,
-    );
-    assert!(ordered, "the lists are sorted, in range and have room");
-    ptr.truncate(n);
-    Ok(ptr.into_iter().map(|v| v as u32).collect())
+/// Column approximate minimum degree of the columns `start..start + n` of a block.
+pub(crate) fn colamd(pattern: &BlockPattern, start: usize, n: usize) -> Vec<u32> {
+    column_minimum_degree(start as u32, pattern.cols(start..start + n))
 }
 
 /// METIS draws from the C library's one random sequence and replaces signal handlers while it

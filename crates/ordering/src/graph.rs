@@ -140,9 +140,9 @@ impl BlockPattern {
         }
     }
 
-    /// Sorted rows of column `col`, both in the permuted numbering, inside the block.
-    pub fn col(&self, col: usize) -> &[u32] {
-        self.cols.lane(col)
+    /// Sorted rows, inside the block, of each of the columns; all in the permuted numbering.
+    pub fn cols(&self, range: Range<usize>) -> impl Iterator<Item = &[u32]> + Clone {
+        range.map(|col| self.cols.lane(col))
     }
 
     /// The graph of the matrix plus its transpose inside the blocks.

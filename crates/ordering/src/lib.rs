@@ -11,18 +11,19 @@
 //! | [`block_triangular`] | block triangular form |
 //!
 //! Fill is reduced by approximate minimum degree (crate `amd`), column approximate minimum degree
-//! (crate `colamd`) or nested dissection (METIS, whose C source the crate `metis-sys` compiles in).
+//! or nested dissection (METIS, whose C source the crate `metis-sys` compiles in).
 //! Candidates are compared by the column counts of a symbolic Cholesky factorization.
 //!
 //! # Current limitations
 //!
-//! - Square real matrices. METIS takes at most 2³¹−1 graph entries, COLAMD about 0.97·10⁹ entries.
+//! - Square real matrices. METIS takes at most 2³¹−1 graph entries.
 //! - While METIS runs, one call at a time in the process, it handles SIGTERM and SIGABRT itself,
 //!   and other code that draws from the C library's `rand` makes its result vary.
 //! - The fill-reducing methods are serial and cannot be cancelled midway; candidates run in
 //!   parallel on rayon's pool.
 
 mod btf;
+mod column_degree;
 mod elimination;
 mod equilibrate;
 mod error;

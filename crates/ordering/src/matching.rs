@@ -15,9 +15,9 @@
 //! assignment problems", Computing 38 (1987)). Duals u(i), v(j) with c(i,j) − u(i) − v(j) ≥ 0, and
 //! = 0 on matched entries, prove optimality and are the logarithms of the factors.
 //!
-//! Steps: feasible duals from column and row minima; a maximum-cardinality start on the entries of
-//! zero reduced cost (diagonal first, then greedy with one-step exchanges); then one Dijkstra
-//! search per unmatched row, cut off at the shortest path known so far, which touches only the
+//! Steps: feasible duals from column and row minima; a matching on entries of zero reduced cost
+//! (diagonal first, then greedy with one-step exchanges); bids of the rows left over, two passes of
+//! Jonker and Volgenant's augmenting row reduction; then one Dijkstra search per unmatched row, cut off at the shortest path known so far, which touches only the
 //! lanes it reaches. Worst case O(n · nnz · log n), near linear on matrices from practice.
 //!
 //! Everything happens in base-two logarithms in `f64`, so entries may span the whole range of
@@ -31,11 +31,20 @@ use std::collections::BinaryHeap;
 use luge_sparse::{CancelFlag, CompressedPattern, Scaling};
 
 use crate::OrderingError;
-use crate::equilibrate::exp2_clamped;
+use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped};
 use cardinality::maximum_cardinality_where;
 pub use cardinality::{
     CardinalityMatching, CoarseDecomposition, Part, dulmage_mendelsohn, maximum_cardinality,
 };
+
+/// Passes of bidding before the searches.
+const BIDDING_PASSES: usize = 2;
+
+/// Rows longer than this do not bid, as each of their bids would look at all their entries.
+const LONGEST_BIDDER: usize = 512;
+
+/// A pass of bidding looks at no more than this many times the entries of the matrix.
+const BIDDING_EFFORT: usize = 8;
 
 /// No partner.
 const NONE: u32 = u32::MAX;
@@ -48,8 +57,12 @@ pub struct Matching {
     /// Number of matched pairs, n: a matching that is not perfect is an error.
     pub num_matched: usize,
     /// Factors with |dr(i)·a(i,j)·dc(j)| ≤ 1, and = 1 on matched entries, up to rounding (about
-    /// 1e-12 relative). A factor outside of 2^±1021 is clamped there.
+    /// 1e-12 relative), as long as no factor was clamped.
     pub scaling: Scaling,
+    /// Factors that lie outside of 2^±1021 and were clamped there. Where entries of very different
+    /// size stand next to each other all over the matrix, the factors multiply along chains of
+    /// rows and columns and outgrow f64, though no single row or column is out of its range.
+    pub num_clamped: usize,
     /// Decimal logarithm of the product of the absolute values of the matched entries.
     pub log10_product: f64,
 }
@@ -82,6 +95,10 @@ pub fn maximum_product(
     let (cost, row_max) = costs(a, values);
     let mut assignment = Assignment::new(a, &cost);
     assignment.match_tight_entries();
+    for _ in 0..BIDDING_PASSES {
+        cancel.check()?;
+        assignment.bid();
+    }
     for row in 0..n {
         if assignment.col_of_row[row] == NONE {
             cancel.check()?;
@@ -100,10 +117,12 @@ pub fn maximum_product(
         log_rows[row] = (cost[p] - log_cols[col]) - row_max[row];
         log10_product += values[p].abs().log10();
     }
+    let (scaling, num_clamped) = balanced_scaling(&log_rows, &log_cols);
     Ok(Matching {
         row_of_col: assignment.row_of_col,
         num_matched: n,
-        scaling: balanced_scaling(&log_rows, &log_cols),
+        scaling,
+        num_clamped,
         log10_product,
     })
 }
@@ -181,27 +200,36 @@ fn costs(a: &CompressedPattern, values: &[f64]) -> (Vec<f64>, Vec<f64>) {
     (cost, row_max)
 }
 
-/// Factors from their logarithms. Adding a constant to the rows' and subtracting it from the
-/// columns' changes no product; the constant chosen centres both ranges at the same place.
-fn balanced_scaling(log_rows: &[f64], log_cols: &[f64]) -> Scaling {
-    let middle = |logs: &[f64]| {
-        let (low, high) = logs
-            .iter()
+/// Factors from their logarithms, and how many of them had to be clamped. Adding a constant to the
+/// rows' logarithms and subtracting it from the columns' changes no product; the constant chosen
+/// makes the largest absolute value smallest.
+fn balanced_scaling(log_rows: &[f64], log_cols: &[f64]) -> (Scaling, usize) {
+    let range = |logs: &[f64]| {
+        logs.iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| {
                 (low.min(x), high.max(x))
-            });
-        if low <= high { (low + high) / 2.0 } else { 0.0 }
+            })
     };
-    let shift = (middle(log_cols) - middle(log_rows)) / 2.0;
-    let factors = |logs: &[f64], shift: f64| {
+    let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
+    let shift = if log_rows.is_empty() {
+        0.0
+    } else {
+        (f64::max(-row_low, col_high) - f64::max(row_high, -col_low)) / 2.0
+    };
+    let mut num_clamped = 0;
+    let mut factors = |logs: &[f64], shift: f64| -> Vec<f64> {
         logs.iter()
-            .map(|&x| exp2_clamped(x + shift))
-            .collect::<Vec<_>>()
+            .map(|&x| {
+                num_clamped += usize::from((x + shift).abs() > LARGEST_EXPONENT);
+                exp2_clamped(x + shift)
+            })
+            .collect()
     };
-    Scaling {
+    let scaling = Scaling {
         rows: factors(log_rows, shift),
         cols: factors(log_cols, -shift),
-    }
+    };
+    (scaling, num_clamped)
 }
 
 /// State of the assignment problem between searches.
@@ -329,6 +357,62 @@ impl<'a> Assignment<'a> {
                     self.set(row, p);
                     break;
                 }
+            }
+        }
+    }
+
+    /// Lets every unmatched row bid for the column of least reduced cost: the column's dual comes
+    /// down until the row's second choice is as good, and the row that had the column must bid
+    /// next. Where many rows want few columns this settles most of them at the cost of a look at
+    /// their entries, instead of a search each.
+    fn bid(&mut self) {
+        let a = self.a;
+        let mut effort = a.nnz() * BIDDING_EFFORT;
+        for start in 0..a.major_dim() {
+            if self.col_of_row[start] != NONE {
+                continue;
+            }
+            let mut row = start;
+            while a.range(row).len() <= LONGEST_BIDDER {
+                let Some(left) = effort.checked_sub(a.range(row).len()) else {
+                    return;
+                };
+                effort = left;
+                let (mut first, mut second) = ((f64::INFINITY, 0), (f64::INFINITY, 0));
+                for p in a.range(row) {
+                    let key = self.cost[p] - self.v[a.idx()[p] as usize];
+                    if key < first.0 {
+                        second = first;
+                        first = (key, p);
+                    } else if key < second.0 {
+                        second = (key, p);
+                    }
+                }
+                // Without a second choice no price is too high, and without a gap the price stays:
+                // then the row takes a free column or is left to the searches.
+                let gap = second.0 - first.0;
+                let outbids = gap > 0.0 && gap.is_finite();
+                let holder = |s: &Self, p: usize| s.row_of_col[a.idx()[p] as usize];
+                let mut p = first.1;
+                if outbids {
+                    self.v[a.idx()[p] as usize] -= gap;
+                    self.u[row] = second.0;
+                } else {
+                    self.u[row] = first.0;
+                    if gap == 0.0 && holder(self, p) != NONE {
+                        p = second.1;
+                    }
+                }
+                let loser = holder(self, p);
+                if loser != NONE && !outbids {
+                    break;
+                }
+                self.set(row, p);
+                if loser == NONE {
+                    break;
+                }
+                self.col_of_row[loser as usize] = NONE;
+                row = loser as usize;
             }
         }
     }

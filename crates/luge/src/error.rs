@@ -61,6 +61,16 @@ pub enum Error {
         /// First column, in the order of elimination, without a pivot.
         column: usize,
     },
+    /// The matrix has pivots, but it is nearer to a singular one than rounding can tell.
+    #[error(
+        "the matrix is numerically singular: its reciprocal condition number is {rcond:.1e} after scaling, and column {column} takes part most in the dependence"
+    )]
+    SingularToRounding {
+        /// The column with the largest entry of the approximate null vector.
+        column: usize,
+        /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
+        rcond: f64,
+    },
     /// The elimination overflowed.
     #[error("the factorization overflows in column {column}")]
     Overflow {

@@ -48,6 +48,12 @@ pub enum Warning {
         /// What was asked for.
         target: f64,
     },
+    /// The matrix is so ill-conditioned that the solution may have no correct digit, small as its
+    /// backward error is.
+    IllConditioned {
+        /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
+        rcond: f64,
+    },
     /// No GPU could be used and the CPU took over.
     NoGpu {
         /// What is missing.
@@ -77,6 +83,10 @@ impl std::fmt::Display for Warning {
             } => write!(
                 f,
                 "the backward error {backward_error:.1e} is above the target {target:.1e}"
+            ),
+            Self::IllConditioned { rcond } => write!(
+                f,
+                "the matrix is ill-conditioned: reciprocal condition number {rcond:.1e}"
             ),
             Self::NoGpu { reason } => write!(f, "no GPU, the CPU is used: {reason}"),
         }

@@ -3,8 +3,18 @@
 //! Hager's method with Higham's improvements (Higham 1988, as in LAPACK's `lacon`): a lower bound of
 //! ‖B⁻¹‖₁, rarely below a third of it, for at most five solves and four transposed solves.
 
-/// A lower bound of ‖B⁻¹‖₁ for a matrix of order `n`. `solve` replaces its argument by B⁻¹ times it,
-/// `solve_transpose` by B⁻ᵀ times it. Zero for n = 0; NaN if a solve gives NaN.
+/// What is known of an inverse.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct InverseNorm {
+    /// A lower bound of ‖B⁻¹‖₁: zero for n = 0, NaN if a solve gave NaN.
+    pub norm1: f64,
+    /// Largest entry of the column of B⁻¹ that attains the bound. For a matrix that is nearly
+    /// singular that column is nearly a null vector, and this the column of B that takes part most.
+    pub largest: usize,
+}
+
+/// Estimates ‖B⁻¹‖₁ for a matrix of order `n`. `solve` replaces its argument by B⁻¹ times it,
+/// `solve_transpose` by B⁻ᵀ times it.
 ///
 /// # Errors
 ///
@@ -13,32 +23,42 @@ pub fn inverse_norm1<E>(
     n: usize,
     mut solve: impl FnMut(&mut [f64]) -> Result<(), E>,
     mut solve_transpose: impl FnMut(&mut [f64]) -> Result<(), E>,
-) -> Result<f64, E> {
+) -> Result<InverseNorm, E> {
     const MAX_ITERATIONS: usize = 4;
     if n == 0 {
-        return Ok(0.0);
+        return Ok(InverseNorm {
+            norm1: 0.0,
+            largest: 0,
+        });
     }
+    let largest = |v: &[f64]| (0..n).fold(0, |at, i| if v[i].abs() > v[at].abs() { i } else { at });
     let norm1 = |v: &[f64]| v.iter().map(|x| x.abs()).sum::<f64>();
     let mut v = vec![1.0 / n as f64; n];
     solve(&mut v)?;
-    let mut estimate = norm1(&v);
+    let mut estimate = InverseNorm {
+        norm1: norm1(&v),
+        largest: largest(&v),
+    };
     let mut last = None;
     for _ in 0..MAX_ITERATIONS {
         let mut z: Vec<f64> = v.iter().map(|x| 1f64.copysign(*x)).collect();
         solve_transpose(&mut z)?;
-        let largest = (0..n).fold(0, |at, i| if z[i].abs() > z[at].abs() { i } else { at });
-        if last == Some(largest) {
+        let steepest = largest(&z);
+        if last == Some(steepest) {
             break;
         }
-        last = Some(largest);
+        last = Some(steepest);
         v.fill(0.0);
-        v[largest] = 1.0;
+        v[steepest] = 1.0;
         solve(&mut v)?;
         let next = norm1(&v);
-        if next <= estimate {
+        if next <= estimate.norm1 {
             break;
         }
-        estimate = next;
+        estimate = InverseNorm {
+            norm1: next,
+            largest: largest(&v),
+        };
     }
     // Higham's safeguard against cancellation in the above.
     for (i, x) in v.iter_mut().enumerate() {
@@ -47,10 +67,13 @@ pub fn inverse_norm1<E>(
     }
     solve(&mut v)?;
     let alternating = 2.0 * norm1(&v) / (3.0 * n as f64);
-    if estimate.is_nan() || alternating.is_nan() {
-        return Ok(f64::NAN);
+    if alternating.is_nan() || alternating > estimate.norm1 {
+        estimate = InverseNorm {
+            norm1: alternating,
+            largest: largest(&v),
+        };
     }
-    Ok(estimate.max(alternating))
+    Ok(estimate)
 }
 
 #[cfg(test)]
@@ -66,10 +89,11 @@ mod tests {
                 v.iter_mut().zip(&diagonal).for_each(|(v, d)| *v /= d);
                 Ok::<_, Infallible>(())
             };
-            assert_eq!(inverse_norm1(n, divide, divide), Ok(1.0));
+            let Ok(estimate) = inverse_norm1(n, divide, divide);
+            assert_eq!((estimate.norm1, diagonal[estimate.largest]), (1.0, 1.0));
         }
         let nothing = |_: &mut [f64]| Ok::<_, Infallible>(());
-        assert_eq!(inverse_norm1(0, nothing, nothing), Ok(0.0));
+        assert_eq!(inverse_norm1(0, nothing, nothing).map(|e| e.norm1), Ok(0.0));
     }
 
     #[test]
@@ -83,6 +107,29 @@ mod tests {
             v[1] -= 100.0 * v[0];
             Ok::<_, Infallible>(())
         };
-        assert_eq!(inverse_norm1(2, solve, solve_transpose), Ok(101.0));
+        let expected = InverseNorm {
+            norm1: 101.0,
+            largest: 0,
+        };
+        assert_eq!(inverse_norm1(2, solve, solve_transpose), Ok(expected));
+    }
+
+    #[test]
+    fn the_columns_of_a_dependence_are_found() {
+        // The last two of four columns are nearly the same.
+        let solve = |v: &mut [f64]| {
+            let difference = (v[2] - v[3]) * 1e12;
+            v[2] -= difference;
+            v[3] = difference;
+            Ok::<_, Infallible>(())
+        };
+        let solve_transpose = |v: &mut [f64]| {
+            let difference = (v[3] - v[2]) * 1e12;
+            v[2] += difference;
+            v[3] = -difference;
+            Ok::<_, Infallible>(())
+        };
+        let Ok(estimate) = inverse_norm1(4, solve, solve_transpose);
+        assert!(estimate.norm1 > 1e12 && estimate.largest >= 2);
     }
 }

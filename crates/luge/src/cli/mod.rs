@@ -147,7 +147,9 @@ impl From<Error> for Failure {
             Error::PatternMismatch { .. } => (2, "pattern_mismatch"),
             Error::IndexOverflow(_) => (2, "index_overflow"),
             Error::StructurallySingular { .. } => (3, "structurally_singular"),
-            Error::ZerosOnly { .. } | Error::ZeroPivot { .. } => (3, "numerically_singular"),
+            Error::ZerosOnly { .. }
+            | Error::ZeroPivot { .. }
+            | Error::SingularToRounding { .. } => (3, "numerically_singular"),
             Error::Overflow { .. } | Error::SolutionNotFinite { .. } => (3, "overflow"),
             Error::Unstable { .. } => (3, "unstable"),
             Error::Device(_) => (4, "device"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use luge::Inform;
 use serde::Serialize;
 
@@ -76,7 +76,9 @@ fn plural(count: usize, one: &str, many: &str) -> String {
 /// The phases with their times and what they found.
 pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_preset(presets::NOTHING);
+    table.set_style(TableComponent::HeaderLines, '─');
+    table.set_style(TableComponent::MiddleHeaderIntersections, '─');
     table.set_header(["phase", "time", "found"]);
     let mut total = 0.0;
     let mut row = |phase: &str, time: Option<f64>, found: String| {

@@ -68,7 +68,8 @@ const LOWEST_LANE: u32 = 0;
 
 #[inline(always)]
 fn shuffle_word(kind: ShuffleKind, mask: u32, v: u32, operand: u32) -> u32 {
-    // SAFETY: as in `sync_warp`; the lane read from is in the mask by the kernel's promise.
+    // SAFETY: as in `sync_warp`; by the kernel's promise the lane read from is in the mask, and a
+    // distance is at most 31 (the instruction looks at its low five bits only).
     unsafe {
         match kind {
             ShuffleKind::Index => shfl_idx(mask, v, operand, HIGHEST_LANE),
@@ -84,17 +85,11 @@ pub fn shuffle<T: ElementImp>(kind: ShuffleKind, mask: u32, v: T, operand: u32) 
     sync_warp(mask);
     let bits = v.to_bits64();
     let low = shuffle_word(kind, mask, bits as u32, operand);
-    let read = if size_of::<T>() == 8 {
+    if size_of::<T>() == 8 {
         let high = shuffle_word(kind, mask, (bits >> 32) as u32, operand);
         T::from_bits64(u64::from(high) << 32 | u64::from(low))
     } else {
         T::from_bits64(u64::from(low))
-    };
-    // The instruction looks at the low five bits of its operand only.
-    if !matches!(kind, ShuffleKind::Index) && operand > HIGHEST_LANE {
-        v
-    } else {
-        read
     }
 }
 

@@ -27,7 +27,7 @@ use super::collective::{BarrierState, Collective};
 use super::fault::{Fault, FaultKind, Party, SourceLine, WaitKind, Waiter};
 use super::imp::ArgReader;
 use super::order::{Fences, Known};
-use super::shadow::{Cell, Line, Sides, Space, unused_cells};
+use super::shadow::{Cell, Line, Lines, Sides, Space, unused_cells};
 use super::worker::{Command, Event, ThreadYielder, Worker, Workers, take_note};
 use super::{LaunchStats, Options};
 use crate::host::{KernelDesc, LaunchConfig};
@@ -182,6 +182,7 @@ pub(crate) struct Engine {
     pub rng: Rng,
     workers: Workers,
     pub sides: Sides,
+    pub lines: Lines,
     block_stamp: u32,
     pub fault: Option<Box<Fault>>,
     pub stats: LaunchStats,
@@ -273,6 +274,7 @@ impl Engine {
             rng,
             workers: Workers::take(options.stack_bytes),
             sides: Sides::new(),
+            lines: Lines::new(),
             block_stamp: 0,
             fault: None,
             stats: LaunchStats::default(),

@@ -34,8 +34,11 @@ pub(crate) type Line = &'static Location<'static>;
 /// Marks a cell of shared memory as written.
 const WRITTEN: u32 = 1 << 31;
 
-/// One tracked cell. All zero is a cell that nobody accessed.
-#[derive(Clone, Copy)]
+/// One tracked cell. All zero is a cell that nobody accessed; no launch or block has the stamp 0.
+///
+/// Half a cache line: strided loops touch one line a cell, and are bound by that.
+#[derive(Clone, Copy, Default)]
+#[repr(align(32))]
 pub(crate) struct Cell {
     /// Launch or block that the rest belongs to.
     stamp: u32,
@@ -47,25 +50,54 @@ pub(crate) struct Cell {
     /// Last plain read; a clock of 0 is none.
     read_gid: u32,
     read_clock: u32,
-    write_line: *const Location<'static>,
-    read_line: *const Location<'static>,
+    /// Where they were; see [`Lines`].
+    write_line: u32,
+    read_line: u32,
 }
 
-// SAFETY: the lines are those of static locations.
-unsafe impl Send for Cell {}
+/// The source lines of a launch, numbered.
+pub(crate) struct Lines {
+    list: Vec<Line>,
+    /// The last line whose address hashed to each place, and its number.
+    cache: [(usize, u32); 64],
+    numbers: FxHashMap<usize, u32>,
+}
+
+impl Lines {
+    pub fn new() -> Lines {
+        Lines {
+            list: Vec::new(),
+            cache: [(0, 0); 64],
+            numbers: FxHashMap::default(),
+        }
+    }
+
+    #[inline(always)]
+    fn number(&mut self, line: Line) -> u32 {
+        let address = ptr::from_ref(line) as usize;
+        let (cached, number) = self.cache[address / 8 % 64];
+        if cached == address {
+            return number;
+        }
+        self.look_up(address, line)
+    }
+
+    #[cold]
+    fn look_up(&mut self, address: usize, line: Line) -> u32 {
+        let number = *self.numbers.entry(address).or_insert_with(|| {
+            self.list.push(line);
+            self.list.len() as u32 - 1
+        });
+        self.cache[address / 8 % 64] = (address, number);
+        number
+    }
+}
 
 impl Cell {
-    /// A cell that nobody accessed; no launch or block has the stamp 0.
     fn fresh(stamp: u32) -> Cell {
         Cell {
             stamp,
-            side: 0,
-            write_gid: 0,
-            write_clock: 0,
-            read_gid: 0,
-            read_clock: 0,
-            write_line: ptr::null(),
-            read_line: ptr::null(),
+            ..Cell::default()
         }
     }
 
@@ -76,7 +108,7 @@ impl Cell {
 
 /// `n` cells that nobody accessed, in memory that is touched as they are.
 pub(crate) fn unused_cells(n: usize) -> Box<[Cell]> {
-    // SAFETY: zeros are a cell: numbers, and pointers that are null.
+    // SAFETY: zeros are a cell, whose fields are all numbers.
     unsafe { Box::<[Cell]>::new_zeroed_slice(n).assume_init() }
 }
 
@@ -390,11 +422,9 @@ impl Space {
             if cell.write_clock != 0
                 && (self.read_only || !ordered(cell.write_gid, cell.write_clock))
             {
-                // SAFETY: a write has a line; the caller's promise.
-                unsafe {
-                    let other = (cell.write_gid, &*cell.write_line);
-                    self.race(i, line, Access::Read, Access::Write, false, other)
-                }
+                let other = (cell.write_gid, engine.lines.list[cell.write_line as usize]);
+                // SAFETY: the caller's promise.
+                unsafe { self.race(i, line, Access::Read, Access::Write, false, other) }
             }
             if cell.side() != 0 {
                 let side = &engine.sides.list[cell.side()];
@@ -419,7 +449,7 @@ impl Space {
             if !several && (cell.read_clock == 0 || ordered(cell.read_gid, cell.read_clock)) {
                 cell.read_gid = gid;
                 cell.read_clock = clock;
-                cell.read_line = line;
+                cell.read_line = engine.lines.number(line);
                 continue;
             }
             let mut readers = if cell.side() == 0 {
@@ -436,8 +466,7 @@ impl Space {
             };
             let is_ordered = |e: &Entry| ordered_by(engine, e);
             if cell.read_clock != 0 {
-                // SAFETY: a read has a line.
-                let old = unsafe { &*cell.read_line };
+                let old = engine.lines.list[cell.read_line as usize];
                 readers.insert(entry(cell.read_gid, cell.read_clock, old), is_ordered);
                 cell.read_clock = 0;
             }
@@ -470,11 +499,17 @@ impl Space {
             let ordered = |g, c| unsafe { engine.ordered(g, c) };
             let mut found = None;
             if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
-                // SAFETY: a write has a line.
-                found = Some((Access::Write, cell.write_gid, unsafe { &*cell.write_line }));
+                found = Some((
+                    Access::Write,
+                    cell.write_gid,
+                    engine.lines.list[cell.write_line as usize],
+                ));
             } else if cell.read_clock != 0 && !ordered(cell.read_gid, cell.read_clock) {
-                // SAFETY: a read has a line.
-                found = Some((Access::Read, cell.read_gid, unsafe { &*cell.read_line }));
+                found = Some((
+                    Access::Read,
+                    cell.read_gid,
+                    engine.lines.list[cell.read_line as usize],
+                ));
             } else if cell.side() != 0 {
                 let side = &engine.sides.list[cell.side()];
                 for (access, entries) in [
@@ -502,10 +537,8 @@ impl Space {
                 side: WRITTEN,
                 write_gid: gid,
                 write_clock: clock,
-                write_line: line,
-                read_gid: 0,
-                read_clock: 0,
-                read_line: ptr::null(),
+                write_line: engine.lines.number(line),
+                ..Cell::default()
             };
         }
     }
@@ -567,12 +600,10 @@ impl Space {
             let side = &engine.sides.list[cell.side()];
             let mut found = None;
             if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
-                // SAFETY: a write has a line.
-                let line = unsafe { &*cell.write_line };
+                let line = engine.lines.list[cell.write_line as usize];
                 found = Some((Access::Write, cell.write_gid, line, false));
             } else if writes && cell.read_clock != 0 && !ordered(cell.read_gid, cell.read_clock) {
-                // SAFETY: a read has a line.
-                let line = unsafe { &*cell.read_line };
+                let line = engine.lines.list[cell.read_line as usize];
                 found = Some((Access::Read, cell.read_gid, line, false));
             } else {
                 if writes && let Some(e) = side.readers.find(|e| !ordered(e.gid, e.clock)) {

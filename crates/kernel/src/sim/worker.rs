@@ -16,7 +16,7 @@ use std::sync::Once;
 use std::thread_local;
 use std::vec::Vec;
 
-use corosensei::stack::DefaultStack;
+use corosensei::stack::{DefaultStack, Stack, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::engine;
@@ -53,11 +53,49 @@ pub(crate) enum Event {
 
 pub(crate) type ThreadYielder = Yielder<Command, Event>;
 
+/// A stack that begins some cache lines below its top.
+///
+/// Stacks are mapped at like addresses, so the few lines that each thread touches at its top would
+/// all fall into the same sets of the cache, and every switch would miss.
+struct Staggered {
+    stack: DefaultStack,
+    offset: usize,
+}
+
+impl Staggered {
+    fn new(stack: DefaultStack, n: usize) -> Staggered {
+        Staggered {
+            stack,
+            offset: n % 29 * 128,
+        }
+    }
+}
+
+// SAFETY: the memory is that of the inner stack, and `base` lies in it: stacks have 16 KiB at
+// least, and offsets are below 4 KiB and multiples of 16.
+unsafe impl Stack for Staggered {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        let base = self.stack.base().get() - self.offset;
+        StackPointer::new(base).unwrap_or(self.stack.base())
+    }
+
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        self.stack.limit()
+    }
+
+    #[cfg(windows)]
+    fn teb_fields(&self) -> corosensei::stack::StackTebFields {
+        self.stack.teb_fields()
+    }
+}
+
 /// See the module.
-pub(crate) struct Worker(Coroutine<Command, Event, (), DefaultStack>);
+pub(crate) struct Worker(Coroutine<Command, Event, (), Staggered>);
 
 impl Worker {
-    fn new(stack: DefaultStack) -> Worker {
+    fn new(stack: Staggered) -> Worker {
         Worker(Coroutine::with_stack(
             stack,
             |yielder: &ThreadYielder, first| {
@@ -99,7 +137,7 @@ impl Worker {
     }
 
     /// Takes the stack of a thread that will not be resumed.
-    fn into_stack(mut self) -> DefaultStack {
+    fn into_stack(mut self) -> Staggered {
         // SAFETY: what lies on the stack is leaked. Nothing outside of it borrows from it: the
         // engine stores values, and a kernel's handles are copies.
         unsafe { self.0.force_reset() };
@@ -112,6 +150,9 @@ struct Pool {
     stack_bytes: usize,
     idle: Vec<Worker>,
 }
+
+/// Smallest stack of a thread in bytes.
+const MIN_STACK: usize = 16 * 1024;
 
 /// Idle workers that outlive a launch, at most.
 const KEPT: usize = 2048;
@@ -142,6 +183,8 @@ thread_local! {
 /// The workers of a launch.
 pub(crate) struct Workers {
     pool: Pool,
+    /// Stacks made in this launch.
+    made: usize,
 }
 
 impl Workers {
@@ -161,7 +204,7 @@ impl Workers {
             pool.quit(0);
             pool.stack_bytes = stack_bytes;
         }
-        Workers { pool }
+        Workers { pool, made: 0 }
     }
 
     /// An idle worker.
@@ -169,8 +212,11 @@ impl Workers {
     pub fn start(&mut self) -> Result<Worker, String> {
         match self.pool.idle.pop() {
             Some(worker) => Ok(worker),
-            None => DefaultStack::new(self.pool.stack_bytes)
-                .map(Worker::new)
+            None => DefaultStack::new(self.pool.stack_bytes.max(MIN_STACK))
+                .map(|stack| {
+                    self.made += 1;
+                    Worker::new(Staggered::new(stack, self.made))
+                })
                 .map_err(|e| format!("no memory for the stack of another thread: {e}")),
         }
     }

@@ -221,7 +221,9 @@ fn expectation_of_error(error: &Error) -> Option<Expectation> {
         Error::StructurallySingular { rank, .. } => {
             Expectation::StructurallySingular { rank: Some(*rank) }
         }
-        Error::ZerosOnly { .. } | Error::ZeroPivot { .. } => Expectation::NumericallySingular,
+        Error::ZerosOnly { .. } | Error::ZeroPivot { .. } | Error::SingularToRounding { .. } => {
+            Expectation::NumericallySingular
+        }
         Error::NotFinite { .. } => Expectation::NotFinite,
         Error::NotSquare { .. } => Expectation::Refused(Refusal::NotSquare),
         _ => return None,

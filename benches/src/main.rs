@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use comfy_table::{Table, presets};
 use luge::{BackendChoice, Options};
 use luge_benches::{Comparison, Depth, Outcome, Plan, Record, run_entry};
-use luge_testkit::corpus::Corpus;
+use luge_testkit::corpus::{Corpus, Group};
 use serde::Serialize;
 
 #[derive(Debug, Parser)]
@@ -21,7 +21,7 @@ struct Arguments {
     /// Seeds of the simulator's schedules; each matrix runs once with each.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     seeds: Vec<u64>,
-    /// Leave out matrices of larger order.
+    /// Leave out matrices of larger order, but for the degenerate ones.
     #[arg(long, default_value_t = u64::MAX)]
     max_n: u64,
     /// Run these matrices only.
@@ -84,7 +84,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let mut runs = Vec::new();
     for entry in corpus.entries() {
         let named = arguments.only.is_empty() || arguments.only.contains(&entry.name);
-        let small = entry.order().is_none_or(|n| n <= arguments.max_n);
+        let small =
+            entry.group == Group::Degenerate || entry.order().is_none_or(|n| n <= arguments.max_n);
         if !named || !small {
             continue;
         }

@@ -1,0 +1,94 @@
+//! The corpus end to end: every matrix solves, or is refused for the reason that holds.
+//!
+//! What must become of each matrix stands in `luge_testkit::corpus`. Without a corpus these tests are
+//! skipped, and say so.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use luge::{BackendChoice, Options};
+use luge_benches::{Depth, Plan, Record, run_entry};
+use luge_device::Backend;
+use luge_testkit::corpus::{Corpus, Entry, Group};
+
+/// Takes the entries of order up to `max_n` and all degenerate ones through the phases on each backend, and panics with all records that are not as expected.
+fn check(max_n: u64, backends: &[BackendChoice], compare: bool) {
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    let plans: Vec<Plan> = backends
+        .iter()
+        .map(|&backend| Plan {
+            options: Options {
+                backend,
+                ..Options::default()
+            },
+            depth: Depth::Solve,
+            compare,
+        })
+        .collect();
+    let small = |entry: &&Entry| {
+        entry.group == Group::Degenerate || entry.order().is_none_or(|n| n <= max_n)
+    };
+    let mut entries: Vec<&Entry> = corpus.entries().iter().filter(small).collect();
+    // The largest first, so that no thread is left alone with one at the end.
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.order()));
+    let runs: Vec<(&Entry, &Plan)> = entries
+        .iter()
+        .flat_map(|&entry| plans.iter().map(move |plan| (entry, plan)))
+        .collect();
+    assert!(
+        !runs.is_empty(),
+        "the corpus has no matrix of order up to {max_n}"
+    );
+
+    let next = AtomicUsize::new(0);
+    let bad: Mutex<Vec<Record>> = Mutex::new(Vec::new());
+    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((entry, plan)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let record = run_entry(entry, plan);
+                    if !record.passed {
+                        let mut bad = bad.lock().expect("no worker panics with the lock");
+                        bad.push(record);
+                    }
+                }
+            });
+        }
+    });
+    let bad = bad.into_inner().expect("no worker panics with the lock");
+    assert!(
+        bad.is_empty(),
+        "{} of {} runs are not as expected:\n{}",
+        bad.len(),
+        runs.len(),
+        bad.iter().map(describe).collect::<String>()
+    );
+}
+
+fn describe(record: &Record) -> String {
+    format!(
+        "{}: {:?}, {:?}\n",
+        record.name, record.outcome, record.comparison
+    )
+}
+
+#[test]
+fn corpus_on_the_cpu() {
+    check(20_000, &[BackendChoice::Cpu], false);
+}
+
+#[test]
+fn corpus_on_the_device() {
+    // Names the test in the log of device tests, and opens the GPU if it is asked for.
+    drop(luge_tests::devices());
+    match luge_tests::backend() {
+        Backend::Simulator => {
+            let seeds = luge_tests::SEEDS.map(|seed| BackendChoice::Simulator { seed });
+            check(600, &seeds, true);
+        }
+        Backend::Cuda => check(20_000, &[BackendChoice::Gpu { ordinal: 0 }], true),
+    }
+}

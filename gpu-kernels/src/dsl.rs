@@ -168,7 +168,7 @@ pub unsafe fn barriers(input: Global<u32>, out: GlobalMut<u32>) {
         thread::sync_threads();
     }
     out.set(t, value);
-    out.set(n + t, thread::sync_threads_count(value % 3 == 0));
+    out.set(n + t, thread::sync_threads_count(value.is_multiple_of(3)));
     out.set(2 * n + t, u32::from(thread::sync_threads_and(t < n)));
     out.set(3 * n + t, u32::from(thread::sync_threads_and(t != n / 2)));
     out.set(4 * n + t, u32::from(thread::sync_threads_or(t == n / 2)));
@@ -204,7 +204,7 @@ pub unsafe fn barriers_order(out: GlobalMut<u32>) {
 }
 
 /// Shuffles that [`shuffles`] does for each lane.
-pub const SHUFFLES: usize = 9;
+pub const SHUFFLES: usize = 8;
 
 /// Every kind of shuffle: lane t of the grid writes `out[k · n + t]`, k as listed in the body.
 ///
@@ -219,12 +219,11 @@ pub unsafe fn shuffles<T: Element>(x: Global<T>, out: GlobalMut<T>) {
     out.set(t, warp::shuffle(mask, v, 7 * lane + 3));
     out.set(n + t, warp::shuffle(mask, v, 5));
     out.set(2 * n + t, warp::shuffle_up(mask, v, 1));
-    out.set(3 * n + t, warp::shuffle_up(mask, v, 40));
+    out.set(3 * n + t, warp::shuffle_up(mask, v, 31));
     out.set(4 * n + t, warp::shuffle_down(mask, v, 5));
-    out.set(5 * n + t, warp::shuffle_down(mask, v, 33));
+    out.set(5 * n + t, warp::shuffle_down(mask, v, 0));
     out.set(6 * n + t, warp::shuffle_xor(mask, v, 16));
     out.set(7 * n + t, warp::shuffle_xor(mask, v, 9));
-    out.set(8 * n + t, warp::shuffle_xor(mask, v, 32));
 }
 
 /// Values that [`votes`] writes for each lane.

@@ -24,7 +24,7 @@ pub enum ShuffleKind {
     Up,
     /// Lane + `operand`; the own value where that is above 31.
     Down,
-    /// Lane xor `operand`; the own value where that is above 31.
+    /// Lane xor `operand`.
     Xor,
 }
 
@@ -66,21 +66,21 @@ pub fn shuffle<T: Element>(mask: u32, v: T, src_lane: u32) -> T {
     imp::shuffle(ShuffleKind::Index, mask, v, src_lane)
 }
 
-/// The value `v` of the lane `delta` below; the own where there is none.
+/// The value `v` of the lane `delta` ≤ 31 below; the own where there is none.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn shuffle_up<T: Element>(mask: u32, v: T, delta: u32) -> T {
     imp::shuffle(ShuffleKind::Up, mask, v, delta)
 }
 
-/// The value `v` of the lane `delta` above; the own where there is none.
+/// The value `v` of the lane `delta` ≤ 31 above; the own where there is none.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn shuffle_down<T: Element>(mask: u32, v: T, delta: u32) -> T {
     imp::shuffle(ShuffleKind::Down, mask, v, delta)
 }
 
-/// The value `v` of the lane whose number is the own xor `lane_mask`.
+/// The value `v` of the lane whose number is the own xor `lane_mask` ≤ 31.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 pub fn shuffle_xor<T: Element>(mask: u32, v: T, lane_mask: u32) -> T {

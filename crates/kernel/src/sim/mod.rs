@@ -1,4 +1,79 @@
 //! The simulator: the same kernels on the host, with every access checked.
+//!
+//! Every thread of a block is a stackful coroutine, so a barrier, a shuffle or a spin is a place
+//! where it is suspended in the middle of its Rust function. All threads of a launch run on the
+//! operating-system thread that called [`launch`], one at a time. Blocks are resident together up
+//! to [`Options::resident_blocks`], so that they can wait for each other.
+//!
+//! # Schedules
+//!
+//! [`Options::seed`] decides the order in which blocks start, which block goes on, the order of its
+//! warps and lanes, how far a round goes, and which atomic accesses hand over to another thread.
+//! The same seed, options and input replay the same schedule, access by access; nothing else (no
+//! clock, no address) enters into it.
+//!
+//! Threads change only at atomics, barriers, collectives, spins and `nanosleep`. That loses
+//! nothing: two threads between two such points either touch different memory, and then their order
+//! does not matter, or they race, and then that is reported.
+//!
+//! # The detectors
+//!
+//! A launch stops at the first [`Fault`], which names kernel, block, thread, buffer, index, source
+//! line, the other thread where there is one, and the seed.
+//!
+//! | detector | what it knows |
+//! |---|---|
+//! | bounds | always on; the handle's length, not the allocation's |
+//! | initialisation | a bit for each 4 bytes of an allocation, set by host and kernel writes; a stamp for shared memory, new with each block |
+//! | races | happens-before, below |
+//! | barriers | all threads of the block, the same call at the same source line, nobody has returned |
+//! | masks | own lane in the mask, the same mask and operation in all lanes that arrive, no lane that has returned or does not exist, no read of a lane outside |
+//! | waits | every live thread waits, and all spinning conditions were asked again and again while nothing changed |
+//! | panics | arithmetic overflow, local indices, asserts |
+//!
+//! ## Why the race check neither misses nor misreports within a schedule
+//!
+//! Two accesses race when they touch the same bytes, are of different threads, at least one writes,
+//! not both are atomic (or both are, but the scope of one leaves out the other's block), and
+//! neither happened before the other. Happened-before is the transitive closure of: program order
+//! in a thread; a barrier, between all threads of its block; a collective, between the lanes of its
+//! mask; a release and the acquire that reads its value or that of a read-modify-write chain begun
+//! by it, if the scope of each includes the other thread; the same with fences around relaxed
+//! accesses, as in C++ and PTX; and nothing else. Launches are ordered by the caller.
+//!
+//! The check keeps these relations exactly (`order` says how, in less than a vector clock a
+//! thread), and of the accesses to each cell all that some later access could race with
+//! (`shadow` says why the last ordered ones are enough). So an access is reported if and only if it
+//! races with an earlier one of the same schedule: a race is found although the two threads ran far
+//! apart, in blocks that were never resident together, or wrote the same value.
+//!
+//! # What it does not see
+//!
+//! * Another schedule. Happened-before includes the releases and acquires that did occur: of two
+//!   critical sections the one that came first is ordered before the other, and with them what
+//!   stands around them. A branch not taken is not checked. Run several seeds.
+//! * Stale values. An atomic load reads the newest value, as if all atomics were sequentially
+//!   consistent. What relaxed atomics may answer out of order among themselves (with no plain data
+//!   involved) is not explored; what they fail to order is reported.
+//! * Reductions that must be in a fixed order: a floating-point sum by atomics differs between
+//!   seeds, which shows it, but is no fault.
+//! * Two calls of one barrier line through different callers count as one barrier.
+//! * Convergence: lanes never run in step; [`crate::warp::active_mask`] answers the own lane.
+//! * Time, occupancy, registers, alignment, the size of local memory. A simulated thread has a
+//!   stack of [`Options::stack_bytes`] with a guard page; overflowing it ends the process.
+//!
+//! By [`Options::collectives_order_memory`] a shuffle, vote or reduction orders its lanes, as
+//! kernels of this project may assume of the chip; PTX words that promise for `sync_warp` alone.
+//!
+//! A spin condition that comes true by itself, after more than 256 tries in which nothing else
+//! changed, is taken for one that never does. Values of `Drop` types on the stacks of a launch that
+//! faulted are leaked. In a program built with `panic = "abort"` a panic of a kernel ends it.
+//!
+//! # Cost
+//!
+//! A tracked allocation has a shadow of 32 bytes for each 4 (for each 8, in a launch that sees it as
+//! 64-bit elements alone), made when a launch first writes it. Memory that a launch only reads is
+//! not tracked, and not checked at all beyond bounds once it is written completely.
 
 mod alloc;
 mod collective;
@@ -39,6 +114,8 @@ pub struct Options {
     /// Most blocks that are resident, and so can wait for each other, at once.
     pub resident_blocks: u32,
     /// Most threads of resident blocks; a launch has at least one block resident all the same.
+    /// Each that waits has a stack, which takes two of the mappings that the operating system
+    /// allows a process (65,530 on Linux, if not set otherwise).
     pub resident_threads: u32,
     /// Stack of a simulated thread in bytes.
     pub stack_bytes: usize,
@@ -56,7 +133,7 @@ impl Default for Options {
             checks: true,
             preempt_one_in: 16,
             resident_blocks: 8,
-            resident_threads: 16 * 1024,
+            resident_threads: 8 * 1024,
             stack_bytes: 64 * 1024,
             shared_bytes: 227 * 1024,
             collectives_order_memory: true,

@@ -148,14 +148,21 @@ impl Entry {
     }
 }
 
-/// Accesses that are not ordered among themselves (and some that are).
+/// Accesses of one kind, none of which makes another one superfluous (and some that do).
 #[derive(Default)]
 struct Entries {
     /// While there is one alone.
     one: Option<Entry>,
     many: FxHashMap<u64, Entry>,
-    /// Size of `many` at which ordered entries are dropped next.
+    /// Size of `many` at which superfluous entries are dropped next.
     prune_at: usize,
+    /// A block that an entry is from, and whether another block has entries too.
+    block: u32,
+    several_blocks: bool,
+    /// No clock is larger.
+    newest: u32,
+    /// Whether any has block scope.
+    narrow: bool,
 }
 
 impl Entries {
@@ -175,11 +182,68 @@ impl Entries {
             .copied()
     }
 
-    /// Adds the access of the running thread; `ordered` tells which entries happened before it.
-    fn insert(&mut self, entry: Entry, ordered: impl Fn(&Entry) -> bool) {
+    /// Whether all are from the running block, and from before its last barrier.
+    fn before_barrier(&self, engine: &Engine) -> bool {
+        // SAFETY: the checks run on behalf of a running thread, so its block is alive.
+        let block = unsafe { &*engine.block };
+        !self.several_blocks && self.block == block.linear && self.newest < block.epoch
+    }
+
+    /// An entry that is not ordered before what the running thread does now.
+    fn unordered(&self, engine: &Engine) -> Option<Entry> {
+        if self.is_empty() || self.before_barrier(engine) {
+            return None;
+        }
+        // SAFETY: the checks run on behalf of a running thread.
+        self.find(|e| unsafe { !engine.ordered(e.gid, e.clock) })
+    }
+
+    /// An unordered entry of another block, where its scope or `scope` is the block: the one case
+    /// in which two atomics race.
+    fn too_narrow(&self, engine: &Engine, scope: Scope) -> Option<Entry> {
+        // SAFETY: the checks run on behalf of a running thread, so its block is alive.
+        let block = unsafe { (*engine.block).linear };
+        if self.is_empty()
+            || (scope == Scope::Device && !self.narrow)
+            || (!self.several_blocks && self.block == block)
+        {
+            return None;
+        }
+        self.find(|e| {
+            e.gid / engine.block_threads != block
+                && (e.scope == Scope::Block || scope == Scope::Block)
+                // SAFETY: as above.
+                && unsafe { !engine.ordered(e.gid, e.clock) }
+        })
+    }
+
+    /// Adds the access of the running thread.
+    ///
+    /// An ordered entry becomes superfluous by it if whatever races with the entry later also
+    /// races with the new one. For plain reads that is always so. For atomics, whose races among
+    /// each other depend on block and scope, the new one must be of the same block, with a scope
+    /// that is no wider.
+    fn insert(&mut self, engine: &Engine, entry: Entry, atomic: bool) {
+        let block = entry.gid / engine.block_threads;
+        let superfluous = |e: &Entry| {
+            (!atomic
+                || (e.gid / engine.block_threads == block
+                    && (e.scope == Scope::Device || entry.scope == Scope::Block)))
+                // SAFETY: the checks run on behalf of a running thread.
+                && unsafe { engine.ordered(e.gid, e.clock) }
+        };
+        let all_superfluous =
+            self.before_barrier(engine) && !(atomic && self.narrow && entry.scope == Scope::Device);
+        if self.is_empty() || all_superfluous {
+            self.clear();
+            self.block = block;
+        }
+        self.several_blocks |= self.block != block;
+        self.newest = self.newest.max(entry.clock);
+        self.narrow |= entry.scope == Scope::Block;
         if self.many.is_empty() {
             match self.one {
-                Some(old) if old.key() != entry.key() && !ordered(&old) => {
+                Some(old) if old.key() != entry.key() && !superfluous(&old) => {
                     self.many.insert(old.key(), old);
                     self.one = None;
                     self.prune_at = 64;
@@ -191,7 +255,7 @@ impl Entries {
             }
         }
         if self.many.len() >= self.prune_at {
-            self.many.retain(|_, e| !ordered(e));
+            self.many.retain(|_, e| !superfluous(e));
             self.prune_at = 64.max(2 * self.many.len());
         }
         self.many.insert(entry.key(), entry);
@@ -200,6 +264,9 @@ impl Entries {
     fn clear(&mut self) {
         self.one = None;
         self.many.clear();
+        self.several_blocks = false;
+        self.newest = 0;
+        self.narrow = false;
     }
 }
 
@@ -428,9 +495,11 @@ impl Space {
             }
             if cell.side() != 0 {
                 let side = &engine.sides.list[cell.side()];
-                let other = side
-                    .atomic_writes
-                    .find(|e| self.read_only || !ordered(e.gid, e.clock));
+                let other = if self.read_only {
+                    side.atomic_writes.find(|_| true)
+                } else {
+                    side.atomic_writes.unordered(engine)
+                };
                 if let Some(e) = other {
                     // SAFETY: the caller's promise.
                     unsafe {
@@ -464,13 +533,12 @@ impl Space {
                 scope: Scope::Device,
                 line,
             };
-            let is_ordered = |e: &Entry| ordered_by(engine, e);
             if cell.read_clock != 0 {
                 let old = engine.lines.list[cell.read_line as usize];
-                readers.insert(entry(cell.read_gid, cell.read_clock, old), is_ordered);
+                readers.insert(engine, entry(cell.read_gid, cell.read_clock, old), false);
                 cell.read_clock = 0;
             }
-            readers.insert(entry(gid, clock, line), is_ordered);
+            readers.insert(engine, entry(gid, clock, line), false);
             engine.sides.list[cell.side()].readers = readers;
         }
     }
@@ -517,7 +585,7 @@ impl Space {
                     (Access::AtomicWrite, &side.atomic_writes),
                     (Access::AtomicRead, &side.atomic_reads),
                 ] {
-                    if let Some(e) = entries.find(|e| !ordered(e.gid, e.clock)) {
+                    if let Some(e) = entries.unordered(engine) {
                         found = Some((access, e.gid, e.line));
                         break;
                     }
@@ -596,7 +664,6 @@ impl Space {
             let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
             // SAFETY: the caller's promise.
             let ordered = |g, c| unsafe { engine.ordered(g, c) };
-            let block_threads = engine.block_threads;
             let side = &engine.sides.list[cell.side()];
             let mut found = None;
             if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
@@ -606,23 +673,17 @@ impl Space {
                 let line = engine.lines.list[cell.read_line as usize];
                 found = Some((Access::Read, cell.read_gid, line, false));
             } else {
-                if writes && let Some(e) = side.readers.find(|e| !ordered(e.gid, e.clock)) {
+                if writes && let Some(e) = side.readers.unordered(engine) {
                     found = Some((Access::Read, e.gid, e.line, false));
                 }
-                // Two atomics race only when a scope of theirs leaves the other's block out.
-                let too_narrow = |e: &Entry| {
-                    e.gid / block_threads != gid / block_threads
-                        && (e.scope == Scope::Block || scope == Scope::Block)
-                        && !ordered(e.gid, e.clock)
-                };
                 if found.is_none()
-                    && let Some(e) = side.atomic_writes.find(too_narrow)
+                    && let Some(e) = side.atomic_writes.too_narrow(engine, scope)
                 {
                     found = Some((Access::AtomicWrite, e.gid, e.line, true));
                 }
                 if found.is_none()
                     && writes
-                    && let Some(e) = side.atomic_reads.find(too_narrow)
+                    && let Some(e) = side.atomic_reads.too_narrow(engine, scope)
                 {
                     found = Some((Access::AtomicRead, e.gid, e.line, true));
                 }
@@ -646,7 +707,7 @@ impl Space {
                 scope,
                 line,
             };
-            entries.insert(entry, |e| ordered_by(engine, e));
+            entries.insert(engine, entry, true);
             let side = &mut engine.sides.list[index];
             if writes {
                 side.atomic_writes = entries;
@@ -662,10 +723,4 @@ impl Space {
             }
         }
     }
-}
-
-/// Whether `e` happened before what the running thread does now.
-fn ordered_by(engine: &Engine, e: &Entry) -> bool {
-    // SAFETY: called by the checks alone, on behalf of a running thread.
-    unsafe { engine.ordered(e.gid, e.clock) }
 }

@@ -128,7 +128,7 @@ fn the_right_masks_stay_silent() {
     // SAFETY: simulated.
     silent(|s| unsafe { masks::launch(s, &config, case::RIGHT, &mut out) });
     let expected: Vec<u32> = (0..64)
-        .map(|t| if t % 32 < 16 { t % 32 ^ 1 } else { 0 })
+        .map(|t| if t % 32 < 16 { (t % 32) ^ 1 } else { 0 })
         .collect();
     assert_eq!(out.to_vec(), expected);
 }

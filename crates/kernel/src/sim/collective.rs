@@ -9,7 +9,8 @@ use std::boxed::Box;
 use std::format;
 use std::string::String;
 
-use super::engine::{Engine, State};
+use super::block::State;
+use super::engine::Engine;
 use super::fault::{Fault, FaultKind, Party, SourceLine};
 use super::shadow::Line;
 use crate::warp::{ReduceOp, ShuffleKind};

@@ -23,139 +23,16 @@ use std::thread_local;
 use std::vec;
 use std::vec::Vec;
 
+use super::block::{Block, State, Thread, Warp};
 use super::collective::{BarrierState, Collective};
-use super::fault::{Fault, FaultKind, Party, SourceLine, WaitKind, Waiter};
+use super::fault::{Fault, FaultKind, Party, SourceLine};
 use super::imp::ArgReader;
-use super::order::{Fences, Known};
-use super::shadow::{Cell, Line, Lines, Sides, Space, unused_cells};
-use super::worker::{Command, Event, ThreadYielder, Worker, Workers, take_note};
+use super::rng::Rng;
+use super::shadow::{Line, Lines, Space, unused_cells};
+use super::side::Sides;
+use super::worker::{Command, Event, Workers, take_note};
 use super::{LaunchStats, Options};
 use crate::host::{KernelDesc, LaunchConfig};
-
-/// Where a simulated thread stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
-    /// Not started, or ready to go on.
-    Ready,
-    /// Waits for the condition of a `spin_wait`.
-    Spin,
-    /// Waits at a block barrier.
-    Barrier,
-    /// Waits for lanes of its warp.
-    Warp,
-    /// Has returned.
-    Done,
-}
-
-/// A simulated thread.
-pub(crate) struct Thread {
-    /// Number in the launch: block · threads of a block + `linear`.
-    pub gid: u32,
-    /// Linear index in the block.
-    pub linear: u32,
-    pub index: [u32; 3],
-    pub state: State,
-    pub started: bool,
-    /// Stamp of its accesses; see `order`.
-    pub clock: u32,
-    pub known: Known,
-    pub fences: Option<Box<Fences>>,
-    /// Its coroutine while it waits.
-    worker: Option<Worker>,
-    yielder: *const ThreadYielder,
-    /// Where it waits.
-    pub line: Option<Line>,
-    /// What it brings to a collective, and what it gets.
-    pub collective: Collective,
-    pub result: [u64; 2],
-    /// Whether a spin condition is being asked.
-    pub in_spin: bool,
-    /// Atomic accesses since it last handed over.
-    pub atomics: u32,
-    /// How often a spin was asked in vain at which state of progress.
-    futile: (u64, u32),
-}
-
-/// A warp of a resident block.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Warp {
-    /// Lanes that the block has.
-    pub exists: u32,
-    /// Lanes that wait at a collective.
-    pub waiting: u32,
-    /// Lanes that have returned.
-    pub exited: u32,
-    /// Accesses of its lanes with a smaller clock are known to all of them.
-    pub epoch: u32,
-    /// Whether `Block::lanes` holds more for its lanes.
-    pub partial: bool,
-}
-
-/// A resident block. Its place is used again when it ends.
-pub(crate) struct Block {
-    /// Linear index in the grid.
-    pub linear: u32,
-    pub index: [u32; 3],
-    /// Number of its first thread.
-    pub first_gid: u32,
-    pub threads: Vec<Thread>,
-    pub warps: Vec<Warp>,
-    /// What each thread knows of each lane of its warp, once needed.
-    pub lanes: Vec<[u32; 32]>,
-    /// Runnable threads, in the order in which they became so.
-    pub ready: Vec<u32>,
-    spare: Vec<u32>,
-    /// Threads that have not returned.
-    pub live: u32,
-    /// A thread that has returned.
-    pub exited: Option<u32>,
-    pub barrier: BarrierState,
-    /// Accesses of its threads with a smaller clock are known to all of them.
-    pub epoch: u32,
-    /// Stamp of its shared cells.
-    pub stamp: u32,
-    /// Shared memory, static arrays first.
-    shared: Vec<u64>,
-    pub cells: Box<[Cell]>,
-}
-
-impl Block {
-    pub fn shared_data(&mut self) -> *mut u8 {
-        self.shared.as_mut_ptr().cast()
-    }
-}
-
-/// A small generator (xorshift64*), seeded through splitmix64.
-pub(crate) struct Rng(u64);
-
-impl Rng {
-    fn new(seed: u64) -> Rng {
-        let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        Rng((z ^ (z >> 31)) | 1)
-    }
-
-    #[inline]
-    fn next(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
-    }
-
-    /// A number below `n`, which is not 0.
-    #[inline]
-    pub fn below(&mut self, n: u32) -> u32 {
-        ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
-    }
-
-    fn shuffle(&mut self, list: &mut [u32]) {
-        for i in (1..list.len()).rev() {
-            list.swap(i, self.below(i as u32 + 1) as usize);
-        }
-    }
-}
 
 /// A launch that runs.
 pub(crate) struct Engine {
@@ -176,9 +53,9 @@ pub(crate) struct Engine {
     pub current: *mut Thread,
     pub block: *mut Block,
     /// Resident blocks, each owned through `Box::into_raw`.
-    blocks: Vec<*mut Block>,
+    pub blocks: Vec<*mut Block>,
     /// Blocks that have not started, in the order in which they will.
-    waiting_blocks: std::vec::IntoIter<u32>,
+    pub waiting_blocks: std::vec::IntoIter<u32>,
     pub rng: Rng,
     workers: Workers,
     pub sides: Sides,
@@ -189,14 +66,14 @@ pub(crate) struct Engine {
     /// Grows with everything that could end a wait.
     pub progress: u64,
     /// Threads in `State::Ready`, and in `State::Spin`, of all resident blocks.
-    ready: u32,
-    spinning: u32,
+    pub ready: u32,
+    pub spinning: u32,
     /// Spinning threads that were asked often enough at this progress, all in vain.
-    settled: (u64, u32),
+    pub settled: (u64, u32),
     /// Times that threads handed over of themselves at this progress.
-    idle: (u64, u64),
+    pub idle: (u64, u64),
     /// Spins asked since something else ran.
-    spin_turns: u64,
+    pub spin_turns: u64,
 }
 
 thread_local! {
@@ -221,23 +98,6 @@ pub(crate) fn running() -> *mut Engine {
     assert!(!engine.is_null(), "called outside of a simulated kernel");
     engine
 }
-
-/// How often a spin condition is asked in vain before it counts as one that waits for others:
-/// conditions that give up after some tries of their own end before.
-const FUTILE: u32 = 256;
-
-/// Spins asked with nothing else running before a launch counts as hung.
-const MAX_SPIN_TURNS: u64 = 20_000_000;
-
-/// Times that threads may hand over of themselves while nothing changes.
-const MAX_IDLE: u64 = 400_000;
-
-/// Atomic accesses after which a thread hands over, so that loops around atomics cannot starve
-/// those that they wait for.
-pub(crate) const MAX_ATOMICS: u32 = 4096;
-
-/// Waiters that a fault names.
-const MAX_WAITERS: usize = 1024;
 
 impl Engine {
     pub fn new(
@@ -629,108 +489,6 @@ impl Engine {
             (*(*engine).block).ready.push(t);
             Engine::switch(engine);
         }
-    }
-
-    /// A thread hands over of itself, without a wait that the simulator knows.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Engine::switch`].
-    pub unsafe fn rest(engine: *mut Engine, line: Line) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            {
-                let this = &mut *engine;
-                if this.idle.0 != this.progress {
-                    this.idle = (this.progress, 0);
-                }
-                this.idle.1 += 1;
-                (*this.current).line = Some(line);
-                if this.idle.1 > MAX_IDLE {
-                    this.fault = Some(this.deadlock(false));
-                    Engine::stop(engine);
-                }
-            }
-            Engine::preempt(engine);
-        }
-    }
-
-    /// A spinning thread had its turn, which began at `progress`.
-    fn spun(&mut self, progress: u64) {
-        self.spin_turns += 1;
-        // SAFETY: called by `turn`: the thread is alive, nobody borrows it.
-        let thread = unsafe { &mut *self.current };
-        if self.fault.is_some() || thread.state != State::Spin {
-            return;
-        }
-        if self.spin_turns > MAX_SPIN_TURNS + 1000 * u64::from(self.spinning) {
-            self.fault = Some(self.deadlock(true));
-            return;
-        }
-        if self.progress != progress {
-            return;
-        }
-        if thread.futile.0 != progress {
-            thread.futile = (progress, 0);
-        }
-        thread.futile.1 += 1;
-        if thread.futile.1 == FUTILE {
-            if self.settled.0 != progress {
-                self.settled = (progress, 0);
-            }
-            self.settled.1 += 1;
-            if self.ready == 0 && self.settled.1 == self.spinning {
-                self.fault = Some(self.deadlock(false));
-            }
-        }
-    }
-
-    /// The fault that all live threads wait for ever.
-    fn deadlock(&self, livelock: bool) -> Box<Fault> {
-        let mut waiters = Vec::new();
-        let mut waiting = 0;
-        for state in [State::Spin, State::Ready, State::Warp, State::Barrier] {
-            for &block in &self.blocks {
-                // SAFETY: resident blocks are alive; nobody borrows them mutably now.
-                let block = unsafe { &*block };
-                for t in block.threads.iter().filter(|t| t.state == state) {
-                    let Some(line) = t.line.filter(|_| t.started) else {
-                        continue;
-                    };
-                    waiting += 1;
-                    if waiters.len() == MAX_WAITERS {
-                        continue;
-                    }
-                    waiters.push(Waiter {
-                        block: block.index,
-                        thread: t.index,
-                        kind: match state {
-                            State::Spin => WaitKind::Spin,
-                            State::Warp => WaitKind::Warp {
-                                mask: t.collective.mask,
-                            },
-                            State::Barrier => WaitKind::Barrier,
-                            State::Ready | State::Done => WaitKind::Loop,
-                        },
-                        location: SourceLine::new(line),
-                    });
-                }
-            }
-        }
-        let first = waiters.first().cloned();
-        let mut fault = Fault::refused(self.kernel.name, self.options.seed, String::new());
-        if let Some(first) = first {
-            fault.block = first.block;
-            fault.thread = first.thread;
-            fault.location = Some(first.location);
-        }
-        fault.kind = FaultKind::Deadlock {
-            waiters,
-            waiting,
-            blocks_not_started: self.waiting_blocks.len() as u64,
-            livelock,
-        };
-        fault
     }
 
     /// A fault of the running thread, without place or other party.

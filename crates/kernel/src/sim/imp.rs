@@ -8,135 +8,16 @@ use std::boxed::Box;
 use std::panic::Location;
 use std::vec::Vec;
 
+use super::block::State;
 use super::collective::{self, BarrierKind, Collective, WarpOp};
-use super::engine::{Engine, MAX_ATOMICS, State, running};
+pub use super::element::{ElementImp, IntElementImp, RealImp};
+use super::engine::{Engine, running};
 use super::fault::FaultKind;
 use super::shadow::{Cell, Line, Space};
+use super::wait::MAX_ATOMICS;
 use crate::atomic::{Ordering, Scope};
-use crate::host::{ElementKind, KernelArg};
 use crate::mem::{Element, Global, GlobalMut, IntElement};
 use crate::warp::{ReduceOp, ShuffleKind};
-
-/// What the simulator needs of an element type.
-pub trait ElementImp: Copy + Into<KernelArg> {
-    /// The type, as a value.
-    const KIND: ElementKind;
-
-    /// The bits, in the low part.
-    fn to_bits64(self) -> u64;
-
-    /// From the low bits.
-    fn from_bits64(bits: u64) -> Self;
-
-    /// Sum; integers wrap.
-    fn sum(self, other: Self) -> Self;
-}
-
-/// What the simulator needs of an integer type.
-pub trait IntElementImp: ElementImp + Ord {
-    /// Difference, wrapping.
-    fn difference(self, other: Self) -> Self;
-}
-
-/// What the simulator needs of a real type.
-pub trait RealImp: ElementImp {
-    /// `self · b + c`, rounded once.
-    fn mul_add(self, b: Self, c: Self) -> Self;
-    /// The square root.
-    fn sqrt(self) -> Self;
-    /// The absolute value.
-    fn abs(self) -> Self;
-    /// The larger.
-    fn max(self, other: Self) -> Self;
-    /// The smaller.
-    fn min(self, other: Self) -> Self;
-}
-
-macro_rules! integers {
-    ($($t:ident: $kind:ident),*) => {
-        $(
-            impl ElementImp for $t {
-                const KIND: ElementKind = ElementKind::$kind;
-
-                #[inline(always)]
-                fn to_bits64(self) -> u64 {
-                    self as u64
-                }
-
-                #[inline(always)]
-                fn from_bits64(bits: u64) -> $t {
-                    bits as $t
-                }
-
-                #[inline(always)]
-                fn sum(self, other: $t) -> $t {
-                    self.wrapping_add(other)
-                }
-            }
-
-            impl IntElementImp for $t {
-                #[inline(always)]
-                fn difference(self, other: $t) -> $t {
-                    self.wrapping_sub(other)
-                }
-            }
-        )*
-    };
-}
-integers!(u32: U32, i32: I32, u64: U64, i64: I64);
-
-macro_rules! reals {
-    ($($t:ident: $kind:ident),*) => {
-        $(
-            impl ElementImp for $t {
-                const KIND: ElementKind = ElementKind::$kind;
-
-                #[inline(always)]
-                fn to_bits64(self) -> u64 {
-                    self.to_bits().into()
-                }
-
-                #[inline(always)]
-                fn from_bits64(bits: u64) -> $t {
-                    $t::from_bits(bits as _)
-                }
-
-                #[inline(always)]
-                fn sum(self, other: $t) -> $t {
-                    self + other
-                }
-            }
-
-            impl RealImp for $t {
-                #[inline(always)]
-                fn mul_add(self, b: $t, c: $t) -> $t {
-                    $t::mul_add(self, b, c)
-                }
-
-                #[inline(always)]
-                fn sqrt(self) -> $t {
-                    $t::sqrt(self)
-                }
-
-                #[inline(always)]
-                fn abs(self) -> $t {
-                    $t::abs(self)
-                }
-
-                #[inline(always)]
-                fn max(self, other: $t) -> $t {
-                    $t::max(self, other)
-                }
-
-                #[inline(always)]
-                fn min(self, other: $t) -> $t {
-                    $t::min(self, other)
-                }
-            }
-        )*
-    };
-}
-reals!(f32: F32, f64: F64);
 
 /// Elements in the memory of the simulated device.
 ///

@@ -76,12 +76,17 @@
 //! not tracked, and not checked at all beyond bounds once it is written completely.
 
 mod alloc;
+mod block;
 mod collective;
+mod element;
 mod engine;
 mod fault;
 pub(crate) mod imp;
 mod order;
+mod rng;
 mod shadow;
+mod side;
+mod wait;
 mod worker;
 
 use std::boxed::Box;

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::vec::Vec;
 
 use super::engine::Engine;
-use super::shadow::Published;
+use super::side::Published;
 use crate::atomic::{Ordering, Scope};
 
 /// What one thread can tell another: sorted bounds, none of them implied by another.

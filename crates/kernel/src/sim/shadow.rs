@@ -25,14 +25,14 @@ use rustc_hash::FxHashMap;
 use super::alloc::InitMap;
 use super::engine::Engine;
 use super::fault::{Access, FaultKind};
-use super::order::{Known, join};
+use super::side::{Entries, Entry};
 use crate::atomic::{Ordering, Scope};
 
 /// A source line of a kernel, as the checks carry it.
 pub(crate) type Line = &'static Location<'static>;
 
 /// Marks a cell of shared memory as written.
-const WRITTEN: u32 = 1 << 31;
+pub(crate) const WRITTEN: u32 = 1 << 31;
 
 /// One tracked cell. All zero is a cell that nobody accessed; no launch or block has the stamp 0.
 ///
@@ -41,7 +41,7 @@ const WRITTEN: u32 = 1 << 31;
 #[repr(align(32))]
 pub(crate) struct Cell {
     /// Launch or block that the rest belongs to.
-    stamp: u32,
+    pub stamp: u32,
     /// Index of the side entry, 0 for none, and `WRITTEN`.
     side: u32,
     /// Last plain write; a clock of 0 is none.
@@ -94,14 +94,14 @@ impl Lines {
 }
 
 impl Cell {
-    fn fresh(stamp: u32) -> Cell {
+    pub fn fresh(stamp: u32) -> Cell {
         Cell {
             stamp,
             ..Cell::default()
         }
     }
 
-    fn side(&self) -> usize {
+    pub fn side(&self) -> usize {
         (self.side & !WRITTEN) as usize
     }
 }
@@ -130,236 +130,6 @@ pub(crate) struct Space {
     pub shared: bool,
     /// Whether the launch promised not to write it.
     pub read_only: bool,
-}
-
-/// An access that a side entry remembers.
-#[derive(Clone, Copy)]
-struct Entry {
-    gid: u32,
-    clock: u32,
-    scope: Scope,
-    line: Line,
-}
-
-impl Entry {
-    /// A thread may appear with both scopes, since each races with others.
-    fn key(&self) -> u64 {
-        u64::from(self.gid) << 1 | u64::from(self.scope == Scope::Device)
-    }
-}
-
-/// Accesses of one kind, none of which makes another one superfluous (and some that do).
-#[derive(Default)]
-struct Entries {
-    /// While there is one alone.
-    one: Option<Entry>,
-    many: FxHashMap<u64, Entry>,
-    /// Size of `many` at which superfluous entries are dropped next.
-    prune_at: usize,
-    /// A block that an entry is from, and whether another block has entries too.
-    block: u32,
-    several_blocks: bool,
-    /// No clock is larger.
-    newest: u32,
-    /// Whether any has block scope.
-    narrow: bool,
-}
-
-impl Entries {
-    fn is_empty(&self) -> bool {
-        self.one.is_none() && self.many.is_empty()
-    }
-
-    /// The first entry (by thread) for which `f` holds.
-    fn find(&self, f: impl Fn(&Entry) -> bool) -> Option<Entry> {
-        if let Some(e) = &self.one {
-            return f(e).then_some(*e);
-        }
-        self.many
-            .values()
-            .filter(|e| f(e))
-            .min_by_key(|e| e.key())
-            .copied()
-    }
-
-    /// Whether all are from the running block, and from before its last barrier.
-    fn before_barrier(&self, engine: &Engine) -> bool {
-        // SAFETY: the checks run on behalf of a running thread, so its block is alive.
-        let block = unsafe { &*engine.block };
-        !self.several_blocks && self.block == block.linear && self.newest < block.epoch
-    }
-
-    /// An entry that is not ordered before what the running thread does now.
-    fn unordered(&self, engine: &Engine) -> Option<Entry> {
-        if self.is_empty() || self.before_barrier(engine) {
-            return None;
-        }
-        // SAFETY: the checks run on behalf of a running thread.
-        self.find(|e| unsafe { !engine.ordered(e.gid, e.clock) })
-    }
-
-    /// An unordered entry of another block, where its scope or `scope` is the block: the one case
-    /// in which two atomics race.
-    fn too_narrow(&self, engine: &Engine, scope: Scope) -> Option<Entry> {
-        // SAFETY: the checks run on behalf of a running thread, so its block is alive.
-        let block = unsafe { (*engine.block).linear };
-        if self.is_empty()
-            || (scope == Scope::Device && !self.narrow)
-            || (!self.several_blocks && self.block == block)
-        {
-            return None;
-        }
-        self.find(|e| {
-            e.gid / engine.block_threads != block
-                && (e.scope == Scope::Block || scope == Scope::Block)
-                // SAFETY: as above.
-                && unsafe { !engine.ordered(e.gid, e.clock) }
-        })
-    }
-
-    /// Adds the access of the running thread.
-    ///
-    /// An ordered entry becomes superfluous by it if whatever races with the entry later also
-    /// races with the new one. For plain reads that is always so. For atomics, whose races among
-    /// each other depend on block and scope, the new one must be of the same block, with a scope
-    /// that is no wider.
-    fn insert(&mut self, engine: &Engine, entry: Entry, atomic: bool) {
-        let block = entry.gid / engine.block_threads;
-        let superfluous = |e: &Entry| {
-            (!atomic
-                || (e.gid / engine.block_threads == block
-                    && (e.scope == Scope::Device || entry.scope == Scope::Block)))
-                // SAFETY: the checks run on behalf of a running thread.
-                && unsafe { engine.ordered(e.gid, e.clock) }
-        };
-        let all_superfluous =
-            self.before_barrier(engine) && !(atomic && self.narrow && entry.scope == Scope::Device);
-        if self.is_empty() || all_superfluous {
-            self.clear();
-            self.block = block;
-        }
-        self.several_blocks |= self.block != block;
-        self.newest = self.newest.max(entry.clock);
-        self.narrow |= entry.scope == Scope::Block;
-        if self.many.is_empty() {
-            match self.one {
-                Some(old) if old.key() != entry.key() && !superfluous(&old) => {
-                    self.many.insert(old.key(), old);
-                    self.one = None;
-                    self.prune_at = 64;
-                }
-                _ => {
-                    self.one = Some(entry);
-                    return;
-                }
-            }
-        }
-        if self.many.len() >= self.prune_at {
-            self.many.retain(|_, e| !superfluous(e));
-            self.prune_at = 64.max(2 * self.many.len());
-        }
-        self.many.insert(entry.key(), entry);
-    }
-
-    fn clear(&mut self) {
-        self.one = None;
-        self.many.clear();
-        self.several_blocks = false;
-        self.newest = 0;
-        self.narrow = false;
-    }
-}
-
-/// Knowledge published with the value of an atomic cell.
-#[derive(Default)]
-pub(crate) struct Published {
-    /// For acquires of device scope.
-    pub device: Known,
-    /// By block, for acquires of that block at any scope.
-    blocks: Vec<(u32, Known)>,
-}
-
-impl Published {
-    pub fn is_empty(&self) -> bool {
-        self.device.is_none() && self.blocks.is_empty()
-    }
-
-    pub fn for_block(&self, block: u32) -> &Known {
-        self.blocks
-            .binary_search_by_key(&block, |b| b.0)
-            .map_or(&None, |i| &self.blocks[i].1)
-    }
-
-    pub fn publish_block(&mut self, block: u32, known: &Known, block_threads: u32) {
-        match self.blocks.binary_search_by_key(&block, |b| b.0) {
-            Ok(i) => join(&mut self.blocks[i].1, known, block_threads),
-            Err(i) => self.blocks.insert(i, (block, known.clone())),
-        }
-    }
-
-    pub fn clear(&mut self) {
-        self.device = None;
-        self.blocks.clear();
-    }
-}
-
-/// What a cell rarely has.
-#[derive(Default)]
-pub(crate) struct Side {
-    /// Plain reads, once several are concurrent; the cell then has none.
-    readers: Entries,
-    atomic_writes: Entries,
-    atomic_reads: Entries,
-    published: Published,
-}
-
-impl Side {
-    fn clear(&mut self) {
-        self.readers.clear();
-        self.atomic_writes.clear();
-        self.atomic_reads.clear();
-        self.published.clear();
-    }
-}
-
-/// All side entries of a launch; entry 0 is never used.
-pub(crate) struct Sides {
-    list: Vec<Side>,
-    free: Vec<u32>,
-}
-
-impl Sides {
-    pub fn new() -> Sides {
-        Sides {
-            list: Vec::from([Side::default()]),
-            free: Vec::new(),
-        }
-    }
-
-    fn take(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.list.push(Side::default());
-            u32::try_from(self.list.len() - 1)
-                .ok()
-                .filter(|&i| i < WRITTEN)
-                .expect("fewer than 2^31 cells with concurrent accesses")
-        })
-    }
-
-    fn give(&mut self, i: usize) {
-        self.list[i].clear();
-        self.free.push(i as u32);
-    }
-
-    /// Frees the entries of the cells of a block that has ended.
-    pub fn release(&mut self, cells: &mut [Cell], stamp: u32) {
-        for cell in cells {
-            if cell.stamp == stamp && cell.side() != 0 {
-                self.give(cell.side());
-                *cell = Cell::fresh(0);
-            }
-        }
-    }
 }
 
 /// The check of a shared handle's or buffer's element: everything but bounds.

@@ -14,7 +14,7 @@ use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use luge_testkit::strategies::patterns;
 
 mod chain;
-use chain::{SIZES, corpus_for, noise, on_each, rows_of, streams};
+use chain::{SIZES, noise, on_each, ordered_corpus, streams};
 
 /// Runs `check` on generated patterns of order up to `max_n`, on every device.
 fn on_patterns(max_n: usize, cases: u32, check: impl Fn(&Stream, &CompressedPattern)) {
@@ -558,11 +558,11 @@ fn corpus_patterns_match_the_reference() {
         return;
     };
     for stream in streams() {
-        for entry in corpus_for(&corpus, &stream) {
-            let pattern = rows_of(entry).pattern;
+        for (name, rows) in ordered_corpus(&corpus, &stream) {
+            let pattern = rows.pattern;
             let expected = cpu::filled_pattern(&pattern).unwrap();
             let device = fill2(&stream, &pattern, &Fill2Options::default()).unwrap();
-            eprintln!("{}: {} entries", entry.name, device.nnz());
+            eprintln!("{name}: {} entries", device.nnz());
             assert_same_filled(&device.download(&stream).unwrap(), &expected);
         }
     }

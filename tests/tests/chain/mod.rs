@@ -5,9 +5,10 @@
 
 use luge_device::{Backend, Stream};
 use luge_matrix_io::MatrixData;
+use luge_ordering::{OrderingError, OrderingOptions, order};
 use luge_sparse::CompressedPattern;
-use luge_testkit::convert::pattern_of;
-use luge_testkit::corpus::{Corpus, Entry};
+use luge_testkit::convert::{pattern_of, permuted_and_scaled};
+use luge_testkit::corpus::Corpus;
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -48,13 +49,25 @@ pub fn on_each<T: std::fmt::Debug>(
     }
 }
 
-/// The pattern and values by rows of the square real matrices of the corpus that a device gets
-/// through: up to order 600 on a simulator, 20,000 on a GPU.
-pub fn corpus_for<'a>(corpus: &'a Corpus, stream: &Stream) -> Vec<&'a Entry> {
-    corpus.square_real(match stream.device().properties().backend {
-        Backend::Cuda => 20_000,
-        Backend::Simulator => 600,
-    })
+/// Values for a pattern, and the diagonal if it lacks some of it, that make the matrix stable without
+/// pivoting: each diagonal entry is one more than the sum of the rest of its row.
+pub fn dominated(pattern: &CompressedPattern) -> (CompressedPattern, Vec<f64>) {
+    let (mut ptr, mut idx, mut values) = (vec![0u64], Vec::new(), Vec::new());
+    for (i, row) in pattern.lanes().enumerate() {
+        let start = values.len();
+        let mut columns: Vec<u32> = row.iter().copied().chain([i as u32]).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let number = |j: u32| (noise(j.into(), i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+        values.extend(columns.iter().map(|&j| number(j)));
+        let diagonal = start + columns.partition_point(|&j| (j as usize) < i);
+        values[diagonal] = 0.0;
+        values[diagonal] = 1.0 + values[start..].iter().map(|v| v.abs()).sum::<f64>();
+        idx.extend(columns);
+        ptr.push(idx.len() as u64);
+    }
+    let pattern = CompressedPattern::new(pattern.minor_dim(), ptr, idx).unwrap();
+    (pattern, values)
 }
 
 /// A matrix by rows.
@@ -63,17 +76,41 @@ pub struct Rows {
     pub values: Vec<f64>,
 }
 
-/// The rows of a real matrix.
-pub fn rows_of(entry: &Entry) -> Rows {
-    let matrix = entry
-        .read()
-        .unwrap_or_else(|e| panic!("{}: {e}", entry.name));
-    let MatrixData::Real(a) = matrix.data else {
-        panic!("{} is not real", entry.name);
+/// The rows of B = P·Dr·A·Dc·Q for the square real matrices A of the corpus that a device gets
+/// through, with their names: up to order 600 on a simulator, 20,000 on a GPU. Singular ones, which
+/// the ordering refuses, are left out.
+pub fn ordered_corpus(corpus: &Corpus, stream: &Stream) -> impl Iterator<Item = (String, Rows)> {
+    let max_n = match stream.device().properties().backend {
+        Backend::Cuda => 20_000,
+        Backend::Simulator => 600,
     };
-    let a = a.to_csr();
-    Rows {
-        pattern: pattern_of(&a),
-        values: a.data().to_vec(),
-    }
+    let entries = corpus.square_real(max_n);
+    entries.into_iter().filter_map(|entry| {
+        let matrix = entry
+            .read()
+            .unwrap_or_else(|e| panic!("{}: {e}", entry.name));
+        let MatrixData::Real(a) = matrix.data else {
+            panic!("{} is not real", entry.name);
+        };
+        let a = a.to_csr();
+        let ordering = match order(&pattern_of(&a), Some(a.data()), &OrderingOptions::default()) {
+            Ok(ordering) => ordering,
+            Err(
+                OrderingError::StructurallySingular { .. }
+                | OrderingError::NumericallySingular { .. },
+            ) => return None,
+            Err(e) => panic!("{}: {e}", entry.name),
+        };
+        let b = permuted_and_scaled(
+            &a,
+            &ordering.row_perm,
+            &ordering.scaling,
+            &ordering.col_perm,
+        );
+        let rows = Rows {
+            pattern: pattern_of(&b),
+            values: b.data().to_vec(),
+        };
+        Some((entry.name.clone(), rows))
+    })
 }

@@ -65,13 +65,15 @@ impl GpuBackend {
     pub(crate) fn description(&self) -> Description {
         let device = self.stream.device();
         let properties = device.properties();
+        let (backend, module_load_seconds) = match properties.backend {
+            Backend::Cuda => ("cuda", Some(device.module_load_seconds())),
+            // Its kernels are part of the program.
+            Backend::Simulator => ("simulator", None),
+        };
         Description {
-            backend: match properties.backend {
-                Backend::Cuda => "cuda",
-                Backend::Simulator => "simulator",
-            },
+            backend,
             device: properties.name.clone(),
-            module_load_seconds: Some(device.module_load_seconds()),
+            module_load_seconds,
             no_gpu: None,
         }
     }

@@ -30,6 +30,14 @@ const IMAGES: [(&str, &[&str]); 2] = [
     ("sm_90", &["sm_90", "sm_100", "sm_120"]),
 ];
 
+/// What makes rustc's output right for a machine that runs threads in step.
+///
+/// The optimisation of MIR called jump threading copies what stands between two tests of the same
+/// condition into both arms, barriers among it: it does not know that all threads of a warp must
+/// meet at one and the same barrier, and a block whose threads wait at two copies waits for ever.
+/// (LLVM's optimisations do know.)
+const SAFE_FOR_BARRIERS: &str = "-Zmir-enable-passes=-JumpThreading";
+
 /// The profile the kernels are built with. Fat link-time optimisation in one unit makes the emitted
 /// assembly whole, so that there is nothing left to link.
 const PROFILE: [(&str, &str); 7] = [
@@ -95,6 +103,7 @@ fn describe(file: String, text: &str) -> Image {
 fn recorded_flags() -> Vec<String> {
     let mut flags = vec![
         "-Zbuild-std=core".to_owned(),
+        SAFE_FOR_BARRIERS.to_owned(),
         "-C target-cpu=<sm>".to_owned(),
     ];
     flags.extend(
@@ -130,6 +139,7 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, image: &str) -> Result<St
         format!("target-cpu={image}"),
         "-C".to_owned(),
         "linker=true".to_owned(),
+        SAFE_FOR_BARRIERS.to_owned(),
         format!("--remap-path-prefix={}=luge", workspace.root.display()),
         format!("--remap-path-prefix={}=rust", toolchain.sysroot.display()),
     ];

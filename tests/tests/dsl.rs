@@ -1125,3 +1125,19 @@ fn entry_points_take_what_their_launchers_pass() {
         }
     }
 }
+
+/// A compiler that copied a barrier into the two arms of a branch would make threads of one warp
+/// wait at different barriers, which never ends on the chip. These kernels tempt it: the same
+/// condition is tested before and after a barrier.
+#[test]
+fn the_compiler_copies_no_barrier() {
+    for image in MODULE.images {
+        for (kernel, barriers) in [("ping_pong", 2), ("ping_pong_fence", 2)] {
+            let head = format!(".visible .entry {kernel}(");
+            let (_, rest) = image.ptx.split_once(&head).unwrap();
+            let (body, _) = rest.split_once("\n}\n").unwrap();
+            let found = body.matches("bar.sync").count();
+            assert_eq!(found, barriers, "sm_{}, {kernel}", image.sm);
+        }
+    }
+}

@@ -36,7 +36,7 @@ pub unsafe fn count_dependencies(
     }
 }
 
-/// What [`kahn_levels`] writes for a column whose last wait is over.
+/// What [`kahn_levels`](fn@kahn_levels) writes for a column whose last wait is over.
 #[derive(Clone, Copy)]
 struct Ready {
     level_sizes: GlobalMut<u32>,
@@ -72,7 +72,7 @@ impl Ready {
 /// not added to after round l.
 ///
 /// Launch: cooperative, 1-D, a multiple of 32 threads. Preconditions: `waiting` as
-/// [`count_dependencies`] leaves it; `level_sizes` and `barrier` zero.
+/// [`count_dependencies`](fn@count_dependencies) leaves it; `level_sizes` and `barrier` zero.
 #[kernel(
     max_threads(1024),
     require(

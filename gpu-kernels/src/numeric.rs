@@ -3,7 +3,7 @@
 //! Column k of a level updates every column j > k with U(k, j) ≠ 0:
 //! `B(i, j) -= B(i, k) · (U(k, j) / p)` for the rows i of column k below the diagonal, p its pivot.
 //! The quotient is taken of U(k, j) and not of B(i, k), so column k is only read while it updates, and
-//! any number of warps may share its updates without waiting for one that divides. [`lu_finish`]
+//! any number of warps may share its updates without waiting for one that divides. [`lu_finish`](fn@lu_finish)
 //! divides L by the pivots at the end, in one pass.
 //!
 //! Why the reads of a level need no order among its columns: B(i, k), p and U(k, j) are final
@@ -17,7 +17,7 @@ use luge_kernel::prelude::*;
 use crate::grid::GridBarrier;
 use crate::search::lower_bound;
 
-/// Places of the counters in the `counters` of [`lu_finish`].
+/// Places of the counters in the `counters` of [`lu_finish`](fn@lu_finish).
 pub mod counter {
     /// Number of pivots replaced; starts at zero.
     pub const NUM_PERTURBED: usize = 0;
@@ -31,7 +31,7 @@ pub mod counter {
     pub const LEN: usize = 4;
 }
 
-/// Places of the extremes in the `extremes` of [`lu_finish`]: bits of a non-negative `f64`, which are
+/// Places of the extremes in the `extremes` of [`lu_finish`](fn@lu_finish): bits of a non-negative `f64`, which are
 /// ordered as the numbers are.
 pub mod extreme {
     /// Largest magnitude in U; starts at zero.
@@ -68,7 +68,7 @@ pub unsafe fn scatter_values<T: Real>(positions: Global<u64>, b: Global<T>, lu: 
 /// Eliminates all columns, level by level, in one launch. Leaves U above the diagonal, the pivots as
 /// they came on it, and L times the pivot of its column below it.
 ///
-/// A pivot p with |p| < `smallest` is used as ± `smallest` here; it is [`lu_finish`] that stores it.
+/// A pivot p with |p| < `smallest` is used as ± `smallest` here; it is [`lu_finish`](fn@lu_finish) that stores it.
 ///
 /// Threads: persistent grid. A level of w columns gives each column ⌊warps / w⌋ warps, at least
 /// one, which share its row of U; a warp takes as many entries of U at once as columns of L as short

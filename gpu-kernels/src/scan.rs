@@ -132,7 +132,7 @@ pub unsafe fn scan_tile_sums_u32(tile: u32, counts: Global<u32>, sums: GlobalMut
     );
 }
 
-/// As [`scan_tile_sums_u32`], of 64-bit counts.
+/// As [`scan_tile_sums_u32`](fn@scan_tile_sums_u32), of 64-bit counts.
 #[kernel(max_threads(1024), require(tile > 0))]
 pub unsafe fn scan_tile_sums_u64(tile: u32, counts: Global<u64>, sums: GlobalMut<u64>) {
     let warp_sums = shared_array![u64; MAX_WARPS];
@@ -164,7 +164,7 @@ pub unsafe fn scan_tiles_u32(
     );
 }
 
-/// As [`scan_tiles_u32`], of 64-bit counts.
+/// As [`scan_tiles_u32`](fn@scan_tiles_u32), of 64-bit counts.
 #[kernel(max_threads(1024), require(tile > 0, out.len() == counts.len() + 1))]
 pub unsafe fn scan_tiles_u64(
     tile: u32,

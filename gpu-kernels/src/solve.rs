@@ -128,7 +128,7 @@ pub unsafe fn solve_lower<T: Real>(
 
 /// Solves U·x = y, y and x in `x` (n × nrhs, by columns).
 ///
-/// As [`solve_lower`], with the levels in reverse and row k of U.
+/// As [`solve_lower`](fn@solve_lower), with the levels in reverse and row k of U.
 #[kernel(
     T = [f32, f64],
     max_threads(1024),
@@ -180,7 +180,7 @@ pub unsafe fn solve_upper<T: Real>(
 
 /// Solves Uᵀ·y = b, b and y in `x` (n × nrhs, by columns).
 ///
-/// As [`solve_lower`], with column k of U above the diagonal.
+/// As [`solve_lower`](fn@solve_lower), with column k of U above the diagonal.
 #[kernel(
     T = [f32, f64],
     max_threads(1024),
@@ -227,7 +227,7 @@ pub unsafe fn solve_upper_transpose<T: Real>(
 
 /// Solves Lᵀ·x = y with the unit lower triangle, y and x in `x` (n × nrhs, by columns).
 ///
-/// As [`solve_lower`], with the levels in reverse and column k of L below the diagonal.
+/// As [`solve_lower`](fn@solve_lower), with the levels in reverse and column k of L below the diagonal.
 #[kernel(
     T = [f32, f64],
     max_threads(1024),

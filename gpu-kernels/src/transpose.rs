@@ -1,7 +1,7 @@
 //! CSR pattern to CSC, and the places of entries in sorted columns.
 //!
-//! The transpose is: [`count_columns`], a prefix sum, [`place_rows`] (which leaves the rows of a
-//! column in any order), [`sort_rows`](crate::sort::sort_rows) over the columns, and [`map_entries`]
+//! The transpose is: [`count_columns`](fn@count_columns), a prefix sum, [`place_rows`](fn@place_rows) (which leaves the rows of a
+//! column in any order), [`sort_rows`](fn@crate::sort::sort_rows) over the columns, and [`map_entries`](fn@map_entries)
 //! for the place of each CSR entry.
 
 use luge_kernel::prelude::*;

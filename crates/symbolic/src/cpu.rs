@@ -6,6 +6,8 @@
 //! present, every entry of U(k, ·) beyond m is in row m too, so later walks leave k only through
 //! entries up to m.
 //!
+//! Reports progress by events with target `luge::progress` and the fields `done` and `total`.
+//!
 //! Cost: O(lnz + unz) memory; time proportional to the edges of the pruned graph that are walked,
 //! plus sorting each row.
 
@@ -73,6 +75,9 @@ pub fn filled_pattern_with(
 
     for i in 0..n {
         options.cancel.check()?;
+        if i % 64 == 0 {
+            tracing::debug!(target: "luge::progress", done = i as u64, total = n as u64);
+        }
         let start = idx.len();
         let mark = i as u32 + 1;
         seen[i] = mark;

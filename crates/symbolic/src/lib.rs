@@ -14,7 +14,9 @@
 //!
 //! # Current limitations
 //!
-//! The CPU path runs on one thread.
+//! The CPU path runs on one thread. On the device, a budget that holds fewer concurrent sources than
+//! keep it busy makes the phase slower, and one that holds none is refused: frontiers are not spilled
+//! to the host.
 
 pub mod cpu;
 mod error;

@@ -337,10 +337,10 @@ pub unsafe fn fill2_count(
 /// Columns of each row of L+U (stage two): `filled_idx[filled_ptr[src] ..]` for every source that
 /// `next_source` hands out below `end_source`, in any order within the row.
 ///
-/// Threads, slots and orders as in [`fill2_count`]. An entry's place in its row comes from an atomic
+/// Threads, slots and orders as in [`fill2_count`](fn@fill2_count). An entry's place in its row comes from an atomic
 /// counter of the block, so each place of `filled_idx` has one writer.
 ///
-/// Launch and preconditions as in [`fill2_count`]; `filled_ptr` is the exclusive prefix sum of its
+/// Launch and preconditions as in [`fill2_count`](fn@fill2_count); `filled_ptr` is the exclusive prefix sum of its
 /// counts.
 #[kernel(
     max_threads(1024),

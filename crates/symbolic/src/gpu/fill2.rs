@@ -9,7 +9,7 @@ use super::primitives;
 use crate::error::SymbolicError;
 
 /// Sources that each slot takes, on average, between two looks at the cancel flag.
-const SOURCES_PER_LAUNCH: u64 = 64;
+const SOURCES_PER_LAUNCH: u64 = 256;
 
 /// What a caller may set for [`fill2`].
 #[derive(Debug, Clone, Default)]

@@ -10,21 +10,26 @@ pub struct Geometry {
     pub threads: u32,
     /// Blocks that fill the device.
     pub blocks: u32,
+    /// Blocks of a persistent kernel: each of its barriers waits for all of them.
+    pub persistent_blocks: u32,
 }
 
 impl Geometry {
-    /// Eight blocks of 256 threads a multiprocessor on a GPU; on the simulator three of two warps,
-    /// enough for each kind of order between threads (lanes, warps, blocks) to matter.
+    /// Eight blocks of 256 threads a multiprocessor on a GPU, two for persistent kernels; on the
+    /// simulator three of two warps, enough for each kind of order between threads (lanes, warps,
+    /// blocks) to matter.
     pub fn of(device: &Device) -> Self {
         let properties = device.properties();
         match properties.backend {
             Backend::Cuda => Self {
                 threads: 256,
                 blocks: 8 * properties.num_sms,
+                persistent_blocks: 2 * properties.num_sms,
             },
             Backend::Simulator => Self {
                 threads: 64,
                 blocks: 3,
+                persistent_blocks: 3,
             },
         }
     }
@@ -59,7 +64,9 @@ impl Geometry {
         items: usize,
     ) -> Result<LaunchConfig, DeviceError> {
         let resident = device.max_resident_blocks(kernel, self.threads, 0)?.max(1);
-        let blocks = self.warps_for(items).grid[0].min(resident);
+        let blocks = self.warps_for(items).grid[0]
+            .min(self.persistent_blocks)
+            .min(resident);
         Ok(LaunchConfig::linear(blocks, self.threads).cooperative())
     }
 }
@@ -73,6 +80,7 @@ mod tests {
         let geometry = Geometry {
             threads: 64,
             blocks: 3,
+            persistent_blocks: 2,
         };
         assert_eq!(geometry.threads_for(0).grid, [1, 1, 1]);
         assert_eq!(geometry.threads_for(65).grid, [2, 1, 1]);

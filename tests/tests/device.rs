@@ -8,9 +8,14 @@ use luge_gpu_kernels::{MODULE, dsl};
 
 const SIZES: [usize; 6] = [0, 1, 31, 32, 33, 1025];
 
-/// Runs a test on a new stream of each machine.
+/// Runs a test on a new stream of each machine, opened for this test alone: what these tests ask
+/// about allocations and modules must not hold those of tests that run beside them.
 fn on_each(test: impl Fn(&Device, &Stream)) {
-    for device in luge_tests::devices() {
+    for shared in luge_tests::devices() {
+        let device = match shared.properties().backend {
+            Backend::Simulator => shared,
+            Backend::Cuda => Device::cuda(0).unwrap(),
+        };
         test(&device, &device.create_stream().unwrap());
     }
 }

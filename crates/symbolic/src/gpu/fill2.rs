@@ -243,6 +243,7 @@ fn lanes_log2(pattern: &CompressedPattern) -> u32 {
 ///
 /// Stage one counts each row, a prefix sum places the rows, stage two walks again and writes the
 /// columns, which are then sorted. The result does not depend on the options nor on the device.
+/// Reports progress by events with target `luge::progress` and the fields `done` and `total`.
 ///
 /// # Errors
 ///
@@ -282,7 +283,7 @@ pub fn fill2(
     tracing::debug!(slots = slots.count, "concurrent sources");
 
     let mut counts = stream.alloc::<u32>(n)?;
-    for_each_batch(stream, n, &mut slots, options, |slots, end| {
+    for_each_batch(stream, n, 0, &mut slots, options, |slots, end| {
         // SAFETY: there is a slot a block; the pattern's columns are distinct and below n; the
         // counter holds the first source of the batch.
         unsafe {
@@ -310,7 +311,7 @@ pub fn fill2(
     tracing::debug!(nnz, "rows counted");
 
     let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
-    for_each_batch(stream, n, &mut slots, options, |slots, end| {
+    for_each_batch(stream, n, 1, &mut slots, options, |slots, end| {
         // SAFETY: as above; `row_ptr` is the prefix sum of the counts that stage one found.
         unsafe {
             kernels::fill2_positions::launch(
@@ -343,10 +344,11 @@ pub fn fill2(
 }
 
 /// Launches `stage(slots, end)` for one batch of sources after another, each with the counter at its
-/// first source, and looks at the cancel flag between them.
+/// first source; between them looks at the cancel flag and reports how much of the two stages is done.
 fn for_each_batch(
     stream: &Stream,
     n: usize,
+    stages_done: u64,
     slots: &mut Slots,
     options: &Fill2Options,
     mut stage: impl FnMut(&mut Slots, u64) -> Result<(), DeviceError>,
@@ -355,6 +357,8 @@ fn for_each_batch(
     let mut first = 0;
     while first < n as u64 {
         options.cancel.check()?;
+        let done = stages_done * n as u64 + first;
+        tracing::debug!(target: "luge::progress", done, total = 2 * n as u64);
         let end = (first + batch).min(n as u64);
         // The copy waits for the batch before.
         stream.copy_from_host(&mut slots.next_source, &[first])?;

@@ -22,7 +22,7 @@ const HOST_ONLY: [&str; 4] = [
 ];
 
 /// SHA-256, in hexadecimal, over the sources of the kernels: for each file in order of its path, the
-/// path, the length and the text, with line ends normalised to a line feed.
+/// path, the length and the code. See [`code`].
 pub fn hash(root: &Path) -> Result<String> {
     let mut files = Vec::new();
     for folder in FOLDERS {
@@ -32,12 +32,25 @@ pub fn hash(root: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     for name in files {
         let text = fs::read_to_string(root.join(&name))
-            .with_context(|| format!("{name} cannot be read"))?
-            .replace("\r\n", "\n");
-        hasher.update(format!("{name}\n{}\n", text.len()));
-        hasher.update(text);
+            .with_context(|| format!("{name} cannot be read"))?;
+        let code = code(&text);
+        hasher.update(format!("{name}\n{}\n", code.len()));
+        hasher.update(code);
     }
     Ok(hex(&hasher.finalize()))
+}
+
+/// The lines that are not empty and not a comment, without the space around them and each with a
+/// line feed: a better comment does not make the PTX old.
+fn code(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    for line in text.lines().map(str::trim) {
+        if !line.is_empty() && !line.starts_with("//") {
+            code += line;
+            code.push('\n');
+        }
+    }
+    code
 }
 
 /// Adds the `.rs` files below `folder`, as paths relative to `root` with forward slashes.
@@ -98,9 +111,14 @@ mod tests {
             expected,
             hash_of(&[base[0], ("crates/kernel/src/sim/mod.rs", "2")])
         );
+        let same = "//! Head.\r\n\r\n    x\r\n    // Note.\r\n";
         assert_eq!(
             expected,
-            hash_of(&[("gpu-kernels/src/a.rs", "x\r\n"), base[1]])
+            hash_of(&[("gpu-kernels/src/a.rs", same), base[1]])
+        );
+        assert_ne!(
+            expected,
+            hash_of(&[("gpu-kernels/src/a.rs", "x x\n"), base[1]])
         );
         assert_ne!(
             expected,

@@ -238,3 +238,97 @@ fn handle(ty: &Type) -> Option<(Ident, Type)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn error(attribute: TokenStream, item: TokenStream) -> String {
+        match kernel(attribute, item) {
+            Ok(_) => panic!("accepted"),
+            Err(e) => e.to_string(),
+        }
+    }
+
+    #[test]
+    fn what_is_no_kernel_is_refused() {
+        let plain = quote! { unsafe fn k(n: u32) {} };
+        let generic = quote! { unsafe fn k<T: Real>(n: T) {} };
+        for (attribute, item, message) in [
+            (quote!(), quote! { fn k() {} }, "unsafe fn"),
+            (
+                quote!(),
+                quote! { unsafe fn k() -> u32 { 0 } },
+                "returns nothing",
+            ),
+            (quote!(), quote! { async unsafe fn k() {} }, "plain"),
+            (quote!(), quote! { unsafe extern "C" fn k() {} }, "plain"),
+            (
+                quote!(),
+                quote! { unsafe fn k((a, b): (u32, u32)) {} },
+                "plain name",
+            ),
+            (quote!(), quote! { unsafe fn k(target: u32) {} }, "launcher"),
+            (
+                quote!(),
+                quote! { unsafe fn k<T>(n: T) where T: Real {} },
+                "at the parameter",
+            ),
+            (quote!(), generic.clone(), "names its instances"),
+            (quote!(U = [f32]), generic.clone(), "type parameter is `T`"),
+            (quote!(T = []), generic.clone(), "needs an instance"),
+            (quote!(T = [f32], T = [f64]), generic, "one type parameter"),
+            (quote!(T = [f32]), plain.clone(), "no type parameter"),
+            (quote!(threads(3)), plain.clone(), "expected"),
+            (quote!(max_threads(0)), plain.clone(), "1 to 1024"),
+            (quote!(max_threads(1025)), plain, "1 to 1024"),
+            (
+                quote!(),
+                quote! { unsafe fn k() { let x = shared_array![u32, 3]; } },
+                "shared_array![T; N]",
+            ),
+        ] {
+            let got = error(attribute, item);
+            assert!(got.contains(message), "{got}");
+        }
+    }
+
+    #[test]
+    fn options_parameters_and_shared_arrays_are_read() {
+        let kernel = kernel(
+            quote!(
+                T = [f32, f64],
+                require(n > 0, y.len() == n as usize),
+                max_threads(96),
+                min_blocks(2)
+            ),
+            quote! {
+                unsafe fn k<T: Real>(n: u32, x: Global<T>, y: luge_kernel::mem::GlobalMut<u64>) {
+                    let mut a: Shared<T> = shared_array![T; N * 2];
+                    if n > 0 {
+                        use_it(shared_array![u32; 5]);
+                    }
+                }
+            },
+        )
+        .unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!((kernel.max_threads, kernel.min_blocks), (96, 2));
+        assert_eq!(kernel.require.len(), 2);
+        assert!(matches!(
+            kernel.params.iter().map(|p| &p.kind).collect::<Vec<_>>()[..],
+            [
+                ParamKind::Scalar(_),
+                ParamKind::Global(_),
+                ParamKind::GlobalMut(_)
+            ]
+        ));
+        let names: Vec<_> = kernel
+            .shared
+            .iter()
+            .map(|s| (&*s.name, s.generic))
+            .collect();
+        assert_eq!(names, [("a", true), ("shared_array#1", false)]);
+        assert_eq!(kernel.shared[1].symbol, "__luge_shared_k_1");
+    }
+}

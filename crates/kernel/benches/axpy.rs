@@ -54,15 +54,17 @@ fn bench(c: &mut Criterion) {
             },
         };
         let mode = if checks { "checked" } else { "unchecked" };
-        let n = 1 << 20;
-        let x = Buffer::from_slice("x", &vec![1.0f64; n]);
-        let mut y = Buffer::from_slice("y", &vec![2.0f64; n]);
-        let config = LaunchConfig::linear(16, 256);
-        group.throughput(Throughput::Elements(n as u64));
-        group.bench_function(format!("axpy/{mode}"), |b| {
-            // SAFETY: the lengths are equal.
-            b.iter(|| unsafe { axpy::launch(&simulator, &config, 0.5, &x, &mut y) }.unwrap());
-        });
+        // Vectors that fit in a core's cache, and such as do not (with their shadow, neither do).
+        for n in [1 << 17, 1 << 20] {
+            let x = Buffer::from_slice("x", &vec![1.0f64; n]);
+            let mut y = Buffer::from_slice("y", &vec![2.0f64; n]);
+            let config = LaunchConfig::linear(16, 256);
+            group.throughput(Throughput::Elements(n as u64));
+            group.bench_function(format!("axpy/{mode}/{n}"), |b| {
+                // SAFETY: the lengths are equal.
+                b.iter(|| unsafe { axpy::launch(&simulator, &config, 0.5, &x, &mut y) }.unwrap());
+            });
+        }
         let tiles = 256;
         let x = Buffer::from_slice("x", &vec![1.0f64; tiles * 256]);
         let mut out = Buffer::<f64>::uninitialized("out", tiles);

@@ -441,3 +441,47 @@ fn a_write_races_with_every_concurrent_reader() {
     // SAFETY: simulated.
     silent(|s| unsafe { many_readers::launch(s, &config, 1, &mut x, &mut out) });
 }
+
+/// Block 0 lets lanes 0 and 2 meet often; in the others they never meet, only 0 and 1 do.
+#[kernel]
+pub unsafe fn forgetful_place(meet: u32, x: GlobalMut<u32>) {
+    let lane = thread::lane_id();
+    let b = thread::block_idx_x() as usize;
+    if b == 0 && lane != 1 {
+        for _ in 0..20 {
+            warp::sync_warp(0b101);
+        }
+    } else if b > 0 {
+        if lane < 2 {
+            warp::sync_warp(0b011);
+        }
+        if lane == 2 {
+            x.set(b, 1);
+        }
+        if meet == 1 {
+            warp::sync_warp(0b111);
+        }
+        if lane == 0 {
+            x.get(b);
+        }
+    }
+}
+
+#[test]
+fn a_block_inherits_nothing_from_the_one_before_it_in_its_place() {
+    let config = LaunchConfig::linear(2, 3);
+    let mut x = Buffer::<u32>::zeroed("x", 2);
+    let one_place = Options {
+        resident_blocks: 1,
+        ..Options::default()
+    };
+    // SAFETY: simulated.
+    for fault in super::faults_with("forgetful_place", "races.rs", &one_place, |s| unsafe {
+        forgetful_place::launch(s, &config, 0, &mut x)
+    }) {
+        assert_eq!(race(&fault), [Access::Read, Access::Write]);
+        assert_eq!((fault.block, fault.index), ([1, 0, 0], Some(1)));
+    }
+    // SAFETY: simulated.
+    silent(|s| unsafe { forgetful_place::launch(s, &config, 1, &mut x) });
+}

@@ -302,3 +302,38 @@ fn a_counter_orders_by_its_chain_of_read_modify_writes() {
     silent(|s| run(s, 1));
     assert_eq!(out.to_vec(), [131 * 66]);
 }
+
+/// A flag is released and then used plainly; another thread acquires another flag.
+#[kernel]
+pub unsafe fn unrelated_flag(same: u32, data: GlobalMut<u32>, flags: GlobalMut<u32>) {
+    let device = Scope::Device;
+    if thread::block_idx_x() == 0 {
+        data.set(0, 1);
+        flags.atomic(0).store(1, Ordering::Release, device);
+        if same == 0 {
+            flags.set(0, 2);
+        }
+        flags.atomic(1).store(1, Ordering::Relaxed, device);
+    } else {
+        spin_wait(|| flags.atomic(1).load(Ordering::Relaxed, device) == 1);
+        let flag = if same == 1 { 0 } else { 2 };
+        flags.atomic(flag).load(Ordering::Acquire, device);
+        data.get(0);
+    }
+}
+
+#[test]
+fn a_plain_write_takes_back_what_was_published() {
+    let config = LaunchConfig::linear(2, 1);
+    let run = |s: &Simulator, same| {
+        let mut data = Buffer::<u32>::zeroed("data", 1);
+        let mut flags = Buffer::<u32>::zeroed("flags", 3);
+        // SAFETY: simulated.
+        unsafe { unrelated_flag::launch(s, &config, same, &mut data, &mut flags) }
+    };
+    for fault in faults("unrelated_flag", "scopes.rs", |s| run(s, 0)) {
+        assert!(matches!(fault.kind, FaultKind::Race { .. }), "{fault}");
+        assert_eq!(fault.buffer.as_deref(), Some("data"));
+    }
+    silent(|s| run(s, 1));
+}

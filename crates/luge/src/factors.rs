@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use luge_solve::backward_error::{Residual, RowNorms};
+use luge_solve::backward_error::{Residual, RowNorms, max_abs};
 use luge_solve::refine::{self, Refined, refine};
 use luge_sparse::{FilledPattern, Levels, Scalar};
 use serde::Serialize;
@@ -223,8 +223,8 @@ impl<T: Scalar> Factors<T> {
             )?;
             let rounded: Vec<T> = refined.x.iter().map(|&v| T::from_f64(v)).collect();
             let (normwise, componentwise) = measure_rounded(a, norms, &refined, &rounded, b)?;
-            worst = worst.max(normwise);
-            worst_componentwise = worst_componentwise.max(componentwise);
+            worst = max_abs(&[worst, normwise]);
+            worst_componentwise = max_abs(&[worst_componentwise, componentwise]);
             most_steps = most_steps.max(refined.steps);
             x.extend(rounded);
         }
@@ -275,7 +275,7 @@ impl<T: Scalar> Factors<T> {
                 let growth = pivots.growth;
                 let reason = if growth > shared.options.max_growth {
                     Some(format!("growth {growth:.1e}"))
-                } else if probe.backward_error > shared.target {
+                } else if missed(probe.backward_error, shared.target) {
                     Some(format!("backward error {:.1e}", probe.backward_error))
                 } else if pivots.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
                     Some(format!("{} tiny pivots", pivots.num_perturbed))
@@ -317,7 +317,7 @@ impl<T: Scalar> Factors<T> {
         let mut inform = self.analyzed.clone();
         let established = search(&shared, a.view(), &norms, &values, &mut inform)?;
         let (growth, probe) = (established.engine.pivots().growth, established.probe);
-        if probe.backward_error > shared.target {
+        if missed(probe.backward_error, shared.target) {
             return Err(Error::Unstable {
                 row: probe.worst_row,
                 growth,
@@ -442,14 +442,18 @@ impl Inform {
     }
 
     fn check_target(&mut self, target: f64) {
-        // NaN counts as missed.
-        if let Some(backward_error) = self.backward_error.filter(|&e| !(e <= target)) {
+        if let Some(backward_error) = self.backward_error.filter(|&e| missed(e, target)) {
             self.warnings.push(Warning::TargetMissed {
                 backward_error,
                 target,
             });
         }
     }
+}
+
+/// Whether a backward error is above the target; one that could not be measured is.
+fn missed(backward_error: f64, target: f64) -> bool {
+    backward_error.is_nan() || backward_error > target
 }
 
 /// The matrix by rows, if it has the analyzed pattern and finite values.
@@ -503,7 +507,7 @@ fn establish<T: Scalar>(
             let num_perturbed = engine.pivots().num_perturbed;
             let reason = if num_perturbed > 0 {
                 Some(format!("{num_perturbed} tiny pivots"))
-            } else if probe.backward_error > shared.target {
+            } else if missed(probe.backward_error, shared.target) {
                 Some(format!("backward error {:.1e}", probe.backward_error))
             } else {
                 None
@@ -557,10 +561,10 @@ fn search<T: Scalar>(
             Arc::clone(&found.chain).factorize(values, Perturbation::Never, &shared.limits)?;
         *inform.seconds.numeric.get_or_insert(0.0) += start.elapsed().as_secs_f64();
         let probe = probe(shared, a, norms, engine.as_ref(), inform)?;
-        let reached = probe.backward_error <= shared.target;
+        let reached = !missed(probe.backward_error, shared.target);
         if best
             .as_ref()
-            .is_none_or(|best| probe.backward_error < best.probe.backward_error)
+            .is_none_or(|best| !missed(probe.backward_error, best.probe.backward_error))
         {
             best = Some(Established {
                 chain: found.chain,

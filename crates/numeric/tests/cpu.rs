@@ -6,7 +6,7 @@ use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
 use luge_sparse::{CancelFlag, ColPerm, CompressedPattern, Scalar, Scaling};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled, to_scalar};
-use luge_testkit::generators::adversaries::{near_singular, wilkinson_growth};
+use luge_testkit::generators::adversaries::{ArrowHead, arrow, near_singular, wilkinson_growth};
 use luge_testkit::generators::applications::convection_diffusion_2d;
 use luge_testkit::residual::assert_factor_error;
 use luge_testkit::strategies::{dominant_matrices, matrices, nonsingular_matrices};
@@ -131,6 +131,22 @@ fn a_large_front_is_pruned_right() {
     check_threshold(&grid, 0.1);
     check_threshold(&grid, 1.0);
     check_static(&grid, TinyPivots::Keep);
+}
+
+/// Large enough for panels of columns, with and without replaced pivots.
+#[test]
+fn dense_columns_go_in_panels_with_the_same_result() {
+    for n in [31, 32, 33, 39, 40, 41, 72, 129] {
+        let b = arrow(n, ArrowHead::First);
+        check_static(&b, TinyPivots::Keep);
+        check_static(&b, TinyPivots::Perturb { threshold: 0.3 });
+        check_static(
+            &to_scalar::<f32>(&b),
+            TinyPivots::Perturb { threshold: 0.3 },
+        );
+    }
+    let grid = convection_diffusion_2d(45, 25, 3.0);
+    check_static(&grid, TinyPivots::perturb_default::<f64>());
 }
 
 #[test]

@@ -31,7 +31,7 @@ use luge::{BackendChoice, ColPerm, Error, FactorPrecision, Options, Pivoting, Ro
     name = "luge",
     version,
     about,
-    after_help = "Exit codes: 0 solved, 2 bad input, 3 singular or unstable, 4 device trouble, 1 anything else."
+    after_help = "Exit codes: 0 solved, 2 bad input, 3 singular or unstable, 4 device trouble, 1 anything else.\nRows and columns in messages count from 0, except where they name a place in a file."
 )]
 struct Arguments {
     #[command(subcommand)]

@@ -16,6 +16,8 @@
 //! rows and columns and never refuses a triangular matrix with a nonzero diagonal, however
 //! ill-conditioned.
 //!
+//! Reports progress by events with target `luge::progress` and the fields `done` and `total`.
+//!
 //! Cost: O(flops) time; memory for L and U as found, and O(n).
 
 use luge_sparse::{CancelFlag, CompressedPattern, RowPerm, Scalar};
@@ -134,6 +136,9 @@ pub fn factorize<T: Scalar>(
 
     for j in 0..n {
         options.cancel.check()?;
+        if j % 64 == 0 {
+            tracing::debug!(target: "luge::progress", done = j as u64, total = n as u64);
+        }
         reach.find(cols.lane(j), j, &lower, &pivot_of);
         for (&i, &value) in cols.lane(j).iter().zip(&values[cols.range(j)]) {
             work[i as usize] = value;

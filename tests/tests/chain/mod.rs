@@ -3,7 +3,7 @@
 // Each test binary uses its own part of this module.
 #![allow(dead_code)]
 
-use luge_device::{Backend, Stream};
+use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_matrix_io::MatrixData;
 use luge_ordering::{OrderingError, OrderingOptions, order};
 use luge_sparse::CompressedPattern;
@@ -16,11 +16,23 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 pub const SIZES: [usize; 9] = [0, 1, 31, 32, 33, 511, 512, 513, 1025];
 
 /// A stream on every device under test.
-pub fn streams() -> Vec<Stream> {
+pub fn seeded_streams() -> Vec<Stream> {
     luge_tests::devices()
         .iter()
         .map(|device| device.create_stream().unwrap())
         .collect()
+}
+
+/// As [`seeded_streams`], and one on a simulator whose shuffles and votes order no memory, which is all
+/// that PTX promises of them.
+pub fn streams() -> Vec<Stream> {
+    let mut streams = seeded_streams();
+    if luge_tests::backend() == Backend::Simulator {
+        let mut options = SimulatorOptions::with_seed(luge_tests::SEEDS[0]);
+        options.simulator.collectives_order_memory = false;
+        streams.push(Device::simulator(options).create_stream().unwrap());
+    }
+    streams
 }
 
 /// Pseudo-random numbers without a pattern (splitmix64).

@@ -469,6 +469,13 @@ fn corpus_factors_match_the_cpu() {
             );
             let (factors, on_cpu) = match (factors, on_cpu) {
                 (Ok(factors), Ok(on_cpu)) => (factors, on_cpu),
+                // Sums by atomics have no fixed order. Where growth leaves no digit of a factor
+                // determined, and nears the largest number, one order may overflow and another not.
+                (Err(NumericError::NotFinite { .. }), Ok(on_cpu))
+                    if on_cpu.pivots.growth > 1e150 =>
+                {
+                    continue;
+                }
                 (device, cpu) => panic!("{name}: {device:?}, {cpu:?}"),
             };
             let (device, cpu) = (factors.pivots(), &on_cpu.pivots);

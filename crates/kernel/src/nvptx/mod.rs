@@ -10,6 +10,9 @@
 //! * What carries an ordering and a scope (atomics, fences) is inline PTX that clobbers memory, so
 //!   that the text says exactly what was asked for, and the compiler moves no access across it.
 //!
+//! rustc's own optimisations know of neither: `cargo xtask ptx` turns off the one that copies code
+//! into the arms of a branch (jump threading), barriers included.
+//!
 //! Shared memory is addressed in its own 32-bit window with `ld.shared` / `st.shared`; read-only
 //! global memory is read with `ld.global.nc`; writable global memory is accessed by ordinary loads
 //! and stores, for which LLVM infers the global address space from the kernel's parameter.

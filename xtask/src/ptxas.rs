@@ -53,7 +53,9 @@ pub fn install(workspace: &Workspace) -> Result<PathBuf> {
             ])
             .arg("--target")
             .arg(&folder)
-            .arg(PACKAGE),
+            .arg(PACKAGE)
+            // pip warns root of what it could do to the system's packages; it installs apart here.
+            .env("PIP_ROOT_USER_ACTION", "ignore"),
     )
     .context("ptxas comes from PyPI: python3 with pip and a network are needed")?;
     installed(workspace)

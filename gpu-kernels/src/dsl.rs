@@ -8,7 +8,7 @@
 
 use luge_kernel::prelude::*;
 
-/// Values that [`indices`] writes for each thread.
+/// Values that [`indices`](fn@indices) writes for each thread.
 pub const INDEX_VALUES: usize = 14;
 
 /// Writes all indices of each thread: `out[thread · 14 + k]`, k as listed in the body, where
@@ -96,7 +96,7 @@ pub unsafe fn axpy<T: Real>(a: T, x: Global<T>, y: GlobalMut<T>) {
     }
 }
 
-/// Values that [`arithmetic`] writes for each element.
+/// Values that [`arithmetic`](fn@arithmetic) writes for each element.
 pub const ARITHMETIC_VALUES: usize = 12;
 
 /// The operations of `Real` on (x, y, z): `out[k · n + i]`, k as listed in the body.
@@ -146,7 +146,7 @@ pub unsafe fn bits(x: Global<u64>, out: GlobalMut<u64>) {
     }
 }
 
-/// Values that [`barriers`] writes for each thread.
+/// Values that [`barriers`](fn@barriers) writes for each thread.
 pub const BARRIER_VALUES: usize = 6;
 
 /// Barriers and the values they count: thread t writes `out[k · block + t]`, k as listed in the
@@ -203,7 +203,7 @@ pub unsafe fn barriers_order(out: GlobalMut<u32>) {
     out.set(t, sum);
 }
 
-/// Shuffles that [`shuffles`] does for each lane.
+/// Shuffles that [`shuffles`](fn@shuffles) does for each lane.
 pub const SHUFFLES: usize = 8;
 
 /// Every kind of shuffle: lane t of the grid writes `out[k · n + t]`, k as listed in the body.
@@ -226,7 +226,7 @@ pub unsafe fn shuffles<T: Element>(x: Global<T>, out: GlobalMut<T>) {
     out.set(7 * n + t, warp::shuffle_xor(mask, v, 9));
 }
 
-/// Values that [`votes`] writes for each lane.
+/// Values that [`votes`](fn@votes) writes for each lane.
 pub const VOTE_VALUES: usize = 9;
 
 /// Votes of the lanes of `mask`, the others staying out: lane t writes `out[k · 32 + t]`, k as
@@ -373,7 +373,7 @@ macro_rules! in_half_the_orders {
     };
 }
 
-/// Operations of [`int_atomics`].
+/// Operations of [`int_atomics`](fn@int_atomics).
 pub const INT_OPERATIONS: usize = 7;
 
 /// The integer atomics on `$memory`, thread `$t` of `$n` on its own cells.
@@ -393,7 +393,7 @@ macro_rules! int_operations {
     };
 }
 
-/// What integers have beyond [`element_atomics`], in every ordering and scope, on global memory:
+/// What integers have beyond [`element_atomics`](fn@element_atomics), in every ordering and scope, on global memory:
 /// for operation q and order k, thread t applies it with operand `v[t]` to
 /// `cells[(q · 8 + k) · n + t]`, and writes the old value to the same place of `old`. The compare
 /// exchange expects `current[t]`. One thread an element.
@@ -420,7 +420,7 @@ pub unsafe fn int_atomics<T: IntElement>(
     }
 }
 
-/// [`int_atomics`] on shared memory, for one warp: the cells are copied in and out by their owners.
+/// [`int_atomics`](fn@int_atomics) on shared memory, for one warp: the cells are copied in and out by their owners.
 #[kernel(
     T = [u32, i32, u64, i64],
     max_threads(32),
@@ -450,7 +450,7 @@ pub unsafe fn int_atomics_shared<T: IntElement>(
     }
 }
 
-/// Cells that [`element_atomics`] has for each thread: swap and add in every order, then load,
+/// Cells that [`element_atomics`](fn@element_atomics) has for each thread: swap and add in every order, then load,
 /// store and reduction in half of them.
 pub const ELEMENT_CELLS: usize = 2 * ORDERS + 3 * HALF_ORDERS;
 
@@ -497,7 +497,7 @@ pub unsafe fn element_atomics<T: Element>(v: Global<T>, cells: GlobalMut<T>, old
     }
 }
 
-/// [`element_atomics`] on shared memory, for one warp: the cells are copied in and out by their
+/// [`element_atomics`](fn@element_atomics) on shared memory, for one warp: the cells are copied in and out by their
 /// owners.
 #[kernel(
     T = [u32, i32, u64, i64, f32, f64],
@@ -627,7 +627,7 @@ pub unsafe fn ping_pong(rounds: u32, turn: GlobalMut<u32>, data: GlobalMut<u32>)
     }
 }
 
-/// [`ping_pong`] with relaxed accesses of `turn` and fences.
+/// [`ping_pong`](fn@ping_pong) with relaxed accesses of `turn` and fences.
 #[kernel(require(turn.len() == 1))]
 pub unsafe fn ping_pong_fence(rounds: u32, turn: GlobalMut<u32>, data: GlobalMut<u32>) {
     let t = thread::thread_idx_x() as usize;
@@ -648,7 +648,7 @@ pub unsafe fn ping_pong_fence(rounds: u32, turn: GlobalMut<u32>, data: GlobalMut
     }
 }
 
-/// [`ping_pong`] by read-modify-writes: every thread adds to `turn` with release when it is done,
+/// [`ping_pong`](fn@ping_pong) by read-modify-writes: every thread adds to `turn` with release when it is done,
 /// and waits for itself with an acquiring read-modify-write.
 ///
 /// Two blocks of `data.len()` threads, resident together. Block b owns `data` in round r once
@@ -665,7 +665,7 @@ pub unsafe fn ping_pong_rmw(rounds: u32, turn: GlobalMut<u32>, data: GlobalMut<u
     }
 }
 
-/// [`ping_pong`] between the two warps of one block, in shared memory and at block scope: warp 0
+/// [`ping_pong`](fn@ping_pong) between the two warps of one block, in shared memory and at block scope: warp 0
 /// with release and acquire, warp 1 with relaxed accesses and fences. `out[t]` is the final value
 /// of element t.
 ///

@@ -8,6 +8,7 @@
 //! | [`CompressedPattern`] | a compressed sparse pattern as the device sees it: `u64` offsets, `u32` indices |
 //! | [`FilledPattern`] | the pattern of L+U of a square matrix, rows sorted, diagonal always present |
 //! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
+//! | [`Quality`] | what a factorization on the CPU measured of itself |
 //! | [`CancelFlag`] | asks a long phase to stop |
 //!
 //! # The matrix that is factorized
@@ -31,6 +32,7 @@ mod index;
 mod levels;
 mod pattern;
 mod perm;
+mod quality;
 mod scalar;
 mod scaling;
 
@@ -40,5 +42,6 @@ pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
 pub use levels::Levels;
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
+pub use quality::Quality;
 pub use scalar::Scalar;
 pub use scaling::Scaling;

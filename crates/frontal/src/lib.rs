@@ -1,0 +1,1 @@
+//! Sparse factorization in an assembly tree of dense fronts.

@@ -54,12 +54,11 @@ impl Default for Quality {
 impl Quality {
     /// Adds what was measured of another diagonal block whose first column is `offset` there.
     pub fn merge(&mut self, block: &Self, offset: usize) {
-        // Written so that a NaN wins.
-        if !(block.growth <= self.growth) {
+        if is_worse(block.growth, self.growth) {
             self.growth = block.growth;
             self.worst_column = offset + block.worst_column;
         }
-        if !(block.checksum <= self.checksum) {
+        if is_worse(block.checksum, self.checksum) {
             self.checksum = block.checksum;
         }
         self.min_pivot = self.min_pivot.min(block.min_pivot);
@@ -78,6 +77,11 @@ impl Quality {
     pub fn is_finite(&self) -> bool {
         self.growth.is_finite() && self.checksum.is_finite()
     }
+}
+
+/// Whether `new` is larger than `old`; a NaN is larger than every number.
+fn is_worse(new: f64, old: f64) -> bool {
+    !old.is_nan() && (new.is_nan() || new > old)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use luge_solve::backward_error::{Residual, RowNorms, max_abs};
 use luge_solve::refine::{self, Refined, refine};
-use luge_sparse::{FilledPattern, Levels, Scalar};
+use luge_sparse::{FilledPattern, Levels, MatrixView, Scalar};
 use serde::Serialize;
-use sprs::{CsMat, CsMatView};
+use sprs::CsMat;
 
 use crate::chain::{AnyChain, Condition, Engine, Perturbation};
 use crate::error::Error;
@@ -94,9 +94,9 @@ pub enum Refactorized {
 impl<T: Scalar> Factors<T> {
     pub(crate) fn new(shared: Arc<Shared>, a: &CsMat<T>, analyzed: &Inform) -> Result<Self, Error> {
         let a = check(&shared, a)?;
-        let norms = RowNorms::new(a.view());
+        let norms = RowNorms::new(shared.view(&a));
         let mut inform = analyzed.clone();
-        let established = establish(&shared, a.view(), &norms, &mut inform)?;
+        let established = establish(&shared, shared.view(&a), &norms, &mut inform)?;
         let mut factors = Self {
             shared,
             a,
@@ -108,6 +108,10 @@ impl<T: Scalar> Factors<T> {
         };
         factors.complete_inform()?;
         Ok(factors)
+    }
+
+    fn view(&self) -> MatrixView<'_, T> {
+        self.shared.view(&self.a)
     }
 
     /// What is known of these factors: sizes, pivots, growth, the probe's backward error.
@@ -163,8 +167,8 @@ impl<T: Scalar> Factors<T> {
         assert_eq!(b.len(), self.n(), "right-hand side of another length");
         let norms = self
             .transpose_norms
-            .get_or_init(|| RowNorms::new(self.a.transpose_view()));
-        self.solve_columns(self.a.transpose_view(), norms, b, 1, true)
+            .get_or_init(|| RowNorms::new(self.view().transpose()));
+        self.solve_columns(self.view().transpose(), norms, b, 1, true)
     }
 
     /// Solves A·X = B for `nrhs` right-hand sides that stand one after another in `b`. The inform
@@ -184,12 +188,12 @@ impl<T: Scalar> Factors<T> {
             self.n() * nrhs,
             "right-hand side of another length"
         );
-        self.solve_columns(self.a.view(), &self.norms, b, nrhs, false)
+        self.solve_columns(self.view(), &self.norms, b, nrhs, false)
     }
 
     fn solve_columns(
         &self,
-        a: CsMatView<'_, T>,
+        a: MatrixView<'_, T>,
         norms: &RowNorms,
         b: &[T],
         nrhs: usize,
@@ -254,9 +258,9 @@ impl<T: Scalar> Factors<T> {
     /// [`Error::ZeroPivot`], [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Cancelled`] and
     /// those of the device. After an error these are still the factors of the last matrix.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
-        let a = check(&self.shared, a)?;
-        let norms = RowNorms::new(a.view());
         let shared = Arc::clone(&self.shared);
+        let a = check(&shared, a)?;
+        let norms = RowNorms::new(shared.view(&a));
         let values = to_f64(a.data());
         let mut inform = self.analyzed.clone();
 
@@ -270,7 +274,13 @@ impl<T: Scalar> Factors<T> {
         inform.seconds.numeric = Some(start.elapsed().as_secs_f64());
         let reason = match again {
             Ok(engine) => {
-                let probe = probe(&shared, a.view(), &norms, engine.as_ref(), &mut inform)?;
+                let probe = probe(
+                    &shared,
+                    shared.view(&a),
+                    &norms,
+                    engine.as_ref(),
+                    &mut inform,
+                )?;
                 let pivots = engine.pivots();
                 let growth = pivots.growth;
                 let reason = if growth > shared.options.max_growth {
@@ -315,7 +325,7 @@ impl<T: Scalar> Factors<T> {
         };
 
         let mut inform = self.analyzed.clone();
-        let established = search(&shared, a.view(), &norms, &values, &mut inform)?;
+        let established = search(&shared, shared.view(&a), &norms, &values, &mut inform)?;
         let (growth, probe) = (established.engine.pivots().growth, established.probe);
         if missed(probe.backward_error, shared.target) {
             return Err(Error::Unstable {
@@ -418,6 +428,11 @@ impl<T> std::fmt::Debug for Factors<T> {
 }
 
 impl Shared {
+    /// The matrix, which has the pattern that was analyzed.
+    fn view<'a, T: Scalar>(&'a self, a: &'a CsMat<T>) -> MatrixView<'a, T> {
+        MatrixView::by_rows(&self.a_rows, a.data())
+    }
+
     fn refinement<T: Scalar>(&self) -> refine::Options {
         refine::Options {
             max_steps: self.options.max_refinement_steps,
@@ -487,11 +502,11 @@ fn check<T: Scalar>(shared: &Shared, a: &CsMat<T>) -> Result<CsMat<T>, Error> {
 /// Finds factors by the pivoting that the options ask for.
 fn establish<T: Scalar>(
     shared: &Shared,
-    a: CsMatView<'_, T>,
+    a: MatrixView<'_, T>,
     norms: &RowNorms,
     inform: &mut Inform,
 ) -> Result<Established, Error> {
-    let values = to_f64(a.data());
+    let values = to_f64(a.values());
     let is_auto = match shared.options.pivoting {
         Pivoting::Threshold { .. } => return search(shared, a, norms, &values, inform),
         Pivoting::Static => false,
@@ -538,7 +553,7 @@ fn establish<T: Scalar>(
 /// target with the diagonal preferred, it tries partial pivoting and keeps what is better.
 fn search<T: Scalar>(
     shared: &Shared,
-    a: CsMatView<'_, T>,
+    a: MatrixView<'_, T>,
     norms: &RowNorms,
     values: &[f64],
     inform: &mut Inform,
@@ -601,7 +616,7 @@ fn search<T: Scalar>(
 /// Solves for a known solution with entries ±1 and measures what comes back.
 fn probe<T: Scalar>(
     shared: &Shared,
-    a: CsMatView<'_, T>,
+    a: MatrixView<'_, T>,
     norms: &RowNorms,
     engine: &dyn Engine,
     inform: &mut Inform,
@@ -655,7 +670,7 @@ fn probe<T: Scalar>(
 
 /// Backward errors of the solution as the caller gets it.
 fn measure_rounded<T: Scalar>(
-    a: CsMatView<'_, T>,
+    a: MatrixView<'_, T>,
     norms: &RowNorms,
     refined: &Refined,
     rounded: &[T],

@@ -5,8 +5,7 @@
 //! max |b−Ax| / (|A|·|x| + |b|), asks the same entry by entry (Oettli and Prager 1964) and does not
 //! change when rows are scaled.
 
-use luge_sparse::Scalar;
-use sprs::CsMatView;
+use luge_sparse::{MatrixView, Scalar};
 
 /// The residual of one solution and the sizes that errors are measured by.
 #[derive(Debug, Clone)]
@@ -26,28 +25,15 @@ pub struct RowNorms {
     pub maxima: Vec<f64>,
 }
 
-/// Calls `visit(row, col, value)` for every entry, whichever way the matrix is stored.
-fn for_each<T: Scalar>(a: CsMatView<'_, T>, mut visit: impl FnMut(usize, usize, f64)) {
-    let by_rows = a.is_csr();
-    for (outer, lane) in a.outer_iterator().enumerate() {
-        for (inner, &value) in lane.iter() {
-            if by_rows {
-                visit(outer, inner, value.to_f64());
-            } else {
-                visit(inner, outer, value.to_f64());
-            }
-        }
-    }
-}
-
 impl RowNorms {
-    /// Norms of the rows of `a`. For those of the transpose hand in `a.transpose_view()`.
-    pub fn new<T: Scalar>(a: CsMatView<'_, T>) -> Self {
+    /// Norms of the rows of `a`. For those of the transpose hand in `a.transpose()`.
+    pub fn new<T: Scalar>(a: MatrixView<'_, T>) -> Self {
         let mut norms = Self {
             sums: vec![0.0; a.rows()],
             maxima: vec![0.0; a.rows()],
         };
-        for_each(a, |i, _, v| {
+        a.for_each(|i, _, v| {
+            let v = v.to_f64();
             norms.sums[i] += v.abs();
             norms.maxima[i] = norms.maxima[i].max(v.abs());
         });
@@ -80,18 +66,31 @@ impl Residual {
     ///
     /// If the lengths do not fit the matrix.
     #[track_caller]
-    pub fn new<T: Scalar>(a: CsMatView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+    pub fn new<T: Scalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
         assert_eq!(a.cols(), x.len(), "solution of another length");
         assert_eq!(a.rows(), b.len(), "right-hand side of another length");
         let mut this = Self {
             residual: b.to_vec(),
             magnitude: vec![0.0; b.len()],
         };
-        for_each(a, |i, j, v| {
-            let product = v * x[j];
-            this.residual[i] -= product;
-            this.magnitude[i] += product.abs();
-        });
+        if a.is_by_columns() {
+            a.for_each(|i, j, v| {
+                let product = v.to_f64() * x[j];
+                this.residual[i] -= product;
+                this.magnitude[i] += product.abs();
+            });
+            return this;
+        }
+        for (i, (columns, values)) in a.lanes().enumerate() {
+            let (mut residual, mut magnitude) = (b[i], 0.0);
+            for (&j, &value) in columns.iter().zip(values) {
+                let product = value.to_f64() * x[j as usize];
+                residual -= product;
+                magnitude += product.abs();
+            }
+            this.residual[i] = residual;
+            this.magnitude[i] = magnitude;
+        }
         this
     }
 
@@ -143,24 +142,32 @@ impl Residual {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sprs::CsMat;
+    use luge_sparse::CompressedPattern;
 
-    fn matrix() -> CsMat<f64> {
-        // 2 -1
-        // 0  4
-        CsMat::new((2, 2), vec![0, 2, 3], vec![0, 1, 1], vec![2.0, -1.0, 4.0])
+    /// 2 -1
+    /// 0  4
+    fn pattern() -> CompressedPattern {
+        CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap()
     }
+
+    const VALUES: [f64; 3] = [2.0, -1.0, 4.0];
 
     #[test]
     fn both_storage_orders_and_the_transpose_agree() {
-        let (a, x, b) = (matrix(), [1.0, 3.0], [1.0, 10.0]);
-        for stored in [a.clone(), a.to_csc()] {
-            let r = Residual::new(stored.view(), &x, &b);
+        let (x, b) = ([1.0, 3.0], [1.0, 10.0]);
+        let by_rows = pattern();
+        let (by_columns, map) = by_rows.transpose_with_map();
+        let moved: Vec<f64> = map.iter().map(|&p| VALUES[p as usize]).collect();
+        for stored in [
+            MatrixView::by_rows(&by_rows, &VALUES),
+            MatrixView::by_columns(&by_columns, &moved),
+        ] {
+            let r = Residual::new(stored, &x, &b);
             assert_eq!(r.residual, [2.0, -2.0]);
             assert_eq!(r.magnitude, [5.0, 12.0]);
-            let t = Residual::new(stored.transpose_view(), &x, &b);
+            let t = Residual::new(stored.transpose(), &x, &b);
             assert_eq!(t.residual, [-1.0, -1.0]);
-            let norms = RowNorms::new(stored.transpose_view());
+            let norms = RowNorms::new(stored.transpose());
             assert_eq!(norms.sums, [2.0, 5.0]);
             assert_eq!(norms.maxima, [2.0, 4.0]);
         }
@@ -168,9 +175,10 @@ mod tests {
 
     #[test]
     fn the_measures_by_hand() {
-        let (a, x, b) = (matrix(), [1.0, 3.0], [1.0, 10.0]);
-        let norms = RowNorms::new(a.view());
-        let r = Residual::new(a.view(), &x, &b);
+        let (pattern, x, b) = (pattern(), [1.0, 3.0], [1.0, 10.0]);
+        let a = MatrixView::by_rows(&pattern, &VALUES);
+        let norms = RowNorms::new(a);
+        let r = Residual::new(a, &x, &b);
         assert_eq!(r.normwise(norms.infinity_norm(), &x, &b), 2.0 / 22.0);
         assert_eq!(r.componentwise(&norms, &x, &b), [2.0 / 6.0, 0.0]);
     }
@@ -178,17 +186,19 @@ mod tests {
     #[test]
     fn a_row_lost_in_rounding_is_measured_by_its_norm() {
         // Row 1: b is zero and x is noise where row 1 has entries.
-        let (a, x, b) = (matrix(), [1.0, 1e-18], [2.0, 0.0]);
-        let r = Residual::new(a.view(), &x, &b);
-        let [large, small] = r.componentwise(&RowNorms::new(a.view()), &x, &b);
+        let (pattern, x, b) = (pattern(), [1.0, 1e-18], [2.0, 0.0]);
+        let a = MatrixView::by_rows(&pattern, &VALUES);
+        let r = Residual::new(a, &x, &b);
+        let [large, small] = r.componentwise(&RowNorms::new(a), &x, &b);
         assert!(large < 1e-17);
         assert_eq!(small, 4e-18 / (4e-18 + 4.0));
     }
 
     #[test]
     fn extremes_neither_overflow_nor_hide() {
-        let a = CsMat::new((1, 1), vec![0, 1], vec![0], vec![1e200]);
-        let r = Residual::new(a.view(), &[1e100], &[1e300]);
+        let pattern = CompressedPattern::new(1, vec![0, 1], vec![0]).unwrap();
+        let a = MatrixView::by_rows(&pattern, &[1e200]);
+        let r = Residual::new(a, &[1e100], &[1e300]);
         assert_eq!(r.normwise(1e200, &[1e100], &[1e300]), 0.0);
         let r = Residual {
             residual: vec![1e290],
@@ -196,7 +206,7 @@ mod tests {
         };
         let huge = r.normwise(1e200, &[1e200], &[1e300]);
         assert!((huge / 1e-110 - 1.0).abs() < 1e-12);
-        let nan = Residual::new(a.view(), &[f64::NAN], &[1.0]);
+        let nan = Residual::new(a, &[f64::NAN], &[1.0]);
         assert!(nan.normwise(1e200, &[f64::NAN], &[1.0]).is_nan());
         assert!(max_abs(&[1.0, f64::NAN, 2.0]).is_nan());
     }

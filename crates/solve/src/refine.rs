@@ -5,8 +5,7 @@
 //! target any decrease of ω counts. The best iterate by ω is kept, so a step that makes things worse
 //! is undone. Cost of a step: one residual and one solve.
 
-use luge_sparse::{CancelFlag, Scalar};
-use sprs::CsMatView;
+use luge_sparse::{CancelFlag, MatrixView, Scalar};
 
 use crate::backward_error::{Residual, RowNorms};
 use crate::error::SolveError;
@@ -49,7 +48,7 @@ pub struct Refined {
 /// If `b` is not as long as A has rows, or `correct` answers with another length.
 #[track_caller]
 pub fn refine<T, E>(
-    a: CsMatView<'_, T>,
+    a: MatrixView<'_, T>,
     norms: &RowNorms,
     b: &[f64],
     mut correct: impl FnMut(&[f64]) -> Result<Vec<f64>, E>,
@@ -113,7 +112,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sprs::CsMat;
+    use luge_sparse::CompressedPattern;
 
     fn options(max_steps: usize) -> Options {
         Options {
@@ -124,8 +123,8 @@ mod tests {
         }
     }
 
-    fn diagonal() -> CsMat<f64> {
-        CsMat::new((2, 2), vec![0, 1, 2], vec![0, 1], vec![2.0, 5.0])
+    fn diagonal() -> CompressedPattern {
+        CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap()
     }
 
     /// Inverse of the diagonal, wrong by the factor `1 - error`.
@@ -135,20 +134,22 @@ mod tests {
 
     #[test]
     fn each_step_gains_the_accuracy_of_the_inverse() {
-        let a = diagonal();
-        let norms = RowNorms::new(a.view());
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let norms = RowNorms::new(a);
         let b = [2.0, 10.0];
-        let none = refine(a.view(), &norms, &b, inexact(1e-4), &options(0)).unwrap();
+        let none = refine(a, &norms, &b, inexact(1e-4), &options(0)).unwrap();
         assert!(none.normwise > 1e-5 && none.steps == 0);
-        let all = refine(a.view(), &norms, &b, inexact(1e-4), &options(10)).unwrap();
+        let all = refine(a, &norms, &b, inexact(1e-4), &options(10)).unwrap();
         assert!(all.normwise < 1e-15, "{}", all.normwise);
         assert!((3..=5).contains(&all.steps), "{}", all.steps);
     }
 
     #[test]
     fn a_step_that_makes_it_worse_is_undone() {
-        let a = diagonal();
-        let norms = RowNorms::new(a.view());
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let norms = RowNorms::new(a);
         let b = [2.0, 10.0];
         let mut calls = 0;
         let diverging = |r: &[f64]| {
@@ -156,7 +157,7 @@ mod tests {
             let wrong = if calls == 1 { 0.999 } else { -7.0 };
             Ok::<_, SolveError>(vec![r[0] / 2.0 * wrong, r[1] / 5.0 * wrong])
         };
-        let kept = refine(a.view(), &norms, &b, diverging, &options(10)).unwrap();
+        let kept = refine(a, &norms, &b, diverging, &options(10)).unwrap();
         assert_eq!(kept.steps, 0);
         assert_eq!(kept.x, [0.999, 1.998]);
         assert_eq!(calls, 2);
@@ -164,26 +165,28 @@ mod tests {
 
     #[test]
     fn nan_is_named_and_the_flag_obeyed() {
-        let a = diagonal();
-        let norms = RowNorms::new(a.view());
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let norms = RowNorms::new(a);
         let nan = |_: &[f64]| Ok::<_, SolveError>(vec![1.0, f64::NAN]);
         assert!(matches!(
-            refine(a.view(), &norms, &[1.0, 1.0], nan, &options(1)),
+            refine(a, &norms, &[1.0, 1.0], nan, &options(1)),
             Err(SolveError::NotFinite { row: 1 })
         ));
         let stopped = options(3);
         stopped.cancel.cancel();
         assert!(matches!(
-            refine(a.view(), &norms, &[1.0, 1.0], inexact(0.1), &stopped),
+            refine(a, &norms, &[1.0, 1.0], inexact(0.1), &stopped),
             Err(SolveError::Cancelled(_))
         ));
     }
 
     #[test]
     fn zero_right_hand_sides_are_exact() {
-        let a = diagonal();
-        let norms = RowNorms::new(a.view());
-        let zero = refine(a.view(), &norms, &[0.0, 0.0], inexact(0.5), &options(5)).unwrap();
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let norms = RowNorms::new(a);
+        let zero = refine(a, &norms, &[0.0, 0.0], inexact(0.5), &options(5)).unwrap();
         assert_eq!((zero.normwise, zero.steps), (0.0, 0));
     }
 }

@@ -6,6 +6,7 @@
 //! | [`RowPerm`], [`ColPerm`] | permutations that cannot be mixed up; both map **new to old** |
 //! | [`Scaling`] | row and column factors of an equilibrated matrix |
 //! | [`CompressedPattern`] | a compressed sparse pattern as the device sees it: `u64` offsets, `u32` indices |
+//! | [`MatrixView`] | a pattern with its values, seen by rows or by columns |
 //! | [`FilledPattern`] | the pattern of L+U of a square matrix, rows sorted, diagonal always present |
 //! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
 //! | [`Quality`] | what a factorization on the CPU measured of itself |
@@ -30,6 +31,7 @@ mod cancel;
 mod filled;
 mod index;
 mod levels;
+mod matrix;
 mod pattern;
 mod perm;
 mod quality;
@@ -40,6 +42,7 @@ pub use cancel::{CancelFlag, Cancelled};
 pub use filled::FilledPattern;
 pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
 pub use levels::Levels;
+pub use matrix::MatrixView;
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use quality::Quality;

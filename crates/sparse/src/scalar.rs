@@ -1,5 +1,6 @@
 //! The numeric types of the solver.
 
+use std::borrow::Cow;
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{AddAssign, DivAssign, MulAssign, SubAssign};
@@ -36,6 +37,9 @@ pub trait Scalar:
 
     /// Converts exactly.
     fn to_f64(self) -> f64;
+
+    /// `values` in `f64`: themselves if they are, else converted.
+    fn in_f64(values: &[Self]) -> Cow<'_, [f64]>;
 }
 
 impl Scalar for f32 {
@@ -48,6 +52,10 @@ impl Scalar for f32 {
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
+
+    fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
+        values.iter().map(|&v| f64::from(v)).collect()
+    }
 }
 
 impl Scalar for f64 {
@@ -59,5 +67,9 @@ impl Scalar for f64 {
 
     fn to_f64(self) -> f64 {
         self
+    }
+
+    fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
+        Cow::Borrowed(values)
     }
 }

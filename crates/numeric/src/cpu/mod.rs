@@ -1,4 +1,5 @@
 //! The CPU paths.
 
+pub mod columns;
 pub mod static_pivoting;
 pub mod threshold;

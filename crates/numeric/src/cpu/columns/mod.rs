@@ -1,0 +1,214 @@
+//! Left-looking LU by columns, for matrices with few operations per entry: circuits, power grids.
+//!
+//! | file | what |
+//! |---|---|
+//! | `factorize` | pivots are searched (Gilbert and Peierls 1988), or given by the diagonal |
+//! | `refactorize` | new values on the pattern and the pivots of a finished factorization |
+//! | `solve` | both triangular solves and their transposes, on one diagonal block, for many vectors |
+//! | `check` | growth and checksum, measured while the columns are at hand |
+//!
+//! The matrix may be block diagonal; the columns of a block never lead to another block, so blocks
+//! need no mention but in the solves, which take the columns of one block. A block of one column costs
+//! a few operations.
+//!
+//! # When a matrix is singular
+//!
+//! A candidate x(i) is the sum of b(i) and of products −l(i,k)·u(k). Rounding alone can make it as
+//! large as a few ε·s(i), s(i) being the sum of the magnitudes of these terms. If every candidate of
+//! a column is at most [`Options::singular`] · ε · s(i), nothing in the column is known to differ
+//! from zero, and the matrix is refused with that column. The test is invariant under scaling of
+//! rows and columns and never refuses a triangular matrix with a nonzero diagonal, however
+//! ill-conditioned.
+//!
+//! Cost: O(flops) time; memory for L and U as found, and O(n).
+
+mod check;
+mod factorize;
+mod refactorize;
+mod solve;
+
+use luge_sparse::{CancelFlag, CompressedPattern, RowPerm, Scalar};
+
+use crate::pattern::LuPattern;
+use crate::pivots::TinyPivots;
+
+/// How pivots are chosen, when the matrix counts as singular, and what the phase may use.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The diagonal is taken if it is at least this times the largest candidate, 0 to 1; 1 is
+    /// partial pivoting.
+    pub threshold: f64,
+    /// `Some`: pivots are the diagonal whatever its size, and this says what becomes of tiny ones;
+    /// `threshold` and `singular` then have no say. `None`: pivots are searched.
+    pub static_pivots: Option<TinyPivots>,
+    /// A column is singular if all its candidates are below this many ε times the sum of the
+    /// magnitudes of their terms.
+    pub singular: f64,
+    /// Threads of rayon's current pool that may work; 1: none but the caller's.
+    pub threads: usize,
+    /// Largest size of L and U in bytes; `None`: no limit.
+    pub max_bytes: Option<u64>,
+    /// Stops the phase when raised.
+    pub cancel: CancelFlag,
+}
+
+impl Default for Options {
+    /// Threshold 0.001, as KLU has it; searched pivots; singular below 8 ε; one thread; no limits.
+    fn default() -> Self {
+        Self {
+            threshold: 1e-3,
+            static_pivots: None,
+            singular: 8.0,
+            threads: 1,
+            max_bytes: None,
+            cancel: CancelFlag::new(),
+        }
+    }
+}
+
+/// The factors of P·B = L·U for the row permutation that pivoting chose.
+///
+/// Rows count as in P·B. L without its unit diagonal, U without its diagonal and the diagonal are
+/// held apart, L and U by columns.
+#[derive(Debug, Clone)]
+pub struct ColumnLu<F> {
+    row_perm: RowPerm,
+    lower: Columns<F>,
+    upper: Columns<F>,
+    /// The diagonal of U.
+    pivots: Vec<F>,
+    /// Multiplications, divisions and subtractions of the factorization.
+    flops: u64,
+    /// Pivots not taken from the diagonal of B.
+    num_off_diagonal: usize,
+    /// What `refactorize` needs; empty before its first call.
+    plan: Option<Box<refactorize::Plan<F>>>,
+}
+
+/// One set of compressed columns. Within a column of U, an entry comes after those that change it.
+#[derive(Debug, Clone)]
+struct Columns<F> {
+    ptr: Vec<usize>,
+    idx: Vec<u32>,
+    values: Vec<F>,
+}
+
+impl<F: Scalar> Columns<F> {
+    fn with_capacity(n: usize, nnz: usize) -> Self {
+        let mut ptr = Vec::with_capacity(n + 1);
+        ptr.push(0);
+        Self {
+            ptr,
+            idx: Vec::with_capacity(nnz),
+            values: Vec::with_capacity(nnz),
+        }
+    }
+
+    fn push(&mut self, row: u32, value: F) {
+        self.idx.push(row);
+        self.values.push(value);
+    }
+
+    fn range(&self, j: usize) -> std::ops::Range<usize> {
+        self.ptr[j]..self.ptr[j + 1]
+    }
+
+    fn column(&self, j: usize) -> (&[u32], &[F]) {
+        (&self.idx[self.range(j)], &self.values[self.range(j)])
+    }
+
+    fn bytes(&self) -> u64 {
+        (size_of_val(&*self.ptr) + size_of_val(&*self.idx) + size_of_val(&*self.values)) as u64
+    }
+}
+
+impl<F: Scalar> ColumnLu<F> {
+    /// Row `i` of L·U is row `row_perm[i]` of B.
+    pub fn row_perm(&self) -> &RowPerm {
+        &self.row_perm
+    }
+
+    /// Order of the matrix.
+    pub fn n(&self) -> usize {
+        self.pivots.len()
+    }
+
+    /// Entries of L below the diagonal.
+    pub fn lnz(&self) -> usize {
+        self.lower.idx.len()
+    }
+
+    /// Entries of U above the diagonal.
+    pub fn unz(&self) -> usize {
+        self.upper.idx.len()
+    }
+
+    /// Multiplications, divisions and subtractions of the factorization.
+    pub fn flops(&self) -> u64 {
+        self.flops
+    }
+
+    /// Pivots not taken from the diagonal of B.
+    pub fn num_off_diagonal(&self) -> usize {
+        self.num_off_diagonal
+    }
+
+    /// Bytes held: factors and what `refactorize` keeps.
+    pub fn bytes(&self) -> u64 {
+        self.lower.bytes()
+            + self.upper.bytes()
+            + (self.n() * (size_of::<F>() + 4)) as u64
+            + self.plan.as_ref().map_or(0, |plan| plan.bytes())
+    }
+
+    /// Bytes that factors of order `n` take with `lnz` entries of L below and `unz` entries of U
+    /// above the diagonal.
+    pub fn estimate_bytes(n: usize, lnz: u64, unz: u64) -> u64 {
+        (lnz + unz) * (4 + size_of::<F>() as u64)
+            + (n as u64 + 1) * (2 * size_of::<usize>() as u64)
+            + n as u64 * (size_of::<F>() as u64 + 4)
+    }
+
+    /// Rows and values of L(·, j) below the diagonal, in no order.
+    pub fn lower(&self, j: usize) -> (&[u32], &[F]) {
+        self.lower.column(j)
+    }
+
+    /// Rows and values of U(·, j) above the diagonal, each after those that change it.
+    pub fn upper(&self, j: usize) -> (&[u32], &[F]) {
+        self.upper.column(j)
+    }
+
+    /// The diagonal of U.
+    pub fn pivots(&self) -> &[F] {
+        &self.pivots
+    }
+
+    /// L+U as one sorted CSC pattern with its values, the diagonal being that of U. Entries that
+    /// cancel stay in it.
+    pub fn merged(&self) -> (LuPattern, Vec<F>) {
+        let n = self.n();
+        let nnz = self.lnz() + self.unz() + n;
+        let mut ptr = Vec::with_capacity(n + 1);
+        ptr.push(0u64);
+        let mut idx = Vec::with_capacity(nnz);
+        let mut values = Vec::with_capacity(nnz);
+        let mut column: Vec<(u32, F)> = Vec::new();
+        for j in 0..n {
+            let ((above, u), (below, l)) = (self.upper(j), self.lower(j));
+            column.clear();
+            column.extend(above.iter().copied().zip(u.iter().copied()));
+            column.push((j as u32, self.pivots[j]));
+            column.extend(below.iter().copied().zip(l.iter().copied()));
+            column.sort_unstable_by_key(|&(row, _)| row);
+            idx.extend(column.iter().map(|&(row, _)| row));
+            values.extend(column.iter().map(|&(_, value)| value));
+            ptr.push(idx.len() as u64);
+        }
+        let cols = CompressedPattern::new(n, ptr, idx)
+            .unwrap_or_else(|e| unreachable!("columns are sorted and in range: {e}"));
+        let pattern = LuPattern::from_columns(cols)
+            .unwrap_or_else(|j| unreachable!("column {j} has its pivot on the diagonal"));
+        (pattern, values)
+    }
+}

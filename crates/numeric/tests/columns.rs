@@ -1,0 +1,530 @@
+//! The column engine against the reference and against dense definitions.
+
+use luge_numeric::cpu::columns::{ColumnLu, Options};
+use luge_numeric::{LuPattern, NumericError, TinyPivots};
+use luge_reference::numeric::lu_left_looking;
+use luge_reference::symbolic::fill2;
+use luge_sparse::{ColPerm, CompressedPattern, Quality, Scalar, Scaling};
+use luge_testkit::convert::{pattern_of, permuted_and_scaled, to_scalar};
+use luge_testkit::generators::adversaries::{
+    ArrowHead, arrow, near_singular, permuted_diagonal, wilkinson_growth,
+};
+use luge_testkit::generators::applications::{
+    circuit, circuit_sequence, convection_diffusion_2d, power_flow_jacobian, power_grid,
+    random_unsymmetric,
+};
+use luge_testkit::residual::{
+    assert_backward_error, assert_factor_error, error_bound, normwise_backward_error,
+};
+use luge_testkit::strategies::{dominant_matrices, matrices, nonsingular_matrices};
+use proptest::prelude::*;
+use sprs::{CsMat, TriMat};
+
+/// The columns of a matrix: those of B by columns are the rows of Bᵀ.
+fn columns<T: Scalar>(b: &CsMat<T>) -> (CompressedPattern, Vec<T>) {
+    let transpose = b.to_csc().transpose_into();
+    (pattern_of(&transpose), transpose.data().to_vec())
+}
+
+fn f64_of<T: Scalar>(value: T) -> f64 {
+    Scalar::to_f64(value)
+}
+
+fn with_threshold(threshold: f64) -> Options {
+    Options {
+        threshold,
+        ..Options::default()
+    }
+}
+
+fn with_static(tiny: TinyPivots) -> Options {
+    Options {
+        static_pivots: Some(tiny),
+        ..Options::default()
+    }
+}
+
+/// P·B.
+fn permuted<T: Scalar>(b: &CsMat<T>, lu: &ColumnLu<T>) -> CsMat<T> {
+    let n = b.rows();
+    permuted_and_scaled(
+        b,
+        lu.row_perm(),
+        &Scaling::identity(n, n),
+        &ColPerm::identity(n),
+    )
+}
+
+/// Growth, checksum bound and pivots, from the definitions.
+fn check_quality<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
+    let n = lu.n();
+    if n == 0 {
+        assert_eq!((quality.growth, quality.checksum), (1.0, 0.0));
+        return;
+    }
+    let mut norms = vec![0.0; n];
+    for (&value, (_, j)) in pb {
+        norms[j] += f64_of(value).abs();
+    }
+    let sums: Vec<f64> = (0..n)
+        .map(|j| 1.0 + lu.lower(j).1.iter().map(|l| f64_of(*l).abs()).sum::<f64>())
+        .collect();
+    let growth = |k: usize| {
+        let (rows, values) = lu.upper(k);
+        let above: f64 = rows
+            .iter()
+            .zip(values)
+            .map(|(&j, u)| sums[j as usize] * f64_of(*u).abs())
+            .sum();
+        (above + sums[k] * f64_of(lu.pivots()[k]).abs()) / norms[k]
+    };
+    let largest = (0..n).map(growth).fold(0.0, f64::max);
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-12 * (n as f64) * b.abs();
+    assert!(
+        close(quality.growth, largest),
+        "{} for {largest}",
+        quality.growth
+    );
+    assert!(close(growth(quality.worst_column), largest));
+    let bound = 4.0 * (n as f64 + 2.0) * f64_of(T::epsilon()) * largest;
+    assert!(quality.checksum <= bound, "{} > {bound}", quality.checksum);
+    let magnitudes = || lu.pivots().iter().map(|p| f64_of(*p).abs());
+    assert_eq!(
+        quality.min_pivot,
+        magnitudes().fold(f64::INFINITY, f64::min)
+    );
+    assert_eq!(quality.max_pivot, magnitudes().fold(0.0, f64::max));
+}
+
+/// Solves with P·B = L·U, both ways, with one vector and with many.
+fn check_solves<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
+    let n = lu.n();
+    for nrhs in [1, 2, 3, 4, 5, 9] {
+        let ld = n + 3;
+        let rhs: Vec<T> = (0..nrhs * ld)
+            .map(|p| T::from_f64(((p * 7 + 3) % 11) as f64 - 4.0))
+            .collect();
+        for transposed in [false, true] {
+            let mut x = rhs.clone();
+            let matrix = if transposed {
+                lu.solve_transpose_range(0..n, &mut x, ld, nrhs);
+                pb.transpose_view().to_csr()
+            } else {
+                lu.solve_range(0..n, &mut x, ld, nrhs);
+                pb.clone()
+            };
+            for v in 0..nrhs {
+                let range = v * ld..v * ld + n;
+                let error =
+                    normwise_backward_error(&matrix, &x[range.clone()], &rhs[range.clone()]);
+                let bound = error_bound::<T>(n) * quality.growth.max(1.0);
+                assert!(error <= bound, "{error:e} > {bound:e}");
+                assert_eq!(x[range.end..(v + 1) * ld], rhs[range.end..(v + 1) * ld]);
+            }
+        }
+    }
+}
+
+/// Searched pivots must reproduce B, on the filled pattern of the permuted rows.
+fn check_searched<T: Scalar>(b: &CsMat<T>, threshold: f64) -> ColumnLu<T> {
+    let (cols, values) = columns(b);
+    let options = with_threshold(threshold);
+    let (mut lu, quality) = ColumnLu::factorize(&cols, &values, &options).unwrap();
+    let pb = permuted(b, &lu);
+    let (pattern, merged) = lu.merged();
+    assert_eq!(pattern, LuPattern::new(&fill2(&pattern_of(&pb))));
+    assert_factor_error(&pb, pattern.cols(), &merged);
+    assert_eq!(lu.lnz() + lu.unz() + lu.n(), pattern.nnz());
+    if threshold > 0.0 {
+        for j in 0..lu.n() {
+            for l in lu.lower(j).1 {
+                let l = f64_of(*l).abs();
+                assert!(l * threshold <= 1.0 + 1e-6, "L has {l} in column {j}");
+            }
+        }
+    }
+    check_quality(&pb, &lu, &quality);
+    check_solves(&pb, &lu, &quality);
+    let flops = flops_of(&lu);
+    assert_eq!(lu.flops(), flops);
+    assert!(lu.bytes() >= ColumnLu::<T>::estimate_bytes(lu.n(), lu.lnz() as u64, lu.unz() as u64));
+
+    // Twice: the first call makes its plan.
+    for _ in 0..2 {
+        let quality = lu.refactorize(&cols, &values, &options).unwrap();
+        let (same_pattern, again) = lu.merged();
+        assert_eq!(same_pattern, pattern);
+        assert_factor_error(&pb, pattern.cols(), &again);
+        check_quality(&pb, &lu, &quality);
+        let n = lu.n() as f64;
+        let tolerance = 64.0 * n * f64_of(T::epsilon()) * quality.growth / quality.min_pivot;
+        if tolerance < 1e-3 {
+            let near_one = |r: f64| (r - 1.0).abs() <= 1e-2;
+            assert!(near_one(quality.min_pivot_ratio) && near_one(quality.max_pivot_ratio));
+        }
+        check_solves(&pb, &lu, &quality);
+    }
+    lu
+}
+
+fn flops_of<T: Scalar>(lu: &ColumnLu<T>) -> u64 {
+    let n = lu.n();
+    (0..n)
+        .map(|k| {
+            let products: usize = lu
+                .upper(k)
+                .0
+                .iter()
+                .map(|&j| lu.lower(j as usize).0.len())
+                .sum();
+            (2 * products + lu.lower(k).0.len()) as u64
+        })
+        .sum()
+}
+
+/// The diagonal as it comes, or replaced: as the reference does it.
+fn check_static<T: Scalar>(b: &CsMat<T>, tiny: TinyPivots) {
+    let rows = pattern_of(b);
+    let filled = fill2(&rows);
+    let threshold = match tiny {
+        TinyPivots::Keep => 0.0,
+        TinyPivots::Perturb { threshold } => threshold,
+    };
+    let expected = lu_left_looking(&filled, &rows, b.data(), threshold);
+    let (cols, values) = columns(b);
+    let options = with_static(tiny);
+    match (ColumnLu::factorize(&cols, &values, &options), expected) {
+        (Ok((mut lu, quality)), Ok(expected)) => {
+            let (pattern, merged) = lu.merged();
+            assert_eq!(pattern.cols(), &expected.cols);
+            assert_eq!(quality.num_perturbed, expected.perturbed.len());
+            let first = expected.perturbed.first().map(|&j| j as usize);
+            assert_eq!(quality.first_perturbed, first);
+            assert_eq!(quality.num_off_diagonal, 0);
+            // Equal as numbers: -0 and 0 may differ.
+            assert_eq!(merged, expected.values);
+            let again = lu.refactorize(&cols, &values, &options).unwrap();
+            assert_eq!(again.num_perturbed, quality.num_perturbed);
+            assert_eq!(again.first_perturbed, quality.first_perturbed);
+        }
+        // The reference looks at pivots alone, so it may notice an overflow later or never.
+        (Err(NumericError::NotFinite { .. }), _) => {}
+        (Err(NumericError::ZeroPivot { column }), Err(expected)) => {
+            let expected = format!("{expected:?}");
+            assert!(expected.contains(&column.to_string()), "{expected}");
+        }
+        (actual, expected) => panic!("{actual:?} where {expected:?} is right"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn searched_pivots_reproduce_the_matrix(b in nonsingular_matrices(30)) {
+        for threshold in [0.01, 0.1, 1.0] {
+            check_searched(&b, threshold);
+        }
+        check_searched(&to_scalar::<f32>(&b), 0.1);
+    }
+
+    #[test]
+    fn dominant_matrices_keep_their_diagonal(b in dominant_matrices(40)) {
+        let lu = check_searched(&b, 1e-3);
+        prop_assert_eq!(lu.num_off_diagonal(), 0);
+        check_static(&b, TinyPivots::Keep);
+    }
+
+    #[test]
+    fn static_pivots_match_reference(b in matrices(30)) {
+        check_static(&b, TinyPivots::Keep);
+        check_static(&b, TinyPivots::perturb_default::<f64>());
+        check_static(&to_scalar::<f32>(&b), TinyPivots::perturb_default::<f32>());
+    }
+
+    /// Whatever the matrix, there are factors of small error or an error of the right kind.
+    #[test]
+    fn any_matrix_gives_factors_or_a_column(b in matrices(20)) {
+        let (cols, values) = columns(&b);
+        match ColumnLu::factorize(&cols, &values, &with_threshold(0.1)) {
+            Ok((lu, _)) => {
+                let (pattern, merged) = lu.merged();
+                assert_factor_error(&permuted(&b, &lu), pattern.cols(), &merged);
+            }
+            Err(NumericError::ZeroPivot { column }) => prop_assert!(column < b.rows()),
+            Err(e) => prop_assert!(false, "{}", e),
+        }
+    }
+}
+
+#[test]
+fn sizes_around_the_powers_of_two() {
+    for n in [1, 31, 32, 33] {
+        for seed in 0..3 {
+            check_searched(&random_unsymmetric(n, 3.min(n), seed), 1.0);
+            check_searched(&permuted_diagonal(n, seed), 1e-3);
+        }
+        check_searched(&arrow(n, ArrowHead::First), 1e-3);
+        check_searched(&arrow(n, ArrowHead::Last), 1e-3);
+    }
+    check_searched(&arrow(1025, ArrowHead::Last), 1e-3);
+    check_searched(&random_unsymmetric(1025, 2, 5), 0.1);
+}
+
+#[test]
+fn applications_are_factorized() {
+    check_searched(&circuit(400, 1), 1e-3);
+    check_searched(&power_flow_jacobian(300, 2), 1e-3);
+    check_searched(&power_grid(2, 15, 14, 3), 1e-3);
+    check_searched(&convection_diffusion_2d(33, 31, 100.0), 0.1);
+    check_searched(&convection_diffusion_2d(33, 31, 100.0), 1.0);
+    check_searched(
+        &to_scalar::<f32>(&convection_diffusion_2d(13, 17, 10.0)),
+        0.1,
+    );
+}
+
+/// Diagonal blocks of several orders: blocks of one column in between, and blocks that pivot.
+fn block_diagonal() -> (CsMat<f64>, Vec<usize>) {
+    let blocks = [
+        random_unsymmetric(5, 2, 1),
+        arrow(1, ArrowHead::First),
+        permuted_diagonal(33, 2),
+        arrow(1, ArrowHead::First),
+        arrow(1, ArrowHead::First),
+        circuit(60, 7),
+        power_flow_jacobian(40, 3),
+    ];
+    let n = blocks.iter().map(CsMat::rows).sum();
+    let mut all = TriMat::new((n, n));
+    let mut ends = vec![0];
+    for block in &blocks {
+        let start = ends[ends.len() - 1];
+        for (&value, (i, j)) in block {
+            all.add_triplet(start + i, start + j, value);
+        }
+        ends.push(start + block.rows());
+    }
+    (all.to_csr(), ends)
+}
+
+#[test]
+fn blocks_are_solved_one_by_one() {
+    let (b, ends) = block_diagonal();
+    let lu = check_searched(&b, 1e-3);
+    let pb = permuted(&b, &lu);
+    let n = b.rows();
+    let rhs: Vec<f64> = (0..2 * n).map(|i| (i as f64).sin()).collect();
+    for transposed in [false, true] {
+        let mut x = rhs.clone();
+        for w in ends.windows(2) {
+            let before = x.clone();
+            if transposed {
+                lu.solve_transpose_range(w[0]..w[1], &mut x, n, 2);
+            } else {
+                lu.solve_range(w[0]..w[1], &mut x, n, 2);
+            }
+            for i in (0..n).filter(|i| !(w[0]..w[1]).contains(i)) {
+                assert_eq!((x[i], x[n + i]), (before[i], before[n + i]));
+            }
+        }
+        let matrix = if transposed {
+            pb.transpose_view().to_csr()
+        } else {
+            pb.clone()
+        };
+        assert_backward_error(&matrix, &x[..n], &rhs[..n]);
+        assert_backward_error(&matrix, &x[n..], &rhs[n..]);
+    }
+}
+
+#[test]
+fn singletons_are_divided_by() {
+    let n = 1025;
+    let b: CsMat<f64> = CsMat::<f64>::eye(n).map(|_| 4.0);
+    let lu = check_searched(&b, 1e-3);
+    let mut x = vec![2.0; n];
+    for j in 0..n {
+        lu.solve_range(j..j + 1, &mut x, n, 1);
+    }
+    assert_eq!(x, vec![0.5; n]);
+}
+
+#[test]
+fn nothing_is_factorized_at_once() {
+    let cols = CompressedPattern::new(0, vec![0], vec![]).unwrap();
+    let (mut lu, quality) = ColumnLu::<f64>::factorize(&cols, &[], &Options::default()).unwrap();
+    assert_eq!((lu.n(), quality.growth), (0, 1.0));
+    assert_eq!(
+        lu.refactorize(&cols, &[], &Options::default())
+            .unwrap()
+            .growth,
+        1.0
+    );
+    lu.solve_range(0..0, &mut [], 0, 1);
+}
+
+fn dense<T: Scalar>(n: usize, by_columns: &[T]) -> (CompressedPattern, Vec<T>) {
+    let ptr = (0..=n).map(|j| (j * n) as u64).collect();
+    let idx = (0..n * n).map(|p| (p % n) as u32).collect();
+    (
+        CompressedPattern::new(n, ptr, idx).unwrap(),
+        by_columns.to_vec(),
+    )
+}
+
+#[test]
+fn the_threshold_decides_between_diagonal_and_largest() {
+    let (cols, values) = dense(2, &[0.3, 1.0, 1.0, 0.0]);
+    let (lu, quality) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    assert_eq!(lu.row_perm().as_slice(), [0, 1]);
+    assert_eq!(quality.num_off_diagonal, 0);
+    let (lu, _) = ColumnLu::factorize(&cols, &values, &with_threshold(1.0)).unwrap();
+    assert_eq!(lu.row_perm().as_slice(), [1, 0]);
+    assert_eq!(lu.merged().1, [1.0, 0.3, 0.0, 1.0]);
+}
+
+#[test]
+fn the_displaced_row_becomes_a_diagonal() {
+    // Rows 0 and 1 swap; that counts as one exchange, the rest stays.
+    let (cols, values) = dense(3, &[0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
+    let (lu, quality) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    assert_eq!(lu.row_perm().as_slice(), [1, 0, 2]);
+    assert_eq!(quality.num_off_diagonal, 1);
+}
+
+#[test]
+fn a_dependent_column_is_named() {
+    let (cols, values) = dense(3, &[0.1, 0.2, 0.3, 0.7, 0.1, 0.9, 0.8, 0.3, 1.2]);
+    let column_of = |result: Result<_, NumericError>| match result {
+        Err(NumericError::ZeroPivot { column }) => column,
+        other => panic!("{:?}", other.map(|_: (ColumnLu<f64>, Quality)| ())),
+    };
+    assert_eq!(
+        column_of(ColumnLu::factorize(&cols, &values, &Options::default())),
+        2
+    );
+    let (cols, values) = dense(1, &[0.0]);
+    assert_eq!(
+        column_of(ColumnLu::factorize(&cols, &values, &Options::default())),
+        0
+    );
+    let empty = CompressedPattern::new(2, vec![0, 1, 1], vec![0]).unwrap();
+    assert_eq!(
+        column_of(ColumnLu::factorize(&empty, &[1.0], &Options::default())),
+        1
+    );
+    let (cols, values) = columns(&near_singular(40, 0.0, 3));
+    assert!(matches!(
+        ColumnLu::factorize(&cols, &values, &Options::default()),
+        Err(NumericError::ZeroPivot { .. })
+    ));
+}
+
+#[test]
+fn an_ill_conditioned_triangle_is_not_singular() {
+    let cols = CompressedPattern::new(2, vec![0, 1, 3], vec![0, 0, 1]).unwrap();
+    let (_, quality) = ColumnLu::factorize(&cols, &[1.0, 1.0, 1e-40], &Options::default()).unwrap();
+    assert_eq!(quality.min_pivot, 1e-40);
+}
+
+#[test]
+fn growth_is_seen() {
+    let (cols, values) = columns(&wilkinson_growth(40));
+    let (_, quality) = ColumnLu::factorize(&cols, &values, &with_threshold(1.0)).unwrap();
+    assert!(quality.growth > 2f64.powi(34), "{}", quality.growth);
+    assert_eq!(quality.worst_column, 39);
+}
+
+#[test]
+fn nan_overflow_and_limits_are_reported() {
+    let (cols, values) = dense(2, &[1.0, f64::NAN, 1.0, 1.0]);
+    assert!(matches!(
+        ColumnLu::factorize(&cols, &values, &Options::default()),
+        Err(NumericError::NotFinite { column: 0 })
+    ));
+    let (cols, values) = dense(2, &[1.0, 1.0, -3e38f32, 3e38]);
+    assert!(matches!(
+        ColumnLu::factorize(&cols, &values, &Options::default()),
+        Err(NumericError::NotFinite { column: 1 })
+    ));
+    // Finite, though the sums of magnitudes are not.
+    let (cols, values) = dense(2, &[1e308, 1e308, 1e308, -1e307]);
+    let (_, quality) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    assert!(!quality.is_finite());
+    let limited = Options {
+        max_bytes: Some(ColumnLu::<f64>::estimate_bytes(2, 1, 0)),
+        ..Options::default()
+    };
+    let (cols, values) = dense(2, &[1.0, 0.5, 0.5, 1.0]);
+    match ColumnLu::factorize(&cols, &values, &limited) {
+        Err(NumericError::OutOfMemory {
+            asked, available, ..
+        }) => {
+            assert_eq!(Some(available), limited.max_bytes);
+            assert_eq!(asked, ColumnLu::<f64>::estimate_bytes(2, 1, 1));
+        }
+        other => panic!("{:?}", other.map(|_| ())),
+    }
+    let cancelled = Options::default();
+    cancelled.cancel.cancel();
+    assert!(matches!(
+        ColumnLu::factorize(&cols, &values, &cancelled),
+        Err(NumericError::Cancelled(_))
+    ));
+}
+
+#[test]
+fn new_values_go_on_the_old_pivots() {
+    let steps = circuit_sequence(300, 5, 4);
+    let (cols, values) = columns(&steps[0]);
+    let options = with_threshold(0.1);
+    let (mut lu, _) = ColumnLu::factorize(&cols, &values, &options).unwrap();
+    for step in &steps[1..] {
+        let (same, values) = columns(step);
+        assert_eq!(same, cols);
+        let quality = lu.refactorize(&cols, &values, &options).unwrap();
+        let pb = permuted(step, &lu);
+        let (pattern, merged) = lu.merged();
+        assert_factor_error(&pb, pattern.cols(), &merged);
+        check_quality(&pb, &lu, &quality);
+        check_solves(&pb, &lu, &quality);
+        assert!(quality.min_pivot_ratio <= 1.0 && quality.max_pivot_ratio >= 1.0);
+    }
+}
+
+#[test]
+fn stale_pivots_are_not_hidden() {
+    let (cols, values) = dense(2, &[1.0, 0.5, 0.5, 1.0]);
+    let (mut lu, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    let options = Options::default();
+    let mut refactorize = |values: &[f64]| lu.refactorize(&cols, values, &options);
+    assert!(matches!(
+        refactorize(&[0.0, 0.5, 0.5, 1.0]),
+        Err(NumericError::ZeroPivot { column: 0 })
+    ));
+    assert!(matches!(
+        refactorize(&[1.0, 1.0, 1.0, 1.0]),
+        Err(NumericError::ZeroPivot { column: 1 })
+    ));
+    assert!(!refactorize(&[1.0, f64::NAN, 0.5, 1.0]).unwrap().is_finite());
+    assert!(
+        !refactorize(&[1.0, 0.5, 0.5, f64::INFINITY])
+            .unwrap()
+            .is_finite()
+    );
+    let tiny = refactorize(&[1e-12, 0.5, 0.5, 1.0]).unwrap();
+    assert!(tiny.growth > 1e11 && tiny.min_pivot_ratio < 1e-11);
+    let good = refactorize(&[1.0, 0.5, 0.5, 1.0]).unwrap();
+    assert!(good.growth <= 2.0 && good.checksum < 1e-15);
+    // With static pivots, a tiny pivot is replaced and counted here, too.
+    let options = with_static(TinyPivots::Perturb { threshold: 1e-8 });
+    let quality = lu
+        .refactorize(&cols, &[1.0, 1.0, 1.0, 1.0], &options)
+        .unwrap();
+    assert_eq!(
+        (quality.num_perturbed, quality.first_perturbed),
+        (1, Some(1))
+    );
+    assert_eq!(quality.min_pivot, 1e-8);
+}

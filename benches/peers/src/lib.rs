@@ -1,0 +1,214 @@
+//! Other sparse direct solvers behind one trait, for Luge's benchmarks.
+//!
+//! | module | solver | how it is reached |
+//! |---|---|---|
+//! | [`klu`] | KLU (SuiteSparse): left-looking, block triangular form, one core | `libklu`, at run time |
+//! | [`umfpack`] | UMFPACK (SuiteSparse): unsymmetric multifrontal on BLAS | `libumfpack`, at run time |
+//! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
+//! | [`faer`] | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate |
+//!
+//! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
+//! that the benchmarks build and run where they are not installed; one that is missing is reported as
+//! [`Missing`] with the names that were tried. Structures of theirs that this crate reads are checked
+//! against the library's own defaults before use, and a library whose structures lie otherwise is
+//! refused.
+//!
+//! # Current limitations
+//!
+//! Real matrices of double precision with 32-bit indices. Every solver runs with its own default
+//! options but for those that its module names.
+
+pub mod faer;
+pub mod klu;
+mod library;
+mod matrix;
+pub mod superlu;
+pub mod umfpack;
+
+pub use library::Missing;
+pub use matrix::{Matrix, TooLarge};
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A solver with the state of one matrix: nothing, an analysis, or an analysis and factors.
+///
+/// Wrong order is an error ([`PeerError::OutOfOrder`]); a step forgets what an earlier call of it made.
+pub trait Peer {
+    /// The solver's name in lower case, as options and results spell it.
+    fn name(&self) -> &'static str;
+
+    /// The version, as far as the library tells.
+    fn version(&self) -> String;
+
+    /// What a reader of its times must know: options that differ from the solver's defaults, the BLAS.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Orders and analyzes a matrix. Solvers that look at values here may use them.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError>;
+
+    /// Factorizes a matrix of the pattern that was analyzed, and searches pivots.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn factorize(&mut self, a: &Matrix) -> Result<(), PeerError>;
+
+    /// Whether the solver can factorize new values on kept pivots.
+    fn can_refactorize(&self) -> bool;
+
+    /// Factorizes new values on the pattern and the pivots of the factors that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError::Unsupported`] if it cannot; the solver's own.
+    fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError>;
+
+    /// Solves A·X = B by the triangular solves alone, without refinement; `x` holds the `nrhs`
+    /// right-hand sides one after another and gets the solutions.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError>;
+
+    /// As [`solve`](Self::solve) with Aᵀ.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError>;
+
+    /// Solves A·x = b as a careful user does: with refinement and a backward error. `None` if the
+    /// solver has no such call.
+    fn solve_checked(&mut self, b: &[f64]) -> Option<Result<Checked, PeerError>> {
+        let _ = b;
+        None
+    }
+
+    /// What the solver tells of the factors that are there.
+    fn statistics(&self) -> Statistics;
+
+    /// Frees the factors, keeps the analysis.
+    fn drop_factors(&mut self);
+
+    /// Frees everything of the matrix.
+    fn drop_analysis(&mut self);
+}
+
+/// A solution with the backward error that the solver itself reports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checked {
+    /// The solution.
+    pub x: Vec<f64>,
+    /// Normwise backward error, as reported.
+    pub backward_error: f64,
+    /// Whether the solver itself warns that it missed its target.
+    pub warned: bool,
+}
+
+/// What a solver tells of its factors; `None` where it does not.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Statistics {
+    /// Entries that a solve reads: L and U with one diagonal, and the entries outside the diagonal
+    /// blocks where the solver keeps a block triangular form.
+    pub factor_entries: Option<u64>,
+    /// Floating-point operations of the factorization, as the solver counts them.
+    pub flops: Option<f64>,
+    /// Most bytes that analysis and factorization held at once, as the solver counts them.
+    pub peak_bytes: Option<u64>,
+    /// Refactorizations that kept the pivots and that searched new ones, since the analysis.
+    pub reused_and_repivoted: Option<(u64, u64)>,
+    /// What else is worth a line: ordering, strategy, blocks.
+    pub details: Vec<String>,
+}
+
+/// Why a solver did not do a step.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PeerError {
+    /// The solver calls the matrix singular.
+    #[error("singular{}", .0.map_or(String::new(), |column| format!(", first at column {column}")))]
+    Singular(Option<u64>),
+    /// The solver ran out of memory.
+    #[error("out of memory")]
+    OutOfMemory,
+    /// The factors overflow the solver's indices.
+    #[error("too large for the solver's indices")]
+    TooLarge,
+    /// Any other refusal.
+    #[error("{0}")]
+    Failed(String),
+    /// The solver has no such step.
+    #[error("the solver cannot do this")]
+    Unsupported,
+    /// A step was asked for before what it builds on.
+    #[error("no analysis or no factors to work on")]
+    OutOfOrder,
+}
+
+/// The names of all peers, as [`Found::load`] takes them.
+pub const NAMES: [&str; 4] = ["klu", "umfpack", "superlu", "faer"];
+
+/// A peer that is there: makes any number of solvers of one library.
+#[derive(Clone)]
+pub enum Found {
+    /// KLU.
+    Klu(Arc<klu::Library>),
+    /// UMFPACK.
+    Umfpack(Arc<umfpack::Library>),
+    /// SuperLU.
+    Superlu(Arc<superlu::Library>),
+    /// faer.
+    Faer,
+}
+
+impl Found {
+    /// Finds the peer `name`, one of [`NAMES`]; `path` overrides where its library is looked for.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] with what was tried.
+    pub fn load(name: &str, path: Option<&PathBuf>) -> Result<Self, Missing> {
+        match name {
+            "klu" => klu::Library::load(path).map(|library| Self::Klu(Arc::new(library))),
+            "umfpack" => {
+                umfpack::Library::load(path).map(|library| Self::Umfpack(Arc::new(library)))
+            }
+            "superlu" => {
+                superlu::Library::load(path).map(|library| Self::Superlu(Arc::new(library)))
+            }
+            "faer" => Ok(Self::Faer),
+            other => Err(Missing(format!(
+                "no peer is called {other}; there are {}",
+                NAMES.join(", ")
+            ))),
+        }
+    }
+
+    /// A solver that may use `threads` threads.
+    pub fn solver(&self, threads: usize) -> Box<dyn Peer> {
+        match self {
+            Self::Klu(library) => Box::new(klu::Klu::new(Arc::clone(library))),
+            Self::Umfpack(library) => Box::new(umfpack::Umfpack::new(Arc::clone(library), threads)),
+            Self::Superlu(library) => Box::new(superlu::Superlu::new(Arc::clone(library), threads)),
+            Self::Faer => Box::new(faer::Faer::new(threads)),
+        }
+    }
+
+    /// Whether more than one thread changes anything.
+    pub fn uses_threads(&self) -> bool {
+        !matches!(self, Self::Klu(_))
+    }
+}
+
+/// Panics unless `x` holds `nrhs` vectors of length `n`.
+#[track_caller]
+fn assert_right_hand_sides(n: usize, x: &[f64], nrhs: usize) {
+    assert_eq!(x.len(), n * nrhs, "right-hand sides of another length");
+}

@@ -1,0 +1,204 @@
+//! Every peer that is installed solves small systems right; one that is not is skipped loudly.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use luge_peers::{Found, Matrix, NAMES, Peer, PeerError};
+use luge_testkit::corpus::skip_loudly;
+use luge_testkit::generators::applications::{
+    circuit_sequence, convection_diffusion_2d, staged_columns,
+};
+use luge_testkit::residual::{error_bound, known_solution, normwise_backward_error};
+use sprs::CsMat;
+
+/// Runs `check` with a solver of each peer that is here, on one thread and on two.
+fn with_peers(check: impl Fn(&mut dyn Peer)) {
+    // The BLAS, whose number of threads is set, belongs to all tests of this process.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    for name in NAMES {
+        match Found::load(name, None) {
+            Ok(found) => {
+                for threads in [1, 2] {
+                    check(found.solver(threads).as_mut());
+                }
+            }
+            Err(missing) => skip_loudly(1, &format!("{name} is missing: {missing}")),
+        }
+    }
+}
+
+fn matrix(a: CsMat<f64>) -> Matrix {
+    Matrix::new(a).expect("test matrices are small and square")
+}
+
+/// The backward errors of the solves of A·x = b, Aᵀ·x = b and A·X = [b, 2b].
+fn backward_errors(peer: &mut dyn Peer, a: &Matrix) -> [f64; 3] {
+    let by_rows = a.rows();
+    let transposed = by_rows.transpose_view().to_csr();
+    let (b, _) = known_solution(by_rows);
+    let (bt, _) = known_solution(&transposed);
+    let mut x = b.clone();
+    peer.solve(&mut x, 1).expect("it solves");
+    let mut xt = bt.clone();
+    peer.solve_transpose(&mut xt, 1)
+        .expect("it solves with the transpose");
+    let doubled: Vec<f64> = b.iter().map(|v| 2.0 * v).collect();
+    let mut many = [b.clone(), doubled.clone()].concat();
+    peer.solve(&mut many, 2).expect("it solves many");
+    [
+        normwise_backward_error(by_rows, &x, &b),
+        normwise_backward_error(&transposed, &xt, &bt),
+        normwise_backward_error(by_rows, &many[a.n()..], &doubled),
+    ]
+}
+
+#[track_caller]
+fn assert_small(peer: &dyn Peer, a: &Matrix, errors: [f64; 3]) {
+    let bound = error_bound::<f64>(a.n());
+    assert!(
+        errors.iter().all(|&error| error <= bound),
+        "{}: backward errors {errors:?} of A, its transpose, many right-hand sides; bound {bound:e}",
+        peer.name()
+    );
+}
+
+#[test]
+fn peers_solve() {
+    let systems = [
+        CsMat::eye(1),
+        convection_diffusion_2d(8, 4, 10.0),
+        convection_diffusion_2d(11, 3, 100.0),
+        staged_columns(3, 6, 3, 7),
+        circuit_sequence(1000, 5, 1).remove(0),
+    ];
+    for a in systems.map(matrix) {
+        with_peers(|peer| {
+            peer.analyze(&a).expect("it analyzes");
+            peer.factorize(&a).expect("it factorizes");
+            let errors = backward_errors(peer, &a);
+            assert_small(peer, &a, errors);
+        });
+    }
+}
+
+#[test]
+fn peers_refactorize() {
+    let steps: Vec<Matrix> = circuit_sequence(300, 2, 3)
+        .into_iter()
+        .map(matrix)
+        .collect();
+    with_peers(|peer| {
+        peer.analyze(&steps[0]).expect("it analyzes");
+        peer.factorize(&steps[0]).expect("it factorizes");
+        for a in &steps[1..] {
+            if peer.can_refactorize() {
+                peer.refactorize(a).expect("it refactorizes");
+            } else {
+                assert_eq!(peer.refactorize(a), Err(PeerError::Unsupported));
+                peer.factorize(a).expect("it factorizes again");
+            }
+            let errors = backward_errors(peer, a);
+            assert_small(peer, a, errors);
+        }
+    });
+}
+
+#[test]
+fn peers_refuse_singular_matrices() {
+    // The last row is the sum of the others; every row and column can be matched.
+    let singular = matrix(CsMat::new(
+        (3, 3),
+        vec![0, 2, 4, 7],
+        vec![0, 1, 1, 2, 0, 1, 2],
+        vec![1.0, 1.0, 1.0, 1.0, 1.0, 2.0, 1.0],
+    ));
+    with_peers(|peer| {
+        let refused: Result<(), PeerError> = peer
+            .analyze(&singular)
+            .and_then(|()| peer.factorize(&singular))
+            .and_then(|()| {
+                // faer leaves it to the solution.
+                let mut x = vec![1.0, 2.0, 4.0];
+                peer.solve(&mut x, 1)?;
+                let error = normwise_backward_error(singular.rows(), &x, &[1.0, 2.0, 4.0]);
+                assert!(error > 1e-3, "{} solves what has no solution", peer.name());
+                Err(PeerError::Singular(None))
+            });
+        assert!(
+            matches!(refused, Err(PeerError::Singular(_))),
+            "{}: {refused:?}",
+            peer.name()
+        );
+    });
+}
+
+#[test]
+fn peers_report_their_factors() {
+    let a = matrix(convection_diffusion_2d(20, 20, 10.0));
+    with_peers(|peer| {
+        assert_eq!(peer.statistics().factor_entries, None, "no factors yet");
+        peer.analyze(&a).expect("it analyzes");
+        peer.factorize(&a).expect("it factorizes");
+        let statistics = peer.statistics();
+        if peer.name() == "faer" {
+            assert_eq!(statistics.factor_entries, None);
+            return;
+        }
+        let entries = statistics.factor_entries.expect("it tells the entries");
+        assert!(
+            (a.nnz() as u64..160_000).contains(&entries),
+            "{}: {entries} entries",
+            peer.name()
+        );
+        let bytes = statistics.peak_bytes.expect("it tells its memory");
+        assert!(
+            (8 * entries..1 << 30).contains(&bytes),
+            "{}: {bytes} bytes",
+            peer.name()
+        );
+        if let Some(flops) = statistics.flops {
+            assert!((1e3..64e6).contains(&flops), "{}: {flops}", peer.name());
+        }
+        peer.drop_analysis();
+        assert_eq!(peer.statistics().factor_entries, None, "they are freed");
+    });
+}
+
+#[test]
+fn steps_out_of_order_are_errors() {
+    let a = matrix(CsMat::eye(3));
+    with_peers(|peer| {
+        assert_eq!(peer.factorize(&a), Err(PeerError::OutOfOrder));
+        assert_eq!(peer.solve(&mut [1.0; 3], 1), Err(PeerError::OutOfOrder));
+        peer.analyze(&a).expect("it analyzes");
+        assert_eq!(peer.solve(&mut [1.0; 3], 1), Err(PeerError::OutOfOrder));
+        peer.factorize(&a).expect("it factorizes");
+        peer.drop_factors();
+        assert_eq!(peer.solve(&mut [1.0; 3], 1), Err(PeerError::OutOfOrder));
+        peer.factorize(&a).expect("the analysis is kept");
+        peer.solve(&mut [1.0; 3], 1).expect("it solves");
+    });
+}
+
+#[test]
+fn a_missing_library_is_named() {
+    let nowhere = PathBuf::from("no-such-folder/libklu.so.1");
+    for name in ["klu", "umfpack", "superlu"] {
+        let missing = Found::load(name, Some(&nowhere))
+            .err()
+            .expect("it is not there");
+        assert!(missing.to_string().contains("no-such-folder"), "{missing}");
+    }
+    assert!(Found::load("nobody", None).is_err());
+}
+
+#[test]
+fn a_library_of_another_layout_is_refused() {
+    // A library that is there and is not KLU has no klu_defaults.
+    let other = PathBuf::from("libm.so.6");
+    let Err(missing) = Found::load("klu", Some(&other)) else {
+        panic!("libm was taken for KLU");
+    };
+    assert!(missing.to_string().contains("libm"), "{missing}");
+}

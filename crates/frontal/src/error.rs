@@ -1,0 +1,48 @@
+//! Errors of the fronts.
+
+use luge_sparse::{Cancelled, IndexOverflow};
+
+/// Why no tree or no factors were produced. Columns count in the matrix that was handed in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrontalError {
+    /// The pattern is not square.
+    #[error("the pattern has {rows} rows and {columns} columns; a block must be square")]
+    NotSquare {
+        /// Number of rows.
+        rows: usize,
+        /// Number of columns.
+        columns: usize,
+    },
+    /// No usable pivot: the matrix is singular, exactly or to rounding.
+    #[error("no usable pivot in column {column}: the matrix is singular to rounding")]
+    Singular {
+        /// The column that no pivot was found for.
+        column: usize,
+    },
+    /// A kept pivot of a refactorization is exactly zero.
+    #[error("the kept pivot of column {column} is zero")]
+    ZeroPivot {
+        /// The column.
+        column: usize,
+    },
+    /// A value of the matrix or of the factors is infinite or not a number.
+    #[error("column {column} holds or leads to a value that is not finite")]
+    NotFinite {
+        /// The column.
+        column: usize,
+    },
+    /// The factors and the working memory exceed what the caller allowed.
+    #[error("{asked} bytes are needed, {available} are allowed")]
+    OutOfMemory {
+        /// Bytes needed so far.
+        asked: u64,
+        /// Bytes allowed.
+        available: u64,
+    },
+    /// A size does not fit 32-bit indices.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
+    /// The caller raised the cancel flag.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}

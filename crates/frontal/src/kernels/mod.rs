@@ -1,0 +1,194 @@
+//! Dense kernels and the choice among instruction sets.
+
+pub(crate) mod dense;
+pub(crate) mod pivot;
+mod simd;
+
+use std::sync::OnceLock;
+
+use luge_sparse::Scalar;
+
+use dense::{CheckFront, Gemm};
+use pivot::{FrontPanels, PivotEvents, PivotRule};
+use simd::{Portable, Simd};
+
+/// The kernels of one type for one instruction set.
+///
+/// Calling any of them is unsafe for the reasons that the functions of the same names give.
+pub struct Kernels<F> {
+    /// Name of the instruction set.
+    pub(crate) name: &'static str,
+    pub(crate) gemm_nt: unsafe fn(&Gemm<F>),
+    pub(crate) gemm_nn: unsafe fn(&Gemm<F>),
+    /// rows, p, L, its leading dimension, X, its leading dimension.
+    pub(crate) trsm: unsafe fn(usize, usize, *const F, usize, *mut F, usize),
+    pub(crate) eliminate_columns:
+        unsafe fn(&FrontPanels<F>, usize, usize, &PivotRule<F>, &mut PivotEvents) -> usize,
+    pub(crate) check_front: unsafe fn(&CheckFront<F>),
+    /// n, k, A, its leading dimension, x, y.
+    pub(crate) gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
+    pub(crate) gemv_transposed: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
+}
+
+impl<F> std::fmt::Debug for Kernels<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernels({})", self.name)
+    }
+}
+
+/// Functions with their instruction set enabled; the generic bodies are inlined into them.
+macro_rules! entry_points {
+    ($module:ident, $float:ty, $simd:ty, $name:literal $(, $features:literal)?) => {
+        mod $module {
+            use super::*;
+
+            const _: usize = <$simd as Simd<$float>>::W;
+
+            // SAFETY of the functions: those of the bodies, and that the processor has the
+            // features, which whoever hands the table out has found.
+            $(#[target_feature(enable = $features)])?
+            unsafe fn gemm_nt(g: &Gemm<$float>) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::gemm::<$float, $simd, true>(g) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn gemm_nn(g: &Gemm<$float>) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::gemm::<$float, $simd, false>(g) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn trsm(
+                rows: usize,
+                p: usize,
+                l: *const $float,
+                ldl: usize,
+                x: *mut $float,
+                ldx: usize,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::trsm::<$float, $simd>(rows, p, l, ldl, x, ldx) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn eliminate_columns(
+                front: &FrontPanels<$float>,
+                lo: usize,
+                hi: usize,
+                rule: &PivotRule<$float>,
+                events: &mut PivotEvents,
+            ) -> usize {
+                // SAFETY: the caller's contract.
+                unsafe { pivot::eliminate_columns::<$float, $simd>(front, lo, hi, rule, events) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn check_front(f: &CheckFront<$float>) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::check_front::<$float, $simd>(f) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn gemv(
+                n: usize,
+                k: usize,
+                a: *const $float,
+                lda: usize,
+                x: *const $float,
+                y: *mut $float,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::gemv::<$float, $simd>(n, k, a, lda, x, y) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn gemv_transposed(
+                n: usize,
+                k: usize,
+                a: *const $float,
+                lda: usize,
+                x: *const $float,
+                y: *mut $float,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::gemv_transposed::<$float, $simd>(n, k, a, lda, x, y) }
+            }
+
+            pub(super) static KERNELS: Kernels<$float> = Kernels {
+                name: $name,
+                gemm_nt,
+                gemm_nn,
+                trsm,
+                eliminate_columns,
+                check_front,
+                gemv,
+                gemv_transposed,
+            };
+        }
+    };
+}
+
+entry_points!(portable_f64, f64, Portable, "portable");
+entry_points!(portable_f32, f32, Portable, "portable");
+#[cfg(target_arch = "x86_64")]
+entry_points!(avx2_f64, f64, simd::Avx2, "avx2", "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+entry_points!(avx2_f32, f32, simd::Avx2, "avx2", "avx2,fma");
+#[cfg(target_arch = "x86_64")]
+entry_points!(
+    avx512_f64,
+    f64,
+    simd::Avx512,
+    "avx512",
+    "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"
+);
+#[cfg(target_arch = "x86_64")]
+entry_points!(
+    avx512_f32,
+    f32,
+    simd::Avx512,
+    "avx512",
+    "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma"
+);
+
+/// Types that have kernels: `f32` and `f64`.
+pub trait FrontalScalar: Scalar {
+    /// The kernels for every instruction set of this machine, best first.
+    #[doc(hidden)]
+    fn all_kernels() -> &'static [&'static Kernels<Self>];
+
+    /// The best kernels of this machine.
+    #[doc(hidden)]
+    fn kernels() -> &'static Kernels<Self> {
+        Self::all_kernels()[0]
+    }
+}
+
+macro_rules! frontal_scalar {
+    ($float:ty, $portable:ident, $avx2:ident, $avx512:ident) => {
+        impl FrontalScalar for $float {
+            fn all_kernels() -> &'static [&'static Kernels<Self>] {
+                static FOUND: OnceLock<Vec<&'static Kernels<$float>>> = OnceLock::new();
+                FOUND.get_or_init(|| {
+                    let mut found = Vec::new();
+                    #[cfg(target_arch = "x86_64")]
+                    {
+                        let avx2 =
+                            is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+                        if avx2
+                            && is_x86_feature_detected!("avx512f")
+                            && is_x86_feature_detected!("avx512dq")
+                            && is_x86_feature_detected!("avx512vl")
+                            && is_x86_feature_detected!("avx512bw")
+                        {
+                            found.push(&$avx512::KERNELS);
+                        }
+                        if avx2 {
+                            found.push(&$avx2::KERNELS);
+                        }
+                    }
+                    found.push(&$portable::KERNELS);
+                    found
+                })
+            }
+        }
+    };
+}
+
+frontal_scalar!(f64, portable_f64, avx2_f64, avx512_f64);
+frontal_scalar!(f32, portable_f32, avx2_f32, avx512_f32);

@@ -1,0 +1,214 @@
+//! Elimination of a few columns of a front, with or without a search for pivots.
+
+use luge_sparse::Scalar;
+
+use super::dense::{max_abs, rank_one, scale};
+use super::simd::Simd;
+
+/// The panels of a front under elimination; see [`Layout`](crate::lu::Layout).
+pub(crate) struct FrontPanels<F> {
+    /// Panel of the fully summed columns: `m` rows, `k` columns.
+    pub lp: *mut F,
+    pub m: usize,
+    pub k: usize,
+    /// Transposed panel of the fully summed rows: `m − k` rows, `k` columns.
+    pub ut: *mut F,
+    /// Where each fully summed row and column stood before the elimination, `k` each.
+    pub row: *mut u32,
+    pub col: *mut u32,
+}
+
+/// Which pivots are taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PivotRule<F> {
+    /// Whether to search; otherwise the diagonal is taken as it is.
+    pub search: bool,
+    /// A pivot must reach this fraction of the largest magnitude of its column.
+    pub threshold: F,
+    /// Whether every column must be eliminated here, for better or worse.
+    pub static_pivots: bool,
+    /// With static pivots, the magnitude that smaller pivots are replaced by.
+    pub replacement: F,
+}
+
+/// What happened to pivots beyond being taken.
+#[derive(Debug, Default)]
+pub(crate) struct PivotEvents {
+    /// Positions before the elimination of columns whose pivot was replaced.
+    pub replaced: Vec<u32>,
+    /// Position before the elimination of the first column with a zero pivot that had to be taken.
+    pub zero: Option<u32>,
+    /// Whether a row or column moved.
+    pub moved: bool,
+}
+
+impl<F: Scalar> FrontPanels<F> {
+    /// Exchanges two fully summed rows everywhere.
+    ///
+    /// # Safety
+    ///
+    /// The panels are valid for their sizes; `a` and `b` are below `k`.
+    pub unsafe fn swap_rows(&self, a: usize, b: usize) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            for j in 0..self.k {
+                let column = self.lp.add(j * self.m);
+                std::ptr::swap(column.add(a), column.add(b));
+            }
+            let c = self.m - self.k;
+            if c > 0 {
+                std::ptr::swap_nonoverlapping(self.ut.add(a * c), self.ut.add(b * c), c);
+            }
+            std::ptr::swap(self.row.add(a), self.row.add(b));
+        }
+    }
+
+    /// Exchanges two fully summed columns, and the rows of the same positions.
+    ///
+    /// # Safety
+    ///
+    /// As [`swap_rows`](Self::swap_rows).
+    pub unsafe fn swap_positions(&self, a: usize, b: usize) {
+        if a == b {
+            return;
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            std::ptr::swap_nonoverlapping(self.lp.add(a * self.m), self.lp.add(b * self.m), self.m);
+            std::ptr::swap(self.col.add(a), self.col.add(b));
+            self.swap_rows(a, b);
+        }
+    }
+}
+
+/// Eliminates as many of the columns `lo..hi` as have acceptable pivots, at most eight, and updates
+/// the others of them. Returns the number of pivots; they stand at `lo..`, columns without a pivot
+/// after them.
+///
+/// # Safety
+///
+/// The panels are valid for their sizes, and `lo <= hi <= k`.
+#[inline(always)]
+pub(super) unsafe fn eliminate_columns<F: Scalar, S: Simd<F>>(
+    front: &FrontPanels<F>,
+    lo: usize,
+    hi: usize,
+    rule: &PivotRule<F>,
+    events: &mut PivotEvents,
+) -> usize {
+    let m = front.m;
+    let mut next = lo;
+    // Columns from here to `hi` failed since the last pivot that may have changed that.
+    let mut failed = hi;
+    let mut retry = false;
+    loop {
+        if next == failed {
+            if failed == hi || !retry {
+                return next - lo;
+            }
+            failed = hi;
+            retry = false;
+        }
+        // SAFETY: next < hi <= k, and the caller's contract.
+        unsafe {
+            let column = front.lp.add(next * m);
+            if rule.search {
+                match search::<F, S>(front, next, rule) {
+                    Some(row) if row == next => {}
+                    Some(row) => {
+                        events.moved = true;
+                        front.swap_rows(next, row);
+                    }
+                    None => {
+                        events.moved = true;
+                        failed -= 1;
+                        front.swap_positions(next, failed);
+                        continue;
+                    }
+                }
+            }
+            let mut pivot = *column.add(next);
+            if rule.static_pivots && pivot.abs() < rule.replacement {
+                pivot = if pivot < F::zero() {
+                    -rule.replacement
+                } else {
+                    rule.replacement
+                };
+                *column.add(next) = pivot;
+                events.replaced.push(*front.col.add(next));
+            }
+            if pivot == F::zero() && events.zero.is_none() {
+                events.zero = Some(*front.col.add(next));
+            }
+            let below = column.add(next + 1);
+            let rows = m - next - 1;
+            let reciprocal = pivot.recip();
+            if reciprocal.is_normal() {
+                scale::<F, S>(rows, below, reciprocal);
+            } else {
+                for i in 0..rows {
+                    *below.add(i) /= pivot;
+                }
+            }
+            // One step to the right and one down from the pivot of each further column.
+            let mut q = next + 1;
+            let row_of = |q: usize| front.lp.add(q * m + next);
+            while q + 4 <= hi {
+                let u = [*row_of(q), *row_of(q + 1), *row_of(q + 2), *row_of(q + 3)];
+                rank_one::<F, S, 4>(rows, below, row_of(q).add(1), m, u);
+                q += 4;
+            }
+            match hi - q {
+                1 => rank_one::<F, S, 1>(rows, below, row_of(q).add(1), m, [*row_of(q)]),
+                2 => {
+                    let u = [*row_of(q), *row_of(q + 1)];
+                    rank_one::<F, S, 2>(rows, below, row_of(q).add(1), m, u);
+                }
+                3 => {
+                    let u = [*row_of(q), *row_of(q + 1), *row_of(q + 2)];
+                    rank_one::<F, S, 3>(rows, below, row_of(q).add(1), m, u);
+                }
+                _ => {}
+            }
+        }
+        next += 1;
+        retry = true;
+    }
+}
+
+/// The row of an acceptable pivot for column `next`: the diagonal if it is one, else the largest
+/// fully summed entry if that is one.
+///
+/// # Safety
+///
+/// As [`eliminate_columns`].
+#[inline(always)]
+unsafe fn search<F: Scalar, S: Simd<F>>(
+    front: &FrontPanels<F>,
+    next: usize,
+    rule: &PivotRule<F>,
+) -> Option<usize> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let column = front.lp.add(next * front.m);
+        let largest = max_abs::<F, S>(front.m - next, column.add(next));
+        let bound = rule.threshold * largest;
+        let diagonal = (*column.add(next)).abs();
+        let wanted = if rule.static_pivots {
+            bound.max(rule.replacement)
+        } else {
+            bound
+        };
+        if diagonal >= wanted && diagonal > F::zero() {
+            return Some(next);
+        }
+        let (mut best, mut row) = (diagonal, next);
+        for i in next + 1..front.k {
+            let value = (*column.add(i)).abs();
+            if value > best {
+                (best, row) = (value, i);
+            }
+        }
+        ((best >= bound && best > F::zero()) || rule.static_pivots).then_some(row)
+    }
+}

@@ -1,0 +1,234 @@
+//! Blocked elimination of the fully summed columns of one front.
+//!
+//! Right-looking at every level of a recursion over column blocks, so that all columns right of a
+//! block have seen the same pivots. A column without an acceptable pivot can then change places with
+//! any later one.
+
+use luge_sparse::{CancelFlag, Cancelled};
+use rayon::prelude::*;
+
+use crate::kernels::dense::Gemm;
+use crate::kernels::pivot::{FrontPanels, PivotEvents, PivotRule};
+use crate::kernels::{FrontalScalar, Kernels};
+
+/// Widths of the column blocks, outermost first; the innermost is what the kernel eliminates.
+const WIDTHS: [usize; 3] = [128, 32, 8];
+/// Columns right of a block that are updated at a time.
+const UPDATE_COLUMNS: usize = 128;
+/// Rows and columns of the tiles that threads share.
+const TILE_ROWS: usize = 240;
+const TILE_COLUMNS: usize = 64;
+/// Operations below which a product is not shared.
+const PARALLEL_FLOPS: usize = 4_000_000;
+
+/// How fronts are eliminated.
+pub(super) struct Eliminator<'a, F: FrontalScalar> {
+    pub kernels: &'static Kernels<F>,
+    pub rule: PivotRule<F>,
+    pub cancel: &'a CancelFlag,
+    /// Whether large products are shared among the threads of the current pool.
+    pub parallel: bool,
+}
+
+/// A pointer that threads share; who may write what is said where it is used.
+#[derive(Clone, Copy)]
+struct Shared<T>(T);
+// SAFETY: the users write disjoint parts.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<F: FrontalScalar> Eliminator<'_, F> {
+    /// Eliminates what can be eliminated of the columns `lo..hi` and updates the others of them.
+    /// Returns the number of pivots, which stand at `lo..`.
+    ///
+    /// # Safety
+    ///
+    /// The panels are valid for their sizes, and `lo <= hi <= k`.
+    pub unsafe fn columns(
+        &self,
+        front: &FrontPanels<F>,
+        lo: usize,
+        hi: usize,
+        events: &mut PivotEvents,
+        scratch: &mut Vec<F>,
+    ) -> Result<usize, Cancelled> {
+        // SAFETY: the caller's contract.
+        unsafe { self.level(front, lo, hi, 0, events, scratch) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`columns`](Self::columns).
+    unsafe fn level(
+        &self,
+        front: &FrontPanels<F>,
+        lo: usize,
+        hi: usize,
+        mut level: usize,
+        events: &mut PivotEvents,
+        scratch: &mut Vec<F>,
+    ) -> Result<usize, Cancelled> {
+        while level < WIDTHS.len() && hi - lo <= WIDTHS[level] {
+            level += 1;
+        }
+        if level == WIDTHS.len() {
+            // SAFETY: the caller's contract.
+            return Ok(unsafe {
+                (self.kernels.eliminate_columns)(front, lo, hi, &self.rule, events)
+            });
+        }
+        if level == 0 {
+            self.cancel.check()?;
+        }
+        let mut next = lo;
+        // Columns from here to `hi` failed since the last round.
+        let mut failed = hi;
+        let mut retry = false;
+        loop {
+            if next == failed {
+                if failed == hi || !retry {
+                    return Ok(next - lo);
+                }
+                failed = hi;
+                retry = false;
+            }
+            let end = failed.min(next + WIDTHS[level]);
+            // SAFETY: next <= end <= hi, and the caller's contract.
+            unsafe {
+                let pivots = self.level(front, next, end, level + 1, events, scratch)?;
+                self.update(front, next, pivots, end, hi, scratch);
+                retry |= pivots > 0;
+                next += pivots;
+                // The failures change places with the last columns that were not tried.
+                let failures = end - next;
+                for i in 0..failures.min(failed - end) {
+                    front.swap_positions(next + i, failed - 1 - i);
+                }
+                failed -= failures;
+            }
+        }
+    }
+
+    /// Updates the columns `begin..end` by the pivots `at..at + pivots`: their rows of U, and
+    /// everything below.
+    ///
+    /// # Safety
+    ///
+    /// As [`columns`](Self::columns); the pivots are eliminated and stand left of `begin`.
+    pub unsafe fn update(
+        &self,
+        front: &FrontPanels<F>,
+        at: usize,
+        pivots: usize,
+        begin: usize,
+        end: usize,
+        scratch: &mut Vec<F>,
+    ) {
+        if pivots == 0 {
+            return;
+        }
+        let m = front.m;
+        let mut column = begin;
+        while column < end {
+            let width = UPDATE_COLUMNS.min(end - column);
+            if scratch.len() < width * pivots {
+                scratch.resize(width * pivots, F::zero());
+            }
+            let x = scratch.as_mut_ptr();
+            // SAFETY: the scratch holds `width` × `pivots` values apart from the front; all indices
+            // stay within the panel.
+            unsafe {
+                let l = front.lp.add(at + at * m);
+                let u = front.lp.add(at + column * m);
+                for j in 0..width {
+                    for i in 0..pivots {
+                        *x.add(j + i * width) = *u.add(i + j * m);
+                    }
+                }
+                (self.kernels.trsm)(width, pivots, l, m, x, width);
+                for j in 0..width {
+                    for i in 0..pivots {
+                        *u.add(i + j * m) = *x.add(j + i * width);
+                    }
+                }
+                self.gemm_nt(Gemm {
+                    rows: m - at - pivots,
+                    columns: width,
+                    depth: pivots,
+                    a: l.add(pivots),
+                    lda: m,
+                    b: x,
+                    ldb: width,
+                    c: u.add(pivots),
+                    ldc: m,
+                });
+            }
+            column += width;
+        }
+    }
+
+    /// X (rows × p) := X · L⁻ᵀ.
+    ///
+    /// # Safety
+    ///
+    /// The matrices are valid for their sizes and do not overlap.
+    pub unsafe fn trsm(
+        &self,
+        rows: usize,
+        p: usize,
+        l: *const F,
+        ldl: usize,
+        x: *mut F,
+        ldx: usize,
+    ) {
+        if !self.parallel || rows * p * p < PARALLEL_FLOPS {
+            // SAFETY: the caller's contract.
+            unsafe { (self.kernels.trsm)(rows, p, l, ldl, x, ldx) };
+            return;
+        }
+        let shared = Shared((l, x));
+        (0..rows.div_ceil(TILE_ROWS))
+            .into_par_iter()
+            .for_each(|tile| {
+                let Shared((l, x)) = { shared };
+                let at = tile * TILE_ROWS;
+                // SAFETY: every tile owns its rows of X.
+                unsafe { (self.kernels.trsm)(TILE_ROWS.min(rows - at), p, l, ldl, x.add(at), ldx) };
+            });
+    }
+
+    /// C −= A·Bᵀ.
+    ///
+    /// # Safety
+    ///
+    /// The matrices are valid for their sizes, and C overlaps neither A nor B.
+    pub unsafe fn gemm_nt(&self, g: Gemm<F>) {
+        if !self.parallel || 2 * g.rows * g.columns * g.depth < PARALLEL_FLOPS {
+            // SAFETY: the caller's contract.
+            unsafe { (self.kernels.gemm_nt)(&g) };
+            return;
+        }
+        let down = g.rows.div_ceil(TILE_ROWS);
+        let right = g.columns.div_ceil(TILE_COLUMNS);
+        let shared = Shared((g.a, g.b, g.c));
+        (0..down * right).into_par_iter().for_each(|tile| {
+            let Shared((a, b, c)) = { shared };
+            let (i, j) = (tile % down * TILE_ROWS, tile / down * TILE_COLUMNS);
+            // SAFETY: every tile owns its part of C.
+            unsafe {
+                (self.kernels.gemm_nt)(&Gemm {
+                    rows: TILE_ROWS.min(g.rows - i),
+                    columns: TILE_COLUMNS.min(g.columns - j),
+                    depth: g.depth,
+                    a: a.add(i),
+                    lda: g.lda,
+                    b: b.add(j),
+                    ldb: g.ldb,
+                    c: c.add(i + j * g.ldc),
+                    ldc: g.ldc,
+                });
+            }
+        });
+    }
+}

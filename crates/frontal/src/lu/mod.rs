@@ -1,0 +1,405 @@
+//! Unsymmetric multifrontal LU on the CPU.
+
+mod eliminate;
+mod layout;
+mod numeric;
+mod solve;
+mod stack;
+mod traverse;
+
+pub(crate) use layout::Layout;
+
+use std::sync::Arc;
+
+use luge_sparse::{CancelFlag, Quality};
+
+use crate::error::FrontalError;
+use crate::kernels::{FrontalScalar, Kernels};
+use crate::tree::Tree;
+
+/// How a factorization goes about its pivots and resources.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// A pivot must reach this fraction of the largest magnitude of its column; the diagonal is
+    /// taken if it does. 0 to 1.
+    pub threshold: f64,
+    /// Eliminate every column where it stands, and replace pivots of less than this magnitude by
+    /// it. Nothing is delayed then, and no matrix is singular unless the magnitude is zero.
+    pub static_pivots: Option<f64>,
+    /// 1: no threads at all; more: the current rayon pool.
+    pub threads: usize,
+    /// Stops the factorization between fronts and between column blocks of large ones.
+    pub cancel: CancelFlag,
+    /// Bytes that the factors and the working memory may take.
+    pub max_bytes: Option<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threshold: 0.05,
+            static_pivots: None,
+            threads: 1,
+            cancel: CancelFlag::new(),
+            max_bytes: None,
+        }
+    }
+}
+
+/// The fully summed part of a factorized front.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Record {
+    /// Fully summed rows and columns, those received from children included.
+    k: u32,
+    /// Pivots among them; the others went to the parent.
+    pivots: u32,
+    /// Whether rows or columns moved during the elimination.
+    moved: bool,
+}
+
+/// Factors of a front that received delayed columns, which therefore does not fit its slot.
+#[derive(Debug, Clone)]
+struct Extra<F> {
+    /// The panels, laid out as in a slot.
+    values: Vec<F>,
+    /// Fully summed rows and columns, pivots first: labels in elimination order.
+    rows: Vec<u32>,
+    cols: Vec<u32>,
+    /// Where they stood before the elimination.
+    row_from: Vec<u32>,
+    col_from: Vec<u32>,
+}
+
+/// Factors B = L·U of one block, front by front, with B's rows and columns permuted inside fronts.
+///
+/// L has a unit diagonal. Columns and rows are those of the pattern that the [`Tree`] was made of.
+#[derive(Debug, Clone)]
+pub struct FrontalLu<F: FrontalScalar> {
+    tree: Arc<Tree>,
+    kernels: &'static Kernels<F>,
+    /// Slots of all fronts; see [`Layout`].
+    values: Vec<F>,
+    records: Vec<Record>,
+    /// Labels of the fully summed rows and columns of the fronts without an [`Extra`], pivots first.
+    rows: Vec<u32>,
+    cols: Vec<u32>,
+    /// Empty if no pivot was delayed.
+    extras: Vec<Option<Box<Extra<F>>>>,
+    /// ±1 for each row, by elimination order and as the rows came.
+    weights: Vec<F>,
+    input_weights: Vec<F>,
+    quality: Quality,
+    /// Whether the last factorization ran to its end.
+    valid: bool,
+}
+
+impl<F: FrontalScalar> FrontalLu<F> {
+    /// Factorizes the matrix with the pattern of `tree` and these values, in the pattern's order.
+    ///
+    /// # Errors
+    ///
+    /// [`FrontalError::Singular`], [`FrontalError::NotFinite`] for values that are not finite,
+    /// [`FrontalError::OutOfMemory`] and [`FrontalError::Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// If `values` has not one value per entry of the pattern.
+    #[track_caller]
+    pub fn factorize(
+        tree: &Arc<Tree>,
+        values: &[F],
+        options: &Options,
+    ) -> Result<(Self, Quality), FrontalError> {
+        Self::factorize_with(tree, values, options, F::kernels())
+    }
+
+    /// [`factorize`](Self::factorize) with the given kernels, one of those this machine can run.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn factorize_with(
+        tree: &Arc<Tree>,
+        values: &[F],
+        options: &Options,
+        kernels: &'static Kernels<F>,
+    ) -> Result<(Self, Quality), FrontalError> {
+        assert!(
+            F::all_kernels().iter().any(|k| std::ptr::eq(*k, kernels)),
+            "kernels of another machine"
+        );
+        // SAFETY: the kernels are among those that this machine can run.
+        unsafe { Self::factorize_unchecked(tree, values, options, kernels) }
+    }
+
+    /// # Safety
+    ///
+    /// This machine can run the kernels.
+    #[track_caller]
+    unsafe fn factorize_unchecked(
+        tree: &Arc<Tree>,
+        values: &[F],
+        options: &Options,
+        kernels: &'static Kernels<F>,
+    ) -> Result<(Self, Quality), FrontalError> {
+        assert_eq!(values.len(), tree.nnz(), "one value per entry of the block");
+        check_memory::<F>(tree, options)?;
+        let n = tree.n();
+        let mut factors = Self {
+            tree: Arc::clone(tree),
+            kernels,
+            values: vec![F::zero(); tree.layout.slots as usize],
+            records: vec![Record::default(); tree.num_supernodes()],
+            rows: vec![0; n],
+            cols: vec![0; n],
+            extras: Vec::new(),
+            weights: tree.perm().iter().map(|&i| weight(i)).collect(),
+            input_weights: (0..n as u32).map(weight).collect(),
+            quality: Quality::default(),
+            valid: false,
+        };
+        let quality = traverse::factorize(&mut factors, values, options, true)?;
+        Ok((factors, quality))
+    }
+
+    /// Factorizes new values of the same pattern in place, with the pivots found before: the same
+    /// order inside every front and the same delays, nothing is searched.
+    ///
+    /// The same values give the same factors, bit by bit. After an error there are no factors, and
+    /// solving panics until a later call succeeds.
+    ///
+    /// # Errors
+    ///
+    /// [`FrontalError::ZeroPivot`] unless pivots are replaced, [`FrontalError::NotFinite`],
+    /// [`FrontalError::OutOfMemory`], [`FrontalError::Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// If `values` has not one value per entry of the pattern.
+    #[track_caller]
+    pub fn refactorize(
+        &mut self,
+        values: &[F],
+        options: &Options,
+    ) -> Result<Quality, FrontalError> {
+        assert_eq!(
+            values.len(),
+            self.tree.nnz(),
+            "one value per entry of the block"
+        );
+        check_memory::<F>(&self.tree, options)?;
+        traverse::factorize(self, values, options, false)
+    }
+
+    /// The tree that the factors hang on.
+    pub fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// What the last factorization measured of itself.
+    pub fn quality(&self) -> &Quality {
+        &self.quality
+    }
+
+    /// Order of the matrix.
+    pub fn n(&self) -> usize {
+        self.tree.n()
+    }
+
+    /// Name of the instruction set that the kernels use.
+    pub fn instruction_set(&self) -> &'static str {
+        self.kernels.name
+    }
+
+    /// Entries of L, the unit diagonal included.
+    pub fn lnz(&self) -> u64 {
+        self.count(|k, pivots, below| pivots * (k + below) - pivots * pivots.saturating_sub(1) / 2)
+    }
+
+    /// Entries of U, the diagonal included.
+    pub fn unz(&self) -> u64 {
+        // Row by row, U has the shape of L.
+        self.lnz()
+    }
+
+    /// Entries of L and U, the diagonal counted once, explicit zeros included.
+    pub fn factor_entries(&self) -> u64 {
+        self.lnz() + self.unz() - self.n() as u64
+    }
+
+    fn count(&self, entries: impl Fn(u64, u64, u64) -> u64) -> u64 {
+        self.records
+            .iter()
+            .zip(self.tree.fronts())
+            .map(|(r, f)| entries(r.k.into(), r.pivots.into(), f.below.into()))
+            .sum()
+    }
+
+    /// Bytes of the factors, without the tree.
+    pub fn bytes(&self) -> u64 {
+        let extra: usize = self
+            .extras
+            .iter()
+            .flatten()
+            .map(|e| size_of_val(&e.values[..]) + 16 * e.rows.len())
+            .sum();
+        (size_of_val(&self.values[..])
+            + size_of_val(&self.records[..])
+            + size_of_val(&self.extras[..])
+            + 2 * size_of_val(&self.weights[..])
+            + 4 * (self.rows.len() + self.cols.len())
+            + extra) as u64
+    }
+
+    /// Number of columns that were eliminated in a later front than planned, counted once for every
+    /// front they were put off.
+    pub fn num_delayed(&self) -> usize {
+        self.records.iter().map(|r| (r.k - r.pivots) as usize).sum()
+    }
+
+    /// The pivots in elimination order: (row, column, value).
+    pub fn pivots(&self) -> impl Iterator<Item = (usize, usize, F)> + '_ {
+        let perm = self.tree.perm();
+        (0..self.records.len()).flat_map(move |s| {
+            let front = self.front(s);
+            (0..front.pivots).map(move |j| {
+                (
+                    perm[front.rows[j] as usize] as usize,
+                    perm[front.cols[j] as usize] as usize,
+                    front.lp[j * (front.m + 1)],
+                )
+            })
+        })
+    }
+
+    /// Visits the entries of L with (row of B, pivot, value): everything below the unit diagonal,
+    /// explicit zeros included. Pivots count in elimination order, as in [`pivots`](Self::pivots).
+    pub fn for_each_l(&self, mut visit: impl FnMut(usize, usize, F)) {
+        let perm = &self.tree.perm;
+        let mut first = 0;
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            for j in 0..f.pivots {
+                for (i, &row) in f.rows.iter().chain(f.below_rows).enumerate().skip(j + 1) {
+                    visit(perm[row as usize] as usize, first + j, f.lp[i + j * f.m]);
+                }
+            }
+            first += f.pivots;
+        }
+    }
+
+    /// Visits the entries of U with (pivot, column of B, value), the diagonal and explicit zeros
+    /// included.
+    pub fn for_each_u(&self, mut visit: impl FnMut(usize, usize, F)) {
+        let perm = &self.tree.perm;
+        let mut first = 0;
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            for j in 0..f.pivots {
+                for (q, &col) in f.cols.iter().enumerate().skip(j) {
+                    visit(first + j, perm[col as usize] as usize, f.lp[j + q * f.m]);
+                }
+                for (i, &col) in f.below_rows.iter().enumerate() {
+                    visit(
+                        first + j,
+                        perm[col as usize] as usize,
+                        f.ut[i + j * f.below],
+                    );
+                }
+            }
+            first += f.pivots;
+        }
+    }
+
+    /// Sign of the determinant of B and the natural logarithm of its magnitude.
+    pub fn determinant(&self) -> (f64, f64) {
+        let (mut sign, mut log) = (1.0, 0.0);
+        let mut column_of = vec![0u32; self.n()];
+        for (row, col, value) in self.pivots() {
+            let value = value.to_f64();
+            if value < 0.0 {
+                sign = -sign;
+            }
+            log += value.abs().ln();
+            column_of[row] = col as u32;
+        }
+        // The permutation of rows against columns: a cycle of even length changes the sign.
+        for start in 0..column_of.len() {
+            let mut length = 0;
+            let mut i = start;
+            while column_of[i] != u32::MAX {
+                i = std::mem::replace(&mut column_of[i], u32::MAX) as usize;
+                length += 1;
+            }
+            if length > 0 && length % 2 == 0 {
+                sign = -sign;
+            }
+        }
+        (sign, log)
+    }
+
+    fn front(&self, s: usize) -> FrontView<'_, F> {
+        let front = &self.tree.fronts[s];
+        let record = &self.records[s];
+        let (k, below) = (record.k as usize, front.below as usize);
+        let m = k + below;
+        let extra = self.extras.get(s).and_then(Option::as_deref);
+        let (values, rows, cols) = match extra {
+            Some(extra) => (&extra.values[..], &extra.rows[..], &extra.cols[..]),
+            None => {
+                let slot = self.tree.layout.slot[s] as usize;
+                let labels = front.start as usize..front.start as usize + k;
+                (
+                    &self.values[slot..slot + k * (m + below)],
+                    &self.rows[labels.clone()],
+                    &self.cols[labels],
+                )
+            }
+        };
+        let (lp, ut) = values.split_at(k * m);
+        FrontView {
+            m,
+            k,
+            below,
+            pivots: record.pivots as usize,
+            lp,
+            ut,
+            rows,
+            cols,
+            below_rows: &self.tree.rows[front.row_range()],
+        }
+    }
+}
+
+/// A factorized front.
+struct FrontView<'a, F> {
+    m: usize,
+    k: usize,
+    below: usize,
+    pivots: usize,
+    lp: &'a [F],
+    ut: &'a [F],
+    /// Labels of the fully summed rows and columns, pivots first.
+    rows: &'a [u32],
+    cols: &'a [u32],
+    /// Labels of the rows below.
+    below_rows: &'a [u32],
+}
+
+fn check_memory<F: FrontalScalar>(tree: &Tree, options: &Options) -> Result<(), FrontalError> {
+    let asked = tree.peak_bytes(size_of::<F>(), options.threads);
+    match options.max_bytes {
+        Some(available) if asked > available => Err(FrontalError::OutOfMemory { asked, available }),
+        _ => Ok(()),
+    }
+}
+
+/// ±1, drawn by row (the finalizer of SplitMix64).
+fn weight<F: FrontalScalar>(row: u32) -> F {
+    let mut z = u64::from(row).wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    if (z ^ (z >> 31)) & 1 == 0 {
+        F::one()
+    } else {
+        -F::one()
+    }
+}

@@ -1,0 +1,754 @@
+//! One front: assembly, elimination, check, generated element.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use luge_sparse::Quality;
+
+use super::eliminate::Eliminator;
+use super::stack::{Mark, Stack};
+use super::{Extra, Options, Record};
+use crate::error::FrontalError;
+use crate::kernels::dense::{CheckFront, Gemm};
+use crate::kernels::pivot::{FrontPanels, PivotEvents};
+use crate::kernels::{FrontalScalar, Kernels};
+use crate::tree::etree::NONE;
+use crate::tree::{Tree, element_entries};
+
+/// What a front hands to its parent: a square matrix over its delayed columns and the rows below
+/// its pivots, column-major, and after it two vectors of the same length, the column sums of |L||U|
+/// and of wᵀLU so far.
+pub(super) struct Element<F> {
+    values: *mut F,
+    /// Rows of the matrix.
+    order: u32,
+    /// Delayed columns, which come first.
+    delayed: u32,
+    /// Height of the stack below it.
+    mark: Mark,
+    /// The memory, if it is not on a stack.
+    owned: Vec<F>,
+}
+
+impl<F> Element<F> {
+    pub fn none() -> Self {
+        Self {
+            values: std::ptr::null_mut(),
+            order: 0,
+            delayed: 0,
+            mark: Mark::default(),
+            owned: Vec::new(),
+        }
+    }
+}
+
+/// What all fronts of one factorization share. Front s owns its slot, its record, its labels, its
+/// extra and its element; it reads the records, labels, extras and elements of its children, which
+/// are complete before it starts.
+pub(super) struct Context<'a, F: FrontalScalar> {
+    pub tree: &'a Tree,
+    pub input: &'a [F],
+    pub options: &'a Options,
+    pub kernels: &'static Kernels<F>,
+    /// Weights of the rows by label.
+    pub weights: &'a [F],
+    /// ‖B e_k‖₁ and wᵀB e_k by input column.
+    pub norms: &'a [F],
+    pub sums: &'a [F],
+    pub values: *mut F,
+    pub records: *mut Record,
+    pub rows: *mut u32,
+    pub cols: *mut u32,
+    pub extras: *mut Option<Box<Extra<F>>>,
+    pub elements: *mut Element<F>,
+    /// Whether pivots are searched; otherwise those of the records are kept.
+    pub search: bool,
+    /// Bytes in use beyond the prediction.
+    pub excess: AtomicU64,
+    pub predicted: u64,
+}
+
+// SAFETY: the pointers are used as the documentation of the type says, and the order of a front
+// after its children is made by the one thread, or by the counters of the traversal.
+unsafe impl<F: FrontalScalar> Sync for Context<'_, F> {}
+
+impl<F: FrontalScalar> Context<'_, F> {
+    /// Notes bytes beyond the prediction.
+    fn charge(&self, bytes: u64) -> Result<(), FrontalError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let asked = self.predicted + bytes + self.excess.fetch_add(bytes, Ordering::Relaxed);
+        match self.options.max_bytes {
+            Some(available) if asked > available => {
+                Err(FrontalError::OutOfMemory { asked, available })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// One thread's memory.
+pub(super) struct Worker<'a, F: FrontalScalar> {
+    context: &'a Context<'a, F>,
+    eliminator: Eliminator<'a, F>,
+    /// Elements of fronts of even and of odd depth: the elements of the children lie on top of the
+    /// one stack while their parent's goes to the other.
+    stacks: [Stack<F>; 2],
+    pub quality: Quality,
+    events: PivotEvents,
+    scratch: Vec<F>,
+    /// Check sums by column of the front, weights by row, and two arrays for the check.
+    growth: Vec<F>,
+    check: Vec<F>,
+    weights: Vec<F>,
+    work: Vec<F>,
+    old_pivots: Vec<F>,
+    row_from: Vec<u32>,
+    col_from: Vec<u32>,
+    relative: Vec<u32>,
+}
+
+impl<'a, F: FrontalScalar> Worker<'a, F> {
+    /// With room for the given elements on the two stacks.
+    pub fn new(
+        context: &'a Context<'a, F>,
+        eliminator: Eliminator<'a, F>,
+        stack_entries: [u64; 2],
+    ) -> Self {
+        let m = context.tree.max_front();
+        Self {
+            context,
+            eliminator,
+            stacks: stack_entries.map(|entries| Stack::with_capacity(entries as usize)),
+            quality: Quality::default(),
+            events: PivotEvents::default(),
+            scratch: Vec::new(),
+            growth: vec![F::zero(); m],
+            check: vec![F::zero(); m],
+            weights: vec![F::zero(); m],
+            work: vec![F::zero(); 2 * m],
+            old_pivots: Vec::new(),
+            row_from: vec![0; m],
+            col_from: vec![0; m],
+            relative: Vec::new(),
+        }
+    }
+
+    fn reserve(&mut self, m: usize) {
+        if self.growth.len() < m {
+            for array in [&mut self.growth, &mut self.check, &mut self.weights] {
+                array.resize(m, F::zero());
+            }
+            self.work.resize(2 * m, F::zero());
+            self.row_from.resize(m, 0);
+            self.col_from.resize(m, 0);
+        }
+    }
+
+    /// Factorizes front `s`. Its element goes to this worker's stack, or to memory of its own.
+    ///
+    /// # Safety
+    ///
+    /// The children are factorized, nobody else works on `s`, and the elements on this worker's
+    /// stacks are those of a postorder that `s` continues.
+    pub unsafe fn front(&mut self, s: usize, own_memory: bool) -> Result<(), FrontalError> {
+        let context = self.context;
+        let tree = context.tree;
+        context.options.cancel.check()?;
+        let front = &tree.fronts[s];
+        let children = &tree.children[front.child_range()];
+        let below_rows = &tree.rows[front.row_range()];
+        let (own, c) = (front.pivots as usize, front.below as usize);
+        let mut received = 0;
+        for &child in children {
+            // SAFETY: children are complete.
+            received += unsafe { (*context.elements.add(child as usize)).delayed as usize };
+        }
+        let k = own + received;
+        let m = k + c;
+        self.reserve(m);
+        let size = k * (m + c);
+
+        // The panels.
+        // SAFETY: this front's extra.
+        let extra = unsafe { &mut *context.extras.add(s) };
+        let lp = if received == 0 {
+            // SAFETY: the slot has this size.
+            unsafe { context.values.add(tree.layout.slot[s] as usize) }
+        } else {
+            if context.search {
+                context.charge((size * size_of::<F>()) as u64)?;
+                *extra = Some(Box::new(Extra {
+                    values: vec![F::zero(); size],
+                    rows: vec![0; k],
+                    cols: vec![0; k],
+                    row_from: vec![0; k],
+                    col_from: vec![0; k],
+                }));
+            }
+            extra
+                .as_mut()
+                .expect("a front that receives columns keeps its extra")
+                .values
+                .as_mut_ptr()
+        };
+        // SAFETY: this front's record.
+        let record = unsafe { &mut *context.records.add(s) };
+        // SAFETY: the panels have `size` entries.
+        unsafe {
+            if !context.search {
+                self.old_pivots.clear();
+                for j in 0..record.pivots as usize {
+                    self.old_pivots.push(*lp.add(j * (m + 1)));
+                }
+                std::ptr::write_bytes(lp, 0, size);
+            }
+            let ut = lp.add(k * m);
+            self.assemble(s, lp, m, own, received);
+            self.add_children_to_panels(children, lp, ut, m, k, own, received);
+        }
+        let panels = FrontPanels {
+            lp,
+            m,
+            k,
+            // SAFETY: within the panels.
+            ut: unsafe { lp.add(k * m) },
+            row: self.row_from.as_mut_ptr(),
+            col: self.col_from.as_mut_ptr(),
+        };
+
+        // Elimination.
+        // SAFETY: the panels are valid.
+        let (pivots, moved) = unsafe {
+            if context.search {
+                for j in 0..k {
+                    self.row_from[j] = j as u32;
+                    self.col_from[j] = j as u32;
+                }
+                self.events.moved = false;
+                let pivots =
+                    self.eliminator
+                        .columns(&panels, 0, k, &mut self.events, &mut self.scratch)?;
+                (pivots, self.events.moved)
+            } else {
+                let pivots = record.pivots as usize;
+                self.restore_positions(s, extra.as_deref(), &panels, record.moved);
+                self.eliminator
+                    .columns(&panels, 0, pivots, &mut self.events, &mut self.scratch)?;
+                self.eliminator
+                    .update(&panels, 0, pivots, pivots, k, &mut self.scratch);
+                (pivots, record.moved)
+            }
+        };
+        if context.search {
+            *record = Record {
+                k: k as u32,
+                pivots: pivots as u32,
+                moved,
+            };
+            // SAFETY: this front's labels; the children's are complete.
+            unsafe { self.label(s, extra.as_deref_mut(), k, own) };
+        }
+        let (rows, cols) = match extra {
+            Some(extra) if received > 0 => (&extra.rows[..], &extra.cols[..]),
+            // SAFETY: a front without an extra has k labels of its own.
+            _ => unsafe {
+                (
+                    std::slice::from_raw_parts(context.rows.add(front.start as usize), k),
+                    std::slice::from_raw_parts(context.cols.add(front.start as usize), k),
+                )
+            },
+        };
+        let input_column = |j: usize| tree.perm[cols[j] as usize] as usize;
+        if let Some(at) = self.events.zero {
+            let j = (0..k).find(|&j| self.col_from[j] == at).unwrap_or(0);
+            return Err(FrontalError::ZeroPivot {
+                column: input_column(j),
+            });
+        }
+        if front.parent == NONE && pivots < k {
+            return Err(FrontalError::Singular {
+                column: input_column(pivots),
+            });
+        }
+
+        // The rest of the pivots' rows, and of the delayed rows.
+        // SAFETY: the panels are valid.
+        unsafe {
+            self.eliminator.trsm(c, pivots, lp, m, panels.ut, c);
+            if pivots < k {
+                self.eliminator.gemm_nt(Gemm {
+                    rows: c,
+                    columns: k - pivots,
+                    depth: pivots,
+                    a: panels.ut,
+                    lda: c,
+                    b: lp.add(pivots),
+                    ldb: m,
+                    c: panels.ut.add(pivots * c),
+                    ldc: c,
+                });
+            }
+        }
+
+        // The check.
+        for (w, &row) in self.weights.iter_mut().zip(rows.iter().chain(below_rows)) {
+            *w = context.weights[row as usize];
+        }
+        // SAFETY: the arrays have m, m, m and 2 k entries.
+        unsafe {
+            self.add_children_to_check(children, own, received, m);
+            (context.kernels.check_front)(&CheckFront {
+                lp,
+                m,
+                k,
+                ut: panels.ut,
+                pivots,
+                w: self.weights.as_ptr(),
+                growth: self.growth.as_mut_ptr(),
+                check: self.check.as_mut_ptr(),
+                s: self.work.as_mut_ptr(),
+                t: self.work.as_mut_ptr().add(k),
+            });
+        }
+        self.judge(lp, m, pivots, rows, cols);
+
+        // The element.
+        let delayed = k - pivots;
+        let order = delayed + c;
+        let len = element_entries(order);
+        let mut element = Element::none();
+        if order > 0 {
+            element.order = order as u32;
+            element.delayed = delayed as u32;
+            if own_memory {
+                element.owned = Vec::with_capacity(len);
+                element.values = element.owned.as_mut_ptr();
+            } else {
+                let stack = &mut self.stacks[(front.depth % 2) as usize];
+                element.mark = stack.mark();
+                let (values, bytes) = stack.push(len);
+                context.charge(bytes)?;
+                element.values = values;
+            }
+            // SAFETY: the element has room for `len` values, the panels are valid.
+            unsafe {
+                let e = element.values;
+                std::ptr::write_bytes(e, 0, order * order);
+                for j in 0..delayed {
+                    let column = lp.add((pivots + j) * m + pivots);
+                    std::ptr::copy_nonoverlapping(column, e.add(j * order), order);
+                    for i in 0..c {
+                        *e.add(j + (delayed + i) * order) = *panels.ut.add(i + (pivots + j) * c);
+                    }
+                }
+                let rest = e.add(delayed + delayed * order);
+                self.add_children_to_rest(children, rest, order, own);
+                self.eliminator.gemm_nt(Gemm {
+                    rows: c,
+                    columns: c,
+                    depth: pivots,
+                    a: lp.add(k),
+                    lda: m,
+                    b: panels.ut,
+                    ldb: c,
+                    c: rest,
+                    ldc: order,
+                });
+                let sums = e.add(order * order);
+                std::ptr::copy_nonoverlapping(self.growth.as_ptr().add(pivots), sums, order);
+                std::ptr::copy_nonoverlapping(
+                    self.check.as_ptr().add(pivots),
+                    sums.add(order),
+                    order,
+                );
+            }
+        }
+        // SAFETY: this front's element, and its children's, which nobody reads any more.
+        unsafe {
+            context.elements.add(s).write(element);
+            for &child in children.iter().rev() {
+                let element = &mut *context.elements.add(child as usize);
+                if element.order > 0 && element.owned.capacity() == 0 {
+                    self.stacks[1 - (front.depth % 2) as usize].release(element.mark);
+                }
+                *element = Element::none();
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the entries of the matrix into the panels.
+    ///
+    /// # Safety
+    ///
+    /// `lp` is valid for the panels of front `s` with `received` more columns than planned.
+    unsafe fn assemble(&self, s: usize, lp: *mut F, m: usize, own: usize, received: usize) {
+        let layout = &self.context.tree.layout;
+        let range = layout.entry_ptr[s] as usize..layout.entry_ptr[s + 1] as usize;
+        let source = &layout.source[range.clone()];
+        let target = &layout.target[range];
+        let input = self.context.input;
+        // SAFETY: targets lie in the planned panels, sources among the values; with received
+        // columns, both panels' rows are shifted behind them.
+        unsafe {
+            if received == 0 {
+                for (&from, &to) in source.iter().zip(target) {
+                    *lp.add(to as usize) = *input.get_unchecked(from as usize);
+                }
+            } else {
+                let planned = m - received;
+                let ut = lp.add((own + received) * m);
+                for (&from, &to) in source.iter().zip(target) {
+                    let to = to as usize;
+                    let place = if to < planned * own {
+                        let (i, j) = (to % planned, to / planned);
+                        lp.add(if i < own { i } else { i + received } + j * m)
+                    } else {
+                        ut.add(to - planned * own)
+                    };
+                    *place = input[from as usize];
+                }
+            }
+        }
+    }
+
+    /// Adds the elements of the children, as far as they concern fully summed rows or columns.
+    ///
+    /// # Safety
+    ///
+    /// The panels are valid: m rows and k = own + received columns; the children are complete.
+    #[expect(clippy::too_many_arguments)]
+    unsafe fn add_children_to_panels(
+        &mut self,
+        children: &[u32],
+        lp: *mut F,
+        ut: *mut F,
+        m: usize,
+        k: usize,
+        own: usize,
+        received: usize,
+    ) {
+        let context = self.context;
+        let tree = context.tree;
+        let c = m - k;
+        let mut before = 0;
+        for &child in children {
+            // SAFETY: the children are complete; relative indices are below m.
+            unsafe {
+                let element = &*context.elements.add(child as usize);
+                let order = element.order as usize;
+                if order == 0 {
+                    continue;
+                }
+                let front = &tree.fronts[child as usize];
+                let planned = &tree.relative[front.row_range()];
+                let delayed = element.delayed as usize;
+                let relative = if received == 0 {
+                    planned
+                } else {
+                    relative_with_delays(
+                        &mut self.relative,
+                        planned,
+                        delayed,
+                        before,
+                        own,
+                        received,
+                    );
+                    &self.relative[..]
+                };
+                before += delayed;
+                let summed = delayed + front.pivots_in_parent as usize;
+                for j in 0..summed {
+                    let from = element.values.add(j * order);
+                    let to = lp.add(*relative.get_unchecked(j) as usize * m);
+                    add_scattered(relative, from, to);
+                }
+                for j in summed..order {
+                    let from = element.values.add(j * order);
+                    let to = ut.add(*relative.get_unchecked(j) as usize - k);
+                    for i in 0..summed {
+                        *to.add(*relative.get_unchecked(i) as usize * c) += *from.add(i);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the elements of the children below and right of all fully summed rows and columns.
+    ///
+    /// # Safety
+    ///
+    /// `rest` is valid for the rows and columns below, `ld` apart; the children are complete.
+    unsafe fn add_children_to_rest(&self, children: &[u32], rest: *mut F, ld: usize, own: usize) {
+        let context = self.context;
+        let tree = context.tree;
+        for &child in children {
+            // SAFETY: the children are complete; relative indices are below the front's size.
+            unsafe {
+                let element = &*context.elements.add(child as usize);
+                let order = element.order as usize;
+                let front = &tree.fronts[child as usize];
+                let summed = front.pivots_in_parent as usize;
+                let relative = &tree.relative[front.row_range()][summed..];
+                let Some(&first) = relative.first() else {
+                    continue;
+                };
+                let skipped = element.delayed as usize + summed;
+                let contiguous =
+                    (relative[relative.len() - 1] - first) as usize + 1 == relative.len();
+                let _ = first;
+                for (j, &column) in relative.iter().enumerate() {
+                    let from = element.values.add(skipped + (skipped + j) * order);
+                    let to = rest.add((column as usize - own) * ld);
+                    if contiguous {
+                        let to = to.add(first as usize - own);
+                        for i in 0..relative.len() {
+                            *to.add(i) += *from.add(i);
+                        }
+                    } else {
+                        add_scattered(relative, from, to.wrapping_sub(own));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Starts the check sums of the front with those of the children.
+    ///
+    /// # Safety
+    ///
+    /// The children are complete.
+    unsafe fn add_children_to_check(
+        &mut self,
+        children: &[u32],
+        own: usize,
+        received: usize,
+        m: usize,
+    ) {
+        self.growth[..m].fill(F::zero());
+        self.check[..m].fill(F::zero());
+        let context = self.context;
+        let tree = context.tree;
+        let mut before = 0;
+        for &child in children {
+            // SAFETY: the children are complete; relative indices are below m.
+            unsafe {
+                let element = &*context.elements.add(child as usize);
+                let order = element.order as usize;
+                if order == 0 {
+                    continue;
+                }
+                let planned = &tree.relative[tree.fronts[child as usize].row_range()];
+                let delayed = element.delayed as usize;
+                let relative = if received == 0 {
+                    planned
+                } else {
+                    relative_with_delays(
+                        &mut self.relative,
+                        planned,
+                        delayed,
+                        before,
+                        own,
+                        received,
+                    );
+                    &self.relative[..]
+                };
+                before += delayed;
+                let sums = element.values.add(order * order);
+                add_scattered(relative, sums, self.growth.as_mut_ptr());
+                add_scattered(relative, sums.add(order), self.check.as_mut_ptr());
+            }
+        }
+    }
+
+    /// Brings rows and columns, freshly assembled, into the positions of the kept pivots.
+    ///
+    /// # Safety
+    ///
+    /// The panels are valid, and the record and labels of `s` are those of a factorization.
+    unsafe fn restore_positions(
+        &mut self,
+        s: usize,
+        extra: Option<&Extra<F>>,
+        panels: &FrontPanels<F>,
+        moved: bool,
+    ) {
+        let k = panels.k;
+        let start = self.context.tree.fronts[s].start;
+        match extra {
+            Some(extra) => {
+                self.row_from[..k].copy_from_slice(&extra.row_from);
+                self.col_from[..k].copy_from_slice(&extra.col_from);
+            }
+            None => {
+                for j in 0..k {
+                    // SAFETY: a front without an extra has k labels of its own.
+                    unsafe {
+                        self.row_from[j] = *self.context.rows.add(start as usize + j) - start;
+                        self.col_from[j] = *self.context.cols.add(start as usize + j) - start;
+                    }
+                }
+            }
+        }
+        if !moved {
+            return;
+        }
+        let (m, c) = (panels.m, panels.m - k);
+        let len = k * m.max(c);
+        if self.scratch.len() < len {
+            self.scratch.resize(len, F::zero());
+        }
+        let copy = self.scratch.as_mut_ptr();
+        // SAFETY: the copy has room for either panel; positions are below k.
+        unsafe {
+            std::ptr::copy_nonoverlapping(panels.lp, copy, k * m);
+            for j in 0..k {
+                let from = copy.add(self.col_from[j] as usize * m);
+                let to = panels.lp.add(j * m);
+                for i in 0..k {
+                    *to.add(i) = *from.add(self.row_from[i] as usize);
+                }
+                std::ptr::copy_nonoverlapping(from.add(k), to.add(k), c);
+            }
+            std::ptr::copy_nonoverlapping(panels.ut, copy, k * c);
+            for j in 0..k {
+                let from = copy.add(self.row_from[j] as usize * c);
+                std::ptr::copy_nonoverlapping(from, panels.ut.add(j * c), c);
+            }
+        }
+    }
+
+    /// Writes down which rows and columns the positions of front `s` hold.
+    ///
+    /// # Safety
+    ///
+    /// Only this worker touches the labels of `s`; those of its children are complete.
+    unsafe fn label(&self, s: usize, extra: Option<&mut Extra<F>>, k: usize, own: usize) {
+        let context = self.context;
+        let front = &context.tree.fronts[s];
+        let start = front.start;
+        match extra {
+            // SAFETY: a front without an extra has k labels of its own.
+            None => unsafe {
+                for j in 0..k {
+                    *context.rows.add(start as usize + j) = start + self.row_from[j];
+                    *context.cols.add(start as usize + j) = start + self.col_from[j];
+                }
+            },
+            Some(extra) => {
+                let mut row_labels: Vec<u32> = (start..start + own as u32).collect();
+                let mut col_labels = row_labels.clone();
+                for &child in &context.tree.children[front.child_range()] {
+                    // SAFETY: the children are complete.
+                    unsafe {
+                        let record = &*context.records.add(child as usize);
+                        let delayed = record.pivots as usize..record.k as usize;
+                        if delayed.is_empty() {
+                            continue;
+                        }
+                        match &*context.extras.add(child as usize) {
+                            Some(e) => {
+                                row_labels.extend(&e.rows[delayed.clone()]);
+                                col_labels.extend(&e.cols[delayed]);
+                            }
+                            None => {
+                                let first = context.tree.fronts[child as usize].start as usize;
+                                for j in delayed {
+                                    row_labels.push(*context.rows.add(first + j));
+                                    col_labels.push(*context.cols.add(first + j));
+                                }
+                            }
+                        }
+                    }
+                }
+                for j in 0..k {
+                    extra.row_from[j] = self.row_from[j];
+                    extra.col_from[j] = self.col_from[j];
+                    extra.rows[j] = row_labels[self.row_from[j] as usize];
+                    extra.cols[j] = col_labels[self.col_from[j] as usize];
+                }
+            }
+        }
+    }
+
+    /// Adds a front's pivots to the quality report.
+    fn judge(&mut self, lp: *const F, m: usize, pivots: usize, rows: &[u32], cols: &[u32]) {
+        let context = self.context;
+        let perm = &context.tree.perm;
+        let quality = &mut self.quality;
+        for j in 0..pivots {
+            let column = perm[cols[j] as usize] as usize;
+            // SAFETY: pivots are inside the panel.
+            let pivot = unsafe { *lp.add(j * (m + 1)) };
+            let magnitude = pivot.abs().to_f64();
+            quality.min_pivot = quality.min_pivot.min(magnitude);
+            quality.max_pivot = quality.max_pivot.max(magnitude);
+            if !context.search {
+                let ratio = magnitude / self.old_pivots[j].abs().to_f64();
+                quality.min_pivot_ratio = quality.min_pivot_ratio.min(ratio);
+                quality.max_pivot_ratio = quality.max_pivot_ratio.max(ratio);
+            }
+            quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
+            let norm = context.norms[column].to_f64();
+            let growth = self.growth[j].to_f64() / norm;
+            let worse = growth > quality.growth
+                || (growth == quality.growth && column < quality.worst_column);
+            if (worse || growth.is_nan()) && !quality.growth.is_nan() {
+                quality.growth = growth;
+                quality.worst_column = column;
+            }
+            let check = (context.sums[column] - self.check[j]).abs().to_f64() / norm;
+            if check > quality.checksum || check.is_nan() {
+                quality.checksum = check;
+            }
+        }
+        if !self.events.replaced.is_empty() {
+            quality.num_perturbed += self.events.replaced.len();
+            for &at in &self.events.replaced {
+                let j = (0..cols.len()).find(|&j| self.col_from[j] == at);
+                let column = j.map(|j| perm[cols[j] as usize] as usize);
+                quality.first_perturbed = match (quality.first_perturbed, column) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+            self.events.replaced.clear();
+        }
+        quality.num_delayed += cols.len() - pivots;
+    }
+}
+
+/// to[relative[i]] += from[i].
+///
+/// # Safety
+///
+/// `from` has as many values as `relative`, and `to` reaches all of its indices.
+#[inline(always)]
+unsafe fn add_scattered<F: FrontalScalar>(relative: &[u32], from: *const F, to: *mut F) {
+    for (i, &r) in relative.iter().enumerate() {
+        // SAFETY: the caller's contract.
+        unsafe { *to.wrapping_add(r as usize) += *from.add(i) };
+    }
+}
+
+/// Relative indices of a child's element in a front that receives delayed columns: the child's own
+/// delayed ones stand after those of the children before it, rows below after all of them.
+fn relative_with_delays(
+    relative: &mut Vec<u32>,
+    planned: &[u32],
+    delayed: usize,
+    before: usize,
+    own: usize,
+    received: usize,
+) {
+    relative.clear();
+    relative.extend((0..delayed).map(|i| (own + before + i) as u32));
+    relative.extend(planned.iter().map(|&r| {
+        if (r as usize) < own {
+            r
+        } else {
+            r + received as u32
+        }
+    }));
+}

@@ -1,0 +1,572 @@
+//! Triangular solves, front by front.
+//!
+//! Forward, values travel in slots named by rows of B; backward, by its columns: a pivot's result
+//! stays in the slot of its row until the backward sweep fetches it, so delayed and off-diagonal
+//! pivots need nothing special. Several right-hand sides travel side by side in blocks, and the
+//! products become those of matrices.
+
+use rayon::prelude::*;
+
+use super::{FrontView, FrontalLu};
+use crate::kernels::FrontalScalar;
+use crate::kernels::dense::Gemm;
+
+/// Right-hand sides that travel together.
+const BLOCK: usize = 16;
+
+impl<F: FrontalScalar> FrontalLu<F> {
+    /// Solves B·X = R in place: column q of `x` is `x[q * ld..q * ld + n]`, on entry the right-hand
+    /// side in the order of B's rows, on return the solution in the order of its columns.
+    ///
+    /// With `threads > 1` blocks of right-hand sides are shared among the threads of the current
+    /// rayon pool; the result does not depend on it.
+    ///
+    /// # Panics
+    ///
+    /// If `x` is too short, `ld < n`, or the last refactorization failed.
+    #[track_caller]
+    pub fn solve(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize) {
+        self.blocks(x, ld, nrhs, threads, false);
+    }
+
+    /// Solves Bᵀ·X = R in place; see [`solve`](Self::solve). The right-hand side comes in the order
+    /// of B's columns, the solution in that of its rows.
+    ///
+    /// # Panics
+    ///
+    /// As [`solve`](Self::solve).
+    #[track_caller]
+    pub fn solve_transpose(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize) {
+        self.blocks(x, ld, nrhs, threads, true);
+    }
+
+    #[track_caller]
+    fn blocks(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize, transpose: bool) {
+        let n = self.n();
+        assert!(self.valid, "the last refactorization failed");
+        if nrhs == 0 || n == 0 {
+            return;
+        }
+        assert!(ld >= n, "columns {ld} apart, but of length {n}");
+        assert!(
+            x.len() >= (nrhs - 1) * ld + n,
+            "{nrhs} columns of length {n}, {ld} apart, need more than {} values",
+            x.len()
+        );
+        if nrhs == 1 {
+            if transpose {
+                self.one_transposed(&mut x[..n]);
+            } else {
+                self.one(&mut x[..n]);
+            }
+            return;
+        }
+        let work = |block: &mut [F]| {
+            let width = block.len().div_ceil(ld);
+            if transpose {
+                self.many_transposed(block, ld, width);
+            } else {
+                self.many(block, ld, width);
+            }
+        };
+        let x = &mut x[..(nrhs - 1) * ld + n];
+        // A block's last column may end before `ld`: the division above rounds up.
+        if threads > 1 {
+            x.par_chunks_mut(BLOCK * ld).for_each(work);
+        } else {
+            x.chunks_mut(BLOCK * ld).for_each(work);
+        }
+    }
+
+    fn one(&self, x: &mut [F]) {
+        let perm = &self.tree.perm;
+        let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
+        let mut local = vec![F::zero(); self.largest()];
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            let p = f.pivots;
+            let local = &mut local[..f.m];
+            for (v, &row) in local.iter_mut().zip(f.rows) {
+                *v = y[row as usize];
+            }
+            local[f.k..].fill(F::zero());
+            // SAFETY: the panels of a front and m values to work in.
+            unsafe { self.lower(&f, local.as_mut_ptr()) };
+            for (&v, &row) in local.iter().zip(f.rows) {
+                y[row as usize] = v;
+            }
+            let _ = p;
+            for (&v, &row) in local[f.k..].iter().zip(f.below_rows) {
+                y[row as usize] += v;
+            }
+        }
+        let mut solution = vec![F::zero(); self.n()];
+        for s in (0..self.records.len()).rev() {
+            let f = self.front(s);
+            let (p, k) = (f.pivots, f.k);
+            let local = &mut local[..f.m];
+            for (v, &row) in local.iter_mut().zip(&f.rows[..p]) {
+                *v = y[row as usize];
+            }
+            for (v, &col) in local[p..].iter_mut().zip(&f.cols[p..]) {
+                *v = solution[col as usize];
+            }
+            for (v, &col) in local[k..].iter_mut().zip(f.below_rows) {
+                *v = solution[col as usize];
+            }
+            // SAFETY: as above.
+            unsafe { self.upper(&f, local.as_mut_ptr()) };
+            for (&v, &col) in local.iter().zip(&f.cols[..p]) {
+                solution[col as usize] = v;
+            }
+        }
+        for (&v, &old) in solution.iter().zip(perm) {
+            x[old as usize] = v;
+        }
+    }
+
+    /// Solves with the pivots' part of L and subtracts from the rest of the front's values.
+    ///
+    /// # Safety
+    ///
+    /// `x` has `m` values.
+    unsafe fn lower(&self, f: &FrontView<'_, F>, x: *mut F) {
+        let (m, p) = (f.m, f.pivots);
+        let lp = f.lp.as_ptr();
+        let mut j = 0;
+        while j < p {
+            let width = TRIANGLE.min(p - j);
+            // SAFETY: indices stay below m and k.
+            unsafe {
+                for q in j..j + width {
+                    let v = *x.add(q);
+                    for i in q + 1..j + width {
+                        *x.add(i) -= *lp.add(i + q * m) * v;
+                    }
+                }
+                let next = j + width;
+                (self.kernels.gemv)(
+                    m - next,
+                    width,
+                    lp.add(next + j * m),
+                    m,
+                    x.add(j),
+                    x.add(next),
+                );
+            }
+            j += width;
+        }
+    }
+
+    /// Solves with the pivots' part of U, given the values of the front's other columns.
+    ///
+    /// # Safety
+    ///
+    /// `x` has `m` values.
+    unsafe fn upper(&self, f: &FrontView<'_, F>, x: *mut F) {
+        let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
+        let lp = f.lp.as_ptr();
+        // SAFETY: indices stay below m and k.
+        unsafe {
+            (self.kernels.gemv_transposed)(c, p, f.ut.as_ptr(), c, x.add(k), x);
+            (self.kernels.gemv)(p, k - p, lp.add(p * m), m, x.add(p), x);
+            let mut end = p;
+            while end > 0 {
+                let begin = end.saturating_sub(TRIANGLE);
+                for q in (begin..end).rev() {
+                    let v = *x.add(q) / *lp.add(q + q * m);
+                    *x.add(q) = v;
+                    for i in begin..q {
+                        *x.add(i) -= *lp.add(i + q * m) * v;
+                    }
+                }
+                (self.kernels.gemv)(begin, end - begin, lp.add(begin * m), m, x.add(begin), x);
+                end = begin;
+            }
+        }
+    }
+
+    fn one_transposed(&self, x: &mut [F]) {
+        let perm = &self.tree.perm;
+        let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
+        let mut local = vec![F::zero(); self.largest()];
+        // Uᵀ: values in slots of columns; a pivot's result goes to the slot of its row.
+        let mut between = vec![F::zero(); self.n()];
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            let (p, k) = (f.pivots, f.k);
+            let local = &mut local[..f.m];
+            for (v, &col) in local.iter_mut().zip(f.cols) {
+                *v = y[col as usize];
+            }
+            local[k..].fill(F::zero());
+            // SAFETY: the panels of a front and m values to work in.
+            unsafe { self.upper_transposed(&f, local.as_mut_ptr()) };
+            for (&v, &row) in local.iter().zip(&f.rows[..p]) {
+                between[row as usize] = v;
+            }
+            for (&v, &col) in local[p..].iter().zip(&f.cols[p..]) {
+                y[col as usize] = v;
+            }
+            for (&v, &col) in local[k..].iter().zip(f.below_rows) {
+                y[col as usize] += v;
+            }
+        }
+        // Lᵀ: everything in slots of rows.
+        for s in (0..self.records.len()).rev() {
+            let f = self.front(s);
+            let local = &mut local[..f.m];
+            for (v, &row) in local.iter_mut().zip(f.rows.iter().chain(f.below_rows)) {
+                *v = between[row as usize];
+            }
+            // SAFETY: as above.
+            unsafe { self.lower_transposed(&f, local.as_mut_ptr()) };
+            for (&v, &row) in local.iter().zip(&f.rows[..f.pivots]) {
+                between[row as usize] = v;
+            }
+        }
+        for (&v, &old) in between.iter().zip(perm) {
+            x[old as usize] = v;
+        }
+    }
+
+    /// Solves with the transpose of the pivots' part of U and subtracts from the rest.
+    ///
+    /// # Safety
+    ///
+    /// `x` has `m` values.
+    unsafe fn upper_transposed(&self, f: &FrontView<'_, F>, x: *mut F) {
+        let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
+        let lp = f.lp.as_ptr();
+        // SAFETY: indices stay below m and k.
+        unsafe {
+            let mut j = 0;
+            while j < p {
+                let width = TRIANGLE.min(p - j);
+                (self.kernels.gemv_transposed)(j, width, lp.add(j * m), m, x, x.add(j));
+                for q in j..j + width {
+                    let column = lp.add(q * m);
+                    let mut v = *x.add(q);
+                    for i in j..q {
+                        v -= *column.add(i) * *x.add(i);
+                    }
+                    *x.add(q) = v / *column.add(q);
+                }
+                j += width;
+            }
+            (self.kernels.gemv_transposed)(p, k - p, lp.add(p * m), m, x, x.add(p));
+            (self.kernels.gemv)(c, p, f.ut.as_ptr(), c, x, x.add(k));
+        }
+    }
+
+    /// Solves with the transpose of the pivots' part of L, given the values of the other rows.
+    ///
+    /// # Safety
+    ///
+    /// `x` has `m` values.
+    unsafe fn lower_transposed(&self, f: &FrontView<'_, F>, x: *mut F) {
+        let (m, p) = (f.m, f.pivots);
+        let lp = f.lp.as_ptr();
+        let mut end = p;
+        while end > 0 {
+            let begin = end.saturating_sub(TRIANGLE);
+            // SAFETY: indices stay below m and k.
+            unsafe {
+                let panel = lp.add(end + begin * m);
+                (self.kernels.gemv_transposed)(
+                    m - end,
+                    end - begin,
+                    panel,
+                    m,
+                    x.add(end),
+                    x.add(begin),
+                );
+                for q in (begin..end).rev() {
+                    let mut v = *x.add(q);
+                    for i in q + 1..end {
+                        v -= *lp.add(i + q * m) * *x.add(i);
+                    }
+                    *x.add(q) = v;
+                }
+            }
+            end = begin;
+        }
+    }
+
+    /// Blocks of right-hand sides: value q of row i at `i * width + q`, so that a front's values are
+    /// a `width` × m matrix, and L·X becomes its product with Lᵀ.
+    fn many(&self, x: &mut [F], ld: usize, width: usize) {
+        let perm = &self.tree.perm;
+        let mut y = self.pack(x, ld, width);
+        let mut local = vec![F::zero(); self.largest() * width];
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
+            gather(&y, f.rows, width, &mut local);
+            local[k * width..m * width].fill(F::zero());
+            let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
+            // SAFETY: `local` has width × m values, apart from the panels.
+            unsafe {
+                (self.kernels.trsm)(width, p, lp, m, v, width);
+                (self.kernels.gemm_nt)(&Gemm {
+                    rows: width,
+                    columns: m - p,
+                    depth: p,
+                    a: v,
+                    lda: width,
+                    b: lp.add(p),
+                    ldb: m,
+                    c: v.add(p * width),
+                    ldc: width,
+                });
+            }
+            scatter(&local, f.rows, width, &mut y);
+            add(&local[k * width..], f.below_rows, width, &mut y);
+            let _ = c;
+        }
+        let mut solution = vec![F::zero(); self.n() * width];
+        for s in (0..self.records.len()).rev() {
+            let f = self.front(s);
+            let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
+            gather(&y, &f.rows[..p], width, &mut local);
+            gather(&solution, &f.cols[p..], width, &mut local[p * width..]);
+            gather(&solution, f.below_rows, width, &mut local[k * width..]);
+            let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
+            // SAFETY: as above.
+            unsafe {
+                (self.kernels.gemm_nn)(&Gemm {
+                    rows: width,
+                    columns: p,
+                    depth: c,
+                    a: v.add(k * width),
+                    lda: width,
+                    b: f.ut.as_ptr(),
+                    ldb: c,
+                    c: v,
+                    ldc: width,
+                });
+                self.subtract_upper(&f, p, k, v, width);
+                let mut end = p;
+                while end > 0 {
+                    let begin = end.saturating_sub(TRIANGLE);
+                    for q in (begin..end).rev() {
+                        let pivot = *lp.add(q + q * m);
+                        for t in 0..width {
+                            *v.add(q * width + t) /= pivot;
+                        }
+                        for i in begin..q {
+                            let u = *lp.add(i + q * m);
+                            for t in 0..width {
+                                *v.add(i * width + t) -= u * *v.add(q * width + t);
+                            }
+                        }
+                    }
+                    // Rows above, by the columns begin .. end.
+                    (self.kernels.gemm_nt)(&Gemm {
+                        rows: width,
+                        columns: begin,
+                        depth: end - begin,
+                        a: v.add(begin * width),
+                        lda: width,
+                        b: lp.add(begin * m),
+                        ldb: m,
+                        c: v,
+                        ldc: width,
+                    });
+                    end = begin;
+                }
+            }
+            scatter(&local, &f.cols[..p], width, &mut solution);
+        }
+        unpack(&solution, perm, x, ld, width);
+    }
+
+    /// Subtracts the delayed columns' part from the pivots' values.
+    ///
+    /// # Safety
+    ///
+    /// `v` has width × m values.
+    unsafe fn subtract_upper(
+        &self,
+        f: &FrontView<'_, F>,
+        p: usize,
+        k: usize,
+        v: *mut F,
+        width: usize,
+    ) {
+        // SAFETY: indices stay below k.
+        unsafe {
+            (self.kernels.gemm_nt)(&Gemm {
+                rows: width,
+                columns: p,
+                depth: k - p,
+                a: v.add(p * width),
+                lda: width,
+                b: f.lp.as_ptr().add(p * f.m),
+                ldb: f.m,
+                c: v,
+                ldc: width,
+            });
+        }
+    }
+
+    fn many_transposed(&self, x: &mut [F], ld: usize, width: usize) {
+        let perm = &self.tree.perm;
+        let mut y = self.pack(x, ld, width);
+        let mut local = vec![F::zero(); self.largest() * width];
+        let mut between = vec![F::zero(); self.n() * width];
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
+            gather(&y, f.cols, width, &mut local);
+            local[k * width..m * width].fill(F::zero());
+            let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
+            // SAFETY: `local` has width × m values, apart from the panels.
+            unsafe {
+                let mut j = 0;
+                while j < p {
+                    let block = TRIANGLE.min(p - j);
+                    (self.kernels.gemm_nn)(&Gemm {
+                        rows: width,
+                        columns: block,
+                        depth: j,
+                        a: v,
+                        lda: width,
+                        b: lp.add(j * m),
+                        ldb: m,
+                        c: v.add(j * width),
+                        ldc: width,
+                    });
+                    for q in j..j + block {
+                        let column = lp.add(q * m);
+                        for i in j..q {
+                            let u = *column.add(i);
+                            for t in 0..width {
+                                *v.add(q * width + t) -= u * *v.add(i * width + t);
+                            }
+                        }
+                        for t in 0..width {
+                            *v.add(q * width + t) /= *column.add(q);
+                        }
+                    }
+                    j += block;
+                }
+                (self.kernels.gemm_nn)(&Gemm {
+                    rows: width,
+                    columns: k - p,
+                    depth: p,
+                    a: v,
+                    lda: width,
+                    b: lp.add(p * m),
+                    ldb: m,
+                    c: v.add(p * width),
+                    ldc: width,
+                });
+                (self.kernels.gemm_nt)(&Gemm {
+                    rows: width,
+                    columns: c,
+                    depth: p,
+                    a: v,
+                    lda: width,
+                    b: f.ut.as_ptr(),
+                    ldb: c,
+                    c: v.add(k * width),
+                    ldc: width,
+                });
+            }
+            scatter(&local, &f.rows[..p], width, &mut between);
+            scatter(&local[p * width..], &f.cols[p..], width, &mut y);
+            add(&local[k * width..], f.below_rows, width, &mut y);
+        }
+        for s in (0..self.records.len()).rev() {
+            let f = self.front(s);
+            let (m, k, p) = (f.m, f.k, f.pivots);
+            gather(&between, f.rows, width, &mut local);
+            gather(&between, f.below_rows, width, &mut local[k * width..]);
+            let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
+            let mut end = p;
+            while end > 0 {
+                let begin = end.saturating_sub(TRIANGLE);
+                // SAFETY: as above.
+                unsafe {
+                    (self.kernels.gemm_nn)(&Gemm {
+                        rows: width,
+                        columns: end - begin,
+                        depth: m - end,
+                        a: v.add(end * width),
+                        lda: width,
+                        b: lp.add(end + begin * m),
+                        ldb: m,
+                        c: v.add(begin * width),
+                        ldc: width,
+                    });
+                    for q in (begin..end).rev() {
+                        for i in q + 1..end {
+                            let l = *lp.add(i + q * m);
+                            for t in 0..width {
+                                *v.add(q * width + t) -= l * *v.add(i * width + t);
+                            }
+                        }
+                    }
+                }
+                end = begin;
+            }
+            scatter(&local, &f.rows[..p], width, &mut between);
+        }
+        unpack(&between, perm, x, ld, width);
+    }
+
+    /// Rows of the largest front, delayed columns included.
+    fn largest(&self) -> usize {
+        self.records
+            .iter()
+            .zip(&self.tree.fronts)
+            .map(|(r, f)| (r.k + f.below) as usize)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn pack(&self, x: &[F], ld: usize, width: usize) -> Vec<F> {
+        let mut y = vec![F::zero(); self.n() * width];
+        for (row, &old) in y.chunks_exact_mut(width).zip(&self.tree.perm) {
+            for (q, v) in row.iter_mut().enumerate() {
+                *v = x[q * ld + old as usize];
+            }
+        }
+        y
+    }
+}
+
+/// Order of the triangles that are solved by plain loops.
+const TRIANGLE: usize = 8;
+
+fn unpack<F: Copy>(y: &[F], perm: &[u32], x: &mut [F], ld: usize, width: usize) {
+    for (row, &old) in y.chunks_exact(width).zip(perm) {
+        for (q, &v) in row.iter().enumerate() {
+            x[q * ld + old as usize] = v;
+        }
+    }
+}
+
+fn gather<F: Copy>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
+    for (to, &label) in to.chunks_exact_mut(width).zip(labels) {
+        let at = label as usize * width;
+        to.copy_from_slice(&from[at..at + width]);
+    }
+}
+
+fn scatter<F: Copy>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
+    for (from, &label) in from.chunks_exact(width).zip(labels) {
+        let at = label as usize * width;
+        to[at..at + width].copy_from_slice(from);
+    }
+}
+
+fn add<F: FrontalScalar>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
+    for (from, &label) in from.chunks_exact(width).zip(labels) {
+        let at = label as usize * width;
+        for (to, &v) in to[at..at + width].iter_mut().zip(from) {
+            *to += v;
+        }
+    }
+}

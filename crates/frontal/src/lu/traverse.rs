@@ -1,0 +1,243 @@
+//! The way through the tree: one thread in postorder, or subtrees as tasks and counters above.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use luge_sparse::Quality;
+
+use super::eliminate::Eliminator;
+use super::numeric::{Context, Element, Worker};
+use super::{FrontalLu, Options};
+use crate::error::FrontalError;
+use crate::kernels::FrontalScalar;
+use crate::kernels::pivot::PivotRule;
+use crate::tree::Tree;
+use crate::tree::etree::NONE;
+
+/// Factorizes; without `search` on the pivots of the factorization before.
+pub(super) fn factorize<F: FrontalScalar>(
+    factors: &mut FrontalLu<F>,
+    input: &[F],
+    options: &Options,
+    search: bool,
+) -> Result<Quality, FrontalError> {
+    factors.valid = false;
+    let tree = factors.tree.clone();
+    let (norms, sums) = column_sums(&tree, input, &factors.input_weights)?;
+    let ns = tree.num_supernodes();
+    let mut extras = std::mem::take(&mut factors.extras);
+    extras.resize_with(ns, || None);
+    let mut elements: Vec<Element<F>> = Vec::new();
+    elements.resize_with(ns, Element::none);
+    let context = Context {
+        tree: &tree,
+        input,
+        options,
+        kernels: factors.kernels,
+        weights: &factors.weights,
+        norms: &norms,
+        sums: &sums,
+        values: factors.values.as_mut_ptr(),
+        records: factors.records.as_mut_ptr(),
+        rows: factors.rows.as_mut_ptr(),
+        cols: factors.cols.as_mut_ptr(),
+        extras: extras.as_mut_ptr(),
+        elements: elements.as_mut_ptr(),
+        search,
+        excess: AtomicU64::new(0),
+        predicted: tree.peak_bytes(size_of::<F>(), options.threads),
+    };
+    let result = if options.threads <= 1 {
+        serial(&context)
+    } else {
+        parallel(&context)
+    };
+    drop(elements);
+    if extras.iter().all(Option::is_none) {
+        extras = Vec::new();
+    }
+    factors.extras = extras;
+    let quality = result?;
+    factors.quality = quality;
+    factors.valid = true;
+    tracing::debug!(
+        fronts = ns,
+        delayed = quality.num_delayed,
+        growth = quality.growth,
+        search,
+        "fronts factorized"
+    );
+    Ok(quality)
+}
+
+fn eliminator<'a, F: FrontalScalar>(context: &Context<'a, F>, parallel: bool) -> Eliminator<'a, F> {
+    let options = context.options;
+    Eliminator {
+        kernels: context.kernels,
+        rule: PivotRule {
+            search: context.search,
+            threshold: F::from_f64(options.threshold),
+            static_pivots: options.static_pivots.is_some(),
+            replacement: F::from_f64(options.static_pivots.unwrap_or(0.0)),
+        },
+        cancel: &options.cancel,
+        parallel,
+    }
+}
+
+fn serial<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, FrontalError> {
+    let mut worker = Worker::new(
+        context,
+        eliminator(context, false),
+        context.tree.stack_entries,
+    );
+    for s in 0..context.tree.num_supernodes() {
+        // SAFETY: postorder, one thread.
+        unsafe { worker.front(s, false)? };
+    }
+    Ok(worker.quality)
+}
+
+/// Tasks for each thread.
+const TASKS_PER_THREAD: f64 = 8.0;
+
+/// Whole subtrees below a share of the predicted time are tasks, on stacks of their own. A front
+/// above them starts when its last child is done, and shares its large products.
+fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, FrontalError> {
+    let tree = context.tree;
+    let ns = tree.num_supernodes();
+    let share = tree.seconds() / (context.options.threads as f64 * TASKS_PER_THREAD);
+    let is_task = |s: usize| {
+        let parent = tree.fronts[s].parent;
+        tree.subtree_seconds[s] <= share
+            && (parent == NONE || tree.subtree_seconds[parent as usize] > share)
+    };
+    let is_upper = |s: usize| tree.subtree_seconds[s] > share;
+    // The first front of each subtree, for the tasks.
+    let mut first: Vec<u32> = (0..ns as u32).collect();
+    for s in 0..ns {
+        let p = tree.fronts[s].parent;
+        if p != NONE {
+            first[p as usize] = first[p as usize].min(first[s]);
+        }
+    }
+    let waiting: Vec<AtomicU32> = tree
+        .fronts
+        .iter()
+        .map(|f| AtomicU32::new(f.num_children))
+        .collect();
+    let stopped = AtomicBool::new(false);
+    // The error of the earliest front, whatever the order in which they turn up.
+    let outcome: Mutex<(Quality, Option<(usize, FrontalError)>)> = Mutex::new(Default::default());
+    let finish = |quality: Quality, error: Option<(usize, FrontalError)>| {
+        let mut outcome = outcome.lock().expect("no one panics with the lock");
+        merge(&mut outcome.0, &quality);
+        if let Some((s, error)) = error {
+            stopped.store(true, Ordering::Relaxed);
+            if outcome.1.as_ref().is_none_or(|(other, _)| s < *other) {
+                outcome.1 = Some((s, error));
+            }
+        }
+    };
+    // Works up the tree from a finished front, as long as it was the last child each time.
+    let climb = |from: usize| {
+        let mut worker = None;
+        let mut error = None;
+        let mut p = tree.fronts[from].parent;
+        // AcqRel: the last child to arrive has seen what the others wrote.
+        while p != NONE && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+            if stopped.load(Ordering::Relaxed) {
+                break;
+            }
+            let worker = worker
+                .get_or_insert_with(|| Worker::new(context, eliminator(context, true), [0, 0]));
+            // SAFETY: all children are done, and only the last of them comes here.
+            if let Err(e) = unsafe { worker.front(p as usize, true) } {
+                error = Some((p as usize, e));
+                break;
+            }
+            p = tree.fronts[p as usize].parent;
+        }
+        if worker.is_some() {
+            finish(worker.map_or_else(Quality::default, |w| w.quality), error);
+        }
+    };
+    rayon::scope(|scope| {
+        for s in 0..ns {
+            if is_task(s) {
+                let (climb, finish, first, stopped) = (&climb, &finish, &first, &stopped);
+                scope.spawn(move |_| {
+                    if stopped.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let mut worker = Worker::new(context, eliminator(context, false), [0, 0]);
+                    for t in first[s] as usize..=s {
+                        // SAFETY: the task owns its subtree and takes it in postorder.
+                        if let Err(error) = unsafe { worker.front(t, t == s) } {
+                            finish(worker.quality, Some((t, error)));
+                            return;
+                        }
+                    }
+                    finish(worker.quality, None);
+                    drop(worker);
+                    climb(s);
+                });
+            } else if is_upper(s) && tree.fronts[s].num_children == 0 {
+                // A leaf too large for a task.
+                let (climb, finish) = (&climb, &finish);
+                scope.spawn(move |_| {
+                    let mut worker = Worker::new(context, eliminator(context, true), [0, 0]);
+                    // SAFETY: a leaf has no children to wait for, and one owner.
+                    let result = unsafe { worker.front(s, true) };
+                    finish(worker.quality, result.err().map(|e| (s, e)));
+                    climb(s);
+                });
+            }
+        }
+    });
+    let (quality, error) = outcome.into_inner().expect("no one panics with the lock");
+    match error {
+        Some((_, error)) => Err(error),
+        None => Ok(quality),
+    }
+}
+
+/// Adds the report of other fronts of the same block. No order of merging changes the result.
+fn merge(all: &mut Quality, part: &Quality) {
+    let worst = match part.growth.partial_cmp(&all.growth) {
+        Some(std::cmp::Ordering::Equal) => all.worst_column.min(part.worst_column),
+        _ => usize::MAX,
+    };
+    all.merge(part, 0);
+    if worst != usize::MAX {
+        all.worst_column = worst;
+    }
+    if let (Some(a), Some(b)) = (all.first_perturbed, part.first_perturbed) {
+        all.first_perturbed = Some(a.min(b));
+    }
+}
+
+/// ‖B e_k‖₁ and wᵀB e_k of each column, for weights by row of the matrix as it came.
+fn column_sums<F: FrontalScalar>(
+    tree: &Tree,
+    input: &[F],
+    weights: &[F],
+) -> Result<(Vec<F>, Vec<F>), FrontalError> {
+    let n = tree.n();
+    let mut norms = Vec::with_capacity(n);
+    let mut sums = Vec::with_capacity(n);
+    for column in 0..n {
+        let range = tree.pattern.range(column);
+        let (mut norm, mut sum) = (F::zero(), F::zero());
+        for (&row, &value) in tree.pattern.idx()[range.clone()].iter().zip(&input[range]) {
+            norm += value.abs();
+            sum += weights[row as usize] * value;
+        }
+        if !norm.is_finite() {
+            return Err(FrontalError::NotFinite { column });
+        }
+        norms.push(norm);
+        sums.push(sum);
+    }
+    Ok((norms, sums))
+}

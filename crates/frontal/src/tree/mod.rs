@@ -1,0 +1,412 @@
+//! The assembly tree of a symmetrised pattern: which columns are eliminated together, in which
+//! front, and which rows each front has. Nothing here knows values, pivots or the kind of
+//! factorization.
+
+mod cost;
+pub(crate) mod etree;
+mod structure;
+mod supernodes;
+
+pub use cost::CostModel;
+
+use luge_sparse::{CompressedPattern, to_u32};
+
+use crate::error::FrontalError;
+use crate::lu::Layout;
+use cost::{front_entries, front_flops};
+use etree::{NONE, Symmetrized, inverse};
+
+/// How fronts are merged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeOptions {
+    /// Largest fraction of explicit zeros among the entries of a merged front.
+    pub zero_fraction: f64,
+    /// That of fronts with at most [`tiny_pivots`](Self::tiny_pivots) pivots.
+    pub tiny_zero_fraction: f64,
+    /// Number of pivots up to which a front is tiny.
+    pub tiny_pivots: u32,
+    /// Decides, within these limits, whether merging pays.
+    pub cost: CostModel,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self {
+            zero_fraction: 0.12,
+            tiny_zero_fraction: 0.25,
+            tiny_pivots: 8,
+            cost: CostModel::default(),
+        }
+    }
+}
+
+/// A front: `pivots` columns and rows that are eliminated here, and `below` later ones that are
+/// updated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Front {
+    /// First pivot, in elimination order.
+    pub start: u32,
+    /// Number of pivots.
+    pub pivots: u32,
+    /// Number of rows (and columns) below the pivots.
+    pub below: u32,
+    /// How many of those are pivots of the parent; they come first.
+    pub pivots_in_parent: u32,
+    /// The parent's index, or `u32::MAX` at a root.
+    pub parent: u32,
+    /// Where its children start in the list of children.
+    pub(crate) children: u32,
+    /// Number of children.
+    pub num_children: u32,
+    /// Number of fronts on the way to the root.
+    pub depth: u32,
+    /// Where its rows start among all rows.
+    pub(crate) rows: u64,
+}
+
+impl Front {
+    /// Rows of the front.
+    pub fn size(&self) -> u32 {
+        self.pivots + self.below
+    }
+
+    pub(crate) fn row_range(&self) -> std::ops::Range<usize> {
+        self.rows as usize..self.rows as usize + self.below as usize
+    }
+
+    pub(crate) fn child_range(&self) -> std::ops::Range<usize> {
+        self.children as usize..(self.children + self.num_children) as usize
+    }
+}
+
+/// The assembly tree of one irreducible diagonal block (or any square matrix) with its predicted
+/// cost. Fronts stand in postorder.
+#[derive(Debug, Clone)]
+pub struct Tree {
+    /// The pattern that was analyzed.
+    pub(crate) pattern: CompressedPattern,
+    /// Elimination order: new to input.
+    pub(crate) perm: Vec<u32>,
+    pub(crate) fronts: Vec<Front>,
+    /// Children of all fronts, in the order in which they are added up.
+    pub(crate) children: Vec<u32>,
+    /// Rows below the pivots of all fronts, ascending in each.
+    pub(crate) rows: Vec<u32>,
+    /// Position of each of `rows` in the parent's front.
+    pub(crate) relative: Vec<u32>,
+    pub(crate) layout: Layout,
+    /// Seconds of the subtree of each front.
+    pub(crate) subtree_seconds: Vec<f64>,
+    max_front: u32,
+    factor_entries: u64,
+    flops: f64,
+    /// Most entries of the two stacks of generated elements, in a serial factorization.
+    pub(crate) stack_entries: [u64; 2],
+}
+
+impl Tree {
+    /// Analyzes the pattern of a square matrix B given by columns, whose order is a good elimination
+    /// order of B + Bᵀ; only the order within a postorder is changed.
+    ///
+    /// Near linear in the entries of B and the rows of all fronts.
+    ///
+    /// # Errors
+    ///
+    /// [`FrontalError::NotSquare`]; [`FrontalError::IndexOverflow`] if a front or the entries of B
+    /// exceed 32-bit positions.
+    pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
+        let n = cols.major_dim();
+        if cols.minor_dim() != n {
+            return Err(FrontalError::NotSquare {
+                rows: cols.minor_dim(),
+                columns: n,
+            });
+        }
+        to_u32(cols.nnz(), "number of entries of the block")?;
+        let (rows_of, row_map) = cols.transpose_with_map();
+        let graph = Symmetrized {
+            cols,
+            rows: &rows_of,
+        };
+        let parent = etree::elimination_tree(&graph);
+        let post = etree::postorder(&parent);
+        let position = inverse(&post);
+        let posted_parent: Vec<u32> = post
+            .iter()
+            .map(|&v| match parent[v as usize] {
+                NONE => NONE,
+                p => position[p as usize],
+            })
+            .collect();
+        let counts = etree::column_counts(&graph, &post, &position, &posted_parent);
+        let supernodes = supernodes::supernodes(&posted_parent, &counts, options);
+        let order = child_order(&supernodes);
+
+        let ns = order.len();
+        let new_number = inverse(&order);
+        let mut perm = Vec::with_capacity(n);
+        let mut fronts = Vec::with_capacity(ns);
+        let mut front_of = vec![0u32; n];
+        let mut num_rows = 0u64;
+        for (s, &old) in order.iter().enumerate() {
+            let old = old as usize;
+            let columns =
+                supernodes.column_ptr[old] as usize..supernodes.column_ptr[old + 1] as usize;
+            let start = perm.len();
+            perm.extend(
+                supernodes.columns[columns]
+                    .iter()
+                    .map(|&c| post[c as usize]),
+            );
+            front_of[start..perm.len()].fill(s as u32);
+            fronts.push(Front {
+                start: start as u32,
+                pivots: supernodes.pivots[old],
+                below: supernodes.below[old],
+                pivots_in_parent: 0,
+                parent: match supernodes.parent[old] {
+                    NONE => NONE,
+                    p => new_number[p as usize],
+                },
+                children: 0,
+                num_children: 0,
+                depth: 0,
+                rows: num_rows,
+            });
+            num_rows += u64::from(supernodes.below[old]);
+        }
+        let children = link_children(&mut fronts);
+        let inv_perm = inverse(&perm);
+        let mut rows = vec![0u32; num_rows as usize];
+        structure::row_structure(&graph, &fronts, &front_of, &perm, &inv_perm, &mut rows);
+        let relative = structure::relative_indices(&mut fronts, &children, &rows);
+        let layout = Layout::new(&fronts, &rows, cols, &rows_of, &row_map, &perm, &inv_perm)?;
+
+        let mut subtree_seconds = vec![0.0; ns];
+        let (mut factor_entries, mut flops, mut max_front) = (0, 0.0, 0);
+        for (s, front) in fronts.iter().enumerate() {
+            subtree_seconds[s] += options.cost.front_seconds(front.pivots, front.below);
+            if front.parent != NONE {
+                subtree_seconds[front.parent as usize] += subtree_seconds[s];
+            }
+            factor_entries += front_entries(front.pivots, front.below);
+            flops += front_flops(front.pivots, front.below);
+            max_front = max_front.max(front.size());
+        }
+        let stack_entries = stack_entries(&fronts, &children);
+        Ok(Self {
+            pattern: cols.clone(),
+            perm,
+            fronts,
+            children,
+            rows,
+            relative,
+            layout,
+            subtree_seconds,
+            max_front,
+            factor_entries,
+            flops,
+            stack_entries,
+        })
+    }
+
+    /// Order of the matrix.
+    pub fn n(&self) -> usize {
+        self.pattern.major_dim()
+    }
+
+    /// Number of entries of the matrix.
+    pub fn nnz(&self) -> usize {
+        self.pattern.nnz()
+    }
+
+    /// The elimination order, new to input.
+    pub fn perm(&self) -> &[u32] {
+        &self.perm
+    }
+
+    /// The fronts in postorder.
+    pub fn fronts(&self) -> &[Front] {
+        &self.fronts
+    }
+
+    /// Rows below the pivots of front `s`, ascending in elimination order.
+    pub fn rows_below(&self, s: usize) -> &[u32] {
+        &self.rows[self.fronts[s].row_range()]
+    }
+
+    /// Children of front `s`, ascending.
+    pub fn children(&self, s: usize) -> &[u32] {
+        &self.children[self.fronts[s].child_range()]
+    }
+
+    /// Number of fronts.
+    pub fn num_supernodes(&self) -> usize {
+        self.fronts.len()
+    }
+
+    /// Rows of the largest front.
+    pub fn max_front(&self) -> usize {
+        self.max_front as usize
+    }
+
+    /// Predicted entries of L and U, the diagonal counted once, explicit zeros included; delayed
+    /// pivots add to it.
+    pub fn factor_entries(&self) -> u64 {
+        self.factor_entries
+    }
+
+    /// Predicted operations, those on explicit zeros included.
+    pub fn flops(&self) -> f64 {
+        self.flops
+    }
+
+    /// Predicted bytes of the factors with entries of `value_bytes` bytes.
+    pub fn factor_bytes(&self, value_bytes: usize) -> u64 {
+        self.layout.slots * value_bytes as u64 + 24 * self.fronts.len() as u64 + 8 * self.n() as u64
+    }
+
+    /// Predicted bytes at the peak of a factorization: factors, generated elements and working
+    /// memory.
+    pub fn peak_bytes(&self, value_bytes: usize, threads: usize) -> u64 {
+        let stacks = self.stack_entries[0] + self.stack_entries[1];
+        // Every further thread works in a subtree of its own whose stacks are no larger than all
+        // stacks of the serial order; in most trees they are far smaller.
+        let parallel = if threads > 1 {
+            stacks * (threads as u64).min(4)
+        } else {
+            stacks
+        };
+        let scratch = 8 * u64::from(self.max_front) + 4 * self.n() as u64;
+        self.factor_bytes(value_bytes) + (parallel + scratch) * value_bytes as u64
+    }
+
+    /// Bytes of the tree itself.
+    pub fn bytes(&self) -> u64 {
+        let indices = self.perm.len() + self.children.len() + self.rows.len() + self.relative.len();
+        (indices * 4
+            + 4 * self.pattern.nnz()
+            + 8 * self.pattern.ptr().len()
+            + self.fronts.len() * (size_of::<Front>() + 8)
+            + self.layout.bytes()) as u64
+    }
+
+    /// Predicted seconds of a factorization in f64 on one core of the machine that
+    /// [`CostModel`] was fitted on. Meant to be compared with other predictions, not with a clock.
+    pub fn seconds(&self) -> f64 {
+        (0..self.fronts.len())
+            .filter(|&s| self.fronts[s].parent == NONE)
+            .map(|s| self.subtree_seconds[s])
+            .sum()
+    }
+}
+
+/// Postorder of the supernodes that keeps the stack of generated elements small: children that need
+/// much beyond what they leave behind come first (J. W. H. Liu, "On the storage requirement in the
+/// out-of-core multifrontal method for sparse factorization", ACM TOMS 12, 1986).
+fn child_order(supernodes: &supernodes::Supernodes) -> Vec<u32> {
+    let ns = supernodes.parent.len();
+    let element = |s: usize| u64::from(supernodes.below[s]).pow(2);
+    let mut head = vec![NONE; ns + 1];
+    let mut next = vec![NONE; ns];
+    let mut peak = vec![0u64; ns];
+    let mut list: Vec<u32> = Vec::new();
+    // `ns` stands for the parent of the roots.
+    for s in 0..=ns {
+        list.clear();
+        let mut child = head[s];
+        while child != NONE {
+            list.push(child);
+            child = next[child as usize];
+        }
+        list.sort_unstable_by_key(|&c| {
+            let c = c as usize;
+            (std::cmp::Reverse(peak[c] - element(c)), c)
+        });
+        let mut live = 0;
+        let mut highest = 0;
+        for &c in &list {
+            highest = highest.max(live + peak[c as usize]);
+            live += element(c as usize);
+        }
+        // Relink in the chosen order.
+        head[s] = NONE;
+        for &c in list.iter().rev() {
+            next[c as usize] = std::mem::replace(&mut head[s], c);
+        }
+        if s < ns {
+            peak[s] = highest.max(live + element(s));
+            let p = match supernodes.parent[s] {
+                NONE => ns,
+                p => p as usize,
+            };
+            next[s] = std::mem::replace(&mut head[p], s as u32);
+        }
+    }
+    let mut order = Vec::with_capacity(ns);
+    let mut path = Vec::new();
+    let mut v = head[ns];
+    loop {
+        while v != NONE {
+            path.push(v);
+            v = head[v as usize];
+        }
+        let Some(top) = path.pop() else { break };
+        order.push(top);
+        v = next[top as usize];
+    }
+    order
+}
+
+/// Lists the children of every front in ascending order; sets the depths.
+fn link_children(fronts: &mut [Front]) -> Vec<u32> {
+    for s in 0..fronts.len() {
+        let p = fronts[s].parent;
+        if p != NONE {
+            fronts[p as usize].num_children += 1;
+        }
+    }
+    let mut total = 0;
+    for front in fronts.iter_mut() {
+        front.children = total;
+        total += front.num_children;
+    }
+    let mut next: Vec<u32> = fronts.iter().map(|f| f.children).collect();
+    let mut children = vec![0u32; total as usize];
+    for (s, front) in fronts.iter().enumerate() {
+        if front.parent != NONE {
+            let slot = &mut next[front.parent as usize];
+            children[*slot as usize] = s as u32;
+            *slot += 1;
+        }
+    }
+    for s in (0..fronts.len()).rev() {
+        let p = fronts[s].parent;
+        if p != NONE {
+            fronts[s].depth = fronts[p as usize].depth + 1;
+        }
+    }
+    children
+}
+
+/// Entries that a front hands to its parent: the generated element and two check vectors.
+pub(crate) fn element_entries(below: usize) -> usize {
+    below * below + 2 * below
+}
+
+/// Peaks of the two stacks (fronts of even and of odd depth) in postorder.
+fn stack_entries(fronts: &[Front], children: &[u32]) -> [u64; 2] {
+    let entries = |f: &Front| element_entries(f.below as usize) as u64;
+    let mut live = [0u64; 2];
+    let mut peak = [0u64; 2];
+    for front in fronts {
+        let own = (front.depth % 2) as usize;
+        live[own] += entries(front);
+        peak[own] = peak[own].max(live[own]);
+        for &c in &children[front.child_range()] {
+            live[1 - own] -= entries(&fronts[c as usize]);
+        }
+    }
+    debug_assert!(fronts.is_empty() || live == [0, 0]);
+    peak
+}

@@ -75,12 +75,11 @@ impl Report {
         };
         let growth = check.growth / norm;
         let checksum = check.residual.abs() / norm;
-        // Negated, so that a NaN is taken; once there, it stays.
-        if !(growth <= quality.growth) && !quality.growth.is_nan() {
+        if is_worse(growth, quality.growth) {
             quality.growth = growth;
             quality.worst_column = k;
         }
-        if !(checksum <= quality.checksum) && !quality.checksum.is_nan() {
+        if is_worse(checksum, quality.checksum) {
             quality.checksum = checksum;
         }
         quality.min_pivot = quality.min_pivot.min(pivot.abs());
@@ -108,4 +107,10 @@ impl Report {
         }
         self.0
     }
+}
+
+/// Whether `new` is larger than `old`; a NaN is larger than every number.
+#[inline(always)]
+fn is_worse(new: f64, old: f64) -> bool {
+    new > old || (new.is_nan() && !old.is_nan())
 }

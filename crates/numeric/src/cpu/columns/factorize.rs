@@ -1,19 +1,24 @@
-//! Gilbert and Peierls with symmetric pruning (Eisenstat and Liu 1992).
+//! Gilbert and Peierls with symmetric pruning (Eisenstat and Liu 1992), search and arithmetic in one
+//! sweep.
 //!
-//! For each column of B: a depth-first search through the finished columns of L finds the pattern of
-//! the column and an order in which to subtract them, so the time is proportional to the arithmetic.
+//! A column of B starts with its own rows. The smallest column of L that leads to one of them is
+//! subtracted, its rows join the pattern, the next smallest is looked for, and so on: the columns come
+//! in increasing order, which is an order of need, and each is fetched once for both the pattern and
+//! the numbers. The time is proportional to the arithmetic.
+//!
 //! Among the rows that are not pivots yet, the diagonal is taken if its magnitude is at least
 //! `threshold` times the largest, else the largest. When a column takes the diagonal row of another,
-//! that one gets the displaced row as its diagonal.
+//! that one gets the displaced row as its diagonal: `label` maps each row to its column at all times,
+//! and is the final row number in the end. The pattern of column k keeps its rows in the order of
+//! their labels at step k; if no two rows were ever exchanged, that is the final order.
 
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scalar};
 
 use super::check::{ColumnCheck, Report, Sums, weight};
+use super::reach::Reach;
 use super::{ColumnLu, Columns, Options};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
-
-const NONE: u32 = u32::MAX;
 
 /// Columns between two looks at the cancel flag and two progress events.
 const STRIDE: usize = 256;
@@ -47,184 +52,19 @@ impl<F: Scalar> ColumnLu<F> {
         let span = tracing::debug_span!("factorize_columns", n, nnz = cols.nnz());
         let _entered = span.enter();
 
-        let smallest = smallest_pivot(values, options.static_pivots);
-        let mut report = Report::new();
-        let mut lower: Columns<F> = Columns::with_capacity(n, 2 * cols.nnz());
-        let mut upper: Columns<F> = Columns::with_capacity(n, 2 * cols.nnz());
-        let mut pivots: Vec<F> = Vec::with_capacity(n);
-        let mut sums: Vec<Sums> = Vec::with_capacity(n);
-        let mut reach = Reach::new(n);
-        // pivot_of[row] is the column whose pivot the row is, or NONE; row_of is its inverse.
-        let mut pivot_of = vec![NONE; n];
-        let mut row_of = vec![NONE; n];
-        // The row that each column regards as its diagonal, and the other way round.
-        let mut diagonal_of: Vec<u32> = (0..n as u32).collect();
-        let mut column_of: Vec<u32> = (0..n as u32).collect();
-        let mut work = vec![F::zero(); n];
-        let mut terms: Vec<f64> = Vec::new();
-        let mut flops = 0u64;
-
+        let mut work = Elimination::new(cols, values, options);
         for j in 0..n {
             if j % STRIDE == 0 {
                 options.cancel.check()?;
                 tracing::debug!(target: "luge::progress", done = j as u64, total = n as u64);
             }
-            reach.find(cols.lane(j), j, &lower, &pivot_of);
-            let mut check = ColumnCheck::default();
-            for (&i, &value) in cols.lane(j).iter().zip(&values[cols.range(j)]) {
-                work[i as usize] = value;
-                check.entry(i, value.to_f64());
-            }
-            for &k in reach.order() {
-                let k = k as usize;
-                let u = std::mem::take(&mut work[row_of[k] as usize]);
-                upper.push(k as u32, u);
-                check.upper(sums[k], u.to_f64());
-                let (rows, below) = lower.column(k);
-                flops += 2 * rows.len() as u64;
-                for (&i, &l) in rows.iter().zip(below) {
-                    work[i as usize] -= l * u;
-                }
-            }
-
-            let diagonal = diagonal_of[j];
-            let mut at = NONE;
-            if options.static_pivots.is_some() {
-                at = diagonal;
-                if reach.mark[diagonal as usize] != reach.current {
-                    reach.mark[diagonal as usize] = reach.current;
-                    reach.below.push(diagonal);
-                }
-                let x = &mut work[diagonal as usize];
-                if x.abs() < smallest {
-                    *x = if *x < F::zero() { -smallest } else { smallest };
-                    report.perturbed(j);
-                }
-                if *x == F::zero() {
-                    return Err(NumericError::ZeroPivot { column: j });
-                }
+            if work.exchanged {
+                work.column::<true>(j)?;
             } else {
-                let mut largest = F::zero();
-                for &i in &reach.below {
-                    let x = work[i as usize].abs();
-                    if x > largest || at == NONE {
-                        (largest, at) = (x, i);
-                    }
-                }
-                // What is not finite ends up in the sums of U or among the candidates.
-                if !check.growth.is_finite() || !check.norm.is_finite() {
-                    let finite = |v: &F| v.is_finite();
-                    if !values[cols.range(j)].iter().all(finite)
-                        || !upper.values[upper.ptr[j]..].iter().all(finite)
-                    {
-                        return Err(NumericError::NotFinite { column: j });
-                    }
-                }
-                if !reach.below.iter().all(|&i| work[i as usize].is_finite()) {
-                    return Err(NumericError::NotFinite { column: j });
-                }
-                if at == NONE || largest == F::zero() {
-                    return Err(NumericError::ZeroPivot { column: j });
-                }
-                // No candidate's terms exceed those of the whole column, so columns whose candidate
-                // is clear of all the rounding that could be in it skip the exact sums.
-                let noise = options.singular * F::epsilon().to_f64();
-                if largest.to_f64() <= noise * (check.norm + check.growth) {
-                    terms.resize(n, 0.0);
-                    sum_terms(&mut terms, cols, values, j, &upper, &lower);
-                    let is_noise =
-                        |&i: &u32| work[i as usize].to_f64().abs() <= noise * terms[i as usize];
-                    let singular = reach.below.iter().all(is_noise);
-                    clear_terms(&mut terms, cols, j, &upper, &lower);
-                    if singular {
-                        return Err(NumericError::ZeroPivot { column: j });
-                    }
-                }
-                if at != diagonal && reach.mark[diagonal as usize] == reach.current {
-                    let x = work[diagonal as usize].abs();
-                    // A pivot of an earlier column is not a candidate: its place was taken to U.
-                    if pivot_of[diagonal as usize] == NONE
-                        && x > F::zero()
-                        && x >= F::from_f64(options.threshold) * largest
-                    {
-                        at = diagonal;
-                    }
-                }
-            }
-            if at != diagonal {
-                report.0.num_off_diagonal += 1;
-                if pivot_of[diagonal as usize] == NONE {
-                    let robbed = column_of[at as usize];
-                    diagonal_of[robbed as usize] = diagonal;
-                    column_of[diagonal as usize] = robbed;
-                }
-            }
-
-            let pivot = std::mem::take(&mut work[at as usize]);
-            pivot_of[at as usize] = j as u32;
-            row_of[j] = at;
-            pivots.push(pivot);
-            upper.ptr.push(upper.idx.len());
-            let mut sum = Sums {
-                magnitude: 1.0,
-                weighted: weight(at),
-            };
-            for &i in &reach.below {
-                if i != at {
-                    let l = std::mem::take(&mut work[i as usize]) / pivot;
-                    sum.magnitude += l.to_f64().abs();
-                    sum.weighted += weight(i) * l.to_f64();
-                    lower.push(i, l);
-                }
-            }
-            flops += reach.below.len() as u64 - 1;
-            lower.ptr.push(lower.idx.len());
-            check.upper(sum, pivot.to_f64());
-            report.column(j, &check, pivot.to_f64());
-            sums.push(sum);
-            if !(sum.magnitude.is_finite() && check.growth.is_finite()) {
-                let finite = |v: &F| v.is_finite();
-                if !pivot.is_finite()
-                    || !lower.values[lower.ptr[j]..].iter().all(finite)
-                    || !upper.values[upper.ptr[j]..].iter().all(finite)
-                {
-                    return Err(NumericError::NotFinite { column: j });
-                }
-            }
-            reach.prune(j, at, &mut lower, &upper, &pivot_of);
-
-            if let Some(available) = options.max_bytes {
-                let (lnz, unz) = (lower.idx.len() as u64, upper.idx.len() as u64);
-                let asked = Self::estimate_bytes(n, lnz, unz);
-                if asked > available {
-                    return Err(NumericError::OutOfMemory {
-                        column: j,
-                        asked,
-                        available,
-                    });
-                }
+                work.column::<false>(j)?;
             }
         }
-
-        for i in &mut lower.idx {
-            *i = pivot_of[*i as usize];
-        }
-        lower.idx.shrink_to_fit();
-        lower.values.shrink_to_fit();
-        upper.idx.shrink_to_fit();
-        upper.values.shrink_to_fit();
-        let quality = report.finish(n);
-        let lu = Self {
-            row_perm: RowPerm::new(row_of)
-                .unwrap_or_else(|e| unreachable!("each column took another row: {e}")),
-            lower,
-            upper,
-            pivots,
-            flops,
-            num_off_diagonal: quality.num_off_diagonal,
-            plan: None,
-        };
-        Ok((lu, quality))
+        Ok(work.finish())
     }
 }
 
@@ -239,144 +79,453 @@ pub(super) fn smallest_pivot<F: Scalar>(values: &[F], pivots: Option<TinyPivots>
     }
 }
 
-/// Adds up the magnitudes of the terms of column `j`: of B and of every product.
-fn sum_terms<F: Scalar>(
-    terms: &mut [f64],
-    cols: &CompressedPattern,
-    values: &[F],
-    j: usize,
-    upper: &Columns<F>,
-    lower: &Columns<F>,
-) {
-    for p in cols.range(j) {
-        terms[cols.idx()[p] as usize] += values[p].to_f64().abs();
-    }
-    for q in upper.ptr[j]..upper.idx.len() {
-        let u = upper.values[q].to_f64().abs();
-        let (rows, below) = lower.column(upper.idx[q] as usize);
-        for (&i, &l) in rows.iter().zip(below) {
-            terms[i as usize] += l.to_f64().abs() * u;
-        }
-    }
+/// A finished column of L.
+struct Head {
+    /// Where it starts.
+    start: usize,
+    len: u32,
+    /// Only its first rows, as many as this, lead to rows that no other column leads to.
+    walk: u32,
+    sums: Sums,
 }
 
-/// Sets what [`sum_terms`] touched back to zero.
-fn clear_terms<F: Scalar>(
-    terms: &mut [f64],
-    cols: &CompressedPattern,
-    j: usize,
-    upper: &Columns<F>,
-    lower: &Columns<F>,
-) {
-    for &i in cols.lane(j) {
-        terms[i as usize] = 0.0;
-    }
-    for q in upper.ptr[j]..upper.idx.len() {
-        for &i in lower.column(upper.idx[q] as usize).0 {
-            terms[i as usize] = 0.0;
-        }
-    }
-}
+/// Everything in the middle of a factorization.
+///
+/// Invariants that the unchecked accesses rest on: `label` and `row_at` are permutations of 0..n,
+/// inverse to each other; every index of `lower` is below n; `heads` describes ranges within `lower`;
+/// all vectors by row or label have n elements.
+struct Elimination<'a, F> {
+    cols: &'a CompressedPattern,
+    values: &'a [F],
+    threshold: F,
+    /// Multiplies the sum of the magnitudes of a column's terms.
+    noise: f64,
+    static_pivots: bool,
+    smallest: F,
+    /// Entries of L and U that fit the memory, and what was allowed.
+    max_entries: u64,
+    max_bytes: u64,
 
-/// The depth-first search through L.
-struct Reach {
-    /// mark[row] == j + 1: the row is in the pattern of column j.
-    mark: Vec<u32>,
-    /// Columns of L on the path of the search, each with the next position to look at.
-    path: Vec<(u32, usize)>,
-    /// Columns to subtract, filled in postorder, then sorted.
-    postorder: Vec<u32>,
-    /// Rows of the pattern that are not pivots yet.
+    /// The column that each row is, or would be, the pivot of, and the other way round.
+    label: Vec<u32>,
+    row_at: Vec<u32>,
+    /// Whether they are no longer the identity.
+    exchanged: bool,
+    /// The column under way, by row; zero in between.
+    x: Vec<F>,
+    reach: Reach,
+    heads: Vec<Head>,
+    /// Rows of B until the end, then those of L.
+    lower_idx: Vec<u32>,
+    lower_values: Vec<F>,
+    upper: Columns<F>,
+    pivots: Vec<F>,
+    /// Rows of the column that are not pivots yet, and their values.
     below: Vec<u32>,
-    current: u32,
-    /// The walk through column k of L looks at positions up to here only.
-    walk_end: Vec<usize>,
-    pruned: Vec<bool>,
+    candidates: Vec<F>,
+    /// Columns that were walked as a whole and have the diagonal row of this one, and where.
+    prunable: Vec<(u32, u32)>,
+    terms: Vec<f64>,
+    report: Report,
+    flops: u64,
 }
 
-impl Reach {
-    fn new(n: usize) -> Self {
+impl<'a, F: Scalar> Elimination<'a, F> {
+    fn new(cols: &'a CompressedPattern, values: &'a [F], options: &Options) -> Self {
+        let n = cols.major_dim();
+        let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
+        let fixed = ColumnLu::<F>::estimate_bytes(n, 0, 0);
         Self {
-            mark: vec![0; n],
-            path: Vec::new(),
-            postorder: Vec::new(),
+            cols,
+            values,
+            threshold: F::from_f64(options.threshold),
+            noise: options.singular * F::epsilon().to_f64(),
+            static_pivots: options.static_pivots.is_some(),
+            smallest: smallest_pivot(values, options.static_pivots),
+            max_entries: max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64),
+            max_bytes,
+            label: (0..n as u32).collect(),
+            row_at: (0..n as u32).collect(),
+            exchanged: false,
+            x: vec![F::zero(); n],
+            reach: Reach::new(n),
+            heads: Vec::with_capacity(n),
+            lower_idx: Vec::with_capacity(cols.nnz()),
+            lower_values: Vec::with_capacity(cols.nnz()),
+            upper: Columns::with_capacity(n, cols.nnz()),
+            pivots: Vec::with_capacity(n),
             below: Vec::new(),
-            current: 0,
-            walk_end: Vec::with_capacity(n),
-            pruned: vec![false; n],
+            candidates: Vec::new(),
+            prunable: Vec::new(),
+            terms: Vec::new(),
+            report: Report::new(),
+            flops: 0,
         }
     }
 
-    /// Finds the pattern of column `j`, whose entries in B are `rows`.
-    fn find<F: Scalar>(&mut self, rows: &[u32], j: usize, lower: &Columns<F>, pivot_of: &[u32]) {
-        self.current = j as u32 + 1;
-        self.postorder.clear();
-        self.below.clear();
-        for &row in rows {
-            if !self.enter(row, lower, pivot_of) {
-                continue;
-            }
-            while let Some(&mut (k, ref mut at)) = self.path.last_mut() {
-                if *at == self.walk_end[k as usize] {
-                    self.postorder.push(k);
-                    self.path.pop();
+    /// Column `k`, after all before it. `EXCHANGED`: rows and labels may differ.
+    fn column<const EXCHANGED: bool>(&mut self, k: usize) -> Result<(), NumericError> {
+        let rows = self.cols.lane(k);
+        let values = &self.values[self.cols.range(k)];
+        let diagonal = if EXCHANGED { self.row_at[k] } else { k as u32 };
+        if let (&[row], &[value]) = (rows, values)
+            && row == diagonal
+        {
+            return self.singleton(k, row, value);
+        }
+
+        let mut check = ColumnCheck::default();
+        let mut first = k as u32;
+        if self.static_pivots {
+            // SAFETY: k < n.
+            unsafe { self.reach.insert(first) };
+        }
+        for (&row, &value) in rows.iter().zip(values) {
+            // SAFETY: the indices of a square pattern are below n, and so are all labels.
+            unsafe {
+                *self.x.get_unchecked_mut(row as usize) = value;
+                let label = if EXCHANGED {
+                    *self.label.get_unchecked(row as usize)
                 } else {
-                    let next = lower.idx[*at];
-                    *at += 1;
-                    self.enter(next, lower, pivot_of);
+                    row
+                };
+                self.reach.insert(label);
+                first = first.min(label);
+            }
+            check.entry(row, value.to_f64());
+        }
+
+        self.prunable.clear();
+        self.below.clear();
+        self.reach.start(first);
+        let mut flops = 0;
+        let mut next = self.reach.pop();
+        while let Some(j) = next.filter(|&j| (j as usize) < k) {
+            // SAFETY: j < k, and column j is finished, so it has its head, row_at[j] < n, and its
+            // head describes entries of L, whose rows are below n and have labels below n.
+            unsafe {
+                let row = if EXCHANGED {
+                    *self.row_at.get_unchecked(j as usize)
+                } else {
+                    j
+                };
+                let u = std::mem::replace(self.x.get_unchecked_mut(row as usize), F::zero());
+                self.upper.push(j, u);
+                let head = self.heads.get_unchecked(j as usize);
+                check.upper(head.sums, u.to_f64());
+                flops += 2 * u64::from(head.len);
+                let (start, walk, len) = (head.start, head.walk as usize, head.len as usize);
+                let idx = self.lower_idx.as_ptr().add(start);
+                let l = self.lower_values.as_ptr().add(start);
+                let x = self.x.as_mut_ptr();
+                for p in 0..walk {
+                    let i = *idx.add(p);
+                    *x.add(i as usize) -= *l.add(p) * u;
+                    self.reach.insert(if EXCHANGED {
+                        *self.label.get_unchecked(i as usize)
+                    } else {
+                        i
+                    });
+                    if i == diagonal && walk == len {
+                        self.prunable.push((j, p as u32));
+                    }
+                }
+                for p in walk..len {
+                    *x.add(*idx.add(p) as usize) -= *l.add(p) * u;
                 }
             }
+            next = self.reach.pop();
         }
-        self.postorder.sort_unstable();
+        self.upper.ptr.push(self.upper.idx.len());
+        self.flops += flops;
+
+        self.candidates.clear();
+        while let Some(label) = next {
+            // SAFETY: what comes out of the set is below n.
+            unsafe {
+                let row = if EXCHANGED {
+                    *self.row_at.get_unchecked(label as usize)
+                } else {
+                    label
+                };
+                self.below.push(row);
+                let x = self.x.get_unchecked_mut(row as usize);
+                self.candidates.push(std::mem::replace(x, F::zero()));
+            }
+            next = self.reach.pop();
+        }
+
+        let chosen = if self.static_pivots {
+            self.replace_tiny(k)?
+        } else {
+            self.search(k, diagonal, &check)?
+        };
+        let at = self.below[chosen];
+        let pivot = self.candidates[chosen];
+        let mut sums = Sums {
+            magnitude: 1.0,
+            weighted: weight(at),
+        };
+        let start = self.lower_idx.len();
+        let len = self.below.len() - 1;
+        self.lower_idx.reserve(len);
+        self.lower_values.reserve(len);
+        let column = self.below.iter().zip(&self.candidates);
+        for (p, (&row, &candidate)) in column.enumerate() {
+            if p != chosen {
+                let l = candidate / pivot;
+                sums.magnitude += l.to_f64().abs();
+                sums.weighted += weight(row) * l.to_f64();
+                self.lower_idx.push(row);
+                self.lower_values.push(l);
+            }
+        }
+        self.flops += len as u64;
+        check.upper(sums, pivot.to_f64());
+        if !(sums.magnitude.is_finite() && check.growth.is_finite()) {
+            self.assert_finite(k, start, pivot)?;
+        }
+        self.report.column(k, &check, pivot.to_f64());
+        self.pivots.push(pivot);
+        self.heads.push(Head {
+            start,
+            len: len as u32,
+            walk: len as u32,
+            sums,
+        });
+
+        if at == diagonal && !EXCHANGED {
+            // Rows are sorted: those after the diagonal of this column are reached through it.
+            for &(j, p) in &self.prunable {
+                self.heads[j as usize].walk = p + 1;
+            }
+        } else {
+            if at != diagonal {
+                self.exchange(k, at, diagonal);
+            }
+            self.prune(k, at);
+        }
+        let entries = (self.lower_idx.len() + self.upper.idx.len()) as u64;
+        if entries > self.max_entries {
+            return Err(NumericError::OutOfMemory {
+                column: k,
+                asked: ColumnLu::<F>::estimate_bytes(self.cols.major_dim(), entries, 0),
+                available: self.max_bytes,
+            });
+        }
+        Ok(())
     }
 
-    /// Marks `row`; true if it is new and a pivot, so that its column is now on the path.
-    fn enter<F: Scalar>(&mut self, row: u32, lower: &Columns<F>, pivot_of: &[u32]) -> bool {
-        if self.mark[row as usize] == self.current {
-            return false;
+    /// A column whose only entry is its diagonal.
+    fn singleton(&mut self, k: usize, row: u32, value: F) -> Result<(), NumericError> {
+        if !value.is_finite() {
+            return Err(NumericError::NotFinite { column: k });
         }
-        self.mark[row as usize] = self.current;
-        let k = pivot_of[row as usize];
-        if k == NONE {
-            self.below.push(row);
-            return false;
+        let mut pivot = value;
+        if self.static_pivots && pivot.abs() < self.smallest {
+            pivot = self.replacement(k, pivot);
         }
-        self.path.push((k, lower.ptr[k as usize]));
-        true
+        if pivot == F::zero() {
+            return Err(NumericError::ZeroPivot { column: k });
+        }
+        let mut check = ColumnCheck::default();
+        check.entry(row, value.to_f64());
+        let sums = Sums {
+            magnitude: 1.0,
+            weighted: weight(row),
+        };
+        check.upper(sums, pivot.to_f64());
+        self.report.column(k, &check, pivot.to_f64());
+        self.upper.ptr.push(self.upper.idx.len());
+        self.pivots.push(pivot);
+        self.heads.push(Head {
+            start: self.lower_idx.len(),
+            len: 0,
+            walk: 0,
+            sums,
+        });
+        Ok(())
     }
 
-    /// Columns to subtract, each before those that it changes.
-    fn order(&self) -> &[u32] {
-        &self.postorder
+    fn replacement(&mut self, k: usize, pivot: F) -> F {
+        self.report.perturbed(k);
+        if pivot < F::zero() {
+            -self.smallest
+        } else {
+            self.smallest
+        }
     }
 
-    /// After column `j` took row `at`: a column k of U(·, j) whose L has row `at` need be walked only
-    /// through its rows that are pivots by now, for column j leads on to the rest.
-    fn prune<F: Scalar>(
+    /// Takes the diagonal, the first candidate, whatever it is.
+    fn replace_tiny(&mut self, k: usize) -> Result<usize, NumericError> {
+        let pivot = self.candidates[0];
+        if pivot.abs() < self.smallest {
+            self.candidates[0] = self.replacement(k, pivot);
+        } else if pivot == F::zero() {
+            return Err(NumericError::ZeroPivot { column: k });
+        }
+        Ok(0)
+    }
+
+    /// Chooses among the candidates: their position.
+    fn search(
         &mut self,
-        j: usize,
-        at: u32,
-        lower: &mut Columns<F>,
-        upper: &Columns<F>,
-        pivot_of: &[u32],
-    ) {
-        for &k in &upper.idx[upper.ptr[j]..upper.ptr[j + 1]] {
-            let k = k as usize;
-            let whole = lower.range(k);
-            if self.pruned[k] || !lower.idx[whole.clone()].contains(&at) {
+        k: usize,
+        diagonal: u32,
+        check: &ColumnCheck,
+    ) -> Result<usize, NumericError> {
+        let (mut largest, mut chosen) = (F::zero(), 0);
+        let mut sum = 0.0;
+        for (p, x) in self.candidates.iter().enumerate() {
+            let x = x.abs();
+            sum += x.to_f64();
+            if x > largest {
+                (largest, chosen) = (x, p);
+            }
+        }
+        // What is not finite ends up in the sums over B or U, or among the candidates.
+        if !(sum + check.growth + check.norm).is_finite() {
+            let finite = |v: &F| v.is_finite();
+            if !self.values[self.cols.range(k)].iter().all(finite)
+                || !self.upper.values[self.upper.ptr[k]..].iter().all(finite)
+                || !self.candidates.iter().all(finite)
+            {
+                return Err(NumericError::NotFinite { column: k });
+            }
+        }
+        if largest == F::zero() {
+            return Err(NumericError::ZeroPivot { column: k });
+        }
+        // No candidate's terms exceed those of the whole column, so columns whose candidate is clear
+        // of all the rounding that could be in it skip the exact sums.
+        if largest.to_f64() <= self.noise * (check.norm + check.growth) && self.is_noise(k) {
+            return Err(NumericError::ZeroPivot { column: k });
+        }
+        // The diagonal has the smallest label of all, so it comes first.
+        if chosen != 0 && self.below[0] == diagonal {
+            let x = self.candidates[0].abs();
+            if x > F::zero() && x >= self.threshold * largest {
+                chosen = 0;
+            }
+        }
+        Ok(chosen)
+    }
+
+    /// Whether every candidate of column `k` is within the rounding of its terms, which are those of B
+    /// and every product.
+    fn is_noise(&mut self, k: usize) -> bool {
+        self.terms.resize(self.x.len(), 0.0);
+        let terms = &mut self.terms;
+        for p in self.cols.range(k) {
+            terms[self.cols.idx()[p] as usize] += self.values[p].to_f64().abs();
+        }
+        let (above, u) = self.upper.column(k);
+        let products = || {
+            above.iter().zip(u).flat_map(|(&j, u)| {
+                let head = &self.heads[j as usize];
+                let range = head.start..head.start + head.len as usize;
+                self.lower_idx[range.clone()]
+                    .iter()
+                    .zip(&self.lower_values[range])
+                    .map(move |(&i, l)| (i as usize, l.abs().to_f64() * u.abs().to_f64()))
+            })
+        };
+        for (i, product) in products() {
+            terms[i] += product;
+        }
+        let candidates = self.below.iter().zip(&self.candidates);
+        let noise = self.noise;
+        let is_noise = candidates
+            .map(|(&i, x)| x.abs().to_f64() <= noise * terms[i as usize])
+            .all(|is_noise| is_noise);
+        for &i in self.cols.lane(k) {
+            terms[i as usize] = 0.0;
+        }
+        for (i, _) in products() {
+            terms[i] = 0.0;
+        }
+        is_noise
+    }
+
+    /// Column `k`, whose L starts at `start`, has sums that are not finite: the values may be.
+    #[cold]
+    fn assert_finite(&self, k: usize, start: usize, pivot: F) -> Result<(), NumericError> {
+        let finite = |v: &F| v.is_finite();
+        if pivot.is_finite()
+            && self.lower_values[start..].iter().all(finite)
+            && self.upper.values[self.upper.ptr[k]..].iter().all(finite)
+        {
+            return Ok(());
+        }
+        Err(NumericError::NotFinite { column: k })
+    }
+
+    /// Column `k` took row `at`, and the column whose diagonal that was gets row `diagonal`.
+    fn exchange(&mut self, k: usize, at: u32, diagonal: u32) {
+        self.report.0.num_off_diagonal += 1;
+        self.exchanged = true;
+        let robbed = self.label[at as usize];
+        self.label.swap(at as usize, diagonal as usize);
+        self.row_at.swap(k, robbed as usize);
+    }
+
+    /// After column `k` took row `at`: a column j of U(·, k) whose L has row `at` need be walked only
+    /// through its rows that are pivots by now, for column k leads on to the rest.
+    fn prune(&mut self, k: usize, at: u32) {
+        for &j in self.upper.column(k).0 {
+            let head = &mut self.heads[j as usize];
+            let whole = head.start..head.start + head.len as usize;
+            if head.walk < head.len || !self.lower_idx[whole.clone()].contains(&at) {
                 continue;
             }
-            let mut end = whole.start;
+            let mut end = head.start;
             for p in whole {
-                if pivot_of[lower.idx[p] as usize] != NONE {
-                    lower.idx.swap(p, end);
-                    lower.values.swap(p, end);
+                if self.label[self.lower_idx[p] as usize] as usize <= k {
+                    self.lower_idx.swap(p, end);
+                    self.lower_values.swap(p, end);
                     end += 1;
                 }
             }
-            self.walk_end[k] = end;
-            self.pruned[k] = true;
+            head.walk = (end - head.start) as u32;
         }
-        self.walk_end.push(lower.ptr[j + 1]);
+    }
+
+    /// Renumbers L.
+    fn finish(mut self) -> (ColumnLu<F>, Quality) {
+        let n = self.x.len();
+        let mut ptr: Vec<usize> = self.heads.iter().map(|head| head.start).collect();
+        ptr.push(self.lower_idx.len());
+        if self.exchanged {
+            let mut column: Vec<(u32, F)> = Vec::new();
+            for w in ptr.windows(2) {
+                let idx = &mut self.lower_idx[w[0]..w[1]];
+                let values = &mut self.lower_values[w[0]..w[1]];
+                idx.iter_mut().for_each(|i| *i = self.label[*i as usize]);
+                if !idx.is_sorted() {
+                    column.clear();
+                    column.extend(idx.iter().copied().zip(values.iter().copied()));
+                    column.sort_unstable_by_key(|&(row, _)| row);
+                    for (p, &(row, value)) in column.iter().enumerate() {
+                        (idx[p], values[p]) = (row, value);
+                    }
+                }
+            }
+        }
+        let quality = self.report.finish(n);
+        let lu = ColumnLu {
+            row_perm: RowPerm::new(self.row_at)
+                .unwrap_or_else(|e| unreachable!("exchanges keep a permutation: {e}")),
+            lower: Columns {
+                ptr,
+                idx: self.lower_idx,
+                values: self.lower_values,
+            },
+            upper: self.upper,
+            pivots: self.pivots,
+            flops: self.flops,
+            num_off_diagonal: quality.num_off_diagonal,
+            plan: None,
+        };
+        (lu, quality)
     }
 }

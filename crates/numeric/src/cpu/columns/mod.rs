@@ -24,6 +24,7 @@
 
 mod check;
 mod factorize;
+mod reach;
 mod refactorize;
 mod solve;
 

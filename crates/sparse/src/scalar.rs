@@ -45,10 +45,12 @@ pub trait Scalar:
 impl Scalar for f32 {
     const NAME: &'static str = "f32";
 
+    #[inline]
     fn from_f64(value: f64) -> Self {
         value as f32
     }
 
+    #[inline]
     fn to_f64(self) -> f64 {
         f64::from(self)
     }
@@ -61,10 +63,12 @@ impl Scalar for f32 {
 impl Scalar for f64 {
     const NAME: &'static str = "f64";
 
+    #[inline]
     fn from_f64(value: f64) -> Self {
         value
     }
 
+    #[inline]
     fn to_f64(self) -> f64 {
         self
     }

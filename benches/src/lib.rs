@@ -5,6 +5,11 @@
 //! equal. A record passes if its [`Outcome`] is one that the corpus expects of the matrix.
 //!
 //! The binary `corpus` runs it over a folder and writes the records as JSON.
+//!
+//! [`cpu`] is the peer benchmark: Luge on the CPU beside KLU, UMFPACK, SuperLU and faer. Its binary is
+//! `cpu`, run by `cargo xtask bench cpu`.
+
+pub mod cpu;
 
 use std::time::Instant;
 

@@ -3,6 +3,7 @@
 //! One file a command. This crate depends on no crate of Luge, so that it builds and can repair
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
+mod bench;
 mod check_images;
 mod ci;
 mod doctor;
@@ -43,6 +44,9 @@ enum Command {
     /// Run the tests that use a device on the GPU; fails when no such test ran.
     #[command(disable_help_flag = true)]
     GpuTest(PassedOn),
+    /// Run a benchmark.
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Build the GPU kernels to PTX, or check that the committed PTX is what the sources say.
     Ptx(ptx::Args),
     /// Say what is installed here, and how to get what is missing.
@@ -75,6 +79,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Solve(passed) => solve::solve(&workspace, &passed.args),
         Command::Test(passed) => test::test(&workspace, &passed.args),
         Command::GpuTest(passed) => gpu_test::gpu_test(&workspace, &passed.args),
+        Command::Bench(which) => bench::bench(&workspace, &which),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
         Command::Ci => ci::ci(&workspace),

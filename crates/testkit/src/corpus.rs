@@ -9,6 +9,10 @@
 //! [`Corpus::open`] lists the files and reads nothing of them but their headers, so a list of matrices
 //! can be filtered by size and field before any is loaded. Files may be plain or gzip.
 
+mod kind;
+
+pub use kind::{Kind, UnknownKind};
+
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -99,6 +103,11 @@ impl Entry {
             (None, Some(_)) => &[Expectation::Solves],
             (None, None) => &[Expectation::ParseError],
         }
+    }
+
+    /// The application it comes from.
+    pub fn kind(&self) -> Kind {
+        Kind::of(&self.group, &self.name)
     }
 
     /// Reads the matrix.

@@ -1,0 +1,369 @@
+//! The matrices of a run, and what is solved with them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use luge_peers::Matrix;
+use luge_testkit::corpus::{Corpus, Expectation, Group, Kind};
+use luge_testkit::generators::applications::{
+    circuit_sequence, convection_diffusion_2d, convection_diffusion_3d, power_flow_jacobian,
+    power_grid, rc_mesh,
+};
+use luge_testkit::residual::residual;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use sprs::CsMat;
+
+/// A matrix that can be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// Its name.
+    pub name: String,
+    /// The application it comes from.
+    pub kind: Kind,
+    /// Where it is.
+    pub origin: Origin,
+}
+
+/// Where a matrix is.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Origin {
+    /// In a Matrix Market file.
+    File(PathBuf),
+    /// Made by the generator of that name (that of the source).
+    Generator,
+}
+
+/// Which matrices of a corpus are taken.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Of these kinds; all if empty.
+    pub kinds: Vec<Kind>,
+    /// Of these names; all if empty.
+    pub only: Vec<String>,
+    /// Of at least this order.
+    pub min_n: u64,
+    /// Of at most this order.
+    pub max_n: Option<u64>,
+}
+
+impl Selection {
+    fn takes(&self, name: &str, kind: Kind, n: u64) -> bool {
+        let named = self.only.iter().any(|only| only == name);
+        let chosen = if self.only.is_empty() {
+            self.kinds.is_empty() || self.kinds.contains(&kind)
+        } else {
+            named
+        };
+        chosen && n >= self.min_n && self.max_n.is_none_or(|most| n <= most)
+    }
+
+    /// The real square matrices of the corpus in `folder` that can be solved, by kind and size.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be listed, or a name of `only` is not there.
+    pub fn of_corpus(&self, folder: &Path) -> anyhow::Result<Vec<Source>> {
+        let corpus =
+            Corpus::open_at(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        for name in &self.only {
+            if corpus.find(name).is_none() {
+                bail!("there is no matrix {name} in the corpus");
+            }
+        }
+        let mut entries: Vec<_> = corpus
+            .entries()
+            .iter()
+            .filter(|entry| entry.group != Group::Degenerate && entry.is_square_real())
+            .filter(|entry| entry.expectations().contains(&Expectation::Solves))
+            .filter(|entry| {
+                let n = entry.order().unwrap_or(0);
+                self.takes(&entry.name, entry.kind(), n)
+            })
+            .collect();
+        entries.sort_by_key(|entry| {
+            let stored = entry.header.map_or(0, |header| header.stored);
+            (entry.kind(), stored, &entry.name)
+        });
+        Ok(entries
+            .into_iter()
+            .map(|entry| Source {
+                name: entry.name.clone(),
+                kind: entry.kind(),
+                origin: Origin::File(entry.path.clone()),
+            })
+            .collect())
+    }
+
+    /// The generated matrices, which stand in for a corpus.
+    pub fn of_generators(&self) -> Vec<Source> {
+        GENERATED
+            .iter()
+            .filter(|(name, kind, make)| self.takes(name, *kind, make().rows() as u64))
+            .map(|(name, kind, _)| Source {
+                name: (*name).to_owned(),
+                kind: *kind,
+                origin: Origin::Generator,
+            })
+            .collect()
+    }
+}
+
+type Generate = fn() -> CsMat<f64>;
+
+const GENERATED: &[(&str, Kind, Generate)] = &[
+    ("gen_circuit_500", Kind::Circuit, || {
+        circuit_sequence(500, 1, 1).remove(0)
+    }),
+    ("gen_circuit_20000", Kind::Circuit, || {
+        circuit_sequence(20_000, 2, 1).remove(0)
+    }),
+    ("gen_rc_mesh_100", Kind::Circuit, || rc_mesh(100, 100, 3)),
+    ("gen_power_grid_3x60", Kind::Circuit, || {
+        power_grid(3, 60, 60, 4)
+    }),
+    ("gen_power_flow_300", Kind::Power, || {
+        power_flow_jacobian(300, 5)
+    }),
+    ("gen_power_flow_9000", Kind::Power, || {
+        power_flow_jacobian(9000, 6)
+    }),
+    ("gen_cdr2d_150", Kind::Cfd, || {
+        convection_diffusion_2d(150, 150, 100.0)
+    }),
+    ("gen_cdr3d_20", Kind::Cfd, || {
+        convection_diffusion_3d(20, 20, 20, 100.0)
+    }),
+];
+
+impl Source {
+    /// A file of its own; its kind is that of the corpus's matrix of the same name, if there is one.
+    pub fn of_file(path: &Path) -> Self {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = file.strip_suffix(".gz").unwrap_or(&file);
+        let name = name.strip_suffix(".mtx").unwrap_or(name).to_owned();
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let folder = Group::Dev(folder.to_string_lossy().into_owned());
+        let kind = match Kind::of(&folder, &name) {
+            Kind::Other => Kind::of(&Group::Collection, &name),
+            known => known,
+        };
+        Self {
+            name,
+            kind,
+            origin: Origin::File(path.to_path_buf()),
+        }
+    }
+
+    /// The generator of that name.
+    pub fn of_generator(name: &str) -> Option<Self> {
+        let found = GENERATED.iter().find(|(known, ..)| *known == name)?;
+        Some(Self {
+            name: name.to_owned(),
+            kind: found.1,
+            origin: Origin::Generator,
+        })
+    }
+
+    /// Reads or makes the matrix.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, is not real and square, or is too large for 32-bit indices.
+    pub fn read(&self) -> anyhow::Result<Matrix> {
+        let a = match &self.origin {
+            Origin::File(path) => luge_matrix_io::read(path)
+                .with_context(|| format!("cannot read {}", path.display()))?
+                .into_real()?,
+            Origin::Generator => {
+                let found = GENERATED.iter().find(|(name, ..)| *name == self.name);
+                found.context("there is no such generator")?.2()
+            }
+        };
+        Ok(Matrix::new(a)?)
+    }
+
+    /// The file of the next matrix of the same sequence, or of the one before: `x_t2` for `x_t1`.
+    fn neighbour(&self) -> Option<PathBuf> {
+        let Origin::File(path) = &self.origin else {
+            return None;
+        };
+        let (stem, step) = step_of(&self.name)?;
+        let mut nearest: Option<(u64, PathBuf)> = None;
+        for item in path.parent()?.read_dir().ok()?.flatten() {
+            let other = Self::of_file(&item.path());
+            let Some((_, other_step)) = step_of(&other.name).filter(|(s, _)| *s == stem) else {
+                continue;
+            };
+            let distance = match other_step {
+                later if later > step => later - step,
+                earlier if earlier < step => 1000 + step - earlier,
+                _ => continue,
+            };
+            if nearest.as_ref().is_none_or(|(least, _)| distance < *least) {
+                nearest = Some((distance, item.path()));
+            }
+        }
+        nearest.map(|(_, path)| path)
+    }
+}
+
+/// `("pf_case118_it", 2)` for `pf_case118_it2`: the steps of a transient, of Newton's method, of a
+/// barrier method.
+fn step_of(name: &str) -> Option<(&str, u64)> {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (stem, number) = name.split_at(name.len() - digits);
+    let is_step = ["_t", "_it", "_mu"].iter().any(|end| stem.ends_with(end));
+    is_step.then_some(stem).zip(number.parse().ok())
+}
+
+/// Everything that is computed with one matrix.
+#[derive(Debug, Clone)]
+pub struct System {
+    /// The matrix.
+    pub a: Matrix,
+    /// Another matrix of its pattern, for refactorizations.
+    pub next: Matrix,
+    /// Where the values of `next` are from.
+    pub next_from: String,
+    /// A·x for a known x.
+    pub b: Vec<f64>,
+    /// Random.
+    pub random_b: Vec<f64>,
+    /// Aᵀ·x for the known x.
+    pub transposed_b: Vec<f64>,
+    /// Aᵀ by rows.
+    pub transposed: CsMat<f64>,
+    /// `next`·x for the known x.
+    pub next_b: Vec<f64>,
+    /// [`MANY`] right-hand sides one after another.
+    pub many_b: Vec<f64>,
+}
+
+/// Right-hand sides of the solve with many.
+pub const MANY: usize = 16;
+
+/// Relative change of the values where there is no next matrix.
+const PERTURBATION: f64 = 1e-3;
+
+impl System {
+    /// Reads a matrix and what goes with it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Source::read`].
+    pub fn read(source: &Source) -> anyhow::Result<Self> {
+        let a = source.read()?;
+        let neighbour = source.neighbour().and_then(|path| {
+            let neighbour = Source::of_file(&path);
+            let next = neighbour.read().ok()?;
+            next.has_pattern_of(&a).then_some((next, neighbour.name))
+        });
+        Ok(Self::new(a, neighbour))
+    }
+
+    /// Of a matrix, and if there is one, a neighbour of its pattern with its name.
+    pub fn new(a: Matrix, neighbour: Option<(Matrix, String)>) -> Self {
+        let mut rng = SmallRng::seed_from_u64(0x5eed);
+        let n = a.n();
+        let (next, next_from) = neighbour.unwrap_or_else(|| {
+            let changes: Vec<f64> = (0..a.nnz())
+                .map(|_| 1.0 + PERTURBATION * rng.random_range(-1.0..=1.0))
+                .collect();
+            let changed = a.map_values(|value, number| value * changes[number]);
+            (changed, format!("perturbed by {PERTURBATION:e}"))
+        });
+        let x: Vec<f64> = (0..n)
+            .map(|_| if rng.random_bool(0.5) { 1.0 } else { -1.0 } * rng.random_range(0.5..=1.0))
+            .collect();
+        let random_b: Vec<f64> = (0..n).map(|_| rng.random_range(-1.0..=1.0)).collect();
+        let many_b = (0..n * MANY)
+            .map(|_| rng.random_range(-1.0..=1.0))
+            .collect();
+        let transposed = a.rows().transpose_view().to_csr();
+        Self {
+            b: product(a.rows(), &x),
+            transposed_b: product(&transposed, &x),
+            next_b: product(next.rows(), &x),
+            a,
+            next,
+            next_from,
+            random_b,
+            transposed,
+            many_b,
+        }
+    }
+}
+
+fn product(a: &CsMat<f64>, x: &[f64]) -> Vec<f64> {
+    let minus = residual(a, x, &vec![0.0; a.rows()]);
+    minus.into_iter().map(|v| -v).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_sequences() {
+        assert_eq!(step_of("mult8_nor_t2"), Some(("mult8_nor_t", 2)));
+        assert_eq!(step_of("pf_case118_it12"), Some(("pf_case118_it", 12)));
+        assert_eq!(step_of("mult8_nor_op"), None);
+        assert_eq!(step_of("west0479"), None);
+    }
+
+    #[test]
+    fn the_next_matrix_of_a_sequence_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = |value: f64| {
+            format!(
+                "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 {value}\n2 2 {value}\n"
+            )
+        };
+        for (name, value) in [("x_t1", 1.0), ("x_t3", 3.0), ("x_t4", 4.0), ("y_t2", 9.0)] {
+            std::fs::write(folder.path().join(format!("{name}.mtx")), text(value))
+                .expect("written");
+        }
+        let system = |name: &str| {
+            let source = Source::of_file(&folder.path().join(format!("{name}.mtx")));
+            System::read(&source).expect("it can be read")
+        };
+        let first = system("x_t1");
+        assert_eq!(
+            (first.next_from.as_str(), first.next.values()[0]),
+            ("x_t3", 3.0)
+        );
+        let last = system("x_t4");
+        assert_eq!(
+            (last.next_from.as_str(), last.next.values()[0]),
+            ("x_t3", 3.0)
+        );
+        let alone = system("y_t2");
+        assert!(
+            alone.next_from.starts_with("perturbed"),
+            "{}",
+            alone.next_from
+        );
+        let change = alone.next.values()[0] / 9.0 - 1.0;
+        assert!(change != 0.0 && change.abs() <= PERTURBATION, "{change}");
+    }
+
+    #[test]
+    fn a_selection_selects() {
+        let circuits = Selection {
+            kinds: vec![Kind::Circuit],
+            max_n: Some(2000),
+            ..Selection::default()
+        };
+        let names = |s: Selection| -> Vec<String> {
+            s.of_generators().into_iter().map(|s| s.name).collect()
+        };
+        assert_eq!(names(circuits), ["gen_circuit_500"]);
+        let by_name = Selection {
+            only: vec!["gen_cdr3d_20".to_owned()],
+            ..Selection::default()
+        };
+        assert_eq!(names(by_name), ["gen_cdr3d_20"]);
+        assert_eq!(names(Selection::default()).len(), GENERATED.len());
+    }
+}

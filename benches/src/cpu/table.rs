@@ -1,0 +1,295 @@
+//! The tables that people read, as Markdown.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use super::bounds::{Bound, LUGE, Verdict, time_ratios};
+use super::results::{MatrixResult, Outcome, Phase, Results, Run};
+
+fn table(header: &[String], words: usize) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::ASCII_MARKDOWN)
+        .set_header(header);
+    for column in table.column_iter_mut().skip(words) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_owned())
+}
+
+fn ratio(value: Option<f64>) -> String {
+    or_dash(value.map(|ratio| format!("{ratio:.2}")))
+}
+
+fn milliseconds(value: Option<f64>) -> String {
+    or_dash(value.map(|seconds| {
+        let ms = seconds * 1e3;
+        match ms {
+            ms if ms < 0.1 => format!("{ms:.4}"),
+            ms if ms < 10.0 => format!("{ms:.3}"),
+            ms => format!("{ms:.1}"),
+        }
+    }))
+}
+
+fn error(value: Option<f64>) -> String {
+    or_dash(value.map(|error| {
+        if error == f64::MAX {
+            "not finite".to_owned()
+        } else {
+            format!("{error:.0e}")
+        }
+    }))
+}
+
+fn mebibytes(value: Option<u64>) -> String {
+    or_dash(value.map(|bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 20))))
+}
+
+/// The solvers: versions, threads, notes; the missing ones too.
+pub fn solvers(results: &Results) -> String {
+    let mut table = table(&strings(&["solver", "version", "threads", "notes"]), 4);
+    for solver in &results.solvers {
+        let threads: Vec<String> = solver.threads.iter().map(usize::to_string).collect();
+        let notes = match &solver.missing {
+            Some(reason) => format!("MISSING: {reason}"),
+            None => solver.notes.join("; "),
+        };
+        table.add_row([&solver.name, &solver.version, &threads.join(", "), &notes]);
+    }
+    table.to_string()
+}
+
+/// Times of every solver on every matrix.
+pub fn times(results: &Results) -> String {
+    let mut header = strings(&["matrix", "solver"]);
+    header.extend(Phase::ALL.map(|phase| format!("{} ms", phase.title())));
+    header.extend(strings(&[
+        "L+U",
+        "peak MiB",
+        "resident MiB",
+        "error",
+        "error refactorized",
+        "error checked",
+        "remarks",
+    ]));
+    let mut table = table(&header, 2);
+    for matrix in &results.matrices {
+        for run in &matrix.runs {
+            let mut row = vec![matrix.name.clone(), label(run)];
+            row.extend(Phase::ALL.map(|phase| {
+                let samples = run.phases.get(&phase);
+                milliseconds(samples.map(|s| s.get(results.settings.statistic)))
+            }));
+            row.extend([
+                or_dash(run.factor_entries.map(|entries| entries.to_string())),
+                mebibytes(run.memory.compared()),
+                mebibytes(run.memory.resident),
+                error(run.errors.solve()),
+                error(run.errors.refactorized),
+                error(run.errors.checked),
+                remarks(run),
+            ]);
+            table.add_row(row);
+        }
+    }
+    table.to_string()
+}
+
+/// `luge` or `luge@2`.
+fn label(run: &Run) -> String {
+    match run.threads {
+        1 => run.solver.clone(),
+        threads => format!("{}@{threads}", run.solver),
+    }
+}
+
+fn remarks(run: &Run) -> String {
+    let mut remarks = Vec::new();
+    match &run.outcome {
+        Outcome::Measured => {}
+        Outcome::TooSlow { seconds } => remarks.push(format!("skipped (time): over {seconds} s")),
+        Outcome::Failed { reason } => remarks.push(format!("FAILED: {reason}")),
+    }
+    if let Some((_, repivoted)) = run.reused_and_repivoted.filter(|(_, r)| *r > 0) {
+        remarks.push(format!("repivoted {repivoted} times"));
+    }
+    if let Some(reason) = &run.refactorize_error {
+        remarks.push(format!("no refactorization: {reason}"));
+    }
+    if !run.wrong_solutions().is_empty() {
+        remarks.push("WRONG SOLUTION".to_owned());
+    }
+    remarks.join("; ")
+}
+
+/// Luge's ratios to one peer on every matrix, with the peer's times.
+pub fn ratios(results: &Results, peer: &str) -> String {
+    let threads: Vec<usize> = luge_threads(results);
+    let mut header = strings(&["matrix", "kind", "n", "nnz"]);
+    header.push(format!("{peer} analyze+factorize ms"));
+    header.push(format!("{peer} refactorize ms"));
+    header.push(format!("{peer} solve ms"));
+    header.extend(strings(&[
+        "analyze ×",
+        "factorize ×",
+        "analyze+factorize ×",
+    ]));
+    header.extend(threads.iter().map(|t| format!("refactorize@{t} ×")));
+    header.extend(strings(&[
+        "solve ×",
+        "solve 16 ×",
+        "L+U ×",
+        "memory ×",
+        "error luge",
+    ]));
+    header.push(format!("error {peer}"));
+    header.push("remarks".to_owned());
+    let mut table = table(&header, 2);
+    for matrix in &results.matrices {
+        let of =
+            |solver: &str, threads: usize, phase| results.seconds(matrix, solver, threads, phase);
+        let times = |threads: usize, phase| Some(of(LUGE, threads, phase)? / of(peer, 1, phase)?);
+        let (luge_run, peer_run) = (results.run(matrix, LUGE, 1), results.run(matrix, peer, 1));
+        let entries = |run: Option<&Run>| Some(run?.factor_entries? as f64);
+        let memory = |run: Option<&Run>| Some(run?.memory.compared()? as f64);
+        let mut row = vec![
+            matrix.name.clone(),
+            matrix.kind.clone(),
+            matrix.n.to_string(),
+            matrix.nnz.to_string(),
+            milliseconds(of(peer, 1, Phase::AnalyzeFactorize)),
+            milliseconds(of(peer, 1, Phase::Refactorize)),
+            milliseconds(of(peer, 1, Phase::Solve)),
+            ratio(times(1, Phase::Analyze)),
+            ratio(times(1, Phase::Factorize)),
+            ratio(times(1, Phase::AnalyzeFactorize)),
+        ];
+        row.extend(threads.iter().map(|&t| ratio(times(t, Phase::Refactorize))));
+        row.extend([
+            ratio(times(1, Phase::Solve)),
+            ratio(times(1, Phase::SolveMany)),
+            ratio(entries(luge_run).zip(entries(peer_run)).map(|(l, p)| l / p)),
+            ratio(memory(luge_run).zip(memory(peer_run)).map(|(l, p)| l / p)),
+            error(luge_run.and_then(|run| run.errors.solve())),
+            error(peer_run.and_then(|run| run.errors.solve())),
+            both_remarks(luge_run, peer_run),
+        ]);
+        table.add_row(row);
+    }
+    table.to_string()
+}
+
+fn both_remarks(luge: Option<&Run>, peer: Option<&Run>) -> String {
+    let named = |run: &Run| {
+        let words = remarks(run);
+        (!words.is_empty()).then(|| format!("{}: {words}", run.solver))
+    };
+    let all: Vec<String> = [luge, peer]
+        .into_iter()
+        .flatten()
+        .filter_map(named)
+        .collect();
+    all.join("; ")
+}
+
+fn luge_threads(results: &Results) -> Vec<usize> {
+    let luge = results.solvers.iter().find(|solver| solver.name == LUGE);
+    luge.map_or(Vec::new(), |luge| luge.threads.clone())
+}
+
+/// Geometric means of Luge's ratios to every peer, by kind, and the worst matrix of each phase.
+pub fn summary(results: &Results) -> String {
+    let header = [
+        "luge / peer on one thread",
+        "kind",
+        "phase",
+        "matrices",
+        "mean ×",
+        "worst ×",
+        "worst matrix",
+    ];
+    let mut table = table(&strings(&header), 3);
+    let mut kinds: Vec<&str> = results
+        .matrices
+        .iter()
+        .map(|m: &MatrixResult| m.kind.as_str())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let groups: Vec<(String, Vec<&str>)> = kinds
+        .iter()
+        .map(|kind| ((*kind).to_owned(), vec![*kind]))
+        .chain([("all".to_owned(), Vec::new())])
+        .collect();
+    let peers = results
+        .solvers
+        .iter()
+        .filter(|s| s.name != LUGE && s.missing.is_none());
+    for peer in peers {
+        for (name, kinds) in &groups {
+            for phase in Phase::ALL {
+                for threads in luge_threads(results) {
+                    let ratios = time_ratios(results, kinds, phase, threads, &peer.name);
+                    let (Some(mean), Some((worst, most))) = (ratios.mean(), ratios.extreme(false))
+                    else {
+                        continue;
+                    };
+                    let pair = match threads {
+                        1 => format!("luge / {}", peer.name),
+                        threads => format!("luge@{threads} / {}", peer.name),
+                    };
+                    table.add_row([
+                        pair,
+                        name.clone(),
+                        phase.title().to_owned(),
+                        ratios.of.len().to_string(),
+                        ratio(Some(mean)),
+                        ratio(Some(most)),
+                        worst,
+                    ]);
+                }
+            }
+        }
+    }
+    table.to_string()
+}
+
+/// One line a bound: PASS, FAIL or NO DATA.
+pub fn bounds(bounds: &[Bound]) -> String {
+    let mut table = table(
+        &strings(&["verdict", "bound", "limit", "measured", "matrices", "worst"]),
+        2,
+    );
+    for bound in bounds {
+        let verdict = match bound.verdict() {
+            Verdict::Pass => "PASS",
+            Verdict::Fail => "FAIL",
+            Verdict::NoData => "NO DATA",
+        };
+        let sign = if bound.at_least { "≥" } else { "≤" };
+        let mut worst = bound
+            .worst
+            .as_ref()
+            .map_or_else(String::new, |(name, ratio)| format!("{name} {ratio:.2}"));
+        if !bound.refused.is_empty() {
+            worst.push_str(&format!("; Luge refuses {}", bound.refused.join(", ")));
+        }
+        table.add_row([
+            verdict.to_owned(),
+            bound.what.clone(),
+            format!("{sign} {}", bound.limit),
+            ratio(bound.measured),
+            bound.count.to_string(),
+            worst,
+        ]);
+    }
+    table.to_string()
+}

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use luge_ordering::{MethodUsed, OrderingOptions, order};
+use luge_ordering::{Matching, MethodUsed, OrderingOptions, order};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar, to_u32};
 use sprs::CsMat;
 
@@ -114,6 +114,11 @@ impl Solver {
         };
         let ordering_options = OrderingOptions {
             cancel: self.options.cancel.clone(),
+            // The pivots are static, unless they turn out to be too small.
+            matching: match self.options.ordering.matching {
+                Matching::Auto => Matching::Always,
+                chosen => chosen,
+            },
             ..self.options.ordering.clone()
         };
         let ordering = {

@@ -1,6 +1,6 @@
 //! The facade end to end on the CPU, and once on the simulator.
 
-use luge::ordering::OrderingOptions;
+use luge::ordering::{Matching, OrderingOptions};
 use luge::{
     BackendChoice, CancelFlag, Error, FactorPrecision, Factors, Options, Pivoting, Refactorized,
     Scalar, Solver, Warning,
@@ -126,7 +126,7 @@ proptest! {
     fn nothing_is_needed_but_pivots(a in dominant_matrices(40)) {
         let options = Options {
             ordering: OrderingOptions {
-                matching: false,
+                matching: Matching::Never,
                 scaling: false,
                 block_triangular: false,
                 ..OrderingOptions::default()
@@ -216,7 +216,7 @@ fn tiny_static_pivots_are_counted_and_searched_instead() {
     let a = tiny_diagonal(40, 1e-20, 3);
     let unguarded = |pivoting| Options {
         ordering: OrderingOptions {
-            matching: false,
+            matching: Matching::Never,
             scaling: false,
             block_triangular: false,
             ..OrderingOptions::default()

@@ -23,6 +23,9 @@ pub struct BlockTriangular {
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;
 
+/// Its component is complete. Larger than the number of any visit, so that edges into it mean nothing.
+const DONE: u32 = u32::MAX - 1;
+
 /// The block triangular form of the square matrix whose row `j` is row `row_of_col[j]` of the CSR
 /// pattern `a`. Permuted by the result, all entries lie in the diagonal blocks or above them.
 ///
@@ -38,75 +41,97 @@ pub fn block_triangular(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTrian
     assert_eq!(n, a.minor_dim(), "block triangular form of a square matrix");
     assert_eq!(row_of_col.len(), n, "one row per column");
 
-    // visited[j]: number of the visit, in order; low[j]: smallest visit number on the stack that j
-    // is known to reach; n once its component is complete, so that later edges into it are ignored.
-    let mut visited = vec![UNSEEN; n];
-    let mut low = vec![0u32; n];
-    let mut next_entry = vec![0u64; n];
+    // number[j]: which visit j was, in order; DONE once its component is complete.
+    let mut number = vec![UNSEEN; n];
     let mut open: Vec<u32> = Vec::new();
-    let mut path: Vec<u32> = Vec::new();
+    let mut path: Vec<Visit> = Vec::new();
     // Components come out after all that they reach; `emitted` collects them in that order.
     let mut emitted: Vec<u32> = Vec::with_capacity(n);
     let mut starts: Vec<usize> = Vec::new();
     let mut visits = 0;
-    for root in 0..n {
-        if visited[root] != UNSEEN {
+    for root in 0..n as u32 {
+        if number[root as usize] != UNSEEN {
             continue;
         }
-        path.push(root as u32);
-        while let Some(&j) = path.last() {
-            let j = j as usize;
-            let row = row_of_col[j] as usize;
-            if visited[j] == UNSEEN {
-                visited[j] = visits;
-                low[j] = visits;
-                visits += 1;
-                next_entry[j] = a.ptr()[row];
-                open.push(j as u32);
-            }
-            let end = a.ptr()[row + 1];
-            let mut child = None;
-            while next_entry[j] < end {
-                let k = a.idx()[next_entry[j] as usize] as usize;
-                if visited[k] == UNSEEN {
-                    // The entry is looked at again after k, when low[k] is final.
-                    child = Some(k as u32);
-                    break;
+        let mut next = root;
+        loop {
+            // Down into `next`.
+            let row = row_of_col[next as usize] as usize;
+            let mut visit = Visit {
+                vertex: next,
+                number: visits,
+                low: visits,
+                entries: a.range(row),
+            };
+            number[next as usize] = visits;
+            visits += 1;
+            open.push(next);
+            // Along its entries, and up as long as there are none left.
+            let child = loop {
+                let child = visit.entries.find_map(|p| {
+                    let k = a.idx()[p];
+                    let seen = number[k as usize];
+                    visit.low = visit.low.min(seen);
+                    (seen == UNSEEN).then_some(k)
+                });
+                if child.is_some() {
+                    break child;
                 }
-                low[j] = low[j].min(low[k]);
-                next_entry[j] += 1;
-            }
-            if let Some(k) = child {
-                path.push(k);
-                continue;
-            }
-            path.pop();
-            if low[j] == visited[j] {
-                starts.push(emitted.len());
-                loop {
-                    let k = open.pop().expect("j itself is on the stack");
-                    low[k as usize] = n as u32;
-                    emitted.push(k);
-                    if k as usize == j {
-                        break;
+                if visit.low == visit.number {
+                    starts.push(emitted.len());
+                    loop {
+                        let k = open.pop().expect("the vertex itself is open");
+                        number[k as usize] = DONE;
+                        emitted.push(k);
+                        if k == visit.vertex {
+                            break;
+                        }
                     }
                 }
-            }
+                let Some(parent) = path.pop() else { break None };
+                let low = visit.low;
+                visit = parent;
+                visit.low = visit.low.min(low);
+            };
+            let Some(child) = child else { break };
+            path.push(visit);
+            next = child;
         }
     }
 
-    // The last component emitted reaches all others it is connected with, so it comes first.
+    // The last component emitted reaches all others it is connected with, so it comes first. The
+    // numbers become those of the blocks, and the vertices are dealt to their blocks in order.
     starts.push(n);
-    let mut perm = Vec::with_capacity(n);
-    let mut block_ptr = vec![0];
-    for block in starts.windows(2).rev() {
-        let start = perm.len();
-        perm.extend_from_slice(&emitted[block[0]..block[1]]);
-        perm[start..].sort_unstable();
-        block_ptr.push(perm.len());
+    let num_blocks = starts.len() - 1;
+    let mut block_ptr = Vec::with_capacity(num_blocks + 1);
+    block_ptr.push(0);
+    for (block, ends) in starts.windows(2).rev().enumerate() {
+        for &v in &emitted[ends[0]..ends[1]] {
+            number[v as usize] = block as u32;
+        }
+        block_ptr.push(block_ptr[block] + ends[1] - ends[0]);
+    }
+    let mut next = starts;
+    next.copy_from_slice(&block_ptr);
+    let mut perm = emitted;
+    for (v, &block) in number.iter().enumerate() {
+        let place = &mut next[block as usize];
+        perm[*place] = v as u32;
+        *place += 1;
     }
     BlockTriangular {
         perm: Permutation::new(perm).expect("every vertex is emitted once"),
         block_ptr,
     }
+}
+
+/// Where a search is.
+struct Visit {
+    vertex: u32,
+    /// Its number.
+    number: u32,
+    /// The smallest number of an open vertex that it is known to reach.
+    low: u32,
+    /// The entries of its row that were not looked at yet.
+    entries: std::ops::Range<usize>,
 }

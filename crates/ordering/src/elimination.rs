@@ -5,66 +5,21 @@
 //! algorithm to compute row and column counts for sparse Cholesky factorization", SIAM J. Matrix
 //! Anal. Appl. 15 (1994). Both near linear in the number of edges: no pattern of L is formed.
 
-use serde::Serialize;
-
-use crate::graph::Graph;
+use crate::cost::Prediction;
+use crate::graph::BlockPattern;
 
 /// No parent.
 const ROOT: u32 = u32::MAX;
 
-/// Predicted size and cost of the factors, diagonal pivots assumed: the exact counts of a symbolic
-/// Cholesky factorization of B + Bᵀ in each diagonal block, which bound those of B = L·U there.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-pub struct Prediction {
-    /// Entries of L in the diagonal blocks, its unit diagonal included.
-    pub lnz: u64,
-    /// Entries of U in the diagonal blocks, its diagonal included.
-    pub unz: u64,
-    /// Entries of A above the diagonal blocks. They are only copied if the blocks are factorized
-    /// one by one; in a factorization of the whole matrix they fill, which is not predicted.
-    pub off_diagonal_nnz: u64,
-    /// Operations: for each pivot one division per entry of L below it, and a multiplication and
-    /// an addition for each pair of an entry of L below it and one of U to its right.
-    pub flops: f64,
-}
-
-impl Prediction {
-    /// Of the diagonal blocks, from the number of entries of each column of L.
-    pub(crate) fn from_counts(counts: &[u32]) -> Self {
-        let mut prediction = Self::default();
-        for &count in counts {
-            let below = f64::from(count - 1);
-            prediction.lnz += u64::from(count);
-            prediction.flops += below * (1.0 + 2.0 * below);
-        }
-        prediction.unz = prediction.lnz;
-        prediction
-    }
-
-    /// Entries of L + U, the diagonal counted once, with the entries above the diagonal blocks.
-    pub fn factor_nnz(&self, n: usize) -> u64 {
-        self.lnz + self.unz - n as u64 + self.off_diagonal_nnz
-    }
-}
-
-impl std::ops::AddAssign for Prediction {
-    fn add_assign(&mut self, other: Self) {
-        self.lnz += other.lnz;
-        self.unz += other.unz;
-        self.off_diagonal_nnz += other.off_diagonal_nnz;
-        self.flops += other.flops;
-    }
-}
-
-/// The elimination tree of the graph eliminated in the given order (new to old): the parent of each
+/// The elimination tree of the symmetrized block eliminated in the given order (new to old): the parent of each
 /// new index, larger than it, or `ROOT`.
-fn elimination_tree(graph: &Graph, order: &[u32], new_index: &[u32]) -> Vec<u32> {
-    let n = graph.len();
+fn elimination_tree(block: &BlockPattern, order: &[u32], new_index: &[u32]) -> Vec<u32> {
+    let n = block.len();
     let mut parent = vec![ROOT; n];
     // Path compression: an ancestor known to be an ancestor already, not the final one.
     let mut ancestor = vec![ROOT; n];
     for k in 0..n as u32 {
-        for &w in graph.neighbours(order[k as usize] as usize) {
+        for w in block.joined(order[k as usize] as usize) {
             let mut i = new_index[w as usize];
             while i < k {
                 let next = std::mem::replace(&mut ancestor[i as usize], k);
@@ -111,8 +66,13 @@ fn postorder(parent: &[u32]) -> Vec<u32> {
 
 /// Number of entries of each column of the Cholesky factor, diagonal included. The parents must be
 /// those of a postordered elimination tree.
-fn column_counts(graph: &Graph, order: &[u32], new_index: &[u32], parent: &[u32]) -> Vec<u32> {
-    let n = graph.len();
+fn column_counts(
+    block: &BlockPattern,
+    order: &[u32],
+    new_index: &[u32],
+    parent: &[u32],
+) -> Vec<u32> {
+    let n = block.len();
     // First descendant of each vertex: in a postorder the subtree of j is first[j]..=j.
     let mut first: Vec<u32> = (0..n as u32).collect();
     for j in 0..n {
@@ -131,7 +91,7 @@ fn column_counts(graph: &Graph, order: &[u32], new_index: &[u32], parent: &[u32]
         if parent[j] != ROOT {
             weight[parent[j] as usize] -= 1;
         }
-        for &w in graph.neighbours(order[j] as usize) {
+        for w in block.joined(order[j] as usize) {
             let i = new_index[w as usize] as usize;
             if i <= j {
                 continue;
@@ -167,9 +127,9 @@ fn column_counts(graph: &Graph, order: &[u32], new_index: &[u32], parent: &[u32]
 
 /// Rearranges `order` (new to old) into an equivalent postorder of its elimination tree, which
 /// changes no fill, and predicts the cost of the elimination.
-pub(crate) fn postorder_and_predict(graph: &Graph, order: &mut Vec<u32>) -> Prediction {
+pub(crate) fn postorder_and_predict(block: &BlockPattern, order: &mut Vec<u32>) -> Prediction {
     let mut new_index = inverse(order);
-    let parent = elimination_tree(graph, order, &new_index);
+    let parent = elimination_tree(block, order, &new_index);
     let post = postorder(&parent);
     *order = post.iter().map(|&v| order[v as usize]).collect();
     let new_of_old = inverse(&post);
@@ -183,12 +143,13 @@ pub(crate) fn postorder_and_predict(graph: &Graph, order: &mut Vec<u32>) -> Pred
             p => new_of_old[p as usize],
         })
         .collect();
-    Prediction::from_counts(&column_counts(graph, order, &new_index, &parent))
+    let counts = column_counts(block, order, &new_index, &parent);
+    Prediction::from_counts(&counts, &parent)
 }
 
 /// Predicts the cost of eliminating in the given order, which stays as it is.
-pub(crate) fn predict(graph: &Graph, order: &[u32]) -> Prediction {
-    postorder_and_predict(graph, &mut order.to_vec())
+pub(crate) fn predict(block: &BlockPattern, order: &[u32]) -> Prediction {
+    postorder_and_predict(block, &mut order.to_vec())
 }
 
 fn inverse(order: &[u32]) -> Vec<u32> {
@@ -202,17 +163,22 @@ fn inverse(order: &[u32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::BlockPattern;
+    use luge_sparse::CompressedPattern;
     use luge_testkit::strategies::patterns;
     use proptest::prelude::*;
 
+    fn block_of(a: &CompressedPattern) -> BlockPattern {
+        let identity: Vec<u32> = (0..a.major_dim() as u32).collect();
+        BlockPattern::new(a, &identity, &identity, &identity, 0)
+    }
+
     /// Columns of the Cholesky factor by elimination: column k joins its rows pairwise.
-    fn eliminate(graph: &Graph, order: &[u32]) -> Vec<u32> {
-        let n = graph.len();
+    fn eliminate(block: &BlockPattern, order: &[u32]) -> Vec<u32> {
+        let n = block.len();
         let mut a = vec![vec![false; n]; n];
         for i in 0..n {
             for j in 0..n {
-                a[i][j] = graph.neighbours(order[i] as usize).contains(&order[j]);
+                a[i][j] = i != j && block.joined(order[i] as usize).any(|w| w == order[j]);
             }
         }
         for k in 0..n {
@@ -227,31 +193,39 @@ mod tests {
             .collect()
     }
 
+    /// Entries of L, and operations.
+    fn totals(counts: &[u32]) -> (u64, f64) {
+        let below = |&count: &u32| f64::from(count - 1);
+        (
+            counts.iter().map(|&count| u64::from(count)).sum(),
+            counts.iter().map(below).map(|m| m * (1.0 + 2.0 * m)).sum(),
+        )
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
         fn column_counts_equal_elimination(a in patterns(20), seed in any::<u64>()) {
             let n = a.major_dim();
-            let identity: Vec<u32> = (0..n as u32).collect();
-            let graph = BlockPattern::new(&a, &identity, &identity, &[0, n]).symmetrized();
-            let mut order = identity;
+            let block = block_of(&a);
+            let mut order: Vec<u32> = (0..n as u32).collect();
             // A reproducible shuffle.
             for i in (1..n).rev() {
                 order.swap(i, (seed.rotate_left(i as u32) % (i as u64 + 1)) as usize);
             }
 
-            let before = Prediction::from_counts(&eliminate(&graph, &order));
-            prop_assert_eq!(predict(&graph, &order), before);
+            let before = totals(&eliminate(&block, &order));
             let mut posted = order.clone();
-            let predicted = postorder_and_predict(&graph, &mut posted);
-            prop_assert_eq!(predicted, before);
+            let predicted = postorder_and_predict(&block, &mut posted);
+            prop_assert_eq!((predicted.lnz, predicted.flops), before);
+            prop_assert_eq!(predict(&block, &order), predicted);
             // The new order is equivalent, and its tree is postordered.
-            let counts = eliminate(&graph, &posted);
-            prop_assert_eq!(Prediction::from_counts(&counts), before);
+            let counts = eliminate(&block, &posted);
+            prop_assert_eq!(totals(&counts), before);
             let new_index = inverse(&posted);
-            let parent = elimination_tree(&graph, &posted, &new_index);
-            prop_assert_eq!(column_counts(&graph, &posted, &new_index, &parent), counts);
+            let parent = elimination_tree(&block, &posted, &new_index);
+            prop_assert_eq!(column_counts(&block, &posted, &new_index, &parent), counts);
             prop_assert_eq!(postorder(&parent), (0..n as u32).collect::<Vec<_>>());
         }
     }
@@ -259,17 +233,12 @@ mod tests {
     #[test]
     fn a_long_path_needs_no_recursion() {
         let n = 500_000u32;
-        let ptr: Vec<usize> = (0..=n as usize)
-            .map(|v| (2 * v).saturating_sub(1).min(2 * n as usize - 2))
-            .collect();
-        let idx: Vec<u32> = (0..n)
-            .flat_map(|v| {
-                [v.checked_sub(1), (v + 1 < n).then_some(v + 1)]
-                    .into_iter()
-                    .flatten()
-            })
-            .collect();
-        let path = Graph { ptr, idx };
+        let (mut ptr, mut idx) = (vec![0], Vec::new());
+        for v in 0..n {
+            idx.extend(v.saturating_sub(1)..(v + 2).min(n));
+            ptr.push(idx.len() as u64);
+        }
+        let path = block_of(&CompressedPattern::new(n as usize, ptr, idx).unwrap());
         let mut order: Vec<u32> = (0..n).collect();
         let predicted = postorder_and_predict(&path, &mut order);
         assert_eq!(predicted.lnz, 2 * u64::from(n) - 1);

@@ -4,36 +4,11 @@ use std::sync::Mutex;
 
 use crate::OrderingError;
 use crate::column_degree::column_minimum_degree;
-use crate::graph::{BlockPattern, Graph};
+use crate::graph::{BlockPattern, Graph, dense_limit};
 
-/// A vertex is dense if it has more neighbours than this times √n, and more than 16. AMD's default.
-const DENSE_FACTOR: f64 = 10.0;
-
-/// Approximate minimum degree (P. R. Amestoy, T. A. Davis and I. S. Duff, SIAM J. Matrix Anal.
-/// Appl. 17 (1996)), by the `amd` crate with its defaults: aggressive absorption, and vertices with
-/// more than 10·√n neighbours set aside and ordered last.
-pub(crate) fn amd(graph: &Graph) -> Vec<u32> {
-    let n = graph.len();
-    // One entry per edge is enough, as AMD orders A + Aᵀ: the upper triangle by columns. With its
-    // diagonal, which AMD ignores, because amd 0.2.2 asserts that there are n entries.
-    let mut ptr = Vec::with_capacity(n + 1);
-    let mut idx = Vec::with_capacity(graph.idx.len() / 2 + n);
-    ptr.push(0);
-    for v in 0..n {
-        let lane = graph.neighbours(v);
-        let above = &lane[..lane.partition_point(|&w| (w as usize) < v)];
-        idx.extend(above.iter().map(|&w| w as usize));
-        idx.push(v);
-        ptr.push(idx.len());
-    }
-    let (order, _, _) = amd::order(n, &ptr, &idx, &amd::Control::default())
-        .expect("the lists are sorted and in range");
-    order.into_iter().map(|v| v as u32).collect()
-}
-
-/// Column approximate minimum degree of the columns `start..start + n` of a block.
-pub(crate) fn colamd(pattern: &BlockPattern, start: usize, n: usize) -> Vec<u32> {
-    column_minimum_degree(start as u32, pattern.cols(start..start + n))
+/// Column approximate minimum degree of the columns of a block.
+pub(crate) fn colamd(block: &BlockPattern) -> Vec<u32> {
+    column_minimum_degree(0, (0..block.len()).map(|j| block.col(j)))
 }
 
 /// METIS draws from the C library's one random sequence and replaces signal handlers while it
@@ -45,7 +20,7 @@ static METIS: Mutex<()> = Mutex::new(());
 /// set aside and ordered last, as they would join everything with everything.
 pub(crate) fn nested_dissection(graph: &Graph) -> Result<Vec<u32>, OrderingError> {
     let n = graph.len();
-    let dense = f64::max(16.0, DENSE_FACTOR * (n as f64).sqrt()) as usize;
+    let dense = dense_limit(n);
     let (sparse, mut last): (Vec<u32>, Vec<u32>) =
         (0..n as u32).partition(|&v| graph.degree(v as usize) <= dense);
     last.sort_by_key(|&v| graph.degree(v as usize));

@@ -1,9 +1,13 @@
-//! The graphs that the fill-reducing methods order: the pattern of B + Bᵀ, split into the diagonal
-//! blocks of a block triangular form.
-
-use std::ops::Range;
+//! The pattern of a diagonal block and the graph of its symmetrized pattern, which the fill-reducing
+//! methods order.
 
 use luge_sparse::CompressedPattern;
+
+/// Vertices with more neighbours than this are set aside by the methods on graphs: 10·√n, and at
+/// least 16.
+pub(crate) fn dense_limit(n: usize) -> usize {
+    f64::max(16.0, 10.0 * (n as f64).sqrt()) as usize
+}
 
 /// An undirected graph without loops: `neighbours(v)` sorted, every edge in both lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,21 +27,6 @@ impl Graph {
 
     pub fn degree(&self, v: usize) -> usize {
         self.ptr[v + 1] - self.ptr[v]
-    }
-
-    /// The graph of the vertices in `range`, renumbered from zero, when no edge leaves it.
-    pub fn component(&self, range: Range<usize>) -> Self {
-        let (base, end) = (self.ptr[range.start], self.ptr[range.end]);
-        Self {
-            ptr: self.ptr[range.start..=range.end]
-                .iter()
-                .map(|p| p - base)
-                .collect(),
-            idx: self.idx[base..end]
-                .iter()
-                .map(|&v| v - range.start as u32)
-                .collect(),
-        }
     }
 
     /// The graph induced by `vertices`, numbered by their place in that list, which is increasing.
@@ -61,16 +50,18 @@ impl Graph {
     }
 }
 
-/// The entries of a permuted matrix inside the diagonal blocks, in both directions, sorted.
+/// The entries of a permuted matrix inside one diagonal block, numbered from the start of the block,
+/// by rows and by columns, both sorted.
+#[derive(Debug)]
 pub(crate) struct BlockPattern {
-    /// Rows of the permuted matrix.
     rows: Lanes,
-    /// Columns of the permuted matrix.
     cols: Lanes,
-    /// Entries above the diagonal blocks.
-    pub off_diagonal_nnz: u64,
+    /// Whether both are the same.
+    is_symmetric: bool,
 }
 
+/// Compressed lists.
+#[derive(Debug, PartialEq, Eq)]
 struct Lanes {
     ptr: Vec<usize>,
     idx: Vec<u32>,
@@ -83,88 +74,126 @@ impl Lanes {
 
     fn transpose(&self) -> Self {
         let n = self.ptr.len() - 1;
-        let mut ptr = vec![0; n + 1];
+        // Counts are shifted by two, so that after the sums ptr[i + 1] is where lane i starts and,
+        // once lane i is filled, where it ends.
+        let mut ptr = vec![0; n + 2];
         for &i in &self.idx {
-            ptr[i as usize + 1] += 1;
+            ptr[i as usize + 2] += 1;
         }
-        for i in 0..n {
-            ptr[i + 1] += ptr[i];
+        for i in 2..n + 2 {
+            ptr[i] += ptr[i - 1];
         }
-        let mut next = ptr.clone();
         let mut idx = vec![0; self.idx.len()];
         for lane in 0..n {
             for &i in self.lane(lane) {
-                idx[next[i as usize]] = lane as u32;
-                next[i as usize] += 1;
+                let next = &mut ptr[i as usize + 1];
+                idx[*next] = lane as u32;
+                *next += 1;
             }
         }
+        ptr.pop();
         Self { ptr, idx }
     }
 }
 
 impl BlockPattern {
-    /// The matrix `A[row_perm[i]][col_perm[j]]`, both new to old, with the given blocks.
+    /// The block of the matrix `A[row_of_col[j]][j]` whose columns are `cols`, A's numbers in the order
+    /// of the block; `new_col[j]` is the new number of column `j` of A, and the block starts at new
+    /// number `start`. There are no entries below the block.
     pub fn new(
         a: &CompressedPattern,
-        row_perm: &[u32],
-        col_perm: &[u32],
-        block_ptr: &[usize],
+        row_of_col: &[u32],
+        cols: &[u32],
+        new_col: &[u32],
+        start: usize,
     ) -> Self {
-        let n = a.major_dim();
-        let mut new_col = vec![0u32; n];
-        for (new, &old) in col_perm.iter().enumerate() {
-            new_col[old as usize] = new as u32;
-        }
+        let n = cols.len();
         let mut ptr = Vec::with_capacity(n + 1);
-        let mut idx = Vec::with_capacity(a.nnz());
+        let most: usize = cols
+            .iter()
+            .map(|&col| a.range(row_of_col[col as usize] as usize).len())
+            .sum();
+        let mut idx = Vec::with_capacity(most);
         ptr.push(0);
-        for block in block_ptr.windows(2) {
-            for &row in &row_perm[block[0]..block[1]] {
-                idx.extend(
-                    a.lane(row as usize)
-                        .iter()
-                        .map(|&col| new_col[col as usize])
-                        .filter(|&col| (block[0]..block[1]).contains(&(col as usize))),
-                );
+        for &col in cols {
+            let lane = a.lane(row_of_col[col as usize] as usize);
+            idx.extend(
+                lane.iter()
+                    .map(|&col| new_col[col as usize].wrapping_sub(start as u32))
+                    .filter(|&col| (col as usize) < n),
+            );
+            ptr.push(idx.len());
+        }
+        let mut rows = Lanes { ptr, idx };
+        let transposed = rows.transpose();
+        // A's lanes are sorted, and stay so if the columns keep their order.
+        if !cols.is_sorted() {
+            rows = transposed.transpose();
+        }
+        Self {
+            is_symmetric: rows == transposed,
+            rows,
+            cols: transposed,
+        }
+    }
+
+    /// Number of columns.
+    pub fn len(&self) -> usize {
+        self.rows.ptr.len() - 1
+    }
+
+    /// Number of entries.
+    pub fn nnz(&self) -> usize {
+        self.rows.idx.len()
+    }
+
+    /// Sorted columns of row `i`.
+    pub fn row(&self, i: usize) -> &[u32] {
+        self.rows.lane(i)
+    }
+
+    /// Sorted rows of column `j`.
+    pub fn col(&self, j: usize) -> &[u32] {
+        self.cols.lane(j)
+    }
+
+    /// Every vertex that is joined to `v` in the graph of the block plus its transpose, some twice, `v`
+    /// itself perhaps too.
+    pub fn joined(&self, v: usize) -> impl Iterator<Item = u32> + '_ {
+        let more = if self.is_symmetric { &[] } else { self.col(v) };
+        self.row(v).iter().chain(more).copied()
+    }
+
+    /// The graph of the block plus its transpose. Room for `spare(n, entries)` entries is set aside.
+    pub fn symmetrized(&self, spare: impl Fn(usize, usize) -> usize) -> Graph {
+        let n = self.len();
+        let mut ptr = Vec::with_capacity(n + 1);
+        ptr.push(0);
+        if self.is_symmetric {
+            let mut idx = Vec::with_capacity(spare(n, self.nnz()));
+            for v in 0..n {
+                idx.extend(self.row(v).iter().copied().filter(|&w| w as usize != v));
                 ptr.push(idx.len());
             }
+            return Graph { ptr, idx };
         }
-        let off_diagonal_nnz = (a.nnz() - idx.len()) as u64;
-        // Transposing twice sorts the lanes.
-        let cols = Lanes { ptr, idx }.transpose();
-        let rows = cols.transpose();
-        Self {
-            rows,
-            cols,
-            off_diagonal_nnz,
-        }
-    }
-
-    /// Sorted rows, inside the block, of each of the columns; all in the permuted numbering.
-    pub fn cols(&self, range: Range<usize>) -> impl Iterator<Item = &[u32]> + Clone {
-        range.map(|col| self.cols.lane(col))
-    }
-
-    /// The graph of the matrix plus its transpose inside the blocks.
-    pub fn symmetrized(&self) -> Graph {
-        let n = self.rows.ptr.len() - 1;
-        let mut ptr = Vec::with_capacity(n + 1);
-        let mut idx = Vec::with_capacity(self.rows.idx.len() * 5 / 4);
-        ptr.push(0);
+        let mut idx = Vec::with_capacity(spare(n, self.nnz() * 5 / 4));
         for v in 0..n {
-            let (mut x, mut y) = (self.rows.lane(v), self.cols.lane(v));
-            loop {
-                let w = match (x.first(), y.first()) {
-                    (None, None) => break,
-                    (Some(&w), None) | (None, Some(&w)) => w,
-                    (Some(&p), Some(&q)) => p.min(q),
-                };
-                x = &x[usize::from(x.first() == Some(&w))..];
-                y = &y[usize::from(y.first() == Some(&w))..];
+            let (mut x, mut y) = (self.row(v), self.col(v));
+            while let (Some((&p, rest_x)), Some((&q, rest_y))) = (x.split_first(), y.split_first())
+            {
+                let w = p.min(q);
+                if p <= q {
+                    x = rest_x;
+                }
+                if q <= p {
+                    y = rest_y;
+                }
                 if w as usize != v {
                     idx.push(w);
                 }
             }
+            idx.extend(x.iter().chain(y).copied().filter(|&w| w as usize != v));
             ptr.push(idx.len());
         }
         Graph { ptr, idx }

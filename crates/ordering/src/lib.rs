@@ -10,7 +10,7 @@
 //! | [`equilibrate`] | scaling by powers of two |
 //! | [`block_triangular`] | block triangular form |
 //!
-//! Fill is reduced by approximate minimum degree (crate `amd`), column approximate minimum degree
+//! Fill is reduced by approximate minimum degree, column approximate minimum degree
 //! or nested dissection (METIS, whose C source the crate `metis-sys` compiles in).
 //! Candidates are compared by the column counts of a symbolic Cholesky factorization.
 //!
@@ -24,20 +24,25 @@
 
 mod btf;
 mod column_degree;
+mod cost;
 mod elimination;
 mod equilibrate;
 mod error;
 mod fill;
 mod graph;
 mod matching;
+mod minimum_degree;
 mod order;
+mod survey;
 
 pub use btf::{BlockTriangular, block_triangular};
-pub use elimination::Prediction;
+pub use cost::{Costs, Prediction};
 pub use equilibrate::equilibrate;
 pub use error::OrderingError;
 pub use matching::{
-    CardinalityMatching, CoarseDecomposition, Matching, Part, dulmage_mendelsohn,
+    CardinalityMatching, CoarseDecomposition, Part, ProductMatching, dulmage_mendelsohn,
     maximum_cardinality, maximum_product,
 };
-pub use order::{Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, order};
+pub use order::{
+    BlockReport, Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, order,
+};

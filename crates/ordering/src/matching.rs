@@ -51,7 +51,7 @@ const NONE: u32 = u32::MAX;
 
 /// A perfect matching of largest product, with the scaling that proves it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Matching {
+pub struct ProductMatching {
     /// The row matched to each column: row `row_of_col[j]` goes to position `j` of the diagonal.
     pub row_of_col: Vec<u32>,
     /// Number of matched pairs, n: a matching that is not perfect is an error.
@@ -85,7 +85,7 @@ pub fn maximum_product(
     a: &CompressedPattern,
     values: &[f64],
     cancel: &CancelFlag,
-) -> Result<Matching, OrderingError> {
+) -> Result<ProductMatching, OrderingError> {
     assert_eq!(values.len(), a.nnz(), "one value per entry of the pattern");
     check_square(a)?;
     check_finite(a, values)?;
@@ -118,7 +118,7 @@ pub fn maximum_product(
         log10_product += values[p].abs().log10();
     }
     let (scaling, num_clamped) = balanced_scaling(&log_rows, &log_cols);
-    Ok(Matching {
+    Ok(ProductMatching {
         row_of_col: assignment.row_of_col,
         num_matched: n,
         scaling,
@@ -136,12 +136,21 @@ pub(crate) fn check_square(a: &CompressedPattern) -> Result<(), OrderingError> {
 }
 
 pub(crate) fn check_finite(a: &CompressedPattern, values: &[f64]) -> Result<(), OrderingError> {
-    match values.iter().position(|v| !v.is_finite()) {
-        None => Ok(()),
-        Some(p) => Err(OrderingError::NotFinite {
-            row: a.ptr().partition_point(|&start| start as usize <= p) - 1,
-            column: a.idx()[p] as usize,
-        }),
+    if values.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    Err(not_finite(a, values))
+}
+
+/// The error that names the first value that is not finite; there must be one.
+pub(crate) fn not_finite(a: &CompressedPattern, values: &[f64]) -> OrderingError {
+    let p = values
+        .iter()
+        .position(|v| !v.is_finite())
+        .expect("a value is not finite");
+    OrderingError::NotFinite {
+        row: a.ptr().partition_point(|&start| start as usize <= p) - 1,
+        column: a.idx()[p] as usize,
     }
 }
 

@@ -7,18 +7,20 @@ use luge_sparse::{CancelFlag, ColPerm, CompressedPattern, RowPerm, Scaling};
 use serde::Serialize;
 
 use crate::btf::block_triangular;
-use crate::elimination::{Prediction, postorder_and_predict, predict};
-use crate::equilibrate::equilibrate;
+use crate::cost::{Costs, Prediction};
+use crate::elimination::{postorder_and_predict, predict};
 use crate::error::OrderingError;
 use crate::fill;
 use crate::graph::BlockPattern;
-use crate::matching::{check_finite, check_rank, check_square, maximum_product};
+use crate::matching::{check_rank, check_square, maximum_product};
+use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
+use crate::survey::{Survey, survey};
 
 /// How columns are ordered to keep fill low.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Method {
-    /// Approximate minimum degree or nested dissection, whichever is predicted to need fewer
-    /// operations; see [`order`] for the rule.
+    /// Approximate minimum degree or nested dissection, whichever is predicted to factorize faster;
+    /// see [`order`] for the rule.
     #[default]
     Auto,
     /// Approximate minimum degree on B + Bᵀ.
@@ -38,23 +40,43 @@ pub enum Method {
     },
 }
 
+/// Whether rows are moved to put large entries on the diagonal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Matching {
+    /// For pivots that are searched: rows stay where they are as long as the diagonal entries are there
+    /// and are mostly large enough in their columns to be taken as pivots. Where only few entries are
+    /// missing, few rows move; otherwise as `Always`. See [`order`] for the rule.
+    #[default]
+    Auto,
+    /// For static pivots: the product of the diagonal is made as large as possible; without values,
+    /// the diagonal is made free of zeros.
+    Always,
+    /// Rows keep their place, unless the block triangular form needs entries on the diagonal that are
+    /// not there.
+    Never,
+}
+
 /// What [`order`] does.
 #[derive(Debug, Clone)]
 pub struct OrderingOptions {
     /// The fill-reducing method.
     pub method: Method,
-    /// Permute rows so that the product of the diagonal is largest; without values, so that the
-    /// diagonal has no zeros. Without it rows keep their place, unless the block triangular form
-    /// needs entries on the diagonal that are not there.
-    pub matching: bool,
+    /// Whether rows are moved to put large entries on the diagonal.
+    pub matching: Matching,
     /// Scale rows and columns: by the duals of the matching if there is one of largest product,
-    /// otherwise by equilibration.
+    /// otherwise by powers of two that bring the largest entry of every row and column to [1, 2).
     pub scaling: bool,
     /// Permute to block triangular form.
     pub block_triangular: bool,
-    /// [`Method::Auto`] also tries the rows in their old places if every diagonal entry, scaled
-    /// with the matching's factors, is at least this large. In [0, 1]; infinite: never.
+    /// After a matching of largest product, [`Method::Auto`] also tries the rows in their old places
+    /// if every diagonal entry, scaled with the matching's factors, is at least this large. In [0, 1];
+    /// infinite: never.
     pub diagonal_threshold: f64,
+    /// What the choice of a method assumes about the machine.
+    pub costs: Costs,
+    /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
+    /// they take long. The result is the same.
+    pub threads: usize,
     /// Stops the phase between its steps; the fill-reducing methods themselves run to their end.
     pub cancel: CancelFlag,
 }
@@ -63,10 +85,12 @@ impl Default for OrderingOptions {
     fn default() -> Self {
         Self {
             method: Method::Auto,
-            matching: true,
+            matching: Matching::Auto,
             scaling: true,
             block_triangular: true,
             diagonal_threshold: 0.1,
+            costs: Costs::default(),
+            threads: 1,
             cancel: CancelFlag::new(),
         }
     }
@@ -93,14 +117,12 @@ pub enum MethodUsed {
 /// Wall-clock seconds of the steps. Steps of several candidates, which may overlap, are summed.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct OrderingSeconds {
-    /// Structural rank, and the matching of largest product with its scaling.
+    /// A look at the values; structural rank, the matching and the scaling.
     pub matching: f64,
-    /// Equilibration.
-    pub equilibration: f64,
     /// Block triangular form.
     pub block_triangular: f64,
-    /// Building the graphs of B + Bᵀ.
-    pub graph: f64,
+    /// Patterns of the diagonal blocks.
+    pub pattern: f64,
     /// Approximate minimum degree with its prediction.
     pub amd: f64,
     /// Column approximate minimum degree with its prediction.
@@ -114,13 +136,23 @@ pub struct OrderingSeconds {
 impl OrderingSeconds {
     fn add(&mut self, other: &Self) {
         self.matching += other.matching;
-        self.equilibration += other.equilibration;
         self.block_triangular += other.block_triangular;
-        self.graph += other.graph;
+        self.pattern += other.pattern;
         self.amd += other.amd;
         self.colamd += other.colamd;
         self.nested_dissection += other.nested_dissection;
     }
+}
+
+/// How one diagonal block of more than one column was ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct BlockReport {
+    /// Number of the block: its columns are `block_ptr[block]..block_ptr[block + 1]`.
+    pub block: usize,
+    /// The method whose order was taken.
+    pub method: MethodUsed,
+    /// Predicted size and cost of its factors.
+    pub predicted: Prediction,
 }
 
 /// The permuted and scaled matrix B = P·(Dr·A·Dc)·Q, and what it will cost.
@@ -145,6 +177,8 @@ pub struct Ordering {
     pub method_used: MethodUsed,
     /// Predicted size and cost of the factors.
     pub predicted: Prediction,
+    /// The diagonal blocks of more than one column; none with the caller's permutations.
+    pub blocks: Vec<BlockReport>,
     /// Time per step.
     pub seconds: OrderingSeconds,
 }
@@ -153,6 +187,12 @@ pub struct Ordering {
 /// vertices by minimum degree.
 const MIN_DISSECTION: usize = 500;
 
+/// `Auto` matches by value if more than one in so many diagonal entries is poor.
+const MAX_POOR: usize = 50;
+
+/// The most of a factorization by minimum degree that nested dissection is hoped to save.
+const MOST_SAVED: f64 = 0.5;
+
 /// `Auto` moves rows back from the matching only for a saving of at least this factor in
 /// operations, because the matched diagonal is the safer pivot.
 const UNMATCHED_ADVANTAGE: f64 = 0.8;
@@ -160,10 +200,15 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// Orders the square matrix with CSR pattern `a` and, in the same order, `values` (none: pattern
 /// only, then there is neither a largest product nor a scaling).
 ///
-/// [`Method::Auto`] orders every diagonal block of at least 500 columns by approximate minimum
-/// degree and by nested dissection at the same time and keeps the order with fewer predicted
-/// operations, nested dissection on a tie since its tree is wider; smaller blocks go by
-/// minimum degree. If the matching moved rows although every scaled diagonal entry is at least
+/// [`Matching::Auto`] looks for a matching of largest product if more than a fiftieth of the columns
+/// have a diagonal entry that is missing, zero, or, scaled, below 2⁻¹⁰ of the largest in its column.
+/// Otherwise the diagonal stays as it is, and if it has holes, a maximum-cardinality matching fills them.
+///
+/// [`Method::Auto`] orders every diagonal block by approximate minimum degree. If the block has at least
+/// 500 columns and the factorizations that the order will serve (see [`Costs`]) are predicted to take
+/// much longer than a nested dissection, that is tried too, and the order with fewer predicted
+/// operations is kept, nested dissection on a tie since its tree is wider. If the matching of largest
+/// product moved rows although every scaled diagonal entry is at least
 /// [`diagonal_threshold`](OrderingOptions::diagonal_threshold), it does all of this again for the
 /// rows in their old places, and takes that if it needs less than 0.8 times the operations. The
 /// scaling is the matching's in both cases.
@@ -199,70 +244,79 @@ pub fn order(
             "user permutations of another length"
         );
     }
-    if let Some(values) = values {
-        check_finite(a, values)?;
-    }
-
+    options.cancel.check()?;
     let mut seconds = OrderingSeconds::default();
     let is_user = matches!(options.method, Method::User { .. });
-    let product_values = values.filter(|_| options.matching && !is_user);
-    let clock = Instant::now();
-    let (matched_rows, matching) = match product_values {
-        Some(values) => {
-            let mut matching = maximum_product(a, values, &options.cancel)?;
-            (std::mem::take(&mut matching.row_of_col), Some(matching))
+    let survey = values.map(|values| survey(a, values)).transpose()?;
+    let by_product = !is_user
+        && match (options.matching, &survey) {
+            (_, None) | (Matching::Never, _) => false,
+            (Matching::Always, _) => true,
+            (Matching::Auto, Some(survey)) => is_poor(n, survey),
+        };
+    let (matched_rows, log10_matching_product, scaling) = match (values, &survey) {
+        (Some(values), _) if by_product => {
+            let matching = maximum_product(a, values, &options.cancel)?;
+            (
+                matching.row_of_col,
+                Some(matching.log10_product),
+                Some(matching.scaling),
+            )
         }
-        None => (check_rank(a, values, &options.cancel)?, None),
-    };
-    seconds.matching = clock.elapsed().as_secs_f64();
-
-    let log10_matching_product = matching.as_ref().map(|m| m.log10_product);
-    let scaling = match (values, matching) {
-        (Some(_), Some(matching)) if options.scaling => matching.scaling,
-        (Some(values), _) if options.scaling => {
-            let clock = Instant::now();
-            let scaling = equilibrate(a, values)?;
-            seconds.equilibration = clock.elapsed().as_secs_f64();
-            scaling
+        (_, Some(survey)) if survey.num_missing == 0 => {
+            ((0..n as u32).collect(), None, Some(survey.scaling()))
         }
-        _ => Scaling::identity(n, n),
+        (_, survey) => {
+            let rows = check_rank(a, values, &options.cancel)?;
+            (rows, None, survey.as_ref().map(Survey::scaling))
+        }
     };
+    let scaling = scaling
+        .filter(|_| options.scaling)
+        .unwrap_or_else(|| Scaling::identity(n, n));
+    seconds.matching = start.elapsed().as_secs_f64();
 
     if let Method::User { rows, cols } = &options.method {
-        let block_ptr = one_block(n);
-        let graph =
-            BlockPattern::new(a, rows.as_slice(), cols.as_slice(), &block_ptr).symmetrized();
+        let mut row_of_col = vec![0; n];
+        for (&row, &col) in rows.as_slice().iter().zip(cols.as_slice()) {
+            row_of_col[col as usize] = row;
+        }
+        let block = BlockPattern::new(a, &row_of_col, cols.as_slice(), &cols.inverse(), 0);
         let identity: Vec<u32> = (0..n as u32).collect();
         seconds.total = start.elapsed().as_secs_f64();
         return Ok(Ordering {
             row_perm: rows.clone(),
             col_perm: cols.clone(),
             scaling,
-            block_ptr,
+            block_ptr: one_block(n),
             structural_rank: n,
             rows_matched: false,
             log10_matching_product: None,
             method_used: MethodUsed::User,
-            predicted: predict(&graph, &identity),
+            predicted: predict(&block, &identity),
+            blocks: Vec::new(),
             seconds,
         });
     }
 
     let unmoved: Vec<u32> = (0..n as u32).collect();
-    let move_rows = options.matching || options.block_triangular;
+    let move_rows = options.matching != Matching::Never || options.block_triangular;
     let first_rows = if move_rows { &matched_rows } else { &unmoved };
     let try_unmoved = options.method == Method::Auto
-        && *first_rows != unmoved
+        && by_product
         && values.is_some_and(|values| {
             diagonal_is_large(a, values, &scaling, options.diagonal_threshold)
-        });
-    let (first, second) = rayon::join(
-        || candidate(a, first_rows, options),
-        || try_unmoved.then(|| candidate(a, &unmoved, options)),
-    );
-    let first = first?;
-    seconds.add(&first.seconds);
-    let mut best = first;
+        })
+        && *first_rows != unmoved;
+    let by_first = || candidate(a, first_rows, options);
+    let by_second = || try_unmoved.then(|| candidate(a, &unmoved, options));
+    let (first, second) = if try_unmoved && options.threads > 1 {
+        rayon::join(by_first, by_second)
+    } else {
+        (by_first(), by_second())
+    };
+    let mut best = first?;
+    seconds.add(&best.seconds);
     if let Some(second) = second {
         let second = second?;
         seconds.add(&second.seconds);
@@ -296,8 +350,14 @@ pub fn order(
         log10_matching_product,
         method_used: best.method_used,
         predicted: best.predicted,
+        blocks: best.blocks,
         seconds,
     })
+}
+
+/// Whether so many diagonal entries are no pivots that rows had better be moved by value.
+fn is_poor(n: usize, survey: &Survey) -> bool {
+    MAX_POOR * (survey.num_missing + survey.num_poor) > n
 }
 
 /// Whether every entry on A's own diagonal is there and, scaled, at least `threshold`.
@@ -326,6 +386,7 @@ struct Candidate {
     block_ptr: Vec<usize>,
     method_used: MethodUsed,
     predicted: Prediction,
+    blocks: Vec<BlockReport>,
     seconds: OrderingSeconds,
 }
 
@@ -338,128 +399,189 @@ fn candidate(
     let n = a.major_dim();
     let mut seconds = OrderingSeconds::default();
     let clock = Instant::now();
-    let (mut perm, block_ptr) = if options.block_triangular {
+    let (mut perm, new_col, block_ptr) = if options.block_triangular {
         let form = block_triangular(a, row_of_col);
-        (form.perm.as_slice().to_vec(), form.block_ptr)
+        let new_col = form.perm.inverse();
+        (form.perm.as_slice().to_vec(), new_col, form.block_ptr)
     } else {
-        ((0..n as u32).collect(), one_block(n))
+        let identity: Vec<u32> = (0..n as u32).collect();
+        (identity.clone(), identity, one_block(n))
     };
     seconds.block_triangular = clock.elapsed().as_secs_f64();
 
-    options.cancel.check()?;
-    let clock = Instant::now();
-    let rows_of =
-        |perm: &[u32]| -> Vec<u32> { perm.iter().map(|&col| row_of_col[col as usize]).collect() };
-    let pattern = BlockPattern::new(a, &rows_of(&perm), &perm, &block_ptr);
-    let graph = pattern.symmetrized();
-    seconds.graph = clock.elapsed().as_secs_f64();
-
-    let mut predicted = Prediction {
-        off_diagonal_nnz: pattern.off_diagonal_nnz,
-        ..Prediction::default()
-    };
-    let (mut dissected, mut not_dissected) = (false, false);
-    for block in block_ptr.windows(2) {
-        let size = block[1] - block[0];
+    let mut predicted = Prediction::default();
+    let mut block_nnz = 0;
+    let mut blocks = Vec::new();
+    for (number, ends) in block_ptr.windows(2).enumerate() {
+        let (start, size) = (ends[0], ends[1] - ends[0]);
         if size == 1 {
-            predicted += Prediction::from_counts(&[1]);
+            predicted.add_front(1, 0);
+            block_nnz += 1;
             continue;
         }
         options.cancel.check()?;
-        let graph = graph.component(block[0]..block[1]);
-        let by_amd = || {
-            let clock = Instant::now();
-            let mut order = fill::amd(&graph);
-            let predicted = postorder_and_predict(&graph, &mut order);
-            (order, predicted, clock.elapsed().as_secs_f64())
-        };
-        let by_dissection = || {
-            let clock = Instant::now();
-            let mut order = fill::nested_dissection(&graph)?;
-            let predicted = postorder_and_predict(&graph, &mut order);
-            Ok::<_, OrderingError>((order, predicted, clock.elapsed().as_secs_f64()))
-        };
-        let (order, cost) = match &options.method {
-            Method::Amd => {
-                let (order, cost, time) = by_amd();
-                seconds.amd += time;
-                (order, cost)
-            }
-            Method::NestedDissection => {
-                let (order, cost, time) = by_dissection()?;
-                seconds.nested_dissection += time;
-                (order, cost)
-            }
-            Method::Auto if size < MIN_DISSECTION => {
-                let (order, cost, time) = by_amd();
-                seconds.amd += time;
-                // What orders a tiny block says nothing about the method.
-                not_dissected |= size > 2;
-                (order, cost)
-            }
-            Method::Auto => {
-                let (amd, dissection) = rayon::join(by_amd, by_dissection);
-                seconds.amd += amd.2;
-                match dissection {
-                    Ok(dissection) => {
-                        seconds.nested_dissection += dissection.2;
-                        tracing::debug!(
-                            size,
-                            amd_flops = amd.1.flops,
-                            nested_dissection_flops = dissection.1.flops,
-                            "candidates of a block"
-                        );
-                        if dissection.1.flops <= amd.1.flops {
-                            dissected = true;
-                            (dissection.0, dissection.1)
-                        } else {
-                            not_dissected = true;
-                            (amd.0, amd.1)
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "ordered by minimum degree alone");
-                        not_dissected = true;
-                        (amd.0, amd.1)
-                    }
-                }
-            }
-            Method::Colamd => {
-                let clock = Instant::now();
-                let order = fill::colamd(&pattern, block[0], size);
-                let cost = predict(&graph, &order);
-                seconds.colamd += clock.elapsed().as_secs_f64();
-                (order, cost)
-            }
-            Method::Natural => {
-                let order: Vec<u32> = (0..size as u32).collect();
-                let cost = predict(&graph, &order);
-                (order, cost)
-            }
-            Method::User { .. } => unreachable!("user permutations have no candidates"),
-        };
-        predicted += cost;
-        let old = perm[block[0]..block[1]].to_vec();
-        for (slot, &v) in perm[block[0]..block[1]].iter_mut().zip(&order) {
+        let clock = Instant::now();
+        let cols = &mut perm[start..start + size];
+        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start);
+        seconds.pattern += clock.elapsed().as_secs_f64();
+        let ordered = order_block(&block, options, &mut seconds)?;
+        let old = cols.to_vec();
+        for (slot, &v) in cols.iter_mut().zip(&ordered.order) {
             *slot = old[v as usize];
         }
+        predicted += ordered.predicted;
+        block_nnz += block.nnz();
+        blocks.push(BlockReport {
+            block: number,
+            method: ordered.method,
+            predicted: ordered.predicted,
+        });
     }
+    predicted.off_diagonal_nnz = (a.nnz() - block_nnz) as u64;
+    let of_larger = |method| {
+        // What orders a tiny block says nothing about the method.
+        let is_large = |block: &&BlockReport| block.predicted.lnz > 3;
+        blocks
+            .iter()
+            .filter(is_large)
+            .any(|block| block.method == method)
+    };
     let method_used = match options.method {
         Method::Amd => MethodUsed::Amd,
         Method::NestedDissection => MethodUsed::NestedDissection,
         Method::Colamd => MethodUsed::Colamd,
         Method::Natural => MethodUsed::Natural,
-        _ if dissected && not_dissected => MethodUsed::AmdAndNestedDissection,
-        _ if dissected => MethodUsed::NestedDissection,
-        _ => MethodUsed::Amd,
+        _ => match (
+            of_larger(MethodUsed::Amd),
+            of_larger(MethodUsed::NestedDissection),
+        ) {
+            (true, true) => MethodUsed::AmdAndNestedDissection,
+            (false, true) => MethodUsed::NestedDissection,
+            _ => MethodUsed::Amd,
+        },
     };
     let valid = "blocks are reordered within themselves";
+    let rows = perm.iter().map(|&col| row_of_col[col as usize]).collect();
     Ok(Candidate {
-        row_perm: RowPerm::new(rows_of(&perm)).expect(valid),
+        row_perm: RowPerm::new(rows).expect(valid),
         col_perm: ColPerm::new(perm).expect(valid),
         block_ptr,
         method_used,
         predicted,
+        blocks,
         seconds,
     })
+}
+
+/// An order of the columns of one block.
+struct BlockOrder {
+    /// New to old, within the block.
+    order: Vec<u32>,
+    method: MethodUsed,
+    predicted: Prediction,
+    seconds: f64,
+}
+
+impl BlockOrder {
+    fn timed(
+        method: MethodUsed,
+        run: impl FnOnce() -> Result<(Vec<u32>, Prediction), OrderingError>,
+    ) -> Result<Self, OrderingError> {
+        let clock = Instant::now();
+        let (order, predicted) = run()?;
+        Ok(Self {
+            order,
+            method,
+            predicted,
+            seconds: clock.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
+    BlockOrder::timed(MethodUsed::Amd, || {
+        let graph = block.symmetrized(with_spare_room);
+        if !fits(graph.len(), graph.idx.len()) {
+            return Err(OrderingError::GraphTooLarge {
+                method: "approximate minimum degree",
+                entries: graph.idx.len(),
+                limit: u32::MAX as usize / 8,
+            });
+        }
+        let mut found = minimum_degree(&graph.ptr, graph.idx);
+        if found.num_dense > 0 {
+            found.predicted = postorder_and_predict(block, &mut found.order);
+        }
+        Ok((found.order, found.predicted))
+    })
+}
+
+fn by_dissection(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
+    BlockOrder::timed(MethodUsed::NestedDissection, || {
+        let mut order = fill::nested_dissection(&block.symmetrized(|_, entries| entries))?;
+        let predicted = postorder_and_predict(block, &mut order);
+        Ok((order, predicted))
+    })
+}
+
+fn order_block(
+    block: &BlockPattern,
+    options: &OrderingOptions,
+    seconds: &mut OrderingSeconds,
+) -> Result<BlockOrder, OrderingError> {
+    let n = block.len();
+    let in_order = |order: Vec<u32>, method| {
+        let predicted = predict(block, &order);
+        BlockOrder {
+            order,
+            method,
+            predicted,
+            seconds: 0.0,
+        }
+    };
+    let ordered = match &options.method {
+        Method::Amd => by_minimum_degree(block)?,
+        Method::NestedDissection => by_dissection(block)?,
+        Method::Colamd => BlockOrder::timed(MethodUsed::Colamd, || {
+            let order = fill::colamd(block);
+            let predicted = predict(block, &order);
+            Ok((order, predicted))
+        })?,
+        Method::Natural => in_order((0..n as u32).collect(), MethodUsed::Natural),
+        Method::User { .. } => unreachable!("user permutations have no candidates"),
+        Method::Auto => {
+            let costs = &options.costs;
+            let first = by_minimum_degree(block)?;
+            let gain = costs.factorizations * first.predicted.seconds(costs) * MOST_SAVED;
+            if n < MIN_DISSECTION || gain <= costs.dissection_seconds(n, 2 * block.nnz()) {
+                first
+            } else {
+                seconds.amd += first.seconds;
+                match by_dissection(block) {
+                    Ok(second) => {
+                        seconds.nested_dissection += second.seconds;
+                        tracing::debug!(
+                            n,
+                            amd_flops = first.predicted.flops,
+                            nested_dissection_flops = second.predicted.flops,
+                            "candidates of a block"
+                        );
+                        let saves = second.predicted.flops <= first.predicted.flops;
+                        return Ok(if saves { second } else { first });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "ordered by minimum degree alone");
+                        return Ok(first);
+                    }
+                }
+            }
+        }
+    };
+    match ordered.method {
+        MethodUsed::Amd => seconds.amd += ordered.seconds,
+        MethodUsed::NestedDissection => seconds.nested_dissection += ordered.seconds,
+        MethodUsed::Colamd => seconds.colamd += ordered.seconds,
+        _ => {}
+    }
+    Ok(ordered)
 }

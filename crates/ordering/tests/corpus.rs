@@ -3,7 +3,9 @@
 mod common;
 
 use common::fill_entries;
-use luge_ordering::{Method, OrderingError, OrderingOptions, maximum_product, order};
+use luge_ordering::{
+    Costs, Matching, Method, OrderingError, OrderingOptions, maximum_product, order,
+};
 use luge_sparse::{CancelFlag, CompressedPattern};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::corpus::Corpus;
@@ -51,6 +53,7 @@ fn fill_after_matching_and_minimum_degree() {
         assert_scaled(&a, &values, name);
         let options = OrderingOptions {
             method: Method::Amd,
+            matching: Matching::Always,
             ..OrderingOptions::default()
         };
         let ordering = order(&a, Some(&values), &options).unwrap();
@@ -75,6 +78,10 @@ fn dissection_wins_on_power_grids_and_circuits_with_long_wires() {
     let cost = |method| {
         let options = OrderingOptions {
             method,
+            costs: Costs {
+                factorizations: f64::INFINITY,
+                ..Costs::default()
+            },
             ..OrderingOptions::default()
         };
         order(&a, Some(&values), &options).unwrap().predicted

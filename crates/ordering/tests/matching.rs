@@ -4,7 +4,7 @@ mod common;
 
 use common::{pattern, random_pattern, random_values};
 use luge_ordering::{
-    Matching, OrderingError, Part, dulmage_mendelsohn, maximum_cardinality, maximum_product,
+    OrderingError, Part, ProductMatching, dulmage_mendelsohn, maximum_cardinality, maximum_product,
 };
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 use luge_testkit::convert::pattern_of;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 /// Rounding of the logarithms: a few units in the last place of numbers below 2^12, in base two.
 const TOLERANCE: f64 = 1e-11;
 
-fn product(a: &CompressedPattern, values: &[f64]) -> Result<Matching, OrderingError> {
+fn product(a: &CompressedPattern, values: &[f64]) -> Result<ProductMatching, OrderingError> {
     maximum_product(a, values, &CancelFlag::new())
 }
 
@@ -70,7 +70,7 @@ fn weights(
 
 /// Every scaled entry at most one, matched entries one: together the proof that no other
 /// permutation has a larger product.
-fn assert_optimal(a: &CompressedPattern, values: &[f64], matching: &Matching) {
+fn assert_optimal(a: &CompressedPattern, values: &[f64], matching: &ProductMatching) {
     let n = a.major_dim();
     assert!(common::is_permutation(&matching.row_of_col));
     assert_eq!((matching.num_matched, matching.row_of_col.len()), (n, n));

@@ -4,7 +4,7 @@ mod common;
 
 use common::{fill_entries, grid, is_permutation, pattern, random_pattern, random_values};
 use luge_ordering::{
-    Method, MethodUsed, Ordering, OrderingError, OrderingOptions, equilibrate, maximum_product,
+    Costs, Matching, Method, MethodUsed, Ordering, OrderingError, OrderingOptions, maximum_product,
     order,
 };
 use luge_sparse::{CancelFlag, Cancelled, ColPerm, CompressedPattern, RowPerm, Scaling};
@@ -24,6 +24,34 @@ fn options(method: Method) -> OrderingOptions {
     OrderingOptions {
         method,
         ..OrderingOptions::default()
+    }
+}
+
+/// With these the ordering may take as long as it likes.
+fn many_factorizations() -> Costs {
+    Costs {
+        factorizations: f64::INFINITY,
+        ..Costs::default()
+    }
+}
+
+/// The largest value of every row and column is in [1, 2), and the factors are powers of two.
+fn assert_equilibrated(a: &CompressedPattern, values: &[f64], scaling: &Scaling) {
+    let n = a.major_dim();
+    let (mut rows, mut cols) = (vec![0.0; n], vec![0.0; n]);
+    for (i, row) in rows.iter_mut().enumerate() {
+        for p in a.range(i) {
+            let j = a.idx()[p] as usize;
+            let value = scaling.apply(i, j, values[p]).abs();
+            *row = f64::max(*row, value);
+            cols[j] = f64::max(cols[j], value);
+        }
+    }
+    for largest in rows.iter().chain(&cols) {
+        assert!((1.0..2.0).contains(largest), "{largest}");
+    }
+    for factor in scaling.rows.iter().chain(&scaling.cols) {
+        assert_eq!(factor.log2().fract(), 0.0);
     }
 }
 
@@ -69,9 +97,13 @@ fn every_method_orders_every_size() {
             let a = random_pattern(n, 3, true, seed);
             let values = random_values(&a, 2.0, seed + 10);
             for method in METHODS {
-                for (matching, block_triangular) in
-                    [(false, false), (false, true), (true, false), (true, true)]
-                {
+                for (matching, block_triangular) in [
+                    (Matching::Never, false),
+                    (Matching::Never, true),
+                    (Matching::Always, false),
+                    (Matching::Always, true),
+                    (Matching::Auto, true),
+                ] {
                     let options = OrderingOptions {
                         matching,
                         block_triangular,
@@ -164,7 +196,13 @@ fn dissection_beats_minimum_degree_on_a_large_grid() {
     assert!(amd < 0.6 * natural && nnz(&small, Method::Colamd) < natural);
 
     let large = grid(300, 300);
-    let flops = |method| order(&large, None, &options(method)).unwrap();
+    let flops = |method| {
+        let options = OrderingOptions {
+            costs: many_factorizations(),
+            ..options(method)
+        };
+        order(&large, None, &options).unwrap()
+    };
     let (amd, dissection) = (flops(Method::Amd), flops(Method::NestedDissection));
     assert!(dissection.predicted.flops < amd.predicted.flops);
     assert!(dissection.predicted.lnz < amd.predicted.lnz);
@@ -208,7 +246,7 @@ fn matching_and_scaling_follow_the_options() {
         order(&a, Some(&values), &options).unwrap()
     };
     let best = maximum_product(&a, &values, &CancelFlag::new()).unwrap();
-    let matched = with(true, true);
+    let matched = with(Matching::Always, true);
     assert_eq!(matched.scaling, best.scaling);
     assert_eq!(matched.log10_matching_product, Some(best.log10_product));
     assert!(matched.rows_matched);
@@ -220,9 +258,12 @@ fn matching_and_scaling_follow_the_options() {
     {
         assert_eq!(best.row_of_col[col as usize], row);
     }
-    assert_eq!(with(true, false).scaling, Scaling::identity(200, 200));
-    let unmatched = with(false, true);
-    assert_eq!(unmatched.scaling, equilibrate(&a, &values).unwrap());
+    assert_eq!(
+        with(Matching::Always, false).scaling,
+        Scaling::identity(200, 200)
+    );
+    let unmatched = with(Matching::Never, true);
+    assert_equilibrated(&a, &values, &unmatched.scaling);
     assert!(!unmatched.rows_matched);
     assert_eq!(unmatched.row_perm.as_slice(), unmatched.col_perm.as_slice());
     assert_eq!(unmatched.log10_matching_product, None);
@@ -258,7 +299,9 @@ fn auto_moves_rows_back_when_that_saves_much_and_the_diagonal_allows_it() {
     };
     let run = |values: &[f64], diagonal_threshold| {
         let options = OrderingOptions {
+            matching: Matching::Always,
             diagonal_threshold,
+            costs: many_factorizations(),
             ..OrderingOptions::default()
         };
         order(&a, Some(values), &options).unwrap()
@@ -310,7 +353,7 @@ fn what_cannot_be_ordered_is_named() {
     );
     let a = pattern(2, &[vec![0, 1], vec![0, 1]]);
     for method in METHODS {
-        for matching in [true, false] {
+        for matching in [Matching::Auto, Matching::Always, Matching::Never] {
             let options = OrderingOptions {
                 matching,
                 ..options(method.clone())

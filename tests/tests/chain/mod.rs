@@ -5,7 +5,7 @@
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_matrix_io::MatrixData;
-use luge_ordering::{OrderingError, OrderingOptions, order};
+use luge_ordering::{Matching, OrderingError, OrderingOptions, order};
 use luge_sparse::CompressedPattern;
 use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::Corpus;
@@ -105,7 +105,12 @@ pub fn ordered_corpus(corpus: &Corpus, stream: &Stream) -> impl Iterator<Item = 
             panic!("{} is not real", entry.name);
         };
         let a = a.to_csr();
-        let ordering = match order(&pattern_of(&a), Some(a.data()), &OrderingOptions::default()) {
+        // The pivots are static.
+        let options = OrderingOptions {
+            matching: Matching::Always,
+            ..OrderingOptions::default()
+        };
+        let ordering = match order(&pattern_of(&a), Some(a.data()), &options) {
             Ok(ordering) => ordering,
             Err(
                 OrderingError::StructurallySingular { .. }

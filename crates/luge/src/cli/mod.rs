@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use luge::ordering::{Method, OrderingOptions};
+use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{BackendChoice, ColPerm, Error, FactorPrecision, Options, Pivoting, RowPerm};
 
 /// Sparse direct solver for GPUs and CPUs.
@@ -204,7 +204,11 @@ impl SolverArguments {
             },
             ordering: OrderingOptions {
                 method,
-                matching: !self.no_matching,
+                matching: if self.no_matching {
+                    Matching::Never
+                } else {
+                    Matching::Auto
+                },
                 scaling: !self.no_scaling,
                 block_triangular: !self.no_blocks,
                 ..OrderingOptions::default()

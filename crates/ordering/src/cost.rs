@@ -1,0 +1,139 @@
+//! What a factorization is predicted to take.
+//!
+//! The unit is the front: a run of columns of L with the same rows below the run. The counts are those
+//! of a symbolic Cholesky factorization of B + Bᵀ, so for an unsymmetric block they are bounds.
+
+use serde::Serialize;
+
+/// What the steps of a factorization take on the machine, in seconds. Only ratios matter to the choice
+/// of an order.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Costs {
+    /// Column by column: an operation.
+    pub column_flop: f64,
+    /// Column by column: an entry of L + U.
+    pub column_entry: f64,
+    /// In fronts: an operation in a large front.
+    pub front_flop: f64,
+    /// In fronts: a front with p pivots takes `1 + front_overhead / p` times as long for an operation.
+    pub front_overhead: f64,
+    /// In fronts: an entry of a front that is assembled.
+    pub front_entry: f64,
+    /// In fronts: a front, whatever its size.
+    pub front: f64,
+    /// Nested dissection: an entry of the graph, times the binary logarithm of the number of vertices.
+    pub dissection_entry: f64,
+    /// How many factorizations the order will serve; infinite: the ordering costs nothing.
+    pub factorizations: f64,
+}
+
+impl Default for Costs {
+    /// One core of a server of 2021; one factorization.
+    fn default() -> Self {
+        Self {
+            column_flop: 0.8e-9,
+            column_entry: 25e-9,
+            front_flop: 0.04e-9,
+            front_overhead: 24.0,
+            front_entry: 1.5e-9,
+            front: 0.5e-6,
+            dissection_entry: 35e-9,
+            factorizations: 1.0,
+        }
+    }
+}
+
+impl Costs {
+    /// Seconds of a nested dissection of a graph with `n` vertices and so many entries.
+    pub(crate) fn dissection_seconds(&self, n: usize, entries: usize) -> f64 {
+        entries as f64 * (n as f64).log2() * self.dissection_entry
+    }
+}
+
+/// Predicted size and cost of the factors, diagonal pivots assumed: the exact counts of a symbolic
+/// Cholesky factorization of B + Bᵀ in each diagonal block, which bound those of B = L·U there.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Prediction {
+    /// Entries of L in the diagonal blocks, its unit diagonal included.
+    pub lnz: u64,
+    /// Entries of U in the diagonal blocks, its diagonal included.
+    pub unz: u64,
+    /// Entries of A above the diagonal blocks. They are only copied if the blocks are factorized
+    /// one by one; in a factorization of the whole matrix they fill, which is not predicted.
+    pub off_diagonal_nnz: u64,
+    /// Operations: for each pivot one division per entry of L below it, and a multiplication and
+    /// an addition for each pair of an entry of L below it and one of U to its right.
+    pub flops: f64,
+    /// Fronts of the diagonal blocks.
+    pub fronts: u64,
+    /// Entries of all fronts, each a square matrix.
+    pub front_entries: f64,
+    /// Operations, those in fronts with p pivots divided by p.
+    pub flops_per_pivot: f64,
+}
+
+impl Prediction {
+    /// Adds a front of so many pivots, with so many rows and columns beyond them.
+    pub(crate) fn add_front(&mut self, pivots: u32, beyond: u32) {
+        let (p, b) = (f64::from(pivots), f64::from(beyond));
+        // Sums over the pivots of m and of m², where m = b..b + p counts what is below one.
+        let sum = p * b + p * (p - 1.0) / 2.0;
+        let squares = p * b * b + b * p * (p - 1.0) + (p - 1.0) * p * (2.0 * p - 1.0) / 6.0;
+        let flops = sum + 2.0 * squares;
+        self.lnz += sum as u64 + u64::from(pivots);
+        self.unz = self.lnz;
+        self.flops += flops;
+        self.fronts += 1;
+        self.front_entries += (p + b) * (p + b);
+        self.flops_per_pivot += flops / p;
+    }
+
+    /// Of the diagonal blocks, from the number of entries of each column of L and the columns' parents
+    /// in the elimination tree, numbered in postorder.
+    pub(crate) fn from_counts(counts: &[u32], parent: &[u32]) -> Self {
+        let mut prediction = Self::default();
+        let mut first = 0;
+        for j in 0..counts.len() {
+            let goes_on = parent[j] as usize == j + 1 && counts[j] == counts[j + 1] + 1;
+            if !goes_on {
+                prediction.add_front((j + 1 - first) as u32, counts[j] - 1);
+                first = j + 1;
+            }
+        }
+        prediction
+    }
+
+    /// Entries of L + U, the diagonal counted once, with the entries above the diagonal blocks.
+    pub fn factor_nnz(&self, n: usize) -> u64 {
+        self.lnz + self.unz - n as u64 + self.off_diagonal_nnz
+    }
+
+    /// Seconds of a factorization column by column.
+    pub fn column_seconds(&self, costs: &Costs) -> f64 {
+        self.flops * costs.column_flop + (self.lnz + self.unz) as f64 * costs.column_entry
+    }
+
+    /// Seconds of a factorization in fronts.
+    pub fn front_seconds(&self, costs: &Costs) -> f64 {
+        (self.flops + self.flops_per_pivot * costs.front_overhead) * costs.front_flop
+            + self.front_entries * costs.front_entry
+            + self.fronts as f64 * costs.front
+    }
+
+    /// Seconds of a factorization the faster way.
+    pub fn seconds(&self, costs: &Costs) -> f64 {
+        self.column_seconds(costs).min(self.front_seconds(costs))
+    }
+}
+
+impl std::ops::AddAssign for Prediction {
+    fn add_assign(&mut self, other: Self) {
+        self.lnz += other.lnz;
+        self.unz += other.unz;
+        self.off_diagonal_nnz += other.off_diagonal_nnz;
+        self.flops += other.flops;
+        self.fronts += other.fronts;
+        self.front_entries += other.front_entries;
+        self.flops_per_pivot += other.flops_per_pivot;
+    }
+}

@@ -1,0 +1,558 @@
+//! Approximate minimum degree ordering.
+//!
+//! P. R. Amestoy, T. A. Davis and I. S. Duff, "An approximate minimum degree ordering algorithm",
+//! SIAM J. Matrix Anal. Appl. 17 (1996), and "Algorithm 837: AMD", ACM TOMS 30 (2004). The graph that
+//! is left after some eliminations is held as a quotient graph: eliminating a variable makes it an
+//! *element*, whose list L(e) is a clique of variables; a variable has a list E(i) of elements and a
+//! list A(i) of variables that it is joined to by an edge of the original graph which no element
+//! covers. The degree of i after pivot p is bounded by the sizes of A(i), of L(p), and for every other
+//! element e in E(i) of what L(e) has beyond L(p); all of these come out of one pass over the lists of
+//! the variables in L(p).
+//!
+//! * Elements that the pivot variable was in are absorbed by its element, and so are those with nothing
+//!   beyond L(p) (aggressive absorption).
+//! * A variable in L(p) with no other element and no edge is eliminated with the pivot.
+//! * Variables with equal lists are found by a hash of these and become one variable.
+//! * A vertex with more than 10·√n neighbours, and more than 16, is set aside and ordered last.
+//!
+//! ```text
+//! lists:  | E(i) .. A(i) .. | L(e) .... | ...       | free for new elements ... |
+//!         ^ node i: start, elements, len              ^ free
+//! ```
+//!
+//! A new element gets its list at the end of `lists`, unless the pivot variable was in no element: then
+//! the list fits where A(p) was. When the end is reached, live lists are moved together.
+//!
+//! Everything about a node that the inner loops need is in 32 bytes. Time is near linear on matrices
+//! from practice; memory is `lists` with a quarter of spare room, twice while lists are moved.
+//!
+//! The sizes of the fronts found on the way are exact, unless vertices were set aside: each of those is
+//! counted as if it were joined to everything.
+
+use crate::cost::Prediction;
+use crate::graph::dense_limit;
+
+/// No node.
+const NONE: u32 = u32::MAX;
+
+/// In `Node::elements`: the node is an element.
+const ELEMENT: u32 = u32::MAX;
+
+/// A variable or an element.
+#[derive(Clone, Copy)]
+struct Node {
+    /// Where its list starts.
+    start: u32,
+    /// Length of its list.
+    len: u32,
+    /// Variables: how many elements are at the start of the list.
+    elements: u32,
+    /// Vertices that a live variable stands for, negated while it is in the list of the pivot; zero
+    /// for everything else.
+    weight: i32,
+    /// Variables: bound of the degree. Elements: number of vertices in the list.
+    degree: u32,
+    /// Zero for an absorbed element; else see `flag` in [`MinimumDegree::run`].
+    mark: u32,
+    /// Live variables: next in the list of a degree, or of a hash. Others: what absorbed it.
+    next: u32,
+    /// Live variables: previous in the list of a degree, or the hash.
+    prev: u32,
+}
+
+/// The order, and the sizes of the fronts of its elimination.
+pub(crate) struct MinimumDegreeOrder {
+    /// New to old, postordered along the tree of elements.
+    pub order: Vec<u32>,
+    /// From the fronts as found; if `num_dense` is not zero, a bound.
+    pub predicted: Prediction,
+    /// Vertices set aside.
+    pub num_dense: usize,
+}
+
+/// The quotient graph while it is ordered.
+struct MinimumDegree {
+    nodes: Vec<Node>,
+    lists: Vec<u32>,
+    /// Start of the unused end of `lists`.
+    free: usize,
+    /// First variable of each degree.
+    heads: Vec<u32>,
+    /// No live variable has a smaller degree.
+    lowest: usize,
+}
+
+/// Orders the undirected graph with the neighbours `lists[ptr[v]..ptr[v + 1]]` of vertex `v`, in any
+/// order, each edge in both lists, no loops. The lists are used up.
+///
+/// # Panics
+///
+/// If the lists do not fit 32-bit positions; see [`fits`].
+pub(crate) fn minimum_degree(ptr: &[usize], mut lists: Vec<u32>) -> MinimumDegreeOrder {
+    let n = ptr.len() - 1;
+    assert!(fits(n, lists.len()), "positions in the lists have 32 bits");
+    let used = lists.len();
+    lists.resize(with_spare_room(n, used), 0);
+    let nodes = ptr
+        .windows(2)
+        .map(|w| Node {
+            start: w[0] as u32,
+            len: (w[1] - w[0]) as u32,
+            elements: 0,
+            weight: 1,
+            degree: (w[1] - w[0]) as u32,
+            mark: 1,
+            next: NONE,
+            prev: NONE,
+        })
+        .collect();
+    let mut state = MinimumDegree {
+        nodes,
+        lists,
+        free: used,
+        heads: vec![NONE; n],
+        lowest: 0,
+    };
+    state.run()
+}
+
+/// Length of the lists with room for new elements.
+pub(crate) fn with_spare_room(n: usize, entries: usize) -> usize {
+    entries + entries / 4 + n
+}
+
+/// Whether a graph of so many list entries can be ordered.
+pub(crate) fn fits(n: usize, entries: usize) -> bool {
+    with_spare_room(n, entries) < u32::MAX as usize / 4
+}
+
+impl MinimumDegree {
+    fn insert(&mut self, i: u32, degree: usize) {
+        let head = std::mem::replace(&mut self.heads[degree], i);
+        if head != NONE {
+            self.nodes[head as usize].prev = i;
+        }
+        let node = &mut self.nodes[i as usize];
+        node.next = head;
+        node.prev = NONE;
+        node.degree = degree as u32;
+        self.lowest = self.lowest.min(degree);
+    }
+
+    /// Takes variable `i`, whose node is given, out of the list of its degree.
+    #[inline]
+    fn remove(nodes: &mut [Node], heads: &mut [u32], node: Node) {
+        if node.next != NONE {
+            nodes[node.next as usize].prev = node.prev;
+        }
+        if node.prev == NONE {
+            heads[node.degree as usize] = node.next;
+        } else {
+            nodes[node.prev as usize].next = node.next;
+        }
+    }
+
+    /// If variable `j` is not in the pivot's list yet, takes it out of its degree's list and returns
+    /// its weight, now negated.
+    #[inline]
+    fn collect(nodes: &mut [Node], heads: &mut [u32], j: u32) -> Option<u32> {
+        let node = nodes[j as usize];
+        if node.weight <= 0 {
+            return None;
+        }
+        nodes[j as usize].weight = -node.weight;
+        Self::remove(nodes, heads, node);
+        Some(node.weight as u32)
+    }
+
+    /// Makes room for `extra` entries at the end of the lists.
+    fn reserve(&mut self, extra: usize) {
+        if self.free + extra <= self.lists.len() {
+            return;
+        }
+        let mut moved = Vec::with_capacity(self.lists.len());
+        for node in &mut self.nodes {
+            let is_live = if node.elements == ELEMENT {
+                node.mark != 0
+            } else {
+                node.weight != 0
+            };
+            if is_live {
+                let start = moved.len() as u32;
+                let range = node.start as usize..(node.start + node.len) as usize;
+                moved.extend_from_slice(&self.lists[range]);
+                node.start = start;
+            }
+        }
+        self.free = moved.len();
+        moved.resize(self.lists.len().max(self.free + extra), 0);
+        self.lists = moved;
+    }
+
+    fn run(&mut self) -> MinimumDegreeOrder {
+        let n = self.nodes.len();
+        let dense_limit = dense_limit(n) as u32;
+        let mut dense: Vec<u32> = Vec::new();
+        self.lowest = n;
+        for i in 0..n {
+            let degree = self.nodes[i].degree;
+            if degree > dense_limit {
+                self.nodes[i].weight = 0;
+                dense.push(i as u32);
+            } else {
+                self.insert(i as u32, degree as usize);
+            }
+        }
+        let num_sparse = n - dense.len();
+        dense.sort_by_key(|&v| self.nodes[v as usize].degree);
+
+        let mut predicted = Prediction::default();
+        let mut pivots: Vec<u32> = Vec::with_capacity(num_sparse);
+        let mut table: Vec<u32> = Vec::new();
+        let mut num_ordered = 0;
+        // While a pivot is eliminated, an element with mark m ≥ flag has m − flag vertices beyond the
+        // pivot's list; smaller marks, of elements and variables, mean nothing.
+        let mut flag = 2u32;
+        let mut largest = 0u32;
+        while num_ordered < num_sparse {
+            let me = loop {
+                let head = self.heads[self.lowest];
+                if head != NONE {
+                    break head;
+                }
+                self.lowest += 1;
+            };
+            let pivot = self.nodes[me as usize];
+            Self::remove(&mut self.nodes, &mut self.heads, pivot);
+            self.nodes[me as usize].weight = -pivot.weight;
+            let mut pivot_weight = pivot.weight as u32;
+            num_ordered += pivot_weight as usize;
+
+            let (start, end, mut degree) = self.make_element(me, num_sparse - num_ordered);
+
+            if flag > u32::MAX - 3 * n as u32 - 8 {
+                for node in &mut self.nodes {
+                    node.mark = u32::from(node.mark != 0);
+                }
+                flag = 2;
+            }
+            self.measure_elements(start, end, flag);
+
+            let count = end - start;
+            let mask = count.next_power_of_two() - 1;
+            if table.len() <= mask {
+                table.resize(mask + 1, NONE);
+            }
+            let mut candidates = 0;
+            for q in start..end {
+                let i = self.lists[q];
+                match self.update_variable(me, i, flag) {
+                    None => {
+                        let weight = self.nodes[i as usize].weight.unsigned_abs();
+                        let node = &mut self.nodes[i as usize];
+                        node.weight = 0;
+                        node.next = me;
+                        degree -= weight;
+                        pivot_weight += weight;
+                        num_ordered += weight as usize;
+                    }
+                    Some(hash) => {
+                        let slot = &mut table[hash as usize & mask];
+                        let node = &mut self.nodes[i as usize];
+                        node.next = std::mem::replace(slot, i);
+                        node.prev = hash;
+                        candidates += 1;
+                    }
+                }
+            }
+            largest = largest.max(degree);
+            flag += largest + 1;
+            if candidates > 1 {
+                flag = self.merge_equal_variables(start, end, &mut table, mask, flag);
+            } else if candidates == 1 {
+                for q in start..end {
+                    let node = &self.nodes[self.lists[q] as usize];
+                    if node.weight != 0 {
+                        table[node.prev as usize & mask] = NONE;
+                    }
+                }
+            }
+
+            let mut kept = start;
+            for q in start..end {
+                let i = self.lists[q];
+                let node = &mut self.nodes[i as usize];
+                if node.weight == 0 {
+                    continue;
+                }
+                node.weight = -node.weight;
+                let weight = node.weight as u32;
+                let bound =
+                    (node.degree + degree - weight).min((num_sparse - num_ordered) as u32 - weight);
+                self.insert(i, bound as usize);
+                self.lists[kept] = i;
+                kept += 1;
+            }
+            let node = &mut self.nodes[me as usize];
+            node.start = start as u32;
+            node.len = (kept - start) as u32;
+            node.elements = ELEMENT;
+            node.degree = degree;
+            node.weight = 0;
+            node.next = NONE;
+            node.prev = pivot_weight;
+            if kept == start {
+                node.mark = 0;
+            }
+            if pivot.elements != 0 {
+                self.free = kept;
+            }
+            pivots.push(me);
+            predicted.add_front(pivot_weight, degree + dense.len() as u32);
+        }
+        let num_dense = dense.len();
+        for k in (0..num_dense).rev() {
+            predicted.add_front(1, k as u32);
+        }
+        let mut order = self.postorder(&pivots);
+        order.append(&mut dense);
+        MinimumDegreeOrder {
+            order,
+            predicted,
+            num_dense,
+        }
+    }
+
+    /// Collects the variables next to `me`, each weight negated, and absorbs the elements of `me`.
+    /// Returns where the list is and how many vertices it stands for.
+    fn make_element(&mut self, me: u32, num_left: usize) -> (usize, usize, u32) {
+        let pivot = self.nodes[me as usize];
+        let mut degree = 0;
+        if pivot.elements == 0 {
+            let start = pivot.start as usize;
+            let mut end = start;
+            for q in start..start + pivot.len as usize {
+                let j = self.lists[q];
+                if let Some(weight) = Self::collect(&mut self.nodes, &mut self.heads, j) {
+                    degree += weight;
+                    self.lists[end] = j;
+                    end += 1;
+                }
+            }
+            return (start, end, degree);
+        }
+        let own = pivot.start as usize..(pivot.start + pivot.elements) as usize;
+        let most: usize = self.lists[own]
+            .iter()
+            .map(|&e| self.nodes[e as usize].len as usize)
+            .sum();
+        let edges = (pivot.len - pivot.elements) as usize;
+        self.reserve((most + edges).min(num_left));
+        let pivot = self.nodes[me as usize];
+        let start = self.free;
+        let mut end = start;
+        let first_edge = (pivot.start + pivot.elements) as usize;
+        for k in pivot.start as usize..=first_edge {
+            let range = if k < first_edge {
+                let e = self.lists[k] as usize;
+                let node = &mut self.nodes[e];
+                node.next = me;
+                node.mark = 0;
+                node.start as usize..(node.start + node.len) as usize
+            } else {
+                first_edge..(pivot.start + pivot.len) as usize
+            };
+            for q in range {
+                let j = self.lists[q];
+                if let Some(weight) = Self::collect(&mut self.nodes, &mut self.heads, j) {
+                    degree += weight;
+                    self.lists[end] = j;
+                    end += 1;
+                }
+            }
+        }
+        (start, end, degree)
+    }
+
+    /// Marks each element next to the pivot's list by what it has beyond that list.
+    fn measure_elements(&mut self, start: usize, end: usize, flag: u32) {
+        for q in start..end {
+            let node = self.nodes[self.lists[q] as usize];
+            let weight = node.weight.unsigned_abs();
+            let own = node.start as usize..(node.start + node.elements) as usize;
+            for &e in &self.lists[own] {
+                let element = &mut self.nodes[e as usize];
+                if element.mark >= flag {
+                    element.mark -= weight;
+                } else if element.mark != 0 {
+                    element.mark = element.degree + flag - weight;
+                }
+            }
+        }
+    }
+
+    /// Drops what the pivot's element covers from the lists of variable `i`, puts that element into
+    /// them, and bounds the degree without the pivot's list. Returns the hash of the lists, or nothing
+    /// if only the pivot's element is left.
+    #[inline]
+    fn update_variable(&mut self, me: u32, i: u32, flag: u32) -> Option<u32> {
+        let node = self.nodes[i as usize];
+        let list = &mut self.lists[node.start as usize..(node.start + node.len) as usize];
+        let (mut degree, mut hash, mut kept) = (0u32, 0u32, 0);
+        for k in 0..node.elements as usize {
+            let e = list[k];
+            let element = &mut self.nodes[e as usize];
+            if element.mark == 0 {
+                continue;
+            }
+            let beyond = element.mark - flag;
+            if beyond == 0 {
+                element.next = me;
+                element.mark = 0;
+            } else {
+                degree += beyond;
+                hash = hash.wrapping_add(e);
+                list[kept] = e;
+                kept += 1;
+            }
+        }
+        let num_elements = kept;
+        for k in node.elements as usize..list.len() {
+            let j = list[k];
+            let weight = self.nodes[j as usize].weight;
+            if weight > 0 {
+                degree += weight as u32;
+                hash = hash.wrapping_add(j);
+                list[kept] = j;
+                kept += 1;
+            }
+        }
+        if kept == 0 {
+            return None;
+        }
+        // At least the pivot or an absorbed element went, so there is room for one more.
+        list[kept] = list[num_elements];
+        list[num_elements] = list[0];
+        list[0] = me;
+        let node = &mut self.nodes[i as usize];
+        node.len = kept as u32 + 1;
+        node.elements = num_elements as u32 + 1;
+        node.degree = node.degree.min(degree);
+        // Spread, because the low bits of nearby sums hardly differ.
+        Some(hash.wrapping_mul(0x9E37_79B1) >> 7)
+    }
+
+    /// Merges variables of the pivot's list whose own lists are equal. Empties the table; returns the
+    /// next unused mark.
+    fn merge_equal_variables(
+        &mut self,
+        start: usize,
+        end: usize,
+        table: &mut [u32],
+        mask: usize,
+        mut flag: u32,
+    ) -> u32 {
+        for q in start..end {
+            let node = self.nodes[self.lists[q] as usize];
+            if node.weight == 0 {
+                continue;
+            }
+            let mut i = std::mem::replace(&mut table[node.prev as usize & mask], NONE);
+            while i != NONE {
+                let first = self.nodes[i as usize];
+                let mut is_marked = false;
+                let mut before = i;
+                let mut j = first.next;
+                while j != NONE {
+                    let other = self.nodes[j as usize];
+                    if other.prev != first.prev
+                        || other.len != first.len
+                        || other.elements != first.elements
+                    {
+                        before = j;
+                        j = other.next;
+                        continue;
+                    }
+                    // The first entry of both is the pivot's element.
+                    if !is_marked {
+                        is_marked = true;
+                        flag += 1;
+                        let own = first.start as usize + 1..(first.start + first.len) as usize;
+                        for &k in &self.lists[own] {
+                            self.nodes[k as usize].mark = flag;
+                        }
+                    }
+                    let own = other.start as usize + 1..(other.start + other.len) as usize;
+                    let is_equal = self.lists[own]
+                        .iter()
+                        .all(|&k| self.nodes[k as usize].mark == flag);
+                    if is_equal {
+                        self.nodes[i as usize].weight += other.weight;
+                        self.nodes[j as usize].weight = 0;
+                        self.nodes[j as usize].next = i;
+                        self.nodes[before as usize].next = other.next;
+                    } else {
+                        before = j;
+                    }
+                    j = other.next;
+                }
+                i = self.nodes[i as usize].next;
+            }
+        }
+        flag + 1
+    }
+
+    /// The vertices that were not set aside, by a postorder of the elements.
+    fn postorder(&mut self, pivots: &[u32]) -> Vec<u32> {
+        let nodes = &mut self.nodes;
+        // Children by elimination: `mark` is now the first child, `degree` the next sibling.
+        for &e in pivots {
+            nodes[e as usize].mark = NONE;
+        }
+        let mut roots = NONE;
+        for &e in pivots.iter().rev() {
+            let parent = nodes[e as usize].next;
+            let head = if parent == NONE {
+                &mut roots
+            } else {
+                &mut nodes[parent as usize].mark
+            };
+            let sibling = std::mem::replace(head, e);
+            nodes[e as usize].degree = sibling;
+        }
+        // `start` becomes the place of the element's next vertex.
+        let mut place = 0;
+        let mut next = roots;
+        let mut path: Vec<u32> = Vec::new();
+        loop {
+            while next != NONE {
+                path.push(next);
+                next = nodes[next as usize].mark;
+            }
+            let Some(e) = path.pop() else { break };
+            let node = &mut nodes[e as usize];
+            node.start = place;
+            place += node.prev;
+            next = node.degree;
+        }
+        let mut order = vec![0; place as usize];
+        for v in 0..nodes.len() as u32 {
+            let mut e = v;
+            while e != NONE && nodes[e as usize].elements != ELEMENT {
+                e = nodes[e as usize].next;
+            }
+            if e == NONE {
+                continue;
+            }
+            // The next walk from below ends here.
+            let mut w = v;
+            while nodes[w as usize].elements != ELEMENT {
+                w = std::mem::replace(&mut nodes[w as usize].next, e);
+            }
+            let node = &mut nodes[e as usize];
+            order[node.start as usize] = v;
+            node.start += 1;
+        }
+        order
+    }
+}

@@ -1,0 +1,118 @@
+//! A first look at the values: are they finite, how large are rows and columns, is the diagonal fit to
+//! pivot on.
+//!
+//! Everything is read off the exponents of the values, in two passes over them, so that it costs less
+//! than anything that follows.
+
+use luge_sparse::{CompressedPattern, Scaling};
+
+use crate::OrderingError;
+use crate::equilibrate::exp2_clamped;
+use crate::matching::not_finite;
+
+/// Exponent of zero.
+const ZERO: i16 = i16::MIN;
+
+/// A scaled diagonal entry below 2 to this power of the largest of its column is a poor pivot:
+/// threshold pivoting with the usual threshold of a thousandth would leave it.
+const POOR: i16 = -10;
+
+/// What the values look like.
+pub(crate) struct Survey {
+    /// Largest exponent of each row; zero for a row of zeros.
+    rows: Vec<i16>,
+    /// Largest exponent of each column once the rows are scaled by theirs; zero for a column of zeros.
+    cols: Vec<i16>,
+    /// Diagonal entries that are not there, or zero.
+    pub num_missing: usize,
+    /// Diagonal entries that are there, but small in their columns.
+    pub num_poor: usize,
+}
+
+/// The exponent e of 2^e ≤ |x| < 2^(e+1), for finite x.
+fn exponent(x: f64) -> i16 {
+    const SUBNORMAL: i16 = -1023;
+    let bits = x.to_bits() & (u64::MAX >> 1);
+    let e = (bits >> 52) as i16 - 1023;
+    if e > SUBNORMAL {
+        e
+    } else if bits == 0 {
+        ZERO
+    } else {
+        // The leading one of a subnormal number stands `leading_zeros` places further down; the
+        // highest of its 52 bits is worth 2^-1023.
+        SUBNORMAL - (bits.leading_zeros() as i16 - 12)
+    }
+}
+
+/// Looks at the values of the square CSR matrix.
+///
+/// # Errors
+///
+/// [`NotFinite`](OrderingError::NotFinite) naming the first such value.
+pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, OrderingError> {
+    let n = a.major_dim();
+    let mut rows = vec![0i16; n];
+    let mut cols = vec![ZERO; n];
+    let mut diagonal = vec![ZERO; n];
+    for (i, row) in rows.iter_mut().enumerate() {
+        let range = a.range(i);
+        // Bits of magnitudes order like the magnitudes; those that are not finite come last.
+        let largest = values[range.clone()]
+            .iter()
+            .fold(0, |max, x| u64::max(max, x.to_bits() & (u64::MAX >> 1)));
+        if largest >= f64::INFINITY.to_bits() {
+            return Err(not_finite(a, values));
+        }
+        *row = match exponent(f64::from_bits(largest)) {
+            ZERO => continue,
+            e => e,
+        };
+        for (&j, &x) in a.idx()[range.clone()].iter().zip(&values[range]) {
+            let e = exponent(x);
+            if e == ZERO {
+                continue;
+            }
+            let scaled = e - *row;
+            let col = &mut cols[j as usize];
+            *col = scaled.max(*col);
+            if j as usize == i {
+                diagonal[i] = scaled;
+            }
+        }
+    }
+    let (mut num_missing, mut num_poor) = (0, 0);
+    for (col, &diagonal) in cols.iter_mut().zip(&diagonal) {
+        if diagonal == ZERO {
+            num_missing += 1;
+        } else if diagonal < *col + POOR {
+            num_poor += 1;
+        }
+        if *col == ZERO {
+            *col = 0;
+        }
+    }
+    Ok(Survey {
+        rows,
+        cols,
+        num_missing,
+        num_poor,
+    })
+}
+
+impl Survey {
+    /// Factors, powers of two, that bring the largest value of every row and of every column to at
+    /// least one and below two: first the rows, then the columns.
+    pub fn scaling(&self) -> Scaling {
+        let factors = |exponents: &[i16]| -> Vec<f64> {
+            exponents
+                .iter()
+                .map(|&e| exp2_clamped(-f64::from(e)))
+                .collect()
+        };
+        Scaling {
+            rows: factors(&self.rows),
+            cols: factors(&self.cols),
+        }
+    }
+}

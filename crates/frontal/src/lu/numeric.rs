@@ -298,6 +298,14 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
         // SAFETY: the arrays have m, m, m and 2 k entries.
         unsafe {
             self.add_children_to_check(children, own, received, m);
+            if moved {
+                for sums in [&mut self.growth, &mut self.check] {
+                    self.work[..k].copy_from_slice(&sums[..k]);
+                    for (sum, &from) in sums.iter_mut().zip(&self.col_from[..k]) {
+                        *sum = self.work[from as usize];
+                    }
+                }
+            }
             (context.kernels.check_front)(&CheckFront {
                 lp,
                 m,

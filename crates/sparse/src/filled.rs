@@ -36,6 +36,28 @@ impl FilledPattern {
         Ok(Self { rows, diag_pos })
     }
 
+    /// Takes what the symbolic phase has built, without going through the entries again: offsets and
+    /// columns of the rows as in [`CompressedPattern::new`], and the position of each diagonal entry.
+    ///
+    /// # Panics
+    ///
+    /// If the arrays have the wrong lengths; with debug assertions, if any invariant is broken.
+    #[track_caller]
+    pub fn from_trusted_parts(ptr: Vec<u64>, idx: Vec<u32>, diag_pos: Vec<u64>) -> Self {
+        assert_eq!(ptr.len(), diag_pos.len() + 1, "one diagonal entry per row");
+        assert_eq!(ptr.last(), Some(&(idx.len() as u64)), "last offset");
+        let filled = Self {
+            rows: CompressedPattern::from_trusted_parts(diag_pos.len(), ptr, idx),
+            diag_pos,
+        };
+        debug_assert_eq!(
+            Self::new(filled.rows.clone()).as_ref(),
+            Ok(&filled),
+            "diagonal positions"
+        );
+        filled
+    }
+
     /// Order of the matrix.
     pub fn n(&self) -> usize {
         self.diag_pos.len()

@@ -88,6 +88,20 @@ impl CompressedPattern {
         Ok(pattern)
     }
 
+    /// As [`new`](Self::new) for arrays known to be valid, which only debug assertions check.
+    pub(crate) fn from_trusted_parts(minor_dim: usize, ptr: Vec<u64>, idx: Vec<u32>) -> Self {
+        let pattern = Self {
+            minor_dim: minor_dim as u32,
+            ptr,
+            idx,
+        };
+        debug_assert_eq!(
+            Self::new(minor_dim, pattern.ptr.clone(), pattern.idx.clone()).as_ref(),
+            Ok(&pattern)
+        );
+        pattern
+    }
+
     /// Converts from the pattern type of `nalgebra-sparse`.
     ///
     /// # Errors

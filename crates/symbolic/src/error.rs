@@ -8,12 +8,12 @@ use luge_sparse::Cancelled;
 pub enum SymbolicError {
     /// The filled pattern does not fit the memory that the caller allowed.
     #[error(
-        "the filled pattern needs more than {asked} bytes at row {row}, {available} are allowed"
+        "the filled pattern needs at least {asked} bytes, {available} are allowed and passed at row {row}"
     )]
     OutOfMemory {
         /// Row during which the limit was passed.
         row: usize,
-        /// Bytes needed so far.
+        /// Bytes needed, at least.
         asked: u64,
         /// Bytes allowed.
         available: u64,

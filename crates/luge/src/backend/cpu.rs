@@ -32,6 +32,7 @@ fn filled_pattern(rows: &CompressedPattern, limits: &Limits) -> Result<FilledPat
     let options = luge_symbolic::cpu::Options {
         cancel: limits.cancel.clone(),
         max_bytes: limits.max_host_bytes,
+        ..luge_symbolic::cpu::Options::default()
     };
     Ok(luge_symbolic::cpu::filled_pattern_with(rows, &options)?)
 }

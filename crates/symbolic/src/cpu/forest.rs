@@ -1,0 +1,102 @@
+//! Ranges of pivots that can be eliminated independently.
+//!
+//! A range of pivots that no entry of B joins to a smaller pivot needs nothing from outside itself.
+//! The smallest such ranges that end at a given pivot nest: they are the subtrees of the elimination
+//! forest of B + Bᵀ wherever that is postordered (J. W. H. Liu, "The role of elimination trees in
+//! sparse factorization", SIAM J. Matrix Anal. Appl. 11, 1990), which the orderings of Luge see to,
+//! and unions of subtrees elsewhere. They follow from the first neighbour of every pivot alone, so
+//! neither the forest nor a symmetrised graph is formed: O(nnz) for the neighbours, O(n) for the rest.
+
+use std::ops::Range;
+
+use luge_sparse::CompressedPattern;
+
+/// First pivot of the smallest independent range that ends with each pivot.
+fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
+    let n = rows.major_dim();
+    let mut first: Vec<u32> = (0..n as u32).collect();
+    for (i, row) in rows.lanes().enumerate() {
+        if let Some(&j) = row.first() {
+            first[i] = first[i].min(j);
+        }
+        for &j in row {
+            // Rows come in order, so a later one cannot lower what this one does.
+            first[j as usize] = first[j as usize].min(i as u32);
+        }
+    }
+    // From neighbours to descendants: the ranges before a pivot, the last one first, are its
+    // children as long as they reach to its first neighbour.
+    for k in 0..n {
+        let neighbour = first[k];
+        let mut start = k as u32;
+        while start > neighbour {
+            start = first[start as usize - 1];
+        }
+        first[k] = start;
+    }
+    first
+}
+
+/// Disjoint independent ranges of at most `max_len` pivots each, in increasing order, as long as
+/// they can be, none shorter than a sixteenth of that. A pivot in none of them may depend on earlier
+/// ranges, never on later ones, and no range depends on it.
+pub(super) fn independent_ranges(rows: &CompressedPattern, max_len: usize) -> Vec<Range<usize>> {
+    let first = first_descendants(rows);
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    let mut end = first.len();
+    while end > 0 {
+        let start = first[end - 1] as usize;
+        if end - start > max_len {
+            end -= 1;
+            continue;
+        }
+        match ranges.last_mut() {
+            // Two neighbours are independent together, too.
+            Some(last) if last.start == end && last.end - start <= max_len => last.start = start,
+            _ => ranges.push(start..end),
+        }
+        end = start;
+    }
+    ranges.reverse();
+    ranges.retain(|range| range.len() >= max_len.div_ceil(16));
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use luge_testkit::strategies::patterns;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_independent(a in patterns(40), max_len in 1usize..20) {
+            let ranges = independent_ranges(&a, max_len);
+            for range in &ranges {
+                prop_assert!(!range.is_empty() && range.len() <= max_len);
+                for (i, row) in a.lanes().enumerate() {
+                    for &j in row {
+                        let (low, high) = (i.min(j as usize), i.max(j as usize));
+                        prop_assert!(!(low < range.start && range.contains(&high)));
+                    }
+                }
+            }
+            prop_assert!(ranges.windows(2).all(|w| w[0].end <= w[1].start));
+        }
+    }
+
+    #[test]
+    fn a_dissected_path_falls_apart() {
+        // 0-1-4, 2-3-4 and the separator 4.
+        let rows: [&[u32]; 5] = [&[1], &[4], &[3], &[4], &[]];
+        let mut ptr = vec![0];
+        for row in rows {
+            ptr.push(ptr[ptr.len() - 1] + row.len() as u64);
+        }
+        let a = CompressedPattern::new(5, ptr, rows.concat()).unwrap();
+        assert_eq!(first_descendants(&a), [0, 0, 2, 2, 0]);
+        assert_eq!(independent_ranges(&a, 2), [0..2, 2..4]);
+        assert_eq!(independent_ranges(&a, 4), vec![0..4; 1]);
+        assert_eq!(independent_ranges(&a, 5), vec![0..5; 1]);
+    }
+}

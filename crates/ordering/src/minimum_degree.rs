@@ -54,10 +54,10 @@ struct Node {
     degree: u32,
     /// Zero for an absorbed element; else see `flag` in [`MinimumDegree::run`].
     mark: u32,
-    /// Live variables: next in the list of a degree, or of a hash. Others: what absorbed it.
+    /// Live variables: next of those with like hash. Others: what absorbed it.
     next: u32,
-    /// Live variables: previous in the list of a degree, or the hash.
-    prev: u32,
+    /// Live variables: the hash. Elements: number of vertices eliminated.
+    tag: u32,
 }
 
 /// The order, and the sizes of the fronts of its elimination.
@@ -76,10 +76,63 @@ struct MinimumDegree {
     lists: Vec<u32>,
     /// Start of the unused end of `lists`.
     free: usize,
-    /// First variable of each degree.
+    queue: Queue,
+}
+
+/// Variables by degree, last in, first out. A variable whose degree changes is entered again; what it
+/// has left behind is passed over when it comes out. So nothing but the end of the array is written to.
+struct Queue {
+    entries: Vec<Entry>,
+    /// First entry of each degree.
     heads: Vec<u32>,
-    /// No live variable has a smaller degree.
+    /// There are no entries of smaller degrees.
     lowest: usize,
+}
+
+struct Entry {
+    variable: u32,
+    /// The next entry of the same degree.
+    next: u32,
+}
+
+impl Queue {
+    fn insert(&mut self, variable: u32, degree: usize) {
+        let place = self.entries.len() as u32;
+        let next = std::mem::replace(&mut self.heads[degree], place);
+        self.entries.push(Entry { variable, next });
+        self.lowest = self.lowest.min(degree);
+    }
+
+    /// The entry of least degree that is still true.
+    fn pop(&mut self, nodes: &[Node]) -> u32 {
+        loop {
+            let place = self.heads[self.lowest];
+            if place == NONE {
+                self.lowest += 1;
+                continue;
+            }
+            let Entry { variable, next } = self.entries[place as usize];
+            self.heads[self.lowest] = next;
+            let node = &nodes[variable as usize];
+            if node.weight > 0 && node.degree as usize == self.lowest {
+                return variable;
+            }
+        }
+    }
+
+    /// Leaves out what is no longer true, once that is most of it.
+    fn tidy(&mut self, nodes: &[Node]) {
+        if self.entries.len() < 4 * nodes.len() + 64 {
+            return;
+        }
+        self.entries.clear();
+        self.heads.fill(NONE);
+        for (i, node) in nodes.iter().enumerate() {
+            if node.weight > 0 {
+                self.insert(i as u32, node.degree as usize);
+            }
+        }
+    }
 }
 
 /// Orders the undirected graph with the neighbours `lists[ptr[v]..ptr[v + 1]]` of vertex `v`, in any
@@ -103,15 +156,18 @@ pub(crate) fn minimum_degree(ptr: &[usize], mut lists: Vec<u32>) -> MinimumDegre
             degree: (w[1] - w[0]) as u32,
             mark: 1,
             next: NONE,
-            prev: NONE,
+            tag: 0,
         })
         .collect();
     let mut state = MinimumDegree {
         nodes,
         lists,
         free: used,
-        heads: vec![NONE; n],
-        lowest: 0,
+        queue: Queue {
+            entries: Vec::with_capacity(2 * n),
+            heads: vec![NONE; n],
+            lowest: n,
+        },
     };
     state.run()
 }
@@ -127,42 +183,15 @@ pub(crate) fn fits(n: usize, entries: usize) -> bool {
 }
 
 impl MinimumDegree {
-    fn insert(&mut self, i: u32, degree: usize) {
-        let head = std::mem::replace(&mut self.heads[degree], i);
-        if head != NONE {
-            self.nodes[head as usize].prev = i;
-        }
-        let node = &mut self.nodes[i as usize];
-        node.next = head;
-        node.prev = NONE;
-        node.degree = degree as u32;
-        self.lowest = self.lowest.min(degree);
-    }
-
-    /// Takes variable `i`, whose node is given, out of the list of its degree.
+    /// If variable `j` is not in the pivot's list yet, returns its weight, and negates it.
     #[inline]
-    fn remove(nodes: &mut [Node], heads: &mut [u32], node: Node) {
-        if node.next != NONE {
-            nodes[node.next as usize].prev = node.prev;
-        }
-        if node.prev == NONE {
-            heads[node.degree as usize] = node.next;
-        } else {
-            nodes[node.prev as usize].next = node.next;
-        }
-    }
-
-    /// If variable `j` is not in the pivot's list yet, takes it out of its degree's list and returns
-    /// its weight, now negated.
-    #[inline]
-    fn collect(nodes: &mut [Node], heads: &mut [u32], j: u32) -> Option<u32> {
-        let node = nodes[j as usize];
-        if node.weight <= 0 {
+    fn collect(nodes: &mut [Node], j: u32) -> Option<u32> {
+        let weight = &mut nodes[j as usize].weight;
+        if *weight <= 0 {
             return None;
         }
-        nodes[j as usize].weight = -node.weight;
-        Self::remove(nodes, heads, node);
-        Some(node.weight as u32)
+        *weight = -*weight;
+        Some(weight.unsigned_abs())
     }
 
     /// Makes room for `extra` entries at the end of the lists.
@@ -193,14 +222,13 @@ impl MinimumDegree {
         let n = self.nodes.len();
         let dense_limit = dense_limit(n) as u32;
         let mut dense: Vec<u32> = Vec::new();
-        self.lowest = n;
         for i in 0..n {
             let degree = self.nodes[i].degree;
             if degree > dense_limit {
                 self.nodes[i].weight = 0;
                 dense.push(i as u32);
             } else {
-                self.insert(i as u32, degree as usize);
+                self.queue.insert(i as u32, degree as usize);
             }
         }
         let num_sparse = n - dense.len();
@@ -215,20 +243,27 @@ impl MinimumDegree {
         let mut flag = 2u32;
         let mut largest = 0u32;
         while num_ordered < num_sparse {
-            let me = loop {
-                let head = self.heads[self.lowest];
-                if head != NONE {
-                    break head;
-                }
-                self.lowest += 1;
-            };
+            self.queue.tidy(&self.nodes);
+            let me = self.queue.pop(&self.nodes);
             let pivot = self.nodes[me as usize];
-            Self::remove(&mut self.nodes, &mut self.heads, pivot);
             self.nodes[me as usize].weight = -pivot.weight;
             let mut pivot_weight = pivot.weight as u32;
             num_ordered += pivot_weight as usize;
 
             let (start, end, mut degree) = self.make_element(me, num_sparse - num_ordered);
+
+            if end - start == 1 {
+                // A clique of one needs no element.
+                let i = self.lists[start];
+                let node = &mut self.nodes[i as usize];
+                node.weight = -node.weight;
+                node.degree -= pivot_weight;
+                self.queue.insert(i, node.degree as usize);
+                self.close(me, i, pivot_weight);
+                pivots.push(me);
+                predicted.add_front(pivot_weight, degree + dense.len() as u32);
+                continue;
+            }
 
             if flag > u32::MAX - 3 * n as u32 - 8 {
                 for node in &mut self.nodes {
@@ -260,7 +295,7 @@ impl MinimumDegree {
                         let slot = &mut table[hash as usize & mask];
                         let node = &mut self.nodes[i as usize];
                         node.next = std::mem::replace(slot, i);
-                        node.prev = hash;
+                        node.tag = hash;
                         candidates += 1;
                     }
                 }
@@ -273,7 +308,7 @@ impl MinimumDegree {
                 for q in start..end {
                     let node = &self.nodes[self.lists[q] as usize];
                     if node.weight != 0 {
-                        table[node.prev as usize & mask] = NONE;
+                        table[node.tag as usize & mask] = NONE;
                     }
                 }
             }
@@ -289,7 +324,8 @@ impl MinimumDegree {
                 let weight = node.weight as u32;
                 let bound =
                     (node.degree + degree - weight).min((num_sparse - num_ordered) as u32 - weight);
-                self.insert(i, bound as usize);
+                node.degree = bound;
+                self.queue.insert(i, bound as usize);
                 self.lists[kept] = i;
                 kept += 1;
             }
@@ -300,7 +336,7 @@ impl MinimumDegree {
             node.degree = degree;
             node.weight = 0;
             node.next = NONE;
-            node.prev = pivot_weight;
+            node.tag = pivot_weight;
             if kept == start {
                 node.mark = 0;
             }
@@ -323,6 +359,16 @@ impl MinimumDegree {
         }
     }
 
+    /// Makes the pivot an element without a list, which goes where `parent` goes.
+    fn close(&mut self, me: u32, parent: u32, pivot_weight: u32) {
+        let node = &mut self.nodes[me as usize];
+        node.elements = ELEMENT;
+        node.mark = 0;
+        node.weight = 0;
+        node.next = parent;
+        node.tag = pivot_weight;
+    }
+
     /// Collects the variables next to `me`, each weight negated, and absorbs the elements of `me`.
     /// Returns where the list is and how many vertices it stands for.
     fn make_element(&mut self, me: u32, num_left: usize) -> (usize, usize, u32) {
@@ -333,7 +379,7 @@ impl MinimumDegree {
             let mut end = start;
             for q in start..start + pivot.len as usize {
                 let j = self.lists[q];
-                if let Some(weight) = Self::collect(&mut self.nodes, &mut self.heads, j) {
+                if let Some(weight) = Self::collect(&mut self.nodes, j) {
                     degree += weight;
                     self.lists[end] = j;
                     end += 1;
@@ -344,7 +390,9 @@ impl MinimumDegree {
         let own = pivot.start as usize..(pivot.start + pivot.elements) as usize;
         let most: usize = self.lists[own]
             .iter()
-            .map(|&e| self.nodes[e as usize].len as usize)
+            .map(|&e| &self.nodes[e as usize])
+            .filter(|e| e.mark != 0)
+            .map(|e| e.len as usize)
             .sum();
         let edges = (pivot.len - pivot.elements) as usize;
         self.reserve((most + edges).min(num_left));
@@ -356,6 +404,9 @@ impl MinimumDegree {
             let range = if k < first_edge {
                 let e = self.lists[k] as usize;
                 let node = &mut self.nodes[e];
+                if node.mark == 0 {
+                    continue;
+                }
                 node.next = me;
                 node.mark = 0;
                 node.start as usize..(node.start + node.len) as usize
@@ -364,7 +415,7 @@ impl MinimumDegree {
             };
             for q in range {
                 let j = self.lists[q];
-                if let Some(weight) = Self::collect(&mut self.nodes, &mut self.heads, j) {
+                if let Some(weight) = Self::collect(&mut self.nodes, j) {
                     degree += weight;
                     self.lists[end] = j;
                     end += 1;
@@ -457,7 +508,7 @@ impl MinimumDegree {
             if node.weight == 0 {
                 continue;
             }
-            let mut i = std::mem::replace(&mut table[node.prev as usize & mask], NONE);
+            let mut i = std::mem::replace(&mut table[node.tag as usize & mask], NONE);
             while i != NONE {
                 let first = self.nodes[i as usize];
                 let mut is_marked = false;
@@ -465,7 +516,7 @@ impl MinimumDegree {
                 let mut j = first.next;
                 while j != NONE {
                     let other = self.nodes[j as usize];
-                    if other.prev != first.prev
+                    if other.tag != first.tag
                         || other.len != first.len
                         || other.elements != first.elements
                     {
@@ -511,7 +562,11 @@ impl MinimumDegree {
         }
         let mut roots = NONE;
         for &e in pivots.iter().rev() {
-            let parent = nodes[e as usize].next;
+            let mut parent = nodes[e as usize].next;
+            // A clique of one went to a variable.
+            while parent != NONE && nodes[parent as usize].elements != ELEMENT {
+                parent = nodes[parent as usize].next;
+            }
             let head = if parent == NONE {
                 &mut roots
             } else {
@@ -532,7 +587,7 @@ impl MinimumDegree {
             let Some(e) = path.pop() else { break };
             let node = &mut nodes[e as usize];
             node.start = place;
-            place += node.prev;
+            place += node.tag;
             next = node.degree;
         }
         let mut order = vec![0; place as usize];

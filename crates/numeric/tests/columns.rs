@@ -152,9 +152,11 @@ fn check_searched<T: Scalar>(b: &CsMat<T>, threshold: f64) -> ColumnLu<T> {
     // Twice: the first call makes its plan.
     for _ in 0..2 {
         let quality = lu.refactorize(&cols, &values, &options).unwrap();
-        let (same_pattern, again) = lu.merged();
-        assert_eq!(same_pattern, pattern);
-        assert_factor_error(&pb, pattern.cols(), &again);
+        assert_eq!(
+            lu.merged(),
+            (pattern.clone(), merged.clone()),
+            "the same bits"
+        );
         check_quality(&pb, &lu, &quality);
         let n = lu.n() as f64;
         let tolerance = 64.0 * n * f64_of(T::epsilon()) * quality.growth / quality.min_pivot;
@@ -527,4 +529,118 @@ fn stale_pivots_are_not_hidden() {
         (1, Some(1))
     );
     assert_eq!(quality.min_pivot, 1e-8);
+}
+
+/// A large matrix with both long and short columns, one that pivots, and a block diagonal one.
+fn threaded_samples() -> Vec<CsMat<f64>> {
+    vec![
+        convection_diffusion_2d(40, 40, 10.0),
+        power_flow_jacobian(600, 1),
+        power_grid(2, 24, 24, 3),
+        circuit(2000, 4),
+        random_unsymmetric(500, 4, 2),
+        block_diagonal().0,
+    ]
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    for b in threaded_samples() {
+        let (cols, values) = columns(&b);
+        let (serial, quality) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+        let merged = serial.merged();
+        let mut renewed = serial.clone();
+        let other: Vec<f64> = values
+            .iter()
+            .enumerate()
+            .map(|(p, v)| v * (1.0 + (p % 7) as f64 / 100.0))
+            .collect();
+        let renewed_quality = renewed
+            .refactorize(&cols, &other, &Options::default())
+            .unwrap();
+        let renewed = renewed.merged();
+        for threads in [2, 3, 8] {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            let options = Options {
+                threads,
+                ..Options::default()
+            };
+            pool.install(|| {
+                let (mut lu, q) = ColumnLu::factorize(&cols, &values, &options).unwrap();
+                assert_eq!(q, quality);
+                assert_eq!(lu.merged(), merged);
+                let again = Quality {
+                    min_pivot_ratio: 1.0,
+                    max_pivot_ratio: 1.0,
+                    ..renewed_quality.clone()
+                };
+                for expected in [&renewed_quality, &again, &again] {
+                    let quality = lu.refactorize(&cols, &other, &options).unwrap();
+                    assert_eq!(&quality, expected);
+                    assert_eq!(lu.merged(), renewed);
+                }
+            });
+        }
+        // More threads than the pool has.
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .build()
+            .unwrap();
+        let options = Options {
+            threads: 8,
+            ..Options::default()
+        };
+        let mut lu = serial.clone();
+        pool.install(|| lu.refactorize(&cols, &other, &options).unwrap());
+        assert_eq!(lu.merged(), renewed);
+    }
+}
+
+#[test]
+#[should_panic(expected = "the range cuts a diagonal block")]
+fn a_range_that_cuts_a_block_is_a_broken_call() {
+    let (cols, values) = dense(3, &[4.0, 1.0, 0.0, 1.0, 4.0, 0.0, 0.0, 0.0, 2.0]);
+    let (lu, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    lu.solve_range(1..3, &mut [0.0; 3], 3, 1);
+}
+
+/// Pivots whose reciprocals overflow.
+#[test]
+fn subnormal_pivots_are_divided_by() {
+    let (cols, values) = dense(2, &[1e-310, 0.0, 1e-310, 1e-310]);
+    let (lu, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    let mut x = [3e-310, 1e-310];
+    lu.solve_range(0..2, &mut x, 2, 1);
+    assert_backward_error(
+        &CsMat::new(
+            (2, 2),
+            vec![0, 2, 4],
+            vec![0, 1, 0, 1],
+            vec![1.0, 1.0, 0.0, 1.0],
+        ),
+        &x,
+        &[3.0, 1.0],
+    );
+}
+
+#[test]
+fn a_cancelled_refactorization_stops() {
+    for threads in [1, 2] {
+        let (cols, values) = columns(&power_flow_jacobian(600, 1));
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        let (mut lu, _) = ColumnLu::factorize(&cols, &values, &options).unwrap();
+        options.cancel.cancel();
+        assert!(matches!(
+            lu.refactorize(&cols, &values, &options),
+            Err(NumericError::Cancelled(_))
+        ));
+        let quality = lu.refactorize(&cols, &values, &Options::default()).unwrap();
+        assert!(quality.checksum < 1e-10);
+    }
 }

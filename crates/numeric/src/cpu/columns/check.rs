@@ -6,13 +6,16 @@
 
 use luge_sparse::Quality;
 
-/// ±1, pseudo-random by row.
+/// `value` times ±1, pseudo-random by row: a bit of a Weyl sequence goes to the sign.
 #[inline(always)]
-pub(super) fn weight(row: u32) -> f64 {
-    let mixed = row.wrapping_mul(0x9E37_79B1);
-    let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA77);
-    // The sign bit of 1.0.
-    f64::from_bits(1.0f64.to_bits() | (u64::from(mixed >> 31) << 63))
+pub(super) fn weighted(row: u32, value: f64) -> f64 {
+    let sign = u64::from(row).wrapping_mul(0x9E37_79B9_7F4A_7C15) & (1 << 63);
+    f64::from_bits(value.to_bits() ^ sign)
+}
+
+/// Whether `weighted` changes the sign in this row: 0 or 1.
+pub(super) fn is_negative(row: u32) -> u32 {
+    u32::from(weighted(row, 1.0) < 0.0)
 }
 
 /// What is known of column j of L once it is done.
@@ -22,6 +25,24 @@ pub(super) struct Sums {
     pub(super) magnitude: f64,
     /// t_j.
     pub(super) weighted: f64,
+}
+
+impl Sums {
+    /// Those of a column that is but its unit diagonal.
+    #[inline(always)]
+    pub(super) fn unit(row: u32) -> Self {
+        Self {
+            magnitude: 1.0,
+            weighted: weighted(row, 1.0),
+        }
+    }
+
+    /// Entry `value` of L in row `row`.
+    #[inline(always)]
+    pub(super) fn entry(&mut self, row: u32, value: f64) {
+        self.magnitude += value.abs();
+        self.weighted += weighted(row, value);
+    }
 }
 
 /// What is summed up over column k of U while it is computed.
@@ -40,7 +61,14 @@ impl ColumnCheck {
     #[inline(always)]
     pub(super) fn entry(&mut self, row: u32, value: f64) {
         self.norm += value.abs();
-        self.residual += weight(row) * value;
+        self.residual += weighted(row, value);
+    }
+
+    /// As [`entry`](Self::entry), for a row with weight −1 if the lowest bit of `negative` is set.
+    #[inline(always)]
+    pub(super) fn entry_signed(&mut self, negative: u32, value: f64) {
+        self.norm += value.abs();
+        self.residual += f64::from_bits(value.to_bits() ^ (u64::from(negative) << 63));
     }
 
     /// Entry U(j, k), where `sums` are those of column j of L.
@@ -51,66 +79,117 @@ impl ColumnCheck {
     }
 }
 
-/// The report, as it grows.
-pub(super) struct Report(pub(super) Quality);
+/// The report, as it grows. Columns may come in any order: the outcome is the same.
+#[derive(Debug, Clone)]
+pub(super) struct Report {
+    quality: Quality,
+    /// NaN once a sum was infinite or not a number, else zero.
+    poison: f64,
+    /// First column whose pivot is zero.
+    pub(super) zero_pivot: Option<usize>,
+}
 
 impl Report {
     /// That of no columns: any growth is larger.
     pub(super) fn new() -> Self {
-        Self(Quality {
-            growth: 0.0,
-            ..Quality::default()
-        })
+        Self {
+            quality: Quality {
+                growth: 0.0,
+                ..Quality::default()
+            },
+            poison: 0.0,
+            zero_pivot: None,
+        }
     }
 
     /// Column `k` is done; `check` includes its pivot.
     #[inline(always)]
     pub(super) fn column(&mut self, k: usize, check: &ColumnCheck, pivot: f64) {
-        let quality = &mut self.0;
-        // A column of zeros without factors is no growth at all.
-        let norm = if check.norm == 0.0 {
-            f64::MIN_POSITIVE
-        } else {
-            check.norm
-        };
-        let growth = check.growth / norm;
-        let checksum = check.residual.abs() / norm;
-        if is_worse(growth, quality.growth) {
-            quality.growth = growth;
-            quality.worst_column = k;
+        let quality = &mut self.quality;
+        let residual = check.residual.abs();
+        self.poison += (check.growth + residual) * 0.0;
+        // Divided only where it matters.
+        if check.growth >= quality.growth * check.norm {
+            let growth = check.growth / check.norm;
+            if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
+                quality.growth = growth;
+                quality.worst_column = k;
+            }
         }
-        if is_worse(checksum, quality.checksum) {
-            quality.checksum = checksum;
+        if residual > quality.checksum * check.norm {
+            quality.checksum = quality.checksum.max(residual / check.norm);
         }
-        quality.min_pivot = quality.min_pivot.min(pivot.abs());
-        quality.max_pivot = quality.max_pivot.max(pivot.abs());
+        let pivot = pivot.abs();
+        if pivot < quality.min_pivot {
+            quality.min_pivot = pivot;
+        }
+        if pivot > quality.max_pivot {
+            quality.max_pivot = pivot;
+        }
     }
 
-    /// |new pivot| / |old pivot| of a refactorization.
+    /// Magnitudes of the pivot of a refactorization and of the pivot that was there before.
     #[inline(always)]
-    pub(super) fn pivot_ratio(&mut self, ratio: f64) {
-        let quality = &mut self.0;
-        quality.min_pivot_ratio = quality.min_pivot_ratio.min(ratio);
-        quality.max_pivot_ratio = quality.max_pivot_ratio.max(ratio);
+    pub(super) fn renewed(&mut self, new: f64, old: f64) {
+        let quality = &mut self.quality;
+        if new < quality.min_pivot_ratio * old {
+            quality.min_pivot_ratio = quality.min_pivot_ratio.min(new / old);
+        }
+        if new > quality.max_pivot_ratio * old {
+            quality.max_pivot_ratio = quality.max_pivot_ratio.max(new / old);
+        }
     }
 
     /// A pivot was replaced.
+    #[cold]
     pub(super) fn perturbed(&mut self, k: usize) {
-        self.0.num_perturbed += 1;
-        self.0.first_perturbed.get_or_insert(k);
+        let quality = &mut self.quality;
+        quality.num_perturbed += 1;
+        let first = quality.first_perturbed.map_or(k, |first| first.min(k));
+        quality.first_perturbed = Some(first);
+    }
+
+    /// A pivot is zero.
+    #[cold]
+    pub(super) fn zero_pivot(&mut self, k: usize) {
+        self.zero_pivot = Some(self.zero_pivot.map_or(k, |first| first.min(k)));
+    }
+
+    /// A pivot was not taken from the diagonal.
+    #[cold]
+    pub(super) fn off_diagonal(&mut self) {
+        self.quality.num_off_diagonal += 1;
+    }
+
+    /// Takes over the report on other columns of the matrix.
+    pub(super) fn join(&mut self, other: &Self) {
+        let (first_worst, first_perturbed) =
+            (self.quality.worst_column, self.quality.first_perturbed);
+        let tie = self.quality.growth == other.quality.growth;
+        self.quality.merge(&other.quality, 0);
+        if tie {
+            self.quality.worst_column = first_worst.min(other.quality.worst_column);
+        }
+        self.quality.first_perturbed = match (first_perturbed, other.quality.first_perturbed) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.poison += other.poison;
+        self.zero_pivot = match (self.zero_pivot, other.zero_pivot) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
     }
 
     /// The report on a matrix of `n` columns.
     pub(super) fn finish(mut self, n: usize) -> Quality {
         if n == 0 {
-            self.0.growth = 1.0;
+            self.quality.growth = 1.0;
         }
-        self.0
+        if self.poison.is_nan() {
+            self.quality.growth = f64::NAN;
+            self.quality.checksum = f64::NAN;
+        }
+        self.quality
     }
-}
-
-/// Whether `new` is larger than `old`; a NaN is larger than every number.
-#[inline(always)]
-fn is_worse(new: f64, old: f64) -> bool {
-    new > old || (new.is_nan() && !old.is_nan())
 }

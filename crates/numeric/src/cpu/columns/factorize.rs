@@ -14,8 +14,9 @@
 
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scalar};
 
-use super::check::{ColumnCheck, Report, Sums, weight};
+use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
+use super::solve::Entries;
 use super::{ColumnLu, Columns, Options};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
@@ -66,6 +67,32 @@ impl<F: Scalar> ColumnLu<F> {
         }
         Ok(work.finish())
     }
+}
+
+/// The columns before which no column leads to a row from there on, and after which none leads to a row
+/// before.
+fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
+    let n = lower.ptr.len() - 1;
+    let mut is_boundary = vec![true; n];
+    // Columns are sorted.
+    let mut last = 0;
+    for j in 0..n {
+        is_boundary[j] = last <= j;
+        let (start, end) = (lower.ptr[j], lower.ptr[j + 1]);
+        if start < end {
+            last = last.max(lower.idx[end - 1] as usize + 1);
+        }
+    }
+    let mut first = n;
+    for j in (0..n).rev() {
+        let (start, end) = (upper.ptr[j], upper.ptr[j + 1]);
+        if start < end {
+            first = first.min(upper.idx[start] as usize);
+        }
+        // Column j is the first of a block if no later column, itself included, leads above it.
+        is_boundary[j] &= first >= j;
+    }
+    is_boundary
 }
 
 /// Below which a static pivot is replaced.
@@ -262,10 +289,7 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         };
         let at = self.below[chosen];
         let pivot = self.candidates[chosen];
-        let mut sums = Sums {
-            magnitude: 1.0,
-            weighted: weight(at),
-        };
+        let mut sums = Sums::unit(at);
         let start = self.lower_idx.len();
         let len = self.below.len() - 1;
         self.lower_idx.reserve(len);
@@ -274,8 +298,7 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         for (p, (&row, &candidate)) in column.enumerate() {
             if p != chosen {
                 let l = candidate / pivot;
-                sums.magnitude += l.to_f64().abs();
-                sums.weighted += weight(row) * l.to_f64();
+                sums.entry(row, l.to_f64());
                 self.lower_idx.push(row);
                 self.lower_values.push(l);
             }
@@ -330,10 +353,7 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         }
         let mut check = ColumnCheck::default();
         check.entry(row, value.to_f64());
-        let sums = Sums {
-            magnitude: 1.0,
-            weighted: weight(row),
-        };
+        let sums = Sums::unit(row);
         check.upper(sums, pivot.to_f64());
         self.report.column(k, &check, pivot.to_f64());
         self.upper.ptr.push(self.upper.idx.len());
@@ -462,7 +482,7 @@ impl<'a, F: Scalar> Elimination<'a, F> {
 
     /// Column `k` took row `at`, and the column whose diagonal that was gets row `diagonal`.
     fn exchange(&mut self, k: usize, at: u32, diagonal: u32) {
-        self.report.0.num_off_diagonal += 1;
+        self.report.off_diagonal();
         self.exchanged = true;
         let robbed = self.label[at as usize];
         self.label.swap(at as usize, diagonal as usize);
@@ -511,17 +531,23 @@ impl<'a, F: Scalar> Elimination<'a, F> {
                 }
             }
         }
+        let lower = Columns {
+            ptr,
+            idx: self.lower_idx,
+            values: self.lower_values,
+        };
         let quality = self.report.finish(n);
         let lu = ColumnLu {
             row_perm: RowPerm::new(self.row_at)
                 .unwrap_or_else(|e| unreachable!("exchanges keep a permutation: {e}")),
-            lower: Columns {
-                ptr,
-                idx: self.lower_idx,
-                values: self.lower_values,
-            },
+            inverse_pivots: self.pivots.iter().map(|pivot| pivot.recip()).collect(),
+            is_invertible: quality.min_pivot >= F::min_positive_value().to_f64(),
+            entries_of: Entries::new(&lower, &self.upper),
+            is_boundary: boundaries(&lower, &self.upper),
+            lower,
             upper: self.upper,
             pivots: self.pivots,
+            entries: self.values.len(),
             flops: self.flops,
             num_off_diagonal: quality.num_off_diagonal,
             plan: None,

@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `factorize` | pivots are searched (Gilbert and Peierls 1988), or given by the diagonal |
-//! | `refactorize` | new values on the pattern and the pivots of a finished factorization |
+//! | `reach` | the set of columns that a column still has to subtract |
+//! | `plan`, `refactorize` | new values on the pattern and the pivots of a finished factorization |
 //! | `solve` | both triangular solves and their transposes, on one diagonal block, for many vectors |
 //! | `check` | growth and checksum, measured while the columns are at hand |
 //!
@@ -24,6 +25,7 @@
 
 mod check;
 mod factorize;
+mod plan;
 mod reach;
 mod refactorize;
 mod solve;
@@ -76,14 +78,22 @@ pub struct ColumnLu<F> {
     row_perm: RowPerm,
     lower: Columns<F>,
     upper: Columns<F>,
-    /// The diagonal of U.
+    /// The diagonal of U, and one over it.
     pivots: Vec<F>,
+    inverse_pivots: Vec<F>,
+    /// Whether all of `inverse_pivots` are finite and accurate.
+    is_invertible: bool,
+    entries_of: solve::Entries,
+    /// Whether a diagonal block may begin at the column.
+    is_boundary: Vec<bool>,
+    /// Entries of B.
+    entries: usize,
     /// Multiplications, divisions and subtractions of the factorization.
     flops: u64,
     /// Pivots not taken from the diagonal of B.
     num_off_diagonal: usize,
     /// What `refactorize` needs; empty before its first call.
-    plan: Option<Box<refactorize::Plan<F>>>,
+    plan: Option<Box<plan::Plan<F>>>,
 }
 
 /// One set of compressed columns. Within a column of U, an entry comes after those that change it.
@@ -158,7 +168,8 @@ impl<F: Scalar> ColumnLu<F> {
     pub fn bytes(&self) -> u64 {
         self.lower.bytes()
             + self.upper.bytes()
-            + (self.n() * (size_of::<F>() + 4)) as u64
+            + (self.n() * (2 * size_of::<F>() + 5)) as u64
+            + self.entries_of.bytes()
             + self.plan.as_ref().map_or(0, |plan| plan.bytes())
     }
 
@@ -167,7 +178,7 @@ impl<F: Scalar> ColumnLu<F> {
     pub fn estimate_bytes(n: usize, lnz: u64, unz: u64) -> u64 {
         (lnz + unz) * (4 + size_of::<F>() as u64)
             + (n as u64 + 1) * (2 * size_of::<usize>() as u64)
-            + n as u64 * (size_of::<F>() as u64 + 4)
+            + n as u64 * (2 * size_of::<F>() as u64 + 5)
     }
 
     /// Rows and values of L(·, j) below the diagonal, in no order.

@@ -1,43 +1,43 @@
 //! New values on a known pattern, with the pivots of a finished factorization.
+//!
+//! The first call makes a plan (see `plan`); each call then goes through the columns in the order of
+//! the plan. A column of L is subtracted in the same order as in `factorize`, so the same values give
+//! the same bits.
+//!
+//! A column is computed in one of two ways:
+//!
+//! * **listed**: where the columns of L that it subtracts are short, the products are listed one by one
+//!   in the plan, with their places in the column. One loop goes through all of them, where loops over
+//!   the columns would be over before the processor has learnt how long they are.
+//! * **scattered**: else the column is spread over a vector of all rows, and columns of L with the same
+//!   rows below are subtracted together, up to four at a time.
+//!
+//! # Threads
+//!
+//! The plan cuts the elimination tree into independent subtrees, which threads claim one after the
+//! other, and the columns above them. Those are claimed in increasing order; before it subtracts a
+//! column from there, a thread waits until that is done. It was claimed earlier, so the smallest
+//! unfinished column never waits, and all get done however few threads really run.
 
-use luge_sparse::{CompressedPattern, Quality, Scalar};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use super::check::{ColumnCheck, Report, Sums, weight};
+use luge_sparse::{CancelFlag, CompressedPattern, Quality, Scalar};
+
+use super::check::{ColumnCheck, Report, Sums};
 use super::factorize::smallest_pivot;
+use super::plan::{Plan, Product, Step};
 use super::{ColumnLu, Options};
 use crate::error::NumericError;
 
-/// What [`ColumnLu::refactorize`] keeps from call to call.
-#[derive(Debug, Clone)]
-pub(super) struct Plan<F> {
-    /// The row of L·U that each row of B is.
-    final_row: Vec<u32>,
-    /// All zero between columns.
-    work: Vec<F>,
-    sums: Vec<Sums>,
-}
-
-impl<F: Scalar> Plan<F> {
-    fn new(lu: &ColumnLu<F>) -> Self {
-        Self {
-            final_row: lu.row_perm.inverse(),
-            work: vec![F::zero(); lu.n()],
-            sums: vec![Sums::default(); lu.n()],
-        }
-    }
-
-    pub(super) fn bytes(&self) -> u64 {
-        (size_of_val(&*self.final_row) + size_of_val(&*self.work) + size_of_val(&*self.sums)) as u64
-    }
-}
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 256;
 
 impl<F: Scalar> ColumnLu<F> {
     /// Factorizes new values on the pattern and the pivots of this factorization, in place.
     ///
     /// `cols` is the pattern that was factorized. The first call allocates what later calls use. With
     /// `options.static_pivots`, tiny pivots are replaced as in `factorize`; without, they stay as they
-    /// come, and the report tells what that did: a value that is not finite makes its growth NaN or
-    /// infinite.
+    /// come, and the report tells what that did: a value that is not finite makes its growth NaN.
     ///
     /// # Errors
     ///
@@ -58,82 +58,420 @@ impl<F: Scalar> ColumnLu<F> {
         let n = self.n();
         assert_eq!(n, cols.major_dim(), "another matrix was factorized");
         assert_eq!(n, cols.minor_dim(), "another matrix was factorized");
+        assert_eq!(cols.nnz(), self.entries, "another matrix was factorized");
         assert_eq!(cols.nnz(), values.len(), "one value for each entry of B");
+        if self.plan.is_none() {
+            self.plan = Some(Box::new(Plan::new(self, cols)));
+        }
         let smallest = smallest_pivot(values, options.static_pivots);
-        let mut plan = match self.plan.take() {
-            Some(plan) => plan,
-            None => Box::new(Plan::new(self)),
+        let Some(plan) = self.plan.as_deref_mut() else {
+            unreachable!("just made");
         };
-        let result = self.columns(&mut plan, cols, values, smallest, options);
-        self.plan = Some(plan);
-        result
+        let threads = plan.useful_threads(options.threads);
+        plan.scratch.resize_with(threads, || plan.layout.scratch());
+        let mut report = {
+            let shared = Shared {
+                plan: &plan.layout,
+                b: values,
+                smallest,
+                lower_idx: &self.lower.idx,
+                upper_idx: &self.upper.idx,
+                lower: self.lower.values.as_mut_ptr(),
+                upper: self.upper.values.as_mut_ptr(),
+                pivots: self.pivots.as_mut_ptr(),
+                inverse_pivots: self.inverse_pivots.as_mut_ptr(),
+                sums: plan.sums.as_mut_ptr(),
+                cancel: &options.cancel,
+            };
+            if threads == 1 {
+                let scratch = &mut plan.scratch[0];
+                let mut report = Report::new();
+                for steps in plan.layout.steps.chunks(STRIDE) {
+                    options.cancel.check()?;
+                    for step in steps {
+                        // SAFETY: one thread goes through the steps in their order, in which a column
+                        // comes after those that it subtracts; nobody else has the factors.
+                        unsafe { shared.column(step, scratch, &mut report, &mut |_| ()) };
+                    }
+                }
+                report
+            } else {
+                plan.progress.reset();
+                shared.run_threads(&plan.progress, &mut plan.scratch[..threads]);
+                options.cancel.check()?;
+                let mut report = Report::new();
+                for scratch in &plan.scratch[..threads] {
+                    report.join(&scratch.report);
+                }
+                report
+            }
+        };
+        if let Some(column) = report.zero_pivot.take() {
+            return Err(NumericError::ZeroPivot { column });
+        }
+        let mut quality = report.finish(n);
+        quality.num_off_diagonal = self.num_off_diagonal;
+        self.is_invertible = quality.min_pivot >= F::min_positive_value().to_f64();
+        Ok(quality)
+    }
+}
+
+/// What one thread computes in.
+#[derive(Debug, Clone)]
+pub(super) struct Scratch<F> {
+    /// By row; zero between columns.
+    pub(super) x: Vec<F>,
+    /// A listed column: U, the pivot, L; zero between columns.
+    pub(super) column: Vec<F>,
+    report: Report,
+}
+
+impl<F: Scalar> Scratch<F> {
+    pub(super) fn new(n: usize, longest: usize) -> Self {
+        Self {
+            x: vec![F::zero(); n],
+            column: vec![F::zero(); longest],
+            report: Report::new(),
+        }
+    }
+}
+
+/// How far the threads have got.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Tasks claimed, and tasks finished.
+    claimed: AtomicUsize,
+    finished: AtomicUsize,
+    /// Steps above the tasks that were claimed.
+    above: AtomicUsize,
+    /// By column above the tasks: the round in which it was finished last.
+    done: Vec<AtomicU32>,
+    round: u32,
+    stop: AtomicBool,
+}
+
+impl Clone for Progress {
+    fn clone(&self) -> Self {
+        Self::new(self.done.len())
+    }
+}
+
+impl Progress {
+    pub(super) fn new(n: usize) -> Self {
+        Self {
+            claimed: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+            above: AtomicUsize::new(0),
+            done: (0..n).map(|_| AtomicU32::new(0)).collect(),
+            round: 0,
+            stop: AtomicBool::new(false),
+        }
     }
 
-    fn columns(
-        &mut self,
-        plan: &mut Plan<F>,
-        cols: &CompressedPattern,
-        values: &[F],
-        smallest: F,
-        options: &Options,
-    ) -> Result<Quality, NumericError> {
-        let n = self.n();
-        let mut report = Report::new();
-        report.0.num_off_diagonal = self.num_off_diagonal;
-        let work = &mut plan.work;
-        let mut zero_pivot = None;
-        for j in 0..n {
-            if j % 256 == 0 {
-                options.cancel.check()?;
-            }
-            let mut check = ColumnCheck::default();
-            for (&i, &value) in cols.lane(j).iter().zip(&values[cols.range(j)]) {
-                let i = plan.final_row[i as usize];
-                work[i as usize] = value;
-                check.entry(i, value.to_f64());
-            }
-            for p in self.upper.range(j) {
-                let k = self.upper.idx[p] as usize;
-                let u = std::mem::take(&mut work[k]);
-                self.upper.values[p] = u;
-                check.upper(plan.sums[k], u.to_f64());
-                let (rows, below) = self.lower.column(k);
-                for (&i, &l) in rows.iter().zip(below) {
-                    work[i as usize] -= l * u;
-                }
-            }
-            let mut pivot = std::mem::take(&mut work[j]);
-            if pivot.abs() < smallest {
-                pivot = if pivot < F::zero() {
-                    -smallest
-                } else {
-                    smallest
-                };
-                report.perturbed(j);
-            }
-            if pivot == F::zero() {
-                zero_pivot.get_or_insert(j);
-            }
-            let mut sum = Sums {
-                magnitude: 1.0,
-                weighted: weight(j as u32),
-            };
-            for p in self.lower.range(j) {
-                let i = self.lower.idx[p];
-                let l = std::mem::take(&mut work[i as usize]) / pivot;
-                self.lower.values[p] = l;
-                sum.magnitude += l.to_f64().abs();
-                sum.weighted += weight(i) * l.to_f64();
-            }
-            check.upper(sum, pivot.to_f64());
-            report.column(j, &check, pivot.to_f64());
-            report.pivot_ratio(pivot.to_f64().abs() / self.pivots[j].to_f64().abs());
-            self.pivots[j] = pivot;
-            plan.sums[j] = sum;
-        }
-        match zero_pivot {
-            Some(column) => Err(NumericError::ZeroPivot { column }),
-            None => Ok(report.finish(n)),
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.done) as u64
+    }
+
+    fn reset(&mut self) {
+        *self.claimed.get_mut() = 0;
+        *self.finished.get_mut() = 0;
+        *self.above.get_mut() = 0;
+        *self.stop.get_mut() = false;
+        self.round = self.round.wrapping_add(1);
+        if self.round == 0 {
+            self.done.iter_mut().for_each(|done| *done.get_mut() = 0);
+            self.round = 1;
         }
     }
+}
+
+/// Waits until `ready`; gives the processor away if that takes long. False if `stop` was raised.
+fn wait(stop: &AtomicBool, ready: impl Fn() -> bool) -> bool {
+    let mut spins = 0u32;
+    while !ready() {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        spins += 1;
+        if spins < 2000 {
+            std::hint::spin_loop();
+        } else {
+            std::thread::yield_now();
+        }
+    }
+    true
+}
+
+/// What the threads of a refactorization work on.
+struct Shared<'a, F> {
+    plan: &'a super::plan::Layout,
+    b: &'a [F],
+    smallest: F,
+    lower_idx: &'a [u32],
+    upper_idx: &'a [u32],
+    lower: *mut F,
+    upper: *mut F,
+    pivots: *mut F,
+    inverse_pivots: *mut F,
+    sums: *mut Sums,
+    cancel: &'a CancelFlag,
+}
+
+// SAFETY: the pointers are to arrays of plain numbers that outlive the borrow 'a; `column` says who may
+// touch what when.
+unsafe impl<F: Scalar> Sync for Shared<'_, F> {}
+
+impl<F: Scalar> Shared<'_, F> {
+    /// Lets `scratch.len()` threads do all steps: this one and others of rayon's current pool.
+    fn run_threads(&self, progress: &Progress, scratch: &mut [Scratch<F>]) {
+        let Some((own, others)) = scratch.split_first_mut() else {
+            return;
+        };
+        rayon::in_place_scope(|scope| {
+            for scratch in others {
+                scope.spawn(|_| self.work(progress, scratch));
+            }
+            self.work(progress, own);
+        });
+    }
+
+    /// Claims tasks until there are none, then columns above them.
+    fn work(&self, progress: &Progress, scratch: &mut Scratch<F>) {
+        let mut report = Report::new();
+        let tasks = self.plan.tasks();
+        loop {
+            let task = progress.claimed.fetch_add(1, Ordering::Relaxed);
+            if task >= tasks {
+                break;
+            }
+            if self.cancel.is_cancelled() {
+                progress.stop.store(true, Ordering::Relaxed);
+                return;
+            }
+            for step in self.plan.task(task) {
+                // SAFETY: this task is claimed by this thread alone; its steps are whole subtrees in
+                // an order of need, so what a step reads was written within the task.
+                unsafe { self.column(step, scratch, &mut report, &mut |_| ()) };
+            }
+            // Release: who sees the count sees the columns.
+            progress.finished.fetch_add(1, Ordering::Release);
+        }
+        let all_finished = || progress.finished.load(Ordering::Acquire) == tasks;
+        if !wait(&progress.stop, all_finished) {
+            return;
+        }
+        let above = self.plan.above();
+        let chunk = if self.plan.pipelined {
+            1
+        } else {
+            above.len().max(1)
+        };
+        'claims: loop {
+            let first = progress.above.fetch_add(chunk, Ordering::Relaxed);
+            if first >= above.len() {
+                break;
+            }
+            for step in &above[first..above.len().min(first + chunk)] {
+                if self.cancel.is_cancelled() {
+                    progress.stop.store(true, Ordering::Relaxed);
+                    break 'claims;
+                }
+                let mut stopped = false;
+                let mut needs = |j: u32| {
+                    if chunk == 1 && self.plan.is_above[j as usize] {
+                        let done = &progress.done[j as usize];
+                        let ready = || done.load(Ordering::Acquire) == progress.round;
+                        stopped |= !wait(&progress.stop, ready);
+                    }
+                };
+                // SAFETY: this column is claimed by this thread alone. What it reads is in a finished
+                // task, or was waited for, or (if one thread takes all) comes earlier.
+                unsafe { self.column(step, scratch, &mut report, &mut needs) };
+                if stopped {
+                    break 'claims;
+                }
+                progress.done[step.column as usize].store(progress.round, Ordering::Release);
+            }
+        }
+        scratch.report = report;
+    }
+
+    /// Computes one column. `needs(j)` is called before column j of L is read.
+    ///
+    /// # Safety
+    ///
+    /// The columns that this one subtracts are finished, at the latest when `needs` returns, and seen
+    /// by this thread; nobody else reads or writes this column meanwhile. `step` is one of the plan's,
+    /// the plan is that of these factors, and `scratch` was made by it.
+    #[inline(always)]
+    unsafe fn column(
+        &self,
+        step: &Step,
+        scratch: &mut Scratch<F>,
+        report: &mut Report,
+        needs: &mut impl FnMut(u32),
+    ) {
+        // SAFETY: the ranges of a step are within the arrays that it was made for: `lower`, `upper`,
+        // `lower_idx`, `upper_idx` and the plan's own, as `Plan::new` built them.
+        unsafe {
+            let k = step.column;
+            let (nu, nl, nb) = (
+                step.num_upper as usize,
+                step.num_lower as usize,
+                step.num_b as usize,
+            );
+            let b = self.b.as_ptr().add(step.b);
+            let places = self.plan.places.as_ptr().add(step.b);
+            let upper_idx = self.upper_idx.as_ptr().add(step.upper);
+            let lower_idx = self.lower_idx.as_ptr().add(step.lower);
+            let upper = self.upper.add(step.upper);
+            let lower = self.lower.add(step.lower);
+            let mut check = ColumnCheck::default();
+            let mut sums = Sums::unit(k);
+            let pivot;
+            if step.listed {
+                let x = scratch.column.as_mut_ptr();
+                for p in 0..nu {
+                    needs(*upper_idx.add(p));
+                }
+                for p in 0..nb {
+                    let (place, value) = (*places.add(p), *b.add(p));
+                    *x.add((place >> 1) as usize) = value;
+                    check.entry_signed(place, value.to_f64());
+                }
+                let products = self.plan.products.as_ptr().add(step.products);
+                for p in 0..step.num_products as usize {
+                    let Product { lower, to, upper } = *products.add(p);
+                    let product = *self.lower.add(lower as usize) * *x.add(upper as usize);
+                    *x.add(to as usize) -= product;
+                }
+                for p in 0..nu {
+                    let u = take(x, p as u32);
+                    *upper.add(p) = u;
+                    check.upper(*self.sums.add(*upper_idx.add(p) as usize), u.to_f64());
+                }
+                pivot = self.pivot(k, take(x, nu as u32), report);
+                for p in 0..nl {
+                    let l = take(x, (nu + 1 + p) as u32) / pivot;
+                    *lower.add(p) = l;
+                    sums.entry(*lower_idx.add(p), l.to_f64());
+                }
+            } else {
+                let x = scratch.x.as_mut_ptr();
+                for p in 0..nb {
+                    let (row, value) = (*places.add(p), *b.add(p));
+                    *x.add(row as usize) = value;
+                    check.entry(row, value.to_f64());
+                }
+                let mut p = 0;
+                while p < nu {
+                    let j = *upper_idx.add(p);
+                    let width = usize::from(*self.plan.widths.get_unchecked(step.upper + p));
+                    for w in 0..width {
+                        needs(j + w as u32);
+                    }
+                    let mut u = [F::zero(); 4];
+                    match width {
+                        1 => self.subtract::<1>(j, x, &mut u),
+                        2 => self.subtract::<2>(j, x, &mut u),
+                        3 => self.subtract::<3>(j, x, &mut u),
+                        _ => self.subtract::<4>(j, x, &mut u),
+                    }
+                    for (w, &u) in u[..width].iter().enumerate() {
+                        *upper.add(p + w) = u;
+                        check.upper(*self.sums.add(j as usize + w), u.to_f64());
+                    }
+                    p += width;
+                }
+                pivot = self.pivot(k, take(x, k), report);
+                for p in 0..nl {
+                    let row = *lower_idx.add(p);
+                    let l = take(x, row) / pivot;
+                    *lower.add(p) = l;
+                    sums.entry(row, l.to_f64());
+                }
+            }
+            check.upper(sums, pivot.to_f64());
+            report.column(k as usize, &check, pivot.to_f64());
+            *self.sums.add(k as usize) = sums;
+        }
+    }
+
+    /// Takes U(j.., k) out of `x` and subtracts the `W` columns from j on, which have the same rows
+    /// below themselves.
+    ///
+    /// # Safety
+    ///
+    /// As [`column`](Self::column), for columns j to j + W.
+    #[inline(always)]
+    unsafe fn subtract<const W: usize>(&self, j: u32, x: *mut F, u: &mut [F; 4]) {
+        let j = j as usize;
+        let ptr = self.plan.lower_ptr.as_ptr();
+        // SAFETY: columns j to j + W have the ranges that `lower_ptr` gives, and column j + w starts
+        // with the rows of those after it; `x` has an element for each row.
+        unsafe {
+            let mut columns = [std::ptr::null_mut::<F>(); W];
+            for (w, column) in columns.iter_mut().enumerate() {
+                *column = self.lower.add(*ptr.add(j + w));
+            }
+            for w in 0..W {
+                let value = take(x, (j + w) as u32);
+                u[w] = value;
+                for v in w + 1..W {
+                    *x.add(j + v) -= *columns[w].add(v - w - 1) * value;
+                }
+            }
+            let (start, end) = (*ptr.add(j + W - 1), *ptr.add(j + W));
+            let rows = self.lower_idx.as_ptr().add(start);
+            for (w, column) in columns.iter_mut().enumerate() {
+                *column = column.add(W - 1 - w);
+            }
+            for p in 0..end - start {
+                let at = x.add(*rows.add(p) as usize);
+                let mut value = *at;
+                for w in 0..W {
+                    value -= *columns[w].add(p) * u[w];
+                }
+                *at = value;
+            }
+        }
+    }
+
+    /// Replaces a tiny pivot, and stores it.
+    ///
+    /// # Safety
+    ///
+    /// As [`column`](Self::column).
+    #[inline(always)]
+    unsafe fn pivot(&self, k: u32, mut pivot: F, report: &mut Report) -> F {
+        if pivot.abs() < self.smallest {
+            pivot = if pivot < F::zero() {
+                -self.smallest
+            } else {
+                self.smallest
+            };
+            report.perturbed(k as usize);
+        }
+        if pivot == F::zero() {
+            report.zero_pivot(k as usize);
+        }
+        // SAFETY: column k is below n.
+        let slot = unsafe { &mut *self.pivots.add(k as usize) };
+        report.renewed(pivot.to_f64().abs(), slot.to_f64().abs());
+        *slot = pivot;
+        // SAFETY: as above.
+        unsafe { *self.inverse_pivots.add(k as usize) = pivot.recip() };
+        pivot
+    }
+}
+
+/// Takes an element out and leaves zero.
+///
+/// # Safety
+///
+/// `x` has an element `i` that nobody else uses.
+#[inline(always)]
+unsafe fn take<F: Scalar>(x: *mut F, i: u32) -> F {
+    // SAFETY: the caller's.
+    unsafe { std::ptr::replace(x.add(i as usize), F::zero()) }
 }

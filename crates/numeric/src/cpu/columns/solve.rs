@@ -1,40 +1,91 @@
 //! Triangular solves on one diagonal block.
+//!
+//! Loops over columns of two or three entries are over before the processor has learnt how long they
+//! are. Where columns are short, a solve with one vector therefore goes through the entries of all
+//! columns in one loop, for which [`Entries`] holds the column of each entry. Several vectors are
+//! gathered four at a time, so that L and U are read once for four.
 
 use std::ops::Range;
 
 use luge_sparse::Scalar;
 
-use super::ColumnLu;
+use super::{ColumnLu, Columns};
+
+/// Entries per column from which on a loop over each column is worth its end.
+const SHORT: usize = 10;
+
+/// The column of each entry of L and U, if columns are short; else nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Entries {
+    lower_col: Vec<u32>,
+    upper_col: Vec<u32>,
+}
+
+impl Entries {
+    pub(super) fn new<F: Scalar>(lower: &Columns<F>, upper: &Columns<F>) -> Self {
+        let columns_of = |columns: &Columns<F>| {
+            let nnz = columns.idx.len();
+            let mut of = Vec::new();
+            if nnz < SHORT * (columns.ptr.len() - 1) {
+                of.reserve_exact(nnz);
+                for (j, w) in columns.ptr.windows(2).enumerate() {
+                    for _ in w[0]..w[1] {
+                        of.push(j as u32);
+                    }
+                }
+            }
+            of
+        };
+        Self {
+            lower_col: columns_of(lower),
+            upper_col: columns_of(upper),
+        }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (size_of_val(&*self.lower_col) + size_of_val(&*self.upper_col)) as u64
+    }
+}
 
 impl<F: Scalar> ColumnLu<F> {
     /// Solves L·U·X = Y on the rows `block`, which must be those of whole diagonal blocks: other rows
     /// are neither read nor written.
     ///
     /// `x` holds Y and receives X: entry `i` of vector `v` is `x[v * ld + i]`, rows counted as in P·B.
+    /// Each vector is solved for as if it were alone, to the bit or nearly so.
     ///
     /// # Panics
     ///
-    /// If `block` is beyond the matrix, or `x` is too short for `nrhs` vectors.
+    /// If `block` is beyond the matrix, cuts a diagonal block, or `x` is too short for `nrhs` vectors.
+    #[inline]
     #[track_caller]
     pub fn solve_range(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
+        if block.len() == 1 {
+            let pivot = self.pivots[block.start];
+            for v in 0..nrhs {
+                x[v * ld + block.start] /= pivot;
+            }
+            return;
+        }
+        self.solve_block(block, x, ld, nrhs);
+    }
+
+    #[track_caller]
+    fn solve_block(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
         self.assert_shape(&block, x.len(), ld, nrhs);
-        for v in 0..nrhs {
-            let x = &mut x[v * ld..];
-            for j in block.clone() {
-                let xj = x[j];
-                let (rows, values) = self.lower.column(j);
-                for (&i, &l) in rows.iter().zip(values) {
-                    x[i as usize] -= l * xj;
-                }
-            }
-            for j in block.clone().rev() {
-                let xj = x[j] / self.pivots[j];
-                x[j] = xj;
-                let (rows, values) = self.upper.column(j);
-                for (&i, &u) in rows.iter().zip(values) {
-                    x[i as usize] -= u * xj;
-                }
-            }
+        if nrhs == 1 {
+            // SAFETY: the rows of a whole block are within it, and `x` reaches to its end.
+            unsafe { self.solve_one(block, x.as_mut_ptr()) };
+            return;
+        }
+        let mut four = vec![[F::zero(); 4]; block.len()];
+        for first in (0..nrhs).step_by(4) {
+            let width = 4.min(nrhs - first);
+            gather(&mut four, x, ld, first..first + width, block.start);
+            // SAFETY: rows of a whole block are within it, so with its start taken off they are
+            // within `four`.
+            unsafe { self.solve_four(block.clone(), &mut four) };
+            scatter(&four, x, ld, first..first + width, block.start);
         }
     }
 
@@ -43,27 +94,153 @@ impl<F: Scalar> ColumnLu<F> {
     /// # Panics
     ///
     /// As `solve_range`.
+    #[inline]
     #[track_caller]
     pub fn solve_transpose_range(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
+        if block.len() == 1 {
+            let pivot = self.pivots[block.start];
+            for v in 0..nrhs {
+                x[v * ld + block.start] /= pivot;
+            }
+            return;
+        }
+        self.solve_transpose_block(block, x, ld, nrhs);
+    }
+
+    #[track_caller]
+    fn solve_transpose_block(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
         self.assert_shape(&block, x.len(), ld, nrhs);
-        for v in 0..nrhs {
-            let x = &mut x[v * ld..];
+        if nrhs == 1 {
+            // SAFETY: as in `solve_range`.
+            unsafe { self.solve_transpose_one(block, x.as_mut_ptr()) };
+            return;
+        }
+        let mut four = vec![[F::zero(); 4]; block.len()];
+        for first in (0..nrhs).step_by(4) {
+            let width = 4.min(nrhs - first);
+            gather(&mut four, x, ld, first..first + width, block.start);
+            // SAFETY: as in `solve_range`.
+            unsafe { self.solve_transpose_four(block.clone(), &mut four) };
+            scatter(&four, x, ld, first..first + width, block.start);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// All rows of the columns `block` are in `block`, for which `x` has elements.
+    unsafe fn solve_one(&self, block: Range<usize>, x: *mut F) {
+        let lower = self.lower.ptr[block.start]..self.lower.ptr[block.end];
+        let upper = self.upper.ptr[block.start]..self.upper.ptr[block.end];
+        // SAFETY: entries are within the arrays, and what they name is in `block`.
+        unsafe {
+            if self.entries_of.lower_col.is_empty() {
+                for j in block.clone() {
+                    let xj = *x.add(j);
+                    subtract(self.lower.column(j), xj, x);
+                }
+            } else {
+                let idx = self.lower.idx.as_ptr();
+                let values = self.lower.values.as_ptr();
+                let col = self.entries_of.lower_col.as_ptr();
+                for p in lower {
+                    let product = *values.add(p) * *x.add(*col.add(p) as usize);
+                    *x.add(*idx.add(p) as usize) -= product;
+                }
+            }
+            if self.entries_of.upper_col.is_empty() || !self.is_invertible {
+                for j in block.rev() {
+                    let xj = *x.add(j) / self.pivots[j];
+                    *x.add(j) = xj;
+                    subtract(self.upper.column(j), xj, x);
+                }
+            } else {
+                let idx = self.upper.idx.as_ptr();
+                let values = self.upper.values.as_ptr();
+                let col = self.entries_of.upper_col.as_ptr();
+                let inverse = self.inverse_pivots.as_ptr();
+                for p in upper.rev() {
+                    let j = *col.add(p) as usize;
+                    let xj = *x.add(j) * *inverse.add(j);
+                    *x.add(*idx.add(p) as usize) -= *values.add(p) * xj;
+                }
+                for j in block {
+                    *x.add(j) *= *inverse.add(j);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// All rows of the columns `block` are in `block`, and `x` has an element for each.
+    unsafe fn solve_four(&self, block: Range<usize>, x: &mut [[F; 4]]) {
+        let start = block.start;
+        // SAFETY: what the columns name is in `block`.
+        unsafe {
             for j in block.clone() {
-                let (rows, values) = self.upper.column(j);
-                let mut sum = x[j];
-                for (&i, &u) in rows.iter().zip(values) {
-                    sum -= u * x[i as usize];
-                }
-                x[j] = sum / self.pivots[j];
-            }
-            for j in block.clone().rev() {
                 let (rows, values) = self.lower.column(j);
-                let mut sum = x[j];
+                let xj = *x.get_unchecked(j - start);
                 for (&i, &l) in rows.iter().zip(values) {
-                    sum -= l * x[i as usize];
+                    let xi = x.get_unchecked_mut(i as usize - start);
+                    for v in 0..4 {
+                        xi[v] -= l * xj[v];
+                    }
                 }
-                x[j] = sum;
             }
+            for j in block.rev() {
+                let (rows, values) = self.upper.column(j);
+                let pivot = self.pivots[j];
+                let xj = x.get_unchecked(j - start).map(|x| x / pivot);
+                *x.get_unchecked_mut(j - start) = xj;
+                for (&i, &u) in rows.iter().zip(values) {
+                    let xi = x.get_unchecked_mut(i as usize - start);
+                    for v in 0..4 {
+                        xi[v] -= u * xj[v];
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`solve_one`](Self::solve_one).
+    unsafe fn solve_transpose_one(&self, block: Range<usize>, x: *mut F) {
+        // SAFETY: what the columns name is in `block`.
+        unsafe {
+            for j in block.clone() {
+                let sum = *x.add(j) - dot(self.upper.column(j), x);
+                *x.add(j) = sum / self.pivots[j];
+            }
+            for j in block.rev() {
+                *x.add(j) -= dot(self.lower.column(j), x);
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`solve_four`](Self::solve_four).
+    unsafe fn solve_transpose_four(&self, block: Range<usize>, x: &mut [[F; 4]]) {
+        let start = block.start;
+        let subtract_dots = |columns: &Columns<F>, j: usize, x: &[[F; 4]]| {
+            let (rows, values) = columns.column(j);
+            let mut sums = x[j - start];
+            for (&i, &value) in rows.iter().zip(values) {
+                // SAFETY: the caller's: row i is in `block`.
+                let xi = unsafe { x.get_unchecked(i as usize - start) };
+                for v in 0..4 {
+                    sums[v] -= value * xi[v];
+                }
+            }
+            sums
+        };
+        for j in block.clone() {
+            let pivot = self.pivots[j];
+            x[j - start] = subtract_dots(&self.upper, j, x).map(|sum| sum / pivot);
+        }
+        for j in block.rev() {
+            x[j - start] = subtract_dots(&self.lower, j, x);
         }
     }
 
@@ -77,5 +254,59 @@ impl<F: Scalar> ColumnLu<F> {
             nrhs == 0 || (nrhs == 1 || ld >= block.end) && len >= (nrhs - 1) * ld + block.end,
             "the vectors are too short"
         );
+        // The rows of its columns are in the block, if it is made of whole diagonal blocks.
+        let is_boundary = |j: usize| j == self.n() || self.is_boundary[j];
+        assert!(
+            is_boundary(block.start) && is_boundary(block.end),
+            "the range cuts a diagonal block"
+        );
+    }
+}
+
+/// x −= column · xj.
+///
+/// # Safety
+///
+/// `x` has an element for each row of the column.
+#[inline(always)]
+unsafe fn subtract<F: Scalar>((rows, values): (&[u32], &[F]), xj: F, x: *mut F) {
+    for (&i, &value) in rows.iter().zip(values) {
+        // SAFETY: the caller's.
+        unsafe { *x.add(i as usize) -= value * xj };
+    }
+}
+
+/// columnᵀ · x.
+///
+/// # Safety
+///
+/// `x` has an element for each row of the column.
+#[inline(always)]
+unsafe fn dot<F: Scalar>((rows, values): (&[u32], &[F]), x: *const F) -> F {
+    let mut sum = F::zero();
+    for (&i, &value) in rows.iter().zip(values) {
+        // SAFETY: the caller's.
+        sum += value * unsafe { *x.add(i as usize) };
+    }
+    sum
+}
+
+/// Elements `start..` of vectors `which`, side by side.
+fn gather<F: Scalar>(four: &mut [[F; 4]], x: &[F], ld: usize, which: Range<usize>, start: usize) {
+    for (lane, v) in which.enumerate() {
+        let x = &x[v * ld + start..][..four.len()];
+        for (four, &x) in four.iter_mut().zip(x) {
+            four[lane] = x;
+        }
+    }
+}
+
+/// The opposite of [`gather`].
+fn scatter<F: Scalar>(four: &[[F; 4]], x: &mut [F], ld: usize, which: Range<usize>, start: usize) {
+    for (lane, v) in which.enumerate() {
+        let x = &mut x[v * ld + start..][..four.len()];
+        for (four, x) in four.iter().zip(x) {
+            *x = four[lane];
+        }
     }
 }

@@ -201,9 +201,9 @@ impl Found {
         }
     }
 
-    /// Whether more than one thread changes anything.
+    /// Whether more than one thread is worth a run: KLU has one, and SuperLU's BLAS calls are small.
     pub fn uses_threads(&self) -> bool {
-        !matches!(self, Self::Klu(_))
+        !matches!(self, Self::Klu(_) | Self::Superlu(_))
     }
 }
 

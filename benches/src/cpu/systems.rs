@@ -115,8 +115,8 @@ const GENERATED: &[(&str, Kind, Generate)] = &[
     ("gen_circuit_500", Kind::Circuit, || {
         circuit_sequence(500, 1, 1).remove(0)
     }),
-    ("gen_circuit_20000", Kind::Circuit, || {
-        circuit_sequence(20_000, 2, 1).remove(0)
+    ("gen_circuit_3000", Kind::Circuit, || {
+        circuit_sequence(3000, 2, 1).remove(0)
     }),
     ("gen_rc_mesh_100", Kind::Circuit, || rc_mesh(100, 100, 3)),
     ("gen_power_grid_3x60", Kind::Circuit, || {

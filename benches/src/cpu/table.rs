@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::bounds::{Bound, LUGE, Verdict, time_ratios};
-use super::results::{MatrixResult, Outcome, Phase, Results, Run};
+use super::results::{Outcome, Phase, Results, Run, SolverInfo};
 
 fn table(header: &[String], words: usize) -> Table {
     let mut table = Table::new();
@@ -205,57 +205,39 @@ fn luge_threads(results: &Results) -> Vec<usize> {
     luge.map_or(Vec::new(), |luge| luge.threads.clone())
 }
 
-/// Geometric means of Luge's ratios to every peer, by kind, and the worst matrix of each phase.
+/// Geometric means of Luge's ratios to every peer, by kind, with the worst ratio in brackets.
 pub fn summary(results: &Results) -> String {
-    let header = [
-        "luge / peer on one thread",
-        "kind",
-        "phase",
-        "matrices",
-        "mean ×",
-        "worst ×",
-        "worst matrix",
-    ];
-    let mut table = table(&strings(&header), 3);
-    let mut kinds: Vec<&str> = results
-        .matrices
-        .iter()
-        .map(|m: &MatrixResult| m.kind.as_str())
-        .collect();
+    let mut header = strings(&["luge / peer with one thread", "kind", "matrices"]);
+    header.extend(Phase::ALL.map(|phase| phase.title().to_owned()));
+    let mut table = table(&header, 2);
+    let mut kinds: Vec<&str> = results.matrices.iter().map(|m| m.kind.as_str()).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let groups: Vec<(String, Vec<&str>)> = kinds
+    let groups: Vec<(&str, Vec<&str>)> = kinds
         .iter()
-        .map(|kind| ((*kind).to_owned(), vec![*kind]))
-        .chain([("all".to_owned(), Vec::new())])
+        .map(|&kind| (kind, vec![kind]))
+        .chain([("all", Vec::new())])
         .collect();
-    let peers = results
-        .solvers
-        .iter()
-        .filter(|s| s.name != LUGE && s.missing.is_none());
-    for peer in peers {
-        for (name, kinds) in &groups {
-            for phase in Phase::ALL {
-                for threads in luge_threads(results) {
-                    let ratios = time_ratios(results, kinds, phase, threads, &peer.name);
-                    let (Some(mean), Some((worst, most))) = (ratios.mean(), ratios.extreme(false))
-                    else {
-                        continue;
-                    };
-                    let pair = match threads {
-                        1 => format!("luge / {}", peer.name),
-                        threads => format!("luge@{threads} / {}", peer.name),
-                    };
-                    table.add_row([
-                        pair,
-                        name.clone(),
-                        phase.title().to_owned(),
-                        ratios.of.len().to_string(),
-                        ratio(Some(mean)),
-                        ratio(Some(most)),
-                        worst,
-                    ]);
+    let here = |solver: &&SolverInfo| solver.name != LUGE && solver.missing.is_none();
+    for peer in results.solvers.iter().filter(here) {
+        for threads in luge_threads(results) {
+            let pair = match threads {
+                1 => format!("luge / {}", peer.name),
+                threads => format!("luge@{threads} / {}", peer.name),
+            };
+            for (name, kinds) in &groups {
+                let of = |phase| time_ratios(results, kinds, phase, threads, &peer.name);
+                let count = of(Phase::Factorize).of.len();
+                if count == 0 {
+                    continue;
                 }
+                let mut row = vec![pair.clone(), (*name).to_owned(), count.to_string()];
+                row.extend(Phase::ALL.map(|phase| {
+                    let ratios = of(phase);
+                    let both = ratios.mean().zip(ratios.extreme(false));
+                    or_dash(both.map(|(mean, (_, worst))| format!("{mean:.2} ({worst:.2})")))
+                }));
+                table.add_row(row);
             }
         }
     }

@@ -264,7 +264,10 @@ fn check<F: FrontalScalar>(a: &Matrix, lu: &FrontalLu<F>, quality: &Quality) {
                 lu.solve(&mut x, ld, nrhs, 1);
             }
             for q in 0..nrhs {
-                let solution: Vec<f64> = x[q * ld..q * ld + n].iter().map(|&v| Scalar::to_f64(v)).collect();
+                let solution: Vec<f64> = x[q * ld..q * ld + n]
+                    .iter()
+                    .map(|&v| Scalar::to_f64(v))
+                    .collect();
                 let size: f64 = solution.iter().map(|v| v.abs()).sum();
                 let product = a.multiply(&solution, transpose);
                 for i in 0..n {

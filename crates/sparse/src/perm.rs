@@ -98,6 +98,22 @@ impl Permutation {
         inverse
     }
 
+    /// Whether it takes an odd number of exchanges, so that its determinant is −1.
+    pub fn is_odd(&self) -> bool {
+        let mut seen = vec![false; self.len()];
+        let mut odd = false;
+        for start in 0..self.len() {
+            let mut at = start;
+            let mut length = 0;
+            while !std::mem::replace(&mut seen[at], true) {
+                at = self.as_slice()[at] as usize;
+                length += 1;
+            }
+            odd ^= length > 0 && length % 2 == 0;
+        }
+        odd
+    }
+
     /// First `self`, then `after`: position `i` of the result is old position `self[after[i]]`.
     ///
     /// # Panics

@@ -40,6 +40,9 @@ pub trait Scalar:
 
     /// `values` in `f64`: themselves if they are, else converted.
     fn in_f64(values: &[Self]) -> Cow<'_, [f64]>;
+
+    /// `values`, if they are `f64`.
+    fn as_f64_mut(values: &mut [Self]) -> Option<&mut [f64]>;
 }
 
 impl Scalar for f32 {
@@ -58,6 +61,10 @@ impl Scalar for f32 {
     fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
         values.iter().map(|&v| f64::from(v)).collect()
     }
+
+    fn as_f64_mut(_values: &mut [Self]) -> Option<&mut [f64]> {
+        None
+    }
 }
 
 impl Scalar for f64 {
@@ -75,5 +82,9 @@ impl Scalar for f64 {
 
     fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
         Cow::Borrowed(values)
+    }
+
+    fn as_f64_mut(values: &mut [Self]) -> Option<&mut [f64]> {
+        Some(values)
     }
 }

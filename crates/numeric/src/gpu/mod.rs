@@ -84,6 +84,21 @@ impl<T: DeviceScalar> DeviceFactors<T> {
     pub fn pivots(&self) -> &PivotReport {
         &self.pivots
     }
+
+    /// The diagonal of U, on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`NumericError::Device`].
+    pub fn diagonal(&self, stream: &Stream, filled: &DeviceFilled) -> Result<Vec<T>, NumericError> {
+        let by_rows = stream.download(filled.diag_pos())?;
+        let by_columns = stream.download(filled.csr_to_csc())?;
+        let values = stream.download(&self.values)?;
+        Ok(by_rows
+            .into_iter()
+            .map(|p| values[by_columns[p as usize] as usize])
+            .collect())
+    }
 }
 
 /// Factorizes B statically. `positions[p]` is the place of `b[p]`, as [`positions`] gives it.

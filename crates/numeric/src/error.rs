@@ -1,7 +1,7 @@
 //! Errors of the numeric phase.
 
 use luge_device::DeviceError;
-use luge_sparse::Cancelled;
+use luge_sparse::{Cancelled, IndexOverflow};
 
 /// Why no factors were produced. Columns count in the permuted matrix B that was handed in.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum NumericError {
         /// Bytes allowed.
         available: u64,
     },
+    /// The number of entries does not fit 32 bits.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -1,5 +1,6 @@
 //! The CPU paths.
 
+pub mod blocks;
 pub mod columns;
 pub mod static_pivoting;
 pub mod threshold;

@@ -1,0 +1,840 @@
+//! LU of a block triangular matrix: the driver of the two engines.
+//!
+//! B is upper block triangular, as the ordering left it. Only the diagonal blocks are factorized,
+//! each by the engine that is predicted to be faster for it: [`columns`](super::columns) where a
+//! column has few entries, the fronts of `luge-frontal` where there are many operations per entry.
+//! The entries above the diagonal blocks stay as they are, and a solve goes through the blocks from
+//! the last to the first (Duff and Reid 1978; Davis and Palamadai Natarajan 2010 on KLU).
+//!
+//! A [`BlockPlan`] belongs to a pattern and says which entry of A goes where; a [`BlockLu`] has the
+//! factors of one set of values.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
+use luge_sparse::{CancelFlag, CompressedPattern, Permutation, Quality, RowPerm, to_u32};
+
+use super::columns::{self, ColumnLu};
+use crate::error::NumericError;
+use crate::pivots::TinyPivots;
+
+/// Which engine factorizes the diagonal blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// For each block the one that is predicted to be faster.
+    #[default]
+    Auto,
+    /// Column by column.
+    Columns,
+    /// In fronts, every block of more than one column.
+    Fronts,
+}
+
+/// How pivots are chosen inside the diagonal blocks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rule {
+    /// The diagonal if it is at least this fraction of the largest candidate, else the largest.
+    Threshold(f64),
+    /// The diagonal always.
+    Static(TinyPivots),
+}
+
+/// What [`BlockLu::factorize`] may do.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How pivots are chosen.
+    pub rule: Rule,
+    /// 1: this thread alone; more: the current rayon pool. The factors are the same, bit for bit.
+    pub threads: usize,
+    /// Largest size of the factors with the memory to find them, in bytes; `None`: no limit.
+    pub max_bytes: Option<u64>,
+    /// Stops the phase when raised.
+    pub cancel: CancelFlag,
+}
+
+impl Options {
+    /// The largest magnitude, where the rule needs it.
+    fn largest<F: FrontalScalar>(&self, values: &[F]) -> f64 {
+        match self.rule {
+            Rule::Threshold(_) => 0.0,
+            Rule::Static(_) => values
+                .iter()
+                .fold(0.0, |max, &v| f64::max(max, v.to_f64().abs())),
+        }
+    }
+}
+
+/// Where the entries of a block triangular matrix go, and which engine takes which block.
+#[derive(Debug)]
+pub struct BlockPlan {
+    n: usize,
+    /// The blocks in their order, runs of blocks of one column taken together.
+    steps: Vec<Step>,
+    /// The blocks for the column engine, one behind the other.
+    columns: CompressedPattern,
+    fronts: Vec<Front>,
+    /// The entries above the diagonal blocks, by columns of B.
+    above: CompressedPattern,
+    /// For each entry, in the order of the plan (columns, fronts, above), its number in B.
+    source: Vec<u32>,
+}
+
+/// Consecutive columns of B that are solved together.
+#[derive(Debug, Clone)]
+struct Step {
+    columns: Range<usize>,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Blocks of one column each, from this column of the column engine on.
+    Singletons(usize),
+    /// One block, from this column of the column engine on.
+    Columns(usize),
+    /// One block, by its number among the fronts.
+    Front(usize),
+}
+
+#[derive(Debug)]
+struct Front {
+    tree: Arc<Tree>,
+    first_column: usize,
+    /// Where its columns begin in the order of the plan, and where the last one ends.
+    ptr: Vec<u32>,
+}
+
+impl Front {
+    fn entries(&self) -> Range<usize> {
+        self.ptr[0] as usize..self.ptr[self.ptr.len() - 1] as usize
+    }
+
+    fn column_counts(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ptr.windows(2).map(|ends| (ends[1] - ends[0]) as usize)
+    }
+}
+
+/// What a plan tells of the blocks that go to the fronts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct FrontSizes {
+    /// Columns in them.
+    pub columns: usize,
+    /// Entries of L+U, the diagonal counted once, without what delayed pivots add.
+    pub entries: u64,
+    /// Floating-point operations.
+    pub flops: f64,
+    /// Fronts.
+    pub num_supernodes: usize,
+    /// Order of the largest front.
+    pub max_front: usize,
+}
+
+/// Blocks below this order go to the column engine unless fronts are forced: their trees cost more
+/// than they save.
+const MIN_FRONT_BLOCK: usize = 32;
+
+/// Pivots in fronts are searched among a few rows at hand, where a stricter preference costs nothing
+/// and keeps the growth low.
+const FRONT_THRESHOLD: f64 = 0.05;
+
+/// Seconds that the column engine is predicted to take for the block of a tree, on the machine of the
+/// fronts' cost model.
+fn column_seconds(tree: &Tree) -> f64 {
+    const PER_COLUMN: f64 = 150e-9;
+    const PER_ENTRY: f64 = 5e-9;
+    const PER_FLOP: f64 = 0.65e-9;
+    tree.n() as f64 * PER_COLUMN
+        + tree.factor_entries() as f64 * PER_ENTRY
+        + tree.flops() * PER_FLOP
+}
+
+impl BlockPlan {
+    /// Plans B, given by columns, whose diagonal blocks begin at the columns `block_ptr` (with n at
+    /// its end); no entry lies below them. A block of more than one column goes to the fronts if
+    /// they are predicted to be faster, or if `engine` demands it.
+    ///
+    /// # Errors
+    ///
+    /// [`NumericError::IndexOverflow`] from 2³² entries on; [`NumericError::Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// If `block_ptr` does not go from 0 to n, or an entry lies below the diagonal blocks.
+    #[track_caller]
+    pub fn new(
+        cols: &CompressedPattern,
+        block_ptr: &[usize],
+        engine: Engine,
+        cancel: &CancelFlag,
+    ) -> Result<Self, NumericError> {
+        let n = cols.major_dim();
+        assert_eq!(n, cols.minor_dim(), "only square matrices are factorized");
+        assert_eq!(
+            (block_ptr.first(), block_ptr.last()),
+            (Some(&0), Some(&n)),
+            "blocks cover the columns"
+        );
+        to_u32(cols.nnz(), "number of entries")?;
+
+        let mut steps: Vec<Step> = Vec::new();
+        let mut trees = Vec::new();
+        let mut num_local = 0;
+        for ends in block_ptr.windows(2) {
+            cancel.check()?;
+            let columns = ends[0]..ends[1];
+            let singleton = columns.len() == 1;
+            let may_take_fronts = match engine {
+                Engine::Columns => false,
+                Engine::Fronts => !singleton,
+                Engine::Auto => columns.len() >= MIN_FRONT_BLOCK,
+            };
+            let tree = if may_take_fronts {
+                let block = diagonal_block(cols, columns.clone());
+                let tree = Tree::analyze(&block, &TreeOptions::default())
+                    .map_err(|e| from_fronts(e, columns.start))?;
+                let faster = tree.seconds() < column_seconds(&tree);
+                (engine == Engine::Fronts || faster).then_some(tree)
+            } else {
+                None
+            };
+            if let Some(tree) = tree {
+                steps.push(Step {
+                    columns,
+                    kind: Kind::Front(trees.len()),
+                });
+                trees.push(tree);
+                continue;
+            }
+            match steps.last_mut() {
+                Some(Step {
+                    columns: run,
+                    kind: Kind::Singletons(_),
+                }) if singleton => run.end = columns.end,
+                _ => steps.push(Step {
+                    columns: columns.clone(),
+                    kind: if singleton {
+                        Kind::Singletons(num_local)
+                    } else {
+                        Kind::Columns(num_local)
+                    },
+                }),
+            }
+            num_local += columns.len();
+        }
+        Ok(Self::split(cols, block_ptr, steps, trees, num_local))
+    }
+
+    /// Sends each entry to its engine, or to those above the blocks.
+    fn split(
+        cols: &CompressedPattern,
+        block_ptr: &[usize],
+        steps: Vec<Step>,
+        trees: Vec<Tree>,
+        num_local: usize,
+    ) -> Self {
+        let n = cols.major_dim();
+        let mut local = Parts::with_capacity(num_local, cols.nnz());
+        let mut above = Parts::with_capacity(n, 0);
+        let mut in_fronts: Vec<u32> = Vec::new();
+        let mut fronts: Vec<Front> = Vec::with_capacity(trees.len());
+        let mut trees = trees.into_iter();
+        let mut blocks = block_ptr.windows(2).map(|ends| ends[0]..ends[1]);
+        for step in &steps {
+            let mut ptr = vec![in_fronts.len() as u32];
+            let mut block = 0..0;
+            for j in step.columns.clone() {
+                while j >= block.end {
+                    block = blocks
+                        .next()
+                        .unwrap_or_else(|| unreachable!("the blocks cover the columns"));
+                }
+                let (range, rows) = (cols.range(j), cols.lane(j));
+                let inside = range.start + rows.partition_point(|&i| (i as usize) < block.start);
+                assert!(
+                    rows.last().is_none_or(|&i| (i as usize) < block.end),
+                    "column {j} has an entry below its diagonal block"
+                );
+                above.push_lane(cols, range.start..inside, 0);
+                match step.kind {
+                    Kind::Front(_) => {
+                        in_fronts.extend(inside as u32..range.end as u32);
+                        ptr.push(in_fronts.len() as u32);
+                    }
+                    Kind::Singletons(first) | Kind::Columns(first) => {
+                        let shift = step.columns.start - first;
+                        local.push_lane(cols, inside..range.end, shift);
+                    }
+                }
+            }
+            if let Kind::Front(_) = step.kind
+                && let Some(tree) = trees.next()
+            {
+                fronts.push(Front {
+                    tree: Arc::new(tree),
+                    first_column: step.columns.start,
+                    ptr,
+                });
+            }
+        }
+        let shift = local.source.len() as u32;
+        for front in &mut fronts {
+            front.ptr.iter_mut().for_each(|p| *p += shift);
+        }
+        let mut source = local.source;
+        source.extend(in_fronts);
+        source.extend(above.source);
+        let pattern = |minor, ptr, idx| {
+            CompressedPattern::new(minor, ptr, idx)
+                .unwrap_or_else(|e| unreachable!("a part of a valid pattern is valid: {e}"))
+        };
+        Self {
+            n,
+            steps,
+            columns: pattern(num_local, local.ptr, local.idx),
+            fronts,
+            above: pattern(n, above.ptr, above.idx),
+            source,
+        }
+    }
+
+    /// Order of B.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// For each entry in the order of the plan, its number among the entries of B by columns.
+    pub fn source(&self) -> &[u32] {
+        &self.source
+    }
+
+    /// Sizes of what goes to the fronts.
+    pub fn front_sizes(&self) -> FrontSizes {
+        let mut sizes = FrontSizes::default();
+        for Front { tree, .. } in &self.fronts {
+            sizes.columns += tree.n();
+            sizes.entries += tree.factor_entries();
+            sizes.flops += tree.flops();
+            sizes.num_supernodes += tree.num_supernodes();
+            sizes.max_front = sizes.max_front.max(tree.max_front());
+        }
+        sizes
+    }
+
+    /// Bytes that factors of type `F` with so many `entries` of L and U, and the memory to find them,
+    /// are predicted to take with so many threads.
+    pub fn predicted_bytes<F: FrontalScalar>(&self, entries: u64, threads: usize) -> u64 {
+        let in_fronts: u64 = self
+            .fronts
+            .iter()
+            .map(|front| front.tree.peak_bytes(size_of::<F>(), threads))
+            .sum();
+        let in_columns = entries.saturating_sub(self.front_sizes().entries);
+        in_fronts + ColumnLu::<F>::estimate_bytes(self.columns.major_dim(), in_columns, 0)
+    }
+
+    /// Seconds that a factorization is predicted to take on one thread, to be compared with what it
+    /// costs to share it.
+    pub fn seconds(&self) -> f64 {
+        const PER_ENTRY: f64 = 20e-9;
+        let fronts: f64 = self.fronts.iter().map(|front| front.tree.seconds()).sum();
+        fronts + self.columns.nnz() as f64 * PER_ENTRY
+    }
+
+    /// Bytes that the plan holds.
+    pub fn bytes(&self) -> u64 {
+        let pattern = |p: &CompressedPattern| 8 * p.ptr().len() as u64 + 4 * p.nnz() as u64;
+        let trees: u64 = self.fronts.iter().map(|front| front.tree.bytes()).sum();
+        pattern(&self.columns) + pattern(&self.above) + 4 * self.source.len() as u64 + trees
+    }
+
+    /// ‖B‖₁ for values in the order of the plan.
+    pub fn norm1<F: FrontalScalar>(&self, values: &[F]) -> f64 {
+        let mut sums = vec![0.0; self.n];
+        let mut rest = values.iter().map(|v| v.abs().to_f64());
+        let mut add = |column: usize, count: usize| {
+            sums[column] += rest.by_ref().take(count).sum::<f64>();
+        };
+        for step in &self.steps {
+            if let Kind::Singletons(first) | Kind::Columns(first) = step.kind {
+                for j in step.columns.clone() {
+                    add(j, self.columns.lane(first + j - step.columns.start).len());
+                }
+            }
+        }
+        for front in &self.fronts {
+            for (j, count) in front.column_counts().enumerate() {
+                add(front.first_column + j, count);
+            }
+        }
+        for (j, lane) in self.above.lanes().enumerate() {
+            add(j, lane.len());
+        }
+        sums.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Replaces the numbers in [`source`](Self::source) by what `map` has for them.
+    pub fn compose(&mut self, map: impl Fn(u32) -> u32) {
+        self.source.iter_mut().for_each(|p| *p = map(*p));
+    }
+}
+
+/// The factors of one set of values of a [`BlockPlan`].
+#[derive(Debug)]
+pub struct BlockLu<F: FrontalScalar> {
+    plan: Arc<BlockPlan>,
+    columns: ColumnLu<F>,
+    fronts: Vec<FrontalLu<F>>,
+    /// Values above the diagonal blocks.
+    above: Vec<F>,
+    /// Their rows among those of the factors, where the column engine moved rows; else as planned.
+    above_rows: Option<Vec<u32>>,
+    /// Row i of the factors is row `row_perm[i]` of B. The fronts keep their exchanges to themselves.
+    row_perm: RowPerm,
+}
+
+impl<F: FrontalScalar> BlockLu<F> {
+    /// Factorizes the diagonal blocks of B, whose values are in the order of the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`NumericError`] with a column of B.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one value per entry of the plan.
+    #[track_caller]
+    pub fn factorize(
+        plan: &Arc<BlockPlan>,
+        values: &[F],
+        options: &Options,
+    ) -> Result<(Self, Quality), NumericError> {
+        assert_eq!(values.len(), plan.source.len(), "one value for each entry");
+        let mut quality = Quality::default();
+        let mut left = options.max_bytes;
+        let largest = options.largest(values);
+        let mut fronts = Vec::with_capacity(plan.fronts.len());
+        for front in &plan.fronts {
+            let options = front_options(options, largest, left);
+            let (lu, measured) =
+                FrontalLu::factorize(&front.tree, &values[front.entries()], &options)
+                    .map_err(|e| from_fronts(e, front.first_column))?;
+            quality.merge(&measured, front.first_column);
+            left = left.map(|left| left.saturating_sub(lu.bytes()));
+            fronts.push(lu);
+        }
+        let (columns, measured) = ColumnLu::factorize(
+            &plan.columns,
+            &values[..plan.columns.nnz()],
+            &column_options(options, left),
+        )
+        .map_err(|e| plan.in_terms_of_b(e))?;
+        plan.merge_columns(&mut quality, &measured);
+
+        let (row_perm, above_rows) = plan.final_rows(columns.row_perm());
+        let above = values[values.len() - plan.above.nnz()..].to_vec();
+        let lu = Self {
+            plan: Arc::clone(plan),
+            columns,
+            fronts,
+            above,
+            above_rows,
+            row_perm,
+        };
+        Ok((lu, quality))
+    }
+
+    /// Factorizes other values with the pivots that are there, in the same memory. After an error the
+    /// factors are those of no matrix until another call succeeds.
+    ///
+    /// # Errors
+    ///
+    /// [`NumericError`] with a column of B.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one value per entry of the plan.
+    #[track_caller]
+    pub fn refactorize(
+        &mut self,
+        values: &[F],
+        options: &Options,
+    ) -> Result<Quality, NumericError> {
+        let plan = &self.plan;
+        assert_eq!(values.len(), plan.source.len(), "one value for each entry");
+        let largest = options.largest(values);
+        let mut quality = Quality::default();
+        for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
+            let options = front_options(options, largest, None);
+            let measured = lu
+                .refactorize(&values[front.entries()], &options)
+                .map_err(|e| from_fronts(e, front.first_column))?;
+            quality.merge(&measured, front.first_column);
+        }
+        let measured = self
+            .columns
+            .refactorize(
+                &plan.columns,
+                &values[..plan.columns.nnz()],
+                &column_options(options, None),
+            )
+            .map_err(|e| plan.in_terms_of_b(e))?;
+        plan.merge_columns(&mut quality, &measured);
+        let above = &values[values.len() - plan.above.nnz()..];
+        self.above.copy_from_slice(above);
+        Ok(quality)
+    }
+
+    /// Row i of the factors is row `row_perm[i]` of B.
+    pub fn row_perm(&self) -> &RowPerm {
+        &self.row_perm
+    }
+
+    /// Entries of L with its unit diagonal.
+    pub fn lnz(&self) -> u64 {
+        let fronts: u64 = self.fronts.iter().map(FrontalLu::lnz).sum();
+        fronts + (self.columns.lnz() + self.columns.n()) as u64
+    }
+
+    /// Entries of U with its diagonal, and those above the diagonal blocks.
+    pub fn unz(&self) -> u64 {
+        let fronts: u64 = self.fronts.iter().map(FrontalLu::unz).sum();
+        fronts + (self.columns.unz() + self.columns.n() + self.above.len()) as u64
+    }
+
+    /// Floating-point operations of the factorization.
+    pub fn flops(&self) -> f64 {
+        let fronts: f64 = self
+            .plan
+            .fronts
+            .iter()
+            .map(|front| front.tree.flops())
+            .sum();
+        fronts + self.columns.flops() as f64
+    }
+
+    /// Bytes of the factors.
+    pub fn bytes(&self) -> u64 {
+        let fronts: u64 = self.fronts.iter().map(FrontalLu::bytes).sum();
+        let moved = self.above_rows.as_ref().map_or(0, Vec::len);
+        fronts
+            + self.columns.bytes()
+            + (size_of_val(&*self.above) + 4 * moved + 4 * self.row_perm.len()) as u64
+    }
+
+    /// Seconds that a refactorization is predicted to take on one thread, to be compared with what it
+    /// costs to share it.
+    pub fn refactorize_seconds(&self) -> f64 {
+        let fronts = self.plan.fronts.iter();
+        let fronts: f64 = fronts.map(|front| front.tree.seconds()).sum();
+        fronts + self.columns.flops() as f64 * 0.5e-9 + self.columns.lnz() as f64 * 2e-9
+    }
+
+    /// Likewise for one solve.
+    pub fn solve_seconds(&self) -> f64 {
+        const PER_ENTRY: f64 = 1e-9;
+        let entries: u64 = self.fronts.iter().map(FrontalLu::factor_entries).sum();
+        entries as f64 * PER_ENTRY
+    }
+
+    /// The engines that were used.
+    pub fn code_path(&self) -> Vec<&'static str> {
+        let mut path = Vec::with_capacity(2);
+        if self.columns.n() > 0 {
+            path.push("numeric: left-looking columns");
+        }
+        if !self.fronts.is_empty() {
+            path.push("numeric: multifrontal");
+        }
+        path
+    }
+
+    /// Calls `visit` with every pivot.
+    pub fn for_each_pivot(&self, mut visit: impl FnMut(F)) {
+        self.columns.pivots().iter().for_each(|&pivot| visit(pivot));
+        for front in &self.fronts {
+            front.pivots().for_each(|(_, _, pivot)| visit(pivot));
+        }
+    }
+
+    /// Whether the exchanges of rows and columns inside the fronts are an odd permutation.
+    pub fn exchanges_are_odd(&self) -> bool {
+        self.fronts.iter().fold(false, |odd, front| {
+            let mut column_of = vec![0; front.n()];
+            front
+                .pivots()
+                .for_each(|(row, col, _)| column_of[row] = col as u32);
+            let exchanges = Permutation::new(column_of)
+                .unwrap_or_else(|e| unreachable!("every row and column has one pivot: {e}"));
+            odd ^ exchanges.is_odd()
+        })
+    }
+
+    /// The rows and values above the diagonal blocks in column j.
+    fn above(&self, j: usize) -> impl Iterator<Item = (usize, F)> + '_ {
+        let range = self.plan.above.range(j);
+        let rows = self.above_rows.as_deref().unwrap_or(self.plan.above.idx());
+        rows[range.clone()]
+            .iter()
+            .zip(&self.above[range])
+            .map(|(&i, &value)| (i as usize, value))
+    }
+
+    /// Replaces right-hand sides of B, their rows in the order of the factors, by solutions: `nrhs`
+    /// vectors of length n, one after another.
+    ///
+    /// # Panics
+    ///
+    /// If `x` is not of length n · nrhs.
+    #[track_caller]
+    pub fn solve(&self, x: &mut [F], nrhs: usize, threads: usize) {
+        let n = self.plan.n;
+        assert_eq!(x.len(), n * nrhs, "right-hand sides of another length");
+        for step in self.plan.steps.iter().rev() {
+            let start = step.columns.start;
+            match step.kind {
+                Kind::Singletons(first) => {
+                    let pivots = &self.columns.pivots()[first..];
+                    for x in x.chunks_exact_mut(n) {
+                        for j in step.columns.clone().rev() {
+                            let xj = x[j] / pivots[j - start];
+                            x[j] = xj;
+                            self.above(j).for_each(|(i, value)| x[i] -= value * xj);
+                        }
+                    }
+                    continue;
+                }
+                Kind::Columns(first) => {
+                    let block = first..first + step.columns.len();
+                    self.columns
+                        .solve_range(block, &mut x[start - first..], n, nrhs);
+                }
+                Kind::Front(front) => {
+                    self.fronts[front].solve(&mut x[start..], n, nrhs, threads);
+                }
+            }
+            if self.above.is_empty() {
+                continue;
+            }
+            for x in x.chunks_exact_mut(n) {
+                for j in step.columns.clone() {
+                    let xj = x[j];
+                    self.above(j).for_each(|(i, value)| x[i] -= value * xj);
+                }
+            }
+        }
+    }
+
+    /// Replaces right-hand sides of Bᵀ by solutions, whose entries are in the order of the factors'
+    /// rows; otherwise as [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// If `x` is not of length n · nrhs.
+    #[track_caller]
+    pub fn solve_transpose(&self, x: &mut [F], nrhs: usize, threads: usize) {
+        let n = self.plan.n;
+        assert_eq!(x.len(), n * nrhs, "right-hand sides of another length");
+        for step in &self.plan.steps {
+            let start = step.columns.start;
+            if !self.above.is_empty() {
+                let pivots = match step.kind {
+                    Kind::Singletons(first) => Some(&self.columns.pivots()[first..]),
+                    Kind::Columns(_) | Kind::Front(_) => None,
+                };
+                for x in x.chunks_exact_mut(n) {
+                    for j in step.columns.clone() {
+                        let sum = self
+                            .above(j)
+                            .fold(x[j], |sum, (i, value)| sum - value * x[i]);
+                        x[j] = pivots.map_or(sum, |pivots| sum / pivots[j - start]);
+                    }
+                }
+                if pivots.is_some() {
+                    continue;
+                }
+            }
+            match step.kind {
+                Kind::Singletons(first) | Kind::Columns(first) => {
+                    let block = first..first + step.columns.len();
+                    self.columns
+                        .solve_transpose_range(block, &mut x[start - first..], n, nrhs);
+                }
+                Kind::Front(front) => {
+                    self.fronts[front].solve_transpose(&mut x[start..], n, nrhs, threads);
+                }
+            }
+        }
+    }
+}
+
+impl BlockPlan {
+    /// Column of B of a column of the column engine.
+    fn column_of(&self, local: usize) -> usize {
+        self.steps
+            .iter()
+            .find_map(|step| match step.kind {
+                Kind::Singletons(first) | Kind::Columns(first)
+                    if (first..first + step.columns.len()).contains(&local) =>
+                {
+                    Some(step.columns.start + local - first)
+                }
+                _ => None,
+            })
+            .unwrap_or(local)
+    }
+
+    fn merge_columns(&self, quality: &mut Quality, measured: &Quality) {
+        let translated = Quality {
+            worst_column: self.column_of(measured.worst_column),
+            first_perturbed: measured.first_perturbed.map(|j| self.column_of(j)),
+            ..*measured
+        };
+        quality.merge(&translated, 0);
+    }
+
+    fn in_terms_of_b(&self, error: NumericError) -> NumericError {
+        match error {
+            NumericError::ZeroPivot { column } => NumericError::ZeroPivot {
+                column: self.column_of(column),
+            },
+            NumericError::NotFinite { column } => NumericError::NotFinite {
+                column: self.column_of(column),
+            },
+            other => other,
+        }
+    }
+
+    /// The rows of B in the order of the factors, and the rows of `above` in that order where it is
+    /// not B's.
+    fn final_rows(&self, local: &RowPerm) -> (RowPerm, Option<Vec<u32>>) {
+        let is_identity = local
+            .as_slice()
+            .iter()
+            .enumerate()
+            .all(|(i, &row)| i == row as usize);
+        if is_identity {
+            return (RowPerm::identity(self.n), None);
+        }
+        let mut rows: Vec<u32> = (0..self.n as u32).collect();
+        for step in &self.steps {
+            if let Kind::Columns(first) = step.kind {
+                let shift = (step.columns.start - first) as u32;
+                for j in step.columns.clone() {
+                    rows[j] = local.as_slice()[j - shift as usize] + shift;
+                }
+            }
+        }
+        let perm = RowPerm::new(rows)
+            .unwrap_or_else(|e| unreachable!("rows move inside their blocks: {e}"));
+        let place = perm.inverse();
+        let above = self
+            .above
+            .idx()
+            .iter()
+            .map(|&i| place[i as usize])
+            .collect();
+        (perm, Some(above))
+    }
+}
+
+/// Options of the fronts for a block; `largest` is the largest magnitude in B.
+fn front_options(options: &Options, largest: f64, max_bytes: Option<u64>) -> luge_frontal::Options {
+    let mut own = luge_frontal::Options {
+        threads: options.threads,
+        max_bytes,
+        cancel: options.cancel.clone(),
+        ..luge_frontal::Options::default()
+    };
+    match options.rule {
+        Rule::Threshold(threshold) => own.threshold = threshold.max(FRONT_THRESHOLD),
+        Rule::Static(TinyPivots::Keep) => own.static_pivots = Some(0.0),
+        Rule::Static(TinyPivots::Perturb { threshold }) => {
+            own.static_pivots = Some(threshold * largest);
+        }
+    }
+    own
+}
+
+/// The error of a block whose first column is `first`.
+fn from_fronts(error: FrontalError, first: usize) -> NumericError {
+    match error {
+        FrontalError::Singular { column } | FrontalError::ZeroPivot { column } => {
+            NumericError::ZeroPivot {
+                column: first + column,
+            }
+        }
+        FrontalError::NotFinite { column } => NumericError::NotFinite {
+            column: first + column,
+        },
+        FrontalError::OutOfMemory { asked, available } => NumericError::OutOfMemory {
+            column: first,
+            asked,
+            available,
+        },
+        FrontalError::IndexOverflow(e) => NumericError::IndexOverflow(e),
+        FrontalError::Cancelled(e) => NumericError::Cancelled(e),
+        FrontalError::NotSquare { .. } => unreachable!("diagonal blocks are square"),
+    }
+}
+
+fn column_options(options: &Options, max_bytes: Option<u64>) -> columns::Options {
+    let mut own = columns::Options {
+        threads: options.threads,
+        max_bytes,
+        cancel: options.cancel.clone(),
+        ..columns::Options::default()
+    };
+    match options.rule {
+        Rule::Threshold(threshold) => own.threshold = threshold,
+        Rule::Static(tiny) => own.static_pivots = Some(tiny),
+    }
+    own
+}
+
+/// A pattern and the numbers of its entries, lane by lane.
+struct Parts {
+    ptr: Vec<u64>,
+    idx: Vec<u32>,
+    source: Vec<u32>,
+}
+
+impl Parts {
+    fn with_capacity(lanes: usize, entries: usize) -> Self {
+        let mut ptr = Vec::with_capacity(lanes + 1);
+        ptr.push(0);
+        Self {
+            ptr,
+            idx: Vec::with_capacity(entries),
+            source: Vec::with_capacity(entries),
+        }
+    }
+
+    /// Adds entries `range` of `cols` as one lane, their rows counted from `first_row`.
+    fn push_lane(&mut self, cols: &CompressedPattern, range: Range<usize>, first_row: usize) {
+        self.idx.extend(
+            cols.idx()[range.clone()]
+                .iter()
+                .map(|&i| i - first_row as u32),
+        );
+        self.source.extend(range.start as u32..range.end as u32);
+        self.ptr.push(self.idx.len() as u64);
+    }
+}
+
+/// The pattern of one diagonal block, its rows and columns counted from 0.
+fn diagonal_block(cols: &CompressedPattern, block: Range<usize>) -> CompressedPattern {
+    if block == (0..cols.major_dim()) {
+        return cols.clone();
+    }
+    let mut part = Parts::with_capacity(block.len(), 0);
+    for j in block.clone() {
+        let range = cols.range(j);
+        let inside = cols
+            .lane(j)
+            .partition_point(|&i| (i as usize) < block.start);
+        part.push_lane(cols, range.start + inside..range.end, block.start);
+    }
+    CompressedPattern::new(block.len(), part.ptr, part.idx)
+        .unwrap_or_else(|e| unreachable!("a part of a valid pattern is valid: {e}"))
+}

@@ -205,18 +205,19 @@ fn table(runs: &[Run]) -> String {
             None => row.extend((0..12).map(|_| "-".to_owned())),
             Some(i) => {
                 let optional = |s: Option<f64>| s.map_or_else(|| "-".to_owned(), milliseconds);
+                let number =
+                    |count: Option<usize>| count.map_or_else(|| "-".to_owned(), |c| c.to_string());
                 row.extend([
                     i.n.to_string(),
                     i.nnz.to_string(),
                     (i.lnz + i.unz).saturating_sub(i.n as u64).to_string(),
-                    i.num_levels.to_string(),
+                    number(i.num_levels),
                     milliseconds(i.seconds.ordering),
                     milliseconds(i.seconds.symbolic),
-                    milliseconds(i.seconds.levelize),
+                    optional(i.seconds.levelize),
                     optional(i.seconds.numeric),
                     optional(i.seconds.solve),
-                    i.refinement_steps
-                        .map_or_else(|| "-".to_owned(), |s| s.to_string()),
+                    number(i.refinement_steps),
                     i.backward_error
                         .map_or_else(|| "-".to_owned(), |e| format!("{e:.1e}")),
                     i.pivoting.unwrap_or("-").to_owned(),

@@ -90,7 +90,7 @@ pub enum Error {
     Unstable {
         /// The row with the largest componentwise backward error.
         row: usize,
-        /// Growth max|U|/max|B|.
+        /// Growth, see [`Inform::growth`](crate::Inform::growth).
         growth: f64,
         /// Normwise backward error of the probe.
         backward_error: f64,
@@ -114,6 +114,9 @@ pub enum Error {
     /// A dimension does not fit 32-bit indices.
     #[error(transparent)]
     IndexOverflow(#[from] IndexOverflow),
+    /// The threads that were asked for could not be started.
+    #[error("the threads could not be started")]
+    Threads(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The ordering failed for another reason.
     #[error("the ordering failed")]
     Ordering(#[source] OrderingError),
@@ -240,6 +243,7 @@ impl PhaseError {
             Self::Numeric(NumericError::ZeroPivot { column }) => Error::ZeroPivot {
                 column: old(column),
             },
+            Self::Numeric(NumericError::IndexOverflow(e)) => Error::IndexOverflow(e),
             Self::Numeric(NumericError::NotFinite { column }) => Error::Overflow {
                 column: old(column),
             },

@@ -1,27 +1,28 @@
 //! Factors, what they solve, and their renewal for new values.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use luge_solve::backward_error::{Residual, RowNorms, max_abs};
-use luge_solve::refine::{self, Refined, refine};
+use luge_solve::refine::{Refined, refine};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Scalar};
 use serde::Serialize;
 use sprs::CsMat;
 
-use crate::chain::{AnyChain, Condition, Engine, Perturbation};
+use crate::determinant::Determinant;
+use crate::device_path::{DeviceFactors, Task};
+use crate::engine::{Condition, Engine};
 use crate::error::Error;
-use crate::inform::{Inform, Warning};
+use crate::host_path::HostFactors;
+use crate::inform::{Inform, Seconds, Warning};
 use crate::options::Pivoting;
-use crate::solver::{Shared, by_rows, to_f64};
-
-/// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
-const SEARCH_THRESHOLD: f64 = 0.01;
+use crate::probe::is_above;
+use crate::solver::{Path, Shared};
 
 /// A matrix whose pivots were searched and whose reciprocal condition number, scaled, is below this
 /// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
 /// error; those beyond by two orders are noise.
-const SINGULAR: f64 = 1.0 / 64.0;
+pub(crate) const SINGULAR: f64 = 1.0 / 64.0;
 
 /// Below this times ε the reciprocal condition number is worth a warning: one digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
@@ -29,36 +30,42 @@ const ILL_CONDITIONED: f64 = 10.0;
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
     shared: Arc<Shared>,
-    /// The matrix, by rows, for residuals.
-    a: CsMat<T>,
-    norms: RowNorms,
+    /// The values of the matrix in the stored order of the analysis, for residuals.
+    values: Vec<T>,
+    /// Room for the next matrix's.
+    spare: Vec<T>,
+    norms: OnceLock<RowNorms>,
     transpose_norms: OnceLock<RowNorms>,
-    established: Established,
-    /// The report of the analysis, from which each factorization starts its own.
-    analyzed: Inform,
-    inform: Inform,
-}
-
-/// Factors that passed their probe, or the best there were.
-struct Established {
-    chain: Arc<dyn AnyChain>,
-    engine: Box<dyn Engine>,
-    probe: Probe,
-    /// Off-diagonal pivots, if they were searched.
-    searched: Option<usize>,
-    /// Estimated if pivots were searched, or if the options ask for it.
+    computed: Computed,
+    /// Estimated because the options ask for it.
     condition: Option<Condition>,
+    /// The report of the analysis, from which that of the factors starts.
+    analyzed: Arc<Inform>,
+    journal: Journal,
+    inform: OnceLock<Inform>,
 }
 
-/// A solve with a known solution.
-#[derive(Debug, Clone, Copy)]
-struct Probe {
-    /// Normwise; infinite if the solve overflowed.
-    backward_error: f64,
-    componentwise: f64,
-    steps: usize,
-    /// The row with the largest componentwise error.
-    worst_row: usize,
+/// The factors of one path.
+enum Computed {
+    Host(HostFactors),
+    Device(DeviceFactors),
+}
+
+/// What happened on the way to the factors.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Journal {
+    pub seconds: Seconds,
+    pub warnings: Vec<Warning>,
+}
+
+impl Journal {
+    pub(crate) fn add_numeric(&mut self, time: Duration) {
+        *self.seconds.numeric.get_or_insert(0.0) += time.as_secs_f64();
+    }
+
+    pub(crate) fn add_probe(&mut self, time: Duration) {
+        *self.seconds.probe.get_or_insert(0.0) += time.as_secs_f64();
+    }
 }
 
 /// A solution and how good it is.
@@ -70,69 +77,184 @@ pub struct Solution<T> {
     pub inform: Inform,
 }
 
+pub(crate) use Refactorized as Outcome;
+
 /// How new values were factorized.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Refactorized {
     /// The old pivots and scaling serve the new values too.
     Reused {
-        /// Growth max|U|/max|B|.
+        /// Growth, see [`Inform::growth`].
         growth: f64,
-        /// Normwise backward error of the probe.
+        /// Normwise backward error of a probe; on the CPU, where growth and pivots are like those
+        /// of factors that were probed, the largest column of wᵀ·(B − L·U), relative to that of B,
+        /// for a random vector w of ±1.
         backward_error: f64,
     },
-    /// New pivots had to be found; the scaling and the column order stayed.
+    /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
     Repivoted {
         /// What was wrong with the old pivots.
         reason: String,
         /// Growth with the new pivots.
         growth: f64,
-        /// Normwise backward error of the probe with the new pivots.
+        /// Backward error with the new pivots, measured as above.
         backward_error: f64,
     },
 }
 
+impl Computed {
+    fn engine(&self) -> &dyn Engine {
+        match self {
+            Self::Host(host) => host.engine.as_ref(),
+            Self::Device(device) => device.engine.as_ref(),
+        }
+    }
+}
+
 impl<T: Scalar> Factors<T> {
-    pub(crate) fn new(shared: Arc<Shared>, a: &CsMat<T>, analyzed: &Inform) -> Result<Self, Error> {
-        let a = check(&shared, a)?;
-        let norms = RowNorms::new(shared.view(&a));
-        let mut inform = analyzed.clone();
-        let established = establish(&shared, shared.view(&a), &norms, &mut inform)?;
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        a: &CsMat<T>,
+        analyzed: &Arc<Inform>,
+    ) -> Result<Self, Error> {
+        let mut values = Vec::new();
+        shared.take_values(a, &mut values)?;
+        let norms = OnceLock::new();
+        let mut journal = Journal {
+            seconds: analyzed.seconds,
+            warnings: Vec::new(),
+        };
+        let computed = {
+            let in_f64 = T::in_f64(&values);
+            let task = Task {
+                shared: &shared,
+                a: shared.view(&values),
+                values: &in_f64,
+                norms: &norms,
+            };
+            match &shared.path {
+                Path::Host(path) => Computed::Host(path.establish(task, &mut journal)?),
+                Path::Device(path) => Computed::Device(path.establish(task, &mut journal)?),
+            }
+        };
         let mut factors = Self {
             shared,
-            a,
+            values,
+            spare: Vec::new(),
             norms,
             transpose_norms: OnceLock::new(),
-            established,
-            analyzed: analyzed.clone(),
-            inform,
+            computed,
+            condition: None,
+            analyzed: Arc::clone(analyzed),
+            journal,
+            inform: OnceLock::new(),
         };
-        factors.complete_inform()?;
+        factors.condition = factors.wanted_condition()?;
         Ok(factors)
     }
 
     fn view(&self) -> MatrixView<'_, T> {
-        self.shared.view(&self.a)
+        self.shared.view(&self.values)
+    }
+
+    fn norms(&self) -> &RowNorms {
+        self.norms.get_or_init(|| RowNorms::new(self.view()))
     }
 
     /// What is known of these factors: sizes, pivots, growth, the probe's backward error.
     pub fn inform(&self) -> &Inform {
-        &self.inform
+        self.inform.get_or_init(|| self.describe())
     }
 
     /// Order of the matrix.
     pub fn n(&self) -> usize {
-        self.a.rows()
+        self.shared.n()
     }
 
     /// The filled pattern of the matrix that was factorized in the end and its levels: those of
-    /// [`Analysis::structure`](crate::Analysis::structure), or, after a search for pivots, those of
-    /// the matrix with its rows so permuted.
+    /// [`Analysis::structure`](crate::Analysis::structure), or, where pivots moved rows, those of the
+    /// matrix with its rows so permuted.
     ///
     /// # Errors
     ///
     /// As for the analysis.
     pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
-        self.established.chain.structure(&self.shared.limits)
+        match &self.computed {
+            Computed::Host(host) => self.shared.host_structure(host.engine.transform()),
+            Computed::Device(device) => device.chain.structure(),
+        }
+    }
+
+    /// The determinant of the matrix.
+    ///
+    /// # Errors
+    ///
+    /// Those of the device.
+    pub fn determinant(&self) -> Result<Determinant, Error> {
+        self.computed.engine().determinant()
+    }
+
+    /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the scaled matrix B, from a few solves (Hager 1984,
+    /// Higham 1988).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Cancelled`], those of the device.
+    pub fn rcond(&self) -> Result<f64, Error> {
+        let known = self.known_condition();
+        match known {
+            Some(condition) => Ok(condition.rcond),
+            None => {
+                let values = T::in_f64(&self.values);
+                Ok(self.computed.engine().condition(&values)?.rcond)
+            }
+        }
+    }
+
+    /// Replaces b by the solution of A·x = b: one pass of triangular solves, without refinement and
+    /// without a measured backward error, for callers who measure their own residual, as a Newton
+    /// iteration does. An error bound is known all the same: that of the factors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SolutionNotFinite`], `x` being as it was; those of the device.
+    ///
+    /// # Panics
+    ///
+    /// If `x` is not of length n.
+    #[track_caller]
+    pub fn solve_in_place(&self, x: &mut [T]) -> Result<(), Error> {
+        self.pass_in_place(x, false)
+    }
+
+    /// Replaces b by the solution of Aᵀ·x = b; otherwise as [`solve_in_place`](Self::solve_in_place).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_in_place`](Self::solve_in_place).
+    ///
+    /// # Panics
+    ///
+    /// If `x` is not of length n.
+    #[track_caller]
+    pub fn solve_transpose_in_place(&self, x: &mut [T]) -> Result<(), Error> {
+        self.pass_in_place(x, true)
+    }
+
+    #[track_caller]
+    fn pass_in_place(&self, x: &mut [T], transpose: bool) -> Result<(), Error> {
+        assert_eq!(x.len(), self.n(), "right-hand side of another length");
+        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
+            return host.engine.solve_in_place(x, transpose);
+        }
+        let solution = self.computed.engine().solve(&T::in_f64(x), 1, transpose)?;
+        if let Some(row) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
+            return Err(Error::SolutionNotFinite { row });
+        }
+        x.iter_mut()
+            .zip(solution)
+            .for_each(|(x, value)| *x = T::from_f64(value));
+        Ok(())
     }
 
     /// Solves A·x = b.
@@ -188,7 +310,7 @@ impl<T: Scalar> Factors<T> {
             self.n() * nrhs,
             "right-hand side of another length"
         );
-        self.solve_columns(self.view(), &self.norms, b, nrhs, false)
+        self.solve_columns(self.view(), self.norms(), b, nrhs, false)
     }
 
     fn solve_columns(
@@ -202,7 +324,7 @@ impl<T: Scalar> Factors<T> {
         let _span = tracing::info_span!("solve").entered();
         let start = Instant::now();
         let n = self.n();
-        let b = to_f64(b);
+        let b = T::in_f64(b);
         if let Some(at) = b.iter().position(|v| !v.is_finite()) {
             return Err(Error::NotFinite {
                 row: at % n,
@@ -212,7 +334,7 @@ impl<T: Scalar> Factors<T> {
         let mut x = Vec::with_capacity(b.len());
         let (mut worst, mut worst_componentwise, mut most_steps) = (0.0f64, 0.0f64, 0);
         // All first solutions at once, then each right-hand side is refined by itself.
-        let first = self.established.engine.solve(&b, nrhs, transpose)?;
+        let first = self.computed.engine().solve(&b, nrhs, transpose)?;
         for (column, b) in b.chunks_exact(n.max(1)).enumerate() {
             let mut given = Some(first[column * n..(column + 1) * n].to_vec());
             let refined = refine(
@@ -221,7 +343,7 @@ impl<T: Scalar> Factors<T> {
                 b,
                 |r| match given.take() {
                     Some(x) => Ok(x),
-                    None => self.established.engine.solve(r, 1, transpose),
+                    None => self.computed.engine().solve(r, 1, transpose),
                 },
                 &self.shared.refinement::<T>(),
             )?;
@@ -232,12 +354,12 @@ impl<T: Scalar> Factors<T> {
             most_steps = most_steps.max(refined.steps);
             x.extend(rounded);
         }
-        let mut inform = self.inform.clone();
+        let mut inform = self.inform().clone();
         inform.backward_error = Some(worst);
         inform.componentwise_error = Some(worst_componentwise);
         inform.refinement_steps = Some(most_steps);
         inform.seconds.solve = Some(start.elapsed().as_secs_f64());
-        inform.take_device_costs(self.established.engine.as_ref());
+        inform.take_device_costs(self.computed.engine());
         inform
             .warnings
             .retain(|warning| !matches!(warning, Warning::TargetMissed { .. }));
@@ -249,423 +371,164 @@ impl<T: Scalar> Factors<T> {
     ///
     /// Pivots and scaling are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth), no pivot has to be replaced (under
-    /// [`Pivoting::Auto`]) and a probe reaches the target backward error. Otherwise new pivots are
+    /// [`Pivoting::Auto`]) and the factors reach the target backward error. On a device that is
+    /// measured by a probe, a solve with a known solution. On the CPU growth and a checksum of B − L·U
+    /// are measured while the columns are at hand; a probe follows where these, or pivots that
+    /// changed by orders of magnitude, leave a doubt. Where the old pivots do not serve, new ones are
     /// searched, unless the options forbid it.
     ///
     /// # Errors
     ///
     /// [`Error::Unstable`] if neither serves; [`Error::PatternMismatch`], [`Error::NotFinite`],
-    /// [`Error::ZeroPivot`], [`Error::Overflow`], [`Error::OutOfMemory`], [`Error::Cancelled`] and
-    /// those of the device. After an error these are still the factors of the last matrix.
+    /// [`Error::ZeroPivot`], [`Error::SingularToRounding`], [`Error::Overflow`],
+    /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
+    /// still the factors of the last matrix.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
         let shared = Arc::clone(&self.shared);
-        let a = check(&shared, a)?;
-        let norms = RowNorms::new(shared.view(&a));
-        let values = to_f64(a.data());
-        let mut inform = self.analyzed.clone();
-
-        let perturbation = match (shared.options.pivoting, self.established.searched) {
-            (Pivoting::Threshold { .. }, _) | (_, Some(_)) => Perturbation::Never,
-            _ => shared.perturbation(),
+        let mut values = std::mem::take(&mut self.spare);
+        shared.take_values(a, &mut values)?;
+        let norms = OnceLock::new();
+        let mut journal = Journal {
+            seconds: self.analyzed.seconds,
+            warnings: Vec::new(),
         };
-        let start = Instant::now();
-        let again =
-            Arc::clone(&self.established.chain).factorize(&values, perturbation, &shared.limits);
-        inform.seconds.numeric = Some(start.elapsed().as_secs_f64());
-        let reason = match again {
-            Ok(engine) => {
-                let probe = probe(
-                    &shared,
-                    shared.view(&a),
-                    &norms,
-                    engine.as_ref(),
-                    &mut inform,
-                )?;
-                let pivots = engine.pivots();
-                let growth = pivots.growth;
-                let reason = if growth > shared.options.max_growth {
-                    Some(format!("growth {growth:.1e}"))
-                } else if missed(probe.backward_error, shared.target) {
-                    Some(format!("backward error {:.1e}", probe.backward_error))
-                } else if pivots.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
-                    Some(format!("{} tiny pivots", pivots.num_perturbed))
-                } else {
-                    None
-                };
-                let Some(reason) = reason else {
-                    let established = Established {
-                        chain: Arc::clone(&self.established.chain),
-                        engine,
-                        probe,
-                        searched: self.established.searched,
-                        condition: None,
-                    };
-                    inform.describe_plan(established.chain.as_ref());
-                    self.replace(a, norms, established, inform)?;
-                    return Ok(Refactorized::Reused {
-                        growth,
-                        backward_error: probe.backward_error,
-                    });
-                };
-                if shared.options.pivoting == Pivoting::Static {
-                    return Err(Error::Unstable {
-                        row: probe.worst_row,
-                        growth,
-                        backward_error: probe.backward_error,
-                    });
-                }
-                reason
-            }
-            Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. }))
-                if shared.options.pivoting != Pivoting::Static =>
-            {
-                error.to_string()
-            }
-            Err(error) => return Err(error),
+        let in_f64 = T::in_f64(&values);
+        let task = Task {
+            shared: &shared,
+            a: shared.view(&values),
+            values: &in_f64,
+            norms: &norms,
         };
+        let outcome = match (&shared.path, &mut self.computed) {
+            (Path::Host(path), Computed::Host(factors)) => {
+                path.refactorize(factors, &T::in_f64(&self.values), task, &mut journal)?
+            }
+            (Path::Device(path), Computed::Device(factors)) => {
+                let (outcome, renewed) = path.refactorize(factors, task, &mut journal)?;
+                *factors = renewed;
+                outcome
+            }
+            _ => unreachable!("factors stay on the path of their analysis"),
+        };
+        drop(in_f64);
+        self.spare = std::mem::replace(&mut self.values, values);
+        self.norms = norms;
+        self.transpose_norms = OnceLock::new();
+        self.journal = journal;
+        self.inform = OnceLock::new();
+        self.condition = self.wanted_condition()?;
+        Ok(outcome)
+    }
 
-        let mut inform = self.analyzed.clone();
-        let established = search(&shared, shared.view(&a), &norms, &values, &mut inform)?;
-        let (growth, probe) = (established.engine.pivots().growth, established.probe);
-        if missed(probe.backward_error, shared.target) {
-            return Err(Error::Unstable {
-                row: probe.worst_row,
-                growth,
-                backward_error: probe.backward_error,
-            });
-        }
-        inform.warnings.push(Warning::PivotsSearched {
-            reason: reason.clone(),
-        });
-        self.replace(a, norms, established, inform)?;
-        Ok(Refactorized::Repivoted {
-            reason,
-            growth,
-            backward_error: probe.backward_error,
+    /// What is already known of the condition.
+    fn known_condition(&self) -> Option<Condition> {
+        self.condition.or(match &self.computed {
+            Computed::Host(host) => host.condition,
+            Computed::Device(device) => device.condition,
         })
     }
 
-    fn replace(
-        &mut self,
-        a: CsMat<T>,
-        norms: RowNorms,
-        established: Established,
-        inform: Inform,
-    ) -> Result<(), Error> {
-        let old = std::mem::replace(&mut self.established, established);
-        let old_inform = std::mem::replace(&mut self.inform, inform);
-        if let Err(error) = self.complete_inform() {
-            self.established = old;
-            self.inform = old_inform;
-            return Err(error);
+    /// The condition, if the options ask for it.
+    fn wanted_condition(&mut self) -> Result<Option<Condition>, Error> {
+        self.condition = None;
+        let known = self.known_condition();
+        if known.is_some() || !self.shared.options.estimate_condition {
+            return Ok(known);
         }
-        self.a = a;
-        self.norms = norms;
-        self.transpose_norms = OnceLock::new();
-        Ok(())
+        let start = Instant::now();
+        let estimated = self.computed.engine().condition(&T::in_f64(&self.values))?;
+        self.journal.add_probe(start.elapsed());
+        Ok(Some(estimated))
     }
 
-    /// Fills in what the established factors tell.
-    fn complete_inform(&mut self) -> Result<(), Error> {
-        let Established {
-            engine,
-            probe,
-            searched,
-            condition,
-            ..
-        } = &self.established;
-        let pivots = engine.pivots();
-        let inform = &mut self.inform;
-        inform.num_perturbed = Some(pivots.num_perturbed);
-        inform.num_off_diagonal = *searched;
-        inform.growth = Some(pivots.growth);
+    /// The report of the analysis with what the factors add to it.
+    fn describe(&self) -> Inform {
+        let mut inform = Inform {
+            seconds: self.journal.seconds,
+            ..(*self.analyzed).clone()
+        };
+        inform
+            .warnings
+            .extend(self.journal.warnings.iter().cloned());
+        let report = self.computed.engine().report();
+        inform.num_perturbed = Some(report.num_perturbed);
+        inform.num_off_diagonal = report.num_off_diagonal;
+        inform.num_delay = report.num_delayed;
+        inform.growth = Some(report.growth);
         inform.rank = Some(inform.n);
-        inform.backward_error = Some(probe.backward_error);
-        inform.componentwise_error = Some(probe.componentwise);
-        inform.refinement_steps = Some(probe.steps);
-        inform.pivoting = Some(if searched.is_some() {
-            "threshold"
-        } else {
-            "static"
-        });
-        inform.code_path.push(engine.code_path());
-        let matrix_bytes = self.a.nnz() * (size_of::<T>() + size_of::<usize>());
-        let held = engine.host_bytes() + matrix_bytes as u64;
+        let is_static = self.shared.options.pivoting == Pivoting::Static;
+        let (probe, searched) = match &self.computed {
+            Computed::Host(host) => {
+                if host.probe.is_none() {
+                    inform.backward_error = Some(host.backward_error());
+                }
+                (host.probe, !is_static)
+            }
+            Computed::Device(device) => {
+                inform.describe_plan(device.chain.as_ref());
+                if device.searched.is_some() {
+                    let search = "pivots: Gilbert-Peierls on the CPU";
+                    inform.code_path.insert(0, search);
+                }
+                inform.num_off_diagonal = device.searched;
+                (Some(device.probe), device.searched.is_some())
+            }
+        };
+        if let Some(probe) = probe {
+            inform.backward_error = Some(probe.backward_error);
+            inform.componentwise_error = Some(probe.componentwise);
+            inform.refinement_steps = Some(probe.steps);
+        }
+        inform.pivoting = Some(if searched { "threshold" } else { "static" });
+        inform.code_path.extend(&report.code_path);
+        if let Some((lnz, unz)) = report.sizes {
+            (inform.lnz, inform.unz) = (lnz, unz);
+        }
+        let held = report.host_bytes + size_of_val(&*self.values) as u64;
         inform.peak_host_bytes = inform.peak_host_bytes.max(held);
-        if let Some(first_column) = engine.first_perturbed() {
+        if let Some(first_column) = report.first_perturbed {
             inform.warnings.push(Warning::PerturbedPivots {
-                count: pivots.num_perturbed,
+                count: report.num_perturbed,
                 first_column,
             });
         }
-        let condition = match condition {
-            None if self.shared.options.estimate_condition => {
-                let start = Instant::now();
-                let estimated = engine.condition()?;
-                *inform.seconds.probe.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-                Some(estimated)
-            }
-            known => *known,
-        };
+        let condition = self.known_condition();
         inform.rcond = condition.map(|c| c.rcond);
         inform.warnings.extend(
             condition
                 .filter(|c| c.rcond < ILL_CONDITIONED * c.epsilon)
                 .map(|c| Warning::IllConditioned { rcond: c.rcond }),
         );
-        inform.take_device_costs(engine.as_ref());
+        inform.take_device_costs(self.computed.engine());
         inform.check_target(self.shared.target);
-        Ok(())
+        inform
     }
 }
 
 impl<T> std::fmt::Debug for Factors<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Factors")
-            .field("inform", &self.inform)
+            .field("n", &self.shared.n())
+            .field("backend", &self.analyzed.backend)
             .finish_non_exhaustive()
-    }
-}
-
-impl Shared {
-    /// The matrix, which has the pattern that was analyzed.
-    fn view<'a, T: Scalar>(&'a self, a: &'a CsMat<T>) -> MatrixView<'a, T> {
-        MatrixView::by_rows(&self.a_rows, a.data())
-    }
-
-    fn refinement<T: Scalar>(&self) -> refine::Options {
-        refine::Options {
-            max_steps: self.options.max_refinement_steps,
-            target: self.target,
-            epsilon: T::epsilon().to_f64(),
-            cancel: self.options.cancel.clone(),
-        }
-    }
-
-    fn perturbation(&self) -> Perturbation {
-        self.options
-            .perturbation
-            .map_or(Perturbation::Default, Perturbation::Below)
     }
 }
 
 impl Inform {
     fn take_device_costs(&mut self, engine: &dyn Engine) {
-        let costs = engine.device_costs();
+        let costs = engine.report().device;
         self.peak_device_bytes = costs.peak_bytes;
         self.seconds.transfer = costs.transfer_seconds;
     }
 
     fn check_target(&mut self, target: f64) {
-        if let Some(backward_error) = self.backward_error.filter(|&e| missed(e, target)) {
+        if let Some(backward_error) = self.backward_error.filter(|&e| is_above(e, target)) {
             self.warnings.push(Warning::TargetMissed {
                 backward_error,
                 target,
             });
         }
     }
-}
-
-/// Whether a backward error is above the target; one that could not be measured is.
-fn missed(backward_error: f64, target: f64) -> bool {
-    backward_error.is_nan() || backward_error > target
-}
-
-/// The matrix by rows, if it has the analyzed pattern and finite values.
-fn check<T: Scalar>(shared: &Shared, a: &CsMat<T>) -> Result<CsMat<T>, Error> {
-    let rows = &shared.a_rows;
-    let n = rows.major_dim();
-    if (a.rows(), a.cols()) != (n, n) {
-        return Err(Error::NotSquare {
-            rows: a.rows(),
-            cols: a.cols(),
-        });
-    }
-    let a = by_rows(a);
-    for (row, (lane, analyzed)) in a.outer_iterator().zip(rows.lanes()).enumerate() {
-        let same = lane.indices().len() == analyzed.len()
-            && lane
-                .indices()
-                .iter()
-                .zip(analyzed)
-                .all(|(&i, &j)| i == j as usize);
-        if !same {
-            return Err(Error::PatternMismatch { row });
-        }
-        if let Some((column, _)) = lane.iter().find(|(_, v)| !v.is_finite()) {
-            return Err(Error::NotFinite { row, column });
-        }
-    }
-    Ok(a)
-}
-
-/// Finds factors by the pivoting that the options ask for.
-fn establish<T: Scalar>(
-    shared: &Shared,
-    a: MatrixView<'_, T>,
-    norms: &RowNorms,
-    inform: &mut Inform,
-) -> Result<Established, Error> {
-    let values = to_f64(a.values());
-    let is_auto = match shared.options.pivoting {
-        Pivoting::Threshold { .. } => return search(shared, a, norms, &values, inform),
-        Pivoting::Static => false,
-        Pivoting::Auto => true,
-    };
-    let start = Instant::now();
-    let factorized =
-        Arc::clone(&shared.chain).factorize(&values, shared.perturbation(), &shared.limits);
-    inform.seconds.numeric = Some(start.elapsed().as_secs_f64());
-    let reason = match factorized {
-        Ok(engine) => {
-            let probe = probe(shared, a, norms, engine.as_ref(), inform)?;
-            let num_perturbed = engine.pivots().num_perturbed;
-            let reason = if num_perturbed > 0 {
-                Some(format!("{num_perturbed} tiny pivots"))
-            } else if missed(probe.backward_error, shared.target) {
-                Some(format!("backward error {:.1e}", probe.backward_error))
-            } else {
-                None
-            };
-            match reason.filter(|_| is_auto) {
-                Some(reason) => reason,
-                None => {
-                    return Ok(Established {
-                        chain: Arc::clone(&shared.chain),
-                        engine,
-                        probe,
-                        searched: None,
-                        condition: None,
-                    });
-                }
-            }
-        }
-        Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if is_auto => {
-            error.to_string()
-        }
-        Err(error) => return Err(error),
-    };
-    inform.warnings.push(Warning::PivotsSearched { reason });
-    search(shared, a, norms, &values, inform)
-}
-
-/// Searches pivots and factorizes with them. Under [`Pivoting::Auto`], if the probe misses the
-/// target with the diagonal preferred, it tries partial pivoting and keeps what is better.
-fn search<T: Scalar>(
-    shared: &Shared,
-    a: MatrixView<'_, T>,
-    norms: &RowNorms,
-    values: &[f64],
-    inform: &mut Inform,
-) -> Result<Established, Error> {
-    let thresholds: &[f64] = match shared.options.pivoting {
-        Pivoting::Threshold { threshold } => &[threshold],
-        Pivoting::Auto | Pivoting::Static => &[SEARCH_THRESHOLD, 1.0],
-    };
-    let mut best: Option<Established> = None;
-    for &threshold in thresholds {
-        let found = Arc::clone(&shared.chain).search_pivots(
-            values,
-            threshold,
-            &shared.backend,
-            &shared.limits,
-        )?;
-        *inform.seconds.pivot_search.get_or_insert(0.0) += found.seconds;
-        let start = Instant::now();
-        let engine =
-            Arc::clone(&found.chain).factorize(values, Perturbation::Never, &shared.limits)?;
-        *inform.seconds.numeric.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let probe = probe(shared, a, norms, engine.as_ref(), inform)?;
-        let reached = !missed(probe.backward_error, shared.target);
-        if best
-            .as_ref()
-            .is_none_or(|best| !missed(probe.backward_error, best.probe.backward_error))
-        {
-            best = Some(Established {
-                chain: found.chain,
-                engine,
-                probe,
-                searched: Some(found.num_off_diagonal),
-                condition: None,
-            });
-        }
-        if reached {
-            break;
-        }
-    }
-    let mut best = best.unwrap_or_else(|| unreachable!("there is a threshold to try"));
-    // The search sees a singular matrix by a column of noise, but noise can also spread.
-    let start = Instant::now();
-    let condition = best.engine.condition()?;
-    *inform.seconds.probe.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-    // NaN, an overflow on the way, is not a condition that anything can be done with either.
-    if condition.rcond.is_nan() || condition.rcond < SINGULAR * condition.epsilon {
-        return Err(Error::SingularToRounding {
-            column: condition.column,
-            rcond: condition.rcond,
-        });
-    }
-    best.condition = Some(condition);
-    inform.describe_plan(best.chain.as_ref());
-    inform
-        .code_path
-        .insert(0, "pivots: Gilbert-Peierls on the CPU");
-    Ok(best)
-}
-
-/// Solves for a known solution with entries ±1 and measures what comes back.
-fn probe<T: Scalar>(
-    shared: &Shared,
-    a: MatrixView<'_, T>,
-    norms: &RowNorms,
-    engine: &dyn Engine,
-    inform: &mut Inform,
-) -> Result<Probe, Error> {
-    let _span = tracing::info_span!("probe").entered();
-    let start = Instant::now();
-    // Signs without a pattern (multiplicative hashing), so that rows do not cancel.
-    let known: Vec<f64> = (0..a.cols() as u64)
-        .map(|j| {
-            let bit = (j.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
-            2.0 * bit - 1.0
-        })
-        .collect();
-    let zero = vec![0.0; a.rows()];
-    let b: Vec<f64> = Residual::new(a, &known, &zero)
-        .residual
-        .into_iter()
-        .map(|r| -r)
-        .collect();
-    let options = shared.refinement::<T>();
-    let refined = refine(a, norms, &b, |r| engine.solve(r, 1, false), &options);
-    let probe = match refined {
-        Ok(refined) => {
-            let residual = Residual::new(a, &refined.x, &b);
-            let error = |i: usize| {
-                let r = residual.residual[i].abs();
-                if r == 0.0 {
-                    0.0
-                } else {
-                    r / (residual.magnitude[i] + b[i].abs())
-                }
-            };
-            Probe {
-                backward_error: refined.normwise,
-                componentwise: refined.componentwise[0] + refined.componentwise[1],
-                steps: refined.steps,
-                worst_row: (0..b.len()).fold(0, |at, i| if error(i) > error(at) { i } else { at }),
-            }
-        }
-        Err(Error::SolutionNotFinite { row }) => Probe {
-            backward_error: f64::INFINITY,
-            componentwise: f64::INFINITY,
-            steps: 0,
-            worst_row: row,
-        },
-        Err(error) => return Err(error),
-    };
-    *inform.seconds.probe.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-    Ok(probe)
 }
 
 /// Backward errors of the solution as the caller gets it.
@@ -683,7 +546,7 @@ fn measure_rounded<T: Scalar>(
     if size_of::<T>() == size_of::<f64>() {
         return Ok((refined.normwise, large + small));
     }
-    let x = to_f64(rounded);
+    let x = T::in_f64(rounded);
     let residual = Residual::new(a, &x, b);
     let [large, small] = residual.componentwise(norms, &x, b);
     Ok((

@@ -3,14 +3,14 @@
 use serde::Serialize;
 
 /// Seconds of wall time per phase.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Seconds {
     /// Matching, scaling and ordering.
     pub ordering: f64,
-    /// Filled pattern.
+    /// Filled pattern on a device; on the CPU, the choice of engines and the trees of the fronts.
     pub symbolic: f64,
-    /// Dependencies and levels.
-    pub levelize: f64,
+    /// Dependencies and levels, where work goes by levels.
+    pub levelize: Option<f64>,
     /// Search for pivots on the CPU, if there was one, with the symbolic phase after it.
     pub pivot_search: Option<f64>,
     /// Numeric factorization.
@@ -102,24 +102,27 @@ pub struct Inform {
     pub n: usize,
     /// Stored entries of the matrix.
     pub nnz: usize,
-    /// Entries of L with its unit diagonal.
+    /// Entries of L with its unit diagonal: predicted by the analysis, exact with factors.
     pub lnz: u64,
-    /// Entries of U with its diagonal.
+    /// Entries of U with its diagonal and, on the CPU, with the entries above the diagonal blocks.
     pub unz: u64,
     /// Floating-point operations of the factorization.
     pub flops: f64,
     /// Diagonal blocks of the block triangular form.
     pub num_blocks: usize,
-    /// Levels of the columns.
-    pub num_levels: usize,
-    /// Columns of the widest level.
-    pub max_level_width: usize,
+    /// Levels of the columns, where work goes by levels.
+    pub num_levels: Option<usize>,
+    /// Columns of the widest level, likewise.
+    pub max_level_width: Option<usize>,
     /// Supernodes.
     pub num_supernodes: Option<usize>,
     /// Order of the largest front.
     pub max_front: Option<usize>,
     /// Bytes of the arrays held on the host at the end of the phase that held most.
     pub peak_host_bytes: u64,
+    /// Bytes that the analysis predicts for factorization and factors on the CPU; pivots off the
+    /// diagonal may need more.
+    pub predicted_host_bytes: Option<u64>,
     /// Most bytes allocated on the device at once.
     pub peak_device_bytes: Option<u64>,
     /// Bytes moved from the device to the host for want of room.
@@ -136,7 +139,8 @@ pub struct Inform {
     pub num_neg: Option<usize>,
     /// Numeric rank: n once factorized, for singular matrices are refused.
     pub rank: Option<usize>,
-    /// Growth max|U|/max|B|.
+    /// Growth: on a device max|U|/max|B|; on the CPU max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁,
+    /// which is larger.
     pub growth: Option<f64>,
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
     pub rcond: Option<f64>,

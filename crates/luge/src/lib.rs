@@ -33,20 +33,27 @@
 //! # Current limitations
 //!
 //! - Real square matrices.
-//! - The CPU phases run on one thread, the ordering on several.
 
 mod backend;
-mod chain;
+mod determinant;
+mod device_chain;
+mod device_path;
+mod engine;
 mod error;
 mod factors;
+mod host;
+mod host_path;
 mod inform;
 mod options;
+mod probe;
 mod solver;
+mod threads;
 
+pub use determinant::Determinant;
 pub use error::Error;
 pub use factors::{Factors, Refactorized, Solution};
 pub use inform::{Inform, Seconds, Warning};
 pub use luge_ordering as ordering;
 pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
-pub use options::{BackendChoice, FactorPrecision, Options, Pivoting};
+pub use options::{BackendChoice, CpuEngine, FactorPrecision, Options, Pivoting};
 pub use solver::{Analysis, Solver};

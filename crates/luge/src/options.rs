@@ -27,9 +27,11 @@ pub enum BackendChoice {
 /// How pivots are found.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub enum Pivoting {
-    /// Static pivoting on the matched and scaled matrix. If a pivot is too small, or a probe does not
-    /// reach the target backward error, pivots are searched by threshold partial pivoting on the
-    /// CPU, and the backend factorizes with the row permutation found there.
+    /// On the CPU, threshold partial pivoting that prefers the diagonal: at 0.001 first, and if that
+    /// does not reach the target backward error, partial pivoting. On a device, static pivoting on
+    /// the matched and scaled matrix; if a pivot is too small, or a probe does not reach the target,
+    /// pivots are searched on the CPU, and the device factorizes with the row permutation found
+    /// there.
     #[default]
     Auto,
     /// Static pivoting: tiny pivots are replaced, counted and left to refinement.
@@ -53,6 +55,8 @@ pub enum FactorPrecision {
     Single,
 }
 
+pub use luge_numeric::cpu::blocks::Engine as CpuEngine;
+
 /// Options of a [`Solver`](crate::Solver).
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -62,6 +66,11 @@ pub struct Options {
     pub ordering: OrderingOptions,
     /// How pivots are found.
     pub pivoting: Pivoting,
+    /// Which engine factorizes on the CPU.
+    pub engine: CpuEngine,
+    /// Most threads that may work on the CPU; `None`: as many as rayon's global pool has. Results do
+    /// not depend on it, bit for bit.
+    pub threads: Option<usize>,
     /// Static pivots below this times max|B| are replaced by it; `None`: √ε of the factors' type.
     pub perturbation: Option<f64>,
     /// The type of the factors.
@@ -71,12 +80,14 @@ pub struct Options {
     /// Normwise backward error that a solution must reach; `None`: 10⁻¹² for an `f64` matrix,
     /// 10⁻⁶ for an `f32` one.
     pub target_backward_error: Option<f64>,
-    /// Growth max|U|/max|B| beyond which a refactorization does not trust the old pivots.
+    /// Growth (see [`Inform::growth`](crate::Inform::growth)) beyond which a refactorization does not
+    /// trust the old pivots.
     pub max_growth: f64,
     /// Whether a factorization also estimates the reciprocal condition number of the scaled matrix,
     /// at the cost of up to ten solves.
     pub estimate_condition: bool,
-    /// Most bytes that one phase may use for its result on the host; `None`: no limit.
+    /// Most bytes that one phase may use on the host, checked against what it is predicted to need
+    /// before it begins, and against what it holds as it goes; `None`: no limit.
     pub max_host_bytes: Option<u64>,
     /// Raise it to stop the phase that runs.
     pub cancel: CancelFlag,
@@ -88,6 +99,8 @@ impl Default for Options {
             backend: BackendChoice::default(),
             ordering: OrderingOptions::default(),
             pivoting: Pivoting::default(),
+            engine: CpuEngine::default(),
+            threads: None,
             perturbation: None,
             precision: FactorPrecision::default(),
             max_refinement_steps: 10,

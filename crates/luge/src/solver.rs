@@ -1,18 +1,25 @@
 //! The solver and the analysis of a pattern.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Instant;
 
-use luge_ordering::{Matching, MethodUsed, OrderingOptions, order};
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar, to_u32};
+use luge_ordering::{Matching, MethodUsed, Ordering, OrderingOptions, order};
+use luge_solve::refine;
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, to_u32};
 use sprs::CsMat;
 
+use crate::backend::gpu::GpuBackend;
 use crate::backend::{Backend, Limits};
-use crate::chain::{AnyChain, Chain, Transform};
-use crate::error::Error;
+use crate::device_chain::{AnyDeviceChain, DeviceChain, permuted_rows};
+use crate::engine::Transform;
+use crate::error::{Error, PhaseError};
 use crate::factors::Factors;
+use crate::host::{AnyHost, HostChain};
 use crate::inform::{Inform, Seconds, Warning};
-use crate::options::{FactorPrecision, Options};
+use crate::options::{FactorPrecision, Options, Pivoting};
+use crate::threads::Threads;
 
 /// Solves sparse linear systems: options and a device, ready for any number of matrices.
 ///
@@ -51,14 +58,15 @@ use crate::options::{FactorPrecision, Options};
 pub struct Solver {
     options: Options,
     backend: Backend,
+    threads: Threads,
 }
 
 /// What can be known of a matrix before its values are eliminated: permutations, scaling, filled
 /// pattern and levels. Good for every matrix of the same pattern, though permutations and scaling
 /// were chosen for the values that were analyzed.
 pub struct Analysis<T> {
-    pub(crate) shared: Arc<Shared>,
-    inform: Inform,
+    shared: Arc<Shared>,
+    inform: Arc<Inform>,
     scalar: PhantomData<T>,
 }
 
@@ -66,12 +74,32 @@ pub struct Analysis<T> {
 pub(crate) struct Shared {
     pub options: Options,
     pub limits: Limits,
-    pub backend: Backend,
-    /// The pattern that was analyzed, by rows.
-    pub a_rows: CompressedPattern,
-    pub chain: Arc<dyn AnyChain>,
+    pub threads: Threads,
+    /// The pattern that was analyzed, as it is stored.
+    pattern: CompressedPattern,
+    /// Whether it is stored by columns.
+    by_columns: bool,
+    pub path: Path,
     /// Normwise backward error to reach.
     pub target: f64,
+}
+
+/// What carries out the phases after the ordering.
+pub(crate) enum Path {
+    Host(HostPath),
+    Device(DevicePath),
+}
+
+/// The CPU.
+pub(crate) struct HostPath {
+    pub chain: Arc<dyn AnyHost>,
+    single: bool,
+}
+
+/// A device.
+pub(crate) struct DevicePath {
+    pub chain: Arc<dyn AnyDeviceChain>,
+    pub backend: GpuBackend,
 }
 
 impl Solver {
@@ -79,10 +107,15 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::Device`] if a GPU was asked for and cannot be used.
+    /// [`Error::Device`] if a GPU was asked for and cannot be used; [`Error::Threads`].
     pub fn new(options: Options) -> Result<Self, Error> {
         let backend = Backend::open(&options)?;
-        Ok(Self { options, backend })
+        let threads = Threads::new(options.threads)?;
+        Ok(Self {
+            options,
+            backend,
+            threads,
+        })
     }
 
     /// The options.
@@ -106,39 +139,18 @@ impl Solver {
             });
         }
         to_u32(n, "number of rows")?;
-        let a = by_rows(a);
-        let a_rows = pattern_of(&a);
+        let by_columns = !a.is_csr();
+        let pattern = pattern_of(a);
+        let rows = Rows::new(&pattern, by_columns);
+        let values = rows.values(&T::in_f64(a.data())).into_owned();
         let limits = Limits {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
         };
-        let ordering_options = OrderingOptions {
-            cancel: self.options.cancel.clone(),
-            // The pivots are static, unless they turn out to be too small.
-            matching: match self.options.ordering.matching {
-                Matching::Auto => Matching::Always,
-                chosen => chosen,
-            },
-            ..self.options.ordering.clone()
-        };
-        let ordering = {
-            let _span = tracing::info_span!("ordering").entered();
-            order(&a_rows, Some(&to_f64(a.data())), &ordering_options)?
-        };
-        let transform = Transform {
-            row_perm: ordering.row_perm,
-            col_perm: ordering.col_perm,
-            scaling: Arc::new(ordering.scaling),
-        };
         let single =
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
-        let chain: Arc<dyn AnyChain> = if single {
-            Chain::<f32>::analyze(&a_rows, transform, &self.backend, &limits)?
-        } else {
-            Chain::<f64>::analyze(&a_rows, transform, &self.backend, &limits)?
-        };
-
-        let description = self.backend.description();
+        let ordering = order_rows(&self.options, &self.backend, &self.threads, &rows, &values)?;
+        let description = self.backend.description(self.threads.count());
         let mut inform = Inform {
             n,
             nnz: a.nnz(),
@@ -153,13 +165,56 @@ impl Solver {
             ordering: name_of(ordering.method_used).into(),
             matched: ordering.rows_matched,
             scaled: self.options.ordering.scaling,
-            warnings: Vec::new(),
             ..Inform::default()
         };
         inform
             .warnings
             .extend(description.no_gpu.map(|reason| Warning::NoGpu { reason }));
-        inform.describe_plan(chain.as_ref());
+        let path = match &self.backend {
+            Backend::Cpu { .. } => {
+                let start = Instant::now();
+                let (predicted, off_diagonal) =
+                    (ordering.predicted, ordering.predicted.off_diagonal_nnz);
+                let path = HostPath::new(
+                    &self.options,
+                    &self.threads,
+                    &limits,
+                    &rows,
+                    ordering,
+                    single,
+                )?;
+                inform.seconds.symbolic = start.elapsed().as_secs_f64();
+                inform.describe_host(&path, predicted.lnz, predicted.unz + off_diagonal);
+                if inform.flops == 0.0 {
+                    inform.flops = predicted.flops;
+                }
+                if let (Some(asked), Some(available)) =
+                    (inform.predicted_host_bytes, limits.max_host_bytes)
+                    && asked > available
+                {
+                    return Err(Error::OutOfMemory {
+                        asked,
+                        available,
+                        phase: "numeric",
+                    });
+                }
+                Path::Host(path)
+            }
+            Backend::Gpu(backend) => {
+                let transform = transform_of(ordering).0;
+                let chain: Arc<dyn AnyDeviceChain> = if single {
+                    DeviceChain::<f32>::analyze(&rows.pattern, transform, backend, &limits)?
+                } else {
+                    DeviceChain::<f64>::analyze(&rows.pattern, transform, backend, &limits)?
+                };
+                inform.describe_plan(chain.as_ref());
+                Path::Device(DevicePath {
+                    chain,
+                    backend: backend.clone(),
+                })
+            }
+        };
+        drop(rows);
         Ok(Analysis {
             shared: Arc::new(Shared {
                 target: self.options.target_backward_error.unwrap_or(
@@ -172,13 +227,271 @@ impl Solver {
                 ),
                 options: self.options.clone(),
                 limits,
-                backend: self.backend.clone(),
-                a_rows,
-                chain,
+                threads: self.threads.clone(),
+                pattern,
+                by_columns,
+                path,
             }),
-            inform,
+            inform: Arc::new(inform),
             scalar: PhantomData,
         })
+    }
+}
+
+/// A matrix by rows, and where its entries stand in the caller's storage if that is by columns.
+pub(crate) struct Rows<'a> {
+    pub pattern: Cow<'a, CompressedPattern>,
+    pub entries: Option<Vec<u64>>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(stored: &'a CompressedPattern, by_columns: bool) -> Self {
+        if by_columns {
+            let (rows, map) = stored.transpose_with_map();
+            Self {
+                pattern: Cow::Owned(rows),
+                entries: Some(map),
+            }
+        } else {
+            Self {
+                pattern: Cow::Borrowed(stored),
+                entries: None,
+            }
+        }
+    }
+
+    /// The values in the order of the rows.
+    fn values<'v>(&self, stored: &'v [f64]) -> Cow<'v, [f64]> {
+        match &self.entries {
+            None => Cow::Borrowed(stored),
+            Some(entries) => entries.iter().map(|&p| stored[p as usize]).collect(),
+        }
+    }
+}
+
+/// Seconds that ordering takes for each entry of a matrix, roughly and at least.
+const ORDERING_PER_ENTRY: f64 = 50e-9;
+
+/// Orders for the backend that will factorize.
+fn order_rows(
+    options: &Options,
+    backend: &Backend,
+    threads: &Threads,
+    rows: &Rows<'_>,
+    values: &[f64],
+) -> Result<Ordering, Error> {
+    let _span = tracing::info_span!("ordering").entered();
+    let on_cpu = matches!(backend, Backend::Cpu { .. });
+    let searches = on_cpu && options.pivoting != Pivoting::Static;
+    let work = rows.pattern.nnz() as f64 * ORDERING_PER_ENTRY;
+    threads
+        .run(work, |threads| {
+            let ordering_options = OrderingOptions {
+                cancel: options.cancel.clone(),
+                // Static pivots want the largest diagonal there is.
+                matching: match options.ordering.matching {
+                    Matching::Auto if !searches => Matching::Always,
+                    chosen => chosen,
+                },
+                threads,
+                ..options.ordering.clone()
+            };
+            order(&rows.pattern, Some(values), &ordering_options)
+        })
+        .map_err(Error::from)
+}
+
+fn transform_of(ordering: Ordering) -> (Transform, Vec<usize>) {
+    let transform = Transform {
+        row_perm: ordering.row_perm,
+        col_perm: ordering.col_perm,
+        scaling: Arc::new(ordering.scaling),
+    };
+    (transform, ordering.block_ptr)
+}
+
+impl HostPath {
+    fn new(
+        options: &Options,
+        threads: &Threads,
+        limits: &Limits,
+        rows: &Rows<'_>,
+        ordering: Ordering,
+        single: bool,
+    ) -> Result<Self, Error> {
+        let chain = host_chain(options, threads, limits, rows, ordering, single)?;
+        Ok(Self { chain, single })
+    }
+
+    /// Orders and plans anew for other values.
+    pub(crate) fn analyze_again(
+        &self,
+        shared: &Shared,
+        values: &[f64],
+    ) -> Result<Arc<dyn AnyHost>, Error> {
+        let rows = Rows::new(&shared.pattern, shared.by_columns);
+        let by_rows = rows.values(values);
+        let backend = Backend::Cpu { no_gpu: None };
+        let ordering = order_rows(&shared.options, &backend, &shared.threads, &rows, &by_rows)?;
+        host_chain(
+            &shared.options,
+            &shared.threads,
+            &shared.limits,
+            &rows,
+            ordering,
+            self.single,
+        )
+    }
+}
+
+fn host_chain(
+    options: &Options,
+    threads: &Threads,
+    limits: &Limits,
+    rows: &Rows<'_>,
+    ordering: Ordering,
+    single: bool,
+) -> Result<Arc<dyn AnyHost>, Error> {
+    let _span = tracing::info_span!("symbolic").entered();
+    let (transform, block_ptr) = transform_of(ordering);
+    let Rows { pattern, entries } = rows;
+    let entries = entries.as_deref();
+    Ok(if single {
+        HostChain::<f32>::analyze(
+            pattern,
+            entries,
+            transform,
+            &block_ptr,
+            options.engine,
+            threads,
+            limits,
+        )?
+    } else {
+        HostChain::<f64>::analyze(
+            pattern,
+            entries,
+            transform,
+            &block_ptr,
+            options.engine,
+            threads,
+            limits,
+        )?
+    })
+}
+
+impl Shared {
+    pub(crate) fn n(&self) -> usize {
+        self.pattern.major_dim()
+    }
+
+    /// The matrix with these values in stored order.
+    pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
+        if self.by_columns {
+            MatrixView::by_columns(&self.pattern, values)
+        } else {
+            MatrixView::by_rows(&self.pattern, values)
+        }
+    }
+
+    pub(crate) fn refinement<T: Scalar>(&self) -> refine::Options {
+        refine::Options {
+            max_steps: self.options.max_refinement_steps,
+            target: self.target,
+            epsilon: T::epsilon().to_f64(),
+            cancel: self.options.cancel.clone(),
+        }
+    }
+
+    /// Copies the values of `a` in stored order, if it has the analyzed pattern and they are finite.
+    pub(crate) fn take_values<T: Scalar>(
+        &self,
+        a: &CsMat<T>,
+        values: &mut Vec<T>,
+    ) -> Result<(), Error> {
+        let n = self.n();
+        if (a.rows(), a.cols()) != (n, n) {
+            return Err(Error::NotSquare {
+                rows: a.rows(),
+                cols: a.cols(),
+            });
+        }
+        let other_way;
+        let a = if a.is_csr() != self.by_columns {
+            a
+        } else {
+            other_way = a.to_other_storage();
+            &other_way
+        };
+        let offsets = a.indptr();
+        let same = self
+            .pattern
+            .ptr()
+            .iter()
+            .zip(offsets.raw_storage())
+            .all(|(&ours, &theirs)| ours == theirs as u64)
+            && self
+                .pattern
+                .idx()
+                .iter()
+                .zip(a.indices())
+                .all(|(&ours, &theirs)| ours as usize == theirs);
+        if !same {
+            return Err(Error::PatternMismatch {
+                row: self.first_other_row(a),
+            });
+        }
+        values.clear();
+        values.extend_from_slice(a.data());
+        // The sum of products with zero is zero if all are finite, else NaN.
+        let clean = values.iter().map(|&v| v * T::zero()).sum::<T>() == T::zero();
+        if !clean {
+            for (outer, lane) in a.outer_iterator().enumerate() {
+                if let Some((inner, _)) = lane.iter().find(|(_, v)| !v.is_finite()) {
+                    let (row, column) = if self.by_columns {
+                        (inner, outer)
+                    } else {
+                        (outer, inner)
+                    };
+                    return Err(Error::NotFinite { row, column });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The first row in which `a` has other entries than the analyzed matrix.
+    fn first_other_row<T: Scalar>(&self, a: &CsMat<T>) -> usize {
+        let ours = Rows::new(&self.pattern, self.by_columns);
+        let theirs = pattern_of(&by_rows(a));
+        (0..self.n())
+            .find(|&row| ours.pattern.lane(row) != theirs.lane(row))
+            .unwrap_or(0)
+    }
+
+    /// Filled pattern and levels of the matrix so permuted, for static pivots.
+    pub(crate) fn host_structure(
+        &self,
+        transform: Transform,
+    ) -> Result<(FilledPattern, Levels), Error> {
+        let rows = Rows::new(&self.pattern, self.by_columns);
+        let permuted = permuted_rows(&rows.pattern, &transform).0;
+        let translate = |e: PhaseError| e.in_terms_of_a(transform.col_perm.as_slice());
+        // About what a thread takes for an entry of the matrix.
+        let seconds = 50e-9 * permuted.nnz() as f64;
+        let filled = self
+            .threads
+            .run(seconds, |threads| {
+                let options = luge_symbolic::cpu::Options {
+                    cancel: self.limits.cancel.clone(),
+                    max_bytes: self.limits.max_host_bytes,
+                    threads,
+                };
+                luge_symbolic::cpu::filled_pattern_with(&permuted, &options)
+            })
+            .map_err(|e| translate(e.into()))?;
+        let levels = luge_levelize::cpu::levels_cancellable(&filled, &self.limits.cancel)
+            .map_err(|e| translate(e.into()))?;
+        Ok((filled, levels))
     }
 }
 
@@ -195,7 +508,10 @@ impl<T: Scalar> Analysis<T> {
     ///
     /// [`Error::OutOfMemory`], [`Error::Cancelled`], those of the device.
     pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
-        self.shared.chain.structure(&self.shared.limits)
+        match &self.shared.path {
+            Path::Host(path) => self.shared.host_structure(path.chain.transform().clone()),
+            Path::Device(path) => path.chain.structure(),
+        }
     }
 
     /// Factorizes a matrix of the pattern that was analyzed.
@@ -219,19 +535,34 @@ impl<T> std::fmt::Debug for Analysis<T> {
 }
 
 impl Inform {
-    /// Takes over the sizes and times of an analyzed chain.
-    pub(crate) fn describe_plan(&mut self, chain: &dyn AnyChain) {
+    /// Takes over the sizes and times of a chain analyzed for a device.
+    pub(crate) fn describe_plan(&mut self, chain: &dyn AnyDeviceChain) {
         let report = chain.report();
         self.lnz = report.lnz;
         self.unz = report.unz;
         self.flops = report.flops;
-        self.num_levels = report.num_levels;
-        self.max_level_width = report.max_level_width;
+        self.num_levels = Some(report.num_levels);
+        self.max_level_width = Some(report.max_level_width);
         self.peak_host_bytes = self.peak_host_bytes.max(report.host_bytes);
         self.seconds.symbolic = report.symbolic_seconds;
-        self.seconds.levelize = report.levelize_seconds;
+        self.seconds.levelize = Some(report.levelize_seconds);
         self.precision = chain.precision();
         self.code_path = report.code_path.clone();
+    }
+
+    /// Takes over what is planned for the CPU; the ordering predicts `lnz` and `unz`.
+    fn describe_host(&mut self, path: &HostPath, lnz: u64, unz: u64) {
+        let plan = path.chain.plan();
+        let fronts = plan.front_sizes();
+        self.lnz = lnz;
+        self.unz = unz;
+        if fronts.columns > 0 {
+            self.num_supernodes = Some(fronts.num_supernodes);
+            self.max_front = Some(fronts.max_front);
+        }
+        self.peak_host_bytes = plan.bytes();
+        self.precision = path.chain.precision();
+        self.predicted_host_bytes = Some(path.chain.predicted_bytes(lnz + unz));
     }
 }
 
@@ -240,16 +571,12 @@ pub(crate) fn by_rows<T: Scalar>(a: &CsMat<T>) -> CsMat<T> {
     if a.is_csr() { a.clone() } else { a.to_csr() }
 }
 
-/// The pattern of a matrix stored by rows, whose dimensions fit 32 bits.
+/// The pattern of a matrix as it is stored, whose dimensions fit 32 bits.
 fn pattern_of<T>(a: &CsMat<T>) -> CompressedPattern {
     let ptr = a.indptr().raw_storage().iter().map(|&p| p as u64).collect();
     let idx = a.indices().iter().map(|&i| i as u32).collect();
-    CompressedPattern::new(a.cols(), ptr, idx)
+    CompressedPattern::new(a.rows(), ptr, idx)
         .unwrap_or_else(|e| unreachable!("sprs keeps its matrices sorted and in range: {e}"))
-}
-
-pub(crate) fn to_f64<T: Scalar>(values: &[T]) -> Vec<f64> {
-    values.iter().map(|&v| v.to_f64()).collect()
 }
 
 fn name_of(method: MethodUsed) -> &'static str {

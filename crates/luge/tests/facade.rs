@@ -2,8 +2,8 @@
 
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
-    BackendChoice, CancelFlag, Error, FactorPrecision, Factors, Options, Pivoting, Refactorized,
-    Scalar, Solver, Warning,
+    BackendChoice, CancelFlag, CpuEngine, Error, FactorPrecision, Factors, Options, Pivoting,
+    Refactorized, Scalar, Solver, Warning,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::{structurally_singular, tiny_diagonal};
@@ -240,6 +240,16 @@ fn tiny_static_pivots_are_counted_and_searched_instead() {
         (inform.pivoting, inform.num_perturbed),
         (Some("threshold"), Some(0))
     );
+    assert!(inform.num_off_diagonal.unwrap() > 0);
+    check_all_solves(&a, &searched);
+
+    let on_device = Options {
+        backend: BackendChoice::Simulator { seed: 1 },
+        ..unguarded(Pivoting::Auto)
+    };
+    let searched = factorize(&a, on_device).unwrap();
+    let inform = searched.inform();
+    assert_eq!(inform.pivoting, Some("threshold"));
     assert!(inform.num_off_diagonal.unwrap() > 0 && inform.seconds.pivot_search.is_some());
     assert!(
         inform
@@ -373,7 +383,7 @@ fn one_analysis_serves_many_factorizations() {
         .collect();
     for (step, factors) in steps.iter().zip(&factors) {
         check_all_solves(step, factors);
-        assert_eq!(factors.inform().num_levels, analysis.inform().num_levels);
+        assert_eq!(factors.inform().num_blocks, analysis.inform().num_blocks);
     }
 }
 
@@ -388,7 +398,7 @@ fn limits_and_the_cancel_flag_stop_the_phases() {
         Err(Error::OutOfMemory {
             asked,
             available: 10_000,
-            phase: "symbolic",
+            phase: "numeric",
         }) => assert!(asked > 10_000),
         other => panic!("{other:?}"),
     }
@@ -432,7 +442,8 @@ fn the_inform_is_filled_and_serialises() {
     let inform = factorize(&a, options).unwrap().solve(&b).unwrap().inform;
     assert_eq!((inform.n, inform.nnz), (a.rows(), a.nnz()));
     assert!(inform.lnz as usize >= inform.n && inform.unz as usize >= inform.n);
-    assert!(inform.flops > 0.0 && inform.num_levels > 0 && inform.peak_host_bytes > 0);
+    assert!(inform.flops > 0.0 && inform.peak_host_bytes > 0);
+    assert!(inform.predicted_host_bytes.unwrap() > 0);
     let rcond = inform.rcond.unwrap();
     assert!(rcond > 0.0 && rcond < 1.0);
     let json: serde_json::Value = serde_json::from_str(&inform.to_json()).unwrap();
@@ -442,8 +453,8 @@ fn the_inform_is_filled_and_serialises() {
         "lnz",
         "unz",
         "flops",
-        "num_levels",
         "peak_host_bytes",
+        "predicted_host_bytes",
         "num_perturbed",
         "rank",
         "growth",
@@ -458,30 +469,117 @@ fn the_inform_is_filled_and_serialises() {
         assert!(!json[field].is_null(), "{field} in {json}");
     }
     assert_eq!(json["backend"], "cpu");
-    for field in ["num_supernodes", "peak_device_bytes", "num_neg"] {
+    for field in ["num_levels", "peak_device_bytes", "num_neg"] {
         assert!(json.get(field).is_some_and(|v| v.is_null()), "{field}");
     }
 }
 
 #[test]
-fn the_simulator_gives_the_same_sizes_and_solves() {
+fn the_simulator_finds_the_structure_of_the_cpu_and_solves() {
     let a = circuit(25, 6);
-    let sizes = |backend| {
+    let analyze = |backend| {
         let options = Options {
             backend,
+            pivoting: Pivoting::Static,
             ..Options::default()
         };
-        let factors = factorize(&a, options).unwrap();
-        check_all_solves(&a, &factors);
-        let inform = factors.inform();
-        (
-            inform.lnz,
-            inform.unz,
-            inform.flops,
-            inform.num_levels,
-            inform.max_level_width,
-        )
+        Solver::new(options).unwrap().analyze(&a).unwrap()
     };
-    let simulated = sizes(BackendChoice::Simulator { seed: 5 });
-    assert_eq!(simulated, sizes(BackendChoice::Cpu));
+    let simulated = analyze(BackendChoice::Simulator { seed: 5 });
+    check_all_solves(&a, &simulated.factorize(&a).unwrap());
+    let (filled, levels) = simulated.structure().unwrap();
+    let inform = simulated.inform();
+    assert_eq!(inform.lnz as usize, filled.lnz());
+    assert_eq!(inform.unz as usize, filled.unz());
+    assert_eq!(inform.flops, filled.flops());
+    assert_eq!(inform.num_levels, Some(levels.num_levels()));
+    assert_eq!(inform.max_level_width, Some(levels.max_width()));
+    let matched = Options {
+        backend: BackendChoice::Cpu,
+        ordering: OrderingOptions {
+            matching: Matching::Always,
+            ..OrderingOptions::default()
+        },
+        ..Options::default()
+    };
+    let on_cpu = Solver::new(matched).unwrap().analyze(&a).unwrap();
+    assert_eq!(on_cpu.structure().unwrap(), (filled, levels));
+}
+
+#[test]
+fn determinants_survive_permutation_scaling_and_blocks() {
+    // 0 2 0      det = -2 · (3 · 5 - 4 · 1) = -22
+    // 3 7 4
+    // 1 0 5
+    let a = dense(
+        &[&[0.0, 2.0, 0.0], &[3.0, 7.0, 4.0], &[1.0, 0.0, 5.0]],
+        false,
+    );
+    for backend in [BackendChoice::Cpu, BackendChoice::Simulator { seed: 3 }] {
+        for engine in [CpuEngine::Columns, CpuEngine::Fronts] {
+            let options = Options {
+                backend,
+                engine,
+                ..Options::default()
+            };
+            let factors = factorize(&a, options).unwrap();
+            let determinant = factors.determinant().unwrap();
+            assert!(
+                (determinant.value() + 22.0).abs() < 1e-13,
+                "{backend:?}, {engine:?}: {determinant}"
+            );
+        }
+    }
+    let huge = a.map(|v| v * 1e200);
+    let determinant = factorize(&huge, on_cpu()).unwrap().determinant().unwrap();
+    assert!((determinant.log10_abs() - 22f64.log10() - 600.0).abs() < 1e-10);
+    assert_eq!(determinant.value(), f64::NEG_INFINITY);
+    let nothing = factorize(&CsMat::<f64>::zero((0, 0)), on_cpu()).unwrap();
+    assert_eq!(nothing.determinant().unwrap().value(), 1.0);
+}
+
+#[test]
+fn a_pass_in_place_solves_both_ways() {
+    for sample in gallery(5) {
+        let a = &sample.matrix;
+        let factors = factorize(a, on_cpu()).unwrap();
+        let (mut x, _) = known_solution(a);
+        let b = x.clone();
+        factors.solve_in_place(&mut x).unwrap();
+        assert_backward_error(a, &x, &b);
+        let transpose = a.to_csc().transpose_into();
+        let (mut x, _) = known_solution(&transpose);
+        let b = x.clone();
+        factors.solve_transpose_in_place(&mut x).unwrap();
+        assert_backward_error(&transpose, &x, &b);
+    }
+}
+
+#[test]
+fn threads_do_not_change_a_bit() {
+    for a in [circuit(400, 3), convection_diffusion_2d(40, 40, 5.0)] {
+        let (b, _) = known_solution(&a);
+        let solve = |threads, engine| {
+            let options = Options {
+                threads: Some(threads),
+                engine,
+                ..on_cpu()
+            };
+            let mut factors = factorize(&a, options).unwrap();
+            let first = factors.solve(&b).unwrap().x;
+            factors.refactorize(&a).unwrap();
+            assert_eq!(factors.solve(&b).unwrap().x, first);
+            first
+        };
+        for engine in [CpuEngine::Auto, CpuEngine::Columns, CpuEngine::Fronts] {
+            let alone = solve(1, engine);
+            for threads in [2, 3, 8] {
+                assert_eq!(
+                    solve(threads, engine),
+                    alone,
+                    "{threads} threads, {engine:?}"
+                );
+            }
+        }
+    }
 }

@@ -133,11 +133,7 @@ impl<F: SolveScalar> Plan<F> for GpuPlan {
         &self.report
     }
 
-    fn structure(
-        &self,
-        _rows: &CompressedPattern,
-        _limits: &Limits,
-    ) -> Result<(FilledPattern, Levels), PhaseError> {
+    fn structure(&self) -> Result<(FilledPattern, Levels), PhaseError> {
         let OnDevice {
             stream,
             filled,
@@ -176,8 +172,9 @@ impl<F: SolveScalar> NumericFactors<F> for GpuFactors<F> {
         "numeric: hybrid right-looking by levels, one launch"
     }
 
-    fn host_bytes(&self) -> u64 {
-        0
+    fn diagonal(&self) -> Result<Vec<F>, PhaseError> {
+        let OnDevice { stream, filled, .. } = &*self.on_device;
+        Ok(self.factors.diagonal(stream, filled)?)
     }
 
     fn device_costs(&self) -> DeviceCosts {

@@ -1,12 +1,12 @@
 //! The seam between the facade and what runs the phases.
 //!
-//! A backend turns the pattern of B into a [`Plan`] (filled pattern and levels), a plan and values
-//! into [`NumericFactors`], and those solve. The chain is the same on every backend: symbolic,
-//! levels, static numeric, solve.
+//! A device turns the pattern of B into a [`Plan`] (filled pattern and levels), a plan and values into
+//! [`NumericFactors`], and those solve: symbolic, levels, static numeric, solve. The CPU has a path of
+//! its own, [`host`](crate::host).
 
-pub(crate) mod cpu;
 pub(crate) mod gpu;
 
+use luge_frontal::FrontalScalar;
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, Scalar};
 
@@ -14,7 +14,7 @@ use crate::error::{Error, PhaseError};
 use crate::options::{BackendChoice, Options};
 
 /// The types that factors are computed in.
-pub(crate) trait FactorScalar: Scalar {
+pub(crate) trait FactorScalar: FrontalScalar {
     /// The plan of a device, for this type: kernels exist for concrete types.
     fn plan_on_device(
         backend: &gpu::GpuBackend,
@@ -39,7 +39,7 @@ macro_rules! factor_scalar {
 factor_scalar!(f32, f64);
 
 /// What a phase may use.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Limits {
     pub cancel: CancelFlag,
     pub max_host_bytes: Option<u64>,
@@ -83,7 +83,10 @@ pub(crate) struct DeviceCosts {
 /// A device to run on, chosen once per solver.
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
-    Cpu(cpu::CpuBackend),
+    /// This machine, and why `Auto` ended up here.
+    Cpu {
+        no_gpu: Option<String>,
+    },
     Gpu(gpu::GpuBackend),
 }
 
@@ -91,12 +94,8 @@ pub(crate) enum Backend {
 pub(crate) trait Plan<F: Scalar>: Send + Sync {
     fn report(&self) -> &PlanReport;
 
-    /// The filled pattern and the levels on the host; `rows` is the pattern that was planned.
-    fn structure(
-        &self,
-        rows: &CompressedPattern,
-        limits: &Limits,
-    ) -> Result<(FilledPattern, Levels), PhaseError>;
+    /// The filled pattern and the levels on the host.
+    fn structure(&self) -> Result<(FilledPattern, Levels), PhaseError>;
 
     /// Factorizes the values of B, in the order of the rows that were analyzed.
     fn factorize(
@@ -114,8 +113,8 @@ pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
     /// Algorithm that ran.
     fn code_path(&self) -> &'static str;
 
-    /// Bytes of the factors on the host.
-    fn host_bytes(&self) -> u64;
+    /// The diagonal of U.
+    fn diagonal(&self) -> Result<Vec<F>, PhaseError>;
 
     fn device_costs(&self) -> DeviceCosts;
 
@@ -128,11 +127,11 @@ impl Backend {
         match options.backend {
             BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0) {
                 Ok(gpu) => Self::Gpu(gpu),
-                Err(error) => Self::Cpu(cpu::CpuBackend {
+                Err(error) => Self::Cpu {
                     no_gpu: Some(error.to_string()),
-                }),
+                },
             }),
-            BackendChoice::Cpu => Ok(Self::Cpu(cpu::CpuBackend { no_gpu: None })),
+            BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
             BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal)
                 .map(Self::Gpu)
                 .map_err(|e| Error::from_device(e, "opening the device")),
@@ -142,22 +141,18 @@ impl Backend {
         }
     }
 
-    pub(crate) fn description(&self) -> Description {
+    pub(crate) fn description(&self, threads: usize) -> Description {
         match self {
-            Self::Cpu(cpu) => cpu.description(),
+            Self::Cpu { no_gpu } => Description {
+                backend: "cpu",
+                device: match threads {
+                    1 => "CPU, 1 thread".into(),
+                    count => format!("CPU, {count} threads"),
+                },
+                module_load_seconds: None,
+                no_gpu: no_gpu.clone(),
+            },
             Self::Gpu(gpu) => gpu.description(),
-        }
-    }
-
-    /// Analyzes the pattern of B, given by rows.
-    pub(crate) fn plan<F: FactorScalar>(
-        &self,
-        rows: &CompressedPattern,
-        limits: &Limits,
-    ) -> Result<Box<dyn Plan<F>>, PhaseError> {
-        match self {
-            Self::Cpu(cpu) => cpu.plan(rows, limits),
-            Self::Gpu(gpu) => F::plan_on_device(gpu, rows, limits),
         }
     }
 }

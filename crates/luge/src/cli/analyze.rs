@@ -54,10 +54,13 @@ fn analyze_and_print(
     println!("{}", phases(&read, &inform));
     let value_bytes = if inform.precision == "f32" { 4 } else { 8 };
     let entries = (inform.lnz + inform.unz).saturating_sub(inform.n as u64);
+    let bytes = inform
+        .predicted_host_bytes
+        .unwrap_or(entries * (value_bytes + 4));
     println!(
         "predicted for the factors: {:.3e} operations, {} bytes",
         inform.flops,
-        grouped(entries * (value_bytes + 4))
+        grouped(bytes)
     );
     for line in footer(&inform) {
         println!("{line}");

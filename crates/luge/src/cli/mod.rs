@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use luge::ordering::{Matching, Method, OrderingOptions};
-use luge::{BackendChoice, ColPerm, Error, FactorPrecision, Options, Pivoting, RowPerm};
+use luge::{BackendChoice, ColPerm, CpuEngine, Error, FactorPrecision, Options, Pivoting, RowPerm};
 
 /// Sparse direct solver for GPUs and CPUs.
 #[derive(Parser)]
@@ -75,6 +75,16 @@ struct SolverArguments {
     /// Do not permute to block triangular form.
     #[arg(long)]
     no_blocks: bool,
+    /// What factorizes on the CPU: column by column, in dense fronts, or for each block whichever
+    /// promises to be faster.
+    #[arg(long, value_enum, default_value = "auto")]
+    engine: EngineName,
+    /// Most threads on the CPU; without it, all.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Most bytes on the host; more is refused before it is allocated.
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
     /// Type of the factors; with f32 refinement recovers the accuracy of f64.
     #[arg(long, value_enum, default_value = "f64")]
     precision: PrecisionName,
@@ -105,6 +115,13 @@ enum OrderingName {
     Natural,
     /// As the file of `--permutation` says.
     File,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    Auto,
+    Columns,
+    Fronts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -214,6 +231,13 @@ impl SolverArguments {
                 ..OrderingOptions::default()
             },
             pivoting: Pivoting::Auto,
+            engine: match self.engine {
+                EngineName::Auto => CpuEngine::Auto,
+                EngineName::Columns => CpuEngine::Columns,
+                EngineName::Fronts => CpuEngine::Fronts,
+            },
+            threads: self.threads.map(usize::from),
+            max_host_bytes: self.max_bytes,
             precision: match self.precision {
                 PrecisionName::F64 => FactorPrecision::Matrix,
                 PrecisionName::F32 => FactorPrecision::Single,

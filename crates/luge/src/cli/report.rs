@@ -119,11 +119,11 @@ pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
     );
     row(
         "levelize",
-        Some(times.levelize),
+        times.levelize,
         format!(
             "{}, the widest of {}",
-            plural(inform.num_levels, "level", "levels"),
-            plural(inform.max_level_width, "column", "columns")
+            plural(inform.num_levels.unwrap_or(0), "level", "levels"),
+            plural(inform.max_level_width.unwrap_or(0), "column", "columns")
         ),
     );
     row(
@@ -138,10 +138,11 @@ pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
         "numeric",
         times.numeric,
         format!(
-            "{} in {}, {} pivots, {} perturbed, growth {:.1e}",
+            "{} in {}, {} pivots, {} off the diagonal, {} perturbed, growth {:.1e}",
             flops(inform.flops),
             inform.precision,
             inform.pivoting.unwrap_or("no"),
+            grouped(inform.num_off_diagonal.unwrap_or(0) as u64),
             inform.num_perturbed.unwrap_or(0),
             inform.growth.unwrap_or(1.0)
         ),
@@ -188,6 +189,13 @@ pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
 /// The lines below the table.
 pub(crate) fn footer(inform: &Inform) -> Vec<String> {
     let mut lines = vec![format!("device: {}", inform.device)];
+    if !inform.code_path.is_empty() {
+        lines.push(format!("ran: {}", inform.code_path.join("; ")));
+    }
+    lines.push(format!(
+        "host memory: {} bytes",
+        grouped(inform.peak_host_bytes)
+    ));
     if let Some(bytes) = inform.peak_device_bytes {
         lines.push(format!("device memory: {} bytes", grouped(bytes)));
     }

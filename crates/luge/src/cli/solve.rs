@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Write the solution to this file.
     #[arg(long, value_name = "X.mtx")]
     out: Option<PathBuf>,
-    /// How pivots are found: `auto` is static and searches pivots where that does not do; `static`;
+    /// How pivots are found: `auto` prefers the diagonal, and searches as far as it has to; `static`;
     /// `threshold`, or `threshold=0.5` to take the diagonal only if it is at least half of the
     /// largest.
     #[arg(long, default_value = "auto", value_parser = parse_pivoting, value_name = "RULE")]
@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// Estimate the condition number too.
     #[arg(long)]
     condition: bool,
+    /// Print the determinant too.
+    #[arg(long)]
+    determinant: bool,
     #[command(flatten)]
     solver: SolverArguments,
 }
@@ -131,6 +134,10 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     progressed.inform = Some(factors.inform().clone());
     let Solution { x, inform } = factors.solve_many(b.values(), b.ncols())?;
     progressed.inform = Some(inform.clone());
+    let determinant = arguments
+        .determinant
+        .then(|| factors.determinant())
+        .transpose()?;
     drop(progress);
 
     println!("{}", source.name);
@@ -139,6 +146,9 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     if arguments.rhs.is_none() {
         let error = x.iter().fold(0.0f64, |max, x| max.max((x - 1.0).abs()));
         println!("largest error of the solution: {error:.1e}");
+    }
+    if let Some(determinant) = determinant {
+        println!("determinant: {determinant}");
     }
     for line in footer(&inform) {
         println!("{line}");

@@ -1,40 +1,31 @@
-//! The chain from A to the factors of B = P·Dr·A·Dc·Q, with the type of the factors hidden.
+//! The device path: the filled pattern and levels of all of B, static pivots, one plan for many values.
 //!
-//! [`Chain`] knows the permutations, the scaling and the plan of a backend; [`Engine`] has the
-//! factors and solves with A itself, in `f64`. Both are used through trait objects, so that what
-//! stands above is generic over the type of A only.
+//! [`DeviceChain`] knows the permutations, the scaling and the plan of a device; the engines it makes
+//! have the factors. Both are used through trait objects, so that what stands above is generic over
+//! the type of A only.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_numeric::cpu::threshold;
-use luge_numeric::{PivotReport, TinyPivots};
-use luge_solve::condition::inverse_norm1;
-use luge_solve::scaled;
-use luge_sparse::{ColPerm, CompressedPattern, FilledPattern, Levels, RowPerm, Scaling};
+use luge_numeric::TinyPivots;
+use luge_numeric::cpu::columns::{self, ColumnLu};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm};
 
-use crate::backend::{
-    Backend, DeviceCosts, FactorScalar, Limits, NumericFactors, Plan, PlanReport,
-};
+use crate::backend::gpu::GpuBackend;
+use crate::backend::{FactorScalar, Limits, NumericFactors, Plan, PlanReport};
+use crate::determinant::Determinant;
+use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
 
-/// Permutations and scaling of one B.
-#[derive(Debug, Clone)]
-pub(crate) struct Transform {
-    pub row_perm: RowPerm,
-    pub col_perm: ColPerm,
-    pub scaling: Arc<Scaling>,
-}
-
 /// See the module's page; `Self` hides the type of the factors.
-pub(crate) trait AnyChain: Send + Sync {
+pub(crate) trait AnyDeviceChain: Send + Sync {
     fn report(&self) -> &PlanReport;
 
     /// `"f32"` or `"f64"`.
     fn precision(&self) -> &'static str;
 
     /// The filled pattern of B and its levels.
-    fn structure(&self, limits: &Limits) -> Result<(FilledPattern, Levels), Error>;
+    fn structure(&self) -> Result<(FilledPattern, Levels), Error>;
 
     /// Factorizes A with the values `a` of its rows. `perturbation` relative to max|B| replaces tiny
     /// pivots, [`Perturbation::Default`] is √ε.
@@ -50,7 +41,7 @@ pub(crate) trait AnyChain: Send + Sync {
         self: Arc<Self>,
         a: &[f64],
         threshold: f64,
-        backend: &Backend,
+        backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<SearchedPivots, Error>;
 }
@@ -69,44 +60,13 @@ pub(crate) enum Perturbation {
 /// The outcome of a search for pivots.
 pub(crate) struct SearchedPivots {
     /// The chain to factorize with: the same one if no row had to move.
-    pub chain: Arc<dyn AnyChain>,
+    pub chain: Arc<dyn AnyDeviceChain>,
     pub num_off_diagonal: usize,
     pub seconds: f64,
 }
 
-/// Factors that solve with A.
-pub(crate) trait Engine: Send + Sync {
-    fn pivots(&self) -> &PivotReport;
-
-    /// First perturbed pivot as a column of A.
-    fn first_perturbed(&self) -> Option<usize>;
-
-    fn code_path(&self) -> &'static str;
-
-    fn host_bytes(&self) -> u64;
-
-    fn device_costs(&self) -> DeviceCosts;
-
-    /// Solves A·X = B or Aᵀ·X = B for `nrhs` right-hand sides one after another, without refinement.
-    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error>;
-
-    /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁).
-    fn condition(&self) -> Result<Condition, Error>;
-}
-
-/// How far B is from singular.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Condition {
-    /// 1/(‖B‖₁·‖B⁻¹‖₁), estimated from above.
-    pub rcond: f64,
-    /// The column of A that takes part most in what is nearly a dependence.
-    pub column: usize,
-    /// ε of the type of the factors.
-    pub epsilon: f64,
-}
-
 /// See the module's page.
-pub(crate) struct Chain<F> {
+pub(crate) struct DeviceChain<F> {
     transform: Transform,
     /// The pattern of B by rows.
     rows: CompressedPattern,
@@ -115,14 +75,17 @@ pub(crate) struct Chain<F> {
     plan: Box<dyn Plan<F>>,
 }
 
-struct ChainEngine<F> {
-    chain: Arc<Chain<F>>,
+struct DeviceEngine<F> {
+    chain: Arc<DeviceChain<F>>,
     factors: Box<dyn NumericFactors<F>>,
     norm1: f64,
 }
 
 /// The rows of B and the place in A of each of their entries.
-fn permute(a_rows: &CompressedPattern, transform: &Transform) -> (CompressedPattern, Vec<u64>) {
+pub(crate) fn permuted_rows(
+    a_rows: &CompressedPattern,
+    transform: &Transform,
+) -> (CompressedPattern, Vec<u64>) {
     let n = a_rows.major_dim();
     let new_col = transform.col_perm.inverse();
     let mut ptr = Vec::with_capacity(n + 1);
@@ -147,15 +110,15 @@ fn permute(a_rows: &CompressedPattern, transform: &Transform) -> (CompressedPatt
     (rows, source)
 }
 
-impl<F: FactorScalar> Chain<F> {
+impl<F: FactorScalar> DeviceChain<F> {
     /// Permutes the rows of A and analyzes the result.
     pub(crate) fn analyze(
         a_rows: &CompressedPattern,
         transform: Transform,
-        backend: &Backend,
+        backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<Arc<Self>, Error> {
-        let (rows, source) = permute(a_rows, &transform);
+        let (rows, source) = permuted_rows(a_rows, &transform);
         Self::plan(rows, source, transform, backend, limits)
     }
 
@@ -163,11 +126,10 @@ impl<F: FactorScalar> Chain<F> {
         rows: CompressedPattern,
         source: Vec<u64>,
         transform: Transform,
-        backend: &Backend,
+        backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<Arc<Self>, Error> {
-        let plan = backend
-            .plan(&rows, limits)
+        let plan = F::plan_on_device(backend, &rows, limits)
             .map_err(|e| e.in_terms_of_a(transform.col_perm.as_slice()))?;
         Ok(Arc::new(Self {
             transform,
@@ -200,7 +162,7 @@ impl<F: FactorScalar> Chain<F> {
     }
 }
 
-impl<F: FactorScalar> AnyChain for Chain<F> {
+impl<F: FactorScalar> AnyDeviceChain for DeviceChain<F> {
     fn report(&self) -> &PlanReport {
         self.plan.report()
     }
@@ -209,10 +171,8 @@ impl<F: FactorScalar> AnyChain for Chain<F> {
         F::NAME
     }
 
-    fn structure(&self, limits: &Limits) -> Result<(FilledPattern, Levels), Error> {
-        self.plan
-            .structure(&self.rows, limits)
-            .map_err(|e| self.in_terms_of_a(e))
+    fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
+        self.plan.structure().map_err(|e| self.in_terms_of_a(e))
     }
 
     fn factorize(
@@ -236,7 +196,7 @@ impl<F: FactorScalar> AnyChain for Chain<F> {
             .plan
             .factorize(&values, tiny_pivots, limits)
             .map_err(|e| self.in_terms_of_a(e))?;
-        Ok(Box::new(ChainEngine {
+        Ok(Box::new(DeviceEngine {
             chain: self,
             factors,
             norm1: column_sums.into_iter().fold(0.0, f64::max),
@@ -247,7 +207,7 @@ impl<F: FactorScalar> AnyChain for Chain<F> {
         self: Arc<Self>,
         a: &[f64],
         threshold: f64,
-        backend: &Backend,
+        backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<SearchedPivots, Error> {
         let _span = tracing::info_span!("pivot search").entered();
@@ -255,33 +215,34 @@ impl<F: FactorScalar> AnyChain for Chain<F> {
         let by_rows = self.values(a);
         let (cols, map) = self.rows.transpose_with_map();
         let by_cols: Vec<F> = map.iter().map(|&p| by_rows[p as usize]).collect();
-        let options = threshold::Options {
+        let options = columns::Options {
             threshold,
             cancel: limits.cancel.clone(),
             max_bytes: limits.max_host_bytes,
-            ..threshold::Options::default()
+            ..columns::Options::default()
         };
-        let found = threshold::factorize(&cols, &by_cols, &options)
+        let (found, quality) = ColumnLu::factorize(&cols, &by_cols, &options)
             .map_err(|e| self.in_terms_of_a(e.into()))?;
-        let num_off_diagonal = found.values.pivots.num_off_diagonal;
-        let chain: Arc<dyn AnyChain> = if num_off_diagonal == 0 {
+        let num_off_diagonal = quality.num_off_diagonal;
+        let moved = found.row_perm().clone();
+        drop(found);
+        let chain: Arc<dyn AnyDeviceChain> = if num_off_diagonal == 0 {
             self
         } else {
             let transform = Transform {
-                row_perm: RowPerm(self.transform.row_perm.then(&found.row_perm)),
+                row_perm: RowPerm(self.transform.row_perm.then(&moved)),
                 ..self.transform.clone()
             };
             let mut ptr = Vec::with_capacity(self.rows.ptr().len());
             ptr.push(0u64);
             let mut idx = Vec::with_capacity(self.rows.nnz());
             let mut source = Vec::with_capacity(self.rows.nnz());
-            for &old in found.row_perm.as_slice() {
+            for &old in moved.as_slice() {
                 let range = self.rows.range(old as usize);
                 idx.extend_from_slice(&self.rows.idx()[range.clone()]);
                 source.extend_from_slice(&self.source[range]);
                 ptr.push(idx.len() as u64);
             }
-            drop(found);
             let rows = CompressedPattern::new(self.rows.minor_dim(), ptr, idx)
                 .unwrap_or_else(|e| unreachable!("permuted rows stay valid: {e}"));
             Self::plan(rows, source, transform, backend, limits)?
@@ -294,7 +255,7 @@ impl<F: FactorScalar> AnyChain for Chain<F> {
     }
 }
 
-impl<F: FactorScalar> ChainEngine<F> {
+impl<F: FactorScalar> DeviceEngine<F> {
     /// Solves with B, in `f64`, through the type of the factors.
     fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
         let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
@@ -308,84 +269,47 @@ impl<F: FactorScalar> ChainEngine<F> {
     }
 }
 
-impl<F: FactorScalar> Engine for ChainEngine<F> {
-    fn pivots(&self) -> &PivotReport {
-        self.factors.pivots()
-    }
-
-    fn first_perturbed(&self) -> Option<usize> {
-        let col_perm = self.chain.transform.col_perm.as_slice();
-        let first = self.pivots().first_perturbed?;
-        Some(col_perm[first] as usize)
-    }
-
-    fn code_path(&self) -> &'static str {
-        self.factors.code_path()
-    }
-
-    fn host_bytes(&self) -> u64 {
-        self.factors.host_bytes()
-    }
-
-    fn device_costs(&self) -> DeviceCosts {
-        self.factors.device_costs()
+impl<F: FactorScalar> Engine for DeviceEngine<F> {
+    fn report(&self) -> FactorReport {
+        let pivots = self.factors.pivots();
+        let old = |column: usize| self.chain.transform.col_perm.as_slice()[column] as usize;
+        FactorReport {
+            num_perturbed: pivots.num_perturbed,
+            first_perturbed: pivots.first_perturbed.map(old),
+            growth: pivots.growth,
+            code_path: vec![self.factors.code_path()],
+            device: self.factors.device_costs(),
+            ..FactorReport::default()
+        }
     }
 
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
-        let Transform {
-            row_perm,
-            col_perm,
-            scaling,
-        } = &self.chain.transform;
-        let n = row_perm.len();
-        let mut values: Vec<F> = Vec::with_capacity(b.len());
-        let mut exponents = Vec::with_capacity(nrhs);
-        for b in b.chunks_exact(n.max(1)) {
-            let c: scaled::Normalized<F> = if transpose {
-                scaled::enter_cols(col_perm, scaling, b)
-            } else {
-                scaled::enter_rows(row_perm, scaling, b)
-            };
-            values.extend(c.values);
-            exponents.push(c.exponent);
-        }
-        self.factors
-            .solve(&mut values, nrhs, transpose)
-            .map_err(|e| self.chain.in_terms_of_a(e))?;
-        let mut x = Vec::with_capacity(b.len());
-        for (values, exponent) in values.chunks_exact(n.max(1)).zip(exponents) {
-            let y = scaled::Normalized {
-                values: values.to_vec(),
-                exponent,
-            };
-            x.extend(if transpose {
-                scaled::leave_rows(row_perm, scaling, &y)
-            } else {
-                scaled::leave_cols(col_perm, scaling, &y)
-            });
-        }
-        Ok(x)
+        let transform = &self.chain.transform;
+        transform.around(&transform.row_perm, b, nrhs, transpose, |values| {
+            self.factors
+                .solve(values, nrhs, transpose)
+                .map_err(|e| self.chain.in_terms_of_a(e))
+        })
     }
 
-    fn condition(&self) -> Result<Condition, Error> {
-        let n = self.chain.rows.major_dim();
-        let epsilon = F::epsilon().to_f64();
-        if n == 0 {
-            return Ok(Condition {
-                rcond: 1.0,
-                column: 0,
-                epsilon,
-            });
-        }
-        let inverse = inverse_norm1(
-            n,
+    fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
+        Condition::estimate::<F>(
+            &self.chain.transform,
+            || self.norm1,
             |x| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
-        )?;
-        Ok(Condition {
-            rcond: 1.0 / (self.norm1 * inverse.norm1),
-            column: self.chain.transform.col_perm.as_slice()[inverse.largest] as usize,
-            epsilon,
-        })
+        )
+    }
+
+    fn determinant(&self) -> Result<Determinant, Error> {
+        let pivots = self
+            .factors
+            .diagonal()
+            .map_err(|e| self.chain.in_terms_of_a(e))?;
+        let transform = &self.chain.transform;
+        let product = pivots.iter().fold(Determinant::ONE, |product, &pivot| {
+            product.times(pivot.to_f64())
+        });
+        Ok(transform.undo_determinant(&transform.row_perm, product))
     }
 }

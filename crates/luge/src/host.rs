@@ -1,0 +1,475 @@
+//! The CPU path: diagonal blocks by the engines of `luge-numeric`, pivots searched as they come.
+//!
+//! [`HostChain`] is an analysis of A's pattern, with the type of the factors hidden; [`HostEngine`]
+//! has factors, renews them in place, and solves with A.
+
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use luge_numeric::NumericError;
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Rule};
+use luge_solve::scaled;
+use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
+
+use crate::backend::{DeviceCosts, FactorScalar, Limits};
+use crate::determinant::Determinant;
+use crate::engine::{Condition, Engine, FactorReport, Transform};
+use crate::error::{Error, PhaseError};
+use crate::options::CpuEngine;
+use crate::threads::Threads;
+
+/// Factors of a scaling within 2^±this, and right-hand sides whose largest entry is, are applied by
+/// plain multiplications: no product of a few of them leaves the range of `f64`.
+const TAME_EXPONENT: i32 = 120;
+
+/// See the module's page.
+pub(crate) trait AnyHost: Send + Sync {
+    fn plan(&self) -> &BlockPlan;
+
+    /// Bytes that factors with so many entries in L and U, and the way to them, are predicted to take.
+    fn predicted_bytes(&self, entries: u64) -> u64;
+
+    fn transform(&self) -> &Transform;
+
+    /// `"f32"` or `"f64"`.
+    fn precision(&self) -> &'static str;
+
+    /// ε of the type of the factors.
+    fn epsilon(&self) -> f64;
+
+    /// Factorizes the values `a` of A in stored order.
+    fn factorize(
+        self: Arc<Self>,
+        a: &[f64],
+        rule: Rule,
+        limits: &Limits,
+    ) -> Result<Box<dyn HostEngine>, Error>;
+}
+
+/// Factors that can be renewed.
+pub(crate) trait HostEngine: Engine {
+    /// What the last factorization measured. Columns are those of A.
+    fn quality(&self) -> &Quality;
+
+    /// The permutations with which L·U was computed.
+    fn transform(&self) -> Transform;
+
+    /// New values on the old pivots. After an error the factors are those of no matrix, until another
+    /// call succeeds.
+    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error>;
+
+    /// Replaces b by the solution of A·x = b or Aᵀ·x = b, one pass of triangular solves.
+    fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error>;
+}
+
+/// See the module's page.
+pub(crate) struct HostChain<F> {
+    transform: Transform,
+    plan: Arc<BlockPlan>,
+    entry_scaling: EntryScaling,
+    /// Whether row and column factors can be applied by plain multiplications.
+    tame: bool,
+    threads: Threads,
+    scalar: PhantomData<F>,
+}
+
+impl Limits {
+    fn options(&self, rule: Rule, threads: usize) -> blocks::Options {
+        blocks::Options {
+            rule,
+            threads,
+            max_bytes: self.max_host_bytes,
+            cancel: self.cancel.clone(),
+        }
+    }
+}
+
+/// What the entries of the plan are multiplied with, in its order.
+enum EntryScaling {
+    None,
+    /// Row factor times column factor.
+    Products(Vec<f64>),
+    /// Row and column in A of each entry: a product of their factors would leave the range of `f64`.
+    Apart(Vec<(u32, u32)>),
+}
+
+struct HostFactors<F: FactorScalar> {
+    chain: Arc<HostChain<F>>,
+    lu: BlockLu<F>,
+    /// Row i of the factors is this row of A.
+    row_perm: RowPerm,
+    rule: Rule,
+    quality: Quality,
+    /// The values of the plan, kept for the next refactorization.
+    values: Vec<F>,
+    /// Vectors of length n for solves, one per solve that runs.
+    scratch: Mutex<Vec<Vec<F>>>,
+}
+
+impl<F: FactorScalar> HostChain<F> {
+    /// Analyzes B for the pattern of A by rows (`entries` is where in the caller's storage each of
+    /// its entries stands, `None`: in the same place).
+    pub(crate) fn analyze(
+        a_rows: &CompressedPattern,
+        entries: Option<&[u64]>,
+        transform: Transform,
+        block_ptr: &[usize],
+        engine: CpuEngine,
+        threads: &Threads,
+        limits: &Limits,
+    ) -> Result<Arc<Self>, Error> {
+        let (cols, source) = permuted_columns(a_rows, &transform);
+        let mut plan = BlockPlan::new(&cols, block_ptr, engine, &limits.cancel)
+            .map_err(|e| PhaseError::from(e).in_terms_of_a(transform.col_perm.as_slice()))?;
+        drop(cols);
+        plan.compose(|p| source[p as usize]);
+        let entry_scaling = EntryScaling::new(a_rows, &transform.scaling, plan.source());
+        if let Some(entries) = entries {
+            plan.compose(|p| entries[p as usize] as u32);
+        }
+        let tame = [&transform.scaling.rows, &transform.scaling.cols]
+            .into_iter()
+            .flatten()
+            .all(|f| f.log2().abs() <= f64::from(TAME_EXPONENT));
+        Ok(Arc::new(Self {
+            transform,
+            plan: Arc::new(plan),
+            entry_scaling,
+            tame,
+            threads: threads.clone(),
+            scalar: PhantomData,
+        }))
+    }
+
+    /// Brings the values of A into the order of the plan, scaled.
+    fn gather(&self, a: &[f64], values: &mut Vec<F>) {
+        values.clear();
+        let source = self.plan.source().iter().map(|&p| a[p as usize]);
+        match &self.entry_scaling {
+            EntryScaling::None => values.extend(source.map(F::from_f64)),
+            EntryScaling::Products(factors) => {
+                values.extend(source.zip(factors).map(|(a, &f)| F::from_f64(a * f)));
+            }
+            EntryScaling::Apart(places) => {
+                let scaling = &self.transform.scaling;
+                values.extend(source.zip(places).map(|(a, &(row, col))| {
+                    F::from_f64(scaling.apply(row as usize, col as usize, a))
+                }));
+            }
+        }
+    }
+
+    fn in_terms_of_a(&self, error: NumericError) -> Error {
+        PhaseError::from(error).in_terms_of_a(self.transform.col_perm.as_slice())
+    }
+
+    /// Columns of A instead of those of B.
+    fn translated(&self, mut quality: Quality) -> Quality {
+        let old = |column: usize| self.transform.col_perm.as_slice()[column] as usize;
+        if self.plan.n() > 0 {
+            quality.worst_column = old(quality.worst_column);
+        }
+        quality.first_perturbed = quality.first_perturbed.map(old);
+        quality
+    }
+}
+
+impl EntryScaling {
+    /// For the entries of A by rows whose numbers are `source`.
+    fn new(a_rows: &CompressedPattern, scaling: &Scaling, source: &[u32]) -> Self {
+        let is_one = |f: &f64| *f == 1.0;
+        if scaling.rows.iter().all(is_one) && scaling.cols.iter().all(is_one) {
+            return Self::None;
+        }
+        let mut products = Vec::with_capacity(a_rows.nnz());
+        for (row, cols) in a_rows.lanes().enumerate() {
+            let factor = scaling.rows[row];
+            products.extend(cols.iter().map(|&col| factor * scaling.cols[col as usize]));
+        }
+        if products.iter().all(|f| f.is_normal()) {
+            return Self::Products(source.iter().map(|&p| products[p as usize]).collect());
+        }
+        let mut places = Vec::with_capacity(a_rows.nnz());
+        for (row, cols) in a_rows.lanes().enumerate() {
+            places.extend(cols.iter().map(|&col| (row as u32, col)));
+        }
+        Self::Apart(source.iter().map(|&p| places[p as usize]).collect())
+    }
+}
+
+/// The columns of B, and the place of each of its entries among those of A by rows.
+fn permuted_columns(
+    a_rows: &CompressedPattern,
+    transform: &Transform,
+) -> (CompressedPattern, Vec<u32>) {
+    let n = a_rows.major_dim();
+    let new_col = transform.col_perm.inverse();
+    let mut ptr = vec![0u64; n + 1];
+    for &col in a_rows.idx() {
+        ptr[new_col[col as usize] as usize + 1] += 1;
+    }
+    for j in 0..n {
+        ptr[j + 1] += ptr[j];
+    }
+    let mut next: Vec<u64> = ptr[..n].to_vec();
+    let mut idx = vec![0u32; a_rows.nnz()];
+    let mut source = vec![0u32; a_rows.nnz()];
+    // Rows in the order of B, so that every column comes out sorted.
+    for (new_row, &row) in transform.row_perm.as_slice().iter().enumerate() {
+        for p in a_rows.range(row as usize) {
+            let at = &mut next[new_col[a_rows.idx()[p] as usize] as usize];
+            idx[*at as usize] = new_row as u32;
+            source[*at as usize] = p as u32;
+            *at += 1;
+        }
+    }
+    let cols = CompressedPattern::new(n, ptr, idx)
+        .unwrap_or_else(|e| unreachable!("a permuted pattern stays valid: {e}"));
+    (cols, source)
+}
+
+impl<F: FactorScalar> AnyHost for HostChain<F> {
+    fn plan(&self) -> &BlockPlan {
+        &self.plan
+    }
+
+    fn predicted_bytes(&self, entries: u64) -> u64 {
+        let values = self.plan.source().len() * (size_of::<F>() + size_of::<f64>());
+        self.plan
+            .predicted_bytes::<F>(entries, self.threads.count())
+            + self.plan.bytes()
+            + values as u64
+    }
+
+    fn transform(&self) -> &Transform {
+        &self.transform
+    }
+
+    fn precision(&self) -> &'static str {
+        F::NAME
+    }
+
+    fn epsilon(&self) -> f64 {
+        F::epsilon().to_f64()
+    }
+
+    fn factorize(
+        self: Arc<Self>,
+        a: &[f64],
+        rule: Rule,
+        limits: &Limits,
+    ) -> Result<Box<dyn HostEngine>, Error> {
+        let _span = tracing::info_span!("numeric").entered();
+        let mut values = Vec::with_capacity(self.plan.source().len());
+        self.gather(a, &mut values);
+        let (lu, quality) = self
+            .threads
+            .run(self.plan.seconds(), |threads| {
+                BlockLu::factorize(&self.plan, &values, &limits.options(rule, threads))
+            })
+            .map_err(|e| self.in_terms_of_a(e))?;
+        let row_perm = RowPerm(self.transform.row_perm.then(lu.row_perm()));
+        Ok(Box::new(HostFactors {
+            quality: self.translated(quality),
+            row_perm,
+            lu,
+            rule,
+            values,
+            scratch: Mutex::default(),
+            chain: self,
+        }))
+    }
+}
+
+impl<F: FactorScalar> HostFactors<F> {
+    /// Takes a vector of length n out of the pool of scratch vectors.
+    fn borrow_scratch(&self) -> Vec<F> {
+        self.scratch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+            .unwrap_or_default()
+    }
+
+    fn return_scratch(&self, vector: Vec<F>) {
+        self.scratch
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(vector);
+    }
+
+    /// Solves with B, in its row order on one side and column order on the other.
+    fn solve_factors(&self, y: &mut [F], nrhs: usize, transpose: bool) {
+        let seconds = self.lu.solve_seconds() * nrhs as f64;
+        self.chain.threads.run(seconds, |threads| {
+            if transpose {
+                self.lu.solve_transpose(y, nrhs, threads);
+            } else {
+                self.lu.solve(y, nrhs, threads);
+            }
+        });
+    }
+
+    /// The solve for numbers of any size: exponents are kept apart.
+    fn solve_far(&self, b: &[f64], transpose: bool) -> Vec<f64> {
+        let Transform {
+            col_perm, scaling, ..
+        } = &self.chain.transform;
+        let mut c: scaled::Normalized<F> = if transpose {
+            scaled::enter_cols(col_perm, scaling, b)
+        } else {
+            scaled::enter_rows(&self.row_perm, scaling, b)
+        };
+        self.solve_factors(&mut c.values, 1, transpose);
+        if transpose {
+            scaled::leave_rows(&self.row_perm, scaling, &c)
+        } else {
+            scaled::leave_cols(col_perm, scaling, &c)
+        }
+    }
+
+    /// The solve by plain multiplications; false, and `x` as it was, if the numbers are too large or
+    /// too small for that.
+    fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool {
+        if !self.chain.tame || size_of::<F>() != size_of::<f64>() {
+            return false;
+        }
+        let Transform {
+            col_perm, scaling, ..
+        } = &self.chain.transform;
+        let (rows, cols) = (self.row_perm.as_slice(), col_perm.as_slice());
+        let (enter, enter_factors, leave, leave_factors) = if transpose {
+            (cols, &scaling.cols, rows, &scaling.rows)
+        } else {
+            (rows, &scaling.rows, cols, &scaling.cols)
+        };
+        let mut y = self.borrow_scratch();
+        y.clear();
+        let mut largest = 0.0f64;
+        y.extend(enter.iter().map(|&old| {
+            let value = x[old as usize] * enter_factors[old as usize];
+            largest = largest.max(value.abs());
+            F::from_f64(value)
+        }));
+        let range = 2f64.powi(4 * TAME_EXPONENT);
+        let mut near = largest == 0.0 || (largest < range && largest > 1.0 / range);
+        if near {
+            self.solve_factors(&mut y, 1, transpose);
+            // A sum that is not finite has a term that is not, or overflowed itself: both go the long
+            // way round.
+            near = y.iter().map(|&v| v.to_f64().abs()).sum::<f64>() < range;
+        }
+        if near {
+            for (&old, &value) in leave.iter().zip(&y) {
+                x[old as usize] = value.to_f64() * leave_factors[old as usize];
+            }
+        }
+        self.return_scratch(y);
+        near
+    }
+}
+
+impl<F: FactorScalar> Engine for HostFactors<F> {
+    fn report(&self) -> FactorReport {
+        FactorReport {
+            num_perturbed: self.quality.num_perturbed,
+            first_perturbed: self.quality.first_perturbed,
+            num_off_diagonal: Some(self.quality.num_off_diagonal),
+            num_delayed: Some(self.quality.num_delayed),
+            growth: self.quality.growth,
+            host_bytes: self.lu.bytes() + size_of_val(&*self.values) as u64,
+            sizes: Some((self.lu.lnz(), self.lu.unz())),
+            code_path: self.lu.code_path(),
+            device: DeviceCosts::default(),
+        }
+    }
+
+    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
+        if nrhs == 1 {
+            let mut x = b.to_vec();
+            self.solve_in_place(&mut x, transpose)?;
+            return Ok(x);
+        }
+        self.chain
+            .transform
+            .around(&self.row_perm, b, nrhs, transpose, |values| {
+                self.solve_factors(values, nrhs, transpose);
+                Ok(())
+            })
+    }
+
+    fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
+        let solve = |x: &mut [f64], transpose: bool| {
+            let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+            self.solve_factors(&mut rounded, 1, transpose);
+            x.iter_mut()
+                .zip(rounded)
+                .for_each(|(x, rounded)| *x = rounded.to_f64());
+            Ok::<(), Error>(())
+        };
+        Condition::estimate::<F>(
+            &self.chain.transform,
+            || {
+                let mut values = Vec::new();
+                self.chain.gather(a, &mut values);
+                self.chain.plan.norm1(&values)
+            },
+            |x| solve(x, false),
+            |x| solve(x, true),
+        )
+    }
+
+    fn determinant(&self) -> Result<Determinant, Error> {
+        let mut product = Determinant::ONE;
+        if self.lu.exchanges_are_odd() {
+            product = product.times(-1.0);
+        }
+        self.lu
+            .for_each_pivot(|pivot| product = product.times(pivot.to_f64()));
+        Ok(self
+            .chain
+            .transform
+            .undo_determinant(&self.row_perm, product))
+    }
+}
+
+impl<F: FactorScalar> HostEngine for HostFactors<F> {
+    fn quality(&self) -> &Quality {
+        &self.quality
+    }
+
+    fn transform(&self) -> Transform {
+        Transform {
+            row_perm: self.row_perm.clone(),
+            ..self.chain.transform.clone()
+        }
+    }
+
+    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
+        let chain = &self.chain;
+        chain.gather(a, &mut self.values);
+        let (lu, values, rule) = (&mut self.lu, &self.values, self.rule);
+        let quality = chain
+            .threads
+            .run(lu.refactorize_seconds(), |threads| {
+                lu.refactorize(values, &limits.options(rule, threads))
+            })
+            .map_err(|e| chain.in_terms_of_a(e))?;
+        self.quality = chain.translated(quality);
+        Ok(self.quality)
+    }
+
+    fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        if self.solve_near(x, transpose) {
+            return Ok(());
+        }
+        let solution = self.solve_far(x, transpose);
+        match solution.iter().position(|v| !v.is_finite()) {
+            Some(row) => Err(Error::SolutionNotFinite { row }),
+            None => {
+                x.copy_from_slice(&solution);
+                Ok(())
+            }
+        }
+    }
+}

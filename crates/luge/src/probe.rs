@@ -1,0 +1,90 @@
+//! A solve with a known solution: what factors are worth, whoever made them.
+
+use luge_solve::backward_error::{Residual, RowNorms};
+use luge_solve::refine::{self, refine};
+use luge_sparse::{MatrixView, Scalar};
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// What came back for a solution with entries ±1.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe {
+    /// Normwise; infinite if the solve overflowed.
+    pub backward_error: f64,
+    pub componentwise: f64,
+    pub steps: usize,
+    /// The row with the largest componentwise error.
+    pub worst_row: usize,
+}
+
+impl Probe {
+    /// Solves for the known solution and measures, refinement included.
+    pub(crate) fn run<T: Scalar>(
+        a: MatrixView<'_, T>,
+        norms: &RowNorms,
+        engine: &dyn Engine,
+        refinement: &refine::Options,
+    ) -> Result<Self, Error> {
+        let _span = tracing::info_span!("probe").entered();
+        // Signs without a pattern (multiplicative hashing), so that rows do not cancel.
+        let known: Vec<f64> = (0..a.cols() as u64)
+            .map(|j| {
+                let bit = (j.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
+                2.0 * bit - 1.0
+            })
+            .collect();
+        let zero = vec![0.0; a.rows()];
+        let b: Vec<f64> = Residual::new(a, &known, &zero)
+            .residual
+            .into_iter()
+            .map(|r| -r)
+            .collect();
+        match refine(a, norms, &b, |r| engine.solve(r, 1, false), refinement) {
+            Ok(refined) => {
+                let residual = Residual::new(a, &refined.x, &b);
+                let error = |i: usize| {
+                    let r = residual.residual[i].abs();
+                    if r == 0.0 {
+                        0.0
+                    } else {
+                        r / (residual.magnitude[i] + b[i].abs())
+                    }
+                };
+                Ok(Self {
+                    backward_error: refined.normwise,
+                    componentwise: refined.componentwise[0] + refined.componentwise[1],
+                    steps: refined.steps,
+                    worst_row: (0..b.len())
+                        .fold(0, |at, i| if error(i) > error(at) { i } else { at }),
+                })
+            }
+            Err(Error::SolutionNotFinite { row }) => Ok(Self {
+                backward_error: f64::INFINITY,
+                componentwise: f64::INFINITY,
+                steps: 0,
+                worst_row: row,
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The error that says so.
+    pub(crate) fn unstable(&self, growth: f64) -> Error {
+        Error::Unstable {
+            row: self.worst_row,
+            growth,
+            backward_error: self.backward_error,
+        }
+    }
+
+    /// Whether the normwise error is above `target`; one that could not be measured is.
+    pub(crate) fn misses(&self, target: f64) -> bool {
+        is_above(self.backward_error, target)
+    }
+}
+
+/// Whether a measured error is above the target; NaN is.
+pub(crate) fn is_above(error: f64, target: f64) -> bool {
+    error.is_nan() || error > target
+}

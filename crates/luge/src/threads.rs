@@ -1,0 +1,53 @@
+//! How many threads a solver may use.
+
+use std::sync::Arc;
+
+use rayon::ThreadPool;
+
+use crate::error::Error;
+
+/// Work below this many seconds, as predicted for one thread, is not worth waking threads for.
+const WORTH_WAKING: f64 = 1e-4;
+
+/// The threads of a solver: the pool of the process, or one of its own if a number was asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Threads {
+    pool: Option<Arc<ThreadPool>>,
+    count: usize,
+}
+
+impl Threads {
+    /// `None`: as many as rayon's own pool has.
+    pub(crate) fn new(wanted: Option<usize>) -> Result<Self, Error> {
+        let pool = match wanted {
+            None | Some(0 | 1) => None,
+            Some(count) => Some(Arc::new(
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(count)
+                    .thread_name(|i| format!("luge-{i}"))
+                    .build()
+                    .map_err(|e| Error::Threads(Box::new(e)))?,
+            )),
+        };
+        Ok(Self {
+            pool,
+            count: wanted.unwrap_or_else(rayon::current_num_threads).max(1),
+        })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Calls `work` with the number of threads to use: inside the pool, or with 1 on this thread if
+    /// `seconds`, what the work is predicted to take, is too little to share.
+    pub(crate) fn run<R: Send>(&self, seconds: f64, work: impl FnOnce(usize) -> R + Send) -> R {
+        if self.count == 1 || seconds < WORTH_WAKING {
+            return work(1);
+        }
+        match &self.pool {
+            Some(pool) => pool.install(|| work(self.count)),
+            None => work(self.count),
+        }
+    }
+}

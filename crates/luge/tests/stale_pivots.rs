@@ -1,0 +1,224 @@
+//! New values on old pivots: never reused with a large backward error, whatever was done to them.
+
+use luge::{BackendChoice, CpuEngine, Error, Factors, Options, Refactorized, Solver};
+use luge_testkit::generators::applications::{
+    circuit, convection_diffusion_2d, interior_point_kkt, random_unsymmetric,
+};
+use luge_testkit::generators::gallery;
+use luge_testkit::residual::{known_solution, normwise_backward_error};
+use proptest::prelude::*;
+use sprs::CsMat;
+
+/// What old pivots may cost at most.
+const BOUND: f64 = 1e-10;
+
+const ENGINES: [CpuEngine; 2] = [CpuEngine::Columns, CpuEngine::Fronts];
+
+fn factorize(a: &CsMat<f64>, engine: CpuEngine) -> Factors<f64> {
+    let options = Options {
+        backend: BackendChoice::Cpu,
+        engine,
+        ..Options::default()
+    };
+    let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
+    analysis.factorize(a).unwrap()
+}
+
+/// Backward error of a solve with the factors, with refinement and without.
+fn errors(a: &CsMat<f64>, factors: &Factors<f64>) -> [f64; 2] {
+    let (b, _) = known_solution(a);
+    let refined = factors.solve(&b).unwrap().x;
+    let mut plain = b.clone();
+    factors.solve_in_place(&mut plain).unwrap();
+    [refined, plain].map(|x| normwise_backward_error(a, &x, &b))
+}
+
+/// Renews the factors and checks that what is said of them is true.
+fn renew(old: &CsMat<f64>, new: &CsMat<f64>, engine: CpuEngine) -> Result<Refactorized, Error> {
+    let mut factors = factorize(old, engine);
+    let outcome = factors.refactorize(new);
+    match &outcome {
+        Ok(renewed) => {
+            let [refined, plain] = errors(new, &factors);
+            assert!(refined <= BOUND, "{renewed:?}, but refined {refined:e}");
+            if let Refactorized::Reused { backward_error, .. } = renewed {
+                assert!(*backward_error <= BOUND);
+                assert!(plain <= BOUND, "{renewed:?}, but {plain:e}");
+            }
+        }
+        Err(_) => {
+            let [refined, _] = errors(old, &factors);
+            assert!(refined <= BOUND, "the old factors are gone: {refined:e}");
+        }
+    }
+    outcome
+}
+
+fn scaled_rows(a: &CsMat<f64>, factor: impl Fn(usize) -> f64) -> CsMat<f64> {
+    let mut scaled = a.clone();
+    for (i, mut row) in scaled.outer_iterator_mut().enumerate() {
+        row.iter_mut().for_each(|(_, v)| *v *= factor(i));
+    }
+    scaled
+}
+
+fn samples() -> Vec<CsMat<f64>> {
+    vec![
+        circuit(150, 4),
+        convection_diffusion_2d(12, 11, 20.0),
+        interior_point_kkt(60, 25, 1e-3, 4),
+        random_unsymmetric(80, 5, 6),
+    ]
+}
+
+#[test]
+fn rows_that_leave_their_scale_are_noticed() {
+    for a in samples() {
+        for engine in ENGINES {
+            for (large, small) in [(1e150, 1e-150), (1e-150, 1.0), (1.0, 1e150)] {
+                let new = scaled_rows(&a, |i| if i % 3 == 0 { large } else { small });
+                let outcome = renew(&a, &new, engine).unwrap();
+                assert!(
+                    matches!(outcome, Refactorized::Repivoted { .. }),
+                    "{engine:?}: {outcome:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_common_factor_changes_nothing() {
+    for a in samples() {
+        for engine in ENGINES {
+            for factor in [1e-3, 8.0] {
+                let outcome = renew(&a, &a.map(|v| v * factor), engine).unwrap();
+                assert!(
+                    matches!(outcome, Refactorized::Reused { .. }),
+                    "{engine:?}: {outcome:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pivot_driven_to_zero_is_noticed() {
+    for a in samples() {
+        let n = a.rows();
+        for engine in ENGINES {
+            for value in [0.0, 1e-300, 1e-30, 1e-18, 1e-13] {
+                for at in [0, n / 2, n - 1] {
+                    let mut new = a.clone();
+                    if let Some(diagonal) = new.get_mut(at, at) {
+                        *diagonal *= value;
+                    }
+                    // Singular matrices are refused; `renew` checks the rest.
+                    let _ = renew(&a, &new, engine);
+                }
+            }
+        }
+    }
+}
+
+/// Block diagonal 2×2 blocks chained to the next, large on the diagonal or beside it.
+fn chained_blocks(blocks: usize, on: f64, off: f64) -> CsMat<f64> {
+    let mut a = sprs::TriMat::new((2 * blocks, 2 * blocks));
+    for k in 0..blocks {
+        let (i, j) = (2 * k, 2 * k + 1);
+        for (row, col, v) in [(i, i, on), (i, j, off), (j, i, off), (j, j, on)] {
+            a.add_triplet(row, col, v);
+        }
+        if k > 0 {
+            a.add_triplet(i, i - 2, 0.01);
+            a.add_triplet(i - 2, i, 0.02);
+        }
+    }
+    a.to_csr()
+}
+
+#[test]
+fn a_permuted_diagonal_is_noticed() {
+    let straight = chained_blocks(40, 1.0, 1e-14);
+    for small in [0.0, 1e-200, 1e-14, 1e-9] {
+        let swapped = chained_blocks(40, small, 1.0);
+        for engine in ENGINES {
+            let outcome = renew(&straight, &swapped, engine).unwrap();
+            assert!(
+                matches!(outcome, Refactorized::Repivoted { .. }),
+                "{engine:?}, {small:e}: {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn cancellation_far_from_the_diagonal_is_noticed() {
+    // The second pivot of each block cancels to rounding while every entry stays as it was.
+    let old = chained_blocks(30, 1.0, 0.5);
+    let new = chained_blocks(30, 1.0, 1.0 - 1e-15);
+    for engine in ENGINES {
+        let _ = renew(&old, &new, engine);
+    }
+}
+
+#[test]
+fn every_sample_keeps_its_promise_under_rough_treatment() {
+    for sample in gallery(7) {
+        let a = &sample.matrix;
+        for engine in ENGINES {
+            let reversed = {
+                let mut new = a.clone();
+                let mut values: Vec<f64> = new.data().to_vec();
+                values.reverse();
+                new.data_mut().copy_from_slice(&values);
+                new
+            };
+            let _ = renew(a, &reversed, engine);
+            let squared = a.map(|v| v * v.abs());
+            let _ = renew(a, &squared, engine);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn rescaled_rows_and_columns_never_lie(
+        which in 0usize..4,
+        fronts in any::<bool>(),
+        exponents in proptest::collection::vec(-150i32..150, 16),
+        spread in 0.0f64..1.0,
+    ) {
+        let a = &samples()[which];
+        let engine = ENGINES[usize::from(fronts)];
+        let power = |k: usize| 10f64.powf(f64::from(exponents[k % 16]) * spread);
+        let mut new = scaled_rows(a, |i| power(i));
+        if exponents[0] % 2 == 0 {
+            for mut row in new.outer_iterator_mut() {
+                row.iter_mut().for_each(|(j, v)| *v /= power(3 * j + 1));
+            }
+        }
+        if new.data().iter().all(|v| v.is_finite()) {
+            let _ = renew(a, &new, engine);
+        }
+    }
+
+    #[test]
+    fn random_values_never_lie(
+        which in 0usize..4,
+        fronts in any::<bool>(),
+        factors in proptest::collection::vec(-1.0f64..1.0, 64),
+        exponent in 0i32..40,
+    ) {
+        let a = &samples()[which];
+        let engine = ENGINES[usize::from(fronts)];
+        let mut new = a.clone();
+        for (k, v) in new.data_mut().iter_mut().enumerate() {
+            let factor = factors[(k * 7 + k / 64) % 64];
+            *v *= factor.signum() * factor.abs().powi(exponent);
+        }
+        let _ = renew(a, &new, engine);
+    }
+}

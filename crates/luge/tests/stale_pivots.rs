@@ -25,12 +25,12 @@ fn factorize(a: &CsMat<f64>, engine: CpuEngine) -> Factors<f64> {
 }
 
 /// Backward error of a solve with the factors, with refinement and without.
-fn errors(a: &CsMat<f64>, factors: &Factors<f64>) -> [f64; 2] {
+fn errors(a: &CsMat<f64>, factors: &Factors<f64>) -> Result<[f64; 2], Error> {
     let (b, _) = known_solution(a);
-    let refined = factors.solve(&b).unwrap().x;
+    let refined = factors.solve(&b)?.x;
     let mut plain = b.clone();
-    factors.solve_in_place(&mut plain).unwrap();
-    [refined, plain].map(|x| normwise_backward_error(a, &x, &b))
+    factors.solve_in_place(&mut plain)?;
+    Ok([refined, plain].map(|x| normwise_backward_error(a, &x, &b)))
 }
 
 /// Renews the factors and checks that what is said of them is true.
@@ -39,7 +39,15 @@ fn renew(old: &CsMat<f64>, new: &CsMat<f64>, engine: CpuEngine) -> Result<Refact
     let outcome = factors.refactorize(new);
     match &outcome {
         Ok(renewed) => {
-            let [refined, plain] = errors(new, &factors);
+            let [refined, plain] = match errors(new, &factors) {
+                // So close to singular that rounding the right-hand side overflows the solution.
+                Err(Error::SolutionNotFinite { .. })
+                    if matches!(renewed, Refactorized::Repivoted { .. }) =>
+                {
+                    return outcome;
+                }
+                errors => errors.unwrap(),
+            };
             assert!(refined <= BOUND, "{renewed:?}, but refined {refined:e}");
             if let Refactorized::Reused { backward_error, .. } = renewed {
                 assert!(*backward_error <= BOUND);
@@ -47,7 +55,7 @@ fn renew(old: &CsMat<f64>, new: &CsMat<f64>, engine: CpuEngine) -> Result<Refact
             }
         }
         Err(_) => {
-            let [refined, _] = errors(old, &factors);
+            let [refined, _] = errors(old, &factors).unwrap();
             assert!(refined <= BOUND, "the old factors are gone: {refined:e}");
         }
     }

@@ -1,21 +1,19 @@
 //! Numeric LU factorization on the GPU and the CPU.
 //!
-//! The factors of B = L·U live in one array, aligned with the columns of the filled pattern: a
-//! [`LuPattern`] (CSC of L+U, rows sorted) and one value per entry. The unit diagonal of L is not
-//! stored; the diagonal holds that of U.
-//!
 //! | module | how |
 //! |---|---|
-//! | [`cpu::static_pivoting`] | the filled pattern is given; pivots are the diagonal, tiny ones are replaced and counted |
-//! | [`cpu::threshold`] | pivots are searched, column by column; yields a row permutation, or the column in which the matrix is singular |
+//! | [`cpu::blocks`] | a block triangular matrix, each diagonal block by one of the two engines below |
+//! | [`cpu::columns`] | pivots are searched column by column, or kept for new values; for factors with few entries a column |
+//! | [`luge_frontal`] | pivots are searched in dense fronts; for factors with many operations an entry |
+//! | [`cpu::static_pivoting`] | the filled pattern is given; pivots are the diagonal, tiny ones are replaced and counted; the measure of the GPU |
 //! | [`gpu`] | static pivoting on the device: hybrid right-looking by levels |
 //!
-//! Static pivoting is the same algorithm on every backend. Threshold pivoting exists on the CPU; a
-//! GPU factorizes statically with the row permutation found there.
+//! Threshold pivoting exists on the CPU; a GPU factorizes statically with the row permutation found
+//! there. On both, static pivoting replaces pivots by the same rule ([`TinyPivots`]).
 //!
-//! # Current limitations
-//!
-//! The CPU paths run on one thread and use no dense blocks.
+//! The static paths keep the factors of B = L·U in one array, aligned with the columns of the filled
+//! pattern: a [`LuPattern`] (CSC of L+U, rows sorted) and one value per entry. The unit diagonal of L
+//! is not stored; the diagonal holds that of U. The engines of the CPU keep L and U apart.
 
 pub mod cpu;
 mod error;

@@ -33,8 +33,6 @@ pub struct PivotReport {
     pub num_perturbed: usize,
     /// First column whose pivot was replaced.
     pub first_perturbed: Option<usize>,
-    /// Pivots not taken from the diagonal of B.
-    pub num_off_diagonal: usize,
     /// Growth max|U| / max|B|; 1 for an empty matrix.
     pub growth: f64,
     /// Smallest magnitude of a pivot; infinite for an empty matrix.
@@ -69,7 +67,6 @@ impl PivotMonitor {
             report: PivotReport {
                 num_perturbed: 0,
                 first_perturbed: None,
-                num_off_diagonal: 0,
                 growth: 1.0,
                 min_pivot: f64::INFINITY,
                 max_pivot: 0.0,
@@ -96,10 +93,6 @@ impl PivotMonitor {
     pub(crate) fn perturbed(&mut self, column: usize) {
         self.report.num_perturbed += 1;
         self.report.first_perturbed.get_or_insert(column);
-    }
-
-    pub(crate) fn off_diagonal(&mut self) {
-        self.report.num_off_diagonal += 1;
     }
 
     pub(crate) fn finish(mut self) -> PivotReport {

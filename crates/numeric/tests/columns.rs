@@ -644,3 +644,14 @@ fn a_cancelled_refactorization_stops() {
         assert!(quality.checksum < 1e-10);
     }
 }
+
+#[test]
+fn near_singular_is_not_refused() {
+    for seed in 0..20 {
+        for n in [5, 33, 60] {
+            let (cols, values) = columns(&near_singular(n, 1e-12, seed));
+            ColumnLu::factorize(&cols, &values, &Options::default())
+                .unwrap_or_else(|e| panic!("n {n}, seed {seed}: {e}"));
+        }
+    }
+}

@@ -3,4 +3,3 @@
 pub mod blocks;
 pub mod columns;
 pub mod static_pivoting;
-pub mod threshold;

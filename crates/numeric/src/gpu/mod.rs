@@ -298,7 +298,6 @@ fn pivot_report(counters: &[u32], extremes: &[u64], max_b: f64) -> PivotReport {
     PivotReport {
         num_perturbed: counters[counter::NUM_PERTURBED] as usize,
         first_perturbed: (first != u32::MAX).then_some(first as usize),
-        num_off_diagonal: 0,
         growth: if max_b > 0.0 {
             extreme(extreme::MAX_U) / max_b
         } else {

@@ -1,0 +1,155 @@
+//! What must hold for all factors.
+
+use luge_frontal::{FrontalLu, FrontalScalar, Options, TreeOptions};
+use luge_sparse::{Quality, Scalar};
+
+use crate::matrices::{Matrix, Random};
+
+pub fn all_trees() -> Vec<TreeOptions> {
+    let merge_much = TreeOptions {
+        zero_fraction: 0.9,
+        tiny_zero_fraction: 0.9,
+        ..TreeOptions::default()
+    };
+    let merge_none = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    vec![TreeOptions::default(), merge_much, merge_none]
+}
+
+/// L and U as dense matrices: rows of B by pivots, pivots by columns of B.
+fn dense_factors<F: FrontalScalar>(lu: &FrontalLu<F>) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+    let n = lu.n();
+    let mut l = vec![vec![0.0; n]; n];
+    let mut u = vec![vec![0.0; n]; n];
+    let mut rows_seen = vec![false; n];
+    for (p, (row, _, value)) in lu.pivots().enumerate() {
+        assert!(
+            !std::mem::replace(&mut rows_seen[row], true),
+            "row {row} twice"
+        );
+        assert!(value != F::zero());
+        l[row][p] = 1.0;
+    }
+    lu.for_each_l(|row, p, v| l[row][p] = v.to_f64());
+    lu.for_each_u(|p, col, v| u[p][col] = v.to_f64());
+    (l, u)
+}
+
+/// B − L·U, by dense products.
+pub fn factor_difference<F: FrontalScalar>(a: &Matrix, lu: &FrontalLu<F>) -> Vec<Vec<f64>> {
+    let (l, u) = dense_factors(lu);
+    let mut difference = a.dense();
+    for (line, l) in difference.iter_mut().zip(&l) {
+        for (l, u) in l.iter().zip(&u) {
+            for (entry, u) in line.iter_mut().zip(u) {
+                *entry -= l * u;
+            }
+        }
+    }
+    difference
+}
+
+/// The growth max_k ‖|L||U|e_k‖₁ / ‖B e_k‖₁, by dense products.
+fn growth_of<F: FrontalScalar>(a: &Matrix, lu: &FrontalLu<F>) -> f64 {
+    let (l, u) = dense_factors(lu);
+    let mut sums = vec![0.0; a.n()];
+    for l in &l {
+        for (l, u) in l.iter().zip(&u) {
+            for (sum, u) in sums.iter_mut().zip(u) {
+                *sum += (l * u).abs();
+            }
+        }
+    }
+    let relative = sums.iter().zip(a.column_norms()).map(|(s, norm)| s / norm);
+    relative.fold(1.0, f64::max)
+}
+
+/// Checks factors, the report, and all solves against the matrix.
+pub fn check<F: FrontalScalar>(a: &Matrix, lu: &FrontalLu<F>, quality: &Quality) {
+    let n = a.n();
+    let epsilon = F::epsilon().to_f64();
+    assert!(quality.is_finite());
+    if n <= 200 {
+        let difference = factor_difference(a, lu);
+        let error = difference
+            .iter()
+            .flatten()
+            .fold(0.0f64, |m, v| m.max(v.abs()));
+        let growth = growth_of(a, lu);
+        let largest = a.column_norms().iter().fold(0.0f64, |m, &v| m.max(v));
+        let bound = 4.0 * n as f64 * epsilon * quality.growth * largest;
+        assert!(error <= bound, "‖B − LU‖ = {error}, bound {bound}");
+        let close = (quality.growth - growth).abs() <= 1e4 * epsilon * growth;
+        assert!(close, "growth {} measured, {growth} true", quality.growth);
+    }
+    let bound = 8.0 * (n + 1) as f64 * epsilon * quality.growth;
+    assert!(quality.checksum <= bound, "{} > {bound}", quality.checksum);
+    assert_eq!(lu.pivots().count(), n);
+    let norm: f64 = a.column_norms().iter().fold(0.0, |m, &v| m.max(v));
+
+    let mut random = Random(5);
+    for transpose in [false, true] {
+        for nrhs in [1, 2, 16, 19] {
+            let ld = n + 3;
+            let b: Vec<f64> = (0..nrhs * ld)
+                .map(|_| F::from_f64(random.next()).to_f64())
+                .collect();
+            let mut x: Vec<F> = b.iter().map(|&v| F::from_f64(v)).collect();
+            if transpose {
+                lu.solve_transpose(&mut x, ld, nrhs, 1);
+            } else {
+                lu.solve(&mut x, ld, nrhs, 1);
+            }
+            for q in 0..nrhs {
+                let solution: Vec<f64> = x[q * ld..q * ld + n]
+                    .iter()
+                    .map(|&v| Scalar::to_f64(v))
+                    .collect();
+                let size: f64 = solution.iter().map(|v| v.abs()).sum();
+                let product = a.multiply(&solution, transpose);
+                for i in 0..n {
+                    let residual = (product[i] - b[q * ld + i]).abs();
+                    let bound =
+                        32.0 * (n + 1) as f64 * epsilon * quality.growth * (norm * size + 1.0);
+                    assert!(
+                        residual <= bound,
+                        "{residual} > {bound} (transpose: {transpose})"
+                    );
+                }
+                // What lies between the columns stays.
+                for i in n..ld {
+                    assert_eq!(x[q * ld + i].to_f64(), b[q * ld + i]);
+                }
+            }
+        }
+    }
+}
+
+pub fn bits<F: FrontalScalar>(lu: &FrontalLu<F>) -> Vec<(usize, usize, u64)> {
+    let mut all = Vec::new();
+    lu.for_each_l(|i, j, v| all.push((i, j, v.to_f64().to_bits())));
+    lu.for_each_u(|i, j, v| all.push((i, j, v.to_f64().to_bits())));
+    all
+}
+
+pub fn factorize_and_check(a: &Matrix, options: &Options) {
+    for tree_options in all_trees() {
+        let tree = a.tree(&tree_options);
+        for kernels in f64::all_kernels() {
+            let (mut lu, quality) =
+                FrontalLu::factorize_with(&tree, &a.values, options, kernels).unwrap();
+            check(a, &lu, &quality);
+            let before = bits(&lu);
+            let again = lu.refactorize(&a.values, options).unwrap();
+            assert!(
+                bits(&lu) == before,
+                "a refactorization repeats the factorization"
+            );
+            assert_eq!((again.min_pivot_ratio, again.max_pivot_ratio), (1.0, 1.0));
+            assert_eq!(again, quality);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
+
+use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Options, TreeOptions};
+use luge_testkit::strategies;
+use proptest::prelude::*;
+
+use crate::checks::{all_trees, bits, check, factorize_and_check};
+use crate::matrices::{Matrix, Random, grid, random_matrix, saddle};
+
+#[test]
+fn special_sizes() {
+    let mut random = Random(1);
+    for n in [0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 129, 1025] {
+        let per_column = if n > 200 { 3 } else { 4 };
+        factorize_and_check(
+            &random_matrix(n, per_column, false, &mut random),
+            &Options::default(),
+        );
+    }
+}
+
+#[test]
+fn dense_blocks_of_special_sizes() {
+    let mut random = Random(2);
+    for n in [1, 2, 7, 8, 9, 31, 32, 33, 40, 127, 128, 129, 150] {
+        for threshold in [0.05, 1.0] {
+            let entries = (0..n * n).map(|e| (e % n, e / n, random.next())).collect();
+            let options = Options {
+                threshold,
+                ..Options::default()
+            };
+            factorize_and_check(&Matrix::from_entries(n, entries), &options);
+        }
+    }
+}
+
+#[test]
+fn grids() {
+    let mut random = Random(3);
+    for (nx, ny) in [(5, 4), (12, 11), (30, 9), (7, 60)] {
+        factorize_and_check(&grid(nx, ny, &mut random), &Options::default());
+    }
+}
+
+#[test]
+fn shuffled_rows_need_pivots_off_the_diagonal() {
+    let mut random = Random(4);
+    for n in [2, 5, 33, 100] {
+        let a = random_matrix(n, 4, true, &mut random);
+        let tree = a.tree(&TreeOptions::default());
+        let (lu, quality) =
+            FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+        assert!(n < 33 || quality.num_off_diagonal > 0);
+        check(&a, &lu, &quality);
+        factorize_and_check(&a, &Options::default());
+    }
+}
+
+#[test]
+fn single_precision() {
+    let mut random = Random(10);
+    for n in [1, 33, 150] {
+        let a = random_matrix(n, 4, n == 150, &mut random);
+        let values: Vec<f32> = a.cast();
+        let a = Matrix {
+            cols: a.cols.clone(),
+            values: values.iter().map(|&v| f64::from(v)).collect(),
+        };
+        for options in all_trees() {
+            for kernels in f32::all_kernels() {
+                let (mut lu, quality) = FrontalLu::factorize_with(
+                    &a.tree(&options),
+                    &values,
+                    &Options::default(),
+                    kernels,
+                )
+                .unwrap();
+                check(&a, &lu, &quality);
+                let before = bits(&lu);
+                lu.refactorize(&values, &Options::default()).unwrap();
+                assert!(bits(&lu) == before);
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let mut random = Random(12);
+    // The banded grid has fronts large enough for shared products.
+    let big = {
+        let n = 700usize;
+        let mut entries = Vec::new();
+        for j in 0..n {
+            for i in j.saturating_sub(260)..(j + 260).min(n) {
+                entries.push((i, j, random.next() + if i == j { 40.0 } else { 0.0 }));
+            }
+        }
+        Matrix::from_entries(n, entries)
+    };
+    for a in [
+        grid(40, 37, &mut random),
+        saddle(300, 120, &mut random),
+        big,
+    ] {
+        let tree = a.tree(&TreeOptions::default());
+        let mut expected = None;
+        for threads in [1, 2, 3, 8] {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            let options = Options {
+                threads,
+                ..Options::default()
+            };
+            let (mut lu, quality) = pool
+                .install(|| FrontalLu::<f64>::factorize(&tree, &a.values, &options))
+                .unwrap();
+            let b: Vec<f64> = (0..a.n() * 40).map(|i| (i % 11) as f64).collect();
+            let mut x = b.clone();
+            pool.install(|| lu.solve(&mut x, a.n(), 40, threads));
+            let x: Vec<u64> = x.iter().map(|v| v.to_bits()).collect();
+            let found = (bits(&lu), x);
+            let (factors, x) = expected.get_or_insert_with(|| found.clone());
+            assert!(*factors == found.0 && *x == found.1, "{threads} threads");
+            let again = pool
+                .install(|| lu.refactorize(&a.values, &options))
+                .unwrap();
+            assert_eq!(again, quality);
+            assert!(bits(&lu) == found.0, "{threads} threads, again");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn nonsingular_matrices(a in strategies::nonsingular_matrices(40)) {
+        factorize_and_check(&Matrix::from_sprs(&a), &Options::default());
+    }
+
+    #[test]
+    fn dominant_matrices(a in strategies::dominant_matrices(60)) {
+        factorize_and_check(&Matrix::from_sprs(&a), &Options { threshold: 1e-3, ..Options::default() });
+    }
+
+    /// Often singular: either an error that names a column, or factors.
+    #[test]
+    fn any_matrices(a in strategies::matrices(25), threads in 1usize..3) {
+        let a = Matrix::from_sprs(&a);
+        let tree = a.tree(&TreeOptions::default());
+        let options = Options { threads, ..Options::default() };
+        match FrontalLu::<f64>::factorize(&tree, &a.values, &options) {
+            Ok((lu, quality)) => check(&a, &lu, &quality),
+            Err(FrontalError::Singular { column }) => prop_assert!(column < a.n()),
+            Err(error) => prop_assert!(false, "{error}"),
+        }
+    }
+
+    #[test]
+    fn symmetric_matrices(a in strategies::symmetric_matrices(30)) {
+        let a = Matrix::from_sprs(&a);
+        let tree = a.tree(&TreeOptions::default());
+        if let Ok((lu, quality)) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()) {
+            check(&a, &lu, &quality);
+        }
+    }
+}

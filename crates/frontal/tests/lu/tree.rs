@@ -1,0 +1,56 @@
+//! The tree's predictions against the factors.
+
+use luge_frontal::{FrontalLu, Options, TreeOptions};
+
+use crate::checks::all_trees;
+use crate::matrices::{Random, grid_with, random_matrix};
+
+#[test]
+fn the_factors_count_their_entries() {
+    let mut random = Random(17);
+    let a = random_matrix(40, 4, true, &mut random);
+    let tree = a.tree(&TreeOptions::default());
+    let (lu, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+    let (mut l, mut u) = (0, 0);
+    lu.for_each_l(|_, _, _| l += 1);
+    lu.for_each_u(|_, _, _| u += 1);
+    assert_eq!((lu.lnz(), lu.unz()), (l + 40, u));
+    assert_eq!(lu.factor_entries(), l + u);
+    assert!(lu.bytes() >= 8 * lu.factor_entries());
+    assert!(quality.num_delayed > 0 || lu.factor_entries() == tree.factor_entries());
+}
+
+#[test]
+fn the_tree_predicts_what_happens() {
+    // A diagonal that dominates rows and columns stays dominant, so nothing is delayed.
+    let a = grid_with(30, 30, 7.5, &mut Random(18));
+    let tree = a.tree(&TreeOptions::default());
+    let (lu, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+    assert_eq!(quality.num_delayed, 0);
+    assert_eq!(lu.factor_entries(), tree.factor_entries());
+    assert!(tree.factor_bytes(8) >= 8 * tree.factor_entries());
+    assert!(tree.peak_bytes(8, 1) > tree.factor_bytes(8));
+    assert!(tree.flops() > tree.factor_entries() as f64);
+    assert!(tree.seconds() > 0.0);
+    assert!(tree.max_front() >= 30);
+    // Rows below a front are later pivots, ascending, and those of a child are in its parent.
+    for (s, front) in tree.fronts().iter().enumerate() {
+        let rows = tree.rows_below(s);
+        assert!(rows.windows(2).all(|w| w[0] < w[1]));
+        if let Some(&first) = rows.first() {
+            let parent = &tree.fronts()[front.parent as usize];
+            assert!((parent.start..parent.start + parent.pivots).contains(&first));
+            let above = tree.rows_below(front.parent as usize);
+            assert!(rows.iter().all(|r| {
+                (parent.start..parent.start + parent.pivots).contains(r) || above.contains(r)
+            }));
+        }
+    }
+    let none = a.tree(&all_trees()[2]);
+    let much = a.tree(&all_trees()[1]);
+    assert!(none.factor_entries() <= tree.factor_entries());
+    assert!(much.num_supernodes() <= tree.num_supernodes());
+    assert!(tree.num_supernodes() < none.num_supernodes());
+    let limit = none.factor_entries() as f64 * 1.35;
+    assert!((tree.factor_entries() as f64) < limit);
+}

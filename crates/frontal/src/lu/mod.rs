@@ -309,33 +309,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
     }
 
-    /// Sign of the determinant of B and the natural logarithm of its magnitude.
-    pub fn determinant(&self) -> (f64, f64) {
-        let (mut sign, mut log) = (1.0, 0.0);
-        let mut column_of = vec![0u32; self.n()];
-        for (row, col, value) in self.pivots() {
-            let value = value.to_f64();
-            if value < 0.0 {
-                sign = -sign;
-            }
-            log += value.abs().ln();
-            column_of[row] = col as u32;
-        }
-        // The permutation of rows against columns: a cycle of even length changes the sign.
-        for start in 0..column_of.len() {
-            let mut length = 0;
-            let mut i = start;
-            while column_of[i] != u32::MAX {
-                i = std::mem::replace(&mut column_of[i], u32::MAX) as usize;
-                length += 1;
-            }
-            if length > 0 && length % 2 == 0 {
-                sign = -sign;
-            }
-        }
-        (sign, log)
-    }
-
     fn front(&self, s: usize) -> FrontView<'_, F> {
         let front = &self.tree.fronts[s];
         let record = &self.records[s];

@@ -238,16 +238,16 @@ unsafe fn triangle<F: Scalar, S: Simd<F>, const N: usize>(
         unsafe {
             let mask = S::mask(S::W.min(rows - i));
             let mut v = [S::splat(F::zero()); N];
-            for j in 0..N {
-                v[j] = S::load_masked(x.add(i + j * ldx), mask);
+            for (j, v) in v.iter_mut().enumerate() {
+                *v = S::load_masked(x.add(i + j * ldx), mask);
             }
             for q in 0..N - 1 {
                 for j in q + 1..N {
                     v[j] = S::fnma(v[q], S::splat(*l.add(j + q * ldl)), v[j]);
                 }
             }
-            for j in 1..N {
-                S::store_masked(x.add(i + j * ldx), v[j], mask);
+            for (j, &v) in v.iter().enumerate().skip(1) {
+                S::store_masked(x.add(i + j * ldx), v, mask);
             }
         }
         i += S::W;

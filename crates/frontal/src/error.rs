@@ -13,10 +13,11 @@ pub enum FrontalError {
         /// Number of columns.
         columns: usize,
     },
-    /// No usable pivot: the matrix is singular, exactly or to rounding.
-    #[error("no usable pivot in column {column}: the matrix is singular to rounding")]
+    /// No pivot: nothing but zeros is left of the column, so the matrix is exactly singular. One that
+    /// is singular up to rounding has factors with a tiny pivot, as in LAPACK.
+    #[error("no pivot is left in column {column}: the matrix is singular")]
     Singular {
-        /// The column that no pivot was found for.
+        /// A column that no pivot was found for.
         column: usize,
     },
     /// A kept pivot of a refactorization is exactly zero.

@@ -23,8 +23,9 @@ pub struct Options {
     /// A pivot must reach this fraction of the largest magnitude of its column; the diagonal is
     /// taken if it does. 0 to 1.
     pub threshold: f64,
-    /// Eliminate every column where it stands, and replace pivots of less than this magnitude by
-    /// it. Nothing is delayed then, and no matrix is singular unless the magnitude is zero.
+    /// Eliminate every column in its own front, on the largest entry there if the diagonal is not
+    /// acceptable, and replace pivots of less than this magnitude by it, with their sign. Nothing is
+    /// delayed then, and no matrix is singular unless the magnitude is zero.
     pub static_pivots: Option<f64>,
     /// 1: no threads at all; more: the current rayon pool.
     pub threads: usize,
@@ -98,7 +99,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ///
     /// # Errors
     ///
-    /// [`FrontalError::Singular`], [`FrontalError::NotFinite`] for values that are not finite,
+    /// [`FrontalError::Singular`]; with static pivots [`FrontalError::ZeroPivot`] instead;
+    /// [`FrontalError::NotFinite`] for values or factors that are not finite;
     /// [`FrontalError::OutOfMemory`] and [`FrontalError::Cancelled`].
     ///
     /// # Panics

@@ -267,8 +267,13 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             });
         }
         if front.parent == NONE && pivots < k {
-            return Err(FrontalError::Singular {
-                column: input_column(pivots),
+            let column = input_column(pivots);
+            // SAFETY: the panel has m × k entries.
+            let rest = unsafe { std::slice::from_raw_parts(lp.add(pivots * m), (k - pivots) * m) };
+            return Err(if rest.iter().all(|v| v.is_finite()) {
+                FrontalError::Singular { column }
+            } else {
+                FrontalError::NotFinite { column }
             });
         }
 
@@ -318,6 +323,25 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                 s: self.work.as_mut_ptr(),
                 t: self.work.as_mut_ptr().add(k),
             });
+        }
+        let sums = self.growth[..pivots].iter().zip(&self.check[..pivots]);
+        if !sums.map(|(&g, &c)| g + c).all(F::is_finite) {
+            // The sums may overflow where no entry does.
+            // SAFETY: the panels have m × k and c × k entries.
+            let (l, u) = unsafe {
+                (
+                    std::slice::from_raw_parts(lp, m * pivots),
+                    std::slice::from_raw_parts(panels.ut, c * pivots),
+                )
+            };
+            let finite = |panel: &[F], ld: usize, j: usize| {
+                panel[j * ld..(j + 1) * ld].iter().all(|v| v.is_finite())
+            };
+            if let Some(j) = (0..pivots).find(|&j| !finite(l, m, j) || !finite(u, c, j)) {
+                return Err(FrontalError::NotFinite {
+                    column: input_column(j),
+                });
+            }
         }
         self.judge(lp, m, pivots, rows, cols);
 
@@ -505,7 +529,6 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                 let skipped = element.delayed as usize + summed;
                 let contiguous =
                     (relative[relative.len() - 1] - first) as usize + 1 == relative.len();
-                let _ = first;
                 for (j, &column) in relative.iter().enumerate() {
                     let from = element.values.add(skipped + (skipped + j) * order);
                     let to = rest.add((column as usize - own) * ld);

@@ -1,7 +1,7 @@
 //! The way through the tree: one thread in postorder, or subtrees as tasks and counters above.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use luge_sparse::Quality;
 
@@ -126,14 +126,15 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
         .iter()
         .map(|f| AtomicU32::new(f.num_children))
         .collect();
-    let stopped = AtomicBool::new(false);
-    // The error of the earliest front, whatever the order in which they turn up.
+    // The first front in postorder that failed so far. Those before it go on, so that the error is
+    // that of the first of all, whatever the order in which they turn up.
+    let failed = AtomicUsize::new(usize::MAX);
     let outcome: Mutex<(Quality, Option<(usize, FrontalError)>)> = Mutex::new(Default::default());
     let finish = |quality: Quality, error: Option<(usize, FrontalError)>| {
         let mut outcome = outcome.lock().expect("no one panics with the lock");
         merge(&mut outcome.0, &quality);
         if let Some((s, error)) = error {
-            stopped.store(true, Ordering::Relaxed);
+            failed.fetch_min(s, Ordering::Relaxed);
             if outcome.1.as_ref().is_none_or(|(other, _)| s < *other) {
                 outcome.1 = Some((s, error));
             }
@@ -146,7 +147,7 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
         let mut p = tree.fronts[from].parent;
         // AcqRel: the last child to arrive has seen what the others wrote.
         while p != NONE && waiting[p as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-            if stopped.load(Ordering::Relaxed) {
+            if p as usize > failed.load(Ordering::Relaxed) {
                 break;
             }
             let worker = worker
@@ -165,9 +166,9 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
     rayon::scope(|scope| {
         for s in 0..ns {
             if is_task(s) {
-                let (climb, finish, first, stopped) = (&climb, &finish, &first, &stopped);
+                let (climb, finish, first, failed) = (&climb, &finish, &first, &failed);
                 scope.spawn(move |_| {
-                    if stopped.load(Ordering::Relaxed) {
+                    if first[s] as usize > failed.load(Ordering::Relaxed) {
                         return;
                     }
                     let mut worker = Worker::new(context, eliminator(context, false), [0, 0]);

@@ -3,7 +3,8 @@
 use luge_frontal::{FrontalError, FrontalLu, Options, Tree, TreeOptions};
 use luge_sparse::CompressedPattern;
 
-use crate::matrices::{Random, grid, saddle};
+use crate::checks::all_trees;
+use crate::matrices::{Matrix, Random, grid, saddle};
 
 #[test]
 fn values_that_are_not_finite_name_their_column() {
@@ -35,6 +36,86 @@ fn errors_are_the_same_for_any_number_of_threads() {
         };
         let result = pool.install(|| FrontalLu::<f64>::factorize(&tree, &a.values, &options));
         assert_eq!(result.unwrap_err(), FrontalError::Singular { column: 700 });
+    }
+}
+
+/// Chains that meet in the last column. Zeros in the first column of several chains are as many kept
+/// pivots that vanish; the one named is that of the serial order.
+#[test]
+fn the_first_of_several_errors_is_named() {
+    let (chains, length) = (64, 30);
+    let n = chains * length + 1;
+    let mut entries = vec![(n - 1, n - 1, 100.0)];
+    for c in 0..chains {
+        for i in c * length..(c + 1) * length {
+            let next = if (i + 1) % length == 0 { n - 1 } else { i + 1 };
+            entries.extend([(i, i, 4.0), (i, next, 1.0), (next, i, 1.0)]);
+        }
+    }
+    let a = Matrix::from_entries(n, entries);
+    let mut values = a.values.clone();
+    for c in (0..chains).step_by(3) {
+        let column = c * length;
+        let p = a.cols.range(column).start;
+        assert_eq!(a.cols.idx()[p] as usize, column);
+        values[p] = 0.0;
+    }
+    let tree = a.tree(&all_trees()[2]);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(4)
+        .build()
+        .unwrap();
+    let error = |threads| {
+        let options = Options {
+            threads,
+            ..Options::default()
+        };
+        pool.install(|| {
+            let (mut lu, _) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+            lu.refactorize(&values, &options).unwrap_err()
+        })
+    };
+    let first = error(1);
+    assert!(matches!(first, FrontalError::ZeroPivot { .. }));
+    for _ in 0..20 {
+        assert_eq!(error(4), first);
+    }
+}
+
+#[test]
+fn factors_that_overflow_name_a_column() {
+    // An infinite pivot.
+    let growing =
+        |u| Matrix::from_entries(2, vec![(0, 0, 1.0), (1, 0, -2.0), (0, 1, u), (1, 1, 1.0)]);
+    // Two infinities of opposite signs meet.
+    let meeting = |u| {
+        let corners = [(0, -4.0), (1, 4.0)];
+        let mut entries = vec![(2, 2, 1.0)];
+        for (i, l) in corners {
+            entries.extend([(i, i, 1.0), (2, i, l), (i, 2, u)]);
+        }
+        Matrix::from_entries(3, entries)
+    };
+    for (tame, wild) in [
+        (growing(1.0), growing(1e308)),
+        (meeting(1.0), meeting(0.8e308)),
+    ] {
+        let column = tame.n() - 1;
+        for tree_options in all_trees() {
+            let tree = tame.tree(&tree_options);
+            for static_pivots in [None, Some(1e-9)] {
+                let options = Options {
+                    static_pivots,
+                    ..Options::default()
+                };
+                let result = FrontalLu::<f64>::factorize(&tree, &wild.values, &options);
+                assert_eq!(result.unwrap_err(), FrontalError::NotFinite { column });
+                let (mut lu, _) =
+                    FrontalLu::<f64>::factorize(&tree, &tame.values, &options).unwrap();
+                let result = lu.refactorize(&wild.values, &options);
+                assert_eq!(result.unwrap_err(), FrontalError::NotFinite { column });
+            }
+        }
     }
 }
 

@@ -9,6 +9,20 @@
 //! equations", SIAM J. Sci. Stat. Comput. 5 (1984); J. W. H. Liu, "The multifrontal method for sparse
 //! matrix solution: theory and practice", SIAM Review 34 (1992).
 //!
+//! Threshold pivoting within the fully summed rows of a front, and columns without an acceptable pivot
+//! passed on to the parent: I. S. Duff, "Parallel implementation of multifrontal schemes", Parallel
+//! Computing 3 (1986); P. R. Amestoy and I. S. Duff, "Vectorization of a multiprocessor multifrontal
+//! code", Int. J. Supercomputer Applications 3 (1989).
+//!
+//! # Cost
+//!
+//! A [`CostModel`] predicts the seconds of a front with k pivots and c rows below them from its
+//! k (k + 2 c) entries of L and U, the c² entries that it hands to its parent, and the operations of its
+//! elimination, about 2/3 k³ + 2 k² c + 2 k c². The prediction decides which fronts are merged, which
+//! subtrees become tasks of threads, and ([`Tree::seconds`]) whether a block is worth fronts at all.
+//! Memory is predicted too ([`Tree::peak_bytes`]), for each number of threads: factors, generated
+//! elements on two stacks by depth, and those that wait between threads.
+//!
 //! # Same bits
 //!
 //! Every entry of the factors is one chain of fused operations in elimination order, started from
@@ -18,8 +32,14 @@
 //!
 //! # Current limitations
 //!
-//! One front has at most 2³²−2 entries in its panels. Delayed pivots are never passed sideways, and
-//! memory for them is not predicted.
+//! * One front has at most 2³²−2 entries in its panels.
+//! * Memory for delayed pivots is not predicted, only counted against a limit as it is taken. Nor is
+//!   the copy of one panel that a refactorization makes of fronts whose rows or columns moved.
+//! * A delayed column goes to the parent alone, and the columns of a front are tried in their order:
+//!   nothing looks for the order that delays the fewest.
+//! * Symmetric values bring no gain: L and U are both computed.
+//! * Pivots that are mere rounding errors are taken, as in LAPACK; the report shows them. Only a column
+//!   of exact zeros is called singular.
 
 mod error;
 mod kernels;

@@ -3,11 +3,13 @@
 mod eliminate;
 mod layout;
 mod numeric;
+mod schedule;
 mod solve;
 mod stack;
 mod traverse;
 
 pub(crate) use layout::Layout;
+pub(crate) use schedule::Schedule;
 
 use std::sync::Arc;
 
@@ -187,7 +189,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
             self.tree.nnz(),
             "one value per entry of the block"
         );
-        check_memory::<F>(&self.tree, options)?;
         traverse::factorize(self, values, options, false)
     }
 
@@ -359,12 +360,16 @@ struct FrontView<'a, F> {
     below_rows: &'a [u32],
 }
 
-fn check_memory<F: FrontalScalar>(tree: &Tree, options: &Options) -> Result<(), FrontalError> {
+/// The predicted bytes, if there is a limit that they have to keep.
+fn check_memory<F: FrontalScalar>(tree: &Tree, options: &Options) -> Result<u64, FrontalError> {
+    let Some(available) = options.max_bytes else {
+        return Ok(0);
+    };
     let asked = tree.peak_bytes(size_of::<F>(), options.threads);
-    match options.max_bytes {
-        Some(available) if asked > available => Err(FrontalError::OutOfMemory { asked, available }),
-        _ => Ok(()),
+    if asked > available {
+        return Err(FrontalError::OutOfMemory { asked, available });
     }
+    Ok(asked)
 }
 
 /// ±1, drawn by row (the finalizer of SplitMix64).

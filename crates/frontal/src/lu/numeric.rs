@@ -65,8 +65,9 @@ pub(super) struct Context<'a, F: FrontalScalar> {
     pub elements: *mut Element<F>,
     /// Whether pivots are searched; otherwise those of the records are kept.
     pub search: bool,
-    /// Bytes in use beyond the prediction.
+    /// Bytes beyond the prediction so far.
     pub excess: AtomicU64,
+    /// The prediction if there is a limit, else 0.
     pub predicted: u64,
 }
 
@@ -357,6 +358,8 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             element.order = order as u32;
             element.delayed = delayed as u32;
             if own_memory {
+                let unplanned = len - element_entries(c);
+                context.charge((unplanned * size_of::<F>()) as u64)?;
                 element.owned = Vec::with_capacity(len);
                 element.values = element.owned.as_mut_ptr();
             } else {

@@ -7,7 +7,8 @@ use luge_sparse::Quality;
 
 use super::eliminate::Eliminator;
 use super::numeric::{Context, Element, Worker};
-use super::{FrontalLu, Options};
+use super::schedule::Schedule;
+use super::{FrontalLu, Options, check_memory};
 use crate::error::FrontalError;
 use crate::kernels::FrontalScalar;
 use crate::kernels::pivot::PivotRule;
@@ -21,6 +22,7 @@ pub(super) fn factorize<F: FrontalScalar>(
     options: &Options,
     search: bool,
 ) -> Result<Quality, FrontalError> {
+    let predicted = check_memory::<F>(&factors.tree, options)?;
     factors.valid = false;
     let tree = factors.tree.clone();
     let (norms, sums) = column_sums(&tree, input, &factors.input_weights)?;
@@ -45,7 +47,7 @@ pub(super) fn factorize<F: FrontalScalar>(
         elements: elements.as_mut_ptr(),
         search,
         excess: AtomicU64::new(0),
-        predicted: tree.peak_bytes(size_of::<F>(), options.threads),
+        predicted,
     };
     let result = if options.threads <= 1 {
         serial(&context)
@@ -98,29 +100,11 @@ fn serial<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Frontal
     Ok(worker.quality)
 }
 
-/// Tasks for each thread.
-const TASKS_PER_THREAD: f64 = 8.0;
-
-/// Whole subtrees below a share of the predicted time are tasks, on stacks of their own. A front
-/// above them starts when its last child is done, and shares its large products.
+/// The tasks of a [`Schedule`], then the fronts above them: each starts when its last child is done,
+/// and shares its large products.
 fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, FrontalError> {
     let tree = context.tree;
-    let ns = tree.num_supernodes();
-    let share = tree.seconds() / (context.options.threads as f64 * TASKS_PER_THREAD);
-    let is_task = |s: usize| {
-        let parent = tree.fronts[s].parent;
-        tree.subtree_seconds[s] <= share
-            && (parent == NONE || tree.subtree_seconds[parent as usize] > share)
-    };
-    let is_upper = |s: usize| tree.subtree_seconds[s] > share;
-    // The first front of each subtree, for the tasks.
-    let mut first: Vec<u32> = (0..ns as u32).collect();
-    for s in 0..ns {
-        let p = tree.fronts[s].parent;
-        if p != NONE {
-            first[p as usize] = first[p as usize].min(first[s]);
-        }
-    }
+    let schedule = Schedule::new(tree, context.options.threads);
     let waiting: Vec<AtomicU32> = tree
         .fronts
         .iter()
@@ -164,36 +148,39 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
         }
     };
     rayon::scope(|scope| {
-        for s in 0..ns {
-            if is_task(s) {
-                let (climb, finish, first, failed) = (&climb, &finish, &first, &failed);
-                scope.spawn(move |_| {
-                    if first[s] as usize > failed.load(Ordering::Relaxed) {
+        let (climb, finish, failed) = (&climb, &finish, &failed);
+        for task in &schedule.tasks {
+            scope.spawn(move |_| {
+                if task.first > failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let mut worker =
+                    Worker::new(context, eliminator(context, false), task.stack_entries);
+                for s in task.first..=task.top {
+                    // SAFETY: the task owns its subtree and takes it in postorder.
+                    if let Err(error) = unsafe { worker.front(s, s == task.top) } {
+                        finish(worker.quality, Some((s, error)));
                         return;
                     }
-                    let mut worker = Worker::new(context, eliminator(context, false), [0, 0]);
-                    for t in first[s] as usize..=s {
-                        // SAFETY: the task owns its subtree and takes it in postorder.
-                        if let Err(error) = unsafe { worker.front(t, t == s) } {
-                            finish(worker.quality, Some((t, error)));
-                            return;
-                        }
-                    }
-                    finish(worker.quality, None);
-                    drop(worker);
+                }
+                finish(worker.quality, None);
+                drop(worker);
+                climb(task.top);
+            });
+        }
+        for &s in &schedule.large_leaves {
+            scope.spawn(move |_| {
+                let mut worker = Worker::new(context, eliminator(context, true), [0, 0]);
+                // SAFETY: a leaf has no children to wait for, and one owner.
+                let result = unsafe { worker.front(s, true) };
+                let error = result.err().map(|e| (s, e));
+                let done = error.is_none();
+                finish(worker.quality, error);
+                drop(worker);
+                if done {
                     climb(s);
-                });
-            } else if is_upper(s) && tree.fronts[s].num_children == 0 {
-                // A leaf too large for a task.
-                let (climb, finish) = (&climb, &finish);
-                scope.spawn(move |_| {
-                    let mut worker = Worker::new(context, eliminator(context, true), [0, 0]);
-                    // SAFETY: a leaf has no children to wait for, and one owner.
-                    let result = unsafe { worker.front(s, true) };
-                    finish(worker.quality, result.err().map(|e| (s, e)));
-                    climb(s);
-                });
-            }
+                }
+            });
         }
     });
     let (quality, error) = outcome.into_inner().expect("no one panics with the lock");

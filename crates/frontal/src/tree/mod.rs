@@ -12,7 +12,7 @@ pub use cost::CostModel;
 use luge_sparse::{CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
-use crate::lu::Layout;
+use crate::lu::{Layout, Schedule};
 use cost::{front_entries, front_flops};
 use etree::{NONE, Symmetrized, inverse};
 
@@ -269,16 +269,13 @@ impl Tree {
     /// Predicted bytes at the peak of a factorization: factors, generated elements and working
     /// memory.
     pub fn peak_bytes(&self, value_bytes: usize, threads: usize) -> u64 {
-        let stacks = self.stack_entries[0] + self.stack_entries[1];
-        // Every further thread works in a subtree of its own whose stacks are no larger than all
-        // stacks of the serial order; in most trees they are far smaller.
-        let parallel = if threads > 1 {
-            stacks * (threads as u64).min(4)
+        let elements = if threads > 1 {
+            Schedule::new(self, threads).element_entries(threads)
         } else {
-            stacks
+            self.stack_entries[0] + self.stack_entries[1]
         };
-        let scratch = 8 * u64::from(self.max_front) + 4 * self.n() as u64;
-        self.factor_bytes(value_bytes) + (parallel + scratch) * value_bytes as u64
+        let scratch = 8 * threads.max(1) as u64 * u64::from(self.max_front) + 4 * self.n() as u64;
+        self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
     }
 
     /// Bytes of the tree itself.

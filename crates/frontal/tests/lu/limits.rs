@@ -4,7 +4,7 @@ use luge_frontal::{FrontalError, FrontalLu, Options, Tree, TreeOptions};
 use luge_sparse::CompressedPattern;
 
 use crate::checks::all_trees;
-use crate::matrices::{Matrix, Random, grid, saddle};
+use crate::matrices::{Matrix, Random, grid, grid_with, saddle};
 
 #[test]
 fn values_that_are_not_finite_name_their_column() {
@@ -139,29 +139,41 @@ fn cancelled() {
 
 #[test]
 fn the_memory_limit_holds() {
-    let a = grid(20, 20, &mut Random(15));
+    // No pivot is delayed here.
+    let a = grid_with(50, 40, 7.5, &mut Random(15));
     let tree = a.tree(&TreeOptions::default());
-    let peak = tree.peak_bytes(8, 1);
-    let limit = |max| Options {
+    let limit = |max, threads| Options {
         max_bytes: Some(max),
+        threads,
         ..Options::default()
     };
-    assert!(FrontalLu::<f64>::factorize(&tree, &a.values, &limit(peak)).is_ok());
-    let result = FrontalLu::<f64>::factorize(&tree, &a.values, &limit(peak - 1));
-    assert_eq!(
-        result.unwrap_err(),
-        FrontalError::OutOfMemory {
-            asked: peak,
-            available: peak - 1
-        }
-    );
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(4)
+        .build()
+        .unwrap();
+    for threads in [1, 2, 4] {
+        let peak = tree.peak_bytes(8, threads);
+        let factorize = |max| {
+            pool.install(|| {
+                FrontalLu::<f64>::factorize(&tree, &a.values, &limit(max, threads)).map(|r| r.1)
+            })
+        };
+        assert!(factorize(peak).is_ok(), "{threads} threads");
+        assert_eq!(
+            factorize(peak - 1).unwrap_err(),
+            FrontalError::OutOfMemory {
+                asked: peak,
+                available: peak - 1
+            }
+        );
+    }
     // Delayed pivots need more than predicted.
     let a = saddle(400, 150, &mut Random(16));
     let tree = a.tree(&TreeOptions::default());
     let peak = tree.peak_bytes(8, 1);
-    let result = FrontalLu::<f64>::factorize(&tree, &a.values, &limit(peak));
+    let result = FrontalLu::<f64>::factorize(&tree, &a.values, &limit(peak, 1));
     assert!(matches!(result, Err(FrontalError::OutOfMemory { .. })));
-    assert!(FrontalLu::<f64>::factorize(&tree, &a.values, &limit(10 * peak)).is_ok());
+    assert!(FrontalLu::<f64>::factorize(&tree, &a.values, &limit(10 * peak, 1)).is_ok());
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! Who factorizes which fronts when several threads do, and the memory that this takes.
+
+use crate::tree::etree::NONE;
+use crate::tree::{Tree, element_entries};
+
+/// Tasks for each thread.
+const TASKS_PER_THREAD: f64 = 8.0;
+
+/// A subtree that one thread factorizes in postorder.
+pub(crate) struct Task {
+    /// First front in postorder, and last: the top.
+    pub first: usize,
+    pub top: usize,
+    /// Peaks of the two stacks of generated elements; that of the top is apart.
+    pub stack_entries: [u64; 2],
+}
+
+/// Whole subtrees below a share of the predicted time are tasks, on stacks of their own. The fronts
+/// above them have memory of their own for their elements.
+pub(crate) struct Schedule {
+    pub tasks: Vec<Task>,
+    /// Fronts that are no part of a task and wait for no children.
+    pub large_leaves: Vec<usize>,
+    /// Most entries of elements that wait outside of tasks, whatever the order of events.
+    waiting_entries: u64,
+}
+
+impl Schedule {
+    /// For some number of threads; in time linear in the number of fronts.
+    pub fn new(tree: &Tree, threads: usize) -> Self {
+        let fronts = &tree.fronts;
+        let share = tree.seconds() / (threads as f64 * TASKS_PER_THREAD);
+        let is_upper = |s: usize| tree.subtree_seconds[s] > share;
+        let entries = |s: usize| element_entries(fronts[s].below as usize) as u64;
+        let mut first: Vec<usize> = (0..fronts.len()).collect();
+        // Of each front's children: the entries of their elements, and the most that may wait in
+        // their subtrees at once.
+        let mut handed = vec![0u64; fronts.len()];
+        let mut waiting = vec![0u64; fronts.len()];
+        let mut schedule = Self {
+            tasks: Vec::new(),
+            large_leaves: Vec::new(),
+            waiting_entries: 0,
+        };
+        for (s, front) in fronts.iter().enumerate() {
+            let parent = (front.parent != NONE).then_some(front.parent as usize);
+            if let Some(p) = parent {
+                first[p] = first[p].min(first[s]);
+            }
+            let most = if is_upper(s) {
+                if front.num_children == 0 {
+                    schedule.large_leaves.push(s);
+                }
+                waiting[s].max(handed[s] + entries(s))
+            } else if parent.is_none_or(is_upper) {
+                schedule.tasks.push(Task {
+                    first: first[s],
+                    top: s,
+                    stack_entries: stack_entries(tree, first[s], s),
+                });
+                entries(s)
+            } else {
+                continue;
+            };
+            match parent {
+                Some(p) => {
+                    handed[p] += entries(s);
+                    waiting[p] += most;
+                }
+                None => schedule.waiting_entries += most,
+            }
+        }
+        schedule
+    }
+
+    /// Most entries of generated elements at any time: those that wait, and as many stacks as there
+    /// are threads.
+    pub fn element_entries(&self, threads: usize) -> u64 {
+        let mut stacks: Vec<u64> = self
+            .tasks
+            .iter()
+            .map(|task| task.stack_entries.iter().sum())
+            .collect();
+        stacks.sort_unstable_by(|a, b| b.cmp(a));
+        self.waiting_entries + stacks.iter().take(threads).sum::<u64>()
+    }
+}
+
+/// Peaks of the two stacks (fronts of even and of odd depth) in a subtree, without its top.
+fn stack_entries(tree: &Tree, first: usize, top: usize) -> [u64; 2] {
+    let entries = |s: usize| element_entries(tree.fronts[s].below as usize) as u64;
+    let (mut live, mut peak) = ([0u64; 2], [0u64; 2]);
+    for s in first..top {
+        let own = (tree.fronts[s].depth % 2) as usize;
+        live[own] += entries(s);
+        peak[own] = peak[own].max(live[own]);
+        for &c in tree.children(s) {
+            live[1 - own] -= entries(c as usize);
+        }
+    }
+    peak
+}

@@ -5,6 +5,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
+use luge::CpuEngine;
 use luge_benches::cpu::allocator::Counting;
 use luge_benches::cpu::bounds::{LUGE, Verdict, bounds};
 use luge_benches::cpu::child::{Trial, attempt, watch};
@@ -57,6 +58,9 @@ struct Arguments {
         default_value = "klu,umfpack,superlu,faer"
     )]
     peers: Vec<String>,
+    /// Luge's engine for every block, instead of the one that is predicted to be faster.
+    #[arg(long, value_enum, default_value_t = EngineName::Auto)]
+    engine: EngineName,
     /// Where a peer's library is: `klu=/usr/lib/libklu.so.1`.
     #[arg(long, value_name = "PEER=FILE")]
     library: Vec<String>,
@@ -102,6 +106,23 @@ struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
+enum EngineName {
+    Auto,
+    Columns,
+    Fronts,
+}
+
+impl From<EngineName> for CpuEngine {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Auto => Self::Auto,
+            EngineName::Columns => Self::Columns,
+            EngineName::Fronts => Self::Fronts,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
 enum StatisticName {
     Median,
     Minimum,
@@ -123,21 +144,21 @@ struct Entrant {
 }
 
 enum Maker {
-    Luge,
+    Luge(CpuEngine),
     Peer(Found),
 }
 
 impl Maker {
     fn solver(&self, threads: usize) -> anyhow::Result<Box<dyn Peer>> {
         Ok(match self {
-            Self::Luge => Box::new(Luge::new(threads)?),
+            Self::Luge(engine) => Box::new(Luge::new(threads, *engine)?),
             Self::Peer(found) => found.solver(threads),
         })
     }
 
     /// Whether it is written in Rust, so that the allocator sees what it allocates.
     fn is_rust(&self) -> bool {
-        matches!(self, Self::Luge | Self::Peer(Found::Faer))
+        matches!(self, Self::Luge(_) | Self::Peer(Found::Faer))
     }
 }
 
@@ -176,7 +197,7 @@ fn library_of(arguments: &Arguments, peer: &str) -> Option<PathBuf> {
 
 fn maker(arguments: &Arguments, solver: &str) -> Result<Maker, Missing> {
     if solver == LUGE {
-        return Ok(Maker::Luge);
+        return Ok(Maker::Luge(arguments.engine.into()));
     }
     Found::load(solver, library_of(arguments, solver).as_ref()).map(Maker::Peer)
 }
@@ -369,6 +390,9 @@ fn try_apart(
     };
     let mut command = Command::new(program);
     command.arg(format!("--child={solver}@{threads}"));
+    if let Some(name) = arguments.engine.to_possible_value() {
+        command.arg(format!("--engine={}", name.get_name()));
+    }
     command.args(
         arguments
             .library

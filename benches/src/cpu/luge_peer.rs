@@ -1,13 +1,14 @@
 //! Luge behind the trait that the peers have.
 
-use luge::{Analysis, BackendChoice, Error, Factors, Options, Refactorized, Solver, Warning};
+use luge::{
+    Analysis, BackendChoice, CpuEngine, Error, Factors, Options, Refactorized, Solver, Warning,
+};
 use luge_peers::{Checked, Matrix, Peer, PeerError, Statistics};
 
 /// One matrix in Luge, on the CPU, with default options.
 pub struct Luge {
     solver: Solver,
-    /// Threads of its own, if it may use more than one.
-    pool: Option<rayon::ThreadPool>,
+    engine: CpuEngine,
     analysis: Option<Analysis<f64>>,
     factors: Option<Factors<f64>>,
     reused: u64,
@@ -15,38 +16,26 @@ pub struct Luge {
 }
 
 impl Luge {
-    /// A solver that may use `threads` threads.
+    /// A solver that may use `threads` threads, and the engine that is named.
     ///
     /// # Errors
     ///
     /// [`PeerError::Failed`] if the threads cannot be started.
-    pub fn new(threads: usize) -> Result<Self, PeerError> {
-        let pool = match threads {
-            1 => None,
-            _ => {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                Some(pool.map_err(|error| PeerError::Failed(error.to_string()))?)
-            }
-        };
+    pub fn new(threads: usize, engine: CpuEngine) -> Result<Self, PeerError> {
         let options = Options {
             backend: BackendChoice::Cpu,
+            threads: Some(threads),
+            engine,
             ..Options::default()
         };
         Ok(Self {
             solver: Solver::new(options).map_err(refusal)?,
-            pool,
+            engine,
             analysis: None,
             factors: None,
             reused: 0,
             repivoted: 0,
         })
-    }
-}
-
-fn within<R: Send>(pool: Option<&rayon::ThreadPool>, step: impl FnOnce() -> R + Send) -> R {
-    match pool {
-        Some(pool) => pool.install(step),
-        None => step(),
     }
 }
 
@@ -70,9 +59,17 @@ impl Peer for Luge {
         env!("CARGO_PKG_VERSION").to_owned()
     }
 
+    fn notes(&self) -> Vec<String> {
+        match self.engine {
+            CpuEngine::Auto => Vec::new(),
+            CpuEngine::Columns => vec!["column by column".to_owned()],
+            CpuEngine::Fronts => vec!["in fronts".to_owned()],
+        }
+    }
+
     fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {
         self.drop_analysis();
-        let analysis = within(self.pool.as_ref(), || self.solver.analyze(a.rows()));
+        let analysis = self.solver.analyze(a.rows());
         self.analysis = Some(analysis.map_err(refusal)?);
         (self.reused, self.repivoted) = (0, 0);
         Ok(())
@@ -81,7 +78,7 @@ impl Peer for Luge {
     fn factorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
         self.drop_factors();
         let analysis = self.analysis.as_ref().ok_or(PeerError::OutOfOrder)?;
-        let factors = within(self.pool.as_ref(), || analysis.factorize(a.rows()));
+        let factors = analysis.factorize(a.rows());
         self.factors = Some(factors.map_err(refusal)?);
         Ok(())
     }
@@ -92,32 +89,26 @@ impl Peer for Luge {
 
     fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
         let factors = self.factors.as_mut().ok_or(PeerError::OutOfOrder)?;
-        match within(self.pool.as_ref(), || factors.refactorize(a.rows())).map_err(refusal)? {
+        match factors.refactorize(a.rows()).map_err(refusal)? {
             Refactorized::Reused { .. } => self.reused += 1,
             _ => self.repivoted += 1,
         }
         Ok(())
     }
 
-    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve(&mut self, x: &mut [f64], _nrhs: usize) -> Result<(), PeerError> {
         let factors = self.factors.as_ref().ok_or(PeerError::OutOfOrder)?;
-        let solution = within(self.pool.as_ref(), || factors.solve_many(x, nrhs));
-        x.copy_from_slice(&solution.map_err(refusal)?.x);
-        Ok(())
+        factors.solve_in_place(x).map_err(refusal)
     }
 
-    fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
+    fn solve_transpose(&mut self, x: &mut [f64], _nrhs: usize) -> Result<(), PeerError> {
         let factors = self.factors.as_ref().ok_or(PeerError::OutOfOrder)?;
-        for x in x.chunks_exact_mut(factors.n().max(1)).take(nrhs) {
-            let solution = within(self.pool.as_ref(), || factors.solve_transpose(x));
-            x.copy_from_slice(&solution.map_err(refusal)?.x);
-        }
-        Ok(())
+        factors.solve_transpose_in_place(x).map_err(refusal)
     }
 
     fn solve_checked(&mut self, b: &[f64]) -> Option<Result<Checked, PeerError>> {
         let factors = self.factors.as_ref()?;
-        let solution = within(self.pool.as_ref(), || factors.solve(b));
+        let solution = factors.solve(b);
         Some(solution.map_err(refusal).map(|solution| {
             Checked {
                 backward_error: solution.inform.backward_error.unwrap_or(f64::NAN),

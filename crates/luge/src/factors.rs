@@ -211,9 +211,10 @@ impl<T: Scalar> Factors<T> {
         }
     }
 
-    /// Replaces b by the solution of A·x = b: one pass of triangular solves, without refinement and
-    /// without a measured backward error, for callers who measure their own residual, as a Newton
-    /// iteration does. An error bound is known all the same: that of the factors.
+    /// Replaces b by the solution of A·x = b, or each of several right-hand sides, stored one after
+    /// another: one pass of triangular solves, without refinement and without a measured backward
+    /// error, for callers who measure their own residual, as a Newton iteration does. An error bound is
+    /// known all the same: that of the factors.
     ///
     /// # Errors
     ///
@@ -221,7 +222,7 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Panics
     ///
-    /// If `x` is not of length n.
+    /// If the length of `x` is not a multiple of n.
     #[track_caller]
     pub fn solve_in_place(&self, x: &mut [T]) -> Result<(), Error> {
         self.pass_in_place(x, false)
@@ -235,7 +236,7 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Panics
     ///
-    /// If `x` is not of length n.
+    /// If the length of `x` is not a multiple of n.
     #[track_caller]
     pub fn solve_transpose_in_place(&self, x: &mut [T]) -> Result<(), Error> {
         self.pass_in_place(x, true)
@@ -243,13 +244,22 @@ impl<T: Scalar> Factors<T> {
 
     #[track_caller]
     fn pass_in_place(&self, x: &mut [T], transpose: bool) -> Result<(), Error> {
-        assert_eq!(x.len(), self.n(), "right-hand side of another length");
+        let n = self.n().max(1);
+        assert!(
+            x.len().is_multiple_of(n),
+            "{} numbers are no right-hand sides of length {}",
+            x.len(),
+            self.n()
+        );
         if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
             return host.engine.solve_in_place(x, transpose);
         }
-        let solution = self.computed.engine().solve(&T::in_f64(x), 1, transpose)?;
-        if let Some(row) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
-            return Err(Error::SolutionNotFinite { row });
+        let solution = self
+            .computed
+            .engine()
+            .solve(&T::in_f64(x), x.len() / n, transpose)?;
+        if let Some(at) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
+            return Err(Error::SolutionNotFinite { row: at % n });
         }
         x.iter_mut()
             .zip(solution)

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_numeric::NumericError;
 use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Rule};
+use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
 
@@ -58,7 +59,8 @@ pub(crate) trait HostEngine: Engine {
     /// call succeeds.
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error>;
 
-    /// Replaces b by the solution of A·x = b or Aᵀ·x = b, one pass of triangular solves.
+    /// Replaces right-hand sides of A·x = b or Aᵀ·x = b, one after another, by solutions: one pass of
+    /// triangular solves.
     fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error>;
 }
 
@@ -108,18 +110,25 @@ struct HostFactors<F: FactorScalar> {
 
 impl<F: FactorScalar> HostChain<F> {
     /// Analyzes B for the pattern of A by rows (`entries` is where in the caller's storage each of
-    /// its entries stands, `None`: in the same place).
+    /// its entries stands, `None`: in the same place). `blocks` are predictions for diagonal blocks, in
+    /// their order.
     pub(crate) fn analyze(
         a_rows: &CompressedPattern,
         entries: Option<&[u64]>,
         transform: Transform,
         block_ptr: &[usize],
+        blocks: &[BlockReport],
         engine: CpuEngine,
         threads: &Threads,
         limits: &Limits,
     ) -> Result<Arc<Self>, Error> {
         let (cols, source) = permuted_columns(a_rows, &transform);
-        let mut plan = BlockPlan::new(&cols, block_ptr, engine, &limits.cancel)
+        let intensity = |number: usize| {
+            let at = blocks.binary_search_by_key(&number, |block| block.block);
+            let predicted = &blocks[at.ok()?].predicted;
+            Some(predicted.flops / (predicted.lnz + predicted.unz) as f64)
+        };
+        let mut plan = BlockPlan::new(&cols, block_ptr, engine, intensity, &limits.cancel)
             .map_err(|e| PhaseError::from(e).in_terms_of_a(transform.col_perm.as_slice()))?;
         drop(cols);
         plan.compose(|p| source[p as usize]);
@@ -328,8 +337,8 @@ impl<F: FactorScalar> HostFactors<F> {
         }
     }
 
-    /// The solve by plain multiplications; false, and `x` as it was, if the numbers are too large or
-    /// too small for that.
+    /// The solve by plain multiplications, for vectors one after another; false, and `x` as it was, if
+    /// the numbers are too large or too small for that.
     fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool {
         if !self.chain.tame || size_of::<F>() != size_of::<f64>() {
             return false;
@@ -343,25 +352,31 @@ impl<F: FactorScalar> HostFactors<F> {
         } else {
             (rows, &scaling.rows, cols, &scaling.cols)
         };
+        let n = enter.len().max(1);
         let mut y = self.borrow_scratch();
         y.clear();
-        let mut largest = 0.0f64;
-        y.extend(enter.iter().map(|&old| {
-            let value = x[old as usize] * enter_factors[old as usize];
-            largest = largest.max(value.abs());
-            F::from_f64(value)
-        }));
         let range = 2f64.powi(4 * TAME_EXPONENT);
-        let mut near = largest == 0.0 || (largest < range && largest > 1.0 / range);
+        let mut near = true;
+        for x in x.chunks_exact(n) {
+            let mut largest = 0.0f64;
+            y.extend(enter.iter().map(|&old| {
+                let value = x[old as usize] * enter_factors[old as usize];
+                largest = largest.max(value.abs());
+                F::from_f64(value)
+            }));
+            near &= largest == 0.0 || (largest < range && largest > 1.0 / range);
+        }
         if near {
-            self.solve_factors(&mut y, 1, transpose);
+            self.solve_factors(&mut y, x.len() / n, transpose);
             // A sum that is not finite has a term that is not, or overflowed itself: both go the long
             // way round.
             near = y.iter().map(|&v| v.to_f64().abs()).sum::<f64>() < range;
         }
         if near {
-            for (&old, &value) in leave.iter().zip(&y) {
-                x[old as usize] = value.to_f64() * leave_factors[old as usize];
+            for (x, y) in x.chunks_exact_mut(n).zip(y.chunks_exact(n)) {
+                for (&old, &value) in leave.iter().zip(y) {
+                    x[old as usize] = value.to_f64() * leave_factors[old as usize];
+                }
             }
         }
         self.return_scratch(y);
@@ -384,18 +399,10 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         }
     }
 
-    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
-        if nrhs == 1 {
-            let mut x = b.to_vec();
-            self.solve_in_place(&mut x, transpose)?;
-            return Ok(x);
-        }
-        self.chain
-            .transform
-            .around(&self.row_perm, b, nrhs, transpose, |values| {
-                self.solve_factors(values, nrhs, transpose);
-                Ok(())
-            })
+    fn solve(&self, b: &[f64], _nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
+        let mut x = b.to_vec();
+        self.solve_in_place(&mut x, transpose)?;
+        Ok(x)
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
@@ -463,9 +470,13 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         if self.solve_near(x, transpose) {
             return Ok(());
         }
-        let solution = self.solve_far(x, transpose);
+        let n = self.chain.plan.n().max(1);
+        let mut solution = Vec::with_capacity(x.len());
+        for x in x.chunks_exact(n) {
+            solution.extend(self.solve_far(x, transpose));
+        }
         match solution.iter().position(|v| !v.is_finite()) {
-            Some(row) => Err(Error::SolutionNotFinite { row }),
+            Some(at) => Err(Error::SolutionNotFinite { row: at % n }),
             None => {
                 x.copy_from_slice(&solution);
                 Ok(())

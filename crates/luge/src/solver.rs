@@ -349,10 +349,11 @@ fn host_chain(
     threads: &Threads,
     limits: &Limits,
     rows: &Rows<'_>,
-    ordering: Ordering,
+    mut ordering: Ordering,
     single: bool,
 ) -> Result<Arc<dyn AnyHost>, Error> {
     let _span = tracing::info_span!("symbolic").entered();
+    let blocks = std::mem::take(&mut ordering.blocks);
     let (transform, block_ptr) = transform_of(ordering);
     let Rows { pattern, entries } = rows;
     let entries = entries.as_deref();
@@ -362,6 +363,7 @@ fn host_chain(
             entries,
             transform,
             &block_ptr,
+            &blocks,
             options.engine,
             threads,
             limits,
@@ -372,6 +374,7 @@ fn host_chain(
             entries,
             transform,
             &block_ptr,
+            &blocks,
             options.engine,
             threads,
             limits,

@@ -138,21 +138,17 @@ const MIN_FRONT_BLOCK: usize = 32;
 /// and keeps the growth low.
 const FRONT_THRESHOLD: f64 = 0.05;
 
-/// Seconds that the column engine is predicted to take for the block of a tree, on the machine of the
-/// fronts' cost model.
-fn column_seconds(tree: &Tree) -> f64 {
-    const PER_COLUMN: f64 = 150e-9;
-    const PER_ENTRY: f64 = 5e-9;
-    const PER_FLOP: f64 = 0.65e-9;
-    tree.n() as f64 * PER_COLUMN
-        + tree.factor_entries() as f64 * PER_ENTRY
-        + tree.flops() * PER_FLOP
-}
+/// `Auto` takes fronts from so many operations per entry of L+U on. Below, dense kernels have too
+/// little to do to make up for assembling fronts, for the zeros that they pad columns with, and for the
+/// gathering in solves. Measured on circuits, power flow and grids: where a block has 45 operations an
+/// entry, both engines factorize equally fast, and columns refactorize and solve faster.
+const OPERATIONS_PER_ENTRY: f64 = 45.0;
 
 impl BlockPlan {
     /// Plans B, given by columns, whose diagonal blocks begin at the columns `block_ptr` (with n at
     /// its end); no entry lies below them. A block of more than one column goes to the fronts if
-    /// they are predicted to be faster, or if `engine` demands it.
+    /// they are predicted to be faster, or if `engine` demands it. `intensity` tells the operations per
+    /// entry of L+U in the block of a number, if that is known; else it is found out.
     ///
     /// # Errors
     ///
@@ -166,6 +162,7 @@ impl BlockPlan {
         cols: &CompressedPattern,
         block_ptr: &[usize],
         engine: Engine,
+        intensity: impl Fn(usize) -> Option<f64>,
         cancel: &CancelFlag,
     ) -> Result<Self, NumericError> {
         let n = cols.major_dim();
@@ -180,20 +177,25 @@ impl BlockPlan {
         let mut steps: Vec<Step> = Vec::new();
         let mut trees = Vec::new();
         let mut num_local = 0;
-        for ends in block_ptr.windows(2) {
-            cancel.check()?;
+        for (number, ends) in block_ptr.windows(2).enumerate() {
+            if number.is_multiple_of(64) {
+                cancel.check()?;
+            }
             let columns = ends[0]..ends[1];
             let singleton = columns.len() == 1;
             let may_take_fronts = match engine {
                 Engine::Columns => false,
                 Engine::Fronts => !singleton,
-                Engine::Auto => columns.len() >= MIN_FRONT_BLOCK,
+                Engine::Auto => {
+                    columns.len() >= MIN_FRONT_BLOCK
+                        && intensity(number).is_none_or(|known| known >= OPERATIONS_PER_ENTRY)
+                }
             };
             let tree = if may_take_fronts {
                 let block = diagonal_block(cols, columns.clone());
                 let tree = Tree::analyze(&block, &TreeOptions::default())
                     .map_err(|e| from_fronts(e, columns.start))?;
-                let faster = tree.seconds() < column_seconds(&tree);
+                let faster = tree.flops() >= OPERATIONS_PER_ENTRY * tree.factor_entries() as f64;
                 (engine == Engine::Fronts || faster).then_some(tree)
             } else {
                 None

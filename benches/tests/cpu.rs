@@ -209,6 +209,7 @@ fn matrix(name: &str, kind: &str, runs: Vec<Run>) -> MatrixResult {
         kind: kind.to_owned(),
         n: 10,
         nnz: 40,
+        near_singular: false,
         refactorized_with: "perturbed".to_owned(),
         runs,
     }

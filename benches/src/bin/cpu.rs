@@ -369,6 +369,7 @@ fn run_matrix(
         kind: source.kind.to_string(),
         n: system.a.n(),
         nnz: system.a.nnz(),
+        near_singular: source.near_singular,
         refactorized_with: system.next_from.clone(),
         runs: contest(&system, lanes, settings),
     })

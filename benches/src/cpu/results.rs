@@ -86,6 +86,10 @@ pub struct MatrixResult {
     pub n: usize,
     /// Stored entries.
     pub nnz: usize,
+    /// Whether it is so close to singular that a solver may refuse it, and that what another solver
+    /// makes of it says little: neither refusals nor backward errors count then.
+    #[serde(default)]
+    pub near_singular: bool,
     /// Where the values of the refactorizations are from.
     pub refactorized_with: String,
     /// Every solver and number of threads.

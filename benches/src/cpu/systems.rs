@@ -23,6 +23,8 @@ pub struct Source {
     pub kind: Kind,
     /// Where it is.
     pub origin: Origin,
+    /// Whether it is so close to singular that a solver may refuse it.
+    pub near_singular: bool,
 }
 
 /// Where a matrix is.
@@ -91,6 +93,9 @@ impl Selection {
                 name: entry.name.clone(),
                 kind: entry.kind(),
                 origin: Origin::File(entry.path.clone()),
+                near_singular: entry
+                    .expectations()
+                    .contains(&Expectation::NumericallySingular),
             })
             .collect())
     }
@@ -104,6 +109,7 @@ impl Selection {
                 name: (*name).to_owned(),
                 kind: *kind,
                 origin: Origin::Generator,
+                near_singular: false,
             })
             .collect()
     }
@@ -152,6 +158,7 @@ impl Source {
             name,
             kind,
             origin: Origin::File(path.to_path_buf()),
+            near_singular: false,
         }
     }
 
@@ -162,6 +169,7 @@ impl Source {
             name: name.to_owned(),
             kind: found.1,
             origin: Origin::Generator,
+            near_singular: false,
         })
     }
 

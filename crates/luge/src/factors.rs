@@ -32,8 +32,6 @@ pub struct Factors<T> {
     shared: Arc<Shared>,
     /// The values of the matrix in the stored order of the analysis, for residuals.
     values: Vec<T>,
-    /// Room for the next matrix's.
-    spare: Vec<T>,
     norms: OnceLock<RowNorms>,
     transpose_norms: OnceLock<RowNorms>,
     computed: Computed,
@@ -117,8 +115,7 @@ impl<T: Scalar> Factors<T> {
         a: &CsMat<T>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
-        let mut values = Vec::new();
-        shared.take_values(a, &mut values)?;
+        let values = shared.values_of(a)?;
         let norms = OnceLock::new();
         let mut journal = Journal {
             seconds: analyzed.seconds,
@@ -139,8 +136,7 @@ impl<T: Scalar> Factors<T> {
         };
         let mut factors = Self {
             shared,
-            values,
-            spare: Vec::new(),
+            values: values.into_owned(),
             norms,
             transpose_norms: OnceLock::new(),
             computed,
@@ -395,8 +391,7 @@ impl<T: Scalar> Factors<T> {
     /// still the factors of the last matrix.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
         let shared = Arc::clone(&self.shared);
-        let mut values = std::mem::take(&mut self.spare);
-        shared.take_values(a, &mut values)?;
+        let values = shared.values_of(a)?;
         let norms = OnceLock::new();
         let mut journal = Journal {
             seconds: self.analyzed.seconds,
@@ -421,7 +416,7 @@ impl<T: Scalar> Factors<T> {
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_f64);
-        self.spare = std::mem::replace(&mut self.values, values);
+        self.values.copy_from_slice(&values);
         self.norms = norms;
         self.transpose_norms = OnceLock::new();
         self.journal = journal;

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_numeric::NumericError;
-use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Rule};
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted, Rule};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
@@ -16,7 +16,9 @@ use crate::backend::{DeviceCosts, FactorScalar, Limits};
 use crate::determinant::Determinant;
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
+use crate::lanes::sum_in_lanes;
 use crate::options::CpuEngine;
+use crate::solver::Rows;
 use crate::threads::Threads;
 
 /// Factors of a scaling within 2^±this, and right-hand sides whose largest entry is, are applied by
@@ -89,8 +91,8 @@ impl Limits {
 /// What the entries of the plan are multiplied with, in its order.
 enum EntryScaling {
     None,
-    /// Row factor times column factor.
-    Products(Vec<f64>),
+    /// The exponents of row factor times column factor, all powers of two.
+    Exponents(Vec<i16>),
     /// Row and column in A of each entry: a product of their factors would leave the range of `f64`.
     Apart(Vec<(u32, u32)>),
 }
@@ -102,19 +104,17 @@ struct HostFactors<F: FactorScalar> {
     row_perm: RowPerm,
     rule: Rule,
     quality: Quality,
-    /// The values of the plan, kept for the next refactorization.
-    values: Vec<F>,
+    /// Where a refactorization brings values into the order of the plan; empty before the first.
+    gathered: Vec<F>,
     /// Vectors of length n for solves, one per solve that runs.
     scratch: Mutex<Vec<Vec<F>>>,
 }
 
 impl<F: FactorScalar> HostChain<F> {
-    /// Analyzes B for the pattern of A by rows (`entries` is where in the caller's storage each of
-    /// its entries stands, `None`: in the same place). `blocks` are predictions for diagonal blocks, in
+    /// Analyzes B for the pattern of A. `blocks` are predictions for diagonal blocks, in
     /// their order.
     pub(crate) fn analyze(
-        a_rows: &CompressedPattern,
-        entries: Option<&[u64]>,
+        a: &Rows<'_>,
         transform: Transform,
         block_ptr: &[usize],
         blocks: &[BlockReport],
@@ -122,24 +122,30 @@ impl<F: FactorScalar> HostChain<F> {
         threads: &Threads,
         limits: &Limits,
     ) -> Result<Arc<Self>, Error> {
+        let a_rows: &CompressedPattern = &a.pattern;
         let (cols, source) = permuted_columns(a_rows, &transform);
-        let intensity = |number: usize| {
+        let predicted = |number: usize| {
             let at = blocks.binary_search_by_key(&number, |block| block.block);
-            let predicted = &blocks[at.ok()?].predicted;
-            Some(predicted.flops / (predicted.lnz + predicted.unz) as f64)
+            let block = &blocks[at.ok()?];
+            let columns = block_ptr[number + 1] - block_ptr[number];
+            Some(Predicted {
+                entries: block.predicted.lnz + block.predicted.unz - columns as u64,
+                flops: block.predicted.flops,
+            })
         };
-        let mut plan = BlockPlan::new(&cols, block_ptr, engine, intensity, &limits.cancel)
+        let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.cancel)
             .map_err(|e| PhaseError::from(e).in_terms_of_a(transform.col_perm.as_slice()))?;
         drop(cols);
         plan.compose(|p| source[p as usize]);
         let entry_scaling = EntryScaling::new(a_rows, &transform.scaling, plan.source());
-        if let Some(entries) = entries {
+        if let Some(entries) = &a.entries {
             plan.compose(|p| entries[p as usize] as u32);
         }
+        let range = 2f64.powi(TAME_EXPONENT);
         let tame = [&transform.scaling.rows, &transform.scaling.cols]
             .into_iter()
             .flatten()
-            .all(|f| f.log2().abs() <= f64::from(TAME_EXPONENT));
+            .all(|f| (1.0 / range..=range).contains(f));
         Ok(Arc::new(Self {
             transform,
             plan: Arc::new(plan),
@@ -156,8 +162,11 @@ impl<F: FactorScalar> HostChain<F> {
         let source = self.plan.source().iter().map(|&p| a[p as usize]);
         match &self.entry_scaling {
             EntryScaling::None => values.extend(source.map(F::from_f64)),
-            EntryScaling::Products(factors) => {
-                values.extend(source.zip(factors).map(|(a, &f)| F::from_f64(a * f)));
+            EntryScaling::Exponents(exponents) => {
+                values.extend(source.zip(exponents).map(|(a, &e)| {
+                    let factor = f64::from_bits(((1023 + i64::from(e)) as u64) << 52);
+                    F::from_f64(a * factor)
+                }));
             }
             EntryScaling::Apart(places) => {
                 let scaling = &self.transform.scaling;
@@ -184,20 +193,26 @@ impl<F: FactorScalar> HostChain<F> {
 }
 
 impl EntryScaling {
-    /// For the entries of A by rows whose numbers are `source`.
+    /// For the entries of A by rows whose numbers are `source`; the factors are powers of two.
     fn new(a_rows: &CompressedPattern, scaling: &Scaling, source: &[u32]) -> Self {
         let is_one = |f: &f64| *f == 1.0;
         if scaling.rows.iter().all(is_one) && scaling.cols.iter().all(is_one) {
             return Self::None;
         }
-        let mut products = Vec::with_capacity(a_rows.nnz());
+        let exponents = |factors: &[f64]| -> Vec<i16> {
+            let biased = factors.iter().map(|f| (f.to_bits() >> 52) as i16);
+            biased.map(|biased| biased - 1023).collect()
+        };
+        let (of_rows, of_cols) = (exponents(&scaling.rows), exponents(&scaling.cols));
+        let mut sums: Vec<i16> = Vec::with_capacity(a_rows.nnz());
         for (row, cols) in a_rows.lanes().enumerate() {
-            let factor = scaling.rows[row];
-            products.extend(cols.iter().map(|&col| factor * scaling.cols[col as usize]));
+            let exponent = of_rows[row];
+            sums.extend(cols.iter().map(|&col| exponent + of_cols[col as usize]));
         }
-        if products.iter().all(|f| f.is_normal()) {
-            return Self::Products(source.iter().map(|&p| products[p as usize]).collect());
+        if sums.iter().all(|e| (-1022..=1023).contains(e)) {
+            return Self::Exponents(source.iter().map(|&p| sums[p as usize]).collect());
         }
+        drop(sums);
         let mut places = Vec::with_capacity(a_rows.nnz());
         for (row, cols) in a_rows.lanes().enumerate() {
             places.extend(cols.iter().map(|&col| (row as u32, col)));
@@ -277,13 +292,13 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
                 BlockLu::factorize(&self.plan, &values, &limits.options(rule, threads))
             })
             .map_err(|e| self.in_terms_of_a(e))?;
-        let row_perm = RowPerm(self.transform.row_perm.then(lu.row_perm()));
+        let row_perm = RowPerm(self.transform.row_perm.then(&lu.row_perm()));
         Ok(Box::new(HostFactors {
             quality: self.translated(quality),
             row_perm,
             lu,
             rule,
-            values,
+            gathered: Vec::new(),
             scratch: Mutex::default(),
             chain: self,
         }))
@@ -356,21 +371,23 @@ impl<F: FactorScalar> HostFactors<F> {
         let mut y = self.borrow_scratch();
         y.clear();
         let range = 2f64.powi(4 * TAME_EXPONENT);
-        let mut near = true;
         for x in x.chunks_exact(n) {
-            let mut largest = 0.0f64;
-            y.extend(enter.iter().map(|&old| {
-                let value = x[old as usize] * enter_factors[old as usize];
-                largest = largest.max(value.abs());
-                F::from_f64(value)
-            }));
-            near &= largest == 0.0 || (largest < range && largest > 1.0 / range);
+            y.extend(
+                enter
+                    .iter()
+                    .map(|&old| F::from_f64(x[old as usize] * enter_factors[old as usize])),
+            );
         }
+        let size = |y: &[F]| sum_in_lanes(y, |v| v.to_f64().abs());
+        let mut near = y.chunks_exact(n).all(|y| {
+            let size = size(y);
+            size == 0.0 || (size < range && size > 1.0 / range)
+        });
         if near {
             self.solve_factors(&mut y, x.len() / n, transpose);
             // A sum that is not finite has a term that is not, or overflowed itself: both go the long
             // way round.
-            near = y.iter().map(|&v| v.to_f64().abs()).sum::<f64>() < range;
+            near = size(&y) < range;
         }
         if near {
             for (x, y) in x.chunks_exact_mut(n).zip(y.chunks_exact(n)) {
@@ -392,7 +409,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
-            host_bytes: self.lu.bytes() + size_of_val(&*self.values) as u64,
+            host_bytes: self.lu.bytes() + size_of_val(&*self.gathered) as u64,
             sizes: Some((self.lu.lnz(), self.lu.unz())),
             code_path: self.lu.code_path(),
             device: DeviceCosts::default(),
@@ -454,8 +471,8 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
 
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
         let chain = &self.chain;
-        chain.gather(a, &mut self.values);
-        let (lu, values, rule) = (&mut self.lu, &self.values, self.rule);
+        chain.gather(a, &mut self.gathered);
+        let (lu, values, rule) = (&mut self.lu, &self.gathered, self.rule);
         let quality = chain
             .threads
             .run(lu.refactorize_seconds(), |threads| {

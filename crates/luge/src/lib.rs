@@ -44,6 +44,7 @@ mod factors;
 mod host;
 mod host_path;
 mod inform;
+mod lanes;
 mod options;
 mod probe;
 mod solver;

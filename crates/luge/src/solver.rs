@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use luge_ordering::{Matching, MethodUsed, Ordering, OrderingOptions, order};
 use luge_solve::refine;
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, to_u32};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling, to_u32};
 use sprs::CsMat;
 
 use crate::backend::gpu::GpuBackend;
@@ -18,6 +18,7 @@ use crate::error::{Error, PhaseError};
 use crate::factors::Factors;
 use crate::host::{AnyHost, HostChain};
 use crate::inform::{Inform, Seconds, Warning};
+use crate::lanes::{same_integers, sum_in_lanes};
 use crate::options::{FactorPrecision, Options, Pivoting};
 use crate::threads::Threads;
 
@@ -344,6 +345,21 @@ impl HostPath {
     }
 }
 
+/// The factors of a matching are as good with one binary digit, and scaling is exact then.
+fn round_to_powers_of_two(scaling: &mut Scaling) {
+    for factor in scaling.rows.iter_mut().chain(&mut scaling.cols) {
+        *factor = nearest_power_of_two(*factor);
+    }
+}
+
+/// The power of two that is nearest to a positive normal number, by ratio.
+fn nearest_power_of_two(x: f64) -> f64 {
+    const MANTISSA: u64 = (1 << 52) - 1;
+    let bits = x.to_bits();
+    let up = bits & MANTISSA > std::f64::consts::SQRT_2.to_bits() & MANTISSA;
+    f64::from_bits((bits & !MANTISSA) + (u64::from(up) << 52))
+}
+
 fn host_chain(
     options: &Options,
     threads: &Threads,
@@ -354,13 +370,11 @@ fn host_chain(
 ) -> Result<Arc<dyn AnyHost>, Error> {
     let _span = tracing::info_span!("symbolic").entered();
     let blocks = std::mem::take(&mut ordering.blocks);
+    round_to_powers_of_two(&mut ordering.scaling);
     let (transform, block_ptr) = transform_of(ordering);
-    let Rows { pattern, entries } = rows;
-    let entries = entries.as_deref();
     Ok(if single {
         HostChain::<f32>::analyze(
-            pattern,
-            entries,
+            rows,
             transform,
             &block_ptr,
             &blocks,
@@ -370,8 +384,7 @@ fn host_chain(
         )?
     } else {
         HostChain::<f64>::analyze(
-            pattern,
-            entries,
+            rows,
             transform,
             &block_ptr,
             &blocks,
@@ -405,12 +418,8 @@ impl Shared {
         }
     }
 
-    /// Copies the values of `a` in stored order, if it has the analyzed pattern and they are finite.
-    pub(crate) fn take_values<T: Scalar>(
-        &self,
-        a: &CsMat<T>,
-        values: &mut Vec<T>,
-    ) -> Result<(), Error> {
+    /// The values of `a` in stored order, if it has the analyzed pattern and they are finite.
+    pub(crate) fn values_of<'a, T: Scalar>(&self, a: &'a CsMat<T>) -> Result<Cow<'a, [T]>, Error> {
         let n = self.n();
         if (a.rows(), a.cols()) != (n, n) {
             return Err(Error::NotSquare {
@@ -418,35 +427,24 @@ impl Shared {
                 cols: a.cols(),
             });
         }
-        let other_way;
-        let a = if a.is_csr() != self.by_columns {
-            a
-        } else {
-            other_way = a.to_other_storage();
-            &other_way
-        };
+        if a.is_csr() == self.by_columns {
+            let other_way = a.to_other_storage();
+            return Ok(Cow::Owned(self.values_of(&other_way)?.into_owned()));
+        }
         let offsets = a.indptr();
-        let same = self
-            .pattern
-            .ptr()
-            .iter()
-            .zip(offsets.raw_storage())
-            .all(|(&ours, &theirs)| ours == theirs as u64)
-            && self
-                .pattern
-                .idx()
-                .iter()
-                .zip(a.indices())
-                .all(|(&ours, &theirs)| ours as usize == theirs);
+        let same = same_integers(self.pattern.ptr(), offsets.raw_storage(), |a, b| {
+            a ^ b as u64
+        }) && same_integers(self.pattern.idx(), a.indices(), |a, b| {
+            u64::from(a) ^ b as u64
+        });
         if !same {
             return Err(Error::PatternMismatch {
                 row: self.first_other_row(a),
             });
         }
-        values.clear();
-        values.extend_from_slice(a.data());
+        let values = a.data();
         // The sum of products with zero is zero if all are finite, else NaN.
-        let clean = values.iter().map(|&v| v * T::zero()).sum::<T>() == T::zero();
+        let clean = sum_in_lanes(values, |v| (v * T::zero()).to_f64()) == 0.0;
         if !clean {
             for (outer, lane) in a.outer_iterator().enumerate() {
                 if let Some((inner, _)) = lane.iter().find(|(_, v)| !v.is_finite()) {
@@ -459,7 +457,7 @@ impl Shared {
                 }
             }
         }
-        Ok(())
+        Ok(Cow::Borrowed(values))
     }
 
     /// The first row in which `a` has other entries than the analyzed matrix.

@@ -78,6 +78,8 @@ pub struct BlockPlan {
     above: CompressedPattern,
     /// For each entry, in the order of the plan (columns, fronts, above), its number in B.
     source: Vec<u32>,
+    /// Entries that L and U of the column engine are each expected to have; 0: unknown.
+    expected: usize,
 }
 
 /// Consecutive columns of B that are solved together.
@@ -130,6 +132,21 @@ pub struct FrontSizes {
     pub max_front: usize,
 }
 
+/// What is known of the factors of a diagonal block before they are computed.
+#[derive(Debug, Clone, Copy)]
+pub struct Predicted {
+    /// Entries of L+U, the diagonal counted once.
+    pub entries: u64,
+    /// Floating-point operations.
+    pub flops: f64,
+}
+
+impl Predicted {
+    fn is_for_fronts(&self) -> bool {
+        self.flops >= OPERATIONS_PER_ENTRY * self.entries as f64
+    }
+}
+
 /// Blocks below this order go to the column engine unless fronts are forced: their trees cost more
 /// than they save.
 const MIN_FRONT_BLOCK: usize = 32;
@@ -147,8 +164,8 @@ const OPERATIONS_PER_ENTRY: f64 = 45.0;
 impl BlockPlan {
     /// Plans B, given by columns, whose diagonal blocks begin at the columns `block_ptr` (with n at
     /// its end); no entry lies below them. A block of more than one column goes to the fronts if
-    /// they are predicted to be faster, or if `engine` demands it. `intensity` tells the operations per
-    /// entry of L+U in the block of a number, if that is known; else it is found out.
+    /// they are predicted to be faster, or if `engine` demands it. `predicted` tells what is known of
+    /// the factors of the block of a number; what is needed and not known is found out.
     ///
     /// # Errors
     ///
@@ -162,7 +179,7 @@ impl BlockPlan {
         cols: &CompressedPattern,
         block_ptr: &[usize],
         engine: Engine,
-        intensity: impl Fn(usize) -> Option<f64>,
+        predicted: impl Fn(usize) -> Option<Predicted>,
         cancel: &CancelFlag,
     ) -> Result<Self, NumericError> {
         let n = cols.major_dim();
@@ -177,26 +194,31 @@ impl BlockPlan {
         let mut steps: Vec<Step> = Vec::new();
         let mut trees = Vec::new();
         let mut num_local = 0;
+        let mut expected = 0;
         for (number, ends) in block_ptr.windows(2).enumerate() {
             if number.is_multiple_of(64) {
                 cancel.check()?;
             }
             let columns = ends[0]..ends[1];
+            let known = predicted(number);
             let singleton = columns.len() == 1;
             let may_take_fronts = match engine {
                 Engine::Columns => false,
                 Engine::Fronts => !singleton,
                 Engine::Auto => {
                     columns.len() >= MIN_FRONT_BLOCK
-                        && intensity(number).is_none_or(|known| known >= OPERATIONS_PER_ENTRY)
+                        && known.is_none_or(|known| known.is_for_fronts())
                 }
             };
             let tree = if may_take_fronts {
                 let block = diagonal_block(cols, columns.clone());
                 let tree = Tree::analyze(&block, &TreeOptions::default())
                     .map_err(|e| from_fronts(e, columns.start))?;
-                let faster = tree.flops() >= OPERATIONS_PER_ENTRY * tree.factor_entries() as f64;
-                (engine == Engine::Fronts || faster).then_some(tree)
+                let found = Predicted {
+                    entries: tree.factor_entries(),
+                    flops: tree.flops(),
+                };
+                (engine == Engine::Fronts || found.is_for_fronts()).then_some(tree)
             } else {
                 None
             };
@@ -208,6 +230,7 @@ impl BlockPlan {
                 trees.push(tree);
                 continue;
             }
+            expected += known.map_or(0, |known| known.entries);
             match steps.last_mut() {
                 Some(Step {
                     columns: run,
@@ -224,7 +247,10 @@ impl BlockPlan {
             }
             num_local += columns.len();
         }
-        Ok(Self::split(cols, block_ptr, steps, trees, num_local))
+        let mut plan = Self::split(cols, block_ptr, steps, trees, num_local);
+        // Bounds for unsymmetric blocks can be far too large.
+        plan.expected = (expected as usize / 2).min(16 * cols.nnz());
+        Ok(plan)
     }
 
     /// Sends each entry to its engine, or to those above the blocks.
@@ -297,6 +323,7 @@ impl BlockPlan {
             fronts,
             above: pattern(n, above.ptr, above.idx),
             source,
+            expected: 0,
         }
     }
 
@@ -391,8 +418,6 @@ pub struct BlockLu<F: FrontalScalar> {
     above: Vec<F>,
     /// Their rows among those of the factors, where the column engine moved rows; else as planned.
     above_rows: Option<Vec<u32>>,
-    /// Row i of the factors is row `row_perm[i]` of B. The fronts keep their exchanges to themselves.
-    row_perm: RowPerm,
 }
 
 impl<F: FrontalScalar> BlockLu<F> {
@@ -428,12 +453,12 @@ impl<F: FrontalScalar> BlockLu<F> {
         let (columns, measured) = ColumnLu::factorize(
             &plan.columns,
             &values[..plan.columns.nnz()],
-            &column_options(options, left),
+            &column_options(options, left, plan.expected),
         )
         .map_err(|e| plan.in_terms_of_b(e))?;
         plan.merge_columns(&mut quality, &measured);
 
-        let (row_perm, above_rows) = plan.final_rows(columns.row_perm());
+        let above_rows = plan.final_above(columns.row_perm());
         let above = values[values.len() - plan.above.nnz()..].to_vec();
         let lu = Self {
             plan: Arc::clone(plan),
@@ -441,7 +466,6 @@ impl<F: FrontalScalar> BlockLu<F> {
             fronts,
             above,
             above_rows,
-            row_perm,
         };
         Ok((lu, quality))
     }
@@ -478,7 +502,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             .refactorize(
                 &plan.columns,
                 &values[..plan.columns.nnz()],
-                &column_options(options, None),
+                &column_options(options, None, 0),
             )
             .map_err(|e| plan.in_terms_of_b(e))?;
         plan.merge_columns(&mut quality, &measured);
@@ -487,9 +511,12 @@ impl<F: FrontalScalar> BlockLu<F> {
         Ok(quality)
     }
 
-    /// Row i of the factors is row `row_perm[i]` of B.
-    pub fn row_perm(&self) -> &RowPerm {
-        &self.row_perm
+    /// Row i of the factors is row `row_perm[i]` of B. The fronts keep their exchanges to themselves.
+    pub fn row_perm(&self) -> RowPerm {
+        let local = self.columns.row_perm();
+        self.plan
+            .final_rows(local)
+            .unwrap_or_else(|| RowPerm::identity(self.plan.n))
     }
 
     /// Entries of L with its unit diagonal.
@@ -519,9 +546,7 @@ impl<F: FrontalScalar> BlockLu<F> {
     pub fn bytes(&self) -> u64 {
         let fronts: u64 = self.fronts.iter().map(FrontalLu::bytes).sum();
         let moved = self.above_rows.as_ref().map_or(0, Vec::len);
-        fronts
-            + self.columns.bytes()
-            + (size_of_val(&*self.above) + 4 * moved + 4 * self.row_perm.len()) as u64
+        fronts + self.columns.bytes() + (size_of_val(&*self.above) + 4 * moved) as u64
     }
 
     /// Seconds that a refactorization is predicted to take on one thread, to be compared with what it
@@ -707,16 +732,15 @@ impl BlockPlan {
         }
     }
 
-    /// The rows of B in the order of the factors, and the rows of `above` in that order where it is
-    /// not B's.
-    fn final_rows(&self, local: &RowPerm) -> (RowPerm, Option<Vec<u32>>) {
+    /// The rows of B in the order of the factors, if that is another: `local` is the column engine's.
+    fn final_rows(&self, local: &RowPerm) -> Option<RowPerm> {
         let is_identity = local
             .as_slice()
             .iter()
             .enumerate()
             .all(|(i, &row)| i == row as usize);
         if is_identity {
-            return (RowPerm::identity(self.n), None);
+            return None;
         }
         let mut rows: Vec<u32> = (0..self.n as u32).collect();
         for step in &self.steps {
@@ -727,16 +751,16 @@ impl BlockPlan {
                 }
             }
         }
-        let perm = RowPerm::new(rows)
+        let rows = RowPerm::new(rows)
             .unwrap_or_else(|e| unreachable!("rows move inside their blocks: {e}"));
-        let place = perm.inverse();
-        let above = self
-            .above
-            .idx()
-            .iter()
-            .map(|&i| place[i as usize])
-            .collect();
-        (perm, Some(above))
+        Some(rows)
+    }
+
+    /// The rows of the entries above the blocks, if the column engine moved any rows.
+    fn final_above(&self, local: &RowPerm) -> Option<Vec<u32>> {
+        let place = self.final_rows(local)?.inverse();
+        let rows = self.above.idx().iter();
+        Some(rows.map(|&i| place[i as usize]).collect())
     }
 }
 
@@ -780,10 +804,11 @@ fn from_fronts(error: FrontalError, first: usize) -> NumericError {
     }
 }
 
-fn column_options(options: &Options, max_bytes: Option<u64>) -> columns::Options {
+fn column_options(options: &Options, max_bytes: Option<u64>, expected: usize) -> columns::Options {
     let mut own = columns::Options {
         threads: options.threads,
         max_bytes,
+        expected: (expected, expected),
         cancel: options.cancel.clone(),
         ..columns::Options::default()
     };

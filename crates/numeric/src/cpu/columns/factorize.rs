@@ -12,11 +12,12 @@
 //! and is the final row number in the end. The pattern of column k keeps its rows in the order of
 //! their labels at step k; if no two rows were ever exchanged, that is the final order.
 
+use std::sync::OnceLock;
+
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scalar};
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
-use super::solve::Entries;
 use super::{ColumnLu, Columns, Options};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
@@ -76,8 +77,8 @@ fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
     let mut is_boundary = vec![true; n];
     // Columns are sorted.
     let mut last = 0;
-    for j in 0..n {
-        is_boundary[j] = last <= j;
+    for (j, is_boundary) in is_boundary.iter_mut().enumerate() {
+        *is_boundary = last <= j;
         let (start, end) = (lower.ptr[j], lower.ptr[j + 1]);
         if start < end {
             last = last.max(lower.idx[end - 1] as usize + 1);
@@ -162,6 +163,12 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         let n = cols.major_dim();
         let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
         let fixed = ColumnLu::<F>::estimate_bytes(n, 0, 0);
+        let max_entries = max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64);
+        let room = |expected: usize| (expected as u64).min(max_entries) as usize;
+        let (lower, upper) = match options.expected {
+            (0, 0) => (room(cols.nnz()), room(cols.nnz())),
+            (lower, upper) => (room(lower), room(upper)),
+        };
         Self {
             cols,
             values,
@@ -169,7 +176,7 @@ impl<'a, F: Scalar> Elimination<'a, F> {
             noise: options.singular * F::epsilon().to_f64(),
             static_pivots: options.static_pivots.is_some(),
             smallest: smallest_pivot(values, options.static_pivots),
-            max_entries: max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64),
+            max_entries,
             max_bytes,
             label: (0..n as u32).collect(),
             row_at: (0..n as u32).collect(),
@@ -177,9 +184,9 @@ impl<'a, F: Scalar> Elimination<'a, F> {
             x: vec![F::zero(); n],
             reach: Reach::new(n),
             heads: Vec::with_capacity(n),
-            lower_idx: Vec::with_capacity(cols.nnz()),
-            lower_values: Vec::with_capacity(cols.nnz()),
-            upper: Columns::with_capacity(n, cols.nnz()),
+            lower_idx: Vec::with_capacity(lower),
+            lower_values: Vec::with_capacity(lower),
+            upper: Columns::with_capacity(n, upper),
             pivots: Vec::with_capacity(n),
             below: Vec::new(),
             candidates: Vec::new(),
@@ -453,11 +460,9 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         for (i, product) in products() {
             terms[i] += product;
         }
-        let candidates = self.below.iter().zip(&self.candidates);
+        let mut candidates = self.below.iter().zip(&self.candidates);
         let noise = self.noise;
-        let is_noise = candidates
-            .map(|(&i, x)| x.abs().to_f64() <= noise * terms[i as usize])
-            .all(|is_noise| is_noise);
+        let is_noise = candidates.all(|(&i, x)| x.abs().to_f64() <= noise * terms[i as usize]);
         for &i in self.cols.lane(k) {
             terms[i as usize] = 0.0;
         }
@@ -515,6 +520,8 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         let n = self.x.len();
         let mut ptr: Vec<usize> = self.heads.iter().map(|head| head.start).collect();
         ptr.push(self.lower_idx.len());
+        // Their memory serves for what is made here.
+        (self.heads, self.x) = (Vec::new(), Vec::new());
         if self.exchanged {
             let mut column: Vec<(u32, F)> = Vec::new();
             for w in ptr.windows(2) {
@@ -531,18 +538,21 @@ impl<'a, F: Scalar> Elimination<'a, F> {
                 }
             }
         }
-        let lower = Columns {
+        let mut lower = Columns {
             ptr,
             idx: self.lower_idx,
             values: self.lower_values,
         };
+        // Room that is left over would stay for as long as the factors do.
+        lower.shrink();
+        self.upper.shrink();
         let quality = self.report.finish(n);
         let lu = ColumnLu {
             row_perm: RowPerm::new(self.row_at)
                 .unwrap_or_else(|e| unreachable!("exchanges keep a permutation: {e}")),
             inverse_pivots: self.pivots.iter().map(|pivot| pivot.recip()).collect(),
             is_invertible: quality.min_pivot >= F::min_positive_value().to_f64(),
-            entries_of: Entries::new(&lower, &self.upper),
+            entries_of: OnceLock::new(),
             is_boundary: boundaries(&lower, &self.upper),
             lower,
             upper: self.upper,

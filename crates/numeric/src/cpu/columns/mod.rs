@@ -30,6 +30,8 @@ mod reach;
 mod refactorize;
 mod solve;
 
+use std::sync::OnceLock;
+
 use luge_sparse::{CancelFlag, CompressedPattern, RowPerm, Scalar};
 
 use crate::pattern::LuPattern;
@@ -49,6 +51,9 @@ pub struct Options {
     pub singular: f64,
     /// Threads of rayon's current pool that may work; 1: none but the caller's.
     pub threads: usize,
+    /// How many entries of L below the diagonal and of U above it are expected, so that room is made for
+    /// them at once; more or fewer is no error.
+    pub expected: (usize, usize),
     /// Largest size of L and U in bytes; `None`: no limit.
     pub max_bytes: Option<u64>,
     /// Stops the phase when raised.
@@ -63,6 +68,7 @@ impl Default for Options {
             static_pivots: None,
             singular: 8.0,
             threads: 1,
+            expected: (0, 0),
             max_bytes: None,
             cancel: CancelFlag::new(),
         }
@@ -83,7 +89,8 @@ pub struct ColumnLu<F> {
     inverse_pivots: Vec<F>,
     /// Whether all of `inverse_pivots` are finite and accurate.
     is_invertible: bool,
-    entries_of: solve::Entries,
+    /// Made by the first solve.
+    entries_of: OnceLock<solve::Entries>,
     /// Whether a diagonal block may begin at the column.
     is_boundary: Vec<bool>,
     /// Entries of B.
@@ -112,6 +119,14 @@ impl<F: Scalar> Columns<F> {
             ptr,
             idx: Vec::with_capacity(nnz),
             values: Vec::with_capacity(nnz),
+        }
+    }
+
+    /// Gives back memory that is not used, if it is a large part.
+    fn shrink(&mut self) {
+        if self.idx.capacity() > self.idx.len() + self.idx.len() / 8 {
+            self.idx.shrink_to_fit();
+            self.values.shrink_to_fit();
         }
     }
 
@@ -169,7 +184,7 @@ impl<F: Scalar> ColumnLu<F> {
         self.lower.bytes()
             + self.upper.bytes()
             + (self.n() * (2 * size_of::<F>() + 5)) as u64
-            + self.entries_of.bytes()
+            + self.entries_of.get().map_or(0, solve::Entries::bytes)
             + self.plan.as_ref().map_or(0, |plan| plan.bytes())
     }
 

@@ -131,9 +131,12 @@ impl<F: Scalar> ColumnLu<F> {
     unsafe fn solve_one(&self, block: Range<usize>, x: *mut F) {
         let lower = self.lower.ptr[block.start]..self.lower.ptr[block.end];
         let upper = self.upper.ptr[block.start]..self.upper.ptr[block.end];
+        let entries_of = self
+            .entries_of
+            .get_or_init(|| Entries::new(&self.lower, &self.upper));
         // SAFETY: entries are within the arrays, and what they name is in `block`.
         unsafe {
-            if self.entries_of.lower_col.is_empty() {
+            if entries_of.lower_col.is_empty() {
                 for j in block.clone() {
                     let xj = *x.add(j);
                     subtract(self.lower.column(j), xj, x);
@@ -141,13 +144,13 @@ impl<F: Scalar> ColumnLu<F> {
             } else {
                 let idx = self.lower.idx.as_ptr();
                 let values = self.lower.values.as_ptr();
-                let col = self.entries_of.lower_col.as_ptr();
+                let col = entries_of.lower_col.as_ptr();
                 for p in lower {
                     let product = *values.add(p) * *x.add(*col.add(p) as usize);
                     *x.add(*idx.add(p) as usize) -= product;
                 }
             }
-            if self.entries_of.upper_col.is_empty() || !self.is_invertible {
+            if entries_of.upper_col.is_empty() || !self.is_invertible {
                 for j in block.rev() {
                     let xj = *x.add(j) / self.pivots[j];
                     *x.add(j) = xj;
@@ -156,7 +159,7 @@ impl<F: Scalar> ColumnLu<F> {
             } else {
                 let idx = self.upper.idx.as_ptr();
                 let values = self.upper.values.as_ptr();
-                let col = self.entries_of.upper_col.as_ptr();
+                let col = entries_of.upper_col.as_ptr();
                 let inverse = self.inverse_pivots.as_ptr();
                 for p in upper.rev() {
                     let j = *col.add(p) as usize;

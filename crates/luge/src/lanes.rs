@@ -1,0 +1,64 @@
+//! Reductions over arrays in lanes that do not wait for each other.
+
+/// Elements taken at once.
+const LANES: usize = 16;
+
+/// The sum of `term` over all elements, in an order of its own.
+pub(crate) fn sum_in_lanes<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
+    let mut sums = [0.0; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (sum, &value) in sums.iter_mut().zip(chunk) {
+            *sum += term(value);
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|&value| term(value)).sum::<f64>()
+}
+
+/// Whether the integers of both arrays are the same.
+pub(crate) fn same_integers<A: Copy, B: Copy>(
+    ours: &[A],
+    theirs: &[B],
+    differ: impl Fn(A, B) -> u64,
+) -> bool {
+    const STRETCH: usize = 512;
+    ours.len() == theirs.len()
+        && ours
+            .chunks(STRETCH)
+            .zip(theirs.chunks(STRETCH))
+            .all(|(ours, theirs)| {
+                // No early exit within a stretch, so that it goes in lanes.
+                let pairs = ours.iter().zip(theirs);
+                pairs.fold(0, |all, (&a, &b)| all | differ(a, b)) == 0
+            })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_have_every_element() {
+        for n in [0usize, 1, 15, 16, 17, 1025] {
+            let values: Vec<u32> = (0..n as u32).collect();
+            assert_eq!(
+                sum_in_lanes(&values, f64::from),
+                (n * n.saturating_sub(1) / 2) as f64
+            );
+        }
+        assert!(sum_in_lanes(&[1.0, f64::NAN], |v| v * 0.0).is_nan());
+    }
+
+    #[test]
+    fn one_other_integer_is_found() {
+        for n in [1usize, 511, 512, 513, 1025] {
+            let ours: Vec<u32> = (0..n as u32).collect();
+            let mut theirs: Vec<usize> = (0..n).collect();
+            let differ = |a: u32, b: usize| u64::from(a) ^ b as u64;
+            assert!(same_integers(&ours, &theirs, differ));
+            theirs[n - 1] += 1 << 32;
+            assert!(!same_integers(&ours, &theirs, differ));
+            assert!(!same_integers(&ours, &theirs[1..], differ));
+        }
+    }
+}

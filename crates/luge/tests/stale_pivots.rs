@@ -202,7 +202,7 @@ proptest! {
         let a = &samples()[which];
         let engine = ENGINES[usize::from(fronts)];
         let power = |k: usize| 10f64.powf(f64::from(exponents[k % 16]) * spread);
-        let mut new = scaled_rows(a, &power);
+        let mut new = scaled_rows(a, power);
         if exponents[0] % 2 == 0 {
             for mut row in new.outer_iterator_mut() {
                 row.iter_mut().for_each(|(j, v)| *v /= power(3 * j + 1));

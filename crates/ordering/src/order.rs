@@ -512,10 +512,10 @@ fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> 
             });
         }
         let mut found = minimum_degree(&graph.ptr, graph.idx);
-        if found.num_dense > 0 {
-            found.predicted = postorder_and_predict(block, &mut found.order);
-        }
-        Ok((found.order, found.predicted))
+        let predicted = found
+            .predicted
+            .unwrap_or_else(|| postorder_and_predict(block, &mut found.order));
+        Ok((found.order, predicted))
     })
 }
 

@@ -228,7 +228,8 @@ fn costs(a: &CompressedPattern, values: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let row_max = (0..a.major_dim())
         .map(|row| {
             let lane = &mut cost[a.range(row)];
-            let max = lane.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let largest = |max: f64, &x: &f64| if x > max { x } else { max };
+            let max = lane.iter().fold(f64::NEG_INFINITY, largest);
             let max = if max.is_finite() { max } else { 0.0 };
             for c in lane {
                 *c = max - *c;
@@ -296,7 +297,10 @@ fn balanced_scaling(log_rows: &[f64], log_cols: &[f64]) -> (Scaling, usize) {
     let range = |logs: &[f64]| {
         logs.iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| {
-                (low.min(x), high.max(x))
+                (
+                    if x < low { x } else { low },
+                    if x > high { x } else { high },
+                )
             })
     };
     let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
@@ -307,12 +311,12 @@ fn balanced_scaling(log_rows: &[f64], log_cols: &[f64]) -> (Scaling, usize) {
     };
     let mut num_clamped = 0;
     let mut factors = |logs: &[f64], shift: f64| -> Vec<f64> {
-        logs.iter()
-            .map(|&x| {
-                num_clamped += usize::from((x + shift).abs() > LARGEST_EXPONENT);
-                exp2_clamped(x + shift)
-            })
-            .collect()
+        let (low, high) = range(logs);
+        if f64::max(high + shift, -(low + shift)) > LARGEST_EXPONENT {
+            let is_clamped = |&&x: &&f64| (x + shift).abs() > LARGEST_EXPONENT;
+            num_clamped += logs.iter().filter(is_clamped).count();
+        }
+        logs.iter().map(|&x| exp2_clamped(x + shift)).collect()
     };
     let scaling = Scaling {
         rows: factors(log_rows, shift),
@@ -359,7 +363,7 @@ impl<'a> Assignment<'a> {
         let mut v = vec![f64::INFINITY; n];
         for (&col, &c) in a.idx().iter().zip(cost) {
             let v = &mut v[col as usize];
-            *v = v.min(c);
+            *v = if c < *v { c } else { *v };
         }
         if v.contains(&f64::INFINITY) {
             return None;

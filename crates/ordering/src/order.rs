@@ -422,6 +422,23 @@ fn candidate(
             block_nnz += 1;
             continue;
         }
+        if size == 2 && is_full_pair(a, row_of_col, &perm[start..start + 2]) {
+            let mut of_pair = Prediction::default();
+            of_pair.add_front(2, 0);
+            predicted += of_pair;
+            block_nnz += 4;
+            blocks.push(BlockReport {
+                block: number,
+                method: match options.method {
+                    Method::Colamd => MethodUsed::Colamd,
+                    Method::NestedDissection => MethodUsed::NestedDissection,
+                    Method::Natural => MethodUsed::Natural,
+                    _ => MethodUsed::Amd,
+                },
+                predicted: of_pair,
+            });
+            continue;
+        }
         options.cancel.check()?;
         let clock = Instant::now();
         let cols = &mut perm[start..start + size];
@@ -473,6 +490,14 @@ fn candidate(
         predicted,
         blocks,
         seconds,
+    })
+}
+
+/// Whether all four entries of the block of these two columns are there, so that there is nothing to choose.
+fn is_full_pair(a: &CompressedPattern, row_of_col: &[u32], cols: &[u32]) -> bool {
+    cols.iter().all(|&col| {
+        let lane = a.lane(row_of_col[col as usize] as usize);
+        cols.iter().all(|col| lane.binary_search(col).is_ok())
     })
 }
 

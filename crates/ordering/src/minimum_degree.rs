@@ -26,8 +26,9 @@
 //! Everything about a node that the inner loops need is in 32 bytes. Time is near linear on matrices
 //! from practice; memory is `lists` with a quarter of spare room, twice while lists are moved.
 //!
-//! The sizes of the fronts found on the way are exact, unless vertices were set aside: each of those is
-//! counted as if it were joined to everything.
+//! The sizes of the fronts found on the way are exact, unless vertices were set aside. Which of up to 64 of
+//! those a front is joined to is found afterwards by a walk up the tree of elements; the pivots of a front
+//! are all taken to be joined to what one of them is.
 
 use crate::cost::Prediction;
 use crate::graph::dense_limit;
@@ -64,10 +65,9 @@ struct Node {
 pub(crate) struct MinimumDegreeOrder {
     /// New to old, postordered along the tree of elements.
     pub order: Vec<u32>,
-    /// From the fronts as found; if `num_dense` is not zero, a bound.
-    pub predicted: Prediction,
-    /// Vertices set aside.
-    pub num_dense: usize,
+    /// From the fronts as found. None if vertices were set aside, and they are too many, or the order is
+    /// no postorder of the elimination tree because of them.
+    pub predicted: Option<Prediction>,
 }
 
 /// The quotient graph while it is ordered.
@@ -233,8 +233,18 @@ impl MinimumDegree {
         }
         let num_sparse = n - dense.len();
         dense.sort_by_key(|&v| self.nodes[v as usize].degree);
+        let mut joined = Joined::new(self, &dense);
 
+        // Sizes of the fronts, pivots and others; only if those do not count yet.
+        let mut fronts: Vec<(u32, u32)> = Vec::new();
         let mut predicted = Prediction::default();
+        let mut add_front = |pivots, beyond| {
+            if dense.is_empty() {
+                predicted.add_front(pivots, beyond);
+            } else {
+                fronts.push((pivots, beyond));
+            }
+        };
         let mut pivots: Vec<u32> = Vec::with_capacity(num_sparse);
         let mut table: Vec<u32> = Vec::new();
         let mut num_ordered = 0;
@@ -261,7 +271,7 @@ impl MinimumDegree {
                 self.queue.insert(i, node.degree as usize);
                 self.close(me, i, pivot_weight);
                 pivots.push(me);
-                predicted.add_front(pivot_weight, degree + dense.len() as u32);
+                add_front(pivot_weight, degree);
                 continue;
             }
 
@@ -344,19 +354,18 @@ impl MinimumDegree {
                 self.free = kept;
             }
             pivots.push(me);
-            predicted.add_front(pivot_weight, degree + dense.len() as u32);
-        }
-        let num_dense = dense.len();
-        for k in (0..num_dense).rev() {
-            predicted.add_front(1, k as u32);
+            add_front(pivot_weight, degree);
         }
         let mut order = self.postorder(&pivots);
+        let predicted = if dense.is_empty() {
+            Some(predicted)
+        } else {
+            joined
+                .as_mut()
+                .and_then(|joined| joined.predict(&self.nodes, &pivots, &fronts))
+        };
         order.append(&mut dense);
-        MinimumDegreeOrder {
-            order,
-            predicted,
-            num_dense,
-        }
+        MinimumDegreeOrder { order, predicted }
     }
 
     /// Makes the pivot an element without a list, which goes where `parent` goes.
@@ -609,5 +618,87 @@ impl MinimumDegree {
             node.start += 1;
         }
         order
+    }
+}
+
+/// Which of the vertices set aside others are joined to.
+struct Joined {
+    /// Bit `k` of `masks[v]`: vertex or element `v` is joined to `dense[k]`.
+    masks: Vec<u64>,
+    dense: Vec<u32>,
+}
+
+impl Joined {
+    /// None if there are none, or more than bits.
+    fn new(graph: &MinimumDegree, dense: &[u32]) -> Option<Self> {
+        if dense.is_empty() || dense.len() > 64 {
+            return None;
+        }
+        let mut masks = vec![0; graph.nodes.len()];
+        for (k, &d) in dense.iter().enumerate() {
+            let node = &graph.nodes[d as usize];
+            for &v in &graph.lists[node.start as usize..(node.start + node.len) as usize] {
+                masks[v as usize] |= 1 << k;
+            }
+        }
+        Some(Self {
+            masks,
+            dense: dense.to_vec(),
+        })
+    }
+
+    /// The cost of an order by the elements' postorder, vertices set aside last, from the fronts of the
+    /// others; None if that is no postorder of the whole elimination tree.
+    fn predict(
+        &mut self,
+        nodes: &[Node],
+        pivots: &[u32],
+        fronts: &[(u32, u32)],
+    ) -> Option<Prediction> {
+        let masks = &mut self.masks;
+        // What absorbed a vertex is an element since the postorder.
+        for (v, node) in nodes.iter().enumerate() {
+            if node.elements != ELEMENT && node.next != NONE {
+                masks[node.next as usize] |= masks[v];
+            }
+        }
+        let mut last: Vec<u64> = self.dense.iter().map(|&d| masks[d as usize]).collect();
+        let mut predicted = Prediction::default();
+        let mut previous = u32::MAX;
+        for (&e, &(pivot_weight, beyond)) in pivots.iter().zip(fronts) {
+            let mask = masks[e as usize];
+            predicted.add_front(pivot_weight, beyond + mask.count_ones());
+            let mut parent = nodes[e as usize].next;
+            if parent != NONE && nodes[parent as usize].elements != ELEMENT {
+                parent = nodes[parent as usize].next;
+            }
+            if parent != NONE {
+                masks[parent as usize] |= mask;
+                continue;
+            }
+            // Below the first vertex set aside that it is joined to, and later ones' children first.
+            let first = mask.trailing_zeros();
+            if mask == 0 || first > previous {
+                return None;
+            }
+            previous = first;
+            last[first as usize] |= mask;
+        }
+        let mut counts = Vec::with_capacity(last.len());
+        let mut parents = Vec::with_capacity(last.len());
+        for k in 0..last.len() {
+            let beyond = last[k] & (u64::MAX << k) & !(1 << k);
+            counts.push(beyond.count_ones() + 1);
+            if k + 1 == last.len() {
+                parents.push(NONE);
+            } else if beyond >> (k + 1) & 1 == 1 {
+                parents.push(k as u32 + 1);
+                last[k + 1] |= beyond;
+            } else {
+                return None;
+            }
+        }
+        predicted += Prediction::from_counts(&counts, &parents);
+        Some(predicted)
     }
 }

@@ -12,7 +12,7 @@ use crate::elimination::{postorder_and_predict, predict};
 use crate::error::OrderingError;
 use crate::fill;
 use crate::graph::BlockPattern;
-use crate::matching::{check_rank, check_square, maximum_product};
+use crate::matching::{check_rank, check_square, match_by_product};
 use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
 use crate::survey::{Survey, survey};
 
@@ -190,6 +190,9 @@ const MIN_DISSECTION: usize = 500;
 /// `Auto` matches by value if more than one in so many diagonal entries is poor.
 const MAX_POOR: usize = 50;
 
+/// `Auto` does not match matrices smaller than this by value: pivots are found in them for less.
+const MIN_PRODUCT: usize = 64;
+
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
 
@@ -200,8 +203,8 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// Orders the square matrix with CSR pattern `a` and, in the same order, `values` (none: pattern
 /// only, then there is neither a largest product nor a scaling).
 ///
-/// [`Matching::Auto`] looks for a matching of largest product if more than a fiftieth of the columns
-/// have a diagonal entry that is missing, zero, or, scaled, below 2⁻¹⁰ of the largest in its column.
+/// [`Matching::Auto`] looks for a matching of largest product if there are at least 64 columns and more
+/// than a fiftieth of them have a diagonal entry that is missing, zero, or, scaled, below 2⁻¹⁰ of the largest in its column.
 /// Otherwise the diagonal stays as it is, and if it has holes, a maximum-cardinality matching fills them.
 ///
 /// [`Method::Auto`] orders every diagonal block by approximate minimum degree. If the block has at least
@@ -256,7 +259,7 @@ pub fn order(
         };
     let (matched_rows, log10_matching_product, scaling) = match (values, &survey) {
         (Some(values), _) if by_product => {
-            let matching = maximum_product(a, values, &options.cancel)?;
+            let matching = match_by_product(a, values, &options.cancel)?;
             (
                 matching.row_of_col,
                 Some(matching.log10_product),
@@ -357,7 +360,7 @@ pub fn order(
 
 /// Whether so many diagonal entries are no pivots that rows had better be moved by value.
 fn is_poor(n: usize, survey: &Survey) -> bool {
-    MAX_POOR * (survey.num_missing + survey.num_poor) > n
+    n >= MIN_PRODUCT && MAX_POOR * (survey.num_missing + survey.num_poor) > n
 }
 
 /// Whether every entry on A's own diagonal is there and, scaled, at least `threshold`.
@@ -419,6 +422,23 @@ fn candidate(
             block_nnz += 1;
             continue;
         }
+        if size == 2 && is_full_pair(a, row_of_col, &perm[start..start + 2]) {
+            let mut of_pair = Prediction::default();
+            of_pair.add_front(2, 0);
+            predicted += of_pair;
+            block_nnz += 4;
+            blocks.push(BlockReport {
+                block: number,
+                method: match options.method {
+                    Method::Colamd => MethodUsed::Colamd,
+                    Method::NestedDissection => MethodUsed::NestedDissection,
+                    Method::Natural => MethodUsed::Natural,
+                    _ => MethodUsed::Amd,
+                },
+                predicted: of_pair,
+            });
+            continue;
+        }
         options.cancel.check()?;
         let clock = Instant::now();
         let cols = &mut perm[start..start + size];
@@ -473,6 +493,14 @@ fn candidate(
     })
 }
 
+/// Whether all four entries of the block of these two columns are there, so that there is nothing to choose.
+fn is_full_pair(a: &CompressedPattern, row_of_col: &[u32], cols: &[u32]) -> bool {
+    cols.iter().all(|&col| {
+        let lane = a.lane(row_of_col[col as usize] as usize);
+        cols.iter().all(|col| lane.binary_search(col).is_ok())
+    })
+}
+
 /// An order of the columns of one block.
 struct BlockOrder {
     /// New to old, within the block.
@@ -509,10 +537,10 @@ fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> 
             });
         }
         let mut found = minimum_degree(&graph.ptr, graph.idx);
-        if found.num_dense > 0 {
-            found.predicted = postorder_and_predict(block, &mut found.order);
-        }
-        Ok((found.order, found.predicted))
+        let predicted = found
+            .predicted
+            .unwrap_or_else(|| postorder_and_predict(block, &mut found.order));
+        Ok((found.order, predicted))
     })
 }
 

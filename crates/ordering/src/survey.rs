@@ -7,7 +7,7 @@
 use luge_sparse::{CompressedPattern, Scaling};
 
 use crate::OrderingError;
-use crate::equilibrate::exp2_clamped;
+use crate::equilibrate::LARGEST_EXPONENT;
 use crate::matching::not_finite;
 
 /// Exponent of zero.
@@ -100,15 +100,18 @@ pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, Or
     })
 }
 
+/// 2^e, the exponent clamped as in [`exp2_clamped`](crate::equilibrate::exp2_clamped).
+fn power_of_two(e: i16) -> f64 {
+    let limit = LARGEST_EXPONENT as i16;
+    f64::from_bits(((i64::from(e.clamp(-limit, limit)) + 1023) as u64) << 52)
+}
+
 impl Survey {
     /// Factors, powers of two, that bring the largest value of every row and of every column to at
     /// least one and below two: first the rows, then the columns.
     pub fn scaling(&self) -> Scaling {
         let factors = |exponents: &[i16]| -> Vec<f64> {
-            exponents
-                .iter()
-                .map(|&e| exp2_clamped(-f64::from(e)))
-                .collect()
+            exponents.iter().map(|&e| power_of_two(-e)).collect()
         };
         Scaling {
             rows: factors(&self.rows),

@@ -73,6 +73,9 @@ impl CompressedPattern {
             ptr,
             idx,
         };
+        if pattern.has_valid_indices() {
+            return Ok(pattern);
+        }
         for (lane, indices) in pattern.lanes().enumerate() {
             if let Some(w) = indices.windows(2).find(|w| w[1] <= w[0]) {
                 return Err(PatternError::NotSorted { lane, index: w[1] });
@@ -86,6 +89,26 @@ impl CompressedPattern {
             }
         }
         Ok(pattern)
+    }
+
+    /// Whether all indices are in range, and do not increase strictly only where a lane starts: loops over
+    /// all entries that do not mind how short the lanes are. The offsets must be valid.
+    fn has_valid_indices(&self) -> bool {
+        let largest = self.idx.iter().fold(0, |max, &i| u32::max(max, i));
+        if largest >= self.minor_dim && !self.idx.is_empty() {
+            return false;
+        }
+        let num_drops = |pairs: &[u32]| pairs.windows(2).filter(|w| w[1] <= w[0]).count();
+        let mut at_starts = 0;
+        let mut previous = 0;
+        for &start in &self.ptr {
+            // Empty lanes start where the next one does.
+            if start != previous && start as usize != self.idx.len() {
+                at_starts += num_drops(&self.idx[start as usize - 1..=start as usize]);
+            }
+            previous = start;
+        }
+        num_drops(&self.idx) == at_starts
     }
 
     /// As [`new`](Self::new) for arrays known to be valid, which only debug assertions check.

@@ -25,6 +25,9 @@ use crate::threads::Threads;
 /// plain multiplications: no product of a few of them leaves the range of `f64`.
 const TAME_EXPONENT: i32 = 120;
 
+/// See [`HostChain::mild`].
+const MILD_SPAN: i32 = 100;
+
 /// See the module's page.
 pub(crate) trait AnyHost: Send + Sync {
     fn plan(&self) -> &BlockPlan;
@@ -33,6 +36,9 @@ pub(crate) trait AnyHost: Send + Sync {
     fn predicted_bytes(&self, entries: u64) -> u64;
 
     fn transform(&self) -> &Transform;
+
+    /// Whether no row or column is scaled by a factor far from those of the others.
+    fn is_mildly_scaled(&self) -> bool;
 
     /// `"f32"` or `"f64"`.
     fn precision(&self) -> &'static str;
@@ -73,6 +79,8 @@ pub(crate) struct HostChain<F> {
     entry_scaling: EntryScaling,
     /// Whether row and column factors can be applied by plain multiplications.
     tame: bool,
+    /// Whether neither those of the rows nor those of the columns span more than 2^[`MILD_SPAN`].
+    mild: bool,
     threads: Threads,
     scalar: PhantomData<F>,
 }
@@ -142,15 +150,19 @@ impl<F: FactorScalar> HostChain<F> {
             plan.compose(|p| entries[p as usize] as u32);
         }
         let range = 2f64.powi(TAME_EXPONENT);
-        let tame = [&transform.scaling.rows, &transform.scaling.cols]
-            .into_iter()
-            .flatten()
-            .all(|f| (1.0 / range..=range).contains(f));
+        let (mut tame, mut mild) = (true, true);
+        for factors in [&transform.scaling.rows, &transform.scaling.cols] {
+            let least = factors.iter().fold(f64::INFINITY, |least, &f| least.min(f));
+            let most = factors.iter().fold(0.0f64, |most, &f| most.max(f));
+            tame &= most <= range && least * range >= 1.0;
+            mild &= most / least <= 2f64.powi(MILD_SPAN) || factors.is_empty();
+        }
         Ok(Arc::new(Self {
             transform,
             plan: Arc::new(plan),
             entry_scaling,
             tame,
+            mild,
             threads: threads.clone(),
             scalar: PhantomData,
         }))
@@ -267,6 +279,10 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
 
     fn transform(&self) -> &Transform {
         &self.transform
+    }
+
+    fn is_mildly_scaled(&self) -> bool {
+        self.mild
     }
 
     fn precision(&self) -> &'static str {

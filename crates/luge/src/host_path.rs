@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::blocks::Rule;
+use luge_ordering::Matching;
 use luge_sparse::{Quality, Scalar};
 
 use crate::device_path::Task;
@@ -65,6 +66,14 @@ impl<T: Scalar> Task<'_, T> {
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
         let exact = engine.quality().num_perturbed == 0 && epsilon <= T::epsilon().to_f64();
+        if exact {
+            let start = Instant::now();
+            let quick = Probe::quick(self.a, |x| engine.solve_in_place(x, false))?;
+            journal.add_probe(start.elapsed());
+            if let Some(probe) = quick {
+                return Ok(probe);
+            }
+        }
         let max_steps = if exact {
             0
         } else {
@@ -74,10 +83,22 @@ impl<T: Scalar> Task<'_, T> {
     }
 }
 
-fn is_trusted(quality: &Quality, epsilon: f64) -> bool {
-    quality.num_perturbed == 0
+/// Whether `chain`'s factors need no probe. Where the scaling of rows and columns spans too much, what
+/// is small in a column of B may be large in a row of A.
+fn is_trusted(chain: &dyn AnyHost, quality: &Quality) -> bool {
+    let epsilon = chain.epsilon();
+    chain.is_mildly_scaled()
+        && quality.num_perturbed == 0
         && quality.checksum <= TRUSTED_CHECKSUM * epsilon
         && quality.growth <= TRUSTED_GROWTH
+}
+
+/// Whether other pivots might do better.
+fn is_numerical(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ZeroPivot { .. } | Error::Overflow { .. } | Error::SingularToRounding { .. }
+    )
 }
 
 fn is_suspicious(quality: &Quality, epsilon: f64) -> bool {
@@ -107,7 +128,27 @@ impl HostPath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
-        self.establish_on(&self.chain, task, journal)
+        let found = self.establish_on(&self.chain, task, journal);
+        let target = task.shared.target;
+        let serves = match &found {
+            Ok(found) => !is_above(found.backward_error(), target),
+            Err(error) => !is_numerical(error),
+        };
+        if serves || !self.is_matched || task.shared.options.pivoting == Pivoting::Static {
+            return found;
+        }
+        // The scaling by a matching of largest product may be too wild for the norm of A.
+        let start = Instant::now();
+        let chain = self.analyze_again(task.shared, task.values, Some(Matching::Never));
+        *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+        let other = chain.and_then(|chain| self.establish_on(&chain, task, journal));
+        match (found, other) {
+            (Ok(found), Ok(other)) if is_above(found.backward_error(), other.backward_error()) => {
+                Ok(other)
+            }
+            (Err(_), Ok(other)) => Ok(other),
+            (found, _) => found,
+        }
     }
 
     /// Tries the rules one after another until the factors can be trusted, and keeps the best.
@@ -133,7 +174,7 @@ impl HostPath {
                 }
                 Err(error) => return Err(error),
             };
-            if is_trusted(engine.quality(), epsilon) {
+            if is_trusted(chain.as_ref(), engine.quality()) {
                 best = Some(HostFactors {
                     chain: Arc::clone(chain),
                     engine,
@@ -202,7 +243,7 @@ impl HostPath {
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
             Ok(quality) => {
-                if is_trusted(&quality, epsilon) && keeps_scale(&quality, SAME_SCALE) {
+                if is_trusted(old.chain.as_ref(), &quality) && keeps_scale(&quality, SAME_SCALE) {
                     (old.probe, old.condition) = (None, None);
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
@@ -282,16 +323,12 @@ impl HostPath {
             match self.establish_on(chain, task, journal) {
                 Ok(found) if serves(&found) => return Ok(found),
                 Ok(found) => failure = Some(found.unstable()),
-                Err(
-                    error @ (Error::ZeroPivot { .. }
-                    | Error::Overflow { .. }
-                    | Error::SingularToRounding { .. }),
-                ) => failure = Some(error),
+                Err(error) if is_numerical(&error) => failure = Some(error),
                 Err(error) => return Err(error),
             }
         }
         let start = Instant::now();
-        let chain = self.analyze_again(task.shared, task.values);
+        let chain = self.analyze_again(task.shared, task.values, None);
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
         let found = chain.and_then(|chain| self.establish_on(&chain, task, journal));
         match (found, failure) {

@@ -19,6 +19,51 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
+    /// Solves for the known solution with one pass of `solve`, which works in place, and measures in
+    /// plain arithmetic, which tells errors that are large enough to matter. `None` if numbers leave the
+    /// range of `f64` on the way.
+    pub(crate) fn quick<T: Scalar>(
+        a: MatrixView<'_, T>,
+        solve: impl FnOnce(&mut [f64]) -> Result<(), Error>,
+    ) -> Result<Option<Self>, Error> {
+        let _span = tracing::info_span!("probe").entered();
+        let known: Vec<f64> = (0..a.cols()).map(sign).collect();
+        let (b, norms) = products(a, &known);
+        let mut x = b.clone();
+        match solve(&mut x) {
+            Ok(()) => {}
+            Err(Error::SolutionNotFinite { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+        let (ax, magnitudes) = products(a, &x);
+        let largest = |values: &[f64]| values.iter().fold(0.0f64, |max, v| max.max(v.abs()));
+        let (mut residual, mut componentwise, mut worst_row, mut sum) = (0.0f64, 0.0f64, 0, 0.0);
+        for (i, (&b, (&ax, &magnitude))) in b.iter().zip(ax.iter().zip(&magnitudes)).enumerate() {
+            let r = (b - ax).abs();
+            sum += r + magnitude;
+            residual = residual.max(r);
+            let error = r / (magnitude + b.abs());
+            if error > componentwise {
+                (componentwise, worst_row) = (error, i);
+            }
+        }
+        let scale = largest(&norms) * largest(&x) + largest(&b);
+        if !sum.is_finite() || !scale.is_finite() {
+            return Ok(None);
+        }
+        let backward_error = if residual == 0.0 {
+            0.0
+        } else {
+            residual / scale
+        };
+        Ok(Some(Self {
+            backward_error,
+            componentwise,
+            steps: 0,
+            worst_row,
+        }))
+    }
+
     /// Solves for the known solution and measures, refinement included.
     pub(crate) fn run<T: Scalar>(
         a: MatrixView<'_, T>,
@@ -27,13 +72,7 @@ impl Probe {
         refinement: &refine::Options,
     ) -> Result<Self, Error> {
         let _span = tracing::info_span!("probe").entered();
-        // Signs without a pattern (multiplicative hashing), so that rows do not cancel.
-        let known: Vec<f64> = (0..a.cols() as u64)
-            .map(|j| {
-                let bit = (j.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
-                2.0 * bit - 1.0
-            })
-            .collect();
+        let known: Vec<f64> = (0..a.cols()).map(sign).collect();
         let zero = vec![0.0; a.rows()];
         let b: Vec<f64> = Residual::new(a, &known, &zero)
             .residual
@@ -82,6 +121,38 @@ impl Probe {
     pub(crate) fn misses(&self, target: f64) -> bool {
         is_above(self.backward_error, target)
     }
+}
+
+/// Signs without a pattern (multiplicative hashing), so that rows do not cancel.
+fn sign(j: usize) -> f64 {
+    let bit = ((j as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
+    2.0 * bit - 1.0
+}
+
+/// A·x and |A|·|x|.
+fn products<T: Scalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    let mut sums = vec![0.0; a.rows()];
+    let mut magnitudes = vec![0.0; a.rows()];
+    for (lane, (indices, values)) in a.lanes().enumerate() {
+        let terms = indices.iter().zip(values);
+        if a.is_by_columns() {
+            let x = x[lane];
+            for (&i, &value) in terms {
+                let product = value.to_f64() * x;
+                sums[i as usize] += product;
+                magnitudes[i as usize] += product.abs();
+            }
+        } else {
+            let (mut sum, mut magnitude) = (0.0, 0.0);
+            for (&j, &value) in terms {
+                let product = value.to_f64() * x[j as usize];
+                sum += product;
+                magnitude += product.abs();
+            }
+            (sums[lane], magnitudes[lane]) = (sum, magnitude);
+        }
+    }
+    (sums, magnitudes)
 }
 
 /// Whether a measured error is above the target; NaN is.

@@ -94,6 +94,8 @@ pub(crate) enum Path {
 /// The CPU.
 pub(crate) struct HostPath {
     pub chain: Arc<dyn AnyHost>,
+    /// Whether rows were moved, or scaled, by a matching of largest product.
+    pub is_matched: bool,
     single: bool,
 }
 
@@ -320,22 +322,32 @@ impl HostPath {
         ordering: Ordering,
         single: bool,
     ) -> Result<Self, Error> {
+        let is_matched = ordering.log10_matching_product.is_some();
         let chain = host_chain(options, threads, limits, rows, ordering, single)?;
-        Ok(Self { chain, single })
+        Ok(Self {
+            chain,
+            is_matched,
+            single,
+        })
     }
 
-    /// Orders and plans anew for other values.
+    /// Orders and plans anew for other values, and if that is given with another matching.
     pub(crate) fn analyze_again(
         &self,
         shared: &Shared,
         values: &[f64],
+        matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyHost>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns);
         let by_rows = rows.values(values);
         let backend = Backend::Cpu { no_gpu: None };
-        let ordering = order_rows(&shared.options, &backend, &shared.threads, &rows, &by_rows)?;
+        let mut options = shared.options.clone();
+        if let Some(matching) = matching {
+            options.ordering.matching = matching;
+        }
+        let ordering = order_rows(&options, &backend, &shared.threads, &rows, &by_rows)?;
         host_chain(
-            &shared.options,
+            &options,
             &shared.threads,
             &shared.limits,
             &rows,

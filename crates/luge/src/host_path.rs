@@ -128,20 +128,28 @@ impl HostPath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
-        let found = self.establish_on(&self.chain, task, journal);
+        let shared = task.shared;
+        let is_static = shared.options.pivoting == Pivoting::Static;
+        let mut rules = self.rules(shared);
+        if self.is_matched && !is_static && !self.chain.is_mildly_scaled() {
+            // Other pivots do not make up for the scaling.
+            rules.truncate(1);
+        }
+        let found = self.establish_on(&self.chain, &rules, task, journal);
         let target = task.shared.target;
         let serves = match &found {
             Ok(found) => !is_above(found.backward_error(), target),
             Err(error) => !is_numerical(error),
         };
-        if serves || !self.is_matched || task.shared.options.pivoting == Pivoting::Static {
+        if serves || !self.is_matched || is_static {
             return found;
         }
         // The scaling by a matching of largest product may be too wild for the norm of A.
         let start = Instant::now();
         let chain = self.analyze_again(task.shared, task.values, Some(Matching::Never));
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let other = chain.and_then(|chain| self.establish_on(&chain, task, journal));
+        let other =
+            chain.and_then(|chain| self.establish_on(&chain, &self.rules(shared), task, journal));
         match (found, other) {
             (Ok(found), Ok(other)) if is_above(found.backward_error(), other.backward_error()) => {
                 Ok(other)
@@ -155,6 +163,7 @@ impl HostPath {
     fn establish_on<T: Scalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
+        rules: &[Rule],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
@@ -162,7 +171,7 @@ impl HostPath {
         let epsilon = chain.epsilon();
         let mut best: Option<HostFactors> = None;
         let mut failure = None;
-        for rule in self.rules(shared) {
+        for &rule in rules {
             let start = Instant::now();
             let factorized = Arc::clone(chain).factorize(task.values, rule, &shared.limits);
             journal.add_numeric(start.elapsed());
@@ -318,9 +327,10 @@ impl HostPath {
     ) -> Result<HostFactors, Error> {
         let target = task.shared.target;
         let serves = |found: &HostFactors| !is_above(found.backward_error(), target);
+        let rules = self.rules(task.shared);
         let mut failure = None;
         if !stale_scale {
-            match self.establish_on(chain, task, journal) {
+            match self.establish_on(chain, &rules, task, journal) {
                 Ok(found) if serves(&found) => return Ok(found),
                 Ok(found) => failure = Some(found.unstable()),
                 Err(error) if is_numerical(&error) => failure = Some(error),
@@ -330,7 +340,7 @@ impl HostPath {
         let start = Instant::now();
         let chain = self.analyze_again(task.shared, task.values, None);
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let found = chain.and_then(|chain| self.establish_on(&chain, task, journal));
+        let found = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
         match (found, failure) {
             (Ok(found), _) if serves(&found) => Ok(found),
             (_, Some(failure)) => Err(failure),

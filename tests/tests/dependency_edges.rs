@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The phases in pipeline order. A phase may depend on those before it, never on one after it.
-const PHASES: [&str; 6] = [
+const PHASES: [&str; 7] = [
     "luge-matrix-io",
     "luge-ordering",
     "luge-symbolic",
     "luge-levelize",
+    "luge-frontal",
     "luge-numeric",
     "luge-solve",
 ];

@@ -265,8 +265,6 @@ impl HostPath {
                     Some(format!("growth {:.1e}", quality.growth))
                 } else if probe.misses(shared.target) {
                     Some(format!("backward error {:.1e}", probe.backward_error))
-                } else if quality.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
-                    Some(format!("{} tiny pivots", quality.num_perturbed))
                 } else if stale_scale && !is_static {
                     Some(format!(
                         "pivots between {:.1e} and {:.1e} times the old ones",

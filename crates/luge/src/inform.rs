@@ -74,7 +74,7 @@ impl std::fmt::Display for Warning {
             Self::PivotsSearched { reason } => {
                 write!(
                     f,
-                    "static pivots did not do, pivots were searched: {reason}"
+                    "the given pivots did not do, others were searched: {reason}"
                 )
             }
             Self::TargetMissed {

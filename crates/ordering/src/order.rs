@@ -190,8 +190,12 @@ const MIN_DISSECTION: usize = 500;
 /// `Auto` matches by value if more than one in so many diagonal entries is poor.
 const MAX_POOR: usize = 50;
 
-/// `Auto` does not match matrices smaller than this by value: pivots are found in them for less.
+/// `Auto` does not match matrices smaller than this by value if their scale is even: pivots are found in
+/// them for less.
 const MIN_PRODUCT: usize = 64;
+
+/// Largest values of rows, or of columns, that are within this power of two have an even scale.
+const EVEN_SPAN: i16 = 64;
 
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
@@ -203,7 +207,8 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// Orders the square matrix with CSR pattern `a` and, in the same order, `values` (none: pattern
 /// only, then there is neither a largest product nor a scaling).
 ///
-/// [`Matching::Auto`] looks for a matching of largest product if there are at least 64 columns and more
+/// [`Matching::Auto`] looks for a matching of largest product if there are at least 64 columns, or the
+/// largest values of rows or columns are more than 2⁶⁴ apart, and more
 /// than a fiftieth of them have a diagonal entry that is missing, zero, or, scaled, below 2⁻¹⁰ of the largest in its column.
 /// Otherwise the diagonal stays as it is, and if it has holes, a maximum-cardinality matching fills them.
 ///
@@ -360,7 +365,8 @@ pub fn order(
 
 /// Whether so many diagonal entries are no pivots that rows had better be moved by value.
 fn is_poor(n: usize, survey: &Survey) -> bool {
-    n >= MIN_PRODUCT && MAX_POOR * (survey.num_missing + survey.num_poor) > n
+    let is_easy = n < MIN_PRODUCT && survey.span() <= EVEN_SPAN;
+    !is_easy && MAX_POOR * (survey.num_missing + survey.num_poor) > n
 }
 
 /// Whether every entry on A's own diagonal is there and, scaled, at least `threshold`.

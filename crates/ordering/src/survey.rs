@@ -107,6 +107,20 @@ fn power_of_two(e: i16) -> f64 {
 }
 
 impl Survey {
+    /// The largest values of the rows lie within 2 to this power, and so do those of the columns of
+    /// what is left when the rows are scaled by them.
+    pub fn span(&self) -> i16 {
+        let span = |exponents: &[i16]| {
+            let (least, most) = exponents
+                .iter()
+                .fold((i16::MAX, i16::MIN), |(least, most), &e| {
+                    (least.min(e), most.max(e))
+                });
+            most.saturating_sub(least)
+        };
+        span(&self.rows).max(span(&self.cols))
+    }
+
     /// Factors, powers of two, that bring the largest value of every row and of every column to at
     /// least one and below two: first the rows, then the columns.
     pub fn scaling(&self) -> Scaling {

@@ -7,14 +7,14 @@
 //!
 //! | module | how |
 //! |---|---|
-//! | [`cpu`] | row by row, reach through the finished, symmetrically pruned rows of U |
+//! | [`cpu`] | structures of supernodes, pruned on both sides, then the rows of L+U from them; independent subtrees by several threads |
 //! | [`gpu`] | on the device: all rows at once, each by fill2 on the graph of B with parallel frontiers |
 //!
 //! Every backend gives the same pattern, bit for bit.
 //!
 //! # Current limitations
 //!
-//! The CPU path runs on one thread. On the device, a budget that holds fewer concurrent sources than
+//! On the device, a budget that holds fewer concurrent sources than
 //! keep it busy makes the phase slower, and one that holds none is refused: frontiers are not spilled
 //! to the host.
 

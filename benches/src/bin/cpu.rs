@@ -192,7 +192,7 @@ fn library_of(arguments: &Arguments, peer: &str) -> Option<PathBuf> {
     paths
         .filter(|(name, _)| *name == peer)
         .map(|(_, path)| PathBuf::from(path))
-        .last()
+        .next_back()
 }
 
 fn maker(arguments: &Arguments, solver: &str) -> Result<Maker, Missing> {

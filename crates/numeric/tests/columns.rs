@@ -575,7 +575,7 @@ fn any_number_of_threads_gives_the_same_bits() {
                 let again = Quality {
                     min_pivot_ratio: 1.0,
                     max_pivot_ratio: 1.0,
-                    ..renewed_quality.clone()
+                    ..renewed_quality
                 };
                 for expected in [&renewed_quality, &again, &again] {
                     let quality = lu.refactorize(&cols, &other, &options).unwrap();

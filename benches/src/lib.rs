@@ -13,6 +13,7 @@ pub mod cpu;
 
 use std::time::Instant;
 
+use luge::ordering::Matching;
 use luge::{BackendChoice, Error, FilledPattern, Inform, Levels, Options, Solver};
 use luge_matrix_io::{Field, ReadError, ReadErrorKind};
 use luge_testkit::compare::{level_difference, pattern_difference};
@@ -171,17 +172,18 @@ fn read_real(entry: &Entry) -> Result<CsMat<f64>, (Outcome, Option<Expectation>)
 fn run_phases(a: &CsMat<f64>, plan: &Plan, report: &mut Report) -> Result<Outcome, Error> {
     let analysis = Solver::new(plan.options.clone())?.analyze(a)?;
     report.inform = Some(analysis.inform().clone());
-    let on_cpu = if plan.compare {
-        let options = Options {
+    if plan.compare {
+        let mut options = Options {
             backend: BackendChoice::Cpu,
             ..plan.options.clone()
         };
+        if options.ordering.matching == Matching::Auto {
+            // What a device takes for its static pivots, so that both order alike.
+            options.ordering.matching = Matching::Always;
+        }
         let on_cpu = Solver::new(options)?.analyze(a)?;
         report.comparison = Some(Comparison::new(analysis.structure()?, on_cpu.structure()?));
-        Some(on_cpu)
-    } else {
-        None
-    };
+    }
     if plan.depth == Depth::Analyze {
         return Ok(Outcome::Analyzed);
     }
@@ -189,9 +191,9 @@ fn run_phases(a: &CsMat<f64>, plan: &Plan, report: &mut Report) -> Result<Outcom
     let factors = analysis.factorize(a)?;
     report.inform = Some(factors.inform().clone());
     let rows_moved = factors.inform().pivoting == Some("threshold");
-    if let (Some(on_cpu), true) = (&on_cpu, rows_moved) {
+    if plan.compare && rows_moved {
         // What was compared above is not what was factorized.
-        let factorized = Comparison::new(factors.structure()?, on_cpu.factorize(a)?.structure()?);
+        let factorized = Comparison::new(factors.structure()?, factors.structure_on_cpu()?);
         report.comparison = report.comparison.take().map(|first| first.or(factorized));
     }
 

@@ -19,6 +19,8 @@ use crate::error::{Error, PhaseError};
 
 /// See the module's page; `Self` hides the type of the factors.
 pub(crate) trait AnyDeviceChain: Send + Sync {
+    fn transform(&self) -> &Transform;
+
     fn report(&self) -> &PlanReport;
 
     /// `"f32"` or `"f64"`.
@@ -163,6 +165,10 @@ impl<F: FactorScalar> DeviceChain<F> {
 }
 
 impl<F: FactorScalar> AnyDeviceChain for DeviceChain<F> {
+    fn transform(&self) -> &Transform {
+        &self.transform
+    }
+
     fn report(&self) -> &PlanReport {
         self.plan.report()
     }

@@ -181,6 +181,19 @@ impl<T: Scalar> Factors<T> {
         }
     }
 
+    /// As [`structure`](Self::structure), but found on the CPU for the permutations of these factors:
+    /// what a device found must be the same, entry for entry.
+    ///
+    /// # Errors
+    ///
+    /// As [`Analysis::structure`](crate::Analysis::structure).
+    pub fn structure_on_cpu(&self) -> Result<(FilledPattern, Levels), Error> {
+        self.shared.host_structure(match &self.computed {
+            Computed::Host(host) => host.engine.transform(),
+            Computed::Device(device) => device.chain.transform().clone(),
+        })
+    }
+
     /// The determinant of the matrix.
     ///
     /// # Errors

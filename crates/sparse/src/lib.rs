@@ -9,6 +9,7 @@
 //! | [`MatrixView`] | a pattern with its values, seen by rows or by columns |
 //! | [`FilledPattern`] | the pattern of L+U of a square matrix, rows sorted, diagonal always present |
 //! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
+//! | [`etree`] | elimination tree, postorder and column counts of a symmetric graph |
 //! | [`Quality`] | what a factorization on the CPU measured of itself |
 //! | [`CancelFlag`] | asks a long phase to stop |
 //!
@@ -28,6 +29,7 @@
 //! At most 2³²−2 rows or columns; offsets have 64 bits. Real matrices only.
 
 mod cancel;
+pub mod etree;
 mod filled;
 mod index;
 mod levels;

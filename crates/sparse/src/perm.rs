@@ -2,6 +2,9 @@
 
 use std::ops::Deref;
 
+use smallvec::{SmallVec, smallvec};
+
+use crate::etree;
 use crate::index::{IndexOverflow, to_u32};
 
 /// Why a vector is not a permutation.
@@ -56,7 +59,8 @@ impl Permutation {
     pub fn new(new_to_old: Vec<u32>) -> Result<Self, PermutationError> {
         let len = new_to_old.len();
         to_u32(len, "length of the permutation")?;
-        let mut seen = vec![false; len];
+        let mut seen: SmallVec<[bool; 64]> = smallvec![false; len];
+        let seen = &mut seen[..];
         for (position, &value) in new_to_old.iter().enumerate() {
             let value = value as usize;
             match seen.get_mut(value) {
@@ -84,6 +88,11 @@ impl Permutation {
         self.0.is_empty()
     }
 
+    /// The old position of each new one, as a vector.
+    pub fn into_vec(self) -> Vec<u32> {
+        self.0
+    }
+
     /// The old position of each new one.
     pub fn as_slice(&self) -> &[u32] {
         &self.0
@@ -91,11 +100,7 @@ impl Permutation {
 
     /// The new position of each old one.
     pub fn inverse(&self) -> Vec<u32> {
-        let mut inverse = vec![0; self.0.len()];
-        for (new, &old) in self.0.iter().enumerate() {
-            inverse[old as usize] = new as u32;
-        }
-        inverse
+        etree::inverse(&self.0)
     }
 
     /// Whether it takes an odd number of exchanges, so that its determinant is −1.

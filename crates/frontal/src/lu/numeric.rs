@@ -14,8 +14,8 @@ use crate::error::FrontalError;
 use crate::kernels::dense::{CheckFront, Gemm};
 use crate::kernels::pivot::{FrontPanels, PivotEvents};
 use crate::kernels::{FrontalScalar, Kernels};
-use crate::tree::etree::NONE;
 use crate::tree::{Tree, element_entries};
+use luge_sparse::etree::NONE;
 
 /// What a front hands to its parent: a square matrix over its delayed columns and the rows below
 /// its pivots, column-major, and after it two vectors of the same length, the column sums of |L||U|

@@ -1,7 +1,7 @@
 //! Who factorizes which fronts when several threads do, and the memory that this takes.
 
-use crate::tree::etree::NONE;
 use crate::tree::{Tree, element_entries};
+use luge_sparse::etree::NONE;
 
 /// Tasks for each thread.
 const TASKS_PER_THREAD: f64 = 8.0;

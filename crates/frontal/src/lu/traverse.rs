@@ -13,7 +13,7 @@ use crate::error::FrontalError;
 use crate::kernels::FrontalScalar;
 use crate::kernels::pivot::PivotRule;
 use crate::tree::Tree;
-use crate::tree::etree::NONE;
+use luge_sparse::etree::NONE;
 
 /// Factorizes; without `search` on the pivots of the factorization before.
 pub(super) fn factorize<F: FrontalScalar>(

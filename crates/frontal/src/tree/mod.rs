@@ -3,18 +3,18 @@
 //! factorization.
 
 mod cost;
-pub(crate) mod etree;
 mod structure;
 mod supernodes;
 
 pub use cost::CostModel;
 
+use luge_sparse::etree::{self, NONE, inverse};
 use luge_sparse::{CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
 use crate::lu::{Layout, Schedule};
 use cost::{front_entries, front_flops};
-use etree::{NONE, Symmetrized, inverse};
+use structure::Symmetrized;
 
 /// How fronts are merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,17 +128,14 @@ impl Tree {
             cols,
             rows: &rows_of,
         };
-        let parent = etree::elimination_tree(&graph);
+        let parent = etree::elimination_tree(n, |v| graph.neighbours(v));
         let post = etree::postorder(&parent);
         let position = inverse(&post);
-        let posted_parent: Vec<u32> = post
-            .iter()
-            .map(|&v| match parent[v as usize] {
-                NONE => NONE,
-                p => position[p as usize],
-            })
-            .collect();
-        let counts = etree::column_counts(&graph, &post, &position, &posted_parent);
+        let posted_parent = etree::renumbered(&parent, &post, &position);
+        let counts = etree::column_counts(&posted_parent, |j| {
+            let joined = graph.neighbours(post[j as usize]);
+            joined.map(|w| position[w as usize])
+        });
         let supernodes = supernodes::supernodes(&posted_parent, &counts, options);
         let order = child_order(&supernodes);
 

@@ -1,7 +1,24 @@
 //! Row structure of the fronts and relative indices for extend-add.
 
+use luge_sparse::CompressedPattern;
+use luge_sparse::etree::NONE;
+
 use super::Front;
-use super::etree::{NONE, Symmetrized};
+
+/// The graph of B + Bᵀ, read off B and Bᵀ; entries that both have appear twice, the diagonal too.
+pub(super) struct Symmetrized<'a> {
+    /// Columns of B.
+    pub cols: &'a CompressedPattern,
+    /// Rows of B.
+    pub rows: &'a CompressedPattern,
+}
+
+impl Symmetrized<'_> {
+    pub fn neighbours(&self, v: u32) -> impl Iterator<Item = u32> + '_ {
+        let v = v as usize;
+        self.cols.lane(v).iter().chain(self.rows.lane(v)).copied()
+    }
+}
 
 /// Fills `rows` (the rows below the pivots of each front, ascending) from the pattern: row i belongs
 /// to every front on the tree paths from its earlier neighbours up to its own front. Rows are

@@ -8,7 +8,7 @@
 
 use super::TreeOptions;
 use super::cost::{CostModel, front_entries};
-use super::etree::NONE;
+use luge_sparse::etree::NONE;
 
 /// Groups of columns that are eliminated in one front each, not yet ordered.
 pub(super) struct Supernodes {

@@ -1,5 +1,6 @@
 //! What a refactorization knows in advance.
 
+use luge_sparse::etree::{NONE, elimination_tree};
 use luge_sparse::{CompressedPattern, Scalar};
 
 use super::ColumnLu;
@@ -241,7 +242,8 @@ struct Cut {
 impl Cut {
     fn new<F: Scalar>(lu: &ColumnLu<F>, work: &[u64]) -> Self {
         let n = lu.n();
-        let parent = elimination_tree(lu);
+        // Of U + Uᵀ: all columns that subtract column j are its ancestors.
+        let parent = elimination_tree(n, |k| lu.upper(k as usize).0.iter().copied());
         let mut below = work.to_vec();
         for k in 0..n {
             if parent[k] != NONE {
@@ -336,26 +338,4 @@ impl Cut {
             }
         }
     }
-}
-
-const NONE: u32 = u32::MAX;
-
-/// The elimination tree of U + Uᵀ (Liu 1986): all columns that subtract column j are its ancestors.
-fn elimination_tree<F: Scalar>(lu: &ColumnLu<F>) -> Vec<u32> {
-    let n = lu.n();
-    let mut parent = vec![NONE; n];
-    let mut ancestor = vec![NONE; n];
-    for k in 0..n {
-        for &j in lu.upper(k).0 {
-            let mut j = j as usize;
-            while ancestor[j] != NONE && ancestor[j] as usize != k {
-                j = std::mem::replace(&mut ancestor[j], k as u32) as usize;
-            }
-            if ancestor[j] == NONE {
-                ancestor[j] = k as u32;
-                parent[j] = k as u32;
-            }
-        }
-    }
-    parent
 }

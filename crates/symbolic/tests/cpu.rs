@@ -12,7 +12,7 @@ use luge_testkit::corpus::Corpus;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::convection_diffusion_2d;
 use luge_testkit::generators::gallery;
-use luge_testkit::strategies::{patterns, symmetric_matrices};
+use luge_testkit::strategies::{pattern_from, patterns, symmetric_matrices};
 use proptest::prelude::*;
 
 /// Everything that the library says of `a` against `expected`, for several thread counts.
@@ -44,27 +44,10 @@ fn check(a: &CompressedPattern, expected: &FilledPattern) {
     }
 }
 
-fn pattern_of_entries(
-    n: usize,
-    entries: impl IntoIterator<Item = (u32, u32)>,
-) -> CompressedPattern {
-    let mut rows = vec![std::collections::BTreeSet::new(); n];
-    for (i, j) in entries {
-        rows[i as usize].insert(j);
-    }
-    let mut ptr = vec![0u64];
-    let mut idx = Vec::new();
-    for row in rows {
-        idx.extend(row);
-        ptr.push(idx.len() as u64);
-    }
-    CompressedPattern::new(n, ptr, idx).unwrap()
-}
-
 /// Entries of `a`, and of it what `keep` lets through.
 fn filtered(a: &CompressedPattern, keep: impl Fn(u32, u32) -> bool) -> CompressedPattern {
     let entries = (0..a.major_dim()).flat_map(|i| a.lane(i).iter().map(move |&j| (i as u32, j)));
-    pattern_of_entries(a.major_dim(), entries.filter(|&(i, j)| keep(i, j)))
+    pattern_from(a.major_dim(), entries.filter(|&(i, j)| keep(i, j)))
 }
 
 proptest! {
@@ -102,7 +85,7 @@ proptest! {
         let entries = (0..n).flat_map(|i| a.lane(i as usize).iter().map(move |&j| (i, j)));
         let dense = (0..n).flat_map(|k| [(row, k), (k, col)]);
         let all = entries.chain(dense).filter(|&(i, j)| i < n && j < n);
-        let a = pattern_of_entries(n as usize, all);
+        let a = pattern_from(n as usize, all);
         check(&a, &reference::dense_boolean_elimination(&a));
     }
 

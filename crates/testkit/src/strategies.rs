@@ -129,7 +129,13 @@ fn value() -> impl Strategy<Value = f64> {
     ]
 }
 
-fn pattern_from(n: usize, entries: impl IntoIterator<Item = (u32, u32)>) -> CompressedPattern {
+/// The square pattern of n rows with these entries (row, column), which may come in any order and
+/// more than once.
+///
+/// # Panics
+///
+/// If an index is not below n.
+pub fn pattern_from(n: usize, entries: impl IntoIterator<Item = (u32, u32)>) -> CompressedPattern {
     let mut rows = vec![std::collections::BTreeSet::new(); n];
     for (i, j) in entries {
         rows[i as usize].insert(j);
@@ -140,7 +146,7 @@ fn pattern_from(n: usize, entries: impl IntoIterator<Item = (u32, u32)>) -> Comp
         idx.extend(row);
         ptr.push(idx.len() as u64);
     }
-    CompressedPattern::new(n, ptr, idx).expect("sets are sorted")
+    CompressedPattern::new(n, ptr, idx).expect("sets are sorted, and columns below n")
 }
 
 #[cfg(test)]

@@ -84,7 +84,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let mut local = vec![F::zero(); self.largest()];
         for s in 0..self.records.len() {
             let f = self.front(s);
-            let p = f.pivots;
             let local = &mut local[..f.m];
             for (v, &row) in local.iter_mut().zip(f.rows) {
                 *v = y[row as usize];
@@ -95,7 +94,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
             for (&v, &row) in local.iter().zip(f.rows) {
                 y[row as usize] = v;
             }
-            let _ = p;
             for (&v, &row) in local[f.k..].iter().zip(f.below_rows) {
                 y[row as usize] += v;
             }
@@ -301,7 +299,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let mut local = vec![F::zero(); self.largest() * width];
         for s in 0..self.records.len() {
             let f = self.front(s);
-            let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
+            let (m, k, p) = (f.m, f.k, f.pivots);
             gather(&y, f.rows, width, &mut local);
             local[k * width..m * width].fill(F::zero());
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
@@ -322,7 +320,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
             scatter(&local, f.rows, width, &mut y);
             add(&local[k * width..], f.below_rows, width, &mut y);
-            let _ = c;
         }
         let mut solution = vec![F::zero(); self.n() * width];
         for s in (0..self.records.len()).rev() {

@@ -77,19 +77,14 @@ impl<F: FrontalScalar> Worker<'_, F> {
                 let front = &tree.fronts[child as usize];
                 let planned = &tree.relative[front.row_range()];
                 let delayed = element.delayed as usize;
-                let relative = if received == 0 {
-                    planned
-                } else {
-                    relative_with_delays(
-                        &mut self.relative,
-                        planned,
-                        delayed,
-                        before,
-                        own,
-                        received,
-                    );
-                    &self.relative[..]
-                };
+                let relative = with_delays(
+                    &mut self.relative,
+                    planned,
+                    delayed,
+                    own + before,
+                    own,
+                    received,
+                );
                 before += delayed;
                 let summed = delayed + front.pivots_in_parent as usize;
                 for j in 0..summed {
@@ -179,19 +174,14 @@ impl<F: FrontalScalar> Worker<'_, F> {
                 }
                 let planned = &tree.relative[tree.fronts[child as usize].row_range()];
                 let delayed = element.delayed as usize;
-                let relative = if received == 0 {
-                    planned
-                } else {
-                    relative_with_delays(
-                        &mut self.relative,
-                        planned,
-                        delayed,
-                        before,
-                        own,
-                        received,
-                    );
-                    &self.relative[..]
-                };
+                let relative = with_delays(
+                    &mut self.relative,
+                    planned,
+                    delayed,
+                    own + before,
+                    own,
+                    received,
+                );
                 before += delayed;
                 let sums = element.values.add(order * order);
                 add_scattered(relative, sums, self.growth.as_mut_ptr());
@@ -215,22 +205,27 @@ unsafe fn add_scattered<F: FrontalScalar>(relative: &[u32], from: *const F, to: 
 }
 
 /// Relative indices of a child's element in a front that receives delayed columns: the child's own
-/// delayed ones stand after those of the children before it, rows below after all of them.
-fn relative_with_delays(
-    relative: &mut Vec<u32>,
-    planned: &[u32],
+/// delayed ones stand from `first` on, behind those of the children before it, rows below behind all
+/// of them. Without delays they are those that were planned; `room` holds the others.
+fn with_delays<'a>(
+    room: &'a mut Vec<u32>,
+    planned: &'a [u32],
     delayed: usize,
-    before: usize,
+    first: usize,
     own: usize,
     received: usize,
-) {
-    relative.clear();
-    relative.extend((0..delayed).map(|i| (own + before + i) as u32));
-    relative.extend(planned.iter().map(|&r| {
+) -> &'a [u32] {
+    if received == 0 {
+        return planned;
+    }
+    room.clear();
+    room.extend((0..delayed).map(|i| (first + i) as u32));
+    room.extend(planned.iter().map(|&r| {
         if (r as usize) < own {
             r
         } else {
             r + received as u32
         }
     }));
+    room
 }

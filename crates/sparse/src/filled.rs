@@ -42,12 +42,18 @@ impl FilledPattern {
     /// # Panics
     ///
     /// If the arrays have the wrong lengths; with debug assertions, if any invariant is broken.
+    ///
+    /// # Safety
+    ///
+    /// The rows are as [`CompressedPattern::new`] wants them, with as many columns as there are rows,
+    /// and the positions are those of their diagonal entries.
     #[track_caller]
-    pub fn from_trusted_parts(ptr: Vec<u64>, idx: Vec<u32>, diag_pos: Vec<u64>) -> Self {
+    pub unsafe fn new_unchecked(ptr: Vec<u64>, idx: Vec<u32>, diag_pos: Vec<u64>) -> Self {
         assert_eq!(ptr.len(), diag_pos.len() + 1, "one diagonal entry per row");
         assert_eq!(ptr.last(), Some(&(idx.len() as u64)), "last offset");
         let filled = Self {
-            rows: CompressedPattern::from_trusted_parts(diag_pos.len(), ptr, idx),
+            // SAFETY: the caller's.
+            rows: unsafe { CompressedPattern::new_unchecked(diag_pos.len(), ptr, idx) },
             diag_pos,
         };
         debug_assert_eq!(

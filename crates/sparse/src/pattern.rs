@@ -112,7 +112,11 @@ impl CompressedPattern {
     }
 
     /// As [`new`](Self::new) for arrays known to be valid, which only debug assertions check.
-    pub(crate) fn from_trusted_parts(minor_dim: usize, ptr: Vec<u64>, idx: Vec<u32>) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// [`new`](Self::new) would take them: unchecked accesses elsewhere rest on that.
+    pub unsafe fn new_unchecked(minor_dim: usize, ptr: Vec<u64>, idx: Vec<u32>) -> Self {
         let pattern = Self {
             minor_dim: minor_dim as u32,
             ptr,

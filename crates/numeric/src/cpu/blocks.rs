@@ -16,6 +16,7 @@ use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
 use luge_sparse::{CancelFlag, CompressedPattern, Permutation, Quality, RowPerm, to_u32};
 
 use super::columns::{self, ColumnLu};
+use super::entries::{Entries, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
 
@@ -55,12 +56,10 @@ pub struct Options {
 
 impl Options {
     /// The largest magnitude, where the rule needs it.
-    fn largest<F: FrontalScalar>(&self, values: &[F]) -> f64 {
+    fn largest<F: FrontalScalar>(&self, values: &(impl Entries<F> + ?Sized)) -> f64 {
         match self.rule {
             Rule::Threshold(_) => 0.0,
-            Rule::Static(_) => values
-                .iter()
-                .fold(0.0, |max, &v| f64::max(max, v.to_f64().abs())),
+            Rule::Static(_) => largest(values, 0..values.count()).to_f64(),
         }
     }
 }
@@ -263,13 +262,16 @@ impl BlockPlan {
     ) -> Self {
         let n = cols.major_dim();
         let mut local = Parts::with_capacity(num_local, cols.nnz());
-        let mut above = Parts::with_capacity(n, 0);
+        let mut above = Parts::with_capacity(n, cols.nnz().min(FEW_ENTRIES));
         let mut in_fronts: Vec<u32> = Vec::new();
         let mut fronts: Vec<Front> = Vec::with_capacity(trees.len());
         let mut trees = trees.into_iter();
         let mut blocks = block_ptr.windows(2).map(|ends| ends[0]..ends[1]);
         for step in &steps {
-            let mut ptr = vec![in_fronts.len() as u32];
+            let mut ptr = Vec::new();
+            if let Kind::Front(_) = step.kind {
+                ptr.push(in_fronts.len() as u32);
+            }
             let mut block = 0..0;
             for j in step.columns.clone() {
                 while j >= block.end {
@@ -312,10 +314,10 @@ impl BlockPlan {
         let mut source = local.source;
         source.extend(in_fronts);
         source.extend(above.source);
-        let pattern = |minor, ptr, idx| {
-            CompressedPattern::new(minor, ptr, idx)
-                .unwrap_or_else(|e| unreachable!("a part of a valid pattern is valid: {e}"))
-        };
+        // SAFETY: each lane is a part of a sorted one, its rows less what they are all at least and
+        // after that below the number of columns, which the assertion above saw to.
+        let pattern =
+            |minor, ptr, idx| unsafe { CompressedPattern::new_unchecked(minor, ptr, idx) };
         Self {
             n,
             steps,
@@ -418,6 +420,8 @@ pub struct BlockLu<F: FrontalScalar> {
     above: Vec<F>,
     /// Their rows among those of the factors, where the column engine moved rows; else as planned.
     above_rows: Option<Vec<u32>>,
+    /// For the entries of a block that goes to the fronts; empty before the first refactorization.
+    room: Vec<F>,
 }
 
 impl<F: FrontalScalar> BlockLu<F> {
@@ -433,39 +437,44 @@ impl<F: FrontalScalar> BlockLu<F> {
     #[track_caller]
     pub fn factorize(
         plan: &Arc<BlockPlan>,
-        values: &[F],
+        values: &(impl Entries<F> + ?Sized),
         options: &Options,
     ) -> Result<(Self, Quality), NumericError> {
-        assert_eq!(values.len(), plan.source.len(), "one value for each entry");
+        let count = plan.source.len();
+        assert_eq!(values.count(), count, "one value for each entry");
         let mut quality = Quality::default();
         let mut left = options.max_bytes;
         let largest = options.largest(values);
         let mut fronts = Vec::with_capacity(plan.fronts.len());
+        let mut room = Vec::new();
         for front in &plan.fronts {
             let options = front_options(options, largest, left);
-            let (lu, measured) =
-                FrontalLu::factorize(&front.tree, &values[front.entries()], &options)
-                    .map_err(|e| from_fronts(e, front.first_column))?;
+            load_range(values, front.entries(), &mut room);
+            let (lu, measured) = FrontalLu::factorize(&front.tree, &room, &options)
+                .map_err(|e| from_fronts(e, front.first_column))?;
             quality.merge(&measured, front.first_column);
             left = left.map(|left| left.saturating_sub(lu.bytes()));
             fronts.push(lu);
         }
-        let (columns, measured) = ColumnLu::factorize(
+        drop(room);
+        let (columns, measured) = ColumnLu::factorize_first(
             &plan.columns,
-            &values[..plan.columns.nnz()],
+            values,
             &column_options(options, left, plan.expected),
         )
         .map_err(|e| plan.in_terms_of_b(e))?;
         plan.merge_columns(&mut quality, &measured);
 
         let above_rows = plan.final_above(columns.row_perm());
-        let above = values[values.len() - plan.above.nnz()..].to_vec();
+        let mut above = Vec::new();
+        load_range(values, count - plan.above.nnz()..count, &mut above);
         let lu = Self {
             plan: Arc::clone(plan),
             columns,
             fronts,
             above,
             above_rows,
+            room: Vec::new(),
         };
         Ok((lu, quality))
     }
@@ -483,40 +492,35 @@ impl<F: FrontalScalar> BlockLu<F> {
     #[track_caller]
     pub fn refactorize(
         &mut self,
-        values: &[F],
+        values: &(impl Entries<F> + ?Sized),
         options: &Options,
     ) -> Result<Quality, NumericError> {
         let plan = &self.plan;
-        assert_eq!(values.len(), plan.source.len(), "one value for each entry");
+        let count = plan.source.len();
+        assert_eq!(values.count(), count, "one value for each entry");
         let largest = options.largest(values);
         let mut quality = Quality::default();
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
             let options = front_options(options, largest, None);
+            load_range(values, front.entries(), &mut self.room);
             let measured = lu
-                .refactorize(&values[front.entries()], &options)
+                .refactorize(&self.room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
             quality.merge(&measured, front.first_column);
         }
         let measured = self
             .columns
-            .refactorize(
-                &plan.columns,
-                &values[..plan.columns.nnz()],
-                &column_options(options, None, 0),
-            )
+            .refactorize_first(&plan.columns, values, &column_options(options, None, 0))
             .map_err(|e| plan.in_terms_of_b(e))?;
         plan.merge_columns(&mut quality, &measured);
-        let above = &values[values.len() - plan.above.nnz()..];
-        self.above.copy_from_slice(above);
+        values.load(count - plan.above.nnz(), &mut self.above);
         Ok(quality)
     }
 
-    /// Row i of the factors is row `row_perm[i]` of B. The fronts keep their exchanges to themselves.
-    pub fn row_perm(&self) -> RowPerm {
-        let local = self.columns.row_perm();
-        self.plan
-            .final_rows(local)
-            .unwrap_or_else(|| RowPerm::identity(self.plan.n))
+    /// Row i of the factors is row `row_perm[i]` of B; `None`: rows stay where they are. The fronts keep
+    /// their exchanges to themselves.
+    pub fn row_perm(&self) -> Option<RowPerm> {
+        self.plan.final_rows(self.columns.row_perm())
     }
 
     /// Entries of L with its unit diagonal.
@@ -546,7 +550,8 @@ impl<F: FrontalScalar> BlockLu<F> {
     pub fn bytes(&self) -> u64 {
         let fronts: u64 = self.fronts.iter().map(FrontalLu::bytes).sum();
         let moved = self.above_rows.as_ref().map_or(0, Vec::len);
-        fronts + self.columns.bytes() + (size_of_val(&*self.above) + 4 * moved) as u64
+        let held = size_of_val(&*self.above) + 4 * moved + size_of_val(&*self.room);
+        fronts + self.columns.bytes() + held as u64
     }
 
     /// Seconds that a refactorization is predicted to take on one thread, to be compared with what it
@@ -805,19 +810,23 @@ fn from_fronts(error: FrontalError, first: usize) -> NumericError {
 }
 
 fn column_options(options: &Options, max_bytes: Option<u64>, expected: usize) -> columns::Options {
-    let mut own = columns::Options {
-        threads: options.threads,
-        max_bytes,
-        expected: (expected, expected),
-        cancel: options.cancel.clone(),
-        ..columns::Options::default()
+    let (threshold, static_pivots) = match options.rule {
+        Rule::Threshold(threshold) => (threshold, None),
+        Rule::Static(tiny) => (1.0, Some(tiny)),
     };
-    match options.rule {
-        Rule::Threshold(threshold) => own.threshold = threshold,
-        Rule::Static(tiny) => own.static_pivots = Some(tiny),
+    columns::Options {
+        threshold,
+        static_pivots,
+        singular: columns::SINGULAR,
+        threads: options.threads,
+        expected: (expected, expected),
+        max_bytes,
+        cancel: options.cancel.clone(),
     }
-    own
 }
+
+/// Room for this many entries is not worth counting them first.
+const FEW_ENTRIES: usize = 256;
 
 /// A pattern and the numbers of its entries, lane by lane.
 struct Parts {
@@ -839,12 +848,11 @@ impl Parts {
 
     /// Adds entries `range` of `cols` as one lane, their rows counted from `first_row`.
     fn push_lane(&mut self, cols: &CompressedPattern, range: Range<usize>, first_row: usize) {
-        self.idx.extend(
-            cols.idx()[range.clone()]
-                .iter()
-                .map(|&i| i - first_row as u32),
-        );
-        self.source.extend(range.start as u32..range.end as u32);
+        if !range.is_empty() {
+            let rows = cols.idx()[range.clone()].iter();
+            self.idx.extend(rows.map(|&i| i - first_row as u32));
+            self.source.extend(range.start as u32..range.end as u32);
+        }
         self.ptr.push(self.idx.len() as u64);
     }
 }

@@ -118,7 +118,8 @@ pub(super) fn expand(
     } else {
         write(0..n, &mut idx)?;
     }
-    Ok(FilledPattern::from_trusted_parts(ptr, idx, diag_pos))
+    // SAFETY: every row was written whole, sorted and with its diagonal, whose place was noted.
+    Ok(unsafe { FilledPattern::new_unchecked(ptr, idx, diag_pos) })
 }
 
 /// The runs that reach each row, by their first columns, increasing.

@@ -12,6 +12,7 @@
 //! and is the final row number in the end. The pattern of column k keeps its rows in the order of
 //! their labels at step k; if no two rows were ever exchanged, that is the final order.
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scalar};
@@ -19,6 +20,7 @@ use luge_sparse::{CompressedPattern, Quality, RowPerm, Scalar};
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
 use super::{ColumnLu, Columns, Options};
+use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
 
@@ -41,12 +43,22 @@ impl<F: Scalar> ColumnLu<F> {
     #[track_caller]
     pub fn factorize(
         cols: &CompressedPattern,
-        values: &[F],
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+    ) -> Result<(Self, Quality), NumericError> {
+        assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
+        Self::factorize_first(cols, values, options)
+    }
+
+    /// As [`factorize`](Self::factorize), for the first of the values.
+    #[track_caller]
+    pub(in crate::cpu) fn factorize_first(
+        cols: &CompressedPattern,
+        values: &(impl Entries<F> + ?Sized),
         options: &Options,
     ) -> Result<(Self, Quality), NumericError> {
         let n = cols.major_dim();
         assert_eq!(n, cols.minor_dim(), "only square matrices are factorized");
-        assert_eq!(cols.nnz(), values.len(), "one value for each entry of B");
         assert!(
             (0.0..=1.0).contains(&options.threshold),
             "the pivot threshold is a fraction of the largest candidate"
@@ -97,11 +109,14 @@ fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
 }
 
 /// Below which a static pivot is replaced.
-pub(super) fn smallest_pivot<F: Scalar>(values: &[F], pivots: Option<TinyPivots>) -> F {
+pub(super) fn smallest_pivot<F: Scalar>(
+    values: &(impl Entries<F> + ?Sized),
+    nnz: usize,
+    pivots: Option<TinyPivots>,
+) -> F {
     match pivots {
         Some(TinyPivots::Perturb { threshold }) => {
-            let max = values.iter().fold(F::zero(), |max, v| max.max(v.abs()));
-            F::from_f64(threshold * max.to_f64())
+            F::from_f64(threshold * largest(values, 0..nnz).to_f64())
         }
         Some(TinyPivots::Keep) | None => F::zero(),
     }
@@ -119,12 +134,15 @@ struct Head {
 
 /// Everything in the middle of a factorization.
 ///
-/// Invariants that the unchecked accesses rest on: `label` and `row_at` are permutations of 0..n,
-/// inverse to each other; every index of `lower` is below n; `heads` describes ranges within `lower`;
-/// all vectors by row or label have n elements.
-struct Elimination<'a, F> {
+/// Invariants that the unchecked accesses rest on: once `exchanged`, `label` and `row_at` are
+/// permutations of 0..n, inverse to each other; every index of `lower` is below n; `heads` describes ranges within `lower`;
+/// all other vectors by row or label have n elements.
+struct Elimination<'a, F, V: ?Sized> {
     cols: &'a CompressedPattern,
-    values: &'a [F],
+    values: &'a V,
+    /// The entries of B from `loaded_from` on.
+    loaded: Vec<F>,
+    loaded_from: usize,
     threshold: F,
     /// Multiplies the sum of the magnitudes of a column's terms.
     noise: f64,
@@ -134,10 +152,11 @@ struct Elimination<'a, F> {
     max_entries: u64,
     max_bytes: u64,
 
-    /// The column that each row is, or would be, the pivot of, and the other way round.
+    /// The column that each row is, or would be, the pivot of, and the other way round; empty as long as
+    /// they are the identity.
     label: Vec<u32>,
     row_at: Vec<u32>,
-    /// Whether they are no longer the identity.
+    /// Whether they no longer are.
     exchanged: bool,
     /// The column under way, by row; zero in between.
     x: Vec<F>,
@@ -158,8 +177,8 @@ struct Elimination<'a, F> {
     flops: u64,
 }
 
-impl<'a, F: Scalar> Elimination<'a, F> {
-    fn new(cols: &'a CompressedPattern, values: &'a [F], options: &Options) -> Self {
+impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
+    fn new(cols: &'a CompressedPattern, values: &'a V, options: &Options) -> Self {
         let n = cols.major_dim();
         let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
         let fixed = ColumnLu::<F>::estimate_bytes(n, 0, 0);
@@ -172,14 +191,16 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         Self {
             cols,
             values,
+            loaded: Vec::new(),
+            loaded_from: 0,
             threshold: F::from_f64(options.threshold),
             noise: options.singular * F::epsilon().to_f64(),
             static_pivots: options.static_pivots.is_some(),
-            smallest: smallest_pivot(values, options.static_pivots),
+            smallest: smallest_pivot(values, cols.nnz(), options.static_pivots),
             max_entries,
             max_bytes,
-            label: (0..n as u32).collect(),
-            row_at: (0..n as u32).collect(),
+            label: Vec::new(),
+            row_at: Vec::new(),
             exchanged: false,
             x: vec![F::zero(); n],
             reach: Reach::new(n),
@@ -197,10 +218,28 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         }
     }
 
+    /// Where the entries of column `k` are among those that are loaded.
+    fn loaded(&self, k: usize) -> Range<usize> {
+        let range = self.cols.range(k);
+        range.start - self.loaded_from..range.end - self.loaded_from
+    }
+
+    /// Loads the entries of column `k`, and of those after it as far as they fit.
+    fn load(&mut self, k: usize) {
+        let range = self.cols.range(k);
+        if range.end <= self.loaded_from + self.loaded.len() {
+            return;
+        }
+        let end = range.end.max(self.cols.nnz().min(range.start + STRETCH));
+        load_range(self.values, range.start..end, &mut self.loaded);
+        self.loaded_from = range.start;
+    }
+
     /// Column `k`, after all before it. `EXCHANGED`: rows and labels may differ.
     fn column<const EXCHANGED: bool>(&mut self, k: usize) -> Result<(), NumericError> {
+        self.load(k);
         let rows = self.cols.lane(k);
-        let values = &self.values[self.cols.range(k)];
+        let values = &self.loaded[self.loaded(k)];
         let diagonal = if EXCHANGED { self.row_at[k] } else { k as u32 };
         if let (&[row], &[value]) = (rows, values)
             && row == diagonal
@@ -413,7 +452,7 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         // What is not finite ends up in the sums over B or U, or among the candidates.
         if !(sum + check.growth + check.norm).is_finite() {
             let finite = |v: &F| v.is_finite();
-            if !self.values[self.cols.range(k)].iter().all(finite)
+            if !self.loaded[self.loaded(k)].iter().all(finite)
                 || !self.upper.values[self.upper.ptr[k]..].iter().all(finite)
                 || !self.candidates.iter().all(finite)
             {
@@ -443,8 +482,10 @@ impl<'a, F: Scalar> Elimination<'a, F> {
     fn is_noise(&mut self, k: usize) -> bool {
         self.terms.resize(self.x.len(), 0.0);
         let terms = &mut self.terms;
-        for p in self.cols.range(k) {
-            terms[self.cols.idx()[p] as usize] += self.values[p].to_f64().abs();
+        let range = self.cols.range(k);
+        let values = &self.loaded[range.start - self.loaded_from..];
+        for (&i, value) in self.cols.lane(k).iter().zip(values) {
+            terms[i as usize] += value.abs().to_f64();
         }
         let (above, u) = self.upper.column(k);
         let products = || {
@@ -488,7 +529,11 @@ impl<'a, F: Scalar> Elimination<'a, F> {
     /// Column `k` took row `at`, and the column whose diagonal that was gets row `diagonal`.
     fn exchange(&mut self, k: usize, at: u32, diagonal: u32) {
         self.report.off_diagonal();
-        self.exchanged = true;
+        if !self.exchanged {
+            let n = self.x.len() as u32;
+            (self.label, self.row_at) = ((0..n).collect(), (0..n).collect());
+            self.exchanged = true;
+        }
         let robbed = self.label[at as usize];
         self.label.swap(at as usize, diagonal as usize);
         self.row_at.swap(k, robbed as usize);
@@ -518,10 +563,11 @@ impl<'a, F: Scalar> Elimination<'a, F> {
     /// Renumbers L.
     fn finish(mut self) -> (ColumnLu<F>, Quality) {
         let n = self.x.len();
-        let mut ptr: Vec<usize> = self.heads.iter().map(|head| head.start).collect();
+        let mut ptr = Vec::with_capacity(n + 1);
+        ptr.extend(self.heads.iter().map(|head| head.start));
         ptr.push(self.lower_idx.len());
         // Their memory serves for what is made here.
-        (self.heads, self.x) = (Vec::new(), Vec::new());
+        (self.heads, self.x, self.loaded) = (Vec::new(), Vec::new(), Vec::new());
         if self.exchanged {
             let mut column: Vec<(u32, F)> = Vec::new();
             for w in ptr.windows(2) {
@@ -548,16 +594,20 @@ impl<'a, F: Scalar> Elimination<'a, F> {
         self.upper.shrink();
         let quality = self.report.finish(n);
         let lu = ColumnLu {
-            row_perm: RowPerm::new(self.row_at)
-                .unwrap_or_else(|e| unreachable!("exchanges keep a permutation: {e}")),
-            inverse_pivots: self.pivots.iter().map(|pivot| pivot.recip()).collect(),
+            row_perm: if self.exchanged {
+                RowPerm::new(self.row_at)
+                    .unwrap_or_else(|e| unreachable!("exchanges keep a permutation: {e}"))
+            } else {
+                RowPerm::identity(n)
+            },
+            inverse_pivots: OnceLock::new(),
             is_invertible: quality.min_pivot >= F::min_positive_value().to_f64(),
             entries_of: OnceLock::new(),
             is_boundary: boundaries(&lower, &self.upper),
             lower,
             upper: self.upper,
             pivots: self.pivots,
-            entries: self.values.len(),
+            entries: self.cols.nnz(),
             flops: self.flops,
             num_off_diagonal: quality.num_off_diagonal,
             plan: None,

@@ -60,13 +60,16 @@ pub struct Options {
     pub cancel: CancelFlag,
 }
 
+/// Default of [`Options::singular`].
+pub(super) const SINGULAR: f64 = 8.0;
+
 impl Default for Options {
     /// Threshold 0.001, as KLU has it; searched pivots; singular below 8 ε; one thread; no limits.
     fn default() -> Self {
         Self {
             threshold: 1e-3,
             static_pivots: None,
-            singular: 8.0,
+            singular: SINGULAR,
             threads: 1,
             expected: (0, 0),
             max_bytes: None,
@@ -84,9 +87,10 @@ pub struct ColumnLu<F> {
     row_perm: RowPerm,
     lower: Columns<F>,
     upper: Columns<F>,
-    /// The diagonal of U, and one over it.
+    /// The diagonal of U.
     pivots: Vec<F>,
-    inverse_pivots: Vec<F>,
+    /// One over it; made by the first solve.
+    inverse_pivots: OnceLock<Vec<F>>,
     /// Whether all of `inverse_pivots` are finite and accurate.
     is_invertible: bool,
     /// Made by the first solve.
@@ -102,6 +106,9 @@ pub struct ColumnLu<F> {
     /// What `refactorize` needs; empty before its first call.
     plan: Option<Box<plan::Plan<F>>>,
 }
+
+/// Entries that it is not worth moving the others for.
+const SMALL_WASTE: usize = 256;
 
 /// One set of compressed columns. Within a column of U, an entry comes after those that change it.
 #[derive(Debug, Clone)]
@@ -124,7 +131,7 @@ impl<F: Scalar> Columns<F> {
 
     /// Gives back memory that is not used, if it is a large part.
     fn shrink(&mut self) {
-        if self.idx.capacity() > self.idx.len() + self.idx.len() / 8 {
+        if self.idx.capacity() > self.idx.len() + (self.idx.len() / 8).max(SMALL_WASTE) {
             self.idx.shrink_to_fit();
             self.values.shrink_to_fit();
         }
@@ -179,21 +186,30 @@ impl<F: Scalar> ColumnLu<F> {
         self.num_off_diagonal
     }
 
+    fn inverse_pivots(&self) -> &[F] {
+        self.inverse_pivots
+            .get_or_init(|| self.pivots.iter().map(|pivot| pivot.recip()).collect())
+    }
+
     /// Bytes held: factors and what `refactorize` keeps.
     pub fn bytes(&self) -> u64 {
         self.lower.bytes()
             + self.upper.bytes()
-            + (self.n() * (2 * size_of::<F>() + 5)) as u64
+            + (self.n() * (size_of::<F>() + 5)) as u64
+            + self
+                .inverse_pivots
+                .get()
+                .map_or(0, |i| size_of_val(&**i) as u64)
             + self.entries_of.get().map_or(0, solve::Entries::bytes)
             + self.plan.as_ref().map_or(0, |plan| plan.bytes())
     }
 
-    /// Bytes that factors of order `n` take with `lnz` entries of L below and `unz` entries of U
-    /// above the diagonal.
+    /// Bytes that factors of order `n` take, before the first solve, with `lnz` entries of L below and
+    /// `unz` entries of U above the diagonal.
     pub fn estimate_bytes(n: usize, lnz: u64, unz: u64) -> u64 {
         (lnz + unz) * (4 + size_of::<F>() as u64)
             + (n as u64 + 1) * (2 * size_of::<usize>() as u64)
-            + n as u64 * (2 * size_of::<F>() as u64 + 5)
+            + n as u64 * (size_of::<F>() as u64 + 5)
     }
 
     /// Rows and values of L(·, j) below the diagonal, in no order.

@@ -50,6 +50,8 @@ pub(super) struct Layout {
     n: usize,
     /// Longest listed column.
     longest: usize,
+    /// Most entries of B in a column.
+    most: usize,
     /// Each column after those that it subtracts: the tasks one by one, then the columns above.
     pub(super) steps: Vec<Step>,
     /// Where each task starts among the steps, and where the columns above start.
@@ -84,7 +86,7 @@ impl Layout {
     }
 
     pub(super) fn scratch<F: Scalar>(&self) -> Scratch<F> {
-        Scratch::new(self.n, self.longest)
+        Scratch::new(self.n, self.longest, self.most)
     }
 }
 
@@ -184,6 +186,7 @@ impl<F: Scalar> Plan<F> {
         let layout = Layout {
             n,
             longest,
+            most: cols.lanes().map(<[u32]>::len).max().unwrap_or(0),
             steps,
             task_ptr: cut.task_ptr,
             is_above: cut.is_above,
@@ -216,7 +219,7 @@ impl<F: Scalar> Plan<F> {
         let scratch: usize = self
             .scratch
             .iter()
-            .map(|s| size_of_val(&*s.x) + size_of_val(&*s.column))
+            .map(|s| size_of_val(&*s.x) + size_of_val(&*s.column) + size_of_val(&*s.b))
             .sum();
         (size_of_val(&*layout.steps)
             + size_of_val(&*layout.task_ptr)

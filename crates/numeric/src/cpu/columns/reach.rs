@@ -5,11 +5,12 @@
 ///
 /// Between uses it is empty.
 pub(super) struct Reach {
-    words: Vec<u64>,
-    /// Bit w of these: `words[w]` may hold a bit.
-    groups: Vec<u64>,
-    /// Bit g of these: `groups[g]` may hold a bit.
-    tops: Vec<u64>,
+    /// The words, behind them bit w of the groups: word w may hold a bit, behind those bit g of the tops:
+    /// group g may hold a bit.
+    bits: Vec<u64>,
+    /// Where groups and tops begin.
+    groups: usize,
+    tops: usize,
     /// The word where the search goes on.
     at: usize,
 }
@@ -20,9 +21,9 @@ impl Reach {
         let words = n.div_ceil(64);
         let groups = words.div_ceil(64);
         Self {
-            words: vec![0; words],
-            groups: vec![0; groups],
-            tops: vec![0; groups.div_ceil(64)],
+            bits: vec![0; words + groups + groups.div_ceil(64)],
+            groups: words,
+            tops: words + groups,
             at: 0,
         }
     }
@@ -35,11 +36,12 @@ impl Reach {
     #[inline(always)]
     pub(super) unsafe fn insert(&mut self, i: u32) {
         let i = i as usize;
+        let bits = self.bits.as_mut_ptr();
         // SAFETY: i < n, so i / 64, i / 64² and i / 64³ are within the three levels.
         unsafe {
-            *self.words.get_unchecked_mut(i >> 6) |= 1 << (i & 63);
-            *self.groups.get_unchecked_mut(i >> 12) |= 1 << ((i >> 6) & 63);
-            *self.tops.get_unchecked_mut(i >> 18) |= 1 << ((i >> 12) & 63);
+            *bits.add(i >> 6) |= 1 << (i & 63);
+            *bits.add(self.groups + (i >> 12)) |= 1 << ((i >> 6) & 63);
+            *bits.add(self.tops + (i >> 18)) |= 1 << ((i >> 12) & 63);
         }
     }
 
@@ -53,7 +55,7 @@ impl Reach {
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<u32> {
         loop {
-            let word = self.words.get_mut(self.at)?;
+            let word = &mut self.bits[self.at];
             if *word != 0 {
                 let bit = word.trailing_zeros();
                 *word &= *word - 1;
@@ -68,22 +70,23 @@ impl Reach {
     /// Moves on to the next word that may hold a bit; false if there is none.
     #[inline(always)]
     fn advance(&mut self) -> bool {
+        let (groups, tops) = self.bits[self.groups..].split_at_mut(self.tops - self.groups);
         let group = self.at >> 6;
-        self.groups[group] &= !(1 << (self.at & 63));
-        if self.groups[group] != 0 {
-            self.at = (group << 6) | self.groups[group].trailing_zeros() as usize;
+        groups[group] &= !(1 << (self.at & 63));
+        if groups[group] != 0 {
+            self.at = (group << 6) | groups[group].trailing_zeros() as usize;
             return true;
         }
         let mut top = group >> 6;
-        self.tops[top] &= !(1 << (group & 63));
-        while self.tops[top] == 0 {
+        tops[top] &= !(1 << (group & 63));
+        while tops[top] == 0 {
             top += 1;
-            if top == self.tops.len() {
+            if top == tops.len() {
                 return false;
             }
         }
-        let group = (top << 6) | self.tops[top].trailing_zeros() as usize;
-        self.at = (group << 6) | self.groups[group].trailing_zeros() as usize;
+        let group = (top << 6) | tops[top].trailing_zeros() as usize;
+        self.at = (group << 6) | groups[group].trailing_zeros() as usize;
         true
     }
 }
@@ -115,7 +118,7 @@ mod tests {
                     }
                 }
                 assert!(expected as usize >= n);
-                assert!(set.words.iter().all(|&w| w == 0));
+                assert!(set.bits[..set.groups].iter().all(|&w| w == 0));
             }
         }
     }

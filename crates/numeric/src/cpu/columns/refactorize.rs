@@ -27,6 +27,7 @@ use super::check::{ColumnCheck, Report, Sums};
 use super::factorize::smallest_pivot;
 use super::plan::{Plan, Product, Step};
 use super::{ColumnLu, Options};
+use crate::cpu::entries::Entries;
 use crate::error::NumericError;
 
 /// Columns between two looks at the cancel flag.
@@ -52,19 +53,33 @@ impl<F: Scalar> ColumnLu<F> {
     pub fn refactorize(
         &mut self,
         cols: &CompressedPattern,
-        values: &[F],
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+    ) -> Result<Quality, NumericError> {
+        assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
+        self.refactorize_first(cols, values, options)
+    }
+
+    /// As [`refactorize`](Self::refactorize), for the first of the values.
+    #[track_caller]
+    pub(in crate::cpu) fn refactorize_first(
+        &mut self,
+        cols: &CompressedPattern,
+        values: &(impl Entries<F> + ?Sized),
         options: &Options,
     ) -> Result<Quality, NumericError> {
         let n = self.n();
         assert_eq!(n, cols.major_dim(), "another matrix was factorized");
         assert_eq!(n, cols.minor_dim(), "another matrix was factorized");
         assert_eq!(cols.nnz(), self.entries, "another matrix was factorized");
-        assert_eq!(cols.nnz(), values.len(), "one value for each entry of B");
         if self.plan.is_none() {
             self.plan = Some(Box::new(Plan::new(self, cols)));
         }
-        let smallest = smallest_pivot(values, options.static_pivots);
-        let Some(plan) = self.plan.as_deref_mut() else {
+        let smallest = smallest_pivot(values, cols.nnz(), options.static_pivots);
+        self.inverse_pivots();
+        let (Some(plan), Some(inverse_pivots)) =
+            (self.plan.as_deref_mut(), self.inverse_pivots.get_mut())
+        else {
             unreachable!("just made");
         };
         let threads = plan.useful_threads(options.threads);
@@ -79,7 +94,7 @@ impl<F: Scalar> ColumnLu<F> {
                 lower: self.lower.values.as_mut_ptr(),
                 upper: self.upper.values.as_mut_ptr(),
                 pivots: self.pivots.as_mut_ptr(),
-                inverse_pivots: self.inverse_pivots.as_mut_ptr(),
+                inverse_pivots: inverse_pivots.as_mut_ptr(),
                 sums: plan.sums.as_mut_ptr(),
                 cancel: &options.cancel,
             };
@@ -123,14 +138,17 @@ pub(super) struct Scratch<F> {
     pub(super) x: Vec<F>,
     /// A listed column: U, the pivot, L; zero between columns.
     pub(super) column: Vec<F>,
+    /// Its entries of B.
+    pub(super) b: Vec<F>,
     report: Report,
 }
 
 impl<F: Scalar> Scratch<F> {
-    pub(super) fn new(n: usize, longest: usize) -> Self {
+    pub(super) fn new(n: usize, longest: usize, most: usize) -> Self {
         Self {
             x: vec![F::zero(); n],
             column: vec![F::zero(); longest],
+            b: vec![F::zero(); most],
             report: Report::new(),
         }
     }
@@ -203,9 +221,9 @@ fn wait(stop: &AtomicBool, ready: impl Fn() -> bool) -> bool {
 }
 
 /// What the threads of a refactorization work on.
-struct Shared<'a, F> {
+struct Shared<'a, F, V: ?Sized> {
     plan: &'a super::plan::Layout,
-    b: &'a [F],
+    b: &'a V,
     smallest: F,
     lower_idx: &'a [u32],
     upper_idx: &'a [u32],
@@ -219,9 +237,9 @@ struct Shared<'a, F> {
 
 // SAFETY: the pointers are to arrays of plain numbers that outlive the borrow 'a; `column` says who may
 // touch what when.
-unsafe impl<F: Scalar> Sync for Shared<'_, F> {}
+unsafe impl<F: Scalar, V: Sync + ?Sized> Sync for Shared<'_, F, V> {}
 
-impl<F: Scalar> Shared<'_, F> {
+impl<F: Scalar, V: Entries<F> + ?Sized> Shared<'_, F, V> {
     /// Lets `scratch.len()` threads do all steps: this one and others of rayon's current pool.
     fn run_threads(&self, progress: &Progress, scratch: &mut [Scratch<F>]) {
         let Some((own, others)) = scratch.split_first_mut() else {
@@ -320,7 +338,8 @@ impl<F: Scalar> Shared<'_, F> {
                 step.num_lower as usize,
                 step.num_b as usize,
             );
-            let b = self.b.as_ptr().add(step.b);
+            self.b.load(step.b, &mut scratch.b[..nb]);
+            let b = scratch.b.as_ptr();
             let places = self.plan.places.as_ptr().add(step.b);
             let upper_idx = self.upper_idx.as_ptr().add(step.upper);
             let lower_idx = self.lower_idx.as_ptr().add(step.lower);

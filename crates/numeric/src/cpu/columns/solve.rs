@@ -160,7 +160,7 @@ impl<F: Scalar> ColumnLu<F> {
                 let idx = self.upper.idx.as_ptr();
                 let values = self.upper.values.as_ptr();
                 let col = entries_of.upper_col.as_ptr();
-                let inverse = self.inverse_pivots.as_ptr();
+                let inverse = self.inverse_pivots().as_ptr();
                 for p in upper.rev() {
                     let j = *col.add(p) as usize;
                     let xj = *x.add(j) * *inverse.add(j);

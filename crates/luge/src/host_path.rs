@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::blocks::Rule;
-use luge_ordering::Matching;
 use luge_sparse::{Quality, Scalar};
+use smallvec::{SmallVec, smallvec};
 
 use crate::device_path::Task;
 use crate::engine::Condition;
@@ -110,11 +110,11 @@ fn keeps_scale(quality: &Quality, factor: f64) -> bool {
 }
 
 impl HostPath {
-    fn rules(&self, shared: &Shared) -> Vec<Rule> {
+    fn rules(&self, shared: &Shared) -> SmallVec<[Rule; 2]> {
         match shared.options.pivoting {
-            Pivoting::Auto => vec![Rule::Threshold(DIAGONAL_PREFERENCE), Rule::Threshold(1.0)],
-            Pivoting::Threshold { threshold } => vec![Rule::Threshold(threshold)],
-            Pivoting::Static => vec![Rule::Static(match shared.options.perturbation {
+            Pivoting::Auto => smallvec![Rule::Threshold(DIAGONAL_PREFERENCE), Rule::Threshold(1.0)],
+            Pivoting::Threshold { threshold } => smallvec![Rule::Threshold(threshold)],
+            Pivoting::Static => smallvec![Rule::Static(match shared.options.perturbation {
                 Some(threshold) => TinyPivots::Perturb { threshold },
                 None if self.chain.precision() == "f32" => TinyPivots::perturb_default::<f32>(),
                 None => TinyPivots::perturb_default::<f64>(),
@@ -129,27 +129,22 @@ impl HostPath {
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
         let shared = task.shared;
-        let is_static = shared.options.pivoting == Pivoting::Static;
-        let mut rules = self.rules(shared);
-        if self.is_matched && !is_static && !self.chain.is_mildly_scaled() {
-            // Other pivots do not make up for the scaling.
-            rules.truncate(1);
-        }
-        let found = self.establish_on(&self.chain, &rules, task, journal);
-        let target = task.shared.target;
+        let found = self.establish_on(&self.chain, task, journal);
         let serves = match &found {
-            Ok(found) => !is_above(found.backward_error(), target),
+            Ok(found) => !is_above(found.backward_error(), shared.target),
             Err(error) => !is_numerical(error),
         };
-        if serves || !self.is_matched || is_static {
+        let is_static = shared.options.pivoting == Pivoting::Static;
+        let alternative = self.alternative.filter(|_| !serves && !is_static);
+        let Some(matching) = alternative else {
             return found;
-        }
-        // The scaling by a matching of largest product may be too wild for the norm of A.
+        };
+        // The scaling by a matching of largest product may be too wild for the norm of A, or rows may
+        // need it all the same.
         let start = Instant::now();
-        let chain = self.analyze_again(task.shared, task.values, Some(Matching::Never));
+        let chain = self.analyze_again(shared, task.values, Some(matching));
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let other =
-            chain.and_then(|chain| self.establish_on(&chain, &self.rules(shared), task, journal));
+        let other = chain.and_then(|chain| self.establish_on(&chain, task, journal));
         match (found, other) {
             (Ok(found), Ok(other)) if is_above(found.backward_error(), other.backward_error()) => {
                 Ok(other)
@@ -163,7 +158,6 @@ impl HostPath {
     fn establish_on<T: Scalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
-        rules: &[Rule],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
@@ -171,7 +165,7 @@ impl HostPath {
         let epsilon = chain.epsilon();
         let mut best: Option<HostFactors> = None;
         let mut failure = None;
-        for &rule in rules {
+        for rule in self.rules(shared) {
             let start = Instant::now();
             let factorized = Arc::clone(chain).factorize(task.values, rule, &shared.limits);
             journal.add_numeric(start.elapsed());
@@ -325,10 +319,9 @@ impl HostPath {
     ) -> Result<HostFactors, Error> {
         let target = task.shared.target;
         let serves = |found: &HostFactors| !is_above(found.backward_error(), target);
-        let rules = self.rules(task.shared);
         let mut failure = None;
         if !stale_scale {
-            match self.establish_on(chain, &rules, task, journal) {
+            match self.establish_on(chain, task, journal) {
                 Ok(found) if serves(&found) => return Ok(found),
                 Ok(found) => failure = Some(found.unstable()),
                 Err(error) if is_numerical(&error) => failure = Some(error),
@@ -338,7 +331,7 @@ impl HostPath {
         let start = Instant::now();
         let chain = self.analyze_again(task.shared, task.values, None);
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let found = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
+        let found = chain.and_then(|chain| self.establish_on(&chain, task, journal));
         match (found, failure) {
             (Ok(found), _) if serves(&found) => Ok(found),
             (_, Some(failure)) => Err(failure),

@@ -413,3 +413,37 @@ proptest! {
         }
     }
 }
+
+/// The only perfect matching is the diagonal, whose duals grow tenfold from row to row ten times over.
+#[test]
+fn a_matching_of_wild_scaling_is_used_on_demand_only() {
+    let n = 64;
+    let (mut ptr, mut idx, mut values) = (vec![0], Vec::new(), Vec::new());
+    for i in 0..n as u32 {
+        if i > 0 {
+            idx.push(i - 1);
+            values.push(1.0);
+        }
+        idx.push(i);
+        values.push(1e-10);
+        ptr.push(idx.len() as u64);
+    }
+    let a = CompressedPattern::new(n, ptr, idx).unwrap();
+    let run = |matching| {
+        let options = OrderingOptions {
+            matching,
+            ..OrderingOptions::default()
+        };
+        order(&a, Some(&values), &options).unwrap()
+    };
+    let free = run(Matching::Auto);
+    assert!(free.matching_refused);
+    assert_eq!(free.log10_matching_product, None);
+    assert!(free.scaling.span() < 2f64.powi(40), "{}", free.scaling.span());
+    let forced = run(Matching::Always);
+    assert!(!forced.matching_refused);
+    let product = forced.log10_matching_product.unwrap();
+    assert!((product + 640.0).abs() < 1e-6, "{product}");
+    assert!(forced.scaling.span() > 2f64.powi(1000));
+    assert!(!run(Matching::Never).matching_refused);
+}

@@ -13,6 +13,24 @@ pub struct Scaling {
 }
 
 impl Scaling {
+    /// The ratio of the largest to the smallest of the row factors or of the column factors, whichever
+    /// is larger; 1 if there are none.
+    pub fn span(&self) -> f64 {
+        let span = |factors: &[f64]| {
+            let (least, most) = factors
+                .iter()
+                .fold((f64::INFINITY, 0.0), |(least, most), &f| {
+                    (f64::min(least, f), f64::max(most, f))
+                });
+            if factors.is_empty() {
+                1.0
+            } else {
+                most / least
+            }
+        };
+        f64::max(span(&self.rows), span(&self.cols))
+    }
+
     /// All factors one.
     pub fn identity(nrows: usize, ncols: usize) -> Self {
         Self {

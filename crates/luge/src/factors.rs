@@ -15,6 +15,7 @@ use crate::engine::{Condition, Engine};
 use crate::error::Error;
 use crate::host_path::HostFactors;
 use crate::inform::{Inform, Seconds, Warning};
+use crate::lanes;
 use crate::options::Pivoting;
 use crate::probe::is_above;
 use crate::solver::{Path, Shared};
@@ -23,6 +24,10 @@ use crate::solver::{Path, Shared};
 /// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
 /// error; those beyond by two orders are noise.
 pub(crate) const SINGULAR: f64 = 1.0 / 64.0;
+
+/// Seconds that the comparison of a pattern and the copy of its values take for each entry, roughly and
+/// at least.
+const RENEWAL_PER_ENTRY: f64 = 2e-9;
 
 /// Below this times ε the reciprocal condition number is worth a warning: one digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
@@ -115,7 +120,7 @@ impl<T: Scalar> Factors<T> {
         a: &CsMat<T>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
-        let values = shared.values_of(a)?;
+        let values = shared.values_of(a, 1)?;
         let norms = OnceLock::new();
         let mut journal = Journal {
             seconds: analyzed.seconds,
@@ -404,7 +409,20 @@ impl<T: Scalar> Factors<T> {
     /// still the factors of the last matrix.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
         let shared = Arc::clone(&self.shared);
-        let values = shared.values_of(a)?;
+        // Threads that are called once serve all steps.
+        let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
+        shared
+            .threads
+            .run(seconds, |threads| self.renew(&shared, a, threads))
+    }
+
+    fn renew(
+        &mut self,
+        shared: &Shared,
+        a: &CsMat<T>,
+        threads: usize,
+    ) -> Result<Refactorized, Error> {
+        let values = shared.values_of(a, threads)?;
         let norms = OnceLock::new();
         let mut journal = Journal {
             seconds: self.analyzed.seconds,
@@ -412,7 +430,7 @@ impl<T: Scalar> Factors<T> {
         };
         let in_f64 = T::in_f64(&values);
         let task = Task {
-            shared: &shared,
+            shared,
             a: shared.view(&values),
             values: &in_f64,
             norms: &norms,
@@ -429,7 +447,7 @@ impl<T: Scalar> Factors<T> {
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_f64);
-        self.values.copy_from_slice(&values);
+        lanes::copy(&values, &mut self.values, threads);
         self.norms = norms;
         self.transpose_norms = OnceLock::new();
         self.journal = journal;

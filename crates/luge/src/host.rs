@@ -7,10 +7,12 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_numeric::NumericError;
+use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted, Rule};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
+use smallvec::SmallVec;
 
 use crate::backend::{DeviceCosts, FactorScalar, Limits};
 use crate::determinant::Determinant;
@@ -105,15 +107,53 @@ enum EntryScaling {
     Apart(Vec<(u32, u32)>),
 }
 
+/// The values of A in the order of the plan, scaled when they are read.
+struct ScaledEntries<'a> {
+    /// Number in A of each entry of the plan.
+    source: &'a [u32],
+    a: &'a [f64],
+    scaling: &'a Scaling,
+    of_entries: &'a EntryScaling,
+}
+
+impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
+    fn count(&self) -> usize {
+        self.source.len()
+    }
+
+    #[inline(always)]
+    fn load(&self, first: usize, into: &mut [F]) {
+        let range = first..first + into.len();
+        let a = self.a;
+        let source = self.source[range.clone()].iter().map(|&p| a[p as usize]);
+        match self.of_entries {
+            EntryScaling::None => {
+                for (into, a) in into.iter_mut().zip(source) {
+                    *into = F::from_f64(a);
+                }
+            }
+            EntryScaling::Exponents(exponents) => {
+                for ((into, a), &e) in into.iter_mut().zip(source).zip(&exponents[range]) {
+                    let factor = f64::from_bits(((1023 + i64::from(e)) as u64) << 52);
+                    *into = F::from_f64(a * factor);
+                }
+            }
+            EntryScaling::Apart(places) => {
+                for ((into, a), &(row, col)) in into.iter_mut().zip(source).zip(&places[range]) {
+                    *into = F::from_f64(self.scaling.apply(row as usize, col as usize, a));
+                }
+            }
+        }
+    }
+}
+
 struct HostFactors<F: FactorScalar> {
     chain: Arc<HostChain<F>>,
     lu: BlockLu<F>,
-    /// Row i of the factors is this row of A.
-    row_perm: RowPerm,
+    /// Row i of the factors is this row of A, if pivoting moved rows.
+    row_perm: Option<RowPerm>,
     rule: Rule,
     quality: Quality,
-    /// Where a refactorization brings values into the order of the plan; empty before the first.
-    gathered: Vec<F>,
     /// Vectors of length n for solves, one per solve that runs.
     scratch: Mutex<Vec<Vec<F>>>,
 }
@@ -150,13 +190,9 @@ impl<F: FactorScalar> HostChain<F> {
             plan.compose(|p| entries[p as usize] as u32);
         }
         let range = 2f64.powi(TAME_EXPONENT);
-        let (mut tame, mut mild) = (true, true);
-        for factors in [&transform.scaling.rows, &transform.scaling.cols] {
-            let least = factors.iter().fold(f64::INFINITY, |least, &f| least.min(f));
-            let most = factors.iter().fold(0.0f64, |most, &f| most.max(f));
-            tame &= most <= range && least * range >= 1.0;
-            mild &= most / least <= 2f64.powi(MILD_SPAN) || factors.is_empty();
-        }
+        let mut factors = transform.scaling.rows.iter().chain(&transform.scaling.cols);
+        let tame = factors.all(|&f| f <= range && f * range >= 1.0);
+        let mild = transform.scaling.span() <= 2f64.powi(MILD_SPAN);
         Ok(Arc::new(Self {
             transform,
             plan: Arc::new(plan),
@@ -168,24 +204,13 @@ impl<F: FactorScalar> HostChain<F> {
         }))
     }
 
-    /// Brings the values of A into the order of the plan, scaled.
-    fn gather(&self, a: &[f64], values: &mut Vec<F>) {
-        values.clear();
-        let source = self.plan.source().iter().map(|&p| a[p as usize]);
-        match &self.entry_scaling {
-            EntryScaling::None => values.extend(source.map(F::from_f64)),
-            EntryScaling::Exponents(exponents) => {
-                values.extend(source.zip(exponents).map(|(a, &e)| {
-                    let factor = f64::from_bits(((1023 + i64::from(e)) as u64) << 52);
-                    F::from_f64(a * factor)
-                }));
-            }
-            EntryScaling::Apart(places) => {
-                let scaling = &self.transform.scaling;
-                values.extend(source.zip(places).map(|(a, &(row, col))| {
-                    F::from_f64(scaling.apply(row as usize, col as usize, a))
-                }));
-            }
+    /// The values of A in the order of the plan, scaled.
+    fn entries<'a>(&'a self, a: &'a [f64]) -> ScaledEntries<'a> {
+        ScaledEntries {
+            source: self.plan.source(),
+            a,
+            scaling: &self.transform.scaling,
+            of_entries: &self.entry_scaling,
         }
     }
 
@@ -211,17 +236,15 @@ impl EntryScaling {
         if scaling.rows.iter().all(is_one) && scaling.cols.iter().all(is_one) {
             return Self::None;
         }
-        let exponents = |factors: &[f64]| -> Vec<i16> {
-            let biased = factors.iter().map(|f| (f.to_bits() >> 52) as i16);
-            biased.map(|biased| biased - 1023).collect()
-        };
-        let (of_rows, of_cols) = (exponents(&scaling.rows), exponents(&scaling.cols));
-        let mut sums: Vec<i16> = Vec::with_capacity(a_rows.nnz());
-        for (row, cols) in a_rows.lanes().enumerate() {
-            let exponent = of_rows[row];
-            sums.extend(cols.iter().map(|&col| exponent + of_cols[col as usize]));
+        let exponent = |factor: f64| (factor.to_bits() >> 52) as i16 - 1023;
+        let mut sums: SmallVec<[i16; 128]> = SmallVec::with_capacity(a_rows.nnz());
+        for (&of_row, cols) in scaling.rows.iter().zip(a_rows.lanes()) {
+            let of_row = exponent(of_row);
+            let of_cols = cols.iter().map(|&col| exponent(scaling.cols[col as usize]));
+            sums.extend(of_cols.map(|of_col| of_row + of_col));
         }
-        if sums.iter().all(|e| (-1022..=1023).contains(e)) {
+        let normal = -1022..=1023;
+        if sums.iter().fold(true, |all, e| all & normal.contains(e)) {
             return Self::Exponents(source.iter().map(|&p| sums[p as usize]).collect());
         }
         drop(sums);
@@ -240,27 +263,29 @@ fn permuted_columns(
 ) -> (CompressedPattern, Vec<u32>) {
     let n = a_rows.major_dim();
     let new_col = transform.col_perm.inverse();
-    let mut ptr = vec![0u64; n + 1];
+    // Counts are shifted by two, so that after the sums ptr[j + 1] is where column j starts and, once
+    // it is filled, where it ends.
+    let mut ptr = vec![0u64; n + 2];
     for &col in a_rows.idx() {
-        ptr[new_col[col as usize] as usize + 1] += 1;
+        ptr[new_col[col as usize] as usize + 2] += 1;
     }
-    for j in 0..n {
-        ptr[j + 1] += ptr[j];
+    for j in 2..n + 2 {
+        ptr[j] += ptr[j - 1];
     }
-    let mut next: Vec<u64> = ptr[..n].to_vec();
     let mut idx = vec![0u32; a_rows.nnz()];
     let mut source = vec![0u32; a_rows.nnz()];
     // Rows in the order of B, so that every column comes out sorted.
     for (new_row, &row) in transform.row_perm.as_slice().iter().enumerate() {
         for p in a_rows.range(row as usize) {
-            let at = &mut next[new_col[a_rows.idx()[p] as usize] as usize];
+            let at = &mut ptr[new_col[a_rows.idx()[p] as usize] as usize + 1];
             idx[*at as usize] = new_row as u32;
             source[*at as usize] = p as u32;
             *at += 1;
         }
     }
-    let cols = CompressedPattern::new(n, ptr, idx)
-        .unwrap_or_else(|e| unreachable!("a permuted pattern stays valid: {e}"));
+    ptr.pop();
+    // SAFETY: a transposed pattern whose rows came in increasing order, and permutations are in range.
+    let cols = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
     (cols, source)
 }
 
@@ -270,7 +295,7 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
     }
 
     fn predicted_bytes(&self, entries: u64) -> u64 {
-        let values = self.plan.source().len() * (size_of::<F>() + size_of::<f64>());
+        let values = size_of::<f64>() * self.plan.source().len();
         self.plan
             .predicted_bytes::<F>(entries, self.threads.count())
             + self.plan.bytes()
@@ -300,21 +325,20 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
         limits: &Limits,
     ) -> Result<Box<dyn HostEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
-        let mut values = Vec::with_capacity(self.plan.source().len());
-        self.gather(a, &mut values);
         let (lu, quality) = self
             .threads
             .run(self.plan.seconds(), |threads| {
-                BlockLu::factorize(&self.plan, &values, &limits.options(rule, threads))
+                let options = limits.options(rule, threads);
+                BlockLu::factorize(&self.plan, &self.entries(a), &options)
             })
             .map_err(|e| self.in_terms_of_a(e))?;
-        let row_perm = RowPerm(self.transform.row_perm.then(&lu.row_perm()));
+        let exchanges = lu.row_perm();
+        let row_perm = exchanges.map(|rows| RowPerm(self.transform.row_perm.then(&rows)));
         Ok(Box::new(HostFactors {
             quality: self.translated(quality),
             row_perm,
             lu,
             rule,
-            gathered: Vec::new(),
             scratch: Mutex::default(),
             chain: self,
         }))
@@ -322,6 +346,13 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
 }
 
 impl<F: FactorScalar> HostFactors<F> {
+    /// Row i of the factors is this row of A.
+    fn row_perm(&self) -> &RowPerm {
+        self.row_perm
+            .as_ref()
+            .unwrap_or(&self.chain.transform.row_perm)
+    }
+
     /// Takes a vector of length n out of the pool of scratch vectors.
     fn borrow_scratch(&self) -> Vec<F> {
         self.scratch
@@ -358,11 +389,11 @@ impl<F: FactorScalar> HostFactors<F> {
         let mut c: scaled::Normalized<F> = if transpose {
             scaled::enter_cols(col_perm, scaling, b)
         } else {
-            scaled::enter_rows(&self.row_perm, scaling, b)
+            scaled::enter_rows(self.row_perm(), scaling, b)
         };
         self.solve_factors(&mut c.values, 1, transpose);
         if transpose {
-            scaled::leave_rows(&self.row_perm, scaling, &c)
+            scaled::leave_rows(self.row_perm(), scaling, &c)
         } else {
             scaled::leave_cols(col_perm, scaling, &c)
         }
@@ -377,7 +408,7 @@ impl<F: FactorScalar> HostFactors<F> {
         let Transform {
             col_perm, scaling, ..
         } = &self.chain.transform;
-        let (rows, cols) = (self.row_perm.as_slice(), col_perm.as_slice());
+        let (rows, cols) = (self.row_perm().as_slice(), col_perm.as_slice());
         let (enter, enter_factors, leave, leave_factors) = if transpose {
             (cols, &scaling.cols, rows, &scaling.rows)
         } else {
@@ -425,7 +456,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
-            host_bytes: self.lu.bytes() + size_of_val(&*self.gathered) as u64,
+            host_bytes: self.lu.bytes(),
             sizes: Some((self.lu.lnz(), self.lu.unz())),
             code_path: self.lu.code_path(),
             device: DeviceCosts::default(),
@@ -450,8 +481,8 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         Condition::estimate::<F>(
             &self.chain.transform,
             || {
-                let mut values = Vec::new();
-                self.chain.gather(a, &mut values);
+                let mut values = vec![F::zero(); self.chain.plan.source().len()];
+                self.chain.entries(a).load(0, &mut values);
                 self.chain.plan.norm1(&values)
             },
             |x| solve(x, false),
@@ -469,7 +500,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         Ok(self
             .chain
             .transform
-            .undo_determinant(&self.row_perm, product))
+            .undo_determinant(self.row_perm(), product))
     }
 }
 
@@ -480,19 +511,18 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
 
     fn transform(&self) -> Transform {
         Transform {
-            row_perm: self.row_perm.clone(),
+            row_perm: self.row_perm().clone(),
             ..self.chain.transform.clone()
         }
     }
 
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
         let chain = &self.chain;
-        chain.gather(a, &mut self.gathered);
-        let (lu, values, rule) = (&mut self.lu, &self.gathered, self.rule);
+        let (lu, rule) = (&mut self.lu, self.rule);
         let quality = chain
             .threads
             .run(lu.refactorize_seconds(), |threads| {
-                lu.refactorize(values, &limits.options(rule, threads))
+                lu.refactorize(&chain.entries(a), &limits.options(rule, threads))
             })
             .map_err(|e| chain.in_terms_of_a(e))?;
         self.quality = chain.translated(quality);

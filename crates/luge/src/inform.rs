@@ -1,5 +1,7 @@
 //! What every phase reports.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// Seconds of wall time per phase.
@@ -156,11 +158,11 @@ pub struct Inform {
     /// `"cpu"`, `"cuda"` or `"simulator"`.
     pub backend: &'static str,
     /// The device in words.
-    pub device: String,
+    pub device: Cow<'static, str>,
     /// Type of the factors, `"f32"` or `"f64"`.
     pub precision: &'static str,
     /// The ordering that was used.
-    pub ordering: String,
+    pub ordering: &'static str,
     /// Whether rows were matched to columns by value.
     pub matched: bool,
     /// Whether the matrix was scaled.

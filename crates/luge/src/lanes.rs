@@ -1,4 +1,9 @@
-//! Reductions over arrays in lanes that do not wait for each other.
+//! Loops over whole arrays: in lanes that do not wait for each other, and in stretches that threads
+//! share.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
 
 /// Elements taken at once.
 const LANES: usize = 16;
@@ -15,22 +20,49 @@ pub(crate) fn sum_in_lanes<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f6
     sums.iter().sum::<f64>() + rest.iter().map(|&value| term(value)).sum::<f64>()
 }
 
-/// Whether the integers of both arrays are the same.
+/// Whether the integers of both arrays, which are of the same length, are the same.
 pub(crate) fn same_integers<A: Copy, B: Copy>(
     ours: &[A],
     theirs: &[B],
     differ: impl Fn(A, B) -> u64,
 ) -> bool {
     const STRETCH: usize = 512;
-    ours.len() == theirs.len()
-        && ours
-            .chunks(STRETCH)
-            .zip(theirs.chunks(STRETCH))
-            .all(|(ours, theirs)| {
-                // No early exit within a stretch, so that it goes in lanes.
-                let pairs = ours.iter().zip(theirs);
-                pairs.fold(0, |all, (&a, &b)| all | differ(a, b)) == 0
-            })
+    ours.chunks(STRETCH)
+        .zip(theirs.chunks(STRETCH))
+        .all(|(ours, theirs)| {
+            // No early exit within a stretch, so that it goes in lanes.
+            let pairs = ours.iter().zip(theirs);
+            pairs.fold(0, |all, (&a, &b)| all | differ(a, b)) == 0
+        })
+}
+
+/// Elements that a thread takes at a time.
+const SHARE: usize = 1 << 14;
+
+/// Whether `holds` for all stretches of `0..len`, which the threads share if there are several.
+pub(crate) fn all_stretches(
+    len: usize,
+    threads: usize,
+    holds: impl Fn(Range<usize>) -> bool + Sync,
+) -> bool {
+    if threads == 1 || len <= SHARE {
+        return holds(0..len);
+    }
+    (0..len.div_ceil(SHARE))
+        .into_par_iter()
+        .all(|share| holds(share * SHARE..len.min((share + 1) * SHARE)))
+}
+
+/// Copies `from` to `to`, of the same length; several threads share that.
+pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], threads: usize) {
+    if threads == 1 || from.len() <= SHARE {
+        to.copy_from_slice(from);
+    } else {
+        assert_eq!(from.len(), to.len(), "arrays of different length");
+        to.par_chunks_mut(SHARE)
+            .zip(from.par_chunks(SHARE))
+            .for_each(|(to, from)| to.copy_from_slice(from));
+    }
 }
 
 #[cfg(test)]
@@ -58,7 +90,21 @@ mod tests {
             assert!(same_integers(&ours, &theirs, differ));
             theirs[n - 1] += 1 << 32;
             assert!(!same_integers(&ours, &theirs, differ));
-            assert!(!same_integers(&ours, &theirs[1..], differ));
+        }
+    }
+
+    #[test]
+    fn shares_are_the_whole() {
+        for len in [0, 1, SHARE, SHARE + 1, 3 * SHARE] {
+            let from: Vec<usize> = (0..len).collect();
+            let mut to = vec![usize::MAX; len];
+            copy(&from, &mut to, 2);
+            assert_eq!(to, from);
+            assert!(all_stretches(len, 2, |range| range.end <= len));
+            for bad in [0, len / 2, len.saturating_sub(1)] {
+                let found = !all_stretches(len, 2, |range| !range.contains(&bad));
+                assert_eq!(found, bad < len);
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, PhaseError};
 use crate::factors::Factors;
 use crate::host::{AnyHost, HostChain};
 use crate::inform::{Inform, Seconds, Warning};
-use crate::lanes::{same_integers, sum_in_lanes};
+use crate::lanes::{all_stretches, same_integers, sum_in_lanes};
 use crate::options::{FactorPrecision, Options, Pivoting};
 use crate::threads::Threads;
 
@@ -57,7 +57,9 @@ use crate::threads::Threads;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Solver {
-    options: Options,
+    options: Arc<Options>,
+    /// How to order for the backend.
+    ordering: Arc<OrderingOptions>,
     backend: Backend,
     threads: Threads,
 }
@@ -73,7 +75,8 @@ pub struct Analysis<T> {
 
 /// What an analysis and its factors have in common.
 pub(crate) struct Shared {
-    pub options: Options,
+    pub options: Arc<Options>,
+    ordering: Arc<OrderingOptions>,
     pub limits: Limits,
     pub threads: Threads,
     /// The pattern that was analyzed, as it is stored.
@@ -94,8 +97,8 @@ pub(crate) enum Path {
 /// The CPU.
 pub(crate) struct HostPath {
     pub chain: Arc<dyn AnyHost>,
-    /// Whether rows were moved, or scaled, by a matching of largest product.
-    pub is_matched: bool,
+    /// What else might do if the pivots on this chain do not.
+    pub alternative: Option<Matching>,
     single: bool,
 }
 
@@ -114,8 +117,21 @@ impl Solver {
     pub fn new(options: Options) -> Result<Self, Error> {
         let backend = Backend::open(&options)?;
         let threads = Threads::new(options.threads)?;
+        let on_cpu = matches!(backend, Backend::Cpu { .. });
+        let searches = on_cpu && options.pivoting != Pivoting::Static;
+        let ordering = OrderingOptions {
+            cancel: options.cancel.clone(),
+            // Static pivots want the largest diagonal there is.
+            matching: match options.ordering.matching {
+                Matching::Auto if !searches => Matching::Always,
+                chosen => chosen,
+            },
+            threads: 1,
+            ..options.ordering.clone()
+        };
         Ok(Self {
-            options,
+            options: Arc::new(options),
+            ordering: Arc::new(ordering),
             backend,
             threads,
         })
@@ -145,14 +161,15 @@ impl Solver {
         let by_columns = !a.is_csr();
         let pattern = pattern_of(a);
         let rows = Rows::new(&pattern, by_columns);
-        let values = rows.values(&T::in_f64(a.data())).into_owned();
+        let in_f64 = T::in_f64(a.data());
+        let values = rows.values(&in_f64);
         let limits = Limits {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
         };
         let single =
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
-        let ordering = order_rows(&self.options, &self.backend, &self.threads, &rows, &values)?;
+        let ordering = order_rows(&self.ordering, &self.threads, &rows, &values)?;
         let description = self.backend.description(self.threads.count());
         let mut inform = Inform {
             n,
@@ -165,7 +182,7 @@ impl Solver {
             },
             backend: description.backend,
             device: description.device,
-            ordering: name_of(ordering.method_used).into(),
+            ordering: name_of(ordering.method_used),
             matched: ordering.rows_matched,
             scaled: self.options.ordering.scaling,
             ..Inform::default()
@@ -228,7 +245,8 @@ impl Solver {
                         1e-12
                     },
                 ),
-                options: self.options.clone(),
+                options: Arc::clone(&self.options),
+                ordering: Arc::clone(&self.ordering),
                 limits,
                 threads: self.threads.clone(),
                 pattern,
@@ -275,31 +293,25 @@ impl<'a> Rows<'a> {
 /// Seconds that ordering takes for each entry of a matrix, roughly and at least.
 const ORDERING_PER_ENTRY: f64 = 50e-9;
 
-/// Orders for the backend that will factorize.
+/// Orders with as many threads as are worth it.
 fn order_rows(
-    options: &Options,
-    backend: &Backend,
+    options: &OrderingOptions,
     threads: &Threads,
     rows: &Rows<'_>,
     values: &[f64],
 ) -> Result<Ordering, Error> {
     let _span = tracing::info_span!("ordering").entered();
-    let on_cpu = matches!(backend, Backend::Cpu { .. });
-    let searches = on_cpu && options.pivoting != Pivoting::Static;
     let work = rows.pattern.nnz() as f64 * ORDERING_PER_ENTRY;
     threads
         .run(work, |threads| {
-            let ordering_options = OrderingOptions {
-                cancel: options.cancel.clone(),
-                // Static pivots want the largest diagonal there is.
-                matching: match options.ordering.matching {
-                    Matching::Auto if !searches => Matching::Always,
-                    chosen => chosen,
-                },
+            if threads == options.threads {
+                return order(&rows.pattern, Some(values), options);
+            }
+            let options = OrderingOptions {
                 threads,
-                ..options.ordering.clone()
+                ..options.clone()
             };
-            order(&rows.pattern, Some(values), &ordering_options)
+            order(&rows.pattern, Some(values), &options)
         })
         .map_err(Error::from)
 }
@@ -322,11 +334,15 @@ impl HostPath {
         ordering: Ordering,
         single: bool,
     ) -> Result<Self, Error> {
-        let is_matched = ordering.log10_matching_product.is_some();
+        let alternative = if ordering.log10_matching_product.is_some() {
+            Some(Matching::Never)
+        } else {
+            ordering.matching_refused.then_some(Matching::Always)
+        };
         let chain = host_chain(options, threads, limits, rows, ordering, single)?;
         Ok(Self {
             chain,
-            is_matched,
+            alternative,
             single,
         })
     }
@@ -340,14 +356,13 @@ impl HostPath {
     ) -> Result<Arc<dyn AnyHost>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns);
         let by_rows = rows.values(values);
-        let backend = Backend::Cpu { no_gpu: None };
-        let mut options = shared.options.clone();
-        if let Some(matching) = matching {
-            options.ordering.matching = matching;
-        }
-        let ordering = order_rows(&options, &backend, &shared.threads, &rows, &by_rows)?;
+        let options = OrderingOptions {
+            matching: matching.unwrap_or(shared.ordering.matching),
+            ..(*shared.ordering).clone()
+        };
+        let ordering = order_rows(&options, &shared.threads, &rows, &by_rows)?;
         host_chain(
-            &options,
+            &shared.options,
             &shared.threads,
             &shared.limits,
             &rows,
@@ -431,7 +446,12 @@ impl Shared {
     }
 
     /// The values of `a` in stored order, if it has the analyzed pattern and they are finite.
-    pub(crate) fn values_of<'a, T: Scalar>(&self, a: &'a CsMat<T>) -> Result<Cow<'a, [T]>, Error> {
+    /// Threads share the comparison if there are several.
+    pub(crate) fn values_of<'a, T: Scalar>(
+        &self,
+        a: &'a CsMat<T>,
+        threads: usize,
+    ) -> Result<Cow<'a, [T]>, Error> {
         let n = self.n();
         if (a.rows(), a.cols()) != (n, n) {
             return Err(Error::NotSquare {
@@ -441,14 +461,22 @@ impl Shared {
         }
         if a.is_csr() == self.by_columns {
             let other_way = a.to_other_storage();
-            return Ok(Cow::Owned(self.values_of(&other_way)?.into_owned()));
+            return Ok(Cow::Owned(
+                self.values_of(&other_way, threads)?.into_owned(),
+            ));
         }
         let offsets = a.indptr();
-        let same = same_integers(self.pattern.ptr(), offsets.raw_storage(), |a, b| {
-            a ^ b as u64
-        }) && same_integers(self.pattern.idx(), a.indices(), |a, b| {
-            u64::from(a) ^ b as u64
-        });
+        let (ptr, other_ptr) = (self.pattern.ptr(), offsets.raw_storage());
+        let (idx, other_idx) = (self.pattern.idx(), a.indices());
+        let same = ptr.len() == other_ptr.len()
+            && idx.len() == other_idx.len()
+            && all_stretches(ptr.len(), threads, |range| {
+                same_integers(&ptr[range.clone()], &other_ptr[range], |a, b| a ^ b as u64)
+            })
+            && all_stretches(idx.len(), threads, |range| {
+                let differ = |a, b| u64::from(a) ^ b as u64;
+                same_integers(&idx[range.clone()], &other_idx[range], differ)
+            });
         if !same {
             return Err(Error::PatternMismatch {
                 row: self.first_other_row(a),
@@ -456,7 +484,9 @@ impl Shared {
         }
         let values = a.data();
         // The sum of products with zero is zero if all are finite, else NaN.
-        let clean = sum_in_lanes(values, |v| (v * T::zero()).to_f64()) == 0.0;
+        let clean = all_stretches(values.len(), threads, |range| {
+            sum_in_lanes(&values[range], |v| (v * T::zero()).to_f64()) == 0.0
+        });
         if !clean {
             for (outer, lane) in a.outer_iterator().enumerate() {
                 if let Some((inner, _)) = lane.iter().find(|(_, v)| !v.is_finite()) {

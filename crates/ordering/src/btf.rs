@@ -8,6 +8,7 @@
 //! diagonal does not change the blocks.
 
 use luge_sparse::{CompressedPattern, Permutation};
+use smallvec::{SmallVec, smallvec};
 
 /// Blocks in upper block triangular order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,12 +43,13 @@ pub fn block_triangular(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTrian
     assert_eq!(row_of_col.len(), n, "one row per column");
 
     // number[j]: which visit j was, in order; DONE once its component is complete.
-    let mut number = vec![UNSEEN; n];
-    let mut open: Vec<u32> = Vec::new();
-    let mut path: Vec<Visit> = Vec::new();
+    let mut number: SmallVec<[u32; 32]> = smallvec![UNSEEN; n];
+    let number = &mut number[..];
+    let mut open: SmallVec<[u32; 32]> = SmallVec::new();
+    let mut path: SmallVec<[Visit; 16]> = SmallVec::new();
     // Components come out after all that they reach; `emitted` collects them in that order.
     let mut emitted: Vec<u32> = Vec::with_capacity(n);
-    let mut starts: Vec<usize> = Vec::new();
+    let mut starts: SmallVec<[usize; 32]> = SmallVec::new();
     let mut visits = 0;
     for root in 0..n as u32 {
         if number[root as usize] != UNSEEN {

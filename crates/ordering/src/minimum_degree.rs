@@ -30,6 +30,8 @@
 //! those a front is joined to is found afterwards by a walk up the tree of elements; the pivots of a front
 //! are all taken to be joined to what one of them is.
 
+use smallvec::SmallVec;
+
 use crate::cost::Prediction;
 use crate::graph::dense_limit;
 
@@ -246,7 +248,7 @@ impl MinimumDegree {
             }
         };
         let mut pivots: Vec<u32> = Vec::with_capacity(num_sparse);
-        let mut table: Vec<u32> = Vec::new();
+        let mut table: SmallVec<[u32; 64]> = SmallVec::new();
         let mut num_ordered = 0;
         // While a pivot is eliminated, an element with mark m ≥ flag has m − flag vertices beyond the
         // pivot's list; smaller marks, of elements and variables, mean nothing.
@@ -587,7 +589,7 @@ impl MinimumDegree {
         // `start` becomes the place of the element's next vertex.
         let mut place = 0;
         let mut next = roots;
-        let mut path: Vec<u32> = Vec::new();
+        let mut path: SmallVec<[u32; 32]> = SmallVec::new();
         loop {
             while next != NONE {
                 path.push(next);

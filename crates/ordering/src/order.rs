@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use luge_sparse::{CancelFlag, ColPerm, CompressedPattern, RowPerm, Scaling};
 use serde::Serialize;
+use smallvec::SmallVec;
 
 use crate::btf::block_triangular;
 use crate::cost::{Costs, Prediction};
@@ -12,7 +13,7 @@ use crate::elimination::{postorder_and_predict, predict};
 use crate::error::OrderingError;
 use crate::fill;
 use crate::graph::BlockPattern;
-use crate::matching::{check_rank, check_square, match_by_product};
+use crate::matching::{ProductMatching, check_rank, check_square, match_by_product};
 use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
 use crate::survey::{Survey, survey};
 
@@ -114,20 +115,20 @@ pub enum MethodUsed {
     User,
 }
 
-/// Wall-clock seconds of the steps. Steps of several candidates, which may overlap, are summed.
+/// Wall-clock seconds of the steps. Steps of several candidates, which may overlap, are summed. Steps
+/// of matrices of fewer than 64 columns are not measured: reading the clock would take as long.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct OrderingSeconds {
     /// A look at the values; structural rank, the matching and the scaling.
     pub matching: f64,
     /// Block triangular form.
     pub block_triangular: f64,
-    /// Patterns of the diagonal blocks.
-    pub pattern: f64,
-    /// Approximate minimum degree with its prediction.
+    /// Approximate minimum degree of the diagonal blocks, with the patterns of those that are ordered by
+    /// it first, and its prediction.
     pub amd: f64,
-    /// Column approximate minimum degree with its prediction.
+    /// Column approximate minimum degree, likewise.
     pub colamd: f64,
-    /// Nested dissection with its prediction.
+    /// Nested dissection, likewise.
     pub nested_dissection: f64,
     /// The whole phase.
     pub total: f64,
@@ -137,7 +138,6 @@ impl OrderingSeconds {
     fn add(&mut self, other: &Self) {
         self.matching += other.matching;
         self.block_triangular += other.block_triangular;
-        self.pattern += other.pattern;
         self.amd += other.amd;
         self.colamd += other.colamd;
         self.nested_dissection += other.nested_dissection;
@@ -171,8 +171,10 @@ pub struct Ordering {
     pub structural_rank: usize,
     /// Whether rows were moved to put large (or any) entries on the diagonal.
     pub rows_matched: bool,
-    /// log10 of the product of the matched entries, if a matching of largest product was found.
+    /// log10 of the product of the matched entries, if a matching of largest product was used.
     pub log10_matching_product: Option<f64>,
+    /// Whether [`Matching::Auto`] found such a matching and did not use it, for its scaling is too wild.
+    pub matching_refused: bool,
     /// What ordered the columns.
     pub method_used: MethodUsed,
     /// Predicted size and cost of the factors.
@@ -197,6 +199,13 @@ const MIN_PRODUCT: usize = 64;
 /// Largest values of rows, or of columns, that are within this power of two have an even scale.
 const EVEN_SPAN: i16 = 64;
 
+/// `Auto` does not use a matching if the factors of the rows, or of the columns, that come with it are
+/// further apart than this: what is small in a column of B would be large in a row of A.
+const WILDEST_SPAN: f64 = (1u128 << 100) as f64;
+
+/// From so many columns on the steps are timed.
+const MIN_TIMED: usize = 64;
+
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
 
@@ -210,6 +219,7 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// [`Matching::Auto`] looks for a matching of largest product if there are at least 64 columns, or the
 /// largest values of rows or columns are more than 2⁶⁴ apart, and more
 /// than a fiftieth of them have a diagonal entry that is missing, zero, or, scaled, below 2⁻¹⁰ of the largest in its column.
+/// A matching whose scaling factors span more than 2¹⁰⁰ is not used.
 /// Otherwise the diagonal stays as it is, and if it has holes, a maximum-cardinality matching fills them.
 ///
 /// [`Method::Auto`] orders every diagonal block by approximate minimum degree. If the block has at least
@@ -262,15 +272,20 @@ pub fn order(
             (Matching::Always, _) => true,
             (Matching::Auto, Some(survey)) => is_poor(n, survey),
         };
-    let (matched_rows, log10_matching_product, scaling) = match (values, &survey) {
-        (Some(values), _) if by_product => {
-            let matching = match_by_product(a, values, &options.cancel)?;
-            (
-                matching.row_of_col,
-                Some(matching.log10_product),
-                Some(matching.scaling),
-            )
-        }
+    let found = values
+        .filter(|_| by_product)
+        .map(|values| match_by_product(a, values, &options.cancel))
+        .transpose()?;
+    let is_wild = |matching: &ProductMatching| {
+        options.matching == Matching::Auto && matching.scaling.span() > WILDEST_SPAN
+    };
+    let matching_refused = found.as_ref().is_some_and(is_wild);
+    let (matched_rows, log10_matching_product, scaling) = match (found, &survey) {
+        (Some(matching), _) if !matching_refused => (
+            matching.row_of_col,
+            Some(matching.log10_product),
+            Some(matching.scaling),
+        ),
         (_, Some(survey)) if survey.num_missing == 0 => {
             ((0..n as u32).collect(), None, Some(survey.scaling()))
         }
@@ -282,7 +297,9 @@ pub fn order(
     let scaling = scaling
         .filter(|_| options.scaling)
         .unwrap_or_else(|| Scaling::identity(n, n));
-    seconds.matching = start.elapsed().as_secs_f64();
+    if n >= MIN_TIMED {
+        seconds.matching = start.elapsed().as_secs_f64();
+    }
 
     if let Method::User { rows, cols } = &options.method {
         let mut row_of_col = vec![0; n];
@@ -300,6 +317,7 @@ pub fn order(
             structural_rank: n,
             rows_matched: false,
             log10_matching_product: None,
+            matching_refused: false,
             method_used: MethodUsed::User,
             predicted: predict(&block, &identity),
             blocks: Vec::new(),
@@ -307,17 +325,18 @@ pub fn order(
         });
     }
 
-    let unmoved: Vec<u32> = (0..n as u32).collect();
     let move_rows = options.matching != Matching::Never || options.block_triangular;
-    let first_rows = if move_rows { &matched_rows } else { &unmoved };
+    let is_unmoved = |rows: &[u32]| rows.iter().enumerate().all(|(i, &row)| i == row as usize);
+    let unmoved = || (0..n as u32).collect::<Vec<_>>();
+    let first_rows = if move_rows { matched_rows } else { unmoved() };
     let try_unmoved = options.method == Method::Auto
-        && by_product
+        && log10_matching_product.is_some()
         && values.is_some_and(|values| {
             diagonal_is_large(a, values, &scaling, options.diagonal_threshold)
         })
-        && *first_rows != unmoved;
-    let by_first = || candidate(a, first_rows, options);
-    let by_second = || try_unmoved.then(|| candidate(a, &unmoved, options));
+        && !is_unmoved(&first_rows);
+    let by_first = || candidate(a, &first_rows, options);
+    let by_second = || try_unmoved.then(|| candidate(a, &unmoved(), options));
     let (first, second) = if try_unmoved && options.threads > 1 {
         rayon::join(by_first, by_second)
     } else {
@@ -356,6 +375,7 @@ pub fn order(
         block_ptr: best.block_ptr,
         structural_rank: n,
         log10_matching_product,
+        matching_refused,
         method_used: best.method_used,
         predicted: best.predicted,
         blocks: best.blocks,
@@ -407,16 +427,16 @@ fn candidate(
     options.cancel.check()?;
     let n = a.major_dim();
     let mut seconds = OrderingSeconds::default();
-    let clock = Instant::now();
+    let mut clock = Clock::start(n);
     let (mut perm, new_col, block_ptr) = if options.block_triangular {
         let form = block_triangular(a, row_of_col);
         let new_col = form.perm.inverse();
-        (form.perm.as_slice().to_vec(), new_col, form.block_ptr)
+        (form.perm.into_vec(), new_col, form.block_ptr)
     } else {
         let identity: Vec<u32> = (0..n as u32).collect();
         (identity.clone(), identity, one_block(n))
     };
-    seconds.block_triangular = clock.elapsed().as_secs_f64();
+    seconds.block_triangular = clock.lap();
 
     let mut predicted = Prediction::default();
     let mut block_nnz = 0;
@@ -446,12 +466,10 @@ fn candidate(
             continue;
         }
         options.cancel.check()?;
-        let clock = Instant::now();
         let cols = &mut perm[start..start + size];
         let block = BlockPattern::new(a, row_of_col, cols, &new_col, start);
-        seconds.pattern += clock.elapsed().as_secs_f64();
-        let ordered = order_block(&block, options, &mut seconds)?;
-        let old = cols.to_vec();
+        let ordered = order_block(&block, options, &mut seconds, &mut clock)?;
+        let old: SmallVec<[u32; 64]> = SmallVec::from_slice(cols);
         for (slot, &v) in cols.iter_mut().zip(&ordered.order) {
             *slot = old[v as usize];
         }
@@ -513,48 +531,52 @@ struct BlockOrder {
     order: Vec<u32>,
     method: MethodUsed,
     predicted: Prediction,
-    seconds: f64,
 }
 
-impl BlockOrder {
-    fn timed(
-        method: MethodUsed,
-        run: impl FnOnce() -> Result<(Vec<u32>, Prediction), OrderingError>,
-    ) -> Result<Self, OrderingError> {
-        let clock = Instant::now();
-        let (order, predicted) = run()?;
-        Ok(Self {
-            order,
-            method,
-            predicted,
-            seconds: clock.elapsed().as_secs_f64(),
+/// Measures one step after another; stands still for matrices of fewer than [`MIN_TIMED`] columns.
+struct Clock(Option<Instant>);
+
+impl Clock {
+    fn start(n: usize) -> Self {
+        Self((n >= MIN_TIMED).then(Instant::now))
+    }
+
+    /// Seconds since the last call.
+    fn lap(&mut self) -> f64 {
+        self.0.as_mut().map_or(0.0, |last| {
+            let now = Instant::now();
+            (now - std::mem::replace(last, now)).as_secs_f64()
         })
     }
 }
 
 fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
-    BlockOrder::timed(MethodUsed::Amd, || {
-        let graph = block.symmetrized(with_spare_room);
-        if !fits(graph.len(), graph.idx.len()) {
-            return Err(OrderingError::GraphTooLarge {
-                method: "approximate minimum degree",
-                entries: graph.idx.len(),
-                limit: u32::MAX as usize / 8,
-            });
-        }
-        let mut found = minimum_degree(&graph.ptr, graph.idx);
-        let predicted = found
-            .predicted
-            .unwrap_or_else(|| postorder_and_predict(block, &mut found.order));
-        Ok((found.order, predicted))
+    let graph = block.symmetrized(with_spare_room);
+    if !fits(graph.len(), graph.idx.len()) {
+        return Err(OrderingError::GraphTooLarge {
+            method: "approximate minimum degree",
+            entries: graph.idx.len(),
+            limit: u32::MAX as usize / 8,
+        });
+    }
+    let mut found = minimum_degree(&graph.ptr, graph.idx);
+    let predicted = found
+        .predicted
+        .unwrap_or_else(|| postorder_and_predict(block, &mut found.order));
+    Ok(BlockOrder {
+        order: found.order,
+        method: MethodUsed::Amd,
+        predicted,
     })
 }
 
 fn by_dissection(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
-    BlockOrder::timed(MethodUsed::NestedDissection, || {
-        let mut order = fill::nested_dissection(&block.symmetrized(|_, entries| entries))?;
-        let predicted = postorder_and_predict(block, &mut order);
-        Ok((order, predicted))
+    let mut order = fill::nested_dissection(&block.symmetrized(|_, entries| entries))?;
+    let predicted = postorder_and_predict(block, &mut order);
+    Ok(BlockOrder {
+        order,
+        method: MethodUsed::NestedDissection,
+        predicted,
     })
 }
 
@@ -562,60 +584,61 @@ fn order_block(
     block: &BlockPattern,
     options: &OrderingOptions,
     seconds: &mut OrderingSeconds,
+    clock: &mut Clock,
 ) -> Result<BlockOrder, OrderingError> {
-    let n = block.len();
-    let in_order = |order: Vec<u32>, method| {
-        let predicted = predict(block, &order);
-        BlockOrder {
-            order,
-            method,
-            predicted,
-            seconds: 0.0,
-        }
+    let in_order = |order: Vec<u32>, method| BlockOrder {
+        predicted: predict(block, &order),
+        order,
+        method,
     };
-    let ordered = match &options.method {
-        Method::Amd => by_minimum_degree(block)?,
-        Method::NestedDissection => by_dissection(block)?,
-        Method::Colamd => BlockOrder::timed(MethodUsed::Colamd, || {
-            let order = fill::colamd(block);
-            let predicted = predict(block, &order);
-            Ok((order, predicted))
-        })?,
-        Method::Natural => in_order((0..n as u32).collect(), MethodUsed::Natural),
+    match &options.method {
+        Method::NestedDissection => {
+            let ordered = by_dissection(block);
+            seconds.nested_dissection += clock.lap();
+            ordered
+        }
+        Method::Colamd => {
+            let ordered = in_order(fill::colamd(block), MethodUsed::Colamd);
+            seconds.colamd += clock.lap();
+            Ok(ordered)
+        }
+        Method::Natural => Ok(in_order(
+            (0..block.len() as u32).collect(),
+            MethodUsed::Natural,
+        )),
         Method::User { .. } => unreachable!("user permutations have no candidates"),
-        Method::Auto => {
-            let costs = &options.costs;
+        Method::Amd | Method::Auto => {
             let first = by_minimum_degree(block)?;
-            let gain = costs.factorizations * first.predicted.seconds(costs) * MOST_SAVED;
-            if n < MIN_DISSECTION || gain <= costs.dissection_seconds(n, 2 * block.nnz()) {
-                first
-            } else {
-                seconds.amd += first.seconds;
-                match by_dissection(block) {
-                    Ok(second) => {
-                        seconds.nested_dissection += second.seconds;
-                        tracing::debug!(
-                            n,
-                            amd_flops = first.predicted.flops,
-                            nested_dissection_flops = second.predicted.flops,
-                            "candidates of a block"
-                        );
-                        let saves = second.predicted.flops <= first.predicted.flops;
-                        return Ok(if saves { second } else { first });
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "ordered by minimum degree alone");
-                        return Ok(first);
-                    }
-                }
+            seconds.amd += clock.lap();
+            if options.method == Method::Amd || !is_worth_dissecting(block, &first, &options.costs)
+            {
+                return Ok(first);
             }
+            let second = by_dissection(block);
+            seconds.nested_dissection += clock.lap();
+            Ok(match second {
+                Ok(second) => {
+                    tracing::debug!(
+                        n = block.len(),
+                        amd_flops = first.predicted.flops,
+                        nested_dissection_flops = second.predicted.flops,
+                        "candidates of a block"
+                    );
+                    let saves = second.predicted.flops <= first.predicted.flops;
+                    if saves { second } else { first }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "ordered by minimum degree alone");
+                    first
+                }
+            })
         }
-    };
-    match ordered.method {
-        MethodUsed::Amd => seconds.amd += ordered.seconds,
-        MethodUsed::NestedDissection => seconds.nested_dissection += ordered.seconds,
-        MethodUsed::Colamd => seconds.colamd += ordered.seconds,
-        _ => {}
     }
-    Ok(ordered)
+}
+
+/// Whether nested dissection may save more than it takes.
+fn is_worth_dissecting(block: &BlockPattern, by_degree: &BlockOrder, costs: &Costs) -> bool {
+    let n = block.len();
+    let gain = costs.factorizations * by_degree.predicted.seconds(costs) * MOST_SAVED;
+    n >= MIN_DISSECTION && gain > costs.dissection_seconds(n, 2 * block.nnz())
 }

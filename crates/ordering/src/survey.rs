@@ -5,6 +5,7 @@
 //! than anything that follows.
 
 use luge_sparse::{CompressedPattern, Scaling};
+use smallvec::{SmallVec, smallvec};
 
 use crate::OrderingError;
 use crate::equilibrate::LARGEST_EXPONENT;
@@ -20,14 +21,17 @@ const POOR: i16 = -10;
 /// What the values look like.
 pub(crate) struct Survey {
     /// Largest exponent of each row; zero for a row of zeros.
-    rows: Vec<i16>,
+    rows: Exponents,
     /// Largest exponent of each column once the rows are scaled by theirs; zero for a column of zeros.
-    cols: Vec<i16>,
+    cols: Exponents,
     /// Diagonal entries that are not there, or zero.
     pub num_missing: usize,
     /// Diagonal entries that are there, but small in their columns.
     pub num_poor: usize,
 }
+
+/// One for each row or column.
+type Exponents = SmallVec<[i16; 32]>;
 
 /// The exponent e of 2^e ≤ |x| < 2^(e+1), for finite x.
 fn exponent(x: f64) -> i16 {
@@ -52,9 +56,10 @@ fn exponent(x: f64) -> i16 {
 /// [`NotFinite`](OrderingError::NotFinite) naming the first such value.
 pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, OrderingError> {
     let n = a.major_dim();
-    let mut rows = vec![0i16; n];
-    let mut cols = vec![ZERO; n];
-    let mut diagonal = vec![ZERO; n];
+    let mut rows: Exponents = smallvec![0; n];
+    let mut cols: Exponents = smallvec![ZERO; n];
+    let mut diagonal: Exponents = smallvec![ZERO; n];
+    let (cols_of, diagonal_of) = (&mut cols[..], &mut diagonal[..]);
     for (i, row) in rows.iter_mut().enumerate() {
         let range = a.range(i);
         // Bits of magnitudes order like the magnitudes; those that are not finite come last.
@@ -74,10 +79,10 @@ pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, Or
                 continue;
             }
             let scaled = e - *row;
-            let col = &mut cols[j as usize];
+            let col = &mut cols_of[j as usize];
             *col = scaled.max(*col);
             if j as usize == i {
-                diagonal[i] = scaled;
+                diagonal_of[i] = scaled;
             }
         }
     }

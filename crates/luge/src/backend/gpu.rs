@@ -72,7 +72,7 @@ impl GpuBackend {
         };
         Description {
             backend,
-            device: properties.name.clone(),
+            device: properties.name.clone().into(),
             module_load_seconds,
             no_gpu: None,
         }

@@ -6,6 +6,8 @@
 
 pub(crate) mod gpu;
 
+use std::borrow::Cow;
+
 use luge_frontal::FrontalScalar;
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, Scalar};
@@ -51,7 +53,7 @@ pub(crate) struct Description {
     /// `"cpu"`, `"cuda"` or `"simulator"`.
     pub backend: &'static str,
     /// The device in words.
-    pub device: String,
+    pub device: Cow<'static, str>,
     /// Loading of kernels.
     pub module_load_seconds: Option<f64>,
     /// Why a GPU was asked for by `Auto` and not used.
@@ -147,7 +149,7 @@ impl Backend {
                 backend: "cpu",
                 device: match threads {
                     1 => "CPU, 1 thread".into(),
-                    count => format!("CPU, {count} threads"),
+                    count => format!("CPU, {count} threads").into(),
                 },
                 module_load_seconds: None,
                 no_gpu: no_gpu.clone(),

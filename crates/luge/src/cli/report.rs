@@ -100,7 +100,7 @@ pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
         ),
     );
     let mut ordering = vec![
-        inform.ordering.clone(),
+        inform.ordering.to_owned(),
         plural(inform.num_blocks, "block", "blocks"),
     ];
     ordering.extend(inform.matched.then(|| "rows matched".to_owned()));

@@ -10,6 +10,7 @@
 //! Canad. J. Math. 10 (1958).
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
+use smallvec::{SmallVec, smallvec};
 
 use super::NONE;
 
@@ -103,10 +104,36 @@ pub(super) fn maximum_cardinality_where(
         }
     }
 
-    let mut level = vec![NONE; nrows];
-    let mut next_entry = vec![0u64; nrows];
-    let mut queue: Vec<u32> = Vec::new();
-    let mut path: Vec<u32> = Vec::new();
+    // A hole in the diagonal of a symmetric pattern: rows i and j exchange their columns.
+    for i in 0..nrows.min(ncols) {
+        if col_of_row[i] != NONE || row_of_col[i] != NONE {
+            continue;
+        }
+        let exchanged = a.range(i).find_map(|p| {
+            let j = a.idx()[p];
+            let row = Some(row_of_col[j as usize]).filter(|&row| row != NONE && present(p))?;
+            let back = a.lane(row as usize).binary_search(&(i as u32)).ok()?;
+            present(a.range(row as usize).start + back).then_some((row, j))
+        });
+        if let Some((row, j)) = exchanged {
+            (col_of_row[i], col_of_row[row as usize]) = (j, i as u32);
+            (row_of_col[j as usize], row_of_col[i]) = (i as u32, row);
+        }
+    }
+    let num_matched = |row_of_col: &[u32]| row_of_col.iter().filter(|&&row| row != NONE).count();
+    if num_matched(&row_of_col) == nrows.min(ncols) {
+        return Ok(CardinalityMatching {
+            num_matched: nrows.min(ncols),
+            col_of_row,
+            row_of_col,
+        });
+    }
+
+    let mut level: SmallVec<[u32; 32]> = smallvec![NONE; nrows];
+    let mut next_entry: SmallVec<[u64; 32]> = smallvec![0; nrows];
+    let (level, next_entry) = (&mut level[..], &mut next_entry[..]);
+    let mut queue: SmallVec<[u32; 32]> = SmallVec::new();
+    let mut path: SmallVec<[u32; 32]> = SmallVec::new();
     loop {
         cancel.check()?;
         // Breadth-first: level of a row = number of matched edges on a shortest alternating path
@@ -175,11 +202,10 @@ pub(super) fn maximum_cardinality_where(
             }
         }
     }
-    let num_matched = row_of_col.iter().filter(|&&row| row != NONE).count();
     Ok(CardinalityMatching {
+        num_matched: num_matched(&row_of_col),
         col_of_row,
         row_of_col,
-        num_matched,
     })
 }
 

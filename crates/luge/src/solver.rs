@@ -397,7 +397,9 @@ fn host_chain(
 ) -> Result<Arc<dyn AnyHost>, Error> {
     let _span = tracing::info_span!("symbolic").entered();
     let blocks = std::mem::take(&mut ordering.blocks);
-    round_to_powers_of_two(&mut ordering.scaling);
+    if ordering.log10_matching_product.is_some() {
+        round_to_powers_of_two(&mut ordering.scaling);
+    }
     let (transform, block_ptr) = transform_of(ordering);
     Ok(if single {
         HostChain::<f32>::analyze(

@@ -439,7 +439,11 @@ fn a_matching_of_wild_scaling_is_used_on_demand_only() {
     let free = run(Matching::Auto);
     assert!(free.matching_refused);
     assert_eq!(free.log10_matching_product, None);
-    assert!(free.scaling.span() < 2f64.powi(40), "{}", free.scaling.span());
+    assert!(
+        free.scaling.span() < 2f64.powi(40),
+        "{}",
+        free.scaling.span()
+    );
     let forced = run(Matching::Always);
     assert!(!forced.matching_refused);
     let product = forced.log10_matching_product.unwrap();

@@ -50,8 +50,6 @@ pub(super) struct Layout {
     n: usize,
     /// Longest listed column.
     longest: usize,
-    /// Most entries of B in a column.
-    most: usize,
     /// Each column after those that it subtracts: the tasks one by one, then the columns above.
     pub(super) steps: Vec<Step>,
     /// Where each task starts among the steps, and where the columns above start.
@@ -86,7 +84,7 @@ impl Layout {
     }
 
     pub(super) fn scratch<F: Scalar>(&self) -> Scratch<F> {
-        Scratch::new(self.n, self.longest, self.most)
+        Scratch::new(self.n, self.longest)
     }
 }
 
@@ -95,6 +93,9 @@ impl Layout {
 pub(super) struct Plan<F> {
     pub(super) layout: Layout,
     pub(super) scratch: Vec<Scratch<F>>,
+    /// The entries of B: columns come in another order than they are stored, and what is scattered is
+    /// better fetched in one sweep.
+    pub(super) b: Vec<F>,
     pub(super) sums: Vec<Sums>,
     pub(super) progress: Progress,
 }
@@ -186,7 +187,6 @@ impl<F: Scalar> Plan<F> {
         let layout = Layout {
             n,
             longest,
-            most: cols.lanes().map(<[u32]>::len).max().unwrap_or(0),
             steps,
             task_ptr: cut.task_ptr,
             is_above: cut.is_above,
@@ -200,6 +200,7 @@ impl<F: Scalar> Plan<F> {
         Self {
             layout,
             scratch: Vec::new(),
+            b: Vec::new(),
             sums: vec![Sums::default(); n],
             progress: Progress::new(n),
         }
@@ -219,7 +220,7 @@ impl<F: Scalar> Plan<F> {
         let scratch: usize = self
             .scratch
             .iter()
-            .map(|s| size_of_val(&*s.x) + size_of_val(&*s.column) + size_of_val(&*s.b))
+            .map(|s| size_of_val(&*s.x) + size_of_val(&*s.column))
             .sum();
         (size_of_val(&*layout.steps)
             + size_of_val(&*layout.task_ptr)
@@ -228,6 +229,7 @@ impl<F: Scalar> Plan<F> {
             + size_of_val(&*layout.products)
             + size_of_val(&*layout.widths)
             + size_of_val(&*layout.lower_ptr)
+            + size_of_val(&*self.b)
             + size_of_val(&*self.sums)
             + scratch) as u64
             + self.progress.bytes()

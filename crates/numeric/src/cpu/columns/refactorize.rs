@@ -22,12 +22,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use luge_sparse::{CancelFlag, CompressedPattern, Quality, Scalar};
+use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::factorize::smallest_pivot;
 use super::plan::{Plan, Product, Step};
 use super::{ColumnLu, Options};
-use crate::cpu::entries::Entries;
+use crate::cpu::entries::{Entries, STRETCH};
 use crate::error::NumericError;
 
 /// Columns between two looks at the cancel flag.
@@ -83,11 +84,18 @@ impl<F: Scalar> ColumnLu<F> {
             unreachable!("just made");
         };
         let threads = plan.useful_threads(options.threads);
+        plan.b.resize(cols.nnz(), F::zero());
+        if threads == 1 {
+            values.load(0, &mut plan.b);
+        } else {
+            let stretches = plan.b.par_chunks_mut(STRETCH).enumerate();
+            stretches.for_each(|(number, stretch)| values.load(number * STRETCH, stretch));
+        }
         plan.scratch.resize_with(threads, || plan.layout.scratch());
         let mut report = {
             let shared = Shared {
                 plan: &plan.layout,
-                b: values,
+                b: &plan.b,
                 smallest,
                 lower_idx: &self.lower.idx,
                 upper_idx: &self.upper.idx,
@@ -138,17 +146,14 @@ pub(super) struct Scratch<F> {
     pub(super) x: Vec<F>,
     /// A listed column: U, the pivot, L; zero between columns.
     pub(super) column: Vec<F>,
-    /// Its entries of B.
-    pub(super) b: Vec<F>,
     report: Report,
 }
 
 impl<F: Scalar> Scratch<F> {
-    pub(super) fn new(n: usize, longest: usize, most: usize) -> Self {
+    pub(super) fn new(n: usize, longest: usize) -> Self {
         Self {
             x: vec![F::zero(); n],
             column: vec![F::zero(); longest],
-            b: vec![F::zero(); most],
             report: Report::new(),
         }
     }
@@ -221,9 +226,9 @@ fn wait(stop: &AtomicBool, ready: impl Fn() -> bool) -> bool {
 }
 
 /// What the threads of a refactorization work on.
-struct Shared<'a, F, V: ?Sized> {
+struct Shared<'a, F> {
     plan: &'a super::plan::Layout,
-    b: &'a V,
+    b: &'a [F],
     smallest: F,
     lower_idx: &'a [u32],
     upper_idx: &'a [u32],
@@ -237,9 +242,9 @@ struct Shared<'a, F, V: ?Sized> {
 
 // SAFETY: the pointers are to arrays of plain numbers that outlive the borrow 'a; `column` says who may
 // touch what when.
-unsafe impl<F: Scalar, V: Sync + ?Sized> Sync for Shared<'_, F, V> {}
+unsafe impl<F: Scalar> Sync for Shared<'_, F> {}
 
-impl<F: Scalar, V: Entries<F> + ?Sized> Shared<'_, F, V> {
+impl<F: Scalar> Shared<'_, F> {
     /// Lets `scratch.len()` threads do all steps: this one and others of rayon's current pool.
     fn run_threads(&self, progress: &Progress, scratch: &mut [Scratch<F>]) {
         let Some((own, others)) = scratch.split_first_mut() else {
@@ -338,8 +343,7 @@ impl<F: Scalar, V: Entries<F> + ?Sized> Shared<'_, F, V> {
                 step.num_lower as usize,
                 step.num_b as usize,
             );
-            self.b.load(step.b, &mut scratch.b[..nb]);
-            let b = scratch.b.as_ptr();
+            let b = self.b.as_ptr().add(step.b);
             let places = self.plan.places.as_ptr().add(step.b);
             let upper_idx = self.upper_idx.as_ptr().add(step.upper);
             let lower_idx = self.lower_idx.as_ptr().add(step.lower);

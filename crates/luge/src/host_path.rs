@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::blocks::Rule;
+use luge_ordering::Matching;
 use luge_sparse::{Quality, Scalar};
 use smallvec::{SmallVec, smallvec};
 
@@ -129,7 +130,8 @@ impl HostPath {
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
         let shared = task.shared;
-        let found = self.establish_on(&self.chain, task, journal);
+        let mut rules = self.rules(shared);
+        let found = self.establish_on(&self.chain, &rules, task, journal);
         let serves = match &found {
             Ok(found) => !is_above(found.backward_error(), shared.target),
             Err(error) => !is_numerical(error),
@@ -139,12 +141,15 @@ impl HostPath {
         let Some(matching) = alternative else {
             return found;
         };
-        // The scaling by a matching of largest product may be too wild for the norm of A, or rows may
-        // need it all the same.
+        // The scaling by a matching of largest product may be too wild for the norm of A; or the rows
+        // need it all the same, and then other pivots do not make up for it.
+        if matching == Matching::Always {
+            rules.truncate(1);
+        }
         let start = Instant::now();
         let chain = self.analyze_again(shared, task.values, Some(matching));
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let other = chain.and_then(|chain| self.establish_on(&chain, task, journal));
+        let other = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
         match (found, other) {
             (Ok(found), Ok(other)) if is_above(found.backward_error(), other.backward_error()) => {
                 Ok(other)
@@ -158,6 +163,7 @@ impl HostPath {
     fn establish_on<T: Scalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
+        rules: &[Rule],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
@@ -165,7 +171,7 @@ impl HostPath {
         let epsilon = chain.epsilon();
         let mut best: Option<HostFactors> = None;
         let mut failure = None;
-        for rule in self.rules(shared) {
+        for &rule in rules {
             let start = Instant::now();
             let factorized = Arc::clone(chain).factorize(task.values, rule, &shared.limits);
             journal.add_numeric(start.elapsed());
@@ -319,9 +325,10 @@ impl HostPath {
     ) -> Result<HostFactors, Error> {
         let target = task.shared.target;
         let serves = |found: &HostFactors| !is_above(found.backward_error(), target);
+        let rules = self.rules(task.shared);
         let mut failure = None;
         if !stale_scale {
-            match self.establish_on(chain, task, journal) {
+            match self.establish_on(chain, &rules, task, journal) {
                 Ok(found) if serves(&found) => return Ok(found),
                 Ok(found) => failure = Some(found.unstable()),
                 Err(error) if is_numerical(&error) => failure = Some(error),
@@ -331,7 +338,7 @@ impl HostPath {
         let start = Instant::now();
         let chain = self.analyze_again(task.shared, task.values, None);
         *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let found = chain.and_then(|chain| self.establish_on(&chain, task, journal));
+        let found = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
         match (found, failure) {
             (Ok(found), _) if serves(&found) => Ok(found),
             (_, Some(failure)) => Err(failure),

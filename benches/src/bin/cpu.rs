@@ -97,9 +97,10 @@ struct Arguments {
     /// The commit to record; default: the one that is checked out.
     #[arg(long)]
     commit: Option<String>,
-    /// Print the comparison that a results file holds, and run nothing.
-    #[arg(long, value_name = "FILE")]
-    read: Option<PathBuf>,
+    /// Print the comparison that results files hold, and run nothing. The matrices of several files are
+    /// compared together; what is said of the machine and the commit is the first file's.
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    read: Vec<PathBuf>,
     /// Try one solver on one matrix and print what happened (for this program's own use).
     #[arg(long, hide = true, value_name = "SOLVER@THREADS")]
     child: Option<String>,
@@ -173,15 +174,24 @@ fn main() -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string(&trial)?);
         return Ok(ExitCode::SUCCESS);
     }
-    let results = match &arguments.read {
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            serde_json::from_str(&text).context("these are no results of this benchmark")?
+    let results = match arguments.read.split_first() {
+        Some((first, others)) => {
+            let mut results = read_results(first)?;
+            for path in others {
+                results.add(read_results(path)?);
+            }
+            results
         }
         None => run(&arguments)?,
     };
     report(&arguments, &results)
+}
+
+fn read_results(path: &Path) -> anyhow::Result<Results> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text)
+        .with_context(|| format!("{} holds no results of this benchmark", path.display()))
 }
 
 fn library_of(arguments: &Arguments, peer: &str) -> Option<PathBuf> {

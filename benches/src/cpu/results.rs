@@ -313,6 +313,16 @@ impl Run {
 }
 
 impl Results {
+    /// Adds the matrices of another run, and the solvers that only that one had.
+    pub fn add(&mut self, other: Self) {
+        for solver in other.solvers {
+            if self.solvers.iter().all(|own| own.name != solver.name) {
+                self.solvers.push(solver);
+            }
+        }
+        self.matrices.extend(other.matrices);
+    }
+
     /// The run of `solver` with `threads` on `matrix`.
     pub fn run<'a>(
         &self,

@@ -10,12 +10,12 @@
 //! factors of one set of values.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
 use luge_sparse::{CancelFlag, CompressedPattern, Permutation, Quality, RowPerm, to_u32};
 
-use super::columns::{self, ColumnLu};
+use super::columns::{self, ColumnLu, Subtrees};
 use super::entries::{Entries, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
@@ -72,6 +72,8 @@ pub struct BlockPlan {
     steps: Vec<Step>,
     /// The blocks for the column engine, one behind the other.
     columns: CompressedPattern,
+    /// What of them threads factorize side by side; looked for when there are threads.
+    subtrees: OnceLock<Option<Subtrees>>,
     fronts: Vec<Front>,
     /// The entries above the diagonal blocks, by columns of B.
     above: CompressedPattern,
@@ -322,6 +324,7 @@ impl BlockPlan {
             n,
             steps,
             columns: pattern(num_local, local.ptr, local.idx),
+            subtrees: OnceLock::new(),
             fronts,
             above: pattern(n, above.ptr, above.idx),
             source,
@@ -459,6 +462,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         drop(room);
         let (columns, measured) = ColumnLu::factorize_first(
             &plan.columns,
+            plan.subtrees(options.threads),
             values,
             &column_options(options, left, plan.expected),
         )
@@ -701,6 +705,11 @@ impl<F: FrontalScalar> BlockLu<F> {
 }
 
 impl BlockPlan {
+    fn subtrees(&self, threads: usize) -> Option<&Subtrees> {
+        let find = || Subtrees::new(&self.columns);
+        (threads > 1).then(|| self.subtrees.get_or_init(find).as_ref())?
+    }
+
     /// Column of B of a column of the column engine.
     fn column_of(&self, local: usize) -> usize {
         self.steps

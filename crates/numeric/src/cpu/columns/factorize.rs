@@ -13,12 +13,15 @@
 //! their labels at step k; if no two rows were ever exchanged, that is the final order.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use luge_sparse::{CompressedPattern, Quality, RowPerm, Scalar};
+use luge_sparse::{CancelFlag, CompressedPattern, Quality, RowPerm, Scalar};
+use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
+use super::subtrees::Subtrees;
 use super::{ColumnLu, Columns, Options};
 use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
@@ -47,13 +50,15 @@ impl<F: Scalar> ColumnLu<F> {
         options: &Options,
     ) -> Result<(Self, Quality), NumericError> {
         assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
-        Self::factorize_first(cols, values, options)
+        let subtrees = (options.threads > 1).then(|| Subtrees::new(cols)).flatten();
+        Self::factorize_first(cols, subtrees.as_ref(), values, options)
     }
 
-    /// As [`factorize`](Self::factorize), for the first of the values.
+    /// As [`factorize`](Self::factorize), for the first of the values; threads share the subtrees.
     #[track_caller]
     pub(in crate::cpu) fn factorize_first(
         cols: &CompressedPattern,
+        subtrees: Option<&Subtrees>,
         values: &(impl Entries<F> + ?Sized),
         options: &Options,
     ) -> Result<(Self, Quality), NumericError> {
@@ -66,20 +71,79 @@ impl<F: Scalar> ColumnLu<F> {
         let span = tracing::debug_span!("factorize_columns", n, nnz = cols.nnz());
         let _entered = span.enter();
 
-        let mut work = Elimination::new(cols, values, options);
-        for j in 0..n {
-            if j % STRIDE == 0 {
+        let limits = Limits::new(cols, values, options);
+        let mut work = Elimination::new(cols, values, &limits, 0..n, options.expected);
+        let shared = match subtrees {
+            Some(subtrees) if options.threads > 1 => side_by_side(&work, subtrees, options),
+            _ => None,
+        };
+        let outcome = match (shared, subtrees) {
+            (Some(parts), Some(subtrees)) => {
                 options.cancel.check()?;
-                tracing::debug!(target: "luge::progress", done = j as u64, total = n as u64);
+                work.join(subtrees, parts, &options.cancel)
             }
-            if work.exchanged {
-                work.column::<true>(j)?;
-            } else {
-                work.column::<false>(j)?;
+            _ => work.columns(0..n, &options.cancel),
+        };
+        match outcome {
+            Ok(()) => Ok(work.finish()),
+            Err(Stop::Numeric(error)) => Err(error),
+            Err(Stop::Foreign) => unreachable!("no row is outside of the whole matrix"),
+        }
+    }
+}
+
+/// Factorizes whole subtrees on the threads of the current rayon pool; `None` if a column took its pivot
+/// from an ancestor, or had any other trouble, which one thread will find again.
+fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
+    whole: &Elimination<'a, F, V>,
+    subtrees: &Subtrees,
+    options: &Options,
+) -> Option<Vec<Elimination<'a, F, V>>> {
+    let n = whole.x.len();
+    // What is found here is held twice until it is joined.
+    let room = AtomicI64::new(i64::try_from(whole.limits.max_entries / 2).unwrap_or(i64::MAX));
+    let stop = AtomicBool::new(false);
+    let idle: Mutex<Vec<(Vec<F>, Reach)>> = Mutex::default();
+    let locked = || idle.lock().unwrap_or_else(PoisonError::into_inner);
+    let factorize = |columns: &Range<usize>| {
+        let expected =
+            (whole.cols.range(columns.end - 1).end - whole.cols.range(columns.start).start) / 2;
+        let limits = &whole.limits;
+        let mut work = Elimination::new(
+            whole.cols,
+            whole.values,
+            limits,
+            columns.clone(),
+            (expected, expected),
+        );
+        let scratch = locked().pop();
+        (work.x, work.reach) = scratch.unwrap_or_else(|| (vec![F::zero(); n], Reach::new(n)));
+        let mut counted = 0;
+        for first in columns.clone().step_by(STRIDE) {
+            let some = first..columns.end.min(first + STRIDE);
+            if stop.load(Ordering::Relaxed) || work.columns(some, &options.cancel).is_err() {
+                stop.store(true, Ordering::Relaxed);
+                return None;
+            }
+            let more = work.entries() - counted;
+            counted += more;
+            if room.fetch_sub(more as i64, Ordering::Relaxed) < more as i64 {
+                stop.store(true, Ordering::Relaxed);
+                return None;
             }
         }
-        Ok(work.finish())
-    }
+        // Both are as empty as they were.
+        let scratch = (std::mem::take(&mut work.x), std::mem::take(&mut work.reach));
+        locked().push(scratch);
+        work.loaded = Vec::new();
+        Some(work)
+    };
+    let ranges: Vec<&Range<usize>> = subtrees.independent().collect();
+    ranges
+        .into_par_iter()
+        .with_max_len(1)
+        .map(factorize)
+        .collect()
 }
 
 /// The columns before which no column leads to a row from there on, and after which none leads to a row
@@ -132,7 +196,52 @@ struct Head {
     sums: Sums,
 }
 
-/// Everything in the middle of a factorization.
+/// Why a column is not finished.
+enum Stop {
+    Numeric(NumericError),
+    /// Its pivot would be a row of an ancestor.
+    Foreign,
+}
+
+impl<E: Into<NumericError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Numeric(error.into())
+    }
+}
+
+/// What pivots and sizes are measured by.
+#[derive(Clone)]
+struct Limits<F> {
+    threshold: F,
+    /// Multiplies the sum of the magnitudes of a column's terms.
+    noise: f64,
+    static_pivots: bool,
+    smallest: F,
+    /// Entries of L and U that fit the memory, and what was allowed.
+    max_entries: u64,
+    max_bytes: u64,
+}
+
+impl<F: Scalar> Limits<F> {
+    fn new(
+        cols: &CompressedPattern,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+    ) -> Self {
+        let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
+        let fixed = ColumnLu::<F>::estimate_bytes(cols.major_dim(), 0, 0);
+        Self {
+            threshold: F::from_f64(options.threshold),
+            noise: options.singular * F::epsilon().to_f64(),
+            static_pivots: options.static_pivots.is_some(),
+            smallest: smallest_pivot(values, cols.nnz(), options.static_pivots),
+            max_entries: max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64),
+            max_bytes,
+        }
+    }
+}
+
+/// Everything in the middle of a factorization of all columns, or of whole subtrees.
 ///
 /// Invariants that the unchecked accesses rest on: once `exchanged`, `label` and `row_at` are
 /// permutations of 0..n, inverse to each other; every index of `lower` is below n; `heads` describes ranges within `lower`;
@@ -143,14 +252,11 @@ struct Elimination<'a, F, V: ?Sized> {
     /// The entries of B from `loaded_from` on.
     loaded: Vec<F>,
     loaded_from: usize,
-    threshold: F,
-    /// Multiplies the sum of the magnitudes of a column's terms.
-    noise: f64,
-    static_pivots: bool,
-    smallest: F,
-    /// Entries of L and U that fit the memory, and what was allowed.
-    max_entries: u64,
-    max_bytes: u64,
+    limits: Limits<F>,
+    /// The first column, at which `heads`, `upper` and `pivots` begin, and where the columns end whose rows
+    /// may be pivots.
+    first: usize,
+    end: usize,
 
     /// The column that each row is, or would be, the pivot of, and the other way round; empty as long as
     /// they are the identity.
@@ -178,13 +284,17 @@ struct Elimination<'a, F, V: ?Sized> {
 }
 
 impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
-    fn new(cols: &'a CompressedPattern, values: &'a V, options: &Options) -> Self {
+    fn new(
+        cols: &'a CompressedPattern,
+        values: &'a V,
+        limits: &Limits<F>,
+        columns: Range<usize>,
+        expected: (usize, usize),
+    ) -> Self {
         let n = cols.major_dim();
-        let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
-        let fixed = ColumnLu::<F>::estimate_bytes(n, 0, 0);
-        let max_entries = max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64);
-        let room = |expected: usize| (expected as u64).min(max_entries) as usize;
-        let (lower, upper) = match options.expected {
+        let is_whole = columns == (0..n);
+        let room = |expected: usize| (expected as u64).min(limits.max_entries) as usize;
+        let (lower, upper) = match expected {
             (0, 0) => (room(cols.nnz()), room(cols.nnz())),
             (lower, upper) => (room(lower), room(upper)),
         };
@@ -193,22 +303,19 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             values,
             loaded: Vec::new(),
             loaded_from: 0,
-            threshold: F::from_f64(options.threshold),
-            noise: options.singular * F::epsilon().to_f64(),
-            static_pivots: options.static_pivots.is_some(),
-            smallest: smallest_pivot(values, cols.nnz(), options.static_pivots),
-            max_entries,
-            max_bytes,
+            limits: limits.clone(),
+            first: columns.start,
+            end: columns.end,
             label: Vec::new(),
             row_at: Vec::new(),
             exchanged: false,
-            x: vec![F::zero(); n],
-            reach: Reach::new(n),
-            heads: Vec::with_capacity(n),
+            x: vec![F::zero(); if is_whole { n } else { 0 }],
+            reach: Reach::new(if is_whole { n } else { 0 }),
+            heads: Vec::with_capacity(columns.len()),
             lower_idx: Vec::with_capacity(lower),
             lower_values: Vec::with_capacity(lower),
-            upper: Columns::with_capacity(n, upper),
-            pivots: Vec::with_capacity(n),
+            upper: Columns::with_capacity(columns.len(), upper),
+            pivots: Vec::with_capacity(columns.len()),
             below: Vec::new(),
             candidates: Vec::new(),
             prunable: Vec::new(),
@@ -216,6 +323,75 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             report: Report::new(),
             flops: 0,
         }
+    }
+
+    /// Entries of L and U so far.
+    fn entries(&self) -> u64 {
+        (self.lower_idx.len() + self.upper.idx.len()) as u64
+    }
+
+    /// Computes these columns, after those before them.
+    fn columns(&mut self, columns: Range<usize>, cancel: &CancelFlag) -> Result<(), Stop> {
+        let total = self.cols.major_dim() as u64;
+        for k in columns.clone() {
+            if (k - columns.start).is_multiple_of(STRIDE) {
+                cancel.check()?;
+                tracing::debug!(target: "luge::progress", done = k as u64, total);
+            }
+            if self.exchanged {
+                self.column::<true>(k)?;
+            } else {
+                self.column::<false>(k)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over the columns of the subtrees, and computes those above.
+    fn join(
+        &mut self,
+        subtrees: &Subtrees,
+        parts: Vec<Self>,
+        cancel: &CancelFlag,
+    ) -> Result<(), Stop> {
+        let lower = parts.iter().map(|part| part.lower_idx.len()).sum();
+        let upper = parts.iter().map(|part| part.upper.idx.len()).sum();
+        self.lower_idx.reserve(lower);
+        self.lower_values.reserve(lower);
+        self.upper.idx.reserve(upper);
+        self.upper.values.reserve(upper);
+        let mut parts = parts.into_iter();
+        for range in &subtrees.ranges {
+            match range.is_independent.then(|| parts.next()).flatten() {
+                Some(part) => self.append(part),
+                None => self.columns(range.columns.clone(), cancel)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over columns that follow on those that are there.
+    fn append(&mut self, part: Self) {
+        let (lower, upper) = (self.lower_idx.len(), self.upper.idx.len());
+        self.lower_idx.extend(part.lower_idx);
+        self.lower_values.extend(part.lower_values);
+        self.heads.extend(part.heads.into_iter().map(|head| Head {
+            start: head.start + lower,
+            ..head
+        }));
+        self.upper.idx.extend(part.upper.idx);
+        self.upper.values.extend(part.upper.values);
+        let ends = part.upper.ptr[1..].iter();
+        self.upper.ptr.extend(ends.map(|end| end + upper));
+        self.pivots.extend(part.pivots);
+        if part.exchanged {
+            self.track_exchanges();
+            let own = part.first..part.end;
+            self.label[own.clone()].copy_from_slice(&part.label[own.clone()]);
+            self.row_at[own.clone()].copy_from_slice(&part.row_at[own]);
+        }
+        self.report.join(&part.report);
+        self.flops += part.flops;
     }
 
     /// Where the entries of column `k` are among those that are loaded.
@@ -236,20 +412,27 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     }
 
     /// Column `k`, after all before it. `EXCHANGED`: rows and labels may differ.
-    fn column<const EXCHANGED: bool>(&mut self, k: usize) -> Result<(), NumericError> {
+    fn column<const EXCHANGED: bool>(&mut self, k: usize) -> Result<(), Stop> {
         self.load(k);
+        let first_column = self.first;
         let rows = self.cols.lane(k);
         let values = &self.loaded[self.loaded(k)];
         let diagonal = if EXCHANGED { self.row_at[k] } else { k as u32 };
         if let (&[row], &[value]) = (rows, values)
             && row == diagonal
         {
-            return self.singleton(k, row, value);
+            return Ok(self.singleton(k, row, value)?);
+        }
+        if rows
+            .first()
+            .is_some_and(|&row| (row as usize) < first_column)
+        {
+            return Err(Stop::Foreign);
         }
 
         let mut check = ColumnCheck::default();
         let mut first = k as u32;
-        if self.static_pivots {
+        if self.limits.static_pivots {
             // SAFETY: k < n.
             unsafe { self.reach.insert(first) };
         }
@@ -274,8 +457,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let mut flops = 0;
         let mut next = self.reach.pop();
         while let Some(j) = next.filter(|&j| (j as usize) < k) {
-            // SAFETY: j < k, and column j is finished, so it has its head, row_at[j] < n, and its
-            // head describes entries of L, whose rows are below n and have labels below n.
+            // SAFETY: j < k is no smaller than the first column, for no row is; column j is finished, so
+            // it has its head, row_at[j] < n, and its head describes entries of L, whose rows are below n and have labels below n.
             unsafe {
                 let row = if EXCHANGED {
                     *self.row_at.get_unchecked(j as usize)
@@ -284,7 +467,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 };
                 let u = std::mem::replace(self.x.get_unchecked_mut(row as usize), F::zero());
                 self.upper.push(j, u);
-                let head = self.heads.get_unchecked(j as usize);
+                let head = self.heads.get_unchecked(j as usize - first_column);
                 check.upper(head.sums, u.to_f64());
                 flops += 2 * u64::from(head.len);
                 let (start, walk, len) = (head.start, head.walk as usize, head.len as usize);
@@ -328,12 +511,20 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             next = self.reach.pop();
         }
 
-        let chosen = if self.static_pivots {
+        let chosen = if self.limits.static_pivots {
             self.replace_tiny(k)?
         } else {
             self.search(k, diagonal, &check)?
         };
         let at = self.below[chosen];
+        let column_of_row = if EXCHANGED {
+            self.label[at as usize]
+        } else {
+            at
+        };
+        if column_of_row as usize >= self.end {
+            return Err(Stop::Foreign);
+        }
         let pivot = self.candidates[chosen];
         let mut sums = Sums::unit(at);
         let start = self.lower_idx.len();
@@ -366,7 +557,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         if at == diagonal && !EXCHANGED {
             // Rows are sorted: those after the diagonal of this column are reached through it.
             for &(j, p) in &self.prunable {
-                self.heads[j as usize].walk = p + 1;
+                self.heads[j as usize - first_column].walk = p + 1;
             }
         } else {
             if at != diagonal {
@@ -374,13 +565,13 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             }
             self.prune(k, at);
         }
-        let entries = (self.lower_idx.len() + self.upper.idx.len()) as u64;
-        if entries > self.max_entries {
-            return Err(NumericError::OutOfMemory {
+        let entries = self.entries();
+        if entries > self.limits.max_entries {
+            return Err(Stop::Numeric(NumericError::OutOfMemory {
                 column: k,
                 asked: ColumnLu::<F>::estimate_bytes(self.cols.major_dim(), entries, 0),
-                available: self.max_bytes,
-            });
+                available: self.limits.max_bytes,
+            }));
         }
         Ok(())
     }
@@ -391,7 +582,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             return Err(NumericError::NotFinite { column: k });
         }
         let mut pivot = value;
-        if self.static_pivots && pivot.abs() < self.smallest {
+        if self.limits.static_pivots && pivot.abs() < self.limits.smallest {
             pivot = self.replacement(k, pivot);
         }
         if pivot == F::zero() {
@@ -416,16 +607,16 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     fn replacement(&mut self, k: usize, pivot: F) -> F {
         self.report.perturbed(k);
         if pivot < F::zero() {
-            -self.smallest
+            -self.limits.smallest
         } else {
-            self.smallest
+            self.limits.smallest
         }
     }
 
     /// Takes the diagonal, the first candidate, whatever it is.
     fn replace_tiny(&mut self, k: usize) -> Result<usize, NumericError> {
         let pivot = self.candidates[0];
-        if pivot.abs() < self.smallest {
+        if pivot.abs() < self.limits.smallest {
             self.candidates[0] = self.replacement(k, pivot);
         } else if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
@@ -453,7 +644,9 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         if !(sum + check.growth + check.norm).is_finite() {
             let finite = |v: &F| v.is_finite();
             if !self.loaded[self.loaded(k)].iter().all(finite)
-                || !self.upper.values[self.upper.ptr[k]..].iter().all(finite)
+                || !self.upper.values[self.upper.ptr[k - self.first]..]
+                    .iter()
+                    .all(finite)
                 || !self.candidates.iter().all(finite)
             {
                 return Err(NumericError::NotFinite { column: k });
@@ -464,13 +657,13 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         // No candidate's terms exceed those of the whole column, so columns whose candidate is clear
         // of all the rounding that could be in it skip the exact sums.
-        if largest.to_f64() <= self.noise * (check.norm + check.growth) && self.is_noise(k) {
+        if largest.to_f64() <= self.limits.noise * (check.norm + check.growth) && self.is_noise(k) {
             return Err(NumericError::ZeroPivot { column: k });
         }
         // The diagonal has the smallest label of all, so it comes first.
         if chosen != 0 && self.below[0] == diagonal {
             let x = self.candidates[0].abs();
-            if x > F::zero() && x >= self.threshold * largest {
+            if x > F::zero() && x >= self.limits.threshold * largest {
                 chosen = 0;
             }
         }
@@ -487,10 +680,10 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         for (&i, value) in self.cols.lane(k).iter().zip(values) {
             terms[i as usize] += value.abs().to_f64();
         }
-        let (above, u) = self.upper.column(k);
+        let (above, u) = self.upper.column(k - self.first);
         let products = || {
             above.iter().zip(u).flat_map(|(&j, u)| {
-                let head = &self.heads[j as usize];
+                let head = &self.heads[j as usize - self.first];
                 let range = head.start..head.start + head.len as usize;
                 self.lower_idx[range.clone()]
                     .iter()
@@ -502,7 +695,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             terms[i] += product;
         }
         let mut candidates = self.below.iter().zip(&self.candidates);
-        let noise = self.noise;
+        let noise = self.limits.noise;
         let is_noise = candidates.all(|(&i, x)| x.abs().to_f64() <= noise * terms[i as usize]);
         for &i in self.cols.lane(k) {
             terms[i as usize] = 0.0;
@@ -519,7 +712,9 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let finite = |v: &F| v.is_finite();
         if pivot.is_finite()
             && self.lower_values[start..].iter().all(finite)
-            && self.upper.values[self.upper.ptr[k]..].iter().all(finite)
+            && self.upper.values[self.upper.ptr[k - self.first]..]
+                .iter()
+                .all(finite)
         {
             return Ok(());
         }
@@ -529,21 +724,25 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     /// Column `k` took row `at`, and the column whose diagonal that was gets row `diagonal`.
     fn exchange(&mut self, k: usize, at: u32, diagonal: u32) {
         self.report.off_diagonal();
-        if !self.exchanged {
-            let n = self.x.len() as u32;
-            (self.label, self.row_at) = ((0..n).collect(), (0..n).collect());
-            self.exchanged = true;
-        }
+        self.track_exchanges();
         let robbed = self.label[at as usize];
         self.label.swap(at as usize, diagonal as usize);
         self.row_at.swap(k, robbed as usize);
     }
 
+    fn track_exchanges(&mut self) {
+        if !self.exchanged {
+            let n = self.cols.major_dim() as u32;
+            (self.label, self.row_at) = ((0..n).collect(), (0..n).collect());
+            self.exchanged = true;
+        }
+    }
+
     /// After column `k` took row `at`: a column j of U(·, k) whose L has row `at` need be walked only
     /// through its rows that are pivots by now, for column k leads on to the rest.
     fn prune(&mut self, k: usize, at: u32) {
-        for &j in self.upper.column(k).0 {
-            let head = &mut self.heads[j as usize];
+        for &j in self.upper.column(k - self.first).0 {
+            let head = &mut self.heads[j as usize - self.first];
             let whole = head.start..head.start + head.len as usize;
             if head.walk < head.len || !self.lower_idx[whole.clone()].contains(&at) {
                 continue;
@@ -613,5 +812,147 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             plan: None,
         };
         (lu, quality)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    const BLOCK: usize = 200;
+    const BLOCKS: usize = 60;
+    const SEPARATOR: usize = 20;
+
+    /// Bands, each joined to a separator that comes last. Entry (i, j) has the value that `value` gives.
+    fn bands(mut value: impl FnMut(usize, usize) -> f64) -> (CompressedPattern, Vec<f64>) {
+        let n = BLOCKS * BLOCK + SEPARATOR;
+        let last = BLOCKS * BLOCK;
+        let (mut ptr, mut idx, mut values) = (vec![0], Vec::new(), Vec::new());
+        for j in 0..n {
+            let rows: Vec<usize> = if j < last {
+                let block = j - j % BLOCK..j - j % BLOCK + BLOCK;
+                let band = j.saturating_sub(3).max(block.start)..(j + 4).min(block.end);
+                let coupled = (j % 10 == 0).then_some(last + j / 10 % SEPARATOR);
+                band.chain(coupled).collect()
+            } else {
+                let coupled = (0..last).filter(|i| i % 10 == 5 && i / 10 % SEPARATOR == j - last);
+                coupled.chain(last..n).collect()
+            };
+            for i in rows {
+                idx.push(i as u32);
+                values.push(value(i, j));
+            }
+            ptr.push(idx.len() as u64);
+        }
+        (CompressedPattern::new(n, ptr, idx).unwrap(), values)
+    }
+
+    /// The factors for several threads; whether threads had something to share; those for one.
+    fn check(cols: &CompressedPattern, values: &[f64], shares: bool) -> Quality {
+        let options = Options::default();
+        let (serial, quality) = ColumnLu::factorize(cols, values, &options).unwrap();
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
+        pool.unwrap().install(|| {
+            let options = Options {
+                threads: 3,
+                ..options
+            };
+            let subtrees = Subtrees::new(cols).unwrap();
+            let limits = Limits::new(cols, values, &options);
+            let whole = Elimination::new(cols, values, &limits, 0..cols.major_dim(), (0, 0));
+            let shared = side_by_side(&whole, &subtrees, &options);
+            assert_eq!(shared.is_some(), shares);
+            let (lu, measured) = ColumnLu::factorize(cols, values, &options).unwrap();
+            assert_eq!(measured, quality);
+            assert_eq!(lu.row_perm(), serial.row_perm());
+            assert_eq!(lu.flops(), serial.flops());
+            // Bit for bit.
+            assert_eq!(lu.merged(), serial.merged());
+        });
+        quality
+    }
+
+    #[test]
+    fn subtrees_side_by_side_give_the_bits_of_one_thread() {
+        let mut rng = SmallRng::seed_from_u64(1);
+        let (cols, values) = bands(|i, j| {
+            if i == j {
+                4.0
+            } else {
+                rng.random_range(-1.0..1.0)
+            }
+        });
+        assert_eq!(check(&cols, &values, true).num_off_diagonal, 0);
+    }
+
+    #[test]
+    fn pivots_may_move_inside_their_subtrees() {
+        let mut rng = SmallRng::seed_from_u64(2);
+        let (cols, values) = bands(|i, j| {
+            if i >= BLOCKS * BLOCK && j < BLOCKS * BLOCK {
+                1e-9
+            } else if i == j && j % 7 == 0 && j % BLOCK < BLOCK - 10 {
+                1e-12
+            } else {
+                rng.random_range(0.5..1.0)
+            }
+        });
+        assert!(check(&cols, &values, true).num_off_diagonal > 0);
+    }
+
+    #[test]
+    fn a_pivot_from_an_ancestor_begins_again_on_one_thread() {
+        let mut rng = SmallRng::seed_from_u64(3);
+        // One column whose only entry of any size is in the separator.
+        let far = 3 * BLOCK + 60;
+        let (cols, values) = bands(|i, j| match (i, j) {
+            (i, j) if j == far && i < BLOCKS * BLOCK => 1e-12,
+            (i, j) if i == j => 4.0,
+            _ => rng.random_range(0.1..1.0),
+        });
+        assert!(check(&cols, &values, false).num_off_diagonal > 0);
+    }
+
+    #[test]
+    fn errors_are_those_of_one_thread() {
+        let mut rng = SmallRng::seed_from_u64(4);
+        let (cols, mut values) = bands(|i, j| {
+            if i == j {
+                4.0
+            } else {
+                rng.random_range(-1.0..1.0)
+            }
+        });
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
+        let pool = pool.unwrap();
+        let run = |values: &[f64], max_bytes, threads| {
+            let options = Options {
+                threads,
+                max_bytes,
+                ..Options::default()
+            };
+            let result = pool.install(|| ColumnLu::factorize(&cols, values, &options));
+            format!("{:?}", result.map(|_| ()).unwrap_err())
+        };
+        for limit in [100_000, 800_000] {
+            let expected = run(&values, Some(limit), 1);
+            assert!(expected.contains("OutOfMemory"), "{expected}");
+            assert_eq!(run(&values, Some(limit), 3), expected);
+        }
+        for column in [7 * BLOCK + 50, 2 * BLOCK + 99] {
+            values[cols.range(column)].fill(0.0);
+            let expected = run(&values, None, 1);
+            assert!(expected.contains(&column.to_string()), "{expected}");
+            assert_eq!(run(&values, None, 3), expected);
+        }
+        let options = Options {
+            threads: 3,
+            ..Options::default()
+        };
+        options.cancel.cancel();
+        let cancelled = pool.install(|| ColumnLu::factorize(&cols, &values, &options));
+        assert!(matches!(cancelled, Err(NumericError::Cancelled(_))));
     }
 }

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `factorize` | pivots are searched (Gilbert and Peierls 1988), or given by the diagonal |
+//! | `subtrees` | which columns threads factorize side by side |
 //! | `reach` | the set of columns that a column still has to subtract |
 //! | `plan`, `refactorize` | new values on the pattern and the pivots of a finished factorization |
 //! | `solve` | both triangular solves and their transposes, on one diagonal block, for many vectors |
@@ -29,6 +30,9 @@ mod plan;
 mod reach;
 mod refactorize;
 mod solve;
+mod subtrees;
+
+pub(super) use subtrees::Subtrees;
 
 use std::sync::OnceLock;
 

@@ -4,6 +4,7 @@
 /// that the next element is found in a few steps however far away it is.
 ///
 /// Between uses it is empty.
+#[derive(Default)]
 pub(super) struct Reach {
     /// The words, behind them bit w of the groups: word w may hold a bit, behind those bit g of the tops:
     /// group g may hold a bit.

@@ -188,8 +188,8 @@ fn main() -> anyhow::Result<ExitCode> {
 }
 
 fn read_results(path: &Path) -> anyhow::Result<Results> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text)
         .with_context(|| format!("{} holds no results of this benchmark", path.display()))
 }

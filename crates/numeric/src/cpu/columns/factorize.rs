@@ -13,7 +13,7 @@
 //! their labels at step k; if no two rows were ever exchanged, that is the final order.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use luge_sparse::{CancelFlag, CompressedPattern, Quality, RowPerm, Scalar};
@@ -73,13 +73,9 @@ impl<F: Scalar> ColumnLu<F> {
 
         let limits = Limits::new(cols, values, options);
         let mut work = Elimination::new(cols, values, &limits, 0..n, options.expected);
-        let shared = match subtrees {
-            Some(subtrees) if options.threads > 1 => side_by_side(&work, subtrees, options),
-            _ => None,
-        };
-        let outcome = match (shared, subtrees) {
-            (Some(parts), Some(subtrees)) => {
-                options.cancel.check()?;
+        let outcome = match subtrees {
+            Some(subtrees) if options.threads > 1 => {
+                let parts = side_by_side(&work, subtrees, &options.cancel);
                 work.join(subtrees, parts, &options.cancel)
             }
             _ => work.columns(0..n, &options.cancel),
@@ -92,43 +88,35 @@ impl<F: Scalar> ColumnLu<F> {
     }
 }
 
-/// Factorizes whole subtrees on the threads of the current rayon pool; `None` if a column took its pivot
-/// from an ancestor, or had any other trouble, which one thread will find again.
+/// Factorizes whole subtrees on the threads of the current rayon pool, as if no row of theirs had been
+/// taken by a column outside of them. `None` where a column would take the row of an ancestor, or there
+/// is other trouble: [`Elimination::join`] will do that part again.
 fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
     whole: &Elimination<'a, F, V>,
     subtrees: &Subtrees,
-    options: &Options,
-) -> Option<Vec<Elimination<'a, F, V>>> {
+    cancel: &CancelFlag,
+) -> Vec<Option<Elimination<'a, F, V>>> {
     let n = whole.x.len();
+    let limits = &whole.limits;
     // What is found here is held twice until it is joined.
-    let room = AtomicI64::new(i64::try_from(whole.limits.max_entries / 2).unwrap_or(i64::MAX));
-    let stop = AtomicBool::new(false);
+    let room = AtomicI64::new(i64::try_from(limits.max_entries / 2).unwrap_or(i64::MAX));
     let idle: Mutex<Vec<(Vec<F>, Reach)>> = Mutex::default();
     let locked = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     let factorize = |columns: &Range<usize>| {
-        let expected =
-            (whole.cols.range(columns.end - 1).end - whole.cols.range(columns.start).start) / 2;
-        let limits = &whole.limits;
-        let mut work = Elimination::new(
-            whole.cols,
-            whole.values,
-            limits,
-            columns.clone(),
-            (expected, expected),
-        );
+        let (first, last) = (columns.start, columns.end - 1);
+        let expected = (whole.cols.range(last).end - whole.cols.range(first).start) / 2;
+        let (cols, values) = (whole.cols, whole.values);
+        let expected = (expected, expected);
+        let mut work = Elimination::new(cols, values, limits, columns.clone(), expected);
         let scratch = locked().pop();
         (work.x, work.reach) = scratch.unwrap_or_else(|| (vec![F::zero(); n], Reach::new(n)));
         let mut counted = 0;
         for first in columns.clone().step_by(STRIDE) {
             let some = first..columns.end.min(first + STRIDE);
-            if stop.load(Ordering::Relaxed) || work.columns(some, &options.cancel).is_err() {
-                stop.store(true, Ordering::Relaxed);
-                return None;
-            }
+            work.columns(some, cancel).ok()?;
             let more = work.entries() - counted;
             counted += more;
             if room.fetch_sub(more as i64, Ordering::Relaxed) < more as i64 {
-                stop.store(true, Ordering::Relaxed);
                 return None;
             }
         }
@@ -347,27 +335,36 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         Ok(())
     }
 
-    /// Takes over the columns of the subtrees, and computes those above.
+    /// Takes over the columns of the subtrees, and computes those above, and those of subtrees that were
+    /// not found or are not right.
     fn join(
         &mut self,
         subtrees: &Subtrees,
-        parts: Vec<Self>,
+        parts: Vec<Option<Self>>,
         cancel: &CancelFlag,
     ) -> Result<(), Stop> {
-        let lower = parts.iter().map(|part| part.lower_idx.len()).sum();
-        let upper = parts.iter().map(|part| part.upper.idx.len()).sum();
+        let found = || parts.iter().flatten();
+        let lower = found().map(|part| part.lower_idx.len()).sum();
+        let upper = found().map(|part| part.upper.idx.len()).sum();
         self.lower_idx.reserve(lower);
         self.lower_values.reserve(lower);
         self.upper.idx.reserve(upper);
         self.upper.values.reserve(upper);
         let mut parts = parts.into_iter();
         for range in &subtrees.ranges {
-            match range.is_independent.then(|| parts.next()).flatten() {
+            let part = range.is_independent.then(|| parts.next()).flatten();
+            match part.flatten().filter(|part| self.is_right(part)) {
                 Some(part) => self.append(part),
                 None => self.columns(range.columns.clone(), cancel)?,
             }
         }
         Ok(())
+    }
+
+    /// Whether no row that the part shares with its ancestors was taken by a column before it.
+    fn is_right(&self, part: &Self) -> bool {
+        let moved = |i: u32| i as usize >= part.end && self.label[i as usize] != i;
+        !self.exchanged || !part.lower_idx.iter().any(|&i| moved(i))
     }
 
     /// Takes over columns that follow on those that are there.
@@ -821,36 +818,55 @@ mod tests {
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 
-    const BLOCK: usize = 200;
-    const BLOCKS: usize = 60;
-    const SEPARATOR: usize = 20;
+    /// Columns of a band, bands of a group, groups, columns that join a group, columns that join all.
+    const BAND: usize = 200;
+    const BANDS: usize = 15;
+    const GROUP: usize = BAND * BANDS + JOINT;
+    const GROUPS: usize = 4;
+    const JOINT: usize = 5;
+    const TOP: usize = GROUPS * GROUP;
+    const N: usize = TOP + 20;
 
-    /// Bands, each joined to a separator that comes last. Entry (i, j) has the value that `value` gives.
-    fn bands(mut value: impl FnMut(usize, usize) -> f64) -> (CompressedPattern, Vec<f64>) {
-        let n = BLOCKS * BLOCK + SEPARATOR;
-        let last = BLOCKS * BLOCK;
-        let (mut ptr, mut idx, mut values) = (vec![0], Vec::new(), Vec::new());
-        for j in 0..n {
-            let rows: Vec<usize> = if j < last {
-                let block = j - j % BLOCK..j - j % BLOCK + BLOCK;
-                let band = j.saturating_sub(3).max(block.start)..(j + 4).min(block.end);
-                let coupled = (j % 10 == 0).then_some(last + j / 10 % SEPARATOR);
-                band.chain(coupled).collect()
+    /// A matrix of symmetric pattern, in nested dissection order. Entry (i, j) is what `value` gives.
+    fn nested(mut value: impl FnMut(usize, usize) -> f64) -> (CompressedPattern, Vec<f64>) {
+        let mut cols = vec![std::collections::BTreeSet::new(); N];
+        let mut add = |i: usize, j: usize| {
+            cols[j].insert(i);
+            cols[i].insert(j);
+        };
+        for j in 0..N {
+            add(j, j);
+            let group = j / GROUP * GROUP;
+            let joints = group + BAND * BANDS..(group + GROUP).min(N);
+            if j >= TOP {
+                (TOP..N).for_each(|i| add(i, j));
+            } else if joints.contains(&j) {
+                joints.chain(TOP..N).for_each(|i| add(i, j));
             } else {
-                let coupled = (0..last).filter(|i| i % 10 == 5 && i / 10 % SEPARATOR == j - last);
-                coupled.chain(last..n).collect()
-            };
-            for i in rows {
+                let place = j - group;
+                let end = group + place / BAND * BAND + BAND;
+                (j..end.min(j + 4)).for_each(|i| add(i, j));
+                match place % 10 {
+                    0 => add(TOP + place / 10 % (N - TOP), j),
+                    5 => add(joints.start + place / 10 % JOINT, j),
+                    _ => {}
+                }
+            }
+        }
+        let (mut ptr, mut idx, mut values) = (vec![0], Vec::new(), Vec::new());
+        for (j, rows) in cols.iter().enumerate() {
+            for &i in rows {
                 idx.push(i as u32);
                 values.push(value(i, j));
             }
             ptr.push(idx.len() as u64);
         }
-        (CompressedPattern::new(n, ptr, idx).unwrap(), values)
+        (CompressedPattern::new(N, ptr, idx).unwrap(), values)
     }
 
-    /// The factors for several threads; whether threads had something to share; those for one.
-    fn check(cols: &CompressedPattern, values: &[f64], shares: bool) -> Quality {
+    /// Factors by several threads must be those by one, bit for bit. Returns what they measure, how many
+    /// parts threads found, and how many of them were right.
+    fn check(cols: &CompressedPattern, values: &[f64]) -> (Quality, usize, usize) {
         let options = Options::default();
         let (serial, quality) = ColumnLu::factorize(cols, values, &options).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
@@ -859,68 +875,109 @@ mod tests {
                 threads: 3,
                 ..options
             };
-            let subtrees = Subtrees::new(cols).unwrap();
-            let limits = Limits::new(cols, values, &options);
-            let whole = Elimination::new(cols, values, &limits, 0..cols.major_dim(), (0, 0));
-            let shared = side_by_side(&whole, &subtrees, &options);
-            assert_eq!(shared.is_some(), shares);
             let (lu, measured) = ColumnLu::factorize(cols, values, &options).unwrap();
             assert_eq!(measured, quality);
             assert_eq!(lu.row_perm(), serial.row_perm());
             assert_eq!(lu.flops(), serial.flops());
-            // Bit for bit.
             assert_eq!(lu.merged(), serial.merged());
-        });
-        quality
+
+            let subtrees = Subtrees::new(cols).unwrap();
+            let limits = Limits::new(cols, values, &options);
+            let mut whole = Elimination::new(cols, values, &limits, 0..N, (0, 0));
+            let parts = side_by_side(&whole, &subtrees, &options.cancel);
+            let found = parts.iter().flatten().count();
+            whole.exchanged = lu
+                .row_perm()
+                .as_slice()
+                .iter()
+                .enumerate()
+                .any(|(i, &r)| i != r as usize);
+            whole.label = lu.row_perm().inverse();
+            let right = parts.iter().flatten().filter(|part| whole.is_right(part));
+            (quality, found, right.count())
+        })
+    }
+
+    fn parts(cols: &CompressedPattern) -> usize {
+        Subtrees::new(cols).unwrap().independent().count()
     }
 
     #[test]
     fn subtrees_side_by_side_give_the_bits_of_one_thread() {
         let mut rng = SmallRng::seed_from_u64(1);
-        let (cols, values) = bands(|i, j| {
+        let (cols, values) = nested(|i, j| {
             if i == j {
-                4.0
+                30.0
             } else {
                 rng.random_range(-1.0..1.0)
             }
         });
-        assert_eq!(check(&cols, &values, true).num_off_diagonal, 0);
+        let (quality, found, right) = check(&cols, &values);
+        assert_eq!(quality.num_off_diagonal, 0);
+        assert_eq!((found, right), (parts(&cols), parts(&cols)));
+        assert!(found >= GROUPS * BANDS / 2);
     }
 
     #[test]
     fn pivots_may_move_inside_their_subtrees() {
         let mut rng = SmallRng::seed_from_u64(2);
-        let (cols, values) = bands(|i, j| {
-            if i >= BLOCKS * BLOCK && j < BLOCKS * BLOCK {
-                1e-9
-            } else if i == j && j % 7 == 0 && j % BLOCK < BLOCK - 10 {
-                1e-12
-            } else {
-                rng.random_range(0.5..1.0)
+        let (cols, values) = nested(|i, j| {
+            let inside = i < TOP && j < TOP && i / GROUP == j / GROUP && i % GROUP < BAND * BANDS;
+            match (i, j) {
+                (i, j) if j % GROUP >= BAND * BANDS || j >= TOP => {
+                    if i == j {
+                        30.0
+                    } else {
+                        1e-3
+                    }
+                }
+                (i, j) if i == j && (j % GROUP).is_multiple_of(BAND) => 1e-12,
+                _ if inside => rng.random_range(0.5..1.0),
+                _ => 1e-9,
             }
         });
-        assert!(check(&cols, &values, true).num_off_diagonal > 0);
+        let (quality, found, right) = check(&cols, &values);
+        assert!(quality.num_off_diagonal >= GROUPS * BANDS, "{quality:?}");
+        assert_eq!((found, right), (parts(&cols), parts(&cols)));
     }
 
     #[test]
-    fn a_pivot_from_an_ancestor_begins_again_on_one_thread() {
+    fn a_part_whose_pivot_is_the_row_of_an_ancestor_is_done_again() {
         let mut rng = SmallRng::seed_from_u64(3);
-        // One column whose only entry of any size is in the separator.
-        let far = 3 * BLOCK + 60;
-        let (cols, values) = bands(|i, j| match (i, j) {
-            (i, j) if j == far && i < BLOCKS * BLOCK => 1e-12,
-            (i, j) if i == j => 4.0,
+        // Its only entry of any size is on top.
+        let far = GROUP + 3 * BAND + 60;
+        let (cols, values) = nested(|i, j| match (i, j) {
+            (i, j) if j == far && i < TOP => 1e-12,
+            (i, j) if i == j => 30.0,
             _ => rng.random_range(0.1..1.0),
         });
-        assert!(check(&cols, &values, false).num_off_diagonal > 0);
+        let (quality, found, _) = check(&cols, &values);
+        assert!(quality.num_off_diagonal > 0);
+        assert_eq!(found, parts(&cols) - 1);
+    }
+
+    /// A column that joins the second group takes a row on top, which columns of later groups lead to.
+    #[test]
+    fn parts_that_share_a_row_that_was_taken_before_them_are_done_again() {
+        let mut rng = SmallRng::seed_from_u64(4);
+        let joint = GROUP + BAND * BANDS + 2;
+        let (cols, values) = nested(|i, j| match (i, j) {
+            (i, j) if j == joint && i < TOP => 1e-12,
+            (i, j) if i == j => 30.0,
+            _ => rng.random_range(0.1..1.0),
+        });
+        let (quality, found, right) = check(&cols, &values);
+        assert!(quality.num_off_diagonal > 0);
+        assert_eq!(found, parts(&cols));
+        assert!(right < found, "{right} of {found}");
     }
 
     #[test]
     fn errors_are_those_of_one_thread() {
-        let mut rng = SmallRng::seed_from_u64(4);
-        let (cols, mut values) = bands(|i, j| {
+        let mut rng = SmallRng::seed_from_u64(5);
+        let (cols, mut values) = nested(|i, j| {
             if i == j {
-                4.0
+                30.0
             } else {
                 rng.random_range(-1.0..1.0)
             }
@@ -936,12 +993,12 @@ mod tests {
             let result = pool.install(|| ColumnLu::factorize(&cols, values, &options));
             format!("{:?}", result.map(|_| ()).unwrap_err())
         };
-        for limit in [100_000, 800_000] {
+        for limit in [400_000, 1_500_000] {
             let expected = run(&values, Some(limit), 1);
             assert!(expected.contains("OutOfMemory"), "{expected}");
             assert_eq!(run(&values, Some(limit), 3), expected);
         }
-        for column in [7 * BLOCK + 50, 2 * BLOCK + 99] {
+        for column in [2 * GROUP + 50, GROUP + 99] {
             values[cols.range(column)].fill(0.0);
             let expected = run(&values, None, 1);
             assert!(expected.contains(&column.to_string()), "{expected}");

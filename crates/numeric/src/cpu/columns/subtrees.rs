@@ -2,8 +2,7 @@
 //!
 //! As long as every column takes its pivot among the rows of its own subtree of the elimination tree of
 //! B + Bᵀ, columns of disjoint subtrees never read each other. The tree is known beforehand, the pivots
-//! are not: a factorization by several threads assumes the best, and begins again on one thread when a
-//! column takes the row of an ancestor.
+//! are not: threads factorize subtrees as if that held, and those for which it did not are done again.
 
 use std::ops::Range;
 

@@ -557,7 +557,10 @@ fn a_pass_in_place_solves_both_ways() {
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    for a in [circuit(400, 3), convection_diffusion_2d(40, 40, 5.0)] {
+    let small = [circuit(400, 3), convection_diffusion_2d(40, 40, 5.0)];
+    // Large enough for subtrees side by side.
+    let large = [circuit(12_000, 7), convection_diffusion_2d(120, 120, 5.0)];
+    for a in small.into_iter().chain(large) {
         let (b, _) = known_solution(&a);
         let solve = |threads, engine| {
             let options = Options {
@@ -565,8 +568,11 @@ fn threads_do_not_change_a_bit() {
                 engine,
                 ..on_cpu()
             };
-            let mut factors = factorize(&a, options).unwrap();
+            let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+            let mut factors = analysis.factorize(&a).unwrap();
             let first = factors.solve(&b).unwrap().x;
+            let again = analysis.factorize(&a).unwrap();
+            assert_eq!(again.solve(&b).unwrap().x, first);
             factors.refactorize(&a).unwrap();
             assert_eq!(factors.solve(&b).unwrap().x, first);
             first

@@ -10,6 +10,7 @@
 //! factors of one set of values.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
@@ -72,8 +73,12 @@ pub struct BlockPlan {
     steps: Vec<Step>,
     /// The blocks for the column engine, one behind the other.
     columns: CompressedPattern,
-    /// What of them threads factorize side by side; looked for when there are threads.
+    /// What of them threads factorize side by side; looked for when it pays.
     subtrees: OnceLock<Option<Subtrees>>,
+    /// Floating-point operations that they are predicted to take; 0: unknown.
+    flops: f64,
+    /// Whether threads have factorized with this plan.
+    was_used: AtomicBool,
     fronts: Vec<Front>,
     /// The entries above the diagonal blocks, by columns of B.
     above: CompressedPattern,
@@ -162,6 +167,10 @@ const FRONT_THRESHOLD: f64 = 0.05;
 /// entry, both engines factorize equally fast, and columns refactorize and solve faster.
 const OPERATIONS_PER_ENTRY: f64 = 45.0;
 
+/// To find the subtrees that threads factorize side by side takes as long as so many operations for each
+/// entry of B.
+const OPERATIONS_FOR_SUBTREES: f64 = 100.0;
+
 impl BlockPlan {
     /// Plans B, given by columns, whose diagonal blocks begin at the columns `block_ptr` (with n at
     /// its end); no entry lies below them. A block of more than one column goes to the fronts if
@@ -196,6 +205,7 @@ impl BlockPlan {
         let mut trees = Vec::new();
         let mut num_local = 0;
         let mut expected = 0;
+        let mut flops = 0.0;
         for (number, ends) in block_ptr.windows(2).enumerate() {
             if number.is_multiple_of(64) {
                 cancel.check()?;
@@ -232,6 +242,7 @@ impl BlockPlan {
                 continue;
             }
             expected += known.map_or(0, |known| known.entries);
+            flops += known.map_or(0.0, |known| known.flops);
             match steps.last_mut() {
                 Some(Step {
                     columns: run,
@@ -251,6 +262,7 @@ impl BlockPlan {
         let mut plan = Self::split(cols, block_ptr, steps, trees, num_local);
         // Bounds for unsymmetric blocks can be far too large.
         plan.expected = (expected as usize / 2).min(16 * cols.nnz());
+        plan.flops = flops;
         Ok(plan)
     }
 
@@ -325,6 +337,8 @@ impl BlockPlan {
             steps,
             columns: pattern(num_local, local.ptr, local.idx),
             subtrees: OnceLock::new(),
+            flops: 0.0,
+            was_used: AtomicBool::new(false),
             fronts,
             above: pattern(n, above.ptr, above.idx),
             source,
@@ -705,9 +719,19 @@ impl<F: FrontalScalar> BlockLu<F> {
 }
 
 impl BlockPlan {
+    /// What threads factorize side by side, if it pays to find that out: from the second factorization
+    /// on, or in the first already if that takes long.
     fn subtrees(&self, threads: usize) -> Option<&Subtrees> {
+        if threads == 1 {
+            return None;
+        }
+        let again = self.was_used.swap(true, Ordering::Relaxed);
+        let is_long = self.flops >= OPERATIONS_FOR_SUBTREES * self.columns.nnz() as f64;
+        if !again && !is_long {
+            return None;
+        }
         let find = || Subtrees::new(&self.columns);
-        (threads > 1).then(|| self.subtrees.get_or_init(find).as_ref())?
+        self.subtrees.get_or_init(find).as_ref()
     }
 
     /// Column of B of a column of the column engine.

@@ -93,7 +93,7 @@ pub struct ColumnLu<F> {
     upper: Columns<F>,
     /// The diagonal of U.
     pivots: Vec<F>,
-    /// One over it; made by the first solve.
+    /// One over it; made by the first solve or refactorization.
     inverse_pivots: OnceLock<Vec<F>>,
     /// Whether all of `inverse_pivots` are finite and accurate.
     is_invertible: bool,

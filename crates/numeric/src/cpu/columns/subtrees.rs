@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use luge_sparse::CompressedPattern;
-use luge_sparse::etree::{NONE, column_counts, elimination_tree};
+use luge_sparse::etree::{NONE, column_counts, elimination_tree, inverse, postorder, renumbered};
 
 /// Subtrees are this part of the whole work, or smaller.
 const SHARES: u64 = 48;
@@ -54,9 +54,16 @@ impl Subtrees {
                 size[p] += size[k];
             }
         }
-        let mut work: Vec<u64> = column_counts(&parent, joined)
-            .into_iter()
-            .map(|count| u64::from(count) * (40 + u64::from(count)))
+        // Counting wants a postorder, whatever the order of the columns.
+        let post = postorder(&parent);
+        let position = inverse(&post);
+        let counts = column_counts(&renumbered(&parent, &post, &position), |k| {
+            joined(post[k as usize]).map(|w| position[w as usize])
+        });
+        let mut work: Vec<u64> = position
+            .iter()
+            .map(|&at| u64::from(counts[at as usize]))
+            .map(|count| count * (40 + count))
             .collect();
         let total: u64 = work.iter().sum();
         let largest = total / SHARES + 1;

@@ -864,6 +864,18 @@ mod tests {
         (CompressedPattern::new(N, ptr, idx).unwrap(), values)
     }
 
+    /// Such a matrix whose diagonal serves as pivots.
+    fn dominant(seed: u64) -> (CompressedPattern, Vec<f64>) {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        nested(|i, j| {
+            if i == j {
+                30.0
+            } else {
+                rng.random_range(-1.0..1.0)
+            }
+        })
+    }
+
     /// Factors by several threads must be those by one, bit for bit. Returns what they measure, how many
     /// parts threads found, and how many of them were right.
     fn check(cols: &CompressedPattern, values: &[f64]) -> (Quality, usize, usize) {
@@ -904,14 +916,7 @@ mod tests {
 
     #[test]
     fn subtrees_side_by_side_give_the_bits_of_one_thread() {
-        let mut rng = SmallRng::seed_from_u64(1);
-        let (cols, values) = nested(|i, j| {
-            if i == j {
-                30.0
-            } else {
-                rng.random_range(-1.0..1.0)
-            }
-        });
+        let (cols, values) = dominant(1);
         let (quality, found, right) = check(&cols, &values);
         assert_eq!(quality.num_off_diagonal, 0);
         assert_eq!((found, right), (parts(&cols), parts(&cols)));
@@ -974,14 +979,7 @@ mod tests {
 
     #[test]
     fn errors_are_those_of_one_thread() {
-        let mut rng = SmallRng::seed_from_u64(5);
-        let (cols, mut values) = nested(|i, j| {
-            if i == j {
-                30.0
-            } else {
-                rng.random_range(-1.0..1.0)
-            }
-        });
+        let (cols, mut values) = dominant(5);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
         let pool = pool.unwrap();
         let run = |values: &[f64], max_bytes, threads| {

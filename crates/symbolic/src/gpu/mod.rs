@@ -7,12 +7,14 @@
 //! concurrent source, and for the result 16 bytes an entry and 24 a row.
 
 mod fill2;
+mod filled;
 mod geometry;
 pub mod primitives;
 
 use luge_device::{Device, DeviceError};
 
-pub use fill2::{DeviceFilled, Fill2Options, FillStatistics, fill2, slot_bytes};
+pub use fill2::{Fill2Options, fill2, slot_bytes};
+pub use filled::{DeviceFilled, FillStatistics};
 pub use geometry::Geometry;
 
 /// Loads the kernels of all phases now, so that no phase has to.

@@ -6,37 +6,44 @@ use luge_kernel::prelude::*;
 pub const SHARED_LANE: usize = 2048;
 
 /// Where the lane lies during the sort.
-trait Keys: Copy {
-    fn get(self, i: usize) -> u32;
-    fn set(self, i: usize, key: u32);
+pub(crate) trait Keys: Copy {
+    type Key: Element;
+    fn get(self, i: usize) -> Self::Key;
+    fn set(self, i: usize, key: Self::Key);
 }
 
+/// A lane at the start of shared memory.
 #[derive(Clone, Copy)]
-struct SharedKeys(Shared<u32>);
+pub(crate) struct SharedKeys<T: Element>(pub(crate) Shared<T>);
 
-impl Keys for SharedKeys {
+impl<T: Element> Keys for SharedKeys<T> {
+    type Key = T;
+
     #[inline(always)]
-    fn get(self, i: usize) -> u32 {
+    fn get(self, i: usize) -> T {
         self.0.get(i)
     }
 
     #[inline(always)]
-    fn set(self, i: usize, key: u32) {
+    fn set(self, i: usize, key: T) {
         self.0.set(i, key);
     }
 }
 
+/// A lane from a place in global memory on.
 #[derive(Clone, Copy)]
-struct GlobalKeys(GlobalMut<u32>, usize);
+struct GlobalKeys<T: Element>(GlobalMut<T>, usize);
 
-impl Keys for GlobalKeys {
+impl<T: Element> Keys for GlobalKeys<T> {
+    type Key = T;
+
     #[inline(always)]
-    fn get(self, i: usize) -> u32 {
+    fn get(self, i: usize) -> T {
         self.0.get(self.1 + i)
     }
 
     #[inline(always)]
-    fn set(self, i: usize, key: u32) {
+    fn set(self, i: usize, key: T) {
         self.0.set(self.1 + i, key);
     }
 }
@@ -63,7 +70,7 @@ fn compare_exchange(keys: impl Keys, low: usize, high: usize) {
 /// barrier. Within a step each key belongs to one comparator and so to one thread; the barrier after
 /// each step orders the steps.
 #[inline(always)]
-fn bitonic_sort(keys: impl Keys, len: usize) {
+pub(crate) fn bitonic_sort(keys: impl Keys, len: usize) {
     let thread = thread::thread_idx_x() as usize;
     let threads = thread::block_dim_x() as usize;
     let mut log_half = 0;
@@ -108,6 +115,33 @@ fn bitonic_sort(keys: impl Keys, len: usize) {
     }
 }
 
+/// What both kernels do.
+#[inline(always)]
+fn sort_lanes<T: Element>(ptr: Global<u64>, keys: GlobalMut<T>, shared: Shared<T>) {
+    let lanes = ptr.len() - 1;
+    let mut lane = thread::block_idx_x() as usize;
+    while lane < lanes {
+        let begin = ptr.get(lane) as usize;
+        let len = ptr.get(lane + 1) as usize - begin;
+        // `len` is the same for the whole block, so the barriers are reached by all.
+        if len > shared.len() {
+            bitonic_sort(GlobalKeys(keys, begin), len);
+        } else if len > 1 {
+            for i in thread::block_stride(len) {
+                shared.set(i, keys.get(begin + i));
+            }
+            thread::sync_threads();
+            bitonic_sort(SharedKeys(shared), len);
+            for i in thread::block_stride(len) {
+                keys.set(begin + i, shared.get(i));
+            }
+            // The next lane overwrites `shared`.
+            thread::sync_threads();
+        }
+        lane += thread::grid_dim_x() as usize;
+    }
+}
+
 /// Sorts each lane `idx[ptr[i] .. ptr[i+1]]` in increasing order, in place.
 ///
 /// Threads: block b sorts lanes b, b + grid, …; its threads share the comparators of each step.
@@ -119,26 +153,12 @@ fn bitonic_sort(keys: impl Keys, len: usize) {
 #[kernel(max_threads(1024), require(ptr.len() >= 1))]
 pub unsafe fn sort_rows(ptr: Global<u64>, idx: GlobalMut<u32>) {
     let shared = shared_array![u32; SHARED_LANE];
-    let lanes = ptr.len() - 1;
-    let mut lane = thread::block_idx_x() as usize;
-    while lane < lanes {
-        let begin = ptr.get(lane) as usize;
-        let len = ptr.get(lane + 1) as usize - begin;
-        // `len` is the same for the whole block, so the barriers are reached by all.
-        if len > SHARED_LANE {
-            bitonic_sort(GlobalKeys(idx, begin), len);
-        } else if len > 1 {
-            for i in thread::block_stride(len) {
-                shared.set(i, idx.get(begin + i));
-            }
-            thread::sync_threads();
-            bitonic_sort(SharedKeys(shared), len);
-            for i in thread::block_stride(len) {
-                idx.set(begin + i, shared.get(i));
-            }
-            // The next lane overwrites `shared`.
-            thread::sync_threads();
-        }
-        lane += thread::grid_dim_x() as usize;
-    }
+    sort_lanes(ptr, idx, shared);
+}
+
+/// As [`sort_rows`](fn@sort_rows), of 64-bit keys; half as many are sorted in shared memory.
+#[kernel(max_threads(1024), require(ptr.len() >= 1))]
+pub unsafe fn sort_rows_u64(ptr: Global<u64>, keys: GlobalMut<u64>) {
+    let shared = shared_array![u64; SHARED_LANE / 2];
+    sort_lanes(ptr, keys, shared);
 }

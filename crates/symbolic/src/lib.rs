@@ -18,8 +18,10 @@
 //! keep it busy makes the phase slower, and one that holds none is refused: frontiers are not spilled
 //! to the host.
 
+mod blocks;
 pub mod cpu;
 mod error;
 pub mod gpu;
 
+pub use blocks::diagonal_blocks;
 pub use error::SymbolicError;

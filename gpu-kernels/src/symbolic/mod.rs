@@ -1,3 +1,6 @@
 //! Kernels of the symbolic phase.
 
+pub mod etree;
+pub mod expand;
 pub mod fill2;
+pub mod panels;

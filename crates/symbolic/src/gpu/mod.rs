@@ -9,6 +9,7 @@
 mod fill2;
 mod filled;
 mod geometry;
+mod panels;
 pub mod primitives;
 
 use luge_device::{Device, DeviceError};
@@ -16,6 +17,7 @@ use luge_device::{Device, DeviceError};
 pub use fill2::{Fill2Options, fill2, slot_bytes};
 pub use filled::{DeviceFilled, FillStatistics};
 pub use geometry::Geometry;
+pub use panels::{PanelOptions, PanelReport, panels};
 
 /// Loads the kernels of all phases now, so that no phase has to.
 ///

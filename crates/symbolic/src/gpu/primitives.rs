@@ -50,30 +50,36 @@ macro_rules! exclusive_scan {
 exclusive_scan!(exclusive_scan_u32, u32, scan_tile_sums_u32, scan_tiles_u32);
 exclusive_scan!(exclusive_scan_u64, u64, scan_tile_sums_u64, scan_tiles_u64);
 
-/// Sorts each lane `idx[ptr[i]..ptr[i + 1]]` in increasing order.
-///
-/// # Safety
-///
-/// `ptr` does not decrease and ends within `idx`.
-///
-/// # Errors
-///
-/// Those of the device.
-///
-/// # Panics
-///
-/// If `ptr` is empty.
-#[track_caller]
-pub unsafe fn sort_rows(
-    stream: &Stream,
-    ptr: &impl KernelBuffer<u64>,
-    idx: &mut impl KernelBufferMut<u32>,
-) -> Result<(), DeviceError> {
-    let geometry = Geometry::of(&stream.device());
-    let config = geometry.strided(ptr.len().saturating_sub(1), 1);
-    // SAFETY: the caller's promise is the kernel's.
-    unsafe { sort::sort_rows::launch(stream, &config, ptr, idx) }
+macro_rules! sort_rows {
+    ($name:ident, $key:ty) => {
+        /// Sorts each lane `keys[ptr[i]..ptr[i + 1]]` in increasing order.
+        ///
+        /// # Safety
+        ///
+        /// `ptr` does not decrease and ends within `keys`.
+        ///
+        /// # Errors
+        ///
+        /// Those of the device.
+        ///
+        /// # Panics
+        ///
+        /// If `ptr` is empty.
+        #[track_caller]
+        pub unsafe fn $name(
+            stream: &Stream,
+            ptr: &impl KernelBuffer<u64>,
+            keys: &mut impl KernelBufferMut<$key>,
+        ) -> Result<(), DeviceError> {
+            let geometry = Geometry::of(&stream.device());
+            let config = geometry.strided(ptr.len().saturating_sub(1), 1);
+            // SAFETY: the caller's promise is the kernel's.
+            unsafe { sort::$name::launch(stream, &config, ptr, keys) }
+        }
+    };
 }
+sort_rows!(sort_rows, u32);
+sort_rows!(sort_rows_u64, u64);
 
 /// The columns of a pattern given by rows: offsets, and the rows of each column in increasing order.
 ///

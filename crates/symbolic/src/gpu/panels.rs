@@ -1,0 +1,476 @@
+//! The filled pattern by panels up the elimination forest: tree, panels, structures, rows.
+
+use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
+use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
+use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
+
+use super::filled::DeviceFilled;
+use super::geometry::Geometry;
+use super::primitives;
+use crate::blocks::diagonal_blocks;
+use crate::error::SymbolicError;
+
+/// Threads of a block that eliminates panels.
+const THREADS: u32 = 128;
+
+/// Fewest pool entries that a block takes at once.
+const CHUNK: u32 = 256;
+
+/// What a caller may set for [`panels`].
+#[derive(Debug, Clone)]
+pub struct PanelOptions {
+    /// Most bytes for everything but B and the result; `None`: what is available.
+    pub budget_bytes: Option<u64>,
+    /// Most columns that a block collects at once, from 1 to the kernel's table; the result does not depend on
+    /// it.
+    pub round: u32,
+    /// Stops the phase between its steps when raised.
+    pub cancel: CancelFlag,
+}
+
+impl Default for PanelOptions {
+    fn default() -> Self {
+        Self {
+            budget_bytes: None,
+            round: kernels::ROUND as u32,
+            cancel: CancelFlag::new(),
+        }
+    }
+}
+
+/// What [`panels`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PanelReport {
+    /// Panels of at most 32 pivots.
+    pub num_panels: usize,
+    /// Whether the pattern was symmetric, so that one triangle was enough.
+    pub symmetric: bool,
+    /// Pool entries taken for the structures, 8 bytes each.
+    pub pool_entries: u64,
+    /// Times that a panel took part in another than its parent.
+    pub list_nodes: u64,
+    /// Times that the pool was too small and the structures were begun anew.
+    pub restarts: u32,
+    /// Most bytes beside B and the result at any time.
+    pub peak_bytes: u64,
+}
+
+/// Elimination forest, cut into panels.
+struct Forest {
+    panel_of: Buffer<u32>,
+    panel_start: Buffer<u32>,
+    panel_parent: Buffer<u32>,
+    children: Buffer<u32>,
+    child_ptr: Buffer<u64>,
+    child: Buffer<u32>,
+}
+
+/// B, or its transpose.
+struct Lanes {
+    ptr: Buffer<u64>,
+    idx: Buffer<u32>,
+}
+
+/// Structures of the panels in one triangle.
+struct Triangle {
+    at: Buffer<u32>,
+    len: Buffer<u32>,
+    head: Buffer<u32>,
+}
+
+impl Triangle {
+    fn alloc(stream: &Stream, panels: usize) -> Result<Self, DeviceError> {
+        Ok(Self {
+            at: stream.alloc(panels)?,
+            len: stream.alloc(panels)?,
+            head: none(stream, panels)?,
+        })
+    }
+}
+
+/// Structures of all panels.
+struct Structures {
+    index: Buffer<u32>,
+    mask: Buffer<u32>,
+    upper: Triangle,
+    /// Empty where the pattern is symmetric: the same as `upper`.
+    lower: Option<Triangle>,
+    diagonal: Buffer<u32>,
+}
+
+/// An array of [`etree::NONE`].
+fn none(stream: &Stream, len: usize) -> Result<Buffer<u32>, DeviceError> {
+    let mut buffer = stream.alloc(len)?;
+    stream.fill_bytes(&mut buffer, 0xff)?;
+    Ok(buffer)
+}
+
+/// Computes the filled pattern of the square CSR `pattern` on the device of `stream`, merging along the
+/// elimination forest of its diagonal blocks.
+///
+/// # Errors
+///
+/// [`SymbolicError::OutOfMemory`] if the budget does not hold what is needed beside the result;
+/// [`SymbolicError::Cancelled`]; [`SymbolicError::Device`].
+///
+/// # Panics
+///
+/// If `pattern` is not square, or `round` out of its range.
+#[track_caller]
+pub fn panels(
+    stream: &Stream,
+    pattern: &CompressedPattern,
+    options: &PanelOptions,
+) -> Result<(DeviceFilled, PanelReport), SymbolicError> {
+    let n = pattern.major_dim();
+    assert_eq!(
+        n,
+        pattern.minor_dim(),
+        "the symbolic phase needs a square pattern"
+    );
+    assert!(
+        (1..=kernels::ROUND as u32).contains(&options.round),
+        "a round of {} columns",
+        options.round
+    );
+    let span = tracing::debug_span!("panels", n, nnz = pattern.nnz());
+    let _entered = span.enter();
+    options.cancel.check()?;
+    let mut report = PanelReport::default();
+    if n == 0 {
+        let empty = FilledPattern::new(pattern.clone())
+            .unwrap_or_else(|row| unreachable!("there is no row {row}"));
+        return Ok((DeviceFilled::upload(stream, &empty)?, report));
+    }
+    let block_of = stream.upload(&diagonal_blocks(pattern))?;
+    let rows = Lanes {
+        ptr: stream.upload(pattern.ptr())?,
+        idx: stream.upload(pattern.idx())?,
+    };
+    report.symmetric = is_symmetric(stream, &rows)?;
+    let columns = if report.symmetric {
+        None
+    } else {
+        // SAFETY: a pattern is valid and its rows increase strictly.
+        let (ptr, idx) = unsafe { primitives::transpose(stream, n, &rows.ptr, &rows.idx)? };
+        Some(Lanes { ptr, idx })
+    };
+    let forest = forest(stream, &block_of, &rows, columns.as_ref())?;
+    drop(block_of);
+    report.num_panels = forest.panel_parent.len();
+    options.cancel.check()?;
+    let structures = structures(
+        stream,
+        &rows,
+        columns.as_ref(),
+        &forest,
+        pattern.nnz(),
+        options,
+        &mut report,
+    )?;
+    options.cancel.check()?;
+    let (row_ptr, col_idx) = expand_rows(stream, &forest, &structures)?;
+    drop((structures, forest, rows, columns));
+    // SAFETY: the rows of a filled pattern, sorted, with their diagonals.
+    let filled = unsafe { DeviceFilled::from_rows(stream, n, row_ptr, col_idx, 0)? };
+    Ok((filled, report))
+}
+
+/// Whether each entry has its mirror image.
+fn is_symmetric(stream: &Stream, rows: &Lanes) -> Result<bool, DeviceError> {
+    let mut missing = stream.alloc_zeroed::<u32>(1)?;
+    let config = Geometry::of(&stream.device()).warps_for(rows.ptr.len() - 1);
+    // SAFETY: the rows increase strictly, and `missing` is zero.
+    unsafe {
+        etree::find_unmirrored::launch(stream, &config, &rows.ptr, &rows.idx, &mut missing)?;
+    }
+    Ok(stream.download(&missing)?[0] == 0)
+}
+
+/// The elimination forest of B + Bᵀ within diagonal blocks, as parents.
+fn parents(
+    stream: &Stream,
+    block_of: &Buffer<u32>,
+    rows: &Lanes,
+    columns: Option<&Lanes>,
+) -> Result<Buffer<u32>, DeviceError> {
+    let n = block_of.len();
+    let mut parent = none(stream, n)?;
+    let mut shortcut = none(stream, n)?;
+    let config = Geometry::of(&stream.device()).warps_for(n);
+    for lanes in std::iter::once(rows).chain(columns) {
+        // SAFETY: the lanes are a valid pattern of order n.
+        unsafe {
+            etree::etree_insert::launch(
+                stream,
+                &config,
+                &lanes.ptr,
+                &lanes.idx,
+                block_of,
+                &mut parent,
+                &mut shortcut,
+            )?;
+        }
+    }
+    Ok(parent)
+}
+
+fn forest(
+    stream: &Stream,
+    block_of: &Buffer<u32>,
+    rows: &Lanes,
+    columns: Option<&Lanes>,
+) -> Result<Forest, DeviceError> {
+    let n = block_of.len();
+    let geometry = Geometry::of(&stream.device());
+    let by_vertex = geometry.threads_for(n);
+    let parent = parents(stream, block_of, rows, columns)?;
+    let mut starts = stream.alloc::<u32>(n)?;
+    {
+        let mut children = stream.alloc_zeroed::<u32>(n)?;
+        let mut size = stream.alloc_zeroed::<u32>(n)?;
+        let mut least = none(stream, n)?;
+        let mut arrived = stream.alloc_zeroed::<u32>(n)?;
+        let mut subtree = stream.alloc_zeroed::<u32>(n)?;
+        let mut first = stream.alloc::<u32>(n)?;
+        // SAFETY: the arrays are filled as the kernels ask, each launch leaves what the next one needs.
+        unsafe {
+            etree::count_children::launch(stream, &by_vertex, &parent, &mut children)?;
+            etree::small_subtrees::launch(
+                stream,
+                &by_vertex,
+                &parent,
+                &children,
+                &mut size,
+                &mut least,
+                &mut arrived,
+                &mut subtree,
+                &mut first,
+            )?;
+            etree::panel_starts::launch(
+                stream,
+                &by_vertex,
+                &parent,
+                &subtree,
+                &first,
+                &mut starts,
+            )?;
+        }
+    }
+    let number = primitives::exclusive_scan_u32(stream, &starts)?;
+    let panels = stream.download(&number.slice(n..))?[0] as usize;
+    let by_panel = geometry.threads_for(panels);
+    let mut panel_of = stream.alloc::<u32>(n)?;
+    let mut panel_start = stream.alloc::<u32>(panels + 1)?;
+    let mut panel_parent = stream.alloc::<u32>(panels)?;
+    let mut children = stream.alloc_zeroed::<u32>(panels)?;
+    let mut child = stream.alloc::<u32>(panels)?;
+    // SAFETY: as above; there are as many panels as starts.
+    let child_ptr = unsafe {
+        etree::panel_bounds::launch(
+            stream,
+            &by_vertex,
+            &starts,
+            &number,
+            &mut panel_of,
+            &mut panel_start,
+        )?;
+        etree::panel_parents::launch(
+            stream,
+            &by_panel,
+            &parent,
+            &panel_of,
+            &panel_start,
+            &mut panel_parent,
+            &mut children,
+        )?;
+        let child_ptr = primitives::exclusive_scan_u32(stream, &children)?;
+        let mut taken = stream.alloc_zeroed::<u32>(panels)?;
+        etree::place_children::launch(
+            stream,
+            &by_panel,
+            &panel_parent,
+            &child_ptr,
+            &mut taken,
+            &mut child,
+        )?;
+        child_ptr
+    };
+    Ok(Forest {
+        panel_of,
+        panel_start,
+        panel_parent,
+        children,
+        child_ptr,
+        child,
+    })
+}
+
+/// Eliminates the panels, with a pool as large as that takes.
+fn structures(
+    stream: &Stream,
+    rows: &Lanes,
+    columns: Option<&Lanes>,
+    forest: &Forest,
+    nnz: usize,
+    options: &PanelOptions,
+    report: &mut PanelReport,
+) -> Result<Structures, SymbolicError> {
+    let device = stream.device();
+    let n = forest.panel_of.len();
+    let panels = forest.panel_parent.len();
+    let sides = if columns.is_some() { 2 } else { 1 };
+    let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), THREADS, 0)?;
+    let blocks = resident.clamp(1, panels as u32);
+    let config = LaunchConfig::linear(blocks, THREADS);
+    let mut entries = (2 * sides * nnz + n) as u64 + u64::from(blocks * CHUNK);
+    let mut nodes = (nnz / 4 + n) as u64;
+    loop {
+        let mut waiting = stream.alloc::<u32>(panels)?;
+        stream.copy(&mut waiting, &forest.children)?;
+        let mut counters = stream.alloc_zeroed::<u64>(kernels::COUNTERS)?;
+        let mut index = stream.alloc::<u32>(entries as usize)?;
+        let mut mask = stream.alloc::<u32>(entries as usize)?;
+        let mut node_panel = stream.alloc::<u32>(nodes as usize)?;
+        let mut node_next = stream.alloc::<u32>(nodes as usize)?;
+        let mut upper = Triangle::alloc(stream, panels)?;
+        let lower_panels = if columns.is_some() { panels } else { 0 };
+        let mut lower = Triangle::alloc(stream, lower_panels)?;
+        let mut diagonal = stream.alloc::<u32>(n)?;
+        let mut meets = stream.alloc::<u32>(n)?;
+        let mut live = stream.alloc::<u32>(panels)?;
+        let by_columns = columns.unwrap_or(rows);
+        // SAFETY: rows and columns of B are sorted; the forest is that of B; counters and lists are empty.
+        unsafe {
+            kernels::eliminate_panels::launch(
+                stream,
+                &config,
+                u32::from(columns.is_none()),
+                options.round,
+                CHUNK,
+                &rows.ptr,
+                &rows.idx,
+                &by_columns.ptr,
+                &by_columns.idx,
+                &forest.panel_start,
+                &forest.panel_of,
+                &forest.panel_parent,
+                &forest.child_ptr,
+                &forest.child,
+                &mut waiting,
+                &mut counters,
+                &mut index,
+                &mut mask,
+                &mut node_panel,
+                &mut node_next,
+                &mut upper.at,
+                &mut upper.len,
+                &mut upper.head,
+                &mut lower.at,
+                &mut lower.len,
+                &mut lower.head,
+                &mut diagonal,
+                &mut meets,
+                &mut live,
+            )?;
+        }
+        let asked = stream.download(&counters)?;
+        report.pool_entries = asked[kernels::ENTRIES];
+        report.list_nodes = asked[kernels::NODES];
+        if report.pool_entries <= entries && report.list_nodes <= nodes {
+            return Ok(Structures {
+                index,
+                mask,
+                upper,
+                lower: columns.map(|_| lower),
+                diagonal,
+            });
+        }
+        // What was asked for is a lower bound: panels without room brought nothing.
+        if report.pool_entries > entries {
+            entries = report.pool_entries.max(2 * entries);
+        }
+        if report.list_nodes > nodes {
+            nodes = report.list_nodes.max(2 * nodes);
+        }
+        report.restarts += 1;
+    }
+}
+
+/// Offsets and sorted columns of the rows of L+U.
+fn expand_rows(
+    stream: &Stream,
+    forest: &Forest,
+    structures: &Structures,
+) -> Result<(Buffer<u64>, Buffer<u32>), DeviceError> {
+    let Structures {
+        index,
+        mask,
+        upper,
+        lower,
+        diagonal,
+    } = structures;
+    let lower = lower.as_ref().unwrap_or(upper);
+    let n = forest.panel_of.len();
+    let geometry = Geometry::of(&stream.device());
+    let by_panel = geometry.warps_for(forest.panel_parent.len());
+    let mut row_len = stream.alloc_zeroed::<u32>(n)?;
+    let mut num_runs = stream.alloc_zeroed::<u32>(n)?;
+    // SAFETY: the structures are whole, the counts zero.
+    unsafe {
+        expand::count_entries::launch(
+            stream,
+            &by_panel,
+            &forest.panel_start,
+            index,
+            mask,
+            &upper.at,
+            &upper.len,
+            &lower.at,
+            &lower.len,
+            diagonal,
+            &mut row_len,
+            &mut num_runs,
+        )?;
+    }
+    let row_ptr = primitives::exclusive_scan_u32(stream, &row_len)?;
+    drop(row_len);
+    let run_ptr = primitives::exclusive_scan_u32(stream, &num_runs)?;
+    let nnz = stream.download(&row_ptr.slice(n..))?[0];
+    let total_runs = stream.download(&run_ptr.slice(n..))?[0];
+    stream.fill_zero(&mut num_runs)?;
+    let mut runs = stream.alloc::<u64>(total_runs as usize)?;
+    let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
+    // SAFETY: offsets and arrays are those that the counts gave.
+    unsafe {
+        expand::place_runs::launch(
+            stream,
+            &by_panel,
+            &forest.panel_start,
+            index,
+            mask,
+            &lower.at,
+            &lower.len,
+            &run_ptr,
+            &mut num_runs,
+            &mut runs,
+        )?;
+        primitives::sort_rows_u64(stream, &run_ptr, &mut runs)?;
+        expand::expand_rows::launch(
+            stream,
+            &geometry.warps_for(n),
+            &forest.panel_start,
+            &forest.panel_of,
+            index,
+            mask,
+            &upper.at,
+            &upper.len,
+            diagonal,
+            &run_ptr,
+            &runs,
+            &row_ptr,
+            &mut col_idx,
+        )?;
+    }
+    Ok((row_ptr, col_idx))
+}

@@ -1,0 +1,128 @@
+//! The filled pattern by panels against the reference, on every device.
+
+use luge_device::Stream;
+use luge_reference::symbolic as reference;
+use luge_sparse::{CancelFlag, CompressedPattern};
+use luge_symbolic::gpu::{PanelOptions, panels};
+use luge_symbolic::{SymbolicError, cpu};
+use luge_testkit::compare::assert_same_filled;
+use luge_testkit::convert::pattern_of;
+use luge_testkit::corpus::Corpus;
+use luge_testkit::generators::adversaries::{ArrowHead, arrow};
+use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
+use luge_testkit::strategies::patterns;
+
+mod chain;
+use chain::{on_each, ordered_corpus, seeded_streams, streams};
+
+fn rounds(round: u32) -> PanelOptions {
+    PanelOptions {
+        round,
+        ..PanelOptions::default()
+    }
+}
+
+fn assert_panels(stream: &Stream, pattern: &CompressedPattern, options: &PanelOptions) {
+    let (device, report) = panels(stream, pattern, options).unwrap();
+    assert_same_filled(
+        &device.download(stream).unwrap(),
+        &cpu::filled_pattern(pattern).unwrap(),
+    );
+    assert!(report.num_panels <= pattern.major_dim());
+}
+
+#[test]
+fn panels_match_the_reference() {
+    on_each(40, &patterns(40), |stream, pattern| {
+        let expected = reference::dense_boolean_elimination(&pattern);
+        for round in [1, 3, 1024] {
+            let (device, _) = panels(stream, &pattern, &rounds(round)).unwrap();
+            assert_same_filled(&device.download(stream).unwrap(), &expected);
+        }
+    });
+}
+
+#[test]
+fn panels_of_large_patterns_match_the_cpu() {
+    on_each(12, &patterns(200), |stream, pattern| {
+        assert_panels(stream, &pattern, &rounds(16));
+    });
+}
+
+#[test]
+fn named_patterns_match_the_cpu() {
+    let diagonal = |n: usize| {
+        CompressedPattern::new(n, (0..=n as u64).collect(), (0..n as u32).collect()).unwrap()
+    };
+    let empty = |n: usize| CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap();
+    let named = [
+        empty(0),
+        empty(1),
+        diagonal(1),
+        empty(33),
+        diagonal(1025),
+        pattern_of(&arrow(33, ArrowHead::First)),
+        pattern_of(&arrow(100, ArrowHead::Last)),
+        pattern_of(&arrow(200, ArrowHead::First)),
+        pattern_of(&circuit(120, 1)),
+        pattern_of(&convection_diffusion_2d(12, 9, 1.0)),
+    ];
+    for stream in streams() {
+        for pattern in &named {
+            assert_panels(&stream, pattern, &PanelOptions::default());
+            assert_panels(&stream, pattern, &rounds(2));
+        }
+    }
+}
+
+#[test]
+fn symmetry_is_noticed() {
+    for stream in streams() {
+        for (pattern, symmetric) in [
+            (pattern_of(&convection_diffusion_2d(8, 8, 1.0)), true),
+            (
+                CompressedPattern::new(3, vec![0, 2, 3, 4], vec![0, 1, 1, 2]).unwrap(),
+                false,
+            ),
+        ] {
+            let (_, report) = panels(&stream, &pattern, &PanelOptions::default()).unwrap();
+            assert_eq!(report.symmetric, symmetric);
+        }
+    }
+}
+
+#[test]
+fn the_flag_stops_the_phase() {
+    let pattern = pattern_of(&circuit(40, 3));
+    let cancel = CancelFlag::new();
+    cancel.cancel();
+    let options = PanelOptions {
+        cancel,
+        ..PanelOptions::default()
+    };
+    for stream in streams() {
+        let stopped = panels(&stream, &pattern, &options);
+        assert!(matches!(stopped, Err(SymbolicError::Cancelled(_))));
+    }
+}
+
+#[test]
+#[should_panic(expected = "square pattern")]
+fn a_rectangle_is_a_broken_call() {
+    let pattern = CompressedPattern::new(3, vec![0, 1, 2], vec![0, 2]).unwrap();
+    let _ = panels(&streams()[0], &pattern, &PanelOptions::default());
+}
+
+#[test]
+fn corpus_patterns_match_the_cpu() {
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    for stream in seeded_streams() {
+        for (name, rows) in ordered_corpus(&corpus, &stream) {
+            eprintln!("{name}");
+            assert_panels(&stream, &rows.pattern, &PanelOptions::default());
+            assert_panels(&stream, &rows.pattern, &rounds(7));
+        }
+    }
+}

@@ -309,15 +309,16 @@ impl Block {
     fn add_panels(self, own: Triangle, other: Triangle, panel: Panel, round: Round) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let warps = thread::block_dim_x() / warp::WARP_SIZE;
-        let mut number = 0u32;
+        // The warp whose turn it is.
+        let mut turn = 0;
         let mut visit = |e: usize| {
             // A long structure is shared by all warps, short ones are dealt out.
             if own.len.get(e) > 4 * warp::WARP_SIZE {
                 self.add_panel(own, other, panel, round, e, (warp, warps));
-            } else if number % warps == warp {
+            } else if turn == warp {
                 self.add_panel(own, other, panel, round, e, (0, 1));
             }
-            number += 1;
+            turn = if turn + 1 == warps { 0 } else { turn + 1 };
         };
         let mut i = self.child_ptr.get(panel.q);
         let end = self.child_ptr.get(panel.q + 1);

@@ -12,7 +12,7 @@
 use luge_kernel::prelude::*;
 
 /// Most warps in a block of these kernels.
-const MAX_WARPS: usize = 32;
+pub(crate) const MAX_WARPS: usize = 32;
 
 /// Sum of `value` over the lanes up to and including this one. Every lane of the warp calls it.
 #[inline(always)]
@@ -34,7 +34,7 @@ fn warp_inclusive_sum(value: u64) -> u64 {
 ///
 /// Every thread of the block calls it. Ends with a barrier, so `warp_sums` may be used again at once.
 #[inline(always)]
-fn block_inclusive_sum(value: u64, warp_sums: Shared<u64>) -> (u64, u64) {
+pub(crate) fn block_inclusive_sum(value: u64, warp_sums: Shared<u64>) -> (u64, u64) {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     let inclusive = warp_inclusive_sum(value);
     if thread::lane_id() == warp::WARP_SIZE - 1 {

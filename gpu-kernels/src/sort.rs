@@ -2,6 +2,8 @@
 
 use luge_kernel::prelude::*;
 
+use crate::scan::{MAX_WARPS, block_inclusive_sum};
+
 /// Longest lane that is sorted in shared memory.
 pub const SHARED_LANE: usize = 2048;
 
@@ -161,4 +163,151 @@ pub unsafe fn sort_rows(ptr: Global<u64>, idx: GlobalMut<u32>) {
 pub unsafe fn sort_rows_u64(ptr: Global<u64>, keys: GlobalMut<u64>) {
     let shared = shared_array![u64; SHARED_LANE / 2];
     sort_lanes(ptr, keys, shared);
+}
+
+/// Words of the counters of [`sort_short_rows`](fn@sort_short_rows) and [`sort_long_rows`](fn@sort_long_rows):
+/// long lanes found, long lanes handed out.
+pub const LONG_COUNTERS: usize = 2;
+
+/// Sorts the lanes of up to [`SHARED_LANE`] entries, as [`sort_rows`](fn@sort_rows), and lists the others in
+/// `long`, in any order.
+///
+/// Writes: as [`sort_rows`](fn@sort_rows); a place of `long` by thread 0 of the block that an atomic counter
+/// gave it to. Launch: 1-D. Preconditions: `ptr` does not decrease and ends within `idx`; `counters` is
+/// zero.
+#[kernel(
+    max_threads(1024),
+    require(
+        ptr.len() >= 1,
+        long.len() >= idx.len() / SHARED_LANE,
+        counters.len() == LONG_COUNTERS
+    )
+)]
+pub unsafe fn sort_short_rows(
+    ptr: Global<u64>,
+    idx: GlobalMut<u32>,
+    long: GlobalMut<u32>,
+    counters: GlobalMut<u32>,
+) {
+    let shared = shared_array![u32; SHARED_LANE];
+    let lanes = ptr.len() - 1;
+    let mut lane = thread::block_idx_x() as usize;
+    while lane < lanes {
+        let begin = ptr.get(lane) as usize;
+        let len = ptr.get(lane + 1) as usize - begin;
+        if len > SHARED_LANE {
+            if thread::thread_idx_x() == 0 {
+                let found = counters.atomic(0);
+                let place = found.fetch_add(1, Ordering::Relaxed, Scope::Device);
+                long.set(place as usize, lane as u32);
+            }
+        } else if len > 1 {
+            for i in thread::block_stride(len) {
+                shared.set(i, idx.get(begin + i));
+            }
+            thread::sync_threads();
+            bitonic_sort(SharedKeys(shared), len);
+            for i in thread::block_stride(len) {
+                idx.set(begin + i, shared.get(i));
+            }
+            // The next lane overwrites `shared`.
+            thread::sync_threads();
+        }
+        lane += thread::grid_dim_x() as usize;
+    }
+}
+
+/// Sorts the lanes listed in `long`, whose entries are distinct: each entry sets its bit, and the bits are read
+/// in order. O(len + range / 32) a lane, where sorting by comparisons takes O(len · log² len).
+///
+/// Threads: a block a lane, taken from `counters[1]`; its threads over entries, then over words. `bits`
+/// holds a piece of ⌈columns / 32⌉ words for each block. Writes: the bits of a block by atomics of its
+/// threads, a lane's entries by the threads whose words hold them, ordered by barriers. Words are zero again
+/// afterwards. Launch: 1-D, a multiple of 32 threads. Preconditions: `long` and `counters` are those of
+/// [`sort_short_rows`](fn@sort_short_rows); `bits` is zero; entries are below 32 times a block's words.
+#[kernel(
+    max_threads(1024),
+    require(ptr.len() >= 1, words >= 1, counters.len() == LONG_COUNTERS)
+)]
+pub unsafe fn sort_long_rows(
+    words: u32,
+    ptr: Global<u64>,
+    idx: GlobalMut<u32>,
+    long: Global<u32>,
+    counters: GlobalMut<u32>,
+    bits: GlobalMut<u32>,
+) {
+    let next = shared_array![u32; 1];
+    let range = shared_array![u32; 2];
+    let warp_sums = shared_array![u64; MAX_WARPS];
+    let tid = thread::thread_idx_x() as usize;
+    let threads = thread::block_dim_x() as usize;
+    let first_word = thread::block_idx_x() as usize * words as usize;
+    let found = counters.atomic(0).load(Ordering::Relaxed, Scope::Device);
+    loop {
+        if tid == 0 {
+            let handed_out = counters.atomic(1);
+            next.set(0, handed_out.fetch_add(1, Ordering::Relaxed, Scope::Device));
+            range.set(0, u32::MAX);
+            range.set(1, 0);
+        }
+        thread::sync_threads();
+        let place = next.get(0);
+        if place >= found {
+            break;
+        }
+        let lane = long.get(place as usize) as usize;
+        let begin = ptr.get(lane) as usize;
+        let len = ptr.get(lane + 1) as usize - begin;
+        let (mut least, mut most) = (u32::MAX, 0);
+        for i in thread::block_stride(len) {
+            let key = idx.get(begin + i);
+            let word = key >> 5;
+            if word < least {
+                least = word;
+            }
+            if word > most {
+                most = word;
+            }
+            bits.atomic(first_word + word as usize).fetch_or(
+                1 << (key & 31),
+                Ordering::Relaxed,
+                Scope::Block,
+            );
+        }
+        let least = warp::reduce_min(warp::FULL_MASK, least);
+        let most = warp::reduce_max(warp::FULL_MASK, most);
+        if thread::lane_id() == 0 {
+            range
+                .atomic(0)
+                .fetch_min(least, Ordering::Relaxed, Scope::Block);
+            range
+                .atomic(1)
+                .fetch_max(most, Ordering::Relaxed, Scope::Block);
+        }
+        thread::sync_threads();
+        let end = first_word + range.get(1) as usize + 1;
+        let mut group = first_word + range.get(0) as usize;
+        let mut out = begin;
+        while group < end {
+            let at = group + tid;
+            let mut word = 0;
+            if at < end {
+                word = bits.get(at);
+                bits.set(at, 0);
+            }
+            let (inclusive, total) = block_inclusive_sum(u64::from(word.count_ones()), warp_sums);
+            let mut place = out + inclusive as usize - word.count_ones() as usize;
+            while word != 0 {
+                let key = ((at - first_word) as u32) << 5 | word.trailing_zeros();
+                idx.set(place, key);
+                place += 1;
+                word &= word - 1;
+            }
+            out += total as usize;
+            group += threads;
+        }
+        // `next` and `range` are written again.
+        thread::sync_threads();
+    }
 }

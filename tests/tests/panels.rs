@@ -15,9 +15,10 @@ use luge_testkit::strategies::patterns;
 mod chain;
 use chain::{on_each, ordered_corpus, seeded_streams, streams};
 
-fn rounds(round: u32) -> PanelOptions {
+fn rounds(round: u32, base_min: u32) -> PanelOptions {
     PanelOptions {
         round,
+        base_min,
         ..PanelOptions::default()
     }
 }
@@ -35,8 +36,8 @@ fn assert_panels(stream: &Stream, pattern: &CompressedPattern, options: &PanelOp
 fn panels_match_the_reference() {
     on_each(40, &patterns(40), |stream, pattern| {
         let expected = reference::dense_boolean_elimination(&pattern);
-        for round in [1, 3, 1024] {
-            let (device, _) = panels(stream, &pattern, &rounds(round)).unwrap();
+        for (round, base_min) in [(1, 1), (3, 100), (512, 100), (512, 1)] {
+            let (device, _) = panels(stream, &pattern, &rounds(round, base_min)).unwrap();
             assert_same_filled(&device.download(stream).unwrap(), &expected);
         }
     });
@@ -45,7 +46,7 @@ fn panels_match_the_reference() {
 #[test]
 fn panels_of_large_patterns_match_the_cpu() {
     on_each(12, &patterns(200), |stream, pattern| {
-        assert_panels(stream, &pattern, &rounds(16));
+        assert_panels(stream, &pattern, &rounds(16, 5));
     });
 }
 
@@ -70,7 +71,7 @@ fn named_patterns_match_the_cpu() {
     for stream in streams() {
         for pattern in &named {
             assert_panels(&stream, pattern, &PanelOptions::default());
-            assert_panels(&stream, pattern, &rounds(2));
+            assert_panels(&stream, pattern, &rounds(2, 9));
         }
     }
 }
@@ -122,7 +123,7 @@ fn corpus_patterns_match_the_cpu() {
         for (name, rows) in ordered_corpus(&corpus, &stream) {
             eprintln!("{name}");
             assert_panels(&stream, &rows.pattern, &PanelOptions::default());
-            assert_panels(&stream, &rows.pattern, &rounds(7));
+            assert_panels(&stream, &rows.pattern, &rounds(7, 1));
         }
     }
 }

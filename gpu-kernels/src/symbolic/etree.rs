@@ -74,9 +74,9 @@ fn insert(i: u32, k: u32, parent: GlobalMut<u32>, shortcut: GlobalMut<u32>) {
 /// Takes the entries left of the diagonal of a square CSR pattern into the elimination forest `parent`,
 /// as far as both ends lie in the same diagonal block.
 ///
-/// Threads: a warp a row, grid-strided, its lanes over the entries. Writes: `parent` and `shortcut` by
-/// relaxed atomics, see the module. Launch: 1-D, a multiple of 32 threads. Preconditions: `parent` and
-/// `shortcut` hold [`NONE`] everywhere, or what an earlier launch over another pattern left; columns
+/// Threads: one an entry, grid-strided, so that a long row stalls nobody; each finds its row by halving.
+/// Writes: `parent` and `shortcut` by relaxed atomics, see the module. Launch: 1-D. Preconditions: `parent`
+/// and `shortcut` hold [`NONE`] everywhere, or what an earlier launch over another pattern left; columns
 /// are below n.
 #[kernel(
     max_threads(1024),
@@ -93,21 +93,21 @@ pub unsafe fn etree_insert(
     parent: GlobalMut<u32>,
     shortcut: GlobalMut<u32>,
 ) {
-    let lane = u64::from(thread::lane_id());
-    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let mut k = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while k < parent.len() {
-        let block = block_of.get(k);
-        let end = ptr.get(k + 1);
-        let mut p = ptr.get(k) + lane;
-        while p < end {
-            let i = idx.get(p as usize);
-            if (i as usize) < k && block_of.get(i as usize) == block {
-                insert(i, k as u32, parent, shortcut);
+    for p in thread::grid_stride(idx.len()) {
+        // The last row that begins at p or before.
+        let mut k = 0;
+        let mut rows = parent.len();
+        while rows > 1 {
+            let half = rows / 2;
+            if ptr.get(k + half) <= p as u64 {
+                k += half;
             }
-            p += u64::from(warp::WARP_SIZE);
+            rows -= half;
         }
-        k += warps;
+        let i = idx.get(p);
+        if (i as usize) < k && block_of.get(i as usize) == block_of.get(k) {
+            insert(i, k as u32, parent, shortcut);
+        }
     }
 }
 

@@ -6,7 +6,25 @@
 
 use luge_kernel::prelude::*;
 
-/// Entries of each row of L+U and runs of each row of L.
+/// Where the lower structure of panel q lies, and its length.
+#[inline(always)]
+fn lower_of(
+    symmetric: u32,
+    at: Global<u32>,
+    upper_len: Global<u32>,
+    lower_len: Global<u32>,
+    q: usize,
+) -> (u32, u32) {
+    let (first, upper) = (at.get(q), upper_len.get(q));
+    if symmetric != 0 {
+        (first, upper)
+    } else {
+        (first + upper, lower_len.get(q))
+    }
+}
+
+/// Entries of each row of L+U and runs of each row of L. `symmetric` as in
+/// [`eliminate_panels`](fn@super::panels::eliminate_panels).
 ///
 /// Threads: a warp a panel, grid-strided; its lanes over the entries of the structures, then over the
 /// rows. Writes: atomic adds to `row_len` and `num_runs`, in any order. Launch: 1-D, a multiple of 32
@@ -15,22 +33,21 @@ use luge_kernel::prelude::*;
 #[kernel(
     max_threads(1024),
     require(
-        panel_start.len() == upper_at.len() + 1,
-        upper_len.len() == upper_at.len(),
-        lower_at.len() == upper_at.len(),
-        lower_len.len() == upper_at.len(),
+        panel_start.len() == at.len() + 1,
+        upper_len.len() == at.len(),
+        symmetric != 0 || lower_len.len() == at.len(),
         diagonal.len() == row_len.len(),
         num_runs.len() == row_len.len(),
         mask.len() == index.len()
     )
 )]
 pub unsafe fn count_entries(
+    symmetric: u32,
     panel_start: Global<u32>,
     index: Global<u32>,
     mask: Global<u32>,
-    upper_at: Global<u32>,
+    at: Global<u32>,
     upper_len: Global<u32>,
-    lower_at: Global<u32>,
     lower_len: Global<u32>,
     diagonal: Global<u32>,
     row_len: GlobalMut<u32>,
@@ -39,14 +56,14 @@ pub unsafe fn count_entries(
     let lane = thread::lane_id();
     let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
     let mut q = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while q < upper_at.len() {
+    while q < at.len() {
         let start = panel_start.get(q);
         let width = panel_start.get(q + 1) - start;
-        let (at, len) = (lower_at.get(q) as usize, lower_len.get(q));
+        let (first, len) = lower_of(symmetric, at, upper_len, lower_len, q);
         let mut t = lane;
         while t < len {
-            let x = index.get(at + t as usize) as usize;
-            let entries = mask.get(at + t as usize).count_ones();
+            let x = index.get((first + t) as usize) as usize;
+            let entries = mask.get((first + t) as usize).count_ones();
             row_len
                 .atomic(x)
                 .reduce_add(entries, Ordering::Relaxed, Scope::Device);
@@ -55,13 +72,13 @@ pub unsafe fn count_entries(
                 .reduce_add(1, Ordering::Relaxed, Scope::Device);
             t += warp::WARP_SIZE;
         }
-        let (at, len) = (upper_at.get(q) as usize, upper_len.get(q));
+        let (first, len) = (at.get(q), upper_len.get(q));
         let mut entries = 0;
         let mut group = 0;
         while group < len {
             let mut word = 0;
             if group + lane < len {
-                word = mask.get(at + (group + lane) as usize);
+                word = mask.get((first + group + lane) as usize);
             }
             let mut k = 0;
             while k < width {
@@ -93,17 +110,20 @@ pub unsafe fn count_entries(
 #[kernel(
     max_threads(1024),
     require(
-        panel_start.len() == lower_at.len() + 1,
-        lower_len.len() == lower_at.len(),
+        panel_start.len() == at.len() + 1,
+        upper_len.len() == at.len(),
+        symmetric != 0 || lower_len.len() == at.len(),
         run_ptr.len() == taken.len() + 1,
         mask.len() == index.len()
     )
 )]
 pub unsafe fn place_runs(
+    symmetric: u32,
     panel_start: Global<u32>,
     index: Global<u32>,
     mask: Global<u32>,
-    lower_at: Global<u32>,
+    at: Global<u32>,
+    upper_len: Global<u32>,
     lower_len: Global<u32>,
     run_ptr: Global<u64>,
     taken: GlobalMut<u32>,
@@ -111,13 +131,13 @@ pub unsafe fn place_runs(
 ) {
     let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
     let mut q = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while q < lower_at.len() {
+    while q < at.len() {
         let start = u64::from(panel_start.get(q));
-        let (at, len) = (lower_at.get(q) as usize, lower_len.get(q));
+        let (first, len) = lower_of(symmetric, at, upper_len, lower_len, q);
         let mut t = thread::lane_id();
         while t < len {
-            let x = index.get(at + t as usize) as usize;
-            let word = u64::from(mask.get(at + t as usize));
+            let x = index.get((first + t) as usize) as usize;
+            let word = u64::from(mask.get((first + t) as usize));
             let place = taken
                 .atomic(x)
                 .fetch_add(1, Ordering::Relaxed, Scope::Device);
@@ -151,8 +171,8 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u32) -> u64 {
 #[kernel(
     max_threads(1024),
     require(
-        panel_start.len() == upper_at.len() + 1,
-        upper_len.len() == upper_at.len(),
+        panel_start.len() == at.len() + 1,
+        upper_len.len() == at.len(),
         diagonal.len() == panel_of.len(),
         run_ptr.len() == panel_of.len() + 1,
         row_ptr.len() == panel_of.len() + 1,
@@ -164,7 +184,7 @@ pub unsafe fn expand_rows(
     panel_of: Global<u32>,
     index: Global<u32>,
     mask: Global<u32>,
-    upper_at: Global<u32>,
+    at: Global<u32>,
     upper_len: Global<u32>,
     diagonal: Global<u32>,
     run_ptr: Global<u64>,
@@ -205,18 +225,18 @@ pub unsafe fn expand_rows(
         out += write_bits(col_idx, out, start, diagonal.get(i));
 
         let bit = i as u32 - start;
-        let (at, len) = (upper_at.get(q) as usize, upper_len.get(q));
+        let (first, len) = (at.get(q), upper_len.get(q));
         let mut group = 0;
         while group < len {
             let t = group + lane;
             let mut has = false;
             if t < len {
-                has = (mask.get(at + t as usize) >> bit) & 1 != 0;
+                has = (mask.get((first + t) as usize) >> bit) & 1 != 0;
             }
             let those = warp::ballot(warp::FULL_MASK, has);
             if has {
                 let before = (those & !(u32::MAX << lane)).count_ones();
-                let column = index.get(at + t as usize);
+                let column = index.get((first + t) as usize);
                 col_idx.set((out + u64::from(before)) as usize, column);
             }
             out += u64::from(those.count_ones());

@@ -16,16 +16,21 @@
 //! ```text
 //! diagonal[k]   one word a pivot: bit j of row k is entry (k, start + j) of L+U
 //! upper         columns ≥ end of the rows of U, increasing; each with a word whose bit k says that row k has it
-//! lower         rows ≥ end of the columns of L, likewise
+//! lower         rows ≥ end of the columns of L, likewise; behind `upper` in the pool
 //! live          pivots that do not meet inside of the panel, with entries of both beyond it
 //! meets[k]      where a live pivot meets, NONE if nowhere; zero for the others
 //! ```
 //!
 //! **What a panel is made of.** The entries of B in its rows and columns; and from each panel E below, for a
 //! row k of this panel with an entry in a live pivot e of E, k ≤ `meets[e]`, the columns of U(e, ·)
-//! that lie in or beyond this panel. Such an E is a child of this panel, or it has put itself into this panel's list (`head`).
-//! Contributions meet in a hash table in shared memory, one word of rows a column, in as many rounds over
-//! increasing ranges of columns as the table's size makes necessary, and come out sorted.
+//! that lie in or beyond this panel; and mirrored. Such an E is a child of this panel, or it has put itself into
+//! this panel's list (`head`).
+//!
+//! **How it comes together.** The longest of all that contribute, a child or a lane of B, is sorted already: what of it
+//! lies beyond the panel becomes the *base*. The others look their entries up in the base, and add their rows to
+//! the word there. What is not in the base goes into a hash table in shared memory, is sorted, and merged with the base. A table
+//! that is too small makes this take several rounds over increasing ranges. Upper and lower
+//! structures go through all this together, the lower one behind the upper.
 //!
 //! **Inside a panel** elimination is that of a dense 32 × 32 matrix of bits, one row a lane. It tells
 //! which rows join which others (`joins`), and each column's word is closed under that, alone.
@@ -39,8 +44,8 @@
 //!
 //! # Memory
 //!
-//! Structures are bump-allocated from a pool, by blocks in pieces of `chunk` entries: a block takes room for the
-//! sum of what is joined, and gives back what it did not fill. A pool that is too small is noticed by the host, which
+//! Structures are bump-allocated from a pool, by blocks in pieces: a block takes room for
+//! what may come together, and keeps what it did not fill for its next panel. A pool that is too small is noticed by the host, which
 //! reads how much was asked for: panels without room have empty structures, everything else runs to its end.
 
 use luge_kernel::prelude::*;
@@ -48,14 +53,23 @@ use luge_kernel::prelude::*;
 use super::etree::{NONE, PANEL};
 use crate::sort::{SharedKeys, bitonic_sort};
 
-/// Most columns that a round collects.
-pub const ROUND: usize = 1024;
+/// Most columns and rows that a round collects beside the base.
+pub const ROUND: usize = 512;
 
 /// Slots of the hash table.
 const SLOTS: usize = 2 * ROUND;
 
-/// A slot without a column.
+/// A slot without a column. No key: see [`key_of`].
 const EMPTY: u32 = u32::MAX;
+
+/// Orders of matrices are below this, so that a bit is left to tell upper from lower.
+pub const MAX_ORDER: usize = 1 << 31;
+
+/// Structures of at most this length are added by a single lane.
+const SHORT: u32 = 8;
+
+/// Warps of a block, at most.
+const MAX_WARPS: usize = 8;
 
 /// Number of words of the counters: panels handed out, pool entries and list nodes asked for.
 pub const COUNTERS: usize = 3;
@@ -71,7 +85,7 @@ const STATE: usize = 6;
 const NOW: usize = 0;
 /// First entry of the room in the pool, or [`NONE`].
 const ROOM: usize = 1;
-/// Columns in the table.
+/// Keys in the table.
 const COUNT: usize = 2;
 /// Whether the table was too small.
 const FULL: usize = 3;
@@ -111,50 +125,44 @@ fn lower_bound(index: GlobalMut<u32>, begin: u32, end: u32, key: u32) -> u32 {
     low
 }
 
-/// One of the two triangles: U by rows, or L by columns.
-#[derive(Clone, Copy)]
-struct Triangle {
-    /// Rows of B, or its columns.
-    ptr: Global<u64>,
-    idx: Global<u32>,
-    /// Structure of each panel: first entry in the pool, number of entries.
-    at: GlobalMut<u32>,
-    len: GlobalMut<u32>,
-    /// First node of each panel's list of those that take part in it, or [`NONE`].
-    head: GlobalMut<u32>,
-    /// Whether this is U.
-    is_upper: bool,
+/// The key of column `y` of the upper structure (side 0), or of row `y` of the lower one (side 1).
+#[inline(always)]
+fn key_of(y: u32, side: u32) -> u32 {
+    y | side << 31
 }
 
-/// What a block works with.
+/// Sum over the lanes of a warp. Every lane calls it.
+#[inline(always)]
+fn warp_sum(value: u64) -> u64 {
+    let mut sum = value;
+    let mut lanes = warp::WARP_SIZE / 2;
+    while lanes > 0 {
+        sum += warp::shuffle_xor(warp::FULL_MASK, sum, lanes);
+        lanes >>= 1;
+    }
+    sum
+}
+
+/// Maximum over the lanes of a warp. Every lane calls it.
+#[inline(always)]
+fn warp_max(value: u64) -> u64 {
+    let mut most = value;
+    let mut lanes = warp::WARP_SIZE / 2;
+    while lanes > 0 {
+        let other = warp::shuffle_xor(warp::FULL_MASK, most, lanes);
+        if other > most {
+            most = other;
+        }
+        lanes >>= 1;
+    }
+    most
+}
+
+/// B by rows, or by columns.
 #[derive(Clone, Copy)]
-struct Block {
-    n: u32,
-    /// Most columns of a round.
-    limit: u32,
-    panel_start: Global<u32>,
-    panel_of: Global<u32>,
-    child_ptr: Global<u64>,
-    child: Global<u32>,
-    counters: GlobalMut<u64>,
-    index: GlobalMut<u32>,
-    mask: GlobalMut<u32>,
-    node_panel: GlobalMut<u32>,
-    node_next: GlobalMut<u32>,
-    meets: GlobalMut<u32>,
-    live: GlobalMut<u32>,
-    keys: Shared<u32>,
-    words: Shared<u32>,
-    sorted: Shared<u64>,
-    state: Shared<u32>,
-    bound: Shared<u64>,
-    /// Rows of the diagonal block.
-    diagonal: Shared<u32>,
-    /// Where the live pivots meet.
-    met: Shared<u32>,
-    /// Of the rows of B in this round: first position, entries before.
-    row_begin: Shared<u64>,
-    row_before: Shared<u32>,
+struct Lanes {
+    ptr: Global<u64>,
+    idx: Global<u32>,
 }
 
 /// The panel at work.
@@ -165,12 +173,33 @@ struct Panel {
     end: u32,
 }
 
-/// Columns of a round, and slots in use minus one.
+/// A piece of the pool: `upper` entries of the upper structure, then those of the lower one, `len` in all.
+#[derive(Clone, Copy)]
+struct Structure {
+    at: u32,
+    upper: u32,
+    len: u32,
+}
+
+/// What is collected at once: everything, or a range of one side.
 #[derive(Clone, Copy)]
 struct Round {
+    whole: bool,
+    side: u32,
     low: u32,
     high: u32,
-    slots: u32,
+}
+
+impl Round {
+    #[inline(always)]
+    fn has_side(self, side: u32) -> bool {
+        self.whole || self.side == side
+    }
+
+    #[inline(always)]
+    fn has(self, side: u32, y: u32) -> bool {
+        self.whole || (self.side == side && y >= self.low && y < self.high)
+    }
 }
 
 /// Thread 0's part of the pool.
@@ -180,36 +209,132 @@ struct Room {
     end: u32,
 }
 
+/// No contributor.
+const NOBODY: u64 = 0;
+
+/// A contributor as one number, so that the longest is the largest: its length, whether it is a lane of B,
+/// and which panel or lane it is.
+#[inline(always)]
+fn contributor(len: u64, is_lane: bool, which: u32) -> u64 {
+    len << 33 | (is_lane as u64) << 32 | u64::from(which)
+}
+
+/// What a block works with.
+#[derive(Clone, Copy)]
+struct Block {
+    n: u32,
+    /// Two, or one where the pattern is symmetric: its lower structures are its upper ones.
+    sides: u32,
+    limit: u32,
+    base_min: u32,
+    rows: Lanes,
+    columns: Lanes,
+    panel_start: Global<u32>,
+    panel_of: Global<u32>,
+    child_ptr: Global<u64>,
+    child: Global<u32>,
+    counters: GlobalMut<u64>,
+    index: GlobalMut<u32>,
+    mask: GlobalMut<u32>,
+    at: GlobalMut<u32>,
+    upper_len: GlobalMut<u32>,
+    lower_len: GlobalMut<u32>,
+    upper_head: GlobalMut<u32>,
+    lower_head: GlobalMut<u32>,
+    node_panel: GlobalMut<u32>,
+    node_next: GlobalMut<u32>,
+    meets: GlobalMut<u32>,
+    live: GlobalMut<u32>,
+    keys: Shared<u32>,
+    words: Shared<u32>,
+    sorted: Shared<u64>,
+    state: Shared<u32>,
+    survey: Shared<u64>,
+    kept: Shared<u32>,
+    /// Rows of the diagonal block.
+    diagonal: Shared<u32>,
+    /// Where the live pivots meet.
+    met: Shared<u32>,
+    /// Of the lanes of B in this round, rows and columns: first position, entries before.
+    lane_begin: Shared<u64>,
+    lane_before: Shared<u32>,
+}
+
 impl Block {
-    /// Adds column `y` to the rows of the panel in `rows`.
     #[inline(always)]
-    fn add(self, is_upper: bool, panel: Panel, round: Round, y: u32, rows: u32) {
-        if y < panel.end {
-            let column = y - panel.start;
-            if is_upper {
-                for_bits(rows, |k| {
-                    self.diagonal.atomic(k as usize).fetch_or(
-                        1 << column,
-                        Ordering::Relaxed,
-                        Scope::Block,
-                    );
-                });
-            } else {
-                self.diagonal.atomic(column as usize).fetch_or(
-                    rows,
+    fn lanes(self, side: u32) -> Lanes {
+        if side == 0 { self.rows } else { self.columns }
+    }
+
+    #[inline(always)]
+    fn head(self, side: u32) -> GlobalMut<u32> {
+        if side == 0 {
+            self.upper_head
+        } else {
+            self.lower_head
+        }
+    }
+
+    /// Where the structure of panel `e` on one side lies, and its length.
+    #[inline(always)]
+    fn structure(self, e: usize, side: u32) -> (u32, u32) {
+        let at = self.at.get(e);
+        let upper = self.upper_len.get(e);
+        if side == 0 || self.sides == 1 {
+            (at, upper)
+        } else {
+            (at + upper, self.lower_len.get(e))
+        }
+    }
+
+    /// Adds an entry inside of the panel: in rows `rows` and column `y`, or mirrored.
+    #[inline(always)]
+    fn add_inside(self, panel: Panel, side: u32, y: u32, rows: u32) {
+        let column = y - panel.start;
+        if side == 0 {
+            for_bits(rows, |k| {
+                self.diagonal.atomic(k as usize).fetch_or(
+                    1 << column,
                     Ordering::Relaxed,
                     Scope::Block,
                 );
+            });
+        } else {
+            self.diagonal
+                .atomic(column as usize)
+                .fetch_or(rows, Ordering::Relaxed, Scope::Block);
+        }
+    }
+
+    /// Adds column `y` to the rows of the panel in `rows`, or mirrored: inside of it, in the base, or in the
+    /// table.
+    #[inline(always)]
+    fn add(self, panel: Panel, base: Structure, slots: u32, side: u32, y: u32, rows: u32) {
+        if y < panel.end {
+            self.add_inside(panel, side, y, rows);
+            return;
+        }
+        let (begin, end) = if side == 0 {
+            (base.at, base.at + base.upper)
+        } else {
+            (base.at + base.upper, base.at + base.len)
+        };
+        let place = lower_bound(self.index, begin, end, y);
+        if place < end && self.index.get(place as usize) == y {
+            let word = self.mask.atomic(place as usize);
+            if word.load(Ordering::Relaxed, Scope::Block) & rows != rows {
+                word.fetch_or(rows, Ordering::Relaxed, Scope::Block);
             }
             return;
         }
-        let mut slot = (y.wrapping_mul(0x9e37_79b9) >> 16) & round.slots;
+        let wanted = key_of(y, side);
+        let mut slot = (wanted.wrapping_mul(0x9e37_79b9) >> 16) & slots;
         let mut tries = 0;
-        while tries <= round.slots {
+        while tries <= slots {
             let cell = self.keys.atomic(slot as usize);
             let mut key = cell.load(Ordering::Relaxed, Scope::Block);
             if key == EMPTY {
-                key = cell.compare_exchange(EMPTY, y, Ordering::Relaxed, Scope::Block);
+                key = cell.compare_exchange(EMPTY, wanted, Ordering::Relaxed, Scope::Block);
                 if key == EMPTY {
                     let before =
                         self.state
@@ -218,16 +343,16 @@ impl Block {
                     if before >= self.limit {
                         break;
                     }
-                    key = y;
+                    key = wanted;
                 }
             }
-            if key == y {
+            if key == wanted {
                 self.words
                     .atomic(slot as usize)
                     .fetch_or(rows, Ordering::Relaxed, Scope::Block);
                 return;
             }
-            slot = (slot + 1) & round.slots;
+            slot = (slot + 1) & slots;
             tries += 1;
         }
         self.state
@@ -235,119 +360,247 @@ impl Block {
             .store(1, Ordering::Relaxed, Scope::Block);
     }
 
-    /// Adds what panel `e` below brings to this one in `own`. Called by whole warps: this one takes the group of 32
-    /// entries `first`, and every `step`-th after it.
+    /// The live pivots of panel `e` that take part in row `x` of this panel, whose word in the structure of `e` is at
+    /// `at`.
     #[inline(always)]
-    fn add_panel(
-        self,
-        own: Triangle,
-        other: Triangle,
-        panel: Panel,
-        round: Round,
-        e: usize,
-        (first, step): (u32, u32),
-    ) {
-        let lane = thread::lane_id();
-        let live = self.live.get(e);
-        let (own_at, own_len) = (own.at.get(e), own.len.get(e));
-        let (other_at, other_len) = (other.at.get(e), other.len.get(e));
-        let e_start = self.panel_start.get(e);
-        if live == 0 {
-            return;
-        }
-        // A lane for each row of this panel that the pivots of e have entries in.
-        let other_end = other_at + other_len;
-        let at = lower_bound(self.index, other_at, other_end, panel.start) + lane;
-        let mut row = 0;
+    fn pivots(self, e_start: u32, live: u32, at: u32, x: u32) -> u32 {
         let mut pivots = 0;
-        if at < other_end {
+        for_bits(self.mask.get(at as usize) & live, |b| {
+            if self.meets.get((e_start + b) as usize) >= x {
+                pivots |= 1 << b;
+            }
+        });
+        pivots
+    }
+
+    /// For each lane one of the rows of this panel, or columns, in which pivots of panel `e` take part, and
+    /// those; no pivots for a lane that got none. Every lane of the warp calls it. `is_child`: the structures of `e` begin in
+    /// this panel or beyond it.
+    #[inline(always)]
+    fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> (u32, u32) {
+        let live = self.live.get(e);
+        let e_start = self.panel_start.get(e);
+        let (other_at, other_len) = self.structure(e, 1 - side);
+        let end = other_at + other_len;
+        let first = if is_child {
+            other_at
+        } else {
+            lower_bound(self.index, other_at, end, panel.start)
+        };
+        let at = first + thread::lane_id();
+        if at < end {
             let x = self.index.get(at as usize);
             if x < panel.end {
-                row = x - panel.start;
-                for_bits(self.mask.get(at as usize) & live, |b| {
-                    if self.meets.get((e_start + b) as usize) >= x {
-                        pivots |= 1 << b;
-                    }
-                });
+                return (x - panel.start, self.pivots(e_start, live, at, x));
             }
         }
-        let taking_part = warp::ballot(warp::FULL_MASK, pivots != 0);
-        if taking_part == 0 {
+        (0, 0)
+    }
+
+    /// The rows that have the entry with `word`, given what the lanes hold by
+    /// [`taking_part`](Self::taking_part) and which of them hold anything. Every lane of the warp calls it.
+    #[inline(always)]
+    fn rows_with(self, lanes: u32, row: u32, pivots: u32, word: u32) -> u32 {
+        let mut rows = 0;
+        for_bits(lanes, |j| {
+            let theirs = warp::shuffle(warp::FULL_MASK, pivots, j);
+            let k = warp::shuffle(warp::FULL_MASK, row, j);
+            if theirs & word != 0 {
+                rows |= 1 << k;
+            }
+        });
+        rows
+    }
+
+    /// Adds what panel `e` brings on one side. Every lane of the warp calls it.
+    #[inline(always)]
+    fn add_long(
+        self,
+        panel: Panel,
+        base: Structure,
+        slots: u32,
+        round: Round,
+        e: usize,
+        (side, is_child): (u32, bool),
+    ) {
+        let (row, pivots) = self.taking_part(panel, e, side, is_child);
+        let lanes = warp::ballot(warp::FULL_MASK, pivots != 0);
+        if lanes == 0 {
             return;
         }
-        let own_end = own_at + own_len;
-        let from = lower_bound(self.index, own_at, own_end, round.low);
-        let mut group = from + first * warp::WARP_SIZE;
-        while group < own_end {
-            let t = group + lane;
+        let (at, len) = self.structure(e, side);
+        let end = at + len;
+        let low = if round.whole { panel.start } else { round.low };
+        let mut group = at;
+        if !is_child || !round.whole {
+            group = lower_bound(self.index, at, end, low);
+        }
+        while group < end {
+            let t = group + thread::lane_id();
             let mut y = NONE;
             let mut word = 0;
-            if t < own_end {
+            if t < end {
                 y = self.index.get(t as usize);
                 word = self.mask.get(t as usize);
             }
-            let mut rows = 0;
-            for_bits(taking_part, |j| {
-                let theirs = warp::shuffle(warp::FULL_MASK, pivots, j);
-                let k = warp::shuffle(warp::FULL_MASK, row, j);
-                if theirs & word != 0 {
-                    rows |= 1 << k;
-                }
-            });
-            if rows != 0 && y < round.high {
-                self.add(own.is_upper, panel, round, y, rows);
+            let rows = self.rows_with(lanes, row, pivots, word);
+            if rows != 0 && round.has(side, y) {
+                self.add(panel, base, slots, side, y, rows);
             }
-            if warp::shuffle(warp::FULL_MASK, y, 0) >= round.high {
+            if !round.whole && warp::shuffle(warp::FULL_MASK, y, 0) >= round.high {
                 break;
             }
-            group += step * warp::WARP_SIZE;
+            group += warp::WARP_SIZE;
         }
     }
 
-    /// Adds the panels below that take part in this one.
+    /// As [`add_long`](Self::add_long), by one lane alone, for short structures.
     #[inline(always)]
-    fn add_panels(self, own: Triangle, other: Triangle, panel: Panel, round: Round) {
+    fn add_short(
+        self,
+        panel: Panel,
+        base: Structure,
+        slots: u32,
+        round: Round,
+        e: usize,
+        side: u32,
+    ) {
+        let live = self.live.get(e);
+        let e_start = self.panel_start.get(e);
+        let (own_at, own_len) = self.structure(e, side);
+        let (other_at, other_len) = self.structure(e, 1 - side);
+        let mut s = other_at;
+        while s < other_at + other_len {
+            let x = self.index.get(s as usize);
+            if x >= panel.end {
+                break;
+            }
+            if x >= panel.start {
+                let pivots = self.pivots(e_start, live, s, x);
+                let mut t = own_at;
+                while pivots != 0 && t < own_at + own_len {
+                    let y = self.index.get(t as usize);
+                    let has = self.mask.get(t as usize) & pivots != 0;
+                    if has && y >= panel.start && round.has(side, y) {
+                        self.add(panel, base, slots, side, y, 1 << (x - panel.start));
+                    }
+                    t += 1;
+                }
+            }
+            s += 1;
+        }
+    }
+
+    /// Adds what one panel a lane brings on the sides of the round from `first` to `last`; [`NONE`]: the lane has no
+    /// panel. Every lane of the warp calls it.
+    #[inline(always)]
+    fn add_group(
+        self,
+        panel: Panel,
+        base: Structure,
+        slots: u32,
+        round: Round,
+        e: u32,
+        (first, last, is_child): (u32, u32, bool),
+    ) {
+        let mut is_long = false;
+        if e != NONE && self.live.get(e as usize) != 0 {
+            is_long = self.upper_len.get(e as usize) > SHORT
+                || (self.sides == 2 && self.lower_len.get(e as usize) > SHORT);
+            let mut side = first;
+            while side <= last {
+                if !is_long && round.has_side(side) {
+                    self.add_short(panel, base, slots, round, e as usize, side);
+                }
+                side += 1;
+            }
+        }
+        for_bits(warp::ballot(warp::FULL_MASK, is_long), |lane| {
+            let e = warp::shuffle(warp::FULL_MASK, e, lane) as usize;
+            let mut side = first;
+            while side <= last {
+                if round.has_side(side) {
+                    self.add_long(panel, base, slots, round, e, (side, is_child));
+                }
+                side += 1;
+            }
+        });
+    }
+
+    /// Adds all panels that take part, the one that is the base excepted. Whole warps call it.
+    #[inline(always)]
+    fn add_panels(self, panel: Panel, base: Structure, slots: u32, round: Round, skip: u64) {
+        let lane = thread::lane_id();
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let warps = thread::block_dim_x() / warp::WARP_SIZE;
-        // The warp whose turn it is.
-        let mut turn = 0;
-        let mut visit = |e: usize| {
-            // A long structure is shared by all warps, short ones are dealt out.
-            if own.len.get(e) > 4 * warp::WARP_SIZE {
-                self.add_panel(own, other, panel, round, e, (warp, warps));
-            } else if turn == warp {
-                self.add_panel(own, other, panel, round, e, (0, 1));
-            }
-            turn = if turn + 1 == warps { 0 } else { turn + 1 };
+        let skipped = if skip != NOBODY && (skip >> 32) & 1 == 0 {
+            skip as u32
+        } else {
+            NONE
         };
-        let mut i = self.child_ptr.get(panel.q);
+        let first = self.child_ptr.get(panel.q);
         let end = self.child_ptr.get(panel.q + 1);
-        while i < end {
-            visit(self.child.get(i as usize) as usize);
-            i += 1;
+        let mut group = first + u64::from(warp * warp::WARP_SIZE);
+        while group < end {
+            let mut e = NONE;
+            if group + u64::from(lane) < end {
+                e = self.child.get((group + u64::from(lane)) as usize);
+            }
+            if e == skipped {
+                e = NONE;
+            }
+            self.add_group(panel, base, slots, round, e, (0, self.sides - 1, true));
+            group += u64::from(warps * warp::WARP_SIZE);
         }
-        let mut node = own.head.get(panel.q);
-        while node != NONE {
-            visit(self.node_panel.get(node as usize) as usize);
-            node = self.node_next.get(node as usize);
+        let mut side = 0;
+        while side < self.sides {
+            let mut node = NONE;
+            if round.has_side(side) {
+                node = self.head(side).get(panel.q);
+            }
+            // The warp whose turn it is.
+            let mut turn = 0;
+            while node != NONE {
+                // All lanes walk along 32 nodes, each keeps one.
+                let mut e = NONE;
+                let mut j = 0;
+                while j < warp::WARP_SIZE && node != NONE {
+                    if j == lane {
+                        e = self.node_panel.get(node as usize);
+                    }
+                    node = self.node_next.get(node as usize);
+                    j += 1;
+                }
+                if turn == warp {
+                    self.add_group(panel, base, slots, round, e, (side, side, false));
+                }
+                turn = if turn + 1 == warps { 0 } else { turn + 1 };
+            }
+            side += 1;
         }
     }
 
-    /// Adds the entries of B in the panel's rows, columns `round.low` to `round.high`. Every thread of the
-    /// block calls it.
+    /// Adds the entries of B in the panel's rows and columns, the lane that is the base excepted. Every thread
+    /// of the block calls it.
     #[inline(always)]
-    fn add_entries(self, own: Triangle, panel: Panel, round: Round) {
-        let lane = thread::thread_idx_x();
-        let rows = panel.end - panel.start;
-        if lane < warp::WARP_SIZE {
+    fn add_entries(self, panel: Panel, base: Structure, slots: u32, round: Round, skip: u64) {
+        let tid = thread::thread_idx_x();
+        let threads = thread::block_dim_x();
+        let mut first = tid;
+        // The lanes of both sides, a warp each.
+        while first / warp::WARP_SIZE < self.sides {
+            let side = first / warp::WARP_SIZE;
+            let k = first % warp::WARP_SIZE;
             let mut begin = 0;
             let mut count = 0;
-            if lane < rows {
-                begin = own.ptr.get((panel.start + lane) as usize);
-                let mut end = own.ptr.get((panel.start + lane) as usize + 1);
-                if round.low != panel.start || round.high != self.n {
-                    begin = crate::search::lower_bound(own.idx, begin, end, round.low);
-                    end = crate::search::lower_bound(own.idx, begin, end, round.high);
+            let is_base = (skip >> 32) & 1 != 0 && skip as u32 == side * PANEL + k;
+            if k < panel.end - panel.start && round.has_side(side) && !is_base {
+                let lanes = self.lanes(side);
+                begin = lanes.ptr.get((panel.start + k) as usize);
+                let mut end = lanes.ptr.get((panel.start + k) as usize + 1);
+                if !round.whole {
+                    begin = crate::search::lower_bound(lanes.idx, begin, end, round.low);
+                    end = crate::search::lower_bound(lanes.idx, begin, end, round.high);
                 }
                 count = (end - begin) as u32;
             }
@@ -355,62 +608,129 @@ impl Block {
             let mut delta = 1;
             while delta < warp::WARP_SIZE {
                 let below = warp::shuffle_up(warp::FULL_MASK, sum, delta);
-                if lane >= delta {
+                if k >= delta {
                     sum += below;
                 }
                 delta <<= 1;
             }
-            self.row_begin.set(lane as usize, begin);
-            self.row_before.set(lane as usize, sum - count);
-            if lane == warp::WARP_SIZE - 1 {
-                self.row_before.set(PANEL as usize, sum);
+            let row = (side * (PANEL + 1)) as usize;
+            self.lane_begin.set((side * PANEL + k) as usize, begin);
+            self.lane_before.set(row + k as usize, sum - count);
+            if k == warp::WARP_SIZE - 1 {
+                self.lane_before.set(row + PANEL as usize, sum);
             }
+            first += threads;
         }
         thread::sync_threads();
-        let total = self.row_before.get(PANEL as usize);
-        let mut f = lane;
+        let of_rows = self.lane_before.get(PANEL as usize);
+        let mut total = of_rows;
+        if self.sides == 2 {
+            total += self.lane_before.get((2 * PANEL + 1) as usize);
+        }
+        let mut f = tid;
         while f < total {
-            // The last row with no more than f entries before it.
+            let side = (f >= of_rows) as u32;
+            let g = if side == 0 { f } else { f - of_rows };
+            let before = (side * (PANEL + 1)) as usize;
+            // The last lane with no more than g entries before it.
             let mut k = 0;
             let mut half = PANEL / 2;
             while half > 0 {
-                if self.row_before.get((k + half) as usize) <= f {
+                if self.lane_before.get(before + (k + half) as usize) <= g {
                     k += half;
                 }
                 half >>= 1;
             }
-            let p = self.row_begin.get(k as usize) + u64::from(f - self.row_before.get(k as usize));
-            let y = own.idx.get(p as usize);
+            let p = self.lane_begin.get((side * PANEL + k) as usize)
+                + u64::from(g - self.lane_before.get(before + k as usize));
+            let y = self.lanes(side).idx.get(p as usize);
             if y >= panel.start {
-                self.add(own.is_upper, panel, round, y, 1 << k);
+                self.add(panel, base, slots, side, y, 1 << k);
             }
-            f += thread::block_dim_x();
+            f += threads;
         }
     }
 
-    /// Collects the structure of the panel in one triangle, words not yet closed; where it lies in the pool and
-    /// its length. Every thread of the block calls it.
+    /// Sum of the lengths of all contributors, and the longest child or lane of B. Every thread of the block calls
+    /// it, and gets the same answer.
     #[inline(always)]
-    fn gather(
-        self,
-        own: Triangle,
-        other: Triangle,
-        panel: Panel,
-        chunk: u32,
-        room: &mut Room,
-    ) -> (u32, u32) {
+    fn survey(self, panel: Panel) -> (u64, u64) {
         let tid = thread::thread_idx_x();
-        let bound = self.bound(own, panel);
         if tid == 0 {
+            self.survey.set(0, 0);
+            self.survey.set(1, NOBODY);
+        }
+        thread::sync_threads();
+        let mut sum = 0;
+        let mut longest = NOBODY;
+        for which in thread::block_stride((self.sides * PANEL) as usize) {
+            let which = which as u32;
+            let k = panel.start + which % PANEL;
+            if k < panel.end {
+                let ptr = self.lanes(which / PANEL).ptr;
+                let len = ptr.get(k as usize + 1) - ptr.get(k as usize);
+                sum += len;
+                let it = contributor(len, true, which);
+                if it > longest {
+                    longest = it;
+                }
+            }
+        }
+        let first = self.child_ptr.get(panel.q);
+        let children = (self.child_ptr.get(panel.q + 1) - first) as usize;
+        for i in thread::block_stride(children) {
+            let e = self.child.get(first as usize + i);
+            if self.live.get(e as usize) != 0 {
+                let mut len = u64::from(self.upper_len.get(e as usize));
+                if self.sides == 2 {
+                    len += u64::from(self.lower_len.get(e as usize));
+                }
+                sum += len;
+                let it = contributor(len, false, e);
+                if it > longest {
+                    longest = it;
+                }
+            }
+        }
+        let mut first = tid;
+        while first < self.sides * warp::WARP_SIZE {
+            if first.is_multiple_of(warp::WARP_SIZE) {
+                let side = first / warp::WARP_SIZE;
+                let mut node = self.head(side).get(panel.q);
+                while node != NONE {
+                    let e = self.node_panel.get(node as usize) as usize;
+                    sum += u64::from(self.structure(e, side).1);
+                    node = self.node_next.get(node as usize);
+                }
+            }
+            first += thread::block_dim_x();
+        }
+        let sum = warp_sum(sum);
+        let longest = warp_max(longest);
+        if thread::lane_id() == 0 && sum != 0 {
+            self.survey
+                .atomic(0)
+                .reduce_add(sum, Ordering::Relaxed, Scope::Block);
+            self.survey
+                .atomic(1)
+                .fetch_max(longest, Ordering::Relaxed, Scope::Block);
+        }
+        thread::sync_threads();
+        (self.survey.get(0), self.survey.get(1))
+    }
+
+    /// Room for `len` entries of the pool, where thread 0's `room` begins, or [`NONE`] if the pool is too small.
+    /// Every thread of the block calls it. The room is kept by whoever moves `room.at` beyond it.
+    #[inline(always)]
+    fn room(self, len: u64, room: &mut Room) -> u32 {
+        if thread::thread_idx_x() == 0 {
             // The capacity of the pool is below 2³² entries.
             let capacity = self.index.len() as u64;
             let mut at = room.at;
-            if u64::from(room.end - room.at) < bound {
-                let take = if bound > u64::from(chunk) {
-                    bound
-                } else {
-                    u64::from(chunk)
-                };
+            if u64::from(room.end - room.at) < len {
+                // More than is needed now, since what is left of a piece is lost.
+                let least = 256;
+                let take = if 4 * len > least { 4 * len } else { least };
                 let first =
                     self.counters
                         .atomic(ENTRIES)
@@ -426,40 +746,267 @@ impl Block {
         }
         thread::sync_threads();
         let at = self.state.get(ROOM);
-        if at == NONE {
-            return (0, 0);
+        thread::sync_threads();
+        at
+    }
+
+    /// Where this thread's entry goes among those of the block's threads that `keep` theirs, and how many these
+    /// are. Every thread of the block calls it. `turn` alternates, so that one barrier is enough.
+    #[inline(always)]
+    fn compact(self, keep: bool, turn: &mut u32) -> (u32, u32) {
+        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+        let warps = thread::block_dim_x() / warp::WARP_SIZE;
+        let lanes = warp::ballot(warp::FULL_MASK, keep);
+        let first = (*turn * MAX_WARPS as u32) as usize;
+        *turn = 1 - *turn;
+        if thread::lane_id() == 0 {
+            self.kept.set(first + warp as usize, lanes.count_ones());
         }
-        let wanted = if bound < u64::from(self.limit) {
-            bound as u32
+        // The next but one call writes these words again, behind the next one's barrier.
+        thread::sync_threads();
+        let mut before = (lanes & !(u32::MAX << thread::lane_id())).count_ones();
+        let mut total = 0;
+        let mut w = 0;
+        while w < warps {
+            let count = self.kept.get(first + w as usize);
+            if w < warp {
+                before += count;
+            }
+            total += count;
+            w += 1;
+        }
+        (before, total)
+    }
+
+    /// Writes what the contributor `it` brings to the pool from `at` on: the base. Every thread of the block calls
+    /// it.
+    #[inline(always)]
+    fn make_base(self, panel: Panel, it: u64, at: u32) -> Structure {
+        let tid = thread::thread_idx_x();
+        let threads = thread::block_dim_x();
+        let which = it as u32;
+        let mut base = Structure {
+            at,
+            upper: 0,
+            len: 0,
+        };
+        let mut turn = 0;
+        if (it >> 32) & 1 != 0 {
+            let side = which / PANEL;
+            let k = which % PANEL;
+            let lanes = self.lanes(side);
+            let begin = lanes.ptr.get((panel.start + k) as usize);
+            let len = lanes.ptr.get((panel.start + k) as usize + 1) - begin;
+            let mut group = 0;
+            while group < len {
+                let t = group + u64::from(tid);
+                let mut y = 0;
+                if t < len {
+                    y = lanes.idx.get((begin + t) as usize);
+                    if y >= panel.start && y < panel.end {
+                        self.add_inside(panel, side, y, 1 << k);
+                    }
+                }
+                let (place, total) = self.compact(y >= panel.end, &mut turn);
+                if y >= panel.end {
+                    self.index.set((at + base.len + place) as usize, y);
+                    self.mask.set((at + base.len + place) as usize, 1 << k);
+                }
+                base.len += total;
+                group += u64::from(threads);
+            }
+            if side == 0 {
+                base.upper = base.len;
+            }
+        } else {
+            let e = which as usize;
+            let mut side = 0;
+            while side < self.sides {
+                let (row, pivots) = self.taking_part(panel, e, side, true);
+                let lanes = warp::ballot(warp::FULL_MASK, pivots != 0);
+                let (own_at, own_len) = self.structure(e, side);
+                // All warps hold the same, so the barriers in `compact` are reached by all.
+                let mut group = if lanes == 0 { own_len } else { 0 };
+                while group < own_len {
+                    let t = group + tid;
+                    let mut y = 0;
+                    let mut word = 0;
+                    if t < own_len {
+                        y = self.index.get((own_at + t) as usize);
+                        word = self.mask.get((own_at + t) as usize);
+                    }
+                    let rows = self.rows_with(lanes, row, pivots, word);
+                    if rows != 0 && y < panel.end {
+                        self.add_inside(panel, side, y, rows);
+                    }
+                    let keep = rows != 0 && y >= panel.end;
+                    let (place, total) = self.compact(keep, &mut turn);
+                    if keep {
+                        self.index.set((at + base.len + place) as usize, y);
+                        self.mask.set((at + base.len + place) as usize, rows);
+                    }
+                    base.len += total;
+                    group += threads;
+                }
+                if side == 0 {
+                    base.upper = base.len;
+                }
+                side += 1;
+            }
+        }
+        thread::sync_threads();
+        base
+    }
+
+    /// Sorts what is in the table, whose keys are `count`. Every thread of the block calls it.
+    #[inline(always)]
+    fn sort_table(self, slots: u32, count: u32) {
+        if thread::thread_idx_x() == 0 {
+            self.state.set(COUNT, 0);
+        }
+        thread::sync_threads();
+        for slot in thread::block_stride(slots as usize + 1) {
+            let key = self.keys.get(slot);
+            if key != EMPTY {
+                let place = self
+                    .state
+                    .atomic(COUNT)
+                    .fetch_add(1, Ordering::Relaxed, Scope::Block);
+                let word = self.words.get(slot);
+                self.sorted
+                    .set(place as usize, u64::from(key) << 32 | u64::from(word));
+            }
+        }
+        thread::sync_threads();
+        bitonic_sort(SharedKeys(self.sorted), count as usize);
+    }
+
+    /// How many of the `count` sorted keys are below `key`.
+    #[inline(always)]
+    fn sorted_below(self, count: u32, key: u32) -> u32 {
+        let mut low = 0;
+        let mut len = count;
+        while len > 0 {
+            let half = len >> 1;
+            if (self.sorted.get((low + half) as usize) >> 32) < u64::from(key) {
+                low += half + 1;
+                len -= half + 1;
+            } else {
+                len = half;
+            }
+        }
+        low
+    }
+
+    /// Merges the part of the base in the round with the `count` sorted keys, to the pool from `out` on; how many these
+    /// are, and how many of them are upper ones. Every thread of the block calls it.
+    #[inline(always)]
+    fn merge(self, base: Structure, round: Round, count: u32, out: u32) -> (u32, u32) {
+        let middle = base.at + base.upper;
+        let end = base.at + base.len;
+        let (mut from, mut to) = (base.at, end);
+        if !round.whole {
+            let (first, last) = if round.side == 0 {
+                (base.at, middle)
+            } else {
+                (middle, end)
+            };
+            from = lower_bound(self.index, first, last, round.low);
+            to = lower_bound(self.index, first, last, round.high);
+        }
+        for i in thread::block_stride((to - from) as usize) {
+            let at = from + i as u32;
+            let y = self.index.get(at as usize);
+            let before = self.sorted_below(count, key_of(y, (at >= middle) as u32));
+            let place = (out + i as u32 + before) as usize;
+            self.index.set(place, y);
+            self.mask.set(place, self.mask.get(at as usize));
+        }
+        for j in thread::block_stride(count as usize) {
+            let entry = self.sorted.get(j);
+            let key = (entry >> 32) as u32;
+            let y = key & !(1 << 31);
+            let before = if key == y {
+                let last = if middle < to { middle } else { to };
+                lower_bound(self.index, from, last, y) - from
+            } else {
+                let first = if middle > from { middle } else { from };
+                lower_bound(self.index, first, to, y) - from
+            };
+            let place = (out + j as u32 + before) as usize;
+            self.index.set(place, y);
+            self.mask.set(place, entry as u32);
+        }
+        let mut upper = self.sorted_below(count, 1 << 31);
+        if middle > from {
+            upper += if middle < to { middle } else { to } - from;
+        }
+        (to - from + count, upper)
+    }
+
+    /// Collects the structure of the panel, words not yet closed. Every thread of the block calls it.
+    #[inline(always)]
+    fn gather(self, panel: Panel, room: &mut Room) -> Structure {
+        let tid = thread::thread_idx_x();
+        let nothing = Structure {
+            at: 0,
+            upper: 0,
+            len: 0,
+        };
+        let (all, mut it) = self.survey(panel);
+        if it >> 33 < u64::from(self.base_min) {
+            it = NOBODY;
+        }
+        let at = self.room(it >> 33, room);
+        if at == NONE {
+            return nothing;
+        }
+        let base = if it == NOBODY {
+            Structure {
+                at,
+                upper: 0,
+                len: 0,
+            }
+        } else {
+            self.make_base(panel, it, at)
+        };
+        if tid == 0 {
+            room.at = at + base.len;
+        }
+        let others = all - (it >> 33);
+        let wanted = if others < u64::from(self.limit) {
+            others as u32
         } else {
             self.limit
         };
         let mut slots = 63;
-        while slots < 2 * wanted {
+        while slots < 2 * wanted && slots < SLOTS as u32 - 1 {
             slots = 2 * slots + 1;
         }
-        let mut found = 0;
-        let mut width = self.n - panel.start;
-        if bound > u64::from(self.limit) {
-            // As if columns were spread evenly.
-            width = 1 + (u64::from(width) * u64::from(self.limit) / bound) as u32;
-        }
+
+        let span = self.n - panel.start;
         let mut round = Round {
+            whole: true,
+            side: 0,
             low: panel.start,
-            high: panel.start,
-            slots: if slots < SLOTS as u32 {
-                slots
-            } else {
-                SLOTS as u32 - 1
-            },
+            high: self.n,
         };
-        loop {
-            round.high = if width < self.n - round.low {
-                round.low + width
+        let mut width = span;
+        if others > u64::from(16 * self.limit) {
+            // As if they were spread evenly, and few the same.
+            round.whole = false;
+            width = 1 + (u64::from(span) * u64::from(self.limit) / others) as u32;
+            round.high = if width < span {
+                panel.start + width
             } else {
                 self.n
             };
-            for slot in thread::block_stride(round.slots as usize + 1) {
+        }
+        let mut out = NONE;
+        let mut found = 0;
+        let mut upper = 0;
+        loop {
+            for slot in thread::block_stride(slots as usize + 1) {
                 self.keys.set(slot, EMPTY);
                 self.words.set(slot, 0);
             }
@@ -468,108 +1015,119 @@ impl Block {
                 self.state.set(FULL, 0);
             }
             thread::sync_threads();
-            self.add_entries(own, panel, round);
-            self.add_panels(own, other, panel, round);
+            self.add_entries(panel, base, slots, round, it);
+            self.add_panels(panel, base, slots, round, it);
             thread::sync_threads();
             let count = self.state.get(COUNT);
             let full = self.state.get(FULL);
             thread::sync_threads();
             if full != 0 {
-                // A range of `limit` columns always fits, so this ends.
-                width = (round.high - round.low).div_ceil(4);
+                // A range of `limit` always fits, so this ends.
+                width = if round.whole {
+                    span.div_ceil(8)
+                } else {
+                    (round.high - round.low).div_ceil(4)
+                };
+                round.whole = false;
+                round.high = if width < self.n - round.low {
+                    round.low + width
+                } else {
+                    self.n
+                };
                 continue;
             }
-            if tid == 0 {
-                self.state.set(COUNT, 0);
+            if round.whole && count == 0 {
+                return base;
             }
-            thread::sync_threads();
-            for slot in thread::block_stride(round.slots as usize + 1) {
-                let key = self.keys.get(slot);
-                if key != EMPTY {
-                    let place =
-                        self.state
-                            .atomic(COUNT)
-                            .fetch_add(1, Ordering::Relaxed, Scope::Block);
-                    let word = self.words.get(slot);
-                    self.sorted
-                        .set(place as usize, u64::from(key) << 32 | u64::from(word));
+            if out == NONE {
+                let mut most = u64::from(self.sides) * u64::from(self.n - panel.end);
+                if others < most {
+                    most = others;
+                }
+                if round.whole {
+                    most = u64::from(count);
+                }
+                out = self.room(u64::from(base.len) + most, room);
+                if out == NONE {
+                    return nothing;
                 }
             }
-            thread::sync_threads();
-            bitonic_sort(SharedKeys(self.sorted), count as usize);
-            for i in thread::block_stride(count as usize) {
-                let entry = self.sorted.get(i);
-                self.index
-                    .set((at + found) as usize + i, (entry >> 32) as u32);
-                self.mask.set((at + found) as usize + i, entry as u32);
-            }
-            found += count;
-            if round.high == self.n {
+            self.sort_table(slots, count);
+            let (entries, of_upper) = self.merge(base, round, count, out + found);
+            found += entries;
+            upper += of_upper;
+            if round.whole || (round.high == self.n && round.side + 1 == self.sides) {
                 break;
             }
             if count < self.limit / 4 {
                 width = width.saturating_mul(2);
             }
-            round.low = round.high;
+            if round.high == self.n {
+                round.side = 1;
+                round.low = panel.start;
+            } else {
+                round.low = round.high;
+            }
+            round.high = if width < self.n - round.low {
+                round.low + width
+            } else {
+                self.n
+            };
+        }
+        // To the place of the base, which is not needed any more, if that lies just before.
+        thread::sync_threads();
+        let mut at = out;
+        if base.at + base.len == out && base.len > 0 {
+            at = base.at;
+            let mut group = 0;
+            while group < found {
+                let t = group + tid;
+                let (mut y, mut word) = (0, 0);
+                if t < found {
+                    y = self.index.get((out + t) as usize);
+                    word = self.mask.get((out + t) as usize);
+                }
+                thread::sync_threads();
+                if t < found {
+                    self.index.set((at + t) as usize, y);
+                    self.mask.set((at + t) as usize, word);
+                }
+                thread::sync_threads();
+                group += thread::block_dim_x();
+            }
         }
         if tid == 0 {
             room.at = at + found;
         }
-        (at, found)
-    }
-
-    /// At most so many columns come together in one triangle of the panel. Every thread of the block calls
-    /// it, and gets the same answer.
-    #[inline(always)]
-    fn bound(self, own: Triangle, panel: Panel) -> u64 {
-        let tid = thread::thread_idx_x();
-        if tid == 0 {
-            let mut entries = own.ptr.get(panel.end as usize) - own.ptr.get(panel.start as usize);
-            let mut node = own.head.get(panel.q);
-            while node != NONE {
-                let e = self.node_panel.get(node as usize);
-                entries += u64::from(own.len.get(e as usize));
-                node = self.node_next.get(node as usize);
-            }
-            self.bound.set(0, entries);
+        Structure {
+            at,
+            upper,
+            len: found,
         }
-        thread::sync_threads();
-        let first = self.child_ptr.get(panel.q);
-        let children = (self.child_ptr.get(panel.q + 1) - first) as usize;
-        for i in thread::block_stride(children) {
-            let e = self.child.get(first as usize + i);
-            self.bound.atomic(0).reduce_add(
-                u64::from(own.len.get(e as usize)),
-                Ordering::Relaxed,
-                Scope::Block,
-            );
-        }
-        thread::sync_threads();
-        self.bound.get(0)
     }
 
     /// Puts this panel into the lists of the panels beyond its parent in which live pivots take part, by the
-    /// entries `at..at + len` of the other triangle. `last`: what they bring ends there.
+    /// entries `at..at + len` of the other side. `last`: what they bring ends there.
     #[inline(always)]
     fn push(
         self,
-        own: Triangle,
         panel: Panel,
-        structure: (u32, u32),
+        side: u32,
+        (at, len): (u32, u32),
         beyond: u32,
         last: u32,
         live: u32,
     ) {
-        let (at, len) = structure;
-        let takes_part = |t: usize, x: u32| {
+        let takes_part = |t: u32, x: u32| {
             let mut any = false;
-            for_bits(self.mask.get(at as usize + t) & live, |b| {
+            for_bits(self.mask.get((at + t) as usize) & live, |b| {
                 any |= self.met.get(b as usize) >= x;
             });
             any
         };
         for t in thread::block_stride(len as usize) {
-            let x = self.index.get(at as usize + t);
+            let t = t as u32;
+            let x = self.index.get((at + t) as usize);
             if x < beyond || x >= last || !takes_part(t, x) {
                 continue;
             }
@@ -580,7 +1138,7 @@ impl Block {
             let mut u = t;
             while u > 0 && first {
                 u -= 1;
-                let y = self.index.get(at as usize + u);
+                let y = self.index.get((at + u) as usize);
                 if y < target_start {
                     break;
                 }
@@ -593,10 +1151,11 @@ impl Block {
                         .fetch_add(1, Ordering::Relaxed, Scope::Device);
                 if node < self.node_next.len() as u64 {
                     self.node_panel.set(node as usize, panel.q as u32);
-                    let next =
-                        own.head
-                            .atomic(target)
-                            .swap(node as u32, Ordering::Relaxed, Scope::Device);
+                    let next = self.head(side).atomic(target).swap(
+                        node as u32,
+                        Ordering::Relaxed,
+                        Scope::Device,
+                    );
                     self.node_next.set(node as usize, next);
                 }
             }
@@ -606,23 +1165,27 @@ impl Block {
 
 /// Structures of L and U of all panels, see the module.
 ///
-/// `symmetric` not zero: the pattern of B is symmetric, and so is that of L+U; then only U is made, and
-/// the arguments for L are not used. `limit` (at most [`ROUND`]): columns of a round.
+/// `symmetric` not zero: the pattern of B is symmetric, and so is that of L+U; then only upper structures are
+/// made, and `col_ptr`, `row_idx`, `lower_len` and `lower_head` are not used. `limit` (at most [`ROUND`]): keys
+/// of a round. `base_min`: shortest contributor that becomes a base. Neither changes the result.
 ///
 /// Threads: a block a panel, taken from `counters[0]`; then its parent, if it was the last to finish. Within a
-/// block: warps over the panels below, lanes over their entries; threads over entries of B, slots and
-/// columns; lanes of warp 0 over the rows of the diagonal block. Writes and their order: see the module. A list's nodes are pushed by atomic
-/// exchange of its head, and read when all who push have finished. Shared memory: 25 KiB.
+/// block: warps over the panels below, lanes over their entries, or over short panels; threads over entries of B, slots and
+/// entries of structures; lanes of warp 0 over the rows of the diagonal block. Writes and their order: see the
+/// module. A list's nodes are pushed by atomic exchange of its head, and read when all who push have
+/// finished. Shared memory: 14 KiB.
 ///
 /// Launch: 1-D, blocks of a multiple of 32 threads. Preconditions: rows and columns of B increase
 /// strictly; panels, parents and children are those of [`etree`](super::etree); `waiting` holds the number of
-/// children; `counters` is zero, `head`s are [`NONE`]. After it, the structures hold if `counters` asked for
+/// children; `counters` is zero, heads are [`NONE`]. After it, the structures hold if `counters` asked for
 /// no more than there is.
 #[kernel(
     max_threads(256),
     require(
         limit >= 1,
         limit as usize <= ROUND,
+        base_min >= 1,
+        panel_of.len() < MAX_ORDER,
         counters.len() == COUNTERS,
         row_ptr.len() == panel_of.len() + 1,
         diagonal.len() == panel_of.len(),
@@ -632,12 +1195,11 @@ impl Block {
         panel_start.len() == waiting.len() + 1,
         child_ptr.len() == waiting.len() + 1,
         panel_parent.len() == waiting.len(),
-        upper_at.len() == waiting.len(),
+        at.len() == waiting.len(),
         upper_len.len() == waiting.len(),
         upper_head.len() == waiting.len(),
         live.len() == waiting.len(),
         symmetric != 0 || col_ptr.len() == row_ptr.len(),
-        symmetric != 0 || lower_at.len() == waiting.len(),
         symmetric != 0 || lower_len.len() == waiting.len(),
         symmetric != 0 || lower_head.len() == waiting.len()
     )
@@ -645,7 +1207,7 @@ impl Block {
 pub unsafe fn eliminate_panels(
     symmetric: u32,
     limit: u32,
-    chunk: u32,
+    base_min: u32,
     row_ptr: Global<u64>,
     col_idx: Global<u32>,
     col_ptr: Global<u64>,
@@ -659,14 +1221,13 @@ pub unsafe fn eliminate_panels(
     counters: GlobalMut<u64>,
     index: GlobalMut<u32>,
     mask: GlobalMut<u32>,
+    at: GlobalMut<u32>,
+    upper_len: GlobalMut<u32>,
+    lower_len: GlobalMut<u32>,
+    upper_head: GlobalMut<u32>,
+    lower_head: GlobalMut<u32>,
     node_panel: GlobalMut<u32>,
     node_next: GlobalMut<u32>,
-    upper_at: GlobalMut<u32>,
-    upper_len: GlobalMut<u32>,
-    upper_head: GlobalMut<u32>,
-    lower_at: GlobalMut<u32>,
-    lower_len: GlobalMut<u32>,
-    lower_head: GlobalMut<u32>,
     diagonal: GlobalMut<u32>,
     meets: GlobalMut<u32>,
     live: GlobalMut<u32>,
@@ -675,16 +1236,28 @@ pub unsafe fn eliminate_panels(
     let words = shared_array![u32; SLOTS];
     let sorted = shared_array![u64; ROUND];
     let state = shared_array![u32; STATE];
-    let bound = shared_array![u64; 1];
+    let survey = shared_array![u64; 2];
+    let kept = shared_array![u32; 2 * MAX_WARPS];
     let rows = shared_array![u32; 32];
     let joins_upper = shared_array![u32; 32];
     let joins_lower = shared_array![u32; 32];
     let met = shared_array![u32; 32];
-    let row_begin = shared_array![u64; 32];
-    let row_before = shared_array![u32; 33];
+    let lane_begin = shared_array![u64; 64];
+    let lane_before = shared_array![u32; 66];
+    let is_symmetric = symmetric != 0;
     let block = Block {
         n: panel_of.len() as u32,
+        sides: if is_symmetric { 1 } else { 2 },
         limit,
+        base_min,
+        rows: Lanes {
+            ptr: row_ptr,
+            idx: col_idx,
+        },
+        columns: Lanes {
+            ptr: col_ptr,
+            idx: row_idx,
+        },
         panel_start,
         panel_of,
         child_ptr,
@@ -692,6 +1265,11 @@ pub unsafe fn eliminate_panels(
         counters,
         index,
         mask,
+        at,
+        upper_len,
+        lower_len,
+        upper_head,
+        lower_head,
         node_panel,
         node_next,
         meets,
@@ -700,32 +1278,12 @@ pub unsafe fn eliminate_panels(
         words,
         sorted,
         state,
-        bound,
+        survey,
+        kept,
         diagonal: rows,
         met,
-        row_begin,
-        row_before,
-    };
-    let is_symmetric = symmetric != 0;
-    let upper = Triangle {
-        ptr: row_ptr,
-        idx: col_idx,
-        at: upper_at,
-        len: upper_len,
-        head: upper_head,
-        is_upper: true,
-    };
-    let lower = if is_symmetric {
-        upper
-    } else {
-        Triangle {
-            ptr: col_ptr,
-            idx: row_idx,
-            at: lower_at,
-            len: lower_len,
-            head: lower_head,
-            is_upper: false,
-        }
+        lane_begin,
+        lane_before,
     };
     let tid = thread::thread_idx_x();
     let lane = thread::lane_id();
@@ -762,12 +1320,7 @@ pub unsafe fn eliminate_panels(
                 state.set(REACHING + 1, 0);
             }
             // The barriers in `gather` order these writes before their uses.
-            let of_upper = block.gather(upper, lower, panel, chunk, &mut room);
-            let of_lower = if is_symmetric {
-                of_upper
-            } else {
-                block.gather(lower, upper, panel, chunk, &mut room)
-            };
+            let found = block.gather(panel, &mut room);
             thread::sync_threads();
 
             // The diagonal block: elimination of a matrix of bits, a row a lane.
@@ -803,31 +1356,37 @@ pub unsafe fn eliminate_panels(
             }
             thread::sync_threads();
 
-            let close = |structure: (u32, u32), joins: Shared<u32>, reaching: usize| {
-                let mut all = 0;
-                for t in thread::block_stride(structure.1 as usize) {
-                    let mut word = mask.get(structure.0 as usize + t);
-                    let mut rest = word;
-                    while rest != 0 {
-                        let bit = rest.trailing_zeros();
-                        rest &= rest - 1;
-                        let new = joins.get(bit as usize) & !word;
-                        word |= new;
-                        rest |= new;
-                    }
-                    mask.set(structure.0 as usize + t, word);
-                    all |= word;
+            let mut all_upper = 0;
+            let mut all_lower = 0;
+            for t in thread::block_stride(found.len as usize) {
+                let is_upper = (t as u32) < found.upper;
+                let joins = if is_upper { joins_upper } else { joins_lower };
+                let cell = found.at as usize + t;
+                let mut word = mask.get(cell);
+                let mut rest = word;
+                while rest != 0 {
+                    let bit = rest.trailing_zeros();
+                    rest &= rest - 1;
+                    let new = joins.get(bit as usize) & !word;
+                    word |= new;
+                    rest |= new;
                 }
-                let all = warp::reduce_or(warp::FULL_MASK, all);
-                if lane == 0 && all != 0 {
-                    state
-                        .atomic(reaching)
-                        .fetch_or(all, Ordering::Relaxed, Scope::Block);
+                mask.set(cell, word);
+                if is_upper {
+                    all_upper |= word;
+                } else {
+                    all_lower |= word;
                 }
-            };
-            close(of_upper, joins_upper, REACHING);
-            if !is_symmetric {
-                close(of_lower, joins_lower, REACHING + 1);
+            }
+            let all_upper = warp::reduce_or(warp::FULL_MASK, all_upper);
+            let all_lower = warp::reduce_or(warp::FULL_MASK, all_lower);
+            if lane == 0 && found.len > 0 {
+                state
+                    .atomic(REACHING)
+                    .fetch_or(all_upper, Ordering::Relaxed, Scope::Block);
+                state
+                    .atomic(REACHING + 1)
+                    .fetch_or(all_lower, Ordering::Relaxed, Scope::Block);
             }
             thread::sync_threads();
 
@@ -842,15 +1401,14 @@ pub unsafe fn eliminate_panels(
                 let mut base = 0;
                 loop {
                     let t = base + tid;
-                    if t < of_upper.1 {
-                        let at = (of_upper.0 + t) as usize;
-                        let x = index.get(at);
-                        let mut both = mask.get(at) & alive;
+                    if t < found.upper {
+                        let x = index.get((found.at + t) as usize);
+                        let mut both = mask.get((found.at + t) as usize) & alive;
                         if both != 0 && !is_symmetric {
-                            let end = of_lower.0 + of_lower.1;
-                            let found = lower_bound(index, of_lower.0, end, x);
-                            both &= if found < end && index.get(found as usize) == x {
-                                mask.get(found as usize)
+                            let end = found.at + found.len;
+                            let mirrored = lower_bound(index, found.at + found.upper, end, x);
+                            both &= if mirrored < end && index.get(mirrored as usize) == x {
+                                mask.get(mirrored as usize)
                             } else {
                                 0
                             };
@@ -864,7 +1422,7 @@ pub unsafe fn eliminate_panels(
                     thread::sync_threads();
                     let open = (alive >> lane) & 1 != 0 && met.get(lane as usize) == NONE;
                     // The second barrier: nobody lowers `met` again before all have read it.
-                    if !thread::sync_threads_or(open) || base >= of_upper.1 {
+                    if !thread::sync_threads_or(open) || base >= found.upper {
                         break;
                     }
                 }
@@ -880,22 +1438,25 @@ pub unsafe fn eliminate_panels(
             let parent = panel_parent.get(panel.q);
             if tid == 0 {
                 live.set(panel.q, alive);
-                upper.at.set(panel.q, of_upper.0);
-                upper.len.set(panel.q, of_upper.1);
+                at.set(panel.q, found.at);
+                upper_len.set(panel.q, found.upper);
                 if !is_symmetric {
-                    lower.at.set(panel.q, of_lower.0);
-                    lower.len.set(panel.q, of_lower.1);
+                    lower_len.set(panel.q, found.len - found.upper);
                 }
             }
             if alive != 0 && parent != NONE {
                 let beyond = panel_start.get(parent as usize + 1);
                 if farthest >= beyond {
                     // A row takes part only while there are columns beyond it, and mirrored.
-                    let last_column = index.get((of_upper.0 + of_upper.1) as usize - 1);
-                    block.push(upper, panel, of_lower, beyond, last_column, alive);
-                    if !is_symmetric {
-                        let last_row = index.get((of_lower.0 + of_lower.1) as usize - 1);
-                        block.push(lower, panel, of_upper, beyond, last_row, alive);
+                    let upper = (found.at, found.upper);
+                    let last_column = index.get((found.at + found.upper) as usize - 1);
+                    if is_symmetric {
+                        block.push(panel, 0, upper, beyond, last_column, alive);
+                    } else {
+                        let lower = (found.at + found.upper, found.len - found.upper);
+                        let last_row = index.get((found.at + found.len) as usize - 1);
+                        block.push(panel, 0, lower, beyond, last_column, alive);
+                        block.push(panel, 1, upper, beyond, last_row, alive);
                     }
                 }
             }

@@ -6,6 +6,7 @@
 //! Cost: the sum over the rows of the edges that their traversals walk, twice; 16.25·n bytes for each
 //! concurrent source, and for the result 16 bytes an entry and 24 a row.
 
+mod clock;
 mod fill2;
 mod filled;
 mod geometry;
@@ -17,7 +18,7 @@ use luge_device::{Device, DeviceError};
 pub use fill2::{Fill2Options, fill2, slot_bytes};
 pub use filled::{DeviceFilled, FillStatistics};
 pub use geometry::Geometry;
-pub use panels::{PanelOptions, PanelReport, panels};
+pub use panels::{PanelOptions, PanelReport, PanelSeconds, panels};
 
 /// Loads the kernels of all phases now, so that no phase has to.
 ///

@@ -4,6 +4,7 @@ use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 
+use super::clock::Clock;
 use super::filled::DeviceFilled;
 use super::geometry::Geometry;
 use super::primitives;
@@ -11,19 +12,21 @@ use crate::blocks::diagonal_blocks;
 use crate::error::SymbolicError;
 
 /// Threads of a block that eliminates panels.
-const THREADS: u32 = 128;
+const THREADS: u32 = 256;
 
-/// Fewest pool entries that a block takes at once.
-const CHUNK: u32 = 256;
+/// Shortest structure that others are merged into, instead of being collected with them.
+const BASE_MIN: u32 = 64;
 
 /// What a caller may set for [`panels`].
 #[derive(Debug, Clone)]
 pub struct PanelOptions {
     /// Most bytes for everything but B and the result; `None`: what is available.
     pub budget_bytes: Option<u64>,
-    /// Most columns that a block collects at once, from 1 to the kernel's table; the result does not depend on
-    /// it.
+    /// Most columns that a block collects at once, from 1 to [`ROUND`](kernels::ROUND); the result does not
+    /// depend on it.
     pub round: u32,
+    /// Shortest structure that others are merged into, at least 1; the result does not depend on it.
+    pub base_min: u32,
     /// Stops the phase between its steps when raised.
     pub cancel: CancelFlag,
 }
@@ -33,13 +36,31 @@ impl Default for PanelOptions {
         Self {
             budget_bytes: None,
             round: kernels::ROUND as u32,
+            base_min: BASE_MIN,
             cancel: CancelFlag::new(),
         }
     }
 }
 
+/// Device seconds of the steps of [`panels`], the gaps between their launches included.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PanelSeconds {
+    /// B to the device.
+    pub transfer: f64,
+    /// The transpose of B, or finding out that it is B.
+    pub transpose: f64,
+    /// Elimination forest and panels.
+    pub forest: f64,
+    /// Structures of the panels.
+    pub structures: f64,
+    /// Rows of L+U.
+    pub rows: f64,
+    /// Columns of L+U, and which entry of the rows stands where in them.
+    pub columns: f64,
+}
+
 /// What [`panels`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PanelReport {
     /// Panels of at most 32 pivots.
     pub num_panels: usize,
@@ -53,6 +74,8 @@ pub struct PanelReport {
     pub restarts: u32,
     /// Most bytes beside B and the result at any time.
     pub peak_bytes: u64,
+    /// Where the time went.
+    pub seconds: PanelSeconds,
 }
 
 /// Elimination forest, cut into panels.
@@ -71,30 +94,16 @@ struct Lanes {
     idx: Buffer<u32>,
 }
 
-/// Structures of the panels in one triangle.
-struct Triangle {
-    at: Buffer<u32>,
-    len: Buffer<u32>,
-    head: Buffer<u32>,
-}
-
-impl Triangle {
-    fn alloc(stream: &Stream, panels: usize) -> Result<Self, DeviceError> {
-        Ok(Self {
-            at: stream.alloc(panels)?,
-            len: stream.alloc(panels)?,
-            head: none(stream, panels)?,
-        })
-    }
-}
-
 /// Structures of all panels.
 struct Structures {
+    symmetric: u32,
     index: Buffer<u32>,
     mask: Buffer<u32>,
-    upper: Triangle,
-    /// Empty where the pattern is symmetric: the same as `upper`.
-    lower: Option<Triangle>,
+    /// Of each panel: where its upper structure begins, with the lower one behind it, and their lengths.
+    at: Buffer<u32>,
+    upper_len: Buffer<u32>,
+    /// Empty where the pattern is symmetric: then the lower structure is the upper one.
+    lower_len: Buffer<u32>,
     diagonal: Buffer<u32>,
 }
 
@@ -115,7 +124,7 @@ fn none(stream: &Stream, len: usize) -> Result<Buffer<u32>, DeviceError> {
 ///
 /// # Panics
 ///
-/// If `pattern` is not square, or `round` out of its range.
+/// If `pattern` is not square or its order not below 2³¹, or an option is out of its range.
 #[track_caller]
 pub fn panels(
     stream: &Stream,
@@ -133,6 +142,7 @@ pub fn panels(
         "a round of {} columns",
         options.round
     );
+    assert!(n < kernels::MAX_ORDER, "a pattern of order {n}");
     let span = tracing::debug_span!("panels", n, nnz = pattern.nnz());
     let _entered = span.enter();
     options.cancel.check()?;
@@ -142,11 +152,14 @@ pub fn panels(
             .unwrap_or_else(|row| unreachable!("there is no row {row}"));
         return Ok((DeviceFilled::upload(stream, &empty)?, report));
     }
-    let block_of = stream.upload(&diagonal_blocks(pattern))?;
+    let blocks = diagonal_blocks(pattern);
+    let mut clock = Clock::start(stream)?;
+    let block_of = stream.upload(&blocks)?;
     let rows = Lanes {
         ptr: stream.upload(pattern.ptr())?,
         idx: stream.upload(pattern.idx())?,
     };
+    clock.next()?;
     report.symmetric = is_symmetric(stream, &rows)?;
     let columns = if report.symmetric {
         None
@@ -155,8 +168,10 @@ pub fn panels(
         let (ptr, idx) = unsafe { primitives::transpose(stream, n, &rows.ptr, &rows.idx)? };
         Some(Lanes { ptr, idx })
     };
+    clock.next()?;
     let forest = forest(stream, &block_of, &rows, columns.as_ref())?;
     drop(block_of);
+    clock.next()?;
     report.num_panels = forest.panel_parent.len();
     options.cancel.check()?;
     let structures = structures(
@@ -168,11 +183,23 @@ pub fn panels(
         options,
         &mut report,
     )?;
+    clock.next()?;
     options.cancel.check()?;
     let (row_ptr, col_idx) = expand_rows(stream, &forest, &structures)?;
     drop((structures, forest, rows, columns));
+    clock.next()?;
     // SAFETY: the rows of a filled pattern, sorted, with their diagonals.
     let filled = unsafe { DeviceFilled::from_rows(stream, n, row_ptr, col_idx, 0)? };
+    clock.next()?;
+    let [transfer, transpose, forest, structures, rows, columns] = clock.seconds()?;
+    report.seconds = PanelSeconds {
+        transfer,
+        transpose,
+        forest,
+        structures,
+        rows,
+        columns,
+    };
     Ok((filled, report))
 }
 
@@ -197,13 +224,13 @@ fn parents(
     let n = block_of.len();
     let mut parent = none(stream, n)?;
     let mut shortcut = none(stream, n)?;
-    let config = Geometry::of(&stream.device()).warps_for(n);
+    let geometry = Geometry::of(&stream.device());
     for lanes in std::iter::once(rows).chain(columns) {
         // SAFETY: the lanes are a valid pattern of order n.
         unsafe {
             etree::etree_insert::launch(
                 stream,
-                &config,
+                &geometry.threads_for(lanes.idx.len()),
                 &lanes.ptr,
                 &lanes.idx,
                 block_of,
@@ -319,11 +346,12 @@ fn structures(
     let device = stream.device();
     let n = forest.panel_of.len();
     let panels = forest.panel_parent.len();
-    let sides = if columns.is_some() { 2 } else { 1 };
+    let symmetric = u32::from(columns.is_none());
+    let sides = 2 - symmetric as usize;
     let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), THREADS, 0)?;
     let blocks = resident.clamp(1, panels as u32);
     let config = LaunchConfig::linear(blocks, THREADS);
-    let mut entries = (2 * sides * nnz + n) as u64 + u64::from(blocks * CHUNK);
+    let mut entries = (3 * sides * nnz + n) as u64 + u64::from(256 * blocks);
     let mut nodes = (nnz / 4 + n) as u64;
     loop {
         let mut waiting = stream.alloc::<u32>(panels)?;
@@ -333,9 +361,12 @@ fn structures(
         let mut mask = stream.alloc::<u32>(entries as usize)?;
         let mut node_panel = stream.alloc::<u32>(nodes as usize)?;
         let mut node_next = stream.alloc::<u32>(nodes as usize)?;
-        let mut upper = Triangle::alloc(stream, panels)?;
         let lower_panels = if columns.is_some() { panels } else { 0 };
-        let mut lower = Triangle::alloc(stream, lower_panels)?;
+        let mut at = stream.alloc::<u32>(panels)?;
+        let mut upper_len = stream.alloc::<u32>(panels)?;
+        let mut lower_len = stream.alloc::<u32>(lower_panels)?;
+        let mut upper_head = none(stream, panels)?;
+        let mut lower_head = none(stream, lower_panels)?;
         let mut diagonal = stream.alloc::<u32>(n)?;
         let mut meets = stream.alloc::<u32>(n)?;
         let mut live = stream.alloc::<u32>(panels)?;
@@ -345,9 +376,9 @@ fn structures(
             kernels::eliminate_panels::launch(
                 stream,
                 &config,
-                u32::from(columns.is_none()),
+                symmetric,
                 options.round,
-                CHUNK,
+                options.base_min,
                 &rows.ptr,
                 &rows.idx,
                 &by_columns.ptr,
@@ -361,14 +392,13 @@ fn structures(
                 &mut counters,
                 &mut index,
                 &mut mask,
+                &mut at,
+                &mut upper_len,
+                &mut lower_len,
+                &mut upper_head,
+                &mut lower_head,
                 &mut node_panel,
                 &mut node_next,
-                &mut upper.at,
-                &mut upper.len,
-                &mut upper.head,
-                &mut lower.at,
-                &mut lower.len,
-                &mut lower.head,
                 &mut diagonal,
                 &mut meets,
                 &mut live,
@@ -379,10 +409,12 @@ fn structures(
         report.list_nodes = asked[kernels::NODES];
         if report.pool_entries <= entries && report.list_nodes <= nodes {
             return Ok(Structures {
+                symmetric,
                 index,
                 mask,
-                upper,
-                lower: columns.map(|_| lower),
+                at,
+                upper_len,
+                lower_len,
                 diagonal,
             });
         }
@@ -404,13 +436,14 @@ fn expand_rows(
     structures: &Structures,
 ) -> Result<(Buffer<u64>, Buffer<u32>), DeviceError> {
     let Structures {
+        symmetric,
         index,
         mask,
-        upper,
-        lower,
+        at,
+        upper_len,
+        lower_len,
         diagonal,
     } = structures;
-    let lower = lower.as_ref().unwrap_or(upper);
     let n = forest.panel_of.len();
     let geometry = Geometry::of(&stream.device());
     let by_panel = geometry.warps_for(forest.panel_parent.len());
@@ -421,13 +454,13 @@ fn expand_rows(
         expand::count_entries::launch(
             stream,
             &by_panel,
+            *symmetric,
             &forest.panel_start,
             index,
             mask,
-            &upper.at,
-            &upper.len,
-            &lower.at,
-            &lower.len,
+            at,
+            upper_len,
+            lower_len,
             diagonal,
             &mut row_len,
             &mut num_runs,
@@ -446,11 +479,13 @@ fn expand_rows(
         expand::place_runs::launch(
             stream,
             &by_panel,
+            *symmetric,
             &forest.panel_start,
             index,
             mask,
-            &lower.at,
-            &lower.len,
+            at,
+            upper_len,
+            lower_len,
             &run_ptr,
             &mut num_runs,
             &mut runs,
@@ -463,8 +498,8 @@ fn expand_rows(
             &forest.panel_of,
             index,
             mask,
-            &upper.at,
-            &upper.len,
+            at,
+            upper_len,
             diagonal,
             &run_ptr,
             &runs,

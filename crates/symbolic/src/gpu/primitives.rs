@@ -81,6 +81,57 @@ macro_rules! sort_rows {
 sort_rows!(sort_rows, u32);
 sort_rows!(sort_rows_u64, u64);
 
+/// Sorts each lane `idx[ptr[i]..ptr[i + 1]]`, whose entries are distinct and below `minor_dim`, in increasing
+/// order.
+///
+/// # Safety
+///
+/// `ptr` does not decrease and ends within `idx`; the entries are as told.
+///
+/// # Errors
+///
+/// Those of the device.
+///
+/// # Panics
+///
+/// If `ptr` is empty.
+#[track_caller]
+pub unsafe fn sort_distinct_rows(
+    stream: &Stream,
+    minor_dim: usize,
+    ptr: &impl KernelBuffer<u64>,
+    idx: &mut impl KernelBufferMut<u32>,
+) -> Result<(), DeviceError> {
+    let device = stream.device();
+    let geometry = Geometry::of(&device);
+    let config = geometry.strided(ptr.len().saturating_sub(1), 1);
+    let most_long = idx.len() / sort::SHARED_LANE;
+    let mut long = stream.alloc::<u32>(most_long)?;
+    let mut counters = stream.alloc_zeroed::<u32>(sort::LONG_COUNTERS)?;
+    // SAFETY: the caller's promise is the kernel's; the counters are zero.
+    unsafe { sort::sort_short_rows::launch(stream, &config, ptr, idx, &mut long, &mut counters)? };
+    if most_long == 0 {
+        return Ok(());
+    }
+    let words = minor_dim.div_ceil(32).max(1);
+    let blocks = most_long.min(geometry.persistent_blocks as usize);
+    let mut bits = stream.alloc_zeroed::<u32>(blocks * words)?;
+    let config = LaunchConfig::linear(blocks as u32, geometry.threads);
+    // SAFETY: the bits are zero, a piece for each block, and hold every entry.
+    unsafe {
+        sort::sort_long_rows::launch(
+            stream,
+            &config,
+            words as u32,
+            ptr,
+            idx,
+            &long,
+            &mut counters,
+            &mut bits,
+        )
+    }
+}
+
 /// The columns of a pattern given by rows: offsets, and the rows of each column in increasing order.
 ///
 /// # Safety
@@ -124,7 +175,7 @@ pub unsafe fn transpose(
             &mut counts,
             &mut row_idx,
         )?;
-        sort_rows(stream, &col_ptr, &mut row_idx)?;
+        sort_distinct_rows(stream, row_ptr.len() - 1, &col_ptr, &mut row_idx)?;
     }
     Ok((col_ptr, row_idx))
 }

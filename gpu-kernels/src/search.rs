@@ -1,4 +1,4 @@
-//! Binary search in sorted lanes.
+//! Binary search in sorted lanes, and the row of an entry.
 
 use luge_kernel::prelude::*;
 
@@ -29,5 +29,49 @@ pub(crate) fn position_of(idx: Global<u32>, begin: u64, end: u64, key: u32) -> u
         at
     } else {
         u64::MAX
+    }
+}
+
+/// Calls `visit(i, p)` for each entry p of the lanes that `ptr` tells apart, i its lane.
+///
+/// A warp takes 32 · `per_thread` consecutive entries at once, whatever lanes they belong to, so that a long lane
+/// stalls nobody; it finds the lane of the first one by halving, and each thread goes on from there.
+/// Called by whole warps of a 1-D grid.
+#[inline(always)]
+pub(crate) fn for_entries(
+    ptr: Global<u64>,
+    total: u64,
+    per_thread: u64,
+    mut visit: impl FnMut(usize, u64),
+) {
+    let warps = u64::from(thread::num_threads_1d() / warp::WARP_SIZE);
+    let mut chunk = u64::from(thread::index_1d() / warp::WARP_SIZE);
+    let per_warp = per_thread * u64::from(warp::WARP_SIZE);
+    while chunk * per_warp < total {
+        let first = chunk * per_warp;
+        let end = if total - first < per_warp {
+            total
+        } else {
+            first + per_warp
+        };
+        // The last lane that begins at `first` or before.
+        let mut lane = 0;
+        let mut lanes = ptr.len() - 1;
+        while lanes > 1 {
+            let half = lanes / 2;
+            if ptr.get(lane + half) <= first {
+                lane += half;
+            }
+            lanes -= half;
+        }
+        let mut p = first + u64::from(thread::lane_id());
+        while p < end {
+            while ptr.get(lane + 1) <= p {
+                lane += 1;
+            }
+            visit(lane, p);
+            p += u64::from(warp::WARP_SIZE);
+        }
+        chunk += warps;
     }
 }

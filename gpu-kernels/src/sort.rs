@@ -117,18 +117,18 @@ pub(crate) fn bitonic_sort(keys: impl Keys, len: usize) {
     }
 }
 
-/// What both kernels do.
+/// Sorts the lanes of up to `most` entries.
 #[inline(always)]
-fn sort_lanes<T: Element>(ptr: Global<u64>, keys: GlobalMut<T>, shared: Shared<T>) {
+fn sort_lanes<T: Element>(ptr: Global<u64>, keys: GlobalMut<T>, shared: Shared<T>, most: usize) {
     let lanes = ptr.len() - 1;
     let mut lane = thread::block_idx_x() as usize;
     while lane < lanes {
         let begin = ptr.get(lane) as usize;
         let len = ptr.get(lane + 1) as usize - begin;
         // `len` is the same for the whole block, so the barriers are reached by all.
-        if len > shared.len() {
+        if len > shared.len() && len <= most {
             bitonic_sort(GlobalKeys(keys, begin), len);
-        } else if len > 1 {
+        } else if len > 1 && len <= most {
             for i in thread::block_stride(len) {
                 shared.set(i, keys.get(begin + i));
             }
@@ -155,14 +155,15 @@ fn sort_lanes<T: Element>(ptr: Global<u64>, keys: GlobalMut<T>, shared: Shared<T
 #[kernel(max_threads(1024), require(ptr.len() >= 1))]
 pub unsafe fn sort_rows(ptr: Global<u64>, idx: GlobalMut<u32>) {
     let shared = shared_array![u32; SHARED_LANE];
-    sort_lanes(ptr, idx, shared);
+    sort_lanes(ptr, idx, shared, usize::MAX);
 }
 
-/// As [`sort_rows`](fn@sort_rows), of 64-bit keys; half as many are sorted in shared memory.
+/// As [`sort_rows`](fn@sort_rows), of 64-bit keys, half as many of them in shared memory; lanes of more
+/// than `most` entries stay as they are.
 #[kernel(max_threads(1024), require(ptr.len() >= 1))]
-pub unsafe fn sort_rows_u64(ptr: Global<u64>, keys: GlobalMut<u64>) {
+pub unsafe fn sort_rows_u64(most: u32, ptr: Global<u64>, keys: GlobalMut<u64>) {
     let shared = shared_array![u64; SHARED_LANE / 2];
-    sort_lanes(ptr, keys, shared);
+    sort_lanes(ptr, keys, shared, most as usize);
 }
 
 /// Words of the counters of [`sort_short_rows`](fn@sort_short_rows) and [`sort_long_rows`](fn@sort_long_rows):

@@ -6,7 +6,7 @@
 
 use luge_kernel::prelude::*;
 
-use crate::search::position_of;
+use crate::search::{for_entries, position_of};
 
 /// Number of entries of each column: `counts[j]` grows by the number of `j` in `col_idx`.
 ///
@@ -24,7 +24,7 @@ pub unsafe fn count_columns(col_idx: Global<u32>, counts: GlobalMut<u32>) {
 
 /// Writes each row number into the columns that the row has entries in.
 ///
-/// Threads: a warp a row, grid-strided; its lanes take consecutive entries. Writes: entry (i, j) goes
+/// Threads: eight entries each, a warp taking consecutive ones. Writes: entry (i, j) goes
 /// to the place in column j that `taken[j].fetch_add` gave it, so each place of `row_idx` has one
 /// writer; the order within a column is that of arrival. Launch: 1-D, a multiple of 32 threads.
 /// Preconditions: `taken` is zero; `col_ptr` holds the offsets of the columns.
@@ -39,30 +39,20 @@ pub unsafe fn place_rows(
     taken: GlobalMut<u32>,
     row_idx: GlobalMut<u32>,
 ) {
-    let rows = row_ptr.len() - 1;
-    let lane = u64::from(thread::lane_id());
-    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let mut i = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while i < rows {
-        let end = row_ptr.get(i + 1);
-        let mut p = row_ptr.get(i) + lane;
-        while p < end {
-            let j = col_idx.get(p as usize) as usize;
-            let slot = taken
-                .atomic(j)
-                .fetch_add(1, Ordering::Relaxed, Scope::Device);
-            row_idx.set((col_ptr.get(j) + u64::from(slot)) as usize, i as u32);
-            p += u64::from(warp::WARP_SIZE);
-        }
-        i += warps;
-    }
+    for_entries(row_ptr, col_idx.len() as u64, 8, |i, p| {
+        let j = col_idx.get(p as usize) as usize;
+        let slot = taken
+            .atomic(j)
+            .fetch_add(1, Ordering::Relaxed, Scope::Device);
+        row_idx.set((col_ptr.get(j) + u64::from(slot)) as usize, i as u32);
+    });
 }
 
 /// Place of each entry of a CSR pattern in a CSC pattern that has at least those entries:
 /// `map[p]` is the position of (i, `col_idx[p]`) in `row_idx`, or `u64::MAX` where it is missing.
 ///
-/// Threads: a warp a row, grid-strided; each lane searches the sorted column of its entry by
-/// halving. Writes: `map[p]` has one writer, the lane of entry p. Launch: 1-D, a multiple of 32
+/// Threads: eight entries each, a warp taking consecutive ones; each searches the sorted column of its entry by
+/// halving. Writes: `map[p]` has one writer, the thread of entry p. Launch: 1-D, a multiple of 32
 /// threads. Precondition: the rows within each column increase strictly.
 #[kernel(max_threads(1024), require(row_ptr.len() >= 1, col_idx.len() == map.len()))]
 pub unsafe fn map_entries(
@@ -72,21 +62,11 @@ pub unsafe fn map_entries(
     row_idx: Global<u32>,
     map: GlobalMut<u64>,
 ) {
-    let rows = row_ptr.len() - 1;
-    let lane = u64::from(thread::lane_id());
-    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let mut i = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while i < rows {
-        let end = row_ptr.get(i + 1);
-        let mut p = row_ptr.get(i) + lane;
-        while p < end {
-            let j = col_idx.get(p as usize) as usize;
-            let at = position_of(row_idx, col_ptr.get(j), col_ptr.get(j + 1), i as u32);
-            map.set(p as usize, at);
-            p += u64::from(warp::WARP_SIZE);
-        }
-        i += warps;
-    }
+    for_entries(row_ptr, col_idx.len() as u64, 8, |i, p| {
+        let j = col_idx.get(p as usize) as usize;
+        let at = position_of(row_idx, col_ptr.get(j), col_ptr.get(j + 1), i as u32);
+        map.set(p as usize, at);
+    });
 }
 
 /// Position of the diagonal entry in each sorted lane: `diag_pos[i]` is the place of i in

@@ -176,6 +176,41 @@ fn sort_rows_takes_a_row_of_100000() {
     assert_eq!(stream.download(&sorted).unwrap(), expected);
 }
 
+#[test]
+fn sort_distinct_rows_matches_reference() {
+    for stream in streams() {
+        // Long ones on both sides of short ones, and one that uses every bit of its range.
+        let lens = [
+            sort::SHARED_LANE + 1,
+            0,
+            1,
+            33,
+            5000,
+            7,
+            4096,
+            sort::SHARED_LANE,
+        ];
+        let counts: Vec<u32> = lens.iter().map(|&len| len as u32).collect();
+        let ptr = reference::exclusive_prefix_sum(&counts);
+        let mut idx = Vec::new();
+        for (lane, &len) in lens.iter().enumerate() {
+            let stride = if len == 4096 { 1 } else { 3 };
+            let mut keys: Vec<u32> = (0..len as u32).map(|i| stride * i + 5).collect();
+            keys.sort_unstable_by_key(|&key| noise(lane as u64, key as usize));
+            idx.extend(keys);
+        }
+        let on_device = stream.upload(&ptr).unwrap();
+        let mut sorted = stream.upload(&idx).unwrap();
+        // SAFETY: the offsets end within the indices, which are distinct and below the bound.
+        unsafe { primitives::sort_distinct_rows(&stream, 15_001, &on_device, &mut sorted) }
+            .unwrap();
+        assert_eq!(
+            stream.download(&sorted).unwrap(),
+            reference::sort_segments(&ptr, &idx)
+        );
+    }
+}
+
 struct Rows {
     ptr: Buffer<u64>,
     idx: Buffer<u32>,

@@ -23,6 +23,8 @@
 
 use luge_kernel::prelude::*;
 
+use crate::search::{for_entries, position_of};
+
 /// No parent.
 pub const NONE: u32 = u32::MAX;
 
@@ -74,9 +76,8 @@ fn insert(i: u32, k: u32, parent: GlobalMut<u32>, shortcut: GlobalMut<u32>) {
 /// Takes the entries left of the diagonal of a square CSR pattern into the elimination forest `parent`,
 /// as far as both ends lie in the same diagonal block.
 ///
-/// Threads: one an entry, grid-strided, so that a long row stalls nobody; each finds its row by halving.
-/// Writes: `parent` and `shortcut` by relaxed atomics, see the module. Launch: 1-D. Preconditions: `parent`
-/// and `shortcut` hold [`NONE`] everywhere, or what an earlier launch over another pattern left; columns
+/// Threads: one an entry, grid-strided. Writes: `parent` and `shortcut` by relaxed atomics, see the
+/// module. Launch: 1-D, a multiple of 32 threads. Preconditions: `parent` and `shortcut` hold [`NONE`] everywhere, or what an earlier launch over another pattern left; columns
 /// are below n.
 #[kernel(
     max_threads(1024),
@@ -93,22 +94,12 @@ pub unsafe fn etree_insert(
     parent: GlobalMut<u32>,
     shortcut: GlobalMut<u32>,
 ) {
-    for p in thread::grid_stride(idx.len()) {
-        // The last row that begins at p or before.
-        let mut k = 0;
-        let mut rows = parent.len();
-        while rows > 1 {
-            let half = rows / 2;
-            if ptr.get(k + half) <= p as u64 {
-                k += half;
-            }
-            rows -= half;
-        }
-        let i = idx.get(p);
+    for_entries(ptr, idx.len() as u64, 1, |k, p| {
+        let i = idx.get(p as usize);
         if (i as usize) < k && block_of.get(i as usize) == block_of.get(k) {
             insert(i, k as u32, parent, shortcut);
         }
-    }
+    });
 }
 
 /// Number of children of each vertex of a forest: `children[parent[v]]` grows by one for each v.
@@ -339,30 +330,21 @@ pub unsafe fn place_children(
     }
 }
 
-/// Counts the entries (i, j), i ≠ j, of a square CSR pattern that lack their mirror image (j, i), as far
-/// as `missing[0]` being zero or not goes.
+/// Sets `missing[0]` to one if an entry (i, j) of a square CSR pattern lacks its mirror image (j, i).
 ///
-/// Threads: a warp a row, grid-strided, its lanes over the entries; each searches one row by halving.
-/// A warp that sees `missing[0]` nonzero takes no further row. Writes: `missing[0]` by relaxed stores of
-/// one. Launch: 1-D, a multiple of 32 threads. Preconditions: rows increase strictly; `missing[0]` is
-/// zero.
+/// Threads: one an entry, grid-strided; each searches one row by halving, unless it sees `missing[0]` set. Writes:
+/// `missing[0]` by relaxed stores of one. Launch: 1-D, a multiple of 32 threads. Preconditions: rows
+/// increase strictly; `missing[0]` is zero.
 #[kernel(max_threads(1024), require(ptr.len() >= 1, missing.len() == 1))]
 pub unsafe fn find_unmirrored(ptr: Global<u64>, idx: Global<u32>, missing: GlobalMut<u32>) {
-    let rows = ptr.len() - 1;
-    let lane = u64::from(thread::lane_id());
-    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let mut i = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while i < rows && missing.atomic(0).load(Ordering::Relaxed, Scope::Device) == 0 {
-        let end = ptr.get(i + 1);
-        let mut p = ptr.get(i) + lane;
-        while p < end {
+    let flag = missing.atomic(0);
+    for_entries(ptr, idx.len() as u64, 1, |i, p| {
+        if flag.load(Ordering::Relaxed, Scope::Device) == 0 {
             let j = idx.get(p as usize) as usize;
-            let mirrored = crate::search::position_of(idx, ptr.get(j), ptr.get(j + 1), i as u32);
+            let mirrored = position_of(idx, ptr.get(j), ptr.get(j + 1), i as u32);
             if mirrored == u64::MAX {
-                missing.atomic(0).store(1, Ordering::Relaxed, Scope::Device);
+                flag.store(1, Ordering::Relaxed, Scope::Device);
             }
-            p += u64::from(warp::WARP_SIZE);
         }
-        i += warps;
-    }
+    });
 }

@@ -3,8 +3,39 @@
 //! Row i of L is a list of *runs*: for each panel below with i in its lower structure, the word of i
 //! there. Row i of U is what the panel of i has. So the runs of all panels are transposed, a run a unit, and each
 //! row is written out word by word, in order; nothing that is as large as L+U is sorted.
+//!
+//! A warp writes a row, and counts a panel. Long ones are left to whole blocks, so that they stall nobody.
 
 use luge_kernel::prelude::*;
+
+use super::panels::for_bits;
+use crate::scan::{MAX_WARPS, block_inclusive_sum};
+
+/// Panels with a longer structure, rows with more runs, and those with a structure four times as long are the
+/// work of a block.
+pub const LONG: u32 = 1024;
+
+/// Calls `visit(q, first, step)` for each panel: a warp a panel with (0, 1); for a long one all warps of the
+/// block with their number and how many they are.
+#[inline(always)]
+fn for_panels(panels: usize, len: impl Fn(usize) -> u32, mut visit: impl FnMut(usize, u32, u32)) {
+    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    let warps = thread::block_dim_x() / warp::WARP_SIZE;
+    let mut first = (thread::block_idx_x() * warps) as usize;
+    while first < panels {
+        let mut w = 0;
+        while w < warps && first + (w as usize) < panels {
+            let q = first + w as usize;
+            if len(q) > LONG {
+                visit(q, warp, warps);
+            } else if w == warp {
+                visit(q, 0, 1);
+            }
+            w += 1;
+        }
+        first += (thread::grid_dim_x() * warps) as usize;
+    }
+}
 
 /// Where the lower structure of panel q lies, and its length.
 #[inline(always)]
@@ -26,8 +57,8 @@ fn lower_of(
 /// Entries of each row of L+U and runs of each row of L. `symmetric` as in
 /// [`eliminate_panels`](fn@super::panels::eliminate_panels).
 ///
-/// Threads: a warp a panel, grid-strided; its lanes over the entries of the structures, then over the
-/// rows. Writes: atomic adds to `row_len` and `num_runs`, in any order. Launch: 1-D, a multiple of 32
+/// Threads: a warp a panel, or a block a long one, grid-strided; lanes over the entries of the structures, then
+/// over the rows. Writes: atomic adds to `row_len` and `num_runs`, in any order. Launch: 1-D, a multiple of 32
 /// threads. Preconditions: the structures are those of
 /// [`eliminate_panels`](fn@super::panels::eliminate_panels); `row_len` and `num_runs` are zero.
 #[kernel(
@@ -54,13 +85,20 @@ pub unsafe fn count_entries(
     num_runs: GlobalMut<u32>,
 ) {
     let lane = thread::lane_id();
-    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let mut q = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while q < at.len() {
+    let lower = |q: usize| lower_of(symmetric, at, upper_len, lower_len, q);
+    let len = |q: usize| {
+        let of_lower = lower(q).1;
+        if of_lower > upper_len.get(q) {
+            of_lower
+        } else {
+            upper_len.get(q)
+        }
+    };
+    for_panels(at.len(), len, |q, mine, step| {
         let start = panel_start.get(q);
         let width = panel_start.get(q + 1) - start;
-        let (first, len) = lower_of(symmetric, at, upper_len, lower_len, q);
-        let mut t = lane;
+        let (first, len) = lower(q);
+        let mut t = mine * warp::WARP_SIZE + lane;
         while t < len {
             let x = index.get((first + t) as usize) as usize;
             let entries = mask.get((first + t) as usize).count_ones();
@@ -70,11 +108,11 @@ pub unsafe fn count_entries(
             num_runs
                 .atomic(x)
                 .reduce_add(1, Ordering::Relaxed, Scope::Device);
-            t += warp::WARP_SIZE;
+            t += step * warp::WARP_SIZE;
         }
         let (first, len) = (at.get(q), upper_len.get(q));
         let mut entries = 0;
-        let mut group = 0;
+        let mut group = mine * warp::WARP_SIZE;
         while group < len {
             let mut word = 0;
             if group + lane < len {
@@ -88,24 +126,25 @@ pub unsafe fn count_entries(
                 }
                 k += 1;
             }
-            group += warp::WARP_SIZE;
+            group += step * warp::WARP_SIZE;
         }
         if lane < width {
             let row = (start + lane) as usize;
-            entries += diagonal.get(row).count_ones();
+            if mine == 0 {
+                entries += diagonal.get(row).count_ones();
+            }
             row_len
                 .atomic(row)
                 .reduce_add(entries, Ordering::Relaxed, Scope::Device);
         }
-        q += warps;
-    }
+    });
 }
 
 /// Lists the runs of each row of L in `runs[run_ptr[i] ..]`, in any order: the first pivot of the panel in
 /// the upper half, the word of the row in the lower.
 ///
-/// Threads: a warp a panel, grid-strided. Writes: a place of `runs` by the thread that an atomic
-/// counter gave it to. Launch: 1-D, a multiple of 32 threads. Preconditions: as
+/// Threads: a warp a panel, or a block a long one, grid-strided. Writes: a place of `runs` by the thread that an
+/// atomic counter gave it to. Launch: 1-D, a multiple of 32 threads. Preconditions: as
 /// [`count_entries`](fn@count_entries); `run_ptr` is the prefix sum of its `num_runs`; `taken` is zero.
 #[kernel(
     max_threads(1024),
@@ -129,24 +168,26 @@ pub unsafe fn place_runs(
     taken: GlobalMut<u32>,
     runs: GlobalMut<u64>,
 ) {
-    let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let mut q = (thread::index_1d() / warp::WARP_SIZE) as usize;
-    while q < at.len() {
-        let start = u64::from(panel_start.get(q));
-        let (first, len) = lower_of(symmetric, at, upper_len, lower_len, q);
-        let mut t = thread::lane_id();
-        while t < len {
-            let x = index.get((first + t) as usize) as usize;
-            let word = u64::from(mask.get((first + t) as usize));
-            let place = taken
-                .atomic(x)
-                .fetch_add(1, Ordering::Relaxed, Scope::Device);
-            let place = run_ptr.get(x) + u64::from(place);
-            runs.set(place as usize, start << 32 | word);
-            t += warp::WARP_SIZE;
-        }
-        q += warps;
-    }
+    let lower = |q: usize| lower_of(symmetric, at, upper_len, lower_len, q);
+    for_panels(
+        at.len(),
+        |q| lower(q).1,
+        |q, mine, step| {
+            let start = u64::from(panel_start.get(q));
+            let (first, len) = lower(q);
+            let mut t = mine * warp::WARP_SIZE + thread::lane_id();
+            while t < len {
+                let x = index.get((first + t) as usize) as usize;
+                let word = u64::from(mask.get((first + t) as usize));
+                let place = taken
+                    .atomic(x)
+                    .fetch_add(1, Ordering::Relaxed, Scope::Device);
+                let place = run_ptr.get(x) + u64::from(place);
+                runs.set(place as usize, start << 32 | word);
+                t += step * warp::WARP_SIZE;
+            }
+        },
+    );
 }
 
 /// Writes the columns `first + b` for the bits b of `word` to `col_idx[at ..]`; how many. Called by a whole
@@ -161,13 +202,14 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u32) -> u64 {
     u64::from(word.count_ones())
 }
 
-/// Writes the rows of L+U, sorted.
+/// Writes the rows of L+U, sorted; long ones are listed in `long` instead.
 ///
 /// Threads: a warp a row, grid-strided; its lanes over the columns of a word, and over the entries of the
 /// upper structure. Writes: `col_idx[row_ptr[i] .. row_ptr[i+1]]` by the warp of row i, each entry by one
-/// lane. Launch: 1-D, a multiple of 32 threads. Preconditions: `runs` holds
-/// [`place_runs`](fn@place_runs)', each row sorted; `row_ptr` is the prefix sum of
-/// [`count_entries`](fn@count_entries)' `row_len`.
+/// lane; a place of `long` by lane 0 of the warp that an atomic counter gave it to. Launch: 1-D, a multiple of 32
+/// threads. Preconditions: `runs` holds [`place_runs`](fn@place_runs)', those of each row that is not long
+/// sorted; `row_ptr` is the prefix sum of [`count_entries`](fn@count_entries)' `row_len`; `num_long` is
+/// zero.
 #[kernel(
     max_threads(1024),
     require(
@@ -176,7 +218,9 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u32) -> u64 {
         diagonal.len() == panel_of.len(),
         run_ptr.len() == panel_of.len() + 1,
         row_ptr.len() == panel_of.len() + 1,
-        mask.len() == index.len()
+        mask.len() == index.len(),
+        long.len() == panel_of.len(),
+        num_long.len() == LONG_COUNTERS
     )
 )]
 pub unsafe fn expand_rows(
@@ -191,6 +235,8 @@ pub unsafe fn expand_rows(
     runs: Global<u64>,
     row_ptr: Global<u64>,
     col_idx: GlobalMut<u32>,
+    long: GlobalMut<u32>,
+    num_long: GlobalMut<u32>,
 ) {
     let lane = thread::lane_id();
     let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
@@ -199,6 +245,18 @@ pub unsafe fn expand_rows(
         let mut out = row_ptr.get(i);
         let end = run_ptr.get(i + 1);
         let mut r = run_ptr.get(i);
+        let q = panel_of.get(i) as usize;
+        let (first, len) = (at.get(q), upper_len.get(q));
+        if end - r > u64::from(LONG) || len > 4 * LONG {
+            if lane == 0 {
+                let place = num_long
+                    .atomic(0)
+                    .fetch_add(1, Ordering::Relaxed, Scope::Device);
+                long.set(place as usize, i as u32);
+            }
+            i += warps;
+            continue;
+        }
         while r < end {
             // 32 runs are read at once and written one after another.
             let mut run = 0;
@@ -220,12 +278,10 @@ pub unsafe fn expand_rows(
             r += u64::from(warp::WARP_SIZE);
         }
 
-        let q = panel_of.get(i) as usize;
         let start = panel_start.get(q);
         out += write_bits(col_idx, out, start, diagonal.get(i));
 
         let bit = i as u32 - start;
-        let (first, len) = (at.get(q), upper_len.get(q));
         let mut group = 0;
         while group < len {
             let t = group + lane;
@@ -243,5 +299,144 @@ pub unsafe fn expand_rows(
             group += warp::WARP_SIZE;
         }
         i += warps;
+    }
+}
+
+/// Words of the counters of [`expand_rows`](fn@expand_rows) and [`expand_long_rows`](fn@expand_long_rows): long
+/// rows found, long rows handed out.
+pub const LONG_COUNTERS: usize = 2;
+
+/// Writes the rows of L+U listed in `long`, sorted.
+///
+/// The runs of a row, in any order, set their bits in a map of all columns, and the map is read in order from the
+/// first one on.
+///
+/// Threads: a block a row, taken from `counters[1]`; its threads over runs, words of the map, and entries of the
+/// upper structure. `bits` holds a piece of `words` = ⌈n / 32⌉ + 1 words for each block. Writes: bits by atomics of the
+/// block's threads; a row's columns by the threads whose words or entries hold them; barriers in between. Words are
+/// zero again afterwards. Launch: 1-D, a multiple of 32 threads. Preconditions: as for
+/// [`expand_rows`](fn@expand_rows), which made `long` and `counters`; `bits` is zero.
+#[kernel(
+    max_threads(1024),
+    require(
+        panel_start.len() == at.len() + 1,
+        upper_len.len() == at.len(),
+        diagonal.len() == panel_of.len(),
+        run_ptr.len() == panel_of.len() + 1,
+        row_ptr.len() == panel_of.len() + 1,
+        mask.len() == index.len(),
+        words as usize > panel_of.len() / 32,
+        counters.len() == LONG_COUNTERS
+    )
+)]
+pub unsafe fn expand_long_rows(
+    words: u32,
+    panel_start: Global<u32>,
+    panel_of: Global<u32>,
+    index: Global<u32>,
+    mask: Global<u32>,
+    at: Global<u32>,
+    upper_len: Global<u32>,
+    diagonal: Global<u32>,
+    run_ptr: Global<u64>,
+    runs: Global<u64>,
+    row_ptr: Global<u64>,
+    col_idx: GlobalMut<u32>,
+    long: Global<u32>,
+    counters: GlobalMut<u32>,
+    bits: GlobalMut<u32>,
+) {
+    let next = shared_array![u32; 2];
+    let warp_sums = shared_array![u64; MAX_WARPS];
+    let tid = thread::thread_idx_x();
+    let threads = thread::block_dim_x();
+    let map = thread::block_idx_x() as usize * words as usize;
+    let found = counters.atomic(0).load(Ordering::Relaxed, Scope::Device);
+    loop {
+        if tid == 0 {
+            let handed_out = counters.atomic(1);
+            next.set(0, handed_out.fetch_add(1, Ordering::Relaxed, Scope::Device));
+            next.set(1, u32::MAX);
+        }
+        thread::sync_threads();
+        let place = next.get(0);
+        if place >= found {
+            break;
+        }
+        let i = long.get(place as usize) as usize;
+        let q = panel_of.get(i) as usize;
+        let start = panel_start.get(q);
+        let set = |first: u32, word: u32| {
+            let cell = map + (first >> 5) as usize;
+            let shift = first & 31;
+            bits.atomic(cell)
+                .fetch_or(word << shift, Ordering::Relaxed, Scope::Block);
+            if shift > 0 && word >> (32 - shift) != 0 {
+                bits.atomic(cell + 1).fetch_or(
+                    word >> (32 - shift),
+                    Ordering::Relaxed,
+                    Scope::Block,
+                );
+            }
+        };
+        let first = run_ptr.get(i);
+        let mut least = start;
+        for r in thread::block_stride((run_ptr.get(i + 1) - first) as usize) {
+            let run = runs.get(first as usize + r);
+            let column = (run >> 32) as u32;
+            set(column, run as u32);
+            if column < least {
+                least = column;
+            }
+        }
+        if tid == 0 {
+            set(start, diagonal.get(i));
+        }
+        let least = warp::reduce_min(warp::FULL_MASK, least);
+        if thread::lane_id() == 0 {
+            next.atomic(1)
+                .fetch_min(least, Ordering::Relaxed, Scope::Block);
+        }
+        thread::sync_threads();
+        let mut out = row_ptr.get(i);
+        // Beyond the panel's own columns there is nothing in the map.
+        let end = (start >> 5) + 2;
+        let mut group = next.get(1) >> 5;
+        while group < end {
+            let cell = group + tid;
+            let mut word = 0;
+            if cell < end && cell < words {
+                word = bits.get(map + cell as usize);
+                bits.set(map + cell as usize, 0);
+            }
+            let count = u64::from(word.count_ones());
+            let (inclusive, total) = block_inclusive_sum(count, warp_sums);
+            let mut place = out + inclusive - count;
+            for_bits(word, |b| {
+                col_idx.set(place as usize, cell << 5 | b);
+                place += 1;
+            });
+            out += total;
+            group += threads;
+        }
+        let bit = i as u32 - start;
+        let (first, len) = (at.get(q), upper_len.get(q));
+        let mut group = 0;
+        while group < len {
+            let t = group + tid;
+            let mut has = false;
+            if t < len {
+                has = (mask.get((first + t) as usize) >> bit) & 1 != 0;
+            }
+            let (inclusive, total) = block_inclusive_sum(u64::from(has), warp_sums);
+            if has {
+                let column = index.get((first + t) as usize);
+                col_idx.set((out + inclusive) as usize - 1, column);
+            }
+            out += total;
+            group += threads;
+        }
+        // `next` is written again.
+        thread::sync_threads();
     }
 }

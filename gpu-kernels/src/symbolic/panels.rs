@@ -28,8 +28,8 @@
 //!
 //! **How it comes together.** The longest of all that contribute, a child or a lane of B, is sorted already: what of it
 //! lies beyond the panel becomes the *base*. The others look their entries up in the base, and add their rows to
-//! the word there. What is not in the base goes into a hash table in shared memory, is sorted, and merged with the base. A table
-//! that is too small makes this take several rounds over increasing ranges. Upper and lower
+//! the word there. What is not in the base goes into a hash table in shared memory, is sorted, and merged with the base, which gives
+//! a larger base. If the table was full, this is done again, until everything is found in the base. Upper and lower
 //! structures go through all this together, the lower one behind the upper.
 //!
 //! **Inside a panel** elimination is that of a dense 32 × 32 matrix of bits, one row a lane. It tells
@@ -51,13 +51,21 @@
 use luge_kernel::prelude::*;
 
 use super::etree::{NONE, PANEL};
-use crate::sort::{SharedKeys, bitonic_sort};
 
-/// Most columns and rows that a round collects beside the base.
-pub const ROUND: usize = 512;
+/// Most keys that the table takes, if [`THREADS`] threads use it.
+pub const ROUND: usize = 768;
+
+/// Threads of a block, at most.
+pub const THREADS: usize = 256;
+
+/// Most keys in the table: each thread may add one before it sees that the table is full.
+const KEYS: usize = ROUND + THREADS;
 
 /// Slots of the hash table.
-const SLOTS: usize = 2 * ROUND;
+const SLOTS: usize = 2 * KEYS;
+
+/// Bases up to this length are searched in shared memory.
+const NEAR: usize = 1024;
 
 /// A slot without a column. No key: see [`key_of`].
 const EMPTY: u32 = u32::MAX;
@@ -69,7 +77,7 @@ pub const MAX_ORDER: usize = 1 << 31;
 const SHORT: u32 = 8;
 
 /// Warps of a block, at most.
-const MAX_WARPS: usize = 8;
+const MAX_WARPS: usize = THREADS / 32;
 
 /// Number of words of the counters: panels handed out, pool entries and list nodes asked for.
 pub const COUNTERS: usize = 3;
@@ -100,7 +108,7 @@ fn above(bit: u32) -> u32 {
 
 /// Calls `f` with each bit of `word`, the lowest first.
 #[inline(always)]
-fn for_bits(word: u32, mut f: impl FnMut(u32)) {
+pub(super) fn for_bits(word: u32, mut f: impl FnMut(u32)) {
     let mut rest = word;
     while rest != 0 {
         f(rest.trailing_zeros());
@@ -181,27 +189,6 @@ struct Structure {
     len: u32,
 }
 
-/// What is collected at once: everything, or a range of one side.
-#[derive(Clone, Copy)]
-struct Round {
-    whole: bool,
-    side: u32,
-    low: u32,
-    high: u32,
-}
-
-impl Round {
-    #[inline(always)]
-    fn has_side(self, side: u32) -> bool {
-        self.whole || self.side == side
-    }
-
-    #[inline(always)]
-    fn has(self, side: u32, y: u32) -> bool {
-        self.whole || (self.side == side && y >= self.low && y < self.high)
-    }
-}
-
 /// Thread 0's part of the pool.
 #[derive(Clone, Copy)]
 struct Room {
@@ -222,9 +209,9 @@ fn contributor(len: u64, is_lane: bool, which: u32) -> u64 {
 /// What a block works with.
 #[derive(Clone, Copy)]
 struct Block {
-    n: u32,
     /// Two, or one where the pattern is symmetric: its lower structures are its upper ones.
     sides: u32,
+    /// Keys from which the table is full.
     limit: u32,
     base_min: u32,
     rows: Lanes,
@@ -247,7 +234,9 @@ struct Block {
     live: GlobalMut<u32>,
     keys: Shared<u32>,
     words: Shared<u32>,
+    found: Shared<u64>,
     sorted: Shared<u64>,
+    near: Shared<u32>,
     state: Shared<u32>,
     survey: Shared<u64>,
     kept: Shared<u32>,
@@ -255,7 +244,7 @@ struct Block {
     diagonal: Shared<u32>,
     /// Where the live pivots meet.
     met: Shared<u32>,
-    /// Of the lanes of B in this round, rows and columns: first position, entries before.
+    /// Of the panel's lanes of B, rows and columns: first position, entries before.
     lane_begin: Shared<u64>,
     lane_before: Shared<u32>,
 }
@@ -306,8 +295,34 @@ impl Block {
         }
     }
 
+    /// First place in the base, counted from its start, from `begin` to `end` whose entry is at least `y`, and
+    /// whether it is `y`.
+    #[inline(always)]
+    fn find(self, base: Structure, begin: u32, end: u32, y: u32) -> (u32, bool) {
+        let is_near = base.len <= NEAR as u32;
+        let read = |place: u32| {
+            if is_near {
+                self.near.get(place as usize)
+            } else {
+                self.index.get((base.at + place) as usize)
+            }
+        };
+        let mut low = begin;
+        let mut len = end - begin;
+        while len > 0 {
+            let half = len >> 1;
+            if read(low + half) < y {
+                low += half + 1;
+                len -= half + 1;
+            } else {
+                len = half;
+            }
+        }
+        (low, low < end && read(low) == y)
+    }
+
     /// Adds column `y` to the rows of the panel in `rows`, or mirrored: inside of it, in the base, or in the
-    /// table.
+    /// table. A full table takes no new keys.
     #[inline(always)]
     fn add(self, panel: Panel, base: Structure, slots: u32, side: u32, y: u32, rows: u32) {
         if y < panel.end {
@@ -315,13 +330,13 @@ impl Block {
             return;
         }
         let (begin, end) = if side == 0 {
-            (base.at, base.at + base.upper)
+            (0, base.upper)
         } else {
-            (base.at + base.upper, base.at + base.len)
+            (base.upper, base.len)
         };
-        let place = lower_bound(self.index, begin, end, y);
-        if place < end && self.index.get(place as usize) == y {
-            let word = self.mask.atomic(place as usize);
+        let (place, is_there) = self.find(base, begin, end, y);
+        if is_there {
+            let word = self.mask.atomic((base.at + place) as usize);
             if word.load(Ordering::Relaxed, Scope::Block) & rows != rows {
                 word.fetch_or(rows, Ordering::Relaxed, Scope::Block);
             }
@@ -329,21 +344,22 @@ impl Block {
         }
         let wanted = key_of(y, side);
         let mut slot = (wanted.wrapping_mul(0x9e37_79b9) >> 16) & slots;
-        let mut tries = 0;
-        while tries <= slots {
+        loop {
             let cell = self.keys.atomic(slot as usize);
             let mut key = cell.load(Ordering::Relaxed, Scope::Block);
             if key == EMPTY {
+                let full = self.state.atomic(FULL);
+                if full.load(Ordering::Relaxed, Scope::Block) != 0 {
+                    return;
+                }
                 key = cell.compare_exchange(EMPTY, wanted, Ordering::Relaxed, Scope::Block);
                 if key == EMPTY {
-                    let before =
-                        self.state
-                            .atomic(COUNT)
-                            .fetch_add(1, Ordering::Relaxed, Scope::Block);
-                    if before >= self.limit {
-                        break;
-                    }
                     key = wanted;
+                    let count = self.state.atomic(COUNT);
+                    let before = count.fetch_add(1, Ordering::Relaxed, Scope::Block);
+                    if before + 1 >= self.limit {
+                        full.store(1, Ordering::Relaxed, Scope::Block);
+                    }
                 }
             }
             if key == wanted {
@@ -353,11 +369,7 @@ impl Block {
                 return;
             }
             slot = (slot + 1) & slots;
-            tries += 1;
         }
-        self.state
-            .atomic(FULL)
-            .store(1, Ordering::Relaxed, Scope::Block);
     }
 
     /// The live pivots of panel `e` that take part in row `x` of this panel, whose word in the structure of `e` is at
@@ -412,59 +424,49 @@ impl Block {
         rows
     }
 
-    /// Adds what panel `e` brings on one side. Every lane of the warp calls it.
+    /// Adds what panel `e` brings on one side: this warp takes the group of 32 entries `first`, and every
+    /// `step`-th after it. Every lane of the warp calls it.
     #[inline(always)]
     fn add_long(
         self,
         panel: Panel,
         base: Structure,
         slots: u32,
-        round: Round,
         e: usize,
         (side, is_child): (u32, bool),
+        (first, step): (u32, u32),
     ) {
+        let (at, len) = self.structure(e, side);
+        if first * warp::WARP_SIZE >= len {
+            return;
+        }
         let (row, pivots) = self.taking_part(panel, e, side, is_child);
         let lanes = warp::ballot(warp::FULL_MASK, pivots != 0);
         if lanes == 0 {
             return;
         }
-        let (at, len) = self.structure(e, side);
         let end = at + len;
-        let low = if round.whole { panel.start } else { round.low };
-        let mut group = at;
-        if !is_child || !round.whole {
-            group = lower_bound(self.index, at, end, low);
-        }
+        let mut group = at + first * warp::WARP_SIZE;
         while group < end {
             let t = group + thread::lane_id();
-            let mut y = NONE;
+            let mut y = 0;
             let mut word = 0;
             if t < end {
                 y = self.index.get(t as usize);
                 word = self.mask.get(t as usize);
             }
             let rows = self.rows_with(lanes, row, pivots, word);
-            if rows != 0 && round.has(side, y) {
+            // A panel of the list may have entries before this one.
+            if rows != 0 && y >= panel.start {
                 self.add(panel, base, slots, side, y, rows);
             }
-            if !round.whole && warp::shuffle(warp::FULL_MASK, y, 0) >= round.high {
-                break;
-            }
-            group += warp::WARP_SIZE;
+            group += step * warp::WARP_SIZE;
         }
     }
 
     /// As [`add_long`](Self::add_long), by one lane alone, for short structures.
     #[inline(always)]
-    fn add_short(
-        self,
-        panel: Panel,
-        base: Structure,
-        slots: u32,
-        round: Round,
-        e: usize,
-        side: u32,
-    ) {
+    fn add_short(self, panel: Panel, base: Structure, slots: u32, e: usize, side: u32) {
         let live = self.live.get(e);
         let e_start = self.panel_start.get(e);
         let (own_at, own_len) = self.structure(e, side);
@@ -480,8 +482,7 @@ impl Block {
                 let mut t = own_at;
                 while pivots != 0 && t < own_at + own_len {
                     let y = self.index.get(t as usize);
-                    let has = self.mask.get(t as usize) & pivots != 0;
-                    if has && y >= panel.start && round.has(side, y) {
+                    if self.mask.get(t as usize) & pivots != 0 && y >= panel.start {
                         self.add(panel, base, slots, side, y, 1 << (x - panel.start));
                     }
                     t += 1;
@@ -491,37 +492,55 @@ impl Block {
         }
     }
 
-    /// Adds what one panel a lane brings on the sides of the round from `first` to `last`; [`NONE`]: the lane has no
-    /// panel. Every lane of the warp calls it.
+    /// Adds what one panel a lane brings on the sides from `first` to `last`; [`NONE`]: the lane has no panel. Every
+    /// lane of the warp calls it. If `turn` is some, all warps call it with the same panels and share the
+    /// long ones, and the one whose number it is takes the short ones.
     #[inline(always)]
     fn add_group(
         self,
         panel: Panel,
         base: Structure,
         slots: u32,
-        round: Round,
         e: u32,
         (first, last, is_child): (u32, u32, bool),
+        turn: Option<&mut u32>,
     ) {
+        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+        let warps = thread::block_dim_x() / warp::WARP_SIZE;
+        let is_shared = turn.is_some();
+        let mut own_turn = warp;
+        let turn = turn.unwrap_or(&mut own_turn);
         let mut is_long = false;
         if e != NONE && self.live.get(e as usize) != 0 {
             is_long = self.upper_len.get(e as usize) > SHORT
                 || (self.sides == 2 && self.lower_len.get(e as usize) > SHORT);
             let mut side = first;
-            while side <= last {
-                if !is_long && round.has_side(side) {
-                    self.add_short(panel, base, slots, round, e as usize, side);
-                }
+            while !is_long && *turn == warp && side <= last {
+                self.add_short(panel, base, slots, e as usize, side);
                 side += 1;
             }
+        }
+        let next = |turn: u32| if turn + 1 == warps { 0 } else { turn + 1 };
+        if is_shared {
+            *turn = next(*turn);
         }
         for_bits(warp::ballot(warp::FULL_MASK, is_long), |lane| {
             let e = warp::shuffle(warp::FULL_MASK, e, lane) as usize;
             let mut side = first;
             while side <= last {
-                if round.has_side(side) {
-                    self.add_long(panel, base, slots, round, e, (side, is_child));
-                }
+                let share = if is_shared {
+                    // The warp whose turn it is begins.
+                    let ahead = if warp >= *turn {
+                        warp - *turn
+                    } else {
+                        warp + warps - *turn
+                    };
+                    *turn = next(*turn);
+                    (ahead, warps)
+                } else {
+                    (0, 1)
+                };
+                self.add_long(panel, base, slots, e, (side, is_child), share);
                 side += 1;
             }
         });
@@ -529,7 +548,7 @@ impl Block {
 
     /// Adds all panels that take part, the one that is the base excepted. Whole warps call it.
     #[inline(always)]
-    fn add_panels(self, panel: Panel, base: Structure, slots: u32, round: Round, skip: u64) {
+    fn add_panels(self, panel: Panel, base: Structure, slots: u32, skip: u64) {
         let lane = thread::lane_id();
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let warps = thread::block_dim_x() / warp::WARP_SIZE;
@@ -538,9 +557,16 @@ impl Block {
         } else {
             NONE
         };
+        let mut turn = 0;
         let first = self.child_ptr.get(panel.q);
         let end = self.child_ptr.get(panel.q + 1);
-        let mut group = first + u64::from(warp * warp::WARP_SIZE);
+        // Few children are looked at by all warps, which share the long ones; many are dealt out.
+        let all = end - first <= u64::from(4 * warps * warp::WARP_SIZE);
+        let mut group = if all {
+            first
+        } else {
+            first + u64::from(warp * warp::WARP_SIZE)
+        };
         while group < end {
             let mut e = NONE;
             if group + u64::from(lane) < end {
@@ -549,17 +575,15 @@ impl Block {
             if e == skipped {
                 e = NONE;
             }
-            self.add_group(panel, base, slots, round, e, (0, self.sides - 1, true));
-            group += u64::from(warps * warp::WARP_SIZE);
+            let sides = (0, self.sides - 1, true);
+            let shared = if all { Some(&mut turn) } else { None };
+            self.add_group(panel, base, slots, e, sides, shared);
+            let step = if all { 1 } else { warps };
+            group += u64::from(step * warp::WARP_SIZE);
         }
         let mut side = 0;
         while side < self.sides {
-            let mut node = NONE;
-            if round.has_side(side) {
-                node = self.head(side).get(panel.q);
-            }
-            // The warp whose turn it is.
-            let mut turn = 0;
+            let mut node = self.head(side).get(panel.q);
             while node != NONE {
                 // All lanes walk along 32 nodes, each keeps one.
                 let mut e = NONE;
@@ -571,10 +595,8 @@ impl Block {
                     node = self.node_next.get(node as usize);
                     j += 1;
                 }
-                if turn == warp {
-                    self.add_group(panel, base, slots, round, e, (side, side, false));
-                }
-                turn = if turn + 1 == warps { 0 } else { turn + 1 };
+                let sides = (side, side, false);
+                self.add_group(panel, base, slots, e, sides, Some(&mut turn));
             }
             side += 1;
         }
@@ -583,7 +605,7 @@ impl Block {
     /// Adds the entries of B in the panel's rows and columns, the lane that is the base excepted. Every thread
     /// of the block calls it.
     #[inline(always)]
-    fn add_entries(self, panel: Panel, base: Structure, slots: u32, round: Round, skip: u64) {
+    fn add_entries(self, panel: Panel, base: Structure, slots: u32, skip: u64) {
         let tid = thread::thread_idx_x();
         let threads = thread::block_dim_x();
         let mut first = tid;
@@ -594,15 +616,10 @@ impl Block {
             let mut begin = 0;
             let mut count = 0;
             let is_base = (skip >> 32) & 1 != 0 && skip as u32 == side * PANEL + k;
-            if k < panel.end - panel.start && round.has_side(side) && !is_base {
-                let lanes = self.lanes(side);
-                begin = lanes.ptr.get((panel.start + k) as usize);
-                let mut end = lanes.ptr.get((panel.start + k) as usize + 1);
-                if !round.whole {
-                    begin = crate::search::lower_bound(lanes.idx, begin, end, round.low);
-                    end = crate::search::lower_bound(lanes.idx, begin, end, round.high);
-                }
-                count = (end - begin) as u32;
+            if k < panel.end - panel.start && !is_base {
+                let ptr = self.lanes(side).ptr;
+                begin = ptr.get((panel.start + k) as usize);
+                count = (ptr.get((panel.start + k) as usize + 1) - begin) as u32;
             }
             let mut sum = count;
             let mut delta = 1;
@@ -651,8 +668,8 @@ impl Block {
         }
     }
 
-    /// Sum of the lengths of all contributors, and the longest child or lane of B. Every thread of the block calls
-    /// it, and gets the same answer.
+    /// Sum of the lengths of children and lanes of B, and the longest of them. Every thread of the block calls it, and
+    /// gets the same answer.
     #[inline(always)]
     fn survey(self, panel: Panel) -> (u64, u64) {
         let tid = thread::thread_idx_x();
@@ -691,19 +708,6 @@ impl Block {
                     longest = it;
                 }
             }
-        }
-        let mut first = tid;
-        while first < self.sides * warp::WARP_SIZE {
-            if first.is_multiple_of(warp::WARP_SIZE) {
-                let side = first / warp::WARP_SIZE;
-                let mut node = self.head(side).get(panel.q);
-                while node != NONE {
-                    let e = self.node_panel.get(node as usize) as usize;
-                    sum += u64::from(self.structure(e, side).1);
-                    node = self.node_next.get(node as usize);
-                }
-            }
-            first += thread::block_dim_x();
         }
         let sum = warp_sum(sum);
         let longest = warp_max(longest);
@@ -778,6 +782,16 @@ impl Block {
         (before, total)
     }
 
+    /// Writes an entry of the base.
+    #[inline(always)]
+    fn set_base(self, at: u32, place: u32, y: u32, rows: u32) {
+        self.index.set((at + place) as usize, y);
+        self.mask.set((at + place) as usize, rows);
+        if place < NEAR as u32 {
+            self.near.set(place as usize, y);
+        }
+    }
+
     /// Writes what the contributor `it` brings to the pool from `at` on: the base. Every thread of the block calls
     /// it.
     #[inline(always)]
@@ -809,8 +823,7 @@ impl Block {
                 }
                 let (place, total) = self.compact(y >= panel.end, &mut turn);
                 if y >= panel.end {
-                    self.index.set((at + base.len + place) as usize, y);
-                    self.mask.set((at + base.len + place) as usize, 1 << k);
+                    self.set_base(at, base.len + place, y, 1 << k);
                 }
                 base.len += total;
                 group += u64::from(threads);
@@ -842,8 +855,7 @@ impl Block {
                     let keep = rows != 0 && y >= panel.end;
                     let (place, total) = self.compact(keep, &mut turn);
                     if keep {
-                        self.index.set((at + base.len + place) as usize, y);
-                        self.mask.set((at + base.len + place) as usize, rows);
+                        self.set_base(at, base.len + place, y, rows);
                     }
                     base.len += total;
                     group += threads;
@@ -873,12 +885,23 @@ impl Block {
                     .atomic(COUNT)
                     .fetch_add(1, Ordering::Relaxed, Scope::Block);
                 let word = self.words.get(slot);
-                self.sorted
+                self.found
                     .set(place as usize, u64::from(key) << 32 | u64::from(word));
             }
         }
         thread::sync_threads();
-        bitonic_sort(SharedKeys(self.sorted), count as usize);
+        // Each key counts those below it: more comparisons than a network, but no barriers between them.
+        for i in thread::block_stride(count as usize) {
+            let entry = self.found.get(i);
+            let mut below = 0;
+            let mut j = 0;
+            while j < count as usize {
+                below += (self.found.get(j) < entry) as usize;
+                j += 1;
+            }
+            self.sorted.set(below, entry);
+        }
+        thread::sync_threads();
     }
 
     /// How many of the `count` sorted keys are below `key`.
@@ -898,113 +921,94 @@ impl Block {
         low
     }
 
-    /// Merges the part of the base in the round with the `count` sorted keys, to the pool from `out` on; how many these
-    /// are, and how many of them are upper ones. Every thread of the block calls it.
+    /// Merges the base with the `count` sorted keys, to the pool from `out` on. Every thread of the block calls it.
     #[inline(always)]
-    fn merge(self, base: Structure, round: Round, count: u32, out: u32) -> (u32, u32) {
-        let middle = base.at + base.upper;
-        let end = base.at + base.len;
-        let (mut from, mut to) = (base.at, end);
-        if !round.whole {
-            let (first, last) = if round.side == 0 {
-                (base.at, middle)
-            } else {
-                (middle, end)
-            };
-            from = lower_bound(self.index, first, last, round.low);
-            to = lower_bound(self.index, first, last, round.high);
-        }
-        for i in thread::block_stride((to - from) as usize) {
-            let at = from + i as u32;
-            let y = self.index.get(at as usize);
-            let before = self.sorted_below(count, key_of(y, (at >= middle) as u32));
-            let place = (out + i as u32 + before) as usize;
+    fn merge(self, base: Structure, count: u32, out: u32) -> Structure {
+        for i in thread::block_stride(base.len as usize) {
+            let y = self.index.get(base.at as usize + i);
+            let side = (i >= base.upper as usize) as u32;
+            let place = i + (out + self.sorted_below(count, key_of(y, side))) as usize;
             self.index.set(place, y);
-            self.mask.set(place, self.mask.get(at as usize));
+            self.mask.set(place, self.mask.get(base.at as usize + i));
         }
         for j in thread::block_stride(count as usize) {
             let entry = self.sorted.get(j);
             let key = (entry >> 32) as u32;
             let y = key & !(1 << 31);
-            let before = if key == y {
-                let last = if middle < to { middle } else { to };
-                lower_bound(self.index, from, last, y) - from
+            let (begin, end) = if key == y {
+                (0, base.upper)
             } else {
-                let first = if middle > from { middle } else { from };
-                lower_bound(self.index, first, to, y) - from
+                (base.upper, base.len)
             };
-            let place = (out + j as u32 + before) as usize;
+            let place = j + (out + self.find(base, begin, end, y).0) as usize;
             self.index.set(place, y);
             self.mask.set(place, entry as u32);
         }
-        let mut upper = self.sorted_below(count, 1 << 31);
-        if middle > from {
-            upper += if middle < to { middle } else { to } - from;
+        let merged = Structure {
+            at: out,
+            upper: base.upper + self.sorted_below(count, 1 << 31),
+            len: base.len + count,
+        };
+        thread::sync_threads();
+        merged
+    }
+
+    /// Moves a structure to an earlier place, and its first entries near. Every thread of the block calls it.
+    #[inline(always)]
+    fn move_down(self, from: Structure, at: u32) -> Structure {
+        let mut group = 0;
+        while group < from.len {
+            let t = group + thread::thread_idx_x();
+            let (mut y, mut word) = (0, 0);
+            if t < from.len {
+                y = self.index.get((from.at + t) as usize);
+                word = self.mask.get((from.at + t) as usize);
+            }
+            thread::sync_threads();
+            if t < from.len {
+                self.set_base(at, t, y, word);
+            }
+            group += thread::block_dim_x();
         }
-        (to - from + count, upper)
+        thread::sync_threads();
+        Structure { at, ..from }
     }
 
     /// Collects the structure of the panel, words not yet closed. Every thread of the block calls it.
     #[inline(always)]
     fn gather(self, panel: Panel, room: &mut Room) -> Structure {
         let tid = thread::thread_idx_x();
-        let nothing = Structure {
-            at: 0,
-            upper: 0,
-            len: 0,
-        };
         let (all, mut it) = self.survey(panel);
         if it >> 33 < u64::from(self.base_min) {
             it = NOBODY;
         }
-        let at = self.room(it >> 33, room);
-        if at == NONE {
-            return nothing;
-        }
-        let base = if it == NOBODY {
-            Structure {
-                at,
-                upper: 0,
-                len: 0,
-            }
-        } else {
-            self.make_base(panel, it, at)
+        let mut base = Structure {
+            at: self.room(it >> 33, room),
+            upper: 0,
+            len: 0,
         };
+        if base.at == NONE {
+            return Structure { at: 0, ..base };
+        }
+        if it != NOBODY {
+            base = self.make_base(panel, it, base.at);
+        }
         if tid == 0 {
-            room.at = at + base.len;
+            room.at = base.at + base.len;
         }
-        let others = all - (it >> 33);
-        let wanted = if others < u64::from(self.limit) {
-            others as u32
-        } else {
-            self.limit
-        };
+        // Keys that the table may have to take: lists are not counted.
+        let mut wanted = self.limit;
+        let has_list = self.upper_head.get(panel.q) != NONE
+            || (self.sides == 2 && self.lower_head.get(panel.q) != NONE);
+        if !has_list && all - (it >> 33) < u64::from(wanted) {
+            wanted = (all - (it >> 33)) as u32;
+        }
+        // Room for those that come after the table is full, too.
+        let most = 2 * (wanted + thread::block_dim_x());
         let mut slots = 63;
-        while slots < 2 * wanted && slots < SLOTS as u32 - 1 {
+        while slots + 1 < most && slots < SLOTS as u32 - 1 {
             slots = 2 * slots + 1;
         }
-
-        let span = self.n - panel.start;
-        let mut round = Round {
-            whole: true,
-            side: 0,
-            low: panel.start,
-            high: self.n,
-        };
-        let mut width = span;
-        if others > u64::from(16 * self.limit) {
-            // As if they were spread evenly, and few the same.
-            round.whole = false;
-            width = 1 + (u64::from(span) * u64::from(self.limit) / others) as u32;
-            round.high = if width < span {
-                panel.start + width
-            } else {
-                self.n
-            };
-        }
-        let mut out = NONE;
-        let mut found = 0;
-        let mut upper = 0;
         loop {
             for slot in thread::block_stride(slots as usize + 1) {
                 self.keys.set(slot, EMPTY);
@@ -1015,94 +1019,38 @@ impl Block {
                 self.state.set(FULL, 0);
             }
             thread::sync_threads();
-            self.add_entries(panel, base, slots, round, it);
-            self.add_panels(panel, base, slots, round, it);
+            self.add_entries(panel, base, slots, it);
+            self.add_panels(panel, base, slots, it);
             thread::sync_threads();
             let count = self.state.get(COUNT);
             let full = self.state.get(FULL);
             thread::sync_threads();
-            if full != 0 {
-                // A range of `limit` always fits, so this ends.
-                width = if round.whole {
-                    span.div_ceil(8)
-                } else {
-                    (round.high - round.low).div_ceil(4)
-                };
-                round.whole = false;
-                round.high = if width < self.n - round.low {
-                    round.low + width
-                } else {
-                    self.n
-                };
-                continue;
-            }
-            if round.whole && count == 0 {
+            if count == 0 {
                 return base;
             }
+            let out = self.room(u64::from(base.len) + u64::from(count), room);
             if out == NONE {
-                let mut most = u64::from(self.sides) * u64::from(self.n - panel.end);
-                if others < most {
-                    most = others;
-                }
-                if round.whole {
-                    most = u64::from(count);
-                }
-                out = self.room(u64::from(base.len) + most, room);
-                if out == NONE {
-                    return nothing;
-                }
+                return Structure {
+                    at: 0,
+                    upper: 0,
+                    len: 0,
+                };
             }
             self.sort_table(slots, count);
-            let (entries, of_upper) = self.merge(base, round, count, out + found);
-            found += entries;
-            upper += of_upper;
-            if round.whole || (round.high == self.n && round.side + 1 == self.sides) {
-                break;
-            }
-            if count < self.limit / 4 {
-                width = width.saturating_mul(2);
-            }
-            if round.high == self.n {
-                round.side = 1;
-                round.low = panel.start;
+            let merged = self.merge(base, count, out);
+            // To the place of the base, which is not needed any more, if that lies just before.
+            let at = if base.at + base.len == out {
+                base.at
             } else {
-                round.low = round.high;
-            }
-            round.high = if width < self.n - round.low {
-                round.low + width
-            } else {
-                self.n
+                out
             };
-        }
-        // To the place of the base, which is not needed any more, if that lies just before.
-        thread::sync_threads();
-        let mut at = out;
-        if base.at + base.len == out && base.len > 0 {
-            at = base.at;
-            let mut group = 0;
-            while group < found {
-                let t = group + tid;
-                let (mut y, mut word) = (0, 0);
-                if t < found {
-                    y = self.index.get((out + t) as usize);
-                    word = self.mask.get((out + t) as usize);
-                }
-                thread::sync_threads();
-                if t < found {
-                    self.index.set((at + t) as usize, y);
-                    self.mask.set((at + t) as usize, word);
-                }
-                thread::sync_threads();
-                group += thread::block_dim_x();
+            base = self.move_down(merged, at);
+            if tid == 0 {
+                room.at = base.at + base.len;
             }
-        }
-        if tid == 0 {
-            room.at = at + found;
-        }
-        Structure {
-            at,
-            upper,
-            len: found,
+            if full == 0 {
+                return base;
+            }
         }
     }
 
@@ -1167,13 +1115,13 @@ impl Block {
 ///
 /// `symmetric` not zero: the pattern of B is symmetric, and so is that of L+U; then only upper structures are
 /// made, and `col_ptr`, `row_idx`, `lower_len` and `lower_head` are not used. `limit` (at most [`ROUND`]): keys
-/// of a round. `base_min`: shortest contributor that becomes a base. Neither changes the result.
+/// from which the table is full. `base_min`: shortest contributor that becomes a base. Neither changes the result.
 ///
 /// Threads: a block a panel, taken from `counters[0]`; then its parent, if it was the last to finish. Within a
 /// block: warps over the panels below, lanes over their entries, or over short panels; threads over entries of B, slots and
 /// entries of structures; lanes of warp 0 over the rows of the diagonal block. Writes and their order: see the
 /// module. A list's nodes are pushed by atomic exchange of its head, and read when all who push have
-/// finished. Shared memory: 14 KiB.
+/// finished. Shared memory: 38 KiB.
 ///
 /// Launch: 1-D, blocks of a multiple of 32 threads. Preconditions: rows and columns of B increase
 /// strictly; panels, parents and children are those of [`etree`](super::etree); `waiting` holds the number of
@@ -1234,7 +1182,9 @@ pub unsafe fn eliminate_panels(
 ) {
     let keys = shared_array![u32; SLOTS];
     let words = shared_array![u32; SLOTS];
-    let sorted = shared_array![u64; ROUND];
+    let found = shared_array![u64; KEYS];
+    let sorted = shared_array![u64; KEYS];
+    let near = shared_array![u32; NEAR];
     let state = shared_array![u32; STATE];
     let survey = shared_array![u64; 2];
     let kept = shared_array![u32; 2 * MAX_WARPS];
@@ -1246,7 +1196,6 @@ pub unsafe fn eliminate_panels(
     let lane_before = shared_array![u32; 66];
     let is_symmetric = symmetric != 0;
     let block = Block {
-        n: panel_of.len() as u32,
         sides: if is_symmetric { 1 } else { 2 },
         limit,
         base_min,
@@ -1276,7 +1225,9 @@ pub unsafe fn eliminate_panels(
         live,
         keys,
         words,
+        found,
         sorted,
+        near,
         state,
         survey,
         kept,
@@ -1320,7 +1271,7 @@ pub unsafe fn eliminate_panels(
                 state.set(REACHING + 1, 0);
             }
             // The barriers in `gather` order these writes before their uses.
-            let found = block.gather(panel, &mut room);
+            let it = block.gather(panel, &mut room);
             thread::sync_threads();
 
             // The diagonal block: elimination of a matrix of bits, a row a lane.
@@ -1358,10 +1309,10 @@ pub unsafe fn eliminate_panels(
 
             let mut all_upper = 0;
             let mut all_lower = 0;
-            for t in thread::block_stride(found.len as usize) {
-                let is_upper = (t as u32) < found.upper;
+            for t in thread::block_stride(it.len as usize) {
+                let is_upper = (t as u32) < it.upper;
                 let joins = if is_upper { joins_upper } else { joins_lower };
-                let cell = found.at as usize + t;
+                let cell = it.at as usize + t;
                 let mut word = mask.get(cell);
                 let mut rest = word;
                 while rest != 0 {
@@ -1380,7 +1331,7 @@ pub unsafe fn eliminate_panels(
             }
             let all_upper = warp::reduce_or(warp::FULL_MASK, all_upper);
             let all_lower = warp::reduce_or(warp::FULL_MASK, all_lower);
-            if lane == 0 && found.len > 0 {
+            if lane == 0 && it.len > 0 {
                 state
                     .atomic(REACHING)
                     .fetch_or(all_upper, Ordering::Relaxed, Scope::Block);
@@ -1401,12 +1352,16 @@ pub unsafe fn eliminate_panels(
                 let mut base = 0;
                 loop {
                     let t = base + tid;
-                    if t < found.upper {
-                        let x = index.get((found.at + t) as usize);
-                        let mut both = mask.get((found.at + t) as usize) & alive;
+                    if t < it.upper {
+                        let x = index.get((it.at + t) as usize);
+                        let mut both = mask.get((it.at + t) as usize) & alive;
                         if both != 0 && !is_symmetric {
-                            let end = found.at + found.len;
-                            let mirrored = lower_bound(index, found.at + found.upper, end, x);
+                            // Where the structure is nearly symmetric, at the same place.
+                            let end = it.at + it.len;
+                            let mut mirrored = it.at + it.upper + t;
+                            if mirrored >= end || index.get(mirrored as usize) != x {
+                                mirrored = lower_bound(index, it.at + it.upper, end, x);
+                            }
                             both &= if mirrored < end && index.get(mirrored as usize) == x {
                                 mask.get(mirrored as usize)
                             } else {
@@ -1422,7 +1377,7 @@ pub unsafe fn eliminate_panels(
                     thread::sync_threads();
                     let open = (alive >> lane) & 1 != 0 && met.get(lane as usize) == NONE;
                     // The second barrier: nobody lowers `met` again before all have read it.
-                    if !thread::sync_threads_or(open) || base >= found.upper {
+                    if !thread::sync_threads_or(open) || base >= it.upper {
                         break;
                     }
                 }
@@ -1438,23 +1393,23 @@ pub unsafe fn eliminate_panels(
             let parent = panel_parent.get(panel.q);
             if tid == 0 {
                 live.set(panel.q, alive);
-                at.set(panel.q, found.at);
-                upper_len.set(panel.q, found.upper);
+                at.set(panel.q, it.at);
+                upper_len.set(panel.q, it.upper);
                 if !is_symmetric {
-                    lower_len.set(panel.q, found.len - found.upper);
+                    lower_len.set(panel.q, it.len - it.upper);
                 }
             }
             if alive != 0 && parent != NONE {
                 let beyond = panel_start.get(parent as usize + 1);
                 if farthest >= beyond {
                     // A row takes part only while there are columns beyond it, and mirrored.
-                    let upper = (found.at, found.upper);
-                    let last_column = index.get((found.at + found.upper) as usize - 1);
+                    let upper = (it.at, it.upper);
+                    let last_column = index.get((it.at + it.upper) as usize - 1);
                     if is_symmetric {
                         block.push(panel, 0, upper, beyond, last_column, alive);
                     } else {
-                        let lower = (found.at + found.upper, found.len - found.upper);
-                        let last_row = index.get((found.at + found.len) as usize - 1);
+                        let lower = (it.at + it.upper, it.len - it.upper);
+                        let last_row = index.get((it.at + it.len) as usize - 1);
                         block.push(panel, 0, lower, beyond, last_column, alive);
                         block.push(panel, 1, upper, beyond, last_row, alive);
                     }

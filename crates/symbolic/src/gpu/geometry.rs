@@ -47,6 +47,11 @@ impl Geometry {
         self.strided(items, self.threads as usize)
     }
 
+    /// A grid for the entries of a pattern, eight a thread.
+    pub fn entries_for(&self, entries: usize) -> LaunchConfig {
+        self.strided(entries, 8 * self.threads as usize)
+    }
+
     /// A grid of one warp an item.
     pub fn warps_for(&self, items: usize) -> LaunchConfig {
         self.strided(items, self.threads as usize / 32)

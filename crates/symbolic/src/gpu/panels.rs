@@ -1,6 +1,7 @@
 //! The filled pattern by panels up the elimination forest: tree, panels, structures, rows.
 
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
+use luge_gpu_kernels::sort;
 use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 
@@ -12,7 +13,7 @@ use crate::blocks::diagonal_blocks;
 use crate::error::SymbolicError;
 
 /// Threads of a block that eliminates panels.
-const THREADS: u32 = 256;
+const THREADS: u32 = kernels::THREADS as u32;
 
 /// Shortest structure that others are merged into, instead of being collected with them.
 const BASE_MIN: u32 = 64;
@@ -22,8 +23,8 @@ const BASE_MIN: u32 = 64;
 pub struct PanelOptions {
     /// Most bytes for everything but B and the result; `None`: what is available.
     pub budget_bytes: Option<u64>,
-    /// Most columns that a block collects at once, from 1 to [`ROUND`](kernels::ROUND); the result does not
-    /// depend on it.
+    /// How many columns a block collects before it merges them, from 1 to [`ROUND`](kernels::ROUND); the result
+    /// does not depend on it.
     pub round: u32,
     /// Shortest structure that others are merged into, at least 1; the result does not depend on it.
     pub base_min: u32,
@@ -206,7 +207,7 @@ pub fn panels(
 /// Whether each entry has its mirror image.
 fn is_symmetric(stream: &Stream, rows: &Lanes) -> Result<bool, DeviceError> {
     let mut missing = stream.alloc_zeroed::<u32>(1)?;
-    let config = Geometry::of(&stream.device()).warps_for(rows.ptr.len() - 1);
+    let config = Geometry::of(&stream.device()).threads_for(rows.idx.len());
     // SAFETY: the rows increase strictly, and `missing` is zero.
     unsafe {
         etree::find_unmirrored::launch(stream, &config, &rows.ptr, &rows.idx, &mut missing)?;
@@ -474,6 +475,11 @@ fn expand_rows(
     stream.fill_zero(&mut num_runs)?;
     let mut runs = stream.alloc::<u64>(total_runs as usize)?;
     let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
+    let mut long = stream.alloc::<u32>(n)?;
+    let mut long_counters = stream.alloc_zeroed::<u32>(expand::LONG_COUNTERS)?;
+    let words = n / 32 + 2;
+    let blocks = geometry.persistent_blocks;
+    let mut bits = stream.alloc_zeroed::<u32>(words * blocks as usize)?;
     // SAFETY: offsets and arrays are those that the counts gave.
     unsafe {
         expand::place_runs::launch(
@@ -490,7 +496,8 @@ fn expand_rows(
             &mut num_runs,
             &mut runs,
         )?;
-        primitives::sort_rows_u64(stream, &run_ptr, &mut runs)?;
+        let by_row = geometry.strided(n, 1);
+        sort::sort_rows_u64::launch(stream, &by_row, expand::LONG, &run_ptr, &mut runs)?;
         expand::expand_rows::launch(
             stream,
             &geometry.warps_for(n),
@@ -505,6 +512,27 @@ fn expand_rows(
             &runs,
             &row_ptr,
             &mut col_idx,
+            &mut long,
+            &mut long_counters,
+        )?;
+        expand::expand_long_rows::launch(
+            stream,
+            &LaunchConfig::linear(blocks, geometry.threads),
+            words as u32,
+            &forest.panel_start,
+            &forest.panel_of,
+            index,
+            mask,
+            at,
+            upper_len,
+            diagonal,
+            &run_ptr,
+            &runs,
+            &row_ptr,
+            &mut col_idx,
+            &long,
+            &mut long_counters,
+            &mut bits,
         )?;
     }
     Ok((row_ptr, col_idx))

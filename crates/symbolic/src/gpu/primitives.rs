@@ -50,36 +50,30 @@ macro_rules! exclusive_scan {
 exclusive_scan!(exclusive_scan_u32, u32, scan_tile_sums_u32, scan_tiles_u32);
 exclusive_scan!(exclusive_scan_u64, u64, scan_tile_sums_u64, scan_tiles_u64);
 
-macro_rules! sort_rows {
-    ($name:ident, $key:ty) => {
-        /// Sorts each lane `keys[ptr[i]..ptr[i + 1]]` in increasing order.
-        ///
-        /// # Safety
-        ///
-        /// `ptr` does not decrease and ends within `keys`.
-        ///
-        /// # Errors
-        ///
-        /// Those of the device.
-        ///
-        /// # Panics
-        ///
-        /// If `ptr` is empty.
-        #[track_caller]
-        pub unsafe fn $name(
-            stream: &Stream,
-            ptr: &impl KernelBuffer<u64>,
-            keys: &mut impl KernelBufferMut<$key>,
-        ) -> Result<(), DeviceError> {
-            let geometry = Geometry::of(&stream.device());
-            let config = geometry.strided(ptr.len().saturating_sub(1), 1);
-            // SAFETY: the caller's promise is the kernel's.
-            unsafe { sort::$name::launch(stream, &config, ptr, keys) }
-        }
-    };
+/// Sorts each lane `idx[ptr[i]..ptr[i + 1]]` in increasing order.
+///
+/// # Safety
+///
+/// `ptr` does not decrease and ends within `idx`.
+///
+/// # Errors
+///
+/// Those of the device.
+///
+/// # Panics
+///
+/// If `ptr` is empty.
+#[track_caller]
+pub unsafe fn sort_rows(
+    stream: &Stream,
+    ptr: &impl KernelBuffer<u64>,
+    idx: &mut impl KernelBufferMut<u32>,
+) -> Result<(), DeviceError> {
+    let geometry = Geometry::of(&stream.device());
+    let config = geometry.strided(ptr.len().saturating_sub(1), 1);
+    // SAFETY: the caller's promise is the kernel's.
+    unsafe { sort::sort_rows::launch(stream, &config, ptr, idx) }
 }
-sort_rows!(sort_rows, u32);
-sort_rows!(sort_rows_u64, u64);
 
 /// Sorts each lane `idx[ptr[i]..ptr[i + 1]]`, whose entries are distinct and below `minor_dim`, in increasing
 /// order.
@@ -163,7 +157,7 @@ pub unsafe fn transpose(
     let col_ptr = exclusive_scan_u32(stream, &counts)?;
     stream.fill_zero(&mut counts)?;
     let mut row_idx = stream.alloc::<u32>(nnz)?;
-    let config = geometry.warps_for(row_ptr.len() - 1);
+    let config = geometry.entries_for(nnz);
     // SAFETY: `counts` is zero, and `col_ptr` holds the offsets of the columns of this pattern.
     unsafe {
         kernels::place_rows::launch(
@@ -203,7 +197,7 @@ pub unsafe fn map_entries(
     row_idx: &impl KernelBuffer<u32>,
 ) -> Result<Buffer<u64>, DeviceError> {
     let mut map = stream.alloc(col_idx.len())?;
-    let config = Geometry::of(&stream.device()).warps_for(row_ptr.len().saturating_sub(1));
+    let config = Geometry::of(&stream.device()).entries_for(col_idx.len());
     // SAFETY: the caller's promise is the kernel's.
     unsafe {
         kernels::map_entries::launch(

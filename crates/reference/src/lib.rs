@@ -10,7 +10,7 @@
 //! | [`matching`] | largest matchings, structural rank | all choices tried |
 //! | [`symbolic`] | the filled pattern, five times over | each other |
 //! | [`levelize`] | column dependencies and levels | hazards enumerated cell by cell |
-//! | [`supernode`] | T3 supernodes | equality of row structures |
+//! | [`supernode`] | T3 and relaxed supernodes | equality of row structures; what a merge must keep |
 //! | [`numeric`] | dense LU with three pivot rules, sparse LU right- and left-looking | each other, bit for bit |
 //! | [`solve`] | triangular solves, residuals, backward errors | products with the factors |
 //! | [`ldlt`] | dense LDLᵀ with 1×1 and 2×2 pivots, inertia | known inertia, LU |

@@ -93,38 +93,47 @@ pub fn may_merge(
 
 /// Relaxed supernodes: those of `supernode_ptr` merged with their neighbours as [`may_merge`] allows.
 ///
-/// Sweep t = 0, 1, … numbers what there is from 0 and looks at the pairs (g, g+1) with
-/// g ≡ t modulo 2, all of them as they are when the sweep begins. The sweeps end when two in a row have
-/// merged nothing: then no two neighbours may merge.
+/// Each sweep numbers the pairs of neighbours from 0 and asks for each whether it may merge. Pairs with
+/// even numbers that may do; so do those with odd numbers that may, if the pairs on both sides may not. The
+/// sweep that merges nothing is the last: then no two neighbours may merge.
+///
+/// Of a pair that may merge one half grows in every sweep, and what becomes one supernode in the end
+/// depends on nothing else. So there are no more sweeps than rows in the largest supernode, `max_size` at
+/// most.
 ///
 /// The tiers are CHOLMOD's rule for a child beside its parent; its order, from the last supernode to
-/// the first, is replaced by one in which all pairs of a sweep are independent.
+/// the first, is replaced by one in which the merges of a sweep are independent.
 pub fn relaxed_supernodes(
     filled: &FilledPattern,
     supernode_ptr: &[u32],
     max_size: usize,
     tiers: &[(usize, u64)],
 ) -> Vec<u32> {
-    let mut groups = supernode_ptr.to_vec();
-    let mut idle = 0;
-    let mut parity = 0;
-    while idle < 2 {
-        // Borders between the two of a pair that merges.
-        let merged: Vec<usize> = (parity..groups.len().saturating_sub(2))
-            .step_by(2)
-            .map(|g| g + 1)
-            .filter(|&border| {
-                let ends = [border - 1, border, border + 1].map(|at| groups[at] as usize);
+    let mut relaxed = supernode_ptr.to_vec();
+    loop {
+        let may: Vec<bool> = relaxed
+            .windows(3)
+            .map(|ends| {
+                let ends = [ends[0], ends[1], ends[2]].map(|row| row as usize);
                 may_merge(filled, ends, max_size, tiers)
             })
             .collect();
-        idle = if merged.is_empty() { idle + 1 } else { 0 };
-        for border in merged.into_iter().rev() {
-            groups.remove(border);
+        let may_at = |pair: Option<usize>| pair.and_then(|pair| may.get(pair)) == Some(&true);
+        let merges = |pair: usize| {
+            let alone = !may_at(pair.checked_sub(1)) && !may_at(Some(pair + 1));
+            may[pair] && (pair.is_multiple_of(2) || alone)
+        };
+        // The border inside pair number g is entry g + 1.
+        let inner = |border: usize| border > 0 && border <= may.len();
+        let remaining: Vec<u32> = (0..relaxed.len())
+            .filter(|&border| !inner(border) || !merges(border - 1))
+            .map(|border| relaxed[border])
+            .collect();
+        if remaining.len() == relaxed.len() {
+            return remaining;
         }
-        parity = 1 - parity;
+        relaxed = remaining;
     }
-    groups
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ pub mod scan;
 mod search;
 pub mod solve;
 pub mod sort;
+pub mod supernode;
 pub mod symbolic;
 pub mod transpose;
 

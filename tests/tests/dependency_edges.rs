@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The phases in pipeline order. A phase may depend on those before it, never on one after it.
-const PHASES: [&str; 7] = [
+const PHASES: [&str; 8] = [
     "luge-matrix-io",
     "luge-ordering",
     "luge-symbolic",
+    "luge-supernode",
     "luge-levelize",
     "luge-frontal",
     "luge-numeric",

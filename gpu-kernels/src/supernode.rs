@@ -22,7 +22,8 @@
 //! follow is a **leader**. A leader begins a supernode whatever came before it, so a **run**, from one
 //! leader to the row before the next, is cut into supernodes by its own rows alone: its leader begins the
 //! first, and each row that may not join begins the next. Hence runs are independent, and it does not
-//! matter who cuts them. A run belongs to the block in whose chunk its leader lies, which follows it
+//! matter who cuts them. (The counts alone would mark leaders enough, as in the paper; L(s, s−1) costs one
+//! look and keeps runs short where counts agree by chance.) A run belongs to the block in whose chunk its leader lies, which follows it
 //! beyond the end of the chunk; the blocks of the chunks that it enters leave its rows alone, because
 //! they have no leader for them. So every row is written once, and neither chunks nor blocks can be seen
 //! in the result.

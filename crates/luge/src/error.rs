@@ -6,6 +6,7 @@ use luge_numeric::NumericError;
 use luge_ordering::OrderingError;
 use luge_solve::SolveError;
 use luge_sparse::{Cancelled, IndexOverflow};
+use luge_supernode::SupernodeError;
 use luge_symbolic::SymbolicError;
 
 /// Why a phase gave no result. Rows and columns are those of the matrix that was handed in.
@@ -198,6 +199,7 @@ impl Error {
 #[derive(Debug)]
 pub(crate) enum PhaseError {
     Symbolic(SymbolicError),
+    Supernode(SupernodeError),
     Levelize(LevelizeError),
     Numeric(NumericError),
     Solve(SolveError),
@@ -214,6 +216,7 @@ macro_rules! from_phase {
 }
 from_phase!(
     Symbolic(SymbolicError),
+    Supernode(SupernodeError),
     Levelize(LevelizeError),
     Numeric(NumericError),
     Solve(SolveError)
@@ -235,9 +238,11 @@ impl PhaseError {
             | Self::Levelize(LevelizeError::Cancelled(c))
             | Self::Numeric(NumericError::Cancelled(c)) => Error::Cancelled(c),
             Self::Symbolic(SymbolicError::Device(e)) => Error::from_device(e, "symbolic"),
+            Self::Supernode(SupernodeError::Device(e)) => Error::from_device(e, "supernode"),
             Self::Levelize(LevelizeError::Device(e)) => Error::from_device(e, "levelize"),
             Self::Numeric(NumericError::Device(e)) => Error::from_device(e, "numeric"),
             Self::Symbolic(e @ SymbolicError::Corrupt(_)) => Error::Device(Box::new(e)),
+            Self::Supernode(e @ SupernodeError::Corrupt) => Error::Device(Box::new(e)),
             Self::Levelize(e @ LevelizeError::Corrupt) => Error::Device(Box::new(e)),
             Self::Solve(e) => e.into(),
             Self::Numeric(NumericError::ZeroPivot { column }) => Error::ZeroPivot {

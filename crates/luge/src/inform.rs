@@ -11,6 +11,8 @@ pub struct Seconds {
     pub ordering: f64,
     /// Filled pattern on a device; on the CPU, the choice of engines and the trees of the fronts.
     pub symbolic: f64,
+    /// Search for supernodes in the filled pattern, on a device.
+    pub supernode: Option<f64>,
     /// Dependencies and levels, where work goes by levels.
     pub levelize: Option<f64>,
     /// Search for pivots on the CPU, if there was one, with the symbolic phase after it.
@@ -116,7 +118,7 @@ pub struct Inform {
     pub num_levels: Option<usize>,
     /// Columns of the widest level, likewise.
     pub max_level_width: Option<usize>,
-    /// Supernodes.
+    /// Supernodes: on a device those of T3 with at most 128 rows, on the CPU those of the fronts.
     pub num_supernodes: Option<usize>,
     /// Order of the largest front.
     pub max_front: Option<usize>,

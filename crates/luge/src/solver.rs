@@ -586,10 +586,12 @@ impl Inform {
         self.lnz = report.lnz;
         self.unz = report.unz;
         self.flops = report.flops;
+        self.num_supernodes = Some(report.num_supernodes);
         self.num_levels = Some(report.num_levels);
         self.max_level_width = Some(report.max_level_width);
         self.peak_host_bytes = self.peak_host_bytes.max(report.host_bytes);
         self.seconds.symbolic = report.symbolic_seconds;
+        self.seconds.supernode = Some(report.supernode_seconds);
         self.seconds.levelize = Some(report.levelize_seconds);
         self.precision = chain.precision();
         self.code_path = report.code_path.clone();

@@ -492,6 +492,8 @@ fn the_simulator_finds_the_structure_of_the_cpu_and_solves() {
     assert_eq!(inform.lnz as usize, filled.lnz());
     assert_eq!(inform.unz as usize, filled.unz());
     assert_eq!(inform.flops, filled.flops());
+    let supernodes = luge_reference::supernode::supernodes_by_definition(&filled, 128);
+    assert_eq!(inform.num_supernodes, Some(supernodes.len() - 1));
     assert_eq!(inform.num_levels, Some(levels.num_levels()));
     assert_eq!(inform.max_level_width, Some(levels.max_width()));
     let matched = Options {

@@ -94,6 +94,10 @@ impl GpuBackend {
         let statistics = filled.statistics(stream)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
+        let options = luge_supernode::Options::default();
+        let num_supernodes = luge_supernode::gpu::supernodes(stream, &filled, &options)?.len();
+        let supernode_seconds = start.elapsed().as_secs_f64();
+        let start = Instant::now();
         let levels = luge_levelize::gpu::levels(stream, &filled)?;
         let widths = levels.widths(stream)?;
         let levelize_seconds = start.elapsed().as_secs_f64();
@@ -103,15 +107,18 @@ impl GpuBackend {
             lnz: statistics.lnz,
             unz: statistics.unz,
             flops: statistics.flops,
+            num_supernodes,
             num_levels: widths.len(),
             max_level_width: widths.into_iter().max().unwrap_or(0) as usize,
             // The positions, which come to the host once to be checked.
             host_bytes: 8 * rows.nnz() as u64,
             // The places of B's entries are part of the layout of L+U.
             symbolic_seconds: symbolic_seconds + start.elapsed().as_secs_f64(),
+            supernode_seconds,
             levelize_seconds,
             code_path: vec![
                 "symbolic: fill2, parallel frontiers, two stages",
+                "supernode: T3, two phases",
                 "levelize: Kahn, one launch",
             ],
         };

@@ -66,10 +66,12 @@ pub(crate) struct PlanReport {
     pub lnz: u64,
     pub unz: u64,
     pub flops: f64,
+    pub num_supernodes: usize,
     pub num_levels: usize,
     pub max_level_width: usize,
     pub host_bytes: u64,
     pub symbolic_seconds: f64,
+    pub supernode_seconds: f64,
     pub levelize_seconds: f64,
     /// Algorithms that ran.
     pub code_path: Vec<&'static str>,

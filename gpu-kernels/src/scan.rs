@@ -11,6 +11,8 @@
 
 use luge_kernel::prelude::*;
 
+use crate::grid::GridBarrier;
+
 /// Most warps in a block of these kernels.
 pub(crate) const MAX_WARPS: usize = 32;
 
@@ -181,4 +183,74 @@ pub unsafe fn scan_tiles_u64(
         warp_sums,
         out,
     );
+}
+
+/// Exclusive prefix sum over `0..len` by a whole persistent grid: calls `store(i, sum of load(0..i))` for each i,
+/// and answers the total.
+///
+/// A block takes a piece of consecutive elements, adds it up, and after a barrier writes it with the sums of the pieces
+/// before. `load` is called twice for each element, by threads of one block. What `store` wrote everybody sees
+/// afterwards. `sums` has an element a block; `warp_sums` an element a warp. Every thread of the grid
+/// calls it.
+#[inline(always)]
+pub(crate) fn grid_exclusive_scan(
+    grid: &mut GridBarrier,
+    sums: GlobalMut<u64>,
+    warp_sums: Shared<u64>,
+    len: usize,
+    load: impl Fn(usize) -> u64,
+    mut store: impl FnMut(usize, u64),
+) -> u64 {
+    let block = thread::block_idx_x() as usize;
+    let blocks = thread::grid_dim_x() as usize;
+    let tid = thread::thread_idx_x() as usize;
+    let threads = thread::block_dim_x() as usize;
+    // Blocks times piece is at least len.
+    let piece = len / blocks + 1;
+    let begin = if block * piece < len {
+        block * piece
+    } else {
+        len
+    };
+    let end = if len - begin < piece {
+        len
+    } else {
+        begin + piece
+    };
+    let mut sum = 0;
+    let mut i = begin + tid;
+    while i < end {
+        sum += load(i);
+        i += threads;
+    }
+    let (_, of_piece) = block_inclusive_sum(sum, warp_sums);
+    if tid == 0 {
+        sums.set(block, of_piece);
+    }
+    grid.wait();
+    let (mut before, mut all) = (0, 0);
+    let mut b = tid;
+    while b < blocks {
+        let of_piece = sums.get(b);
+        if b < block {
+            before += of_piece;
+        }
+        all += of_piece;
+        b += threads;
+    }
+    let (_, mut carry) = block_inclusive_sum(before, warp_sums);
+    let (_, total) = block_inclusive_sum(all, warp_sums);
+    let mut chunk = begin;
+    while chunk < end {
+        let i = chunk + tid;
+        let value = if i < end { load(i) } else { 0 };
+        let (inclusive, of_chunk) = block_inclusive_sum(value, warp_sums);
+        if i < end {
+            store(i, carry + inclusive - value);
+        }
+        carry += of_chunk;
+        chunk += threads;
+    }
+    grid.wait();
+    total
 }

@@ -61,13 +61,10 @@ fn named_patterns_match_the_cpu() {
         empty(1),
         diagonal(1),
         empty(33),
-        diagonal(1025),
+        diagonal(130),
         pattern_of(&arrow(33, ArrowHead::First)),
         pattern_of(&arrow(100, ArrowHead::Last)),
         pattern_of(&arrow(200, ArrowHead::First)),
-        // Rows and structures that are the work of a block.
-        pattern_of(&arrow(1100, ArrowHead::Last)),
-        first_row_full(4200),
         pattern_of(&circuit(120, 1)),
         pattern_of(&convection_diffusion_2d(12, 9, 1.0)),
     ];
@@ -77,6 +74,18 @@ fn named_patterns_match_the_cpu() {
             assert_panels(&stream, pattern, &rounds(2, 9));
         }
     }
+}
+
+#[test]
+fn rows_and_structures_of_whole_blocks_match_the_cpu() {
+    // One device: the schedules that matter are tried on smaller patterns, and these take long.
+    let stream = &streams()[0];
+    assert_panels(
+        stream,
+        &pattern_of(&arrow(1025, ArrowHead::Last)),
+        &PanelOptions::default(),
+    );
+    assert_panels(stream, &first_row_full(4200), &PanelOptions::default());
 }
 
 /// Row 0 and the diagonal.
@@ -129,11 +138,11 @@ fn corpus_patterns_match_the_cpu() {
     let Some(corpus) = Corpus::open_or_skip(1) else {
         return;
     };
-    for stream in seeded_streams() {
-        for (name, rows) in ordered_corpus(&corpus, &stream) {
+    for (seed, stream) in seeded_streams().iter().enumerate() {
+        for (name, rows) in ordered_corpus(&corpus, stream) {
             eprintln!("{name}");
-            assert_panels(&stream, &rows.pattern, &PanelOptions::default());
-            assert_panels(&stream, &rows.pattern, &rounds(7, 1));
+            let options = [PanelOptions::default(), rounds(7, 1), rounds(64, 20)];
+            assert_panels(stream, &rows.pattern, &options[seed % 3]);
         }
     }
 }

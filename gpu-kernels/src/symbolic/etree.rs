@@ -23,6 +23,8 @@
 
 use luge_kernel::prelude::*;
 
+use crate::grid::GridBarrier;
+use crate::scan::{MAX_WARPS, grid_exclusive_scan};
 use crate::search::{for_entries, position_of};
 
 /// No parent.
@@ -31,9 +33,34 @@ pub const NONE: u32 = u32::MAX;
 /// Most vertices of a panel: one bit each in a word.
 pub const PANEL: u32 = 32;
 
+/// A word a vertex, in a larger array.
+#[derive(Clone, Copy)]
+struct PerVertex {
+    words: GlobalMut<u32>,
+    /// Place of vertex 0.
+    at: usize,
+}
+
+impl PerVertex {
+    #[inline(always)]
+    fn get(self, v: usize) -> u32 {
+        self.words.get(self.at + v)
+    }
+
+    #[inline(always)]
+    fn set(self, v: usize, word: u32) {
+        self.words.set(self.at + v, word);
+    }
+
+    #[inline(always)]
+    fn atomic(self, v: usize) -> Atomic<u32> {
+        self.words.atomic(self.at + v)
+    }
+}
+
 /// Takes the edge (i, k), i < k, into the forest.
 #[inline(always)]
-fn insert(i: u32, k: u32, parent: GlobalMut<u32>, shortcut: GlobalMut<u32>) {
+fn insert(i: u32, k: u32, parent: PerVertex, shortcut: PerVertex) {
     let (mut v, mut to) = (i, k);
     // The vertex that the walk was at before v.
     let mut behind = i;
@@ -75,24 +102,13 @@ fn insert(i: u32, k: u32, parent: GlobalMut<u32>, shortcut: GlobalMut<u32>) {
 
 /// Takes the entries left of the diagonal of a square CSR pattern into the elimination forest `parent`,
 /// as far as both ends lie in the same diagonal block.
-///
-/// Threads: one an entry, grid-strided. Writes: `parent` and `shortcut` by relaxed atomics, see the
-/// module. Launch: 1-D, a multiple of 32 threads. Preconditions: `parent` and `shortcut` hold [`NONE`] everywhere, or what an earlier launch over another pattern left; columns
-/// are below n.
-#[kernel(
-    max_threads(1024),
-    require(
-        ptr.len() == parent.len() + 1,
-        block_of.len() == parent.len(),
-        shortcut.len() == parent.len()
-    )
-)]
-pub unsafe fn etree_insert(
+#[inline(always)]
+fn insert_all(
     ptr: Global<u64>,
     idx: Global<u32>,
     block_of: Global<u32>,
-    parent: GlobalMut<u32>,
-    shortcut: GlobalMut<u32>,
+    parent: PerVertex,
+    shortcut: PerVertex,
 ) {
     for_entries(ptr, idx.len() as u64, 1, |k, p| {
         let i = idx.get(p as usize);
@@ -102,192 +118,233 @@ pub unsafe fn etree_insert(
     });
 }
 
-/// Number of children of each vertex of a forest: `children[parent[v]]` grows by one for each v.
-///
-/// Threads: one a vertex, grid-strided. Writes: atomic adds. Precondition: `children` is zero.
-#[kernel(max_threads(1024), require(children.len() == parent.len()))]
-pub unsafe fn count_children(parent: Global<u32>, children: GlobalMut<u32>) {
-    for v in thread::grid_stride(parent.len()) {
-        let p = parent.get(v);
-        if p != NONE {
-            children
-                .atomic(p as usize)
-                .reduce_add(1, Ordering::Relaxed, Scope::Device);
-        }
-    }
+/// What is found of small subtrees. Of each vertex: children; vertices below, their least number and children so far
+/// arrived; vertices of its subtree if these are at most [`PANEL`], otherwise zero, and the first of them.
+#[derive(Clone, Copy)]
+struct Subtrees {
+    parent: PerVertex,
+    children: PerVertex,
+    below: PerVertex,
+    least: PerVertex,
+    arrived: PerVertex,
+    size: PerVertex,
+    first: PerVertex,
 }
 
-/// Sizes and first vertices of the subtrees of at most [`PANEL`] vertices: `subtree[v]` is the number
-/// of vertices of v's subtree, or stays zero if that is larger; `first[v]` is its smallest vertex where
-/// `subtree[v]` is not zero.
-///
-/// Threads: one a leaf, grid-strided; it climbs while it is the last child to arrive and the subtree
-/// is small, so no thread waits and none takes more than [`PANEL`] steps. Writes: `size`, `least` and
-/// `arrived` of a parent by atomics of its children; `subtree` and `first` of a vertex by the one
-/// thread that completes it, which has acquired what all its children released. Preconditions:
-/// `children` holds [`count_children`](fn@count_children)'s; `size`, `arrived` and `subtree` are zero,
-/// `least` is [`NONE`] everywhere.
-#[kernel(
-    max_threads(1024),
-    require(
-        children.len() == parent.len(),
-        size.len() == parent.len(),
-        least.len() == parent.len(),
-        arrived.len() == parent.len(),
-        subtree.len() == parent.len(),
-        first.len() == parent.len()
-    )
-)]
-pub unsafe fn small_subtrees(
-    parent: Global<u32>,
-    children: Global<u32>,
-    size: GlobalMut<u32>,
-    least: GlobalMut<u32>,
-    arrived: GlobalMut<u32>,
-    subtree: GlobalMut<u32>,
-    first: GlobalMut<u32>,
-) {
-    for leaf in thread::grid_stride(parent.len()) {
-        if children.get(leaf) > 0 {
-            continue;
-        }
+impl Subtrees {
+    /// Climbs from a leaf, while it is the last child to arrive and the subtree is small: nobody waits, and nobody
+    /// takes more than [`PANEL`] steps.
+    ///
+    /// `below`, `least` and `arrived` of a parent are written by atomics of its children; `size` and `first`
+    /// by the one thread that completes the vertex, which has acquired what all children released.
+    #[inline(always)]
+    fn climb(self, leaf: usize) {
         let mut v = leaf;
         let mut vertices = 1u32;
         let mut smallest = leaf as u32;
         loop {
-            subtree.set(v, vertices);
-            first.set(v, smallest);
-            let p = parent.get(v);
+            self.size.set(v, vertices);
+            self.first.set(v, smallest);
+            let p = self.parent.get(v);
             if p == NONE {
                 break;
             }
             let p = p as usize;
-            size.atomic(p)
+            self.below
+                .atomic(p)
                 .reduce_add(vertices, Ordering::Relaxed, Scope::Device);
-            least
+            self.least
                 .atomic(p)
                 .fetch_min(smallest, Ordering::Relaxed, Scope::Device);
-            let before = arrived
+            let before = self
+                .arrived
                 .atomic(p)
                 .fetch_add(1, Ordering::AcqRel, Scope::Device);
-            if before + 1 < children.get(p) {
+            if before + 1 < self.children.get(p) {
                 break;
             }
-            vertices = size.atomic(p).load(Ordering::Relaxed, Scope::Device) + 1;
+            vertices = self.below.atomic(p).load(Ordering::Relaxed, Scope::Device) + 1;
             if vertices > PANEL {
                 break;
             }
-            smallest = least.atomic(p).load(Ordering::Relaxed, Scope::Device);
+            smallest = self.least.atomic(p).load(Ordering::Relaxed, Scope::Device);
             v = p;
         }
     }
-}
 
-/// The root of the largest small subtree of consecutive vertices that holds v, or [`NONE`].
-#[inline(always)]
-fn small_root(v: u32, parent: Global<u32>, subtree: Global<u32>, first: Global<u32>) -> u32 {
-    let mut root = NONE;
-    let mut at = v;
-    while at != NONE {
-        let vertices = subtree.get(at as usize);
-        if vertices == 0 {
-            break;
+    /// The root of the largest small subtree of consecutive vertices that holds v, or [`NONE`].
+    #[inline(always)]
+    fn root(self, v: u32) -> u32 {
+        let mut root = NONE;
+        let mut at = v;
+        while at != NONE {
+            let vertices = self.size.get(at as usize);
+            if vertices == 0 {
+                break;
+            }
+            if vertices == at - self.first.get(at as usize) + 1 {
+                root = at;
+            }
+            at = self.parent.get(at as usize);
         }
-        if vertices == at - first.get(at as usize) + 1 {
-            root = at;
-        }
-        at = parent.get(at as usize);
+        root
     }
-    root
-}
 
-/// Marks the first vertex of each panel: `starts[v]` is one there, zero elsewhere.
-///
-/// A small subtree of consecutive vertices that no larger one holds is a panel. The vertices outside of those
-/// follow their predecessor if that is a child of theirs, and begin anew at multiples of [`PANEL`].
-///
-/// Threads: one a vertex, grid-strided, each writes its own mark. Preconditions: `subtree` and `first`
-/// hold [`small_subtrees`](fn@small_subtrees)'s.
-#[kernel(
-    max_threads(1024),
-    require(
-        subtree.len() == parent.len(),
-        first.len() == parent.len(),
-        starts.len() == parent.len()
-    )
-)]
-pub unsafe fn panel_starts(
-    parent: Global<u32>,
-    subtree: Global<u32>,
-    first: Global<u32>,
-    starts: GlobalMut<u32>,
-) {
-    for v in thread::grid_stride(parent.len()) {
-        let v = v as u32;
-        let root = small_root(v, parent, subtree, first);
-        let starts_here = if root != NONE {
-            first.get(root as usize) == v
-        } else {
-            v.is_multiple_of(PANEL)
-                || parent.get(v as usize - 1) != v
-                || small_root(v - 1, parent, subtree, first) != NONE
-        };
-        starts.set(v as usize, starts_here as u32);
+    /// Whether a panel begins with v. A small subtree of consecutive vertices that no larger one holds is a panel. The vertices
+    /// outside of those follow their predecessor if that is a child of theirs, and begin anew at multiples
+    /// of [`PANEL`].
+    #[inline(always)]
+    fn is_start(self, v: u32) -> bool {
+        let root = self.root(v);
+        if root != NONE {
+            return self.first.get(root as usize) == v;
+        }
+        v.is_multiple_of(PANEL) || self.parent.get(v as usize - 1) != v || self.root(v - 1) != NONE
     }
 }
 
-/// Panel of each vertex, and first vertex of each panel followed by n.
+/// Words of scratch memory a vertex that [`plant_forest`](fn@plant_forest) uses.
+pub const SCRATCH: usize = 9;
+
+/// The elimination forest of B + Bᵀ within diagonal blocks, cut into panels, in one launch.
 ///
-/// Threads: one a vertex, grid-strided. Writes: `panel_of[v]` by the thread of v, `panel_start[q]` by that
-/// of the panel's first vertex, `panel_start[panels]` by that of the last vertex. Precondition:
-/// `number` is the exclusive prefix sum of `starts`.
+/// Writes the panels in order: `panel_of[v]`; `panel_start`, followed by n; `panel_parent`, the panel of the parent of
+/// a panel's last vertex or [`NONE`]; `children`, how many panels each is the parent of; `child`, which these are,
+/// from `child_ptr` on, in any order; and their number, `num_panels[0]`. `symmetric` not zero: columns
+/// of B are not looked at.
+///
+/// Threads: persistent grid; one an entry of B for the edges, one a vertex or a panel afterwards. Writes and
+/// orders: grid barriers part the steps. In the first, `parent` by compare-and-swap, see the module; in the second,
+/// counts of children by atomic adds; in the third see `Subtrees::climb`; then each vertex, or panel, by its own
+/// thread, counts by atomic adds, and places of `child` by the thread that an atomic counter gave them to.
+///
+/// Launch: cooperative, 1-D, a multiple of 32 threads. Preconditions: rows and columns of B are valid;
+/// `block_of` are its diagonal blocks; `barrier` is zero.
 #[kernel(
     max_threads(1024),
     require(
-        number.len() == starts.len() + 1,
-        panel_of.len() == starts.len(),
-        panel_start.len() >= 1
+        row_ptr.len() == block_of.len() + 1,
+        symmetric != 0 || col_ptr.len() == row_ptr.len(),
+        scratch.len() == SCRATCH * block_of.len(),
+        panel_of.len() == block_of.len(),
+        panel_start.len() == block_of.len() + 1,
+        panel_parent.len() == block_of.len(),
+        children.len() == block_of.len(),
+        child_ptr.len() == block_of.len() + 1,
+        child.len() == block_of.len(),
+        num_panels.len() == 1,
+        barrier.len() >= 1
     )
 )]
-pub unsafe fn panel_bounds(
-    starts: Global<u32>,
-    number: Global<u64>,
+pub unsafe fn plant_forest(
+    symmetric: u32,
+    row_ptr: Global<u64>,
+    col_idx: Global<u32>,
+    col_ptr: Global<u64>,
+    row_idx: Global<u32>,
+    block_of: Global<u32>,
+    scratch: GlobalMut<u32>,
+    sums: GlobalMut<u64>,
     panel_of: GlobalMut<u32>,
     panel_start: GlobalMut<u32>,
-) {
-    let n = starts.len();
-    for v in thread::grid_stride(n) {
-        let panel = number.get(v + 1) as u32 - 1;
-        panel_of.set(v, panel);
-        if starts.get(v) != 0 {
-            panel_start.set(panel as usize, v as u32);
-        }
-        if v == n - 1 {
-            panel_start.set(panel as usize + 1, n as u32);
-        }
-    }
-}
-
-/// Panel of the parent of each panel's last vertex, or [`NONE`], and how many panels each is that of.
-///
-/// Threads: one a panel, grid-strided. Writes: `panel_parent` by the panel's thread, `children` by atomic
-/// adds. Precondition: `children` is zero.
-#[kernel(
-    max_threads(1024),
-    require(
-        panel_start.len() == panel_parent.len() + 1,
-        children.len() == panel_parent.len()
-    )
-)]
-pub unsafe fn panel_parents(
-    parent: Global<u32>,
-    panel_of: Global<u32>,
-    panel_start: Global<u32>,
     panel_parent: GlobalMut<u32>,
     children: GlobalMut<u32>,
+    child_ptr: GlobalMut<u64>,
+    child: GlobalMut<u32>,
+    num_panels: GlobalMut<u32>,
+    barrier: GlobalMut<u32>,
 ) {
-    for q in thread::grid_stride(panel_parent.len()) {
-        let up = parent.get(panel_start.get(q + 1) as usize - 1);
+    let warp_sums = shared_array![u64; MAX_WARPS];
+    let mut grid = GridBarrier::new(barrier);
+    let n = block_of.len();
+    let piece = |i: usize| PerVertex {
+        words: scratch,
+        at: i * n,
+    };
+    let subtrees = Subtrees {
+        parent: piece(0),
+        children: piece(1),
+        below: piece(2),
+        least: piece(3),
+        arrived: piece(4),
+        size: piece(5),
+        first: piece(6),
+    };
+    let parent = subtrees.parent;
+    let shortcut = piece(7);
+    let starts = piece(8);
+    let is_first = thread::index_1d() == 0;
+
+    for v in thread::grid_stride(n) {
+        parent.set(v, NONE);
+        shortcut.set(v, NONE);
+        subtrees.children.set(v, 0);
+        subtrees.below.set(v, 0);
+        subtrees.least.set(v, NONE);
+        subtrees.arrived.set(v, 0);
+        subtrees.size.set(v, 0);
+        children.set(v, 0);
+    }
+    grid.wait();
+
+    insert_all(row_ptr, col_idx, block_of, parent, shortcut);
+    if symmetric == 0 {
+        insert_all(col_ptr, row_idx, block_of, parent, shortcut);
+    }
+    grid.wait();
+
+    for v in thread::grid_stride(n) {
+        let p = parent.get(v);
+        if p != NONE {
+            subtrees
+                .children
+                .atomic(p as usize)
+                .reduce_add(1, Ordering::Relaxed, Scope::Device);
+        }
+    }
+    grid.wait();
+
+    for v in thread::grid_stride(n) {
+        if subtrees.children.get(v) == 0 {
+            subtrees.climb(v);
+        }
+    }
+    grid.wait();
+
+    for v in thread::grid_stride(n) {
+        starts.set(v, subtrees.is_start(v as u32) as u32);
+    }
+    grid.wait();
+
+    let panels = grid_exclusive_scan(
+        &mut grid,
+        sums,
+        warp_sums,
+        n,
+        |v| u64::from(starts.get(v)),
+        |v, before| {
+            let panel = if starts.get(v) != 0 {
+                panel_start.set(before as usize, v as u32);
+                before
+            } else {
+                before - 1
+            };
+            panel_of.set(v, panel as u32);
+        },
+    ) as usize;
+    if is_first {
+        panel_start.set(panels, n as u32);
+        num_panels.set(0, panels as u32);
+    }
+
+    // The end of a panel is the place where the next one starts, or n, which is being written.
+    for q in thread::grid_stride(panels) {
+        let end = if q + 1 < panels {
+            panel_start.get(q + 1) as usize
+        } else {
+            n
+        };
+        let up = parent.get(end - 1);
         let mut above = NONE;
         if up != NONE {
             above = panel_of.get(up as usize);
@@ -296,34 +353,29 @@ pub unsafe fn panel_parents(
                 .reduce_add(1, Ordering::Relaxed, Scope::Device);
         }
         panel_parent.set(q, above);
+        subtrees.arrived.set(q, 0);
     }
-}
+    grid.wait();
 
-/// Lists the children of each panel in `child[child_ptr[q] ..]`, in any order.
-///
-/// Threads: one a panel, grid-strided. Writes: a place of `child` by the thread that an atomic counter gave
-/// it to. Preconditions: `taken` is zero; `child_ptr` is the prefix sum of
-/// [`panel_parents`](fn@panel_parents)' `children`.
-#[kernel(
-    max_threads(1024),
-    require(
-        child_ptr.len() == panel_parent.len() + 1,
-        taken.len() == panel_parent.len(),
-        child.len() <= panel_parent.len()
-    )
-)]
-pub unsafe fn place_children(
-    panel_parent: Global<u32>,
-    child_ptr: Global<u64>,
-    taken: GlobalMut<u32>,
-    child: GlobalMut<u32>,
-) {
-    for q in thread::grid_stride(panel_parent.len()) {
+    let with_parent = grid_exclusive_scan(
+        &mut grid,
+        sums,
+        warp_sums,
+        panels,
+        |q| u64::from(children.get(q)),
+        |q, before| child_ptr.set(q, before),
+    );
+    if is_first {
+        child_ptr.set(panels, with_parent);
+    }
+    for q in thread::grid_stride(panels) {
         let above = panel_parent.get(q);
         if above != NONE {
-            let at = taken
-                .atomic(above as usize)
-                .fetch_add(1, Ordering::Relaxed, Scope::Device);
+            let at = subtrees.arrived.atomic(above as usize).fetch_add(
+                1,
+                Ordering::Relaxed,
+                Scope::Device,
+            );
             let first = child_ptr.get(above as usize);
             child.set((first + u64::from(at)) as usize, q as u32);
         }

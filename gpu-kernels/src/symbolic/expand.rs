@@ -9,7 +9,8 @@
 use luge_kernel::prelude::*;
 
 use super::panels::for_bits;
-use crate::scan::{MAX_WARPS, block_inclusive_sum};
+use crate::grid::GridBarrier;
+use crate::scan::{MAX_WARPS, block_inclusive_sum, grid_exclusive_scan};
 
 /// Panels with a longer structure, rows with more runs, and those with a structure four times as long are the
 /// work of a block.
@@ -54,26 +55,32 @@ fn lower_of(
     }
 }
 
-/// Entries of each row of L+U and runs of each row of L. `symmetric` as in
-/// [`eliminate_panels`](fn@super::panels::eliminate_panels).
+/// Offsets of the rows of L+U and of the runs of the rows of L, in one launch: `row_ptr`, `run_ptr`. `num_panels[0]` panels;
+/// `symmetric` as in [`eliminate_panels`](fn@super::panels::eliminate_panels).
 ///
-/// Threads: a warp a panel, or a block a long one, grid-strided; lanes over the entries of the structures, then
-/// over the rows. Writes: atomic adds to `row_len` and `num_runs`, in any order. Launch: 1-D, a multiple of 32
+/// Threads: persistent grid; a warp a panel, or a block a long one; lanes over the entries of the structures, then
+/// over the rows. Writes: `row_len` and `num_runs` by atomic adds, in any order, offsets by the grid's prefix
+/// sums; grid barriers in between. `num_runs` is zero afterwards. Launch: cooperative, 1-D, a multiple of 32
 /// threads. Preconditions: the structures are those of
-/// [`eliminate_panels`](fn@super::panels::eliminate_panels); `row_len` and `num_runs` are zero.
+/// [`eliminate_panels`](fn@super::panels::eliminate_panels); `sums` has an element a block; `barrier` is zero.
 #[kernel(
     max_threads(1024),
     require(
         panel_start.len() == at.len() + 1,
         upper_len.len() == at.len(),
         symmetric != 0 || lower_len.len() == at.len(),
-        diagonal.len() == row_len.len(),
-        num_runs.len() == row_len.len(),
-        mask.len() == index.len()
+        row_len.len() == diagonal.len(),
+        num_runs.len() == diagonal.len(),
+        row_ptr.len() == diagonal.len() + 1,
+        run_ptr.len() == diagonal.len() + 1,
+        mask.len() == index.len(),
+        num_panels.len() == 1,
+        barrier.len() >= 1
     )
 )]
-pub unsafe fn count_entries(
+pub unsafe fn offset_rows(
     symmetric: u32,
+    num_panels: Global<u32>,
     panel_start: Global<u32>,
     index: Global<u32>,
     mask: Global<u32>,
@@ -81,9 +88,22 @@ pub unsafe fn count_entries(
     upper_len: Global<u32>,
     lower_len: Global<u32>,
     diagonal: Global<u32>,
+    sums: GlobalMut<u64>,
     row_len: GlobalMut<u32>,
     num_runs: GlobalMut<u32>,
+    row_ptr: GlobalMut<u64>,
+    run_ptr: GlobalMut<u64>,
+    barrier: GlobalMut<u32>,
 ) {
+    let warp_sums = shared_array![u64; MAX_WARPS];
+    let mut grid = GridBarrier::new(barrier);
+    let n = diagonal.len();
+    for i in thread::grid_stride(n) {
+        row_len.set(i, 0);
+        num_runs.set(i, 0);
+    }
+    grid.wait();
+
     let lane = thread::lane_id();
     let lower = |q: usize| lower_of(symmetric, at, upper_len, lower_len, q);
     let len = |q: usize| {
@@ -94,7 +114,7 @@ pub unsafe fn count_entries(
             upper_len.get(q)
         }
     };
-    for_panels(at.len(), len, |q, mine, step| {
+    for_panels(num_panels.get(0) as usize, len, |q, mine, step| {
         let start = panel_start.get(q);
         let width = panel_start.get(q + 1) - start;
         let (first, len) = lower(q);
@@ -138,6 +158,31 @@ pub unsafe fn count_entries(
                 .reduce_add(entries, Ordering::Relaxed, Scope::Device);
         }
     });
+    grid.wait();
+
+    let entries = grid_exclusive_scan(
+        &mut grid,
+        sums,
+        warp_sums,
+        n,
+        |i| u64::from(row_len.get(i)),
+        |i, before| row_ptr.set(i, before),
+    );
+    let runs = grid_exclusive_scan(
+        &mut grid,
+        sums,
+        warp_sums,
+        n,
+        |i| u64::from(num_runs.get(i)),
+        |i, before| run_ptr.set(i, before),
+    );
+    if thread::index_1d() == 0 {
+        row_ptr.set(n, entries);
+        run_ptr.set(n, runs);
+    }
+    for i in thread::grid_stride(n) {
+        num_runs.set(i, 0);
+    }
 }
 
 /// Lists the runs of each row of L in `runs[run_ptr[i] ..]`, in any order: the first pivot of the panel in
@@ -145,7 +190,7 @@ pub unsafe fn count_entries(
 ///
 /// Threads: a warp a panel, or a block a long one, grid-strided. Writes: a place of `runs` by the thread that an
 /// atomic counter gave it to. Launch: 1-D, a multiple of 32 threads. Preconditions: as
-/// [`count_entries`](fn@count_entries); `run_ptr` is the prefix sum of its `num_runs`; `taken` is zero.
+/// [`offset_rows`](fn@offset_rows), which made `run_ptr`; `taken` is zero.
 #[kernel(
     max_threads(1024),
     require(
@@ -153,11 +198,13 @@ pub unsafe fn count_entries(
         upper_len.len() == at.len(),
         symmetric != 0 || lower_len.len() == at.len(),
         run_ptr.len() == taken.len() + 1,
+        num_panels.len() == 1,
         mask.len() == index.len()
     )
 )]
 pub unsafe fn place_runs(
     symmetric: u32,
+    num_panels: Global<u32>,
     panel_start: Global<u32>,
     index: Global<u32>,
     mask: Global<u32>,
@@ -170,7 +217,7 @@ pub unsafe fn place_runs(
 ) {
     let lower = |q: usize| lower_of(symmetric, at, upper_len, lower_len, q);
     for_panels(
-        at.len(),
+        num_panels.get(0) as usize,
         |q| lower(q).1,
         |q, mine, step| {
             let start = u64::from(panel_start.get(q));
@@ -208,7 +255,7 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u32) -> u64 {
 /// upper structure. Writes: `col_idx[row_ptr[i] .. row_ptr[i+1]]` by the warp of row i, each entry by one
 /// lane; a place of `long` by lane 0 of the warp that an atomic counter gave it to. Launch: 1-D, a multiple of 32
 /// threads. Preconditions: `runs` holds [`place_runs`](fn@place_runs)', those of each row that is not long
-/// sorted; `row_ptr` is the prefix sum of [`count_entries`](fn@count_entries)' `row_len`; `num_long` is
+/// sorted; `row_ptr` is [`offset_rows`](fn@offset_rows)'; `num_long` is
 /// zero.
 #[kernel(
     max_threads(1024),

@@ -79,13 +79,15 @@ const SHORT: u32 = 8;
 /// Warps of a block, at most.
 const MAX_WARPS: usize = THREADS / 32;
 
-/// Number of words of the counters: panels handed out, pool entries and list nodes asked for.
-pub const COUNTERS: usize = 3;
+/// Number of words of the counters: panels handed out, pool entries and list nodes asked for, panels.
+pub const COUNTERS: usize = 4;
 const NEXT_PANEL: usize = 0;
 /// Place of the pool entries asked for in the counters.
 pub const ENTRIES: usize = 1;
 /// Place of the list nodes asked for in the counters.
 pub const NODES: usize = 2;
+/// Place of the number of panels in the counters.
+pub const PANELS: usize = 3;
 
 /// Words of the block's state.
 const STATE: usize = 6;
@@ -1111,7 +1113,7 @@ impl Block {
     }
 }
 
-/// Structures of L and U of all panels, see the module.
+/// Structures of L and U of the `num_panels[0]` panels, see the module.
 ///
 /// `symmetric` not zero: the pattern of B is symmetric, and so is that of L+U; then only upper structures are
 /// made, and `col_ptr`, `row_idx`, `lower_len` and `lower_head` are not used. `limit` (at most [`ROUND`]): keys
@@ -1135,6 +1137,7 @@ impl Block {
         base_min >= 1,
         panel_of.len() < MAX_ORDER,
         counters.len() == COUNTERS,
+        num_panels.len() == 1,
         row_ptr.len() == panel_of.len() + 1,
         diagonal.len() == panel_of.len(),
         meets.len() == panel_of.len(),
@@ -1160,6 +1163,7 @@ pub unsafe fn eliminate_panels(
     col_idx: Global<u32>,
     col_ptr: Global<u64>,
     row_idx: Global<u32>,
+    num_panels: Global<u32>,
     panel_start: Global<u32>,
     panel_of: Global<u32>,
     panel_parent: Global<u32>,
@@ -1238,14 +1242,24 @@ pub unsafe fn eliminate_panels(
     };
     let tid = thread::thread_idx_x();
     let lane = thread::lane_id();
-    let panels = waiting.len();
+    let panels = num_panels.get(0);
+    if thread::index_1d() == 0 {
+        counters.set(PANELS, u64::from(panels));
+    }
     let mut room = Room { at: 0, end: 0 };
     loop {
         thread::sync_threads();
         if tid == 0 {
             let next = counters.atomic(NEXT_PANEL);
             let q = next.fetch_add(1, Ordering::Relaxed, Scope::Device);
-            state.set(NOW, if q < panels as u64 { q as u32 } else { NONE });
+            state.set(
+                NOW,
+                if q < u64::from(panels) {
+                    q as u32
+                } else {
+                    NONE
+                },
+            );
         }
         thread::sync_threads();
         let mut q = state.get(NOW);
@@ -1279,24 +1293,30 @@ pub unsafe fn eliminate_panels(
                 let mut row = rows.get(lane as usize);
                 if is_symmetric {
                     let mut mirrored = 0;
-                    for j in 0..PANEL {
+                    let mut j = 0;
+                    while j < width {
                         let theirs = warp::shuffle(warp::FULL_MASK, row, j);
                         mirrored |= ((theirs >> lane) & 1) << j;
+                        j += 1;
                     }
                     row |= mirrored;
                 }
-                for pivot in 0..PANEL {
+                let mut pivot = 0;
+                while pivot + 1 < width {
                     let theirs = warp::shuffle(warp::FULL_MASK, row, pivot);
                     if lane > pivot && (row >> pivot) & 1 != 0 {
                         row |= theirs & above(pivot);
                     }
+                    pivot += 1;
                 }
                 let mut column = 0;
-                for pivot in 0..PANEL {
+                let mut pivot = 0;
+                while pivot < width {
                     let those = warp::ballot(warp::FULL_MASK, (row >> pivot) & 1 != 0);
                     if lane == pivot {
                         column = those;
                     }
+                    pivot += 1;
                 }
                 // Row k of U is joined to the rows with an entry in column k of L, and mirrored.
                 joins_upper.set(lane as usize, column & above(lane));

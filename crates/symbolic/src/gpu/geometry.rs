@@ -68,10 +68,31 @@ impl Geometry {
         kernel: &'static KernelDesc,
         items: usize,
     ) -> Result<LaunchConfig, DeviceError> {
+        self.cooperative(device, kernel, self.warps_for(items))
+    }
+
+    /// The same of one thread an item.
+    ///
+    /// # Errors
+    ///
+    /// What asking for the residency of `kernel` may answer.
+    pub fn persistent_threads(
+        &self,
+        device: &Device,
+        kernel: &'static KernelDesc,
+        items: usize,
+    ) -> Result<LaunchConfig, DeviceError> {
+        self.cooperative(device, kernel, self.threads_for(items))
+    }
+
+    fn cooperative(
+        &self,
+        device: &Device,
+        kernel: &'static KernelDesc,
+        wanted: LaunchConfig,
+    ) -> Result<LaunchConfig, DeviceError> {
         let resident = device.max_resident_blocks(kernel, self.threads, 0)?.max(1);
-        let blocks = self.warps_for(items).grid[0]
-            .min(self.persistent_blocks)
-            .min(resident);
+        let blocks = wanted.grid[0].min(self.persistent_blocks).min(resident);
         Ok(LaunchConfig::linear(blocks, self.threads).cooperative())
     }
 }

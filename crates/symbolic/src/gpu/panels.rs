@@ -79,8 +79,9 @@ pub struct PanelReport {
     pub seconds: PanelSeconds,
 }
 
-/// Elimination forest, cut into panels.
+/// Elimination forest, cut into panels. The arrays have room for a panel a vertex.
 struct Forest {
+    num_panels: Buffer<u32>,
     panel_of: Buffer<u32>,
     panel_start: Buffer<u32>,
     panel_parent: Buffer<u32>,
@@ -173,7 +174,6 @@ pub fn panels(
     let forest = forest(stream, &block_of, &rows, columns.as_ref())?;
     drop(block_of);
     clock.next()?;
-    report.num_panels = forest.panel_parent.len();
     options.cancel.check()?;
     let structures = structures(
         stream,
@@ -186,7 +186,7 @@ pub fn panels(
     )?;
     clock.next()?;
     options.cancel.check()?;
-    let (row_ptr, col_idx) = expand_rows(stream, &forest, &structures)?;
+    let (row_ptr, col_idx) = expand_rows(stream, &forest, report.num_panels, &structures)?;
     drop((structures, forest, rows, columns));
     clock.next()?;
     // SAFETY: the rows of a filled pattern, sorted, with their diagonals.
@@ -215,34 +215,6 @@ fn is_symmetric(stream: &Stream, rows: &Lanes) -> Result<bool, DeviceError> {
     Ok(stream.download(&missing)?[0] == 0)
 }
 
-/// The elimination forest of B + Bᵀ within diagonal blocks, as parents.
-fn parents(
-    stream: &Stream,
-    block_of: &Buffer<u32>,
-    rows: &Lanes,
-    columns: Option<&Lanes>,
-) -> Result<Buffer<u32>, DeviceError> {
-    let n = block_of.len();
-    let mut parent = none(stream, n)?;
-    let mut shortcut = none(stream, n)?;
-    let geometry = Geometry::of(&stream.device());
-    for lanes in std::iter::once(rows).chain(columns) {
-        // SAFETY: the lanes are a valid pattern of order n.
-        unsafe {
-            etree::etree_insert::launch(
-                stream,
-                &geometry.threads_for(lanes.idx.len()),
-                &lanes.ptr,
-                &lanes.idx,
-                block_of,
-                &mut parent,
-                &mut shortcut,
-            )?;
-        }
-    }
-    Ok(parent)
-}
-
 fn forest(
     stream: &Stream,
     block_of: &Buffer<u32>,
@@ -250,88 +222,46 @@ fn forest(
     columns: Option<&Lanes>,
 ) -> Result<Forest, DeviceError> {
     let n = block_of.len();
-    let geometry = Geometry::of(&stream.device());
-    let by_vertex = geometry.threads_for(n);
-    let parent = parents(stream, block_of, rows, columns)?;
-    let mut starts = stream.alloc::<u32>(n)?;
-    {
-        let mut children = stream.alloc_zeroed::<u32>(n)?;
-        let mut size = stream.alloc_zeroed::<u32>(n)?;
-        let mut least = none(stream, n)?;
-        let mut arrived = stream.alloc_zeroed::<u32>(n)?;
-        let mut subtree = stream.alloc_zeroed::<u32>(n)?;
-        let mut first = stream.alloc::<u32>(n)?;
-        // SAFETY: the arrays are filled as the kernels ask, each launch leaves what the next one needs.
-        unsafe {
-            etree::count_children::launch(stream, &by_vertex, &parent, &mut children)?;
-            etree::small_subtrees::launch(
-                stream,
-                &by_vertex,
-                &parent,
-                &children,
-                &mut size,
-                &mut least,
-                &mut arrived,
-                &mut subtree,
-                &mut first,
-            )?;
-            etree::panel_starts::launch(
-                stream,
-                &by_vertex,
-                &parent,
-                &subtree,
-                &first,
-                &mut starts,
-            )?;
-        }
-    }
-    let number = primitives::exclusive_scan_u32(stream, &starts)?;
-    let panels = stream.download(&number.slice(n..))?[0] as usize;
-    let by_panel = geometry.threads_for(panels);
-    let mut panel_of = stream.alloc::<u32>(n)?;
-    let mut panel_start = stream.alloc::<u32>(panels + 1)?;
-    let mut panel_parent = stream.alloc::<u32>(panels)?;
-    let mut children = stream.alloc_zeroed::<u32>(panels)?;
-    let mut child = stream.alloc::<u32>(panels)?;
-    // SAFETY: as above; there are as many panels as starts.
-    let child_ptr = unsafe {
-        etree::panel_bounds::launch(
-            stream,
-            &by_vertex,
-            &starts,
-            &number,
-            &mut panel_of,
-            &mut panel_start,
-        )?;
-        etree::panel_parents::launch(
-            stream,
-            &by_panel,
-            &parent,
-            &panel_of,
-            &panel_start,
-            &mut panel_parent,
-            &mut children,
-        )?;
-        let child_ptr = primitives::exclusive_scan_u32(stream, &children)?;
-        let mut taken = stream.alloc_zeroed::<u32>(panels)?;
-        etree::place_children::launch(
-            stream,
-            &by_panel,
-            &panel_parent,
-            &child_ptr,
-            &mut taken,
-            &mut child,
-        )?;
-        child_ptr
+    let device = stream.device();
+    let config =
+        Geometry::of(&device).persistent_threads(&device, etree::plant_forest::desc(), n)?;
+    let mut scratch = stream.alloc::<u32>(etree::SCRATCH * n)?;
+    let mut sums = stream.alloc::<u64>(config.grid[0] as usize)?;
+    let mut barrier = primitives::grid_barrier(stream)?;
+    let mut forest = Forest {
+        num_panels: stream.alloc(1)?,
+        panel_of: stream.alloc(n)?,
+        panel_start: stream.alloc(n + 1)?,
+        panel_parent: stream.alloc(n)?,
+        children: stream.alloc(n)?,
+        child_ptr: stream.alloc(n + 1)?,
+        child: stream.alloc(n)?,
     };
-    Ok(Forest {
-        panel_of,
-        panel_start,
-        panel_parent,
-        children,
-        child_ptr,
-        child,
-    })
+    let by_columns = columns.unwrap_or(rows);
+    // SAFETY: rows and columns of B are valid; the barrier is zero; the blocks are resident together.
+    unsafe {
+        etree::plant_forest::launch(
+            stream,
+            &config,
+            u32::from(columns.is_none()),
+            &rows.ptr,
+            &rows.idx,
+            &by_columns.ptr,
+            &by_columns.idx,
+            block_of,
+            &mut scratch,
+            &mut sums,
+            &mut forest.panel_of,
+            &mut forest.panel_start,
+            &mut forest.panel_parent,
+            &mut forest.children,
+            &mut forest.child_ptr,
+            &mut forest.child,
+            &mut forest.num_panels,
+            &mut barrier,
+        )?;
+    }
+    Ok(forest)
 }
 
 /// Eliminates the panels, with a pool as large as that takes.
@@ -346,31 +276,30 @@ fn structures(
 ) -> Result<Structures, SymbolicError> {
     let device = stream.device();
     let n = forest.panel_of.len();
-    let panels = forest.panel_parent.len();
     let symmetric = u32::from(columns.is_none());
     let sides = 2 - symmetric as usize;
     let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), THREADS, 0)?;
-    let blocks = resident.clamp(1, panels as u32);
+    let blocks = resident.clamp(1, n as u32);
     let config = LaunchConfig::linear(blocks, THREADS);
     let mut entries = (3 * sides * nnz + n) as u64 + u64::from(256 * blocks);
     let mut nodes = (nnz / 4 + n) as u64;
     loop {
-        let mut waiting = stream.alloc::<u32>(panels)?;
+        let mut waiting = stream.alloc::<u32>(n)?;
         stream.copy(&mut waiting, &forest.children)?;
         let mut counters = stream.alloc_zeroed::<u64>(kernels::COUNTERS)?;
         let mut index = stream.alloc::<u32>(entries as usize)?;
         let mut mask = stream.alloc::<u32>(entries as usize)?;
         let mut node_panel = stream.alloc::<u32>(nodes as usize)?;
         let mut node_next = stream.alloc::<u32>(nodes as usize)?;
-        let lower_panels = if columns.is_some() { panels } else { 0 };
-        let mut at = stream.alloc::<u32>(panels)?;
-        let mut upper_len = stream.alloc::<u32>(panels)?;
+        let lower_panels = if columns.is_some() { n } else { 0 };
+        let mut at = stream.alloc::<u32>(n)?;
+        let mut upper_len = stream.alloc::<u32>(n)?;
         let mut lower_len = stream.alloc::<u32>(lower_panels)?;
-        let mut upper_head = none(stream, panels)?;
+        let mut upper_head = none(stream, n)?;
         let mut lower_head = none(stream, lower_panels)?;
         let mut diagonal = stream.alloc::<u32>(n)?;
         let mut meets = stream.alloc::<u32>(n)?;
-        let mut live = stream.alloc::<u32>(panels)?;
+        let mut live = stream.alloc::<u32>(n)?;
         let by_columns = columns.unwrap_or(rows);
         // SAFETY: rows and columns of B are sorted; the forest is that of B; counters and lists are empty.
         unsafe {
@@ -384,6 +313,7 @@ fn structures(
                 &rows.idx,
                 &by_columns.ptr,
                 &by_columns.idx,
+                &forest.num_panels,
                 &forest.panel_start,
                 &forest.panel_of,
                 &forest.panel_parent,
@@ -406,6 +336,7 @@ fn structures(
             )?;
         }
         let asked = stream.download(&counters)?;
+        report.num_panels = asked[kernels::PANELS] as usize;
         report.pool_entries = asked[kernels::ENTRIES];
         report.list_nodes = asked[kernels::NODES];
         if report.pool_entries <= entries && report.list_nodes <= nodes {
@@ -434,6 +365,7 @@ fn structures(
 fn expand_rows(
     stream: &Stream,
     forest: &Forest,
+    num_panels: usize,
     structures: &Structures,
 ) -> Result<(Buffer<u64>, Buffer<u32>), DeviceError> {
     let Structures {
@@ -446,16 +378,22 @@ fn expand_rows(
         diagonal,
     } = structures;
     let n = forest.panel_of.len();
-    let geometry = Geometry::of(&stream.device());
-    let by_panel = geometry.warps_for(forest.panel_parent.len());
-    let mut row_len = stream.alloc_zeroed::<u32>(n)?;
-    let mut num_runs = stream.alloc_zeroed::<u32>(n)?;
-    // SAFETY: the structures are whole, the counts zero.
+    let device = stream.device();
+    let geometry = Geometry::of(&device);
+    let config = geometry.persistent_threads(&device, expand::offset_rows::desc(), n)?;
+    let mut sums = stream.alloc::<u64>(config.grid[0] as usize)?;
+    let mut barrier = primitives::grid_barrier(stream)?;
+    let mut row_len = stream.alloc::<u32>(n)?;
+    let mut num_runs = stream.alloc::<u32>(n)?;
+    let mut row_ptr = stream.alloc::<u64>(n + 1)?;
+    let mut run_ptr = stream.alloc::<u64>(n + 1)?;
+    // SAFETY: the structures are whole; the barrier is zero; the blocks are resident together.
     unsafe {
-        expand::count_entries::launch(
+        expand::offset_rows::launch(
             stream,
-            &by_panel,
+            &config,
             *symmetric,
+            &forest.num_panels,
             &forest.panel_start,
             index,
             mask,
@@ -463,16 +401,17 @@ fn expand_rows(
             upper_len,
             lower_len,
             diagonal,
+            &mut sums,
             &mut row_len,
             &mut num_runs,
+            &mut row_ptr,
+            &mut run_ptr,
+            &mut barrier,
         )?;
     }
-    let row_ptr = primitives::exclusive_scan_u32(stream, &row_len)?;
     drop(row_len);
-    let run_ptr = primitives::exclusive_scan_u32(stream, &num_runs)?;
     let nnz = stream.download(&row_ptr.slice(n..))?[0];
     let total_runs = stream.download(&run_ptr.slice(n..))?[0];
-    stream.fill_zero(&mut num_runs)?;
     let mut runs = stream.alloc::<u64>(total_runs as usize)?;
     let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
     let mut long = stream.alloc::<u32>(n)?;
@@ -484,8 +423,9 @@ fn expand_rows(
     unsafe {
         expand::place_runs::launch(
             stream,
-            &by_panel,
+            &geometry.warps_for(num_panels),
             *symmetric,
+            &forest.num_panels,
             &forest.panel_start,
             index,
             mask,

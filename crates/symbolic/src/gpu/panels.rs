@@ -223,8 +223,9 @@ fn forest(
 ) -> Result<Forest, DeviceError> {
     let n = block_of.len();
     let device = stream.device();
+    let most = n.max(rows.idx.len());
     let config =
-        Geometry::of(&device).persistent_threads(&device, etree::plant_forest::desc(), n)?;
+        Geometry::of(&device).persistent_threads(&device, etree::plant_forest::desc(), most)?;
     let mut scratch = stream.alloc::<u32>(etree::SCRATCH * n)?;
     let mut sums = stream.alloc::<u64>(config.grid[0] as usize)?;
     let mut barrier = primitives::grid_barrier(stream)?;

@@ -203,5 +203,45 @@ view_mut!([T: Element] Buffer<T>);
 view!(['a, T: Element] Slice<'a, T>, |this| this.byte_offset);
 view!(['a, T: Element] SliceMut<'a, T>, |this| this.byte_offset);
 view_mut!(['a, T: Element] SliceMut<'a, T>);
+impl<'a, T: Element> SliceMut<'a, T> {
+    /// The elements before `mid` and those from `mid` on, for as long as this range was borrowed.
+    ///
+    /// # Panics
+    /// If `mid` is past the end.
+    #[track_caller]
+    pub fn into_split_at(self, mid: usize) -> (Self, Self) {
+        let len = self.len;
+        assert!(mid <= len, "a buffer of {len} elements split at {mid}");
+        let part = |range: Range<usize>| Self {
+            memory: self.memory,
+            byte_offset: self.byte_offset + range.start * size_of::<T>(),
+            len: range.len(),
+            marker: PhantomData,
+        };
+        (part(0..mid), part(mid..len))
+    }
+
+    /// The same bytes as elements of another type.
+    ///
+    /// # Panics
+    /// If the bytes are not whole elements, or do not start at a multiple of one.
+    #[track_caller]
+    pub fn into_elements<U: Element>(self) -> SliceMut<'a, U> {
+        let bytes = self.len * size_of::<T>();
+        assert!(
+            bytes.is_multiple_of(size_of::<U>()) && self.byte_offset.is_multiple_of(size_of::<U>()),
+            "{bytes} bytes from byte {} are not elements of {} bytes",
+            self.byte_offset,
+            size_of::<U>()
+        );
+        SliceMut {
+            memory: self.memory,
+            byte_offset: self.byte_offset,
+            len: bytes / size_of::<U>(),
+            marker: PhantomData,
+        }
+    }
+}
+
 view!([T: Element] ArenaSlice<T>, |this| this.byte_offset);
 view_mut!([T: Element] ArenaSlice<T>);

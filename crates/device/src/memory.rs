@@ -14,6 +14,8 @@ pub(crate) enum Backing {
     None,
     /// At a device address.
     Cuda(u64),
+    /// Page-locked memory of the host that the device addresses alike.
+    Mapped(u64),
     /// In the simulator.
     Simulator(sim::Allocation),
 }
@@ -46,7 +48,7 @@ impl Memory {
     fn key(&self) -> Option<u64> {
         match &self.backing {
             Backing::None => None,
-            Backing::Cuda(address) => Some(*address),
+            Backing::Cuda(address) | Backing::Mapped(address) => Some(*address),
             Backing::Simulator(allocation) => Some(allocation.id()),
         }
     }
@@ -62,7 +64,7 @@ impl Memory {
     /// The device address; 0 where there is none.
     pub(crate) fn address(&self) -> u64 {
         match self.backing {
-            Backing::Cuda(address) => address,
+            Backing::Cuda(address) | Backing::Mapped(address) => address,
             Backing::None | Backing::Simulator(_) => 0,
         }
     }
@@ -71,14 +73,18 @@ impl Memory {
     pub(crate) fn simulated(&self) -> &sim::Allocation {
         match &self.backing {
             Backing::Simulator(allocation) => allocation,
-            Backing::None | Backing::Cuda(_) => unreachable!("memory of a simulated device"),
+            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) => {
+                unreachable!("memory of a simulated device")
+            }
         }
     }
 
     pub(crate) fn base(&self) -> BufferBase {
         match &self.backing {
             Backing::Simulator(allocation) => BufferBase::Simulated(allocation.clone()),
-            Backing::None | Backing::Cuda(_) => BufferBase::Device(self.address()),
+            Backing::None | Backing::Cuda(_) | Backing::Mapped(_) => {
+                BufferBase::Device(self.address())
+            }
         }
     }
 }
@@ -89,8 +95,10 @@ impl Drop for Memory {
             // First, since the driver may hand out the address again at once.
             self.stream.device.unregister(key);
         }
-        if let Backing::Cuda(address) = self.backing {
-            self.stream.free(address);
+        match self.backing {
+            Backing::Cuda(address) => self.stream.free(address),
+            Backing::Mapped(address) => self.stream.free_mapped(address),
+            Backing::None | Backing::Simulator(_) => {}
         }
         self.stream.device.accounting.release(self.bytes);
     }

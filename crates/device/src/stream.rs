@@ -1,5 +1,6 @@
 //! Streams: work enqueued in order, and what enqueues it.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
@@ -82,6 +83,8 @@ struct Capture {
     memory: Vec<Arc<Memory>>,
     /// Memory dropped meanwhile: freeing it would become part of the graph.
     dropped: Vec<u64>,
+    /// Mapped host memory dropped meanwhile: the capture cannot be waited for.
+    dropped_mapped: Vec<u64>,
 }
 
 impl Capture {
@@ -175,6 +178,27 @@ impl StreamInner {
                 None => free_now(context, address, handle),
             }
         }
+    }
+
+    /// Frees mapped host memory once this stream has done its work, or after the capture under way.
+    pub(crate) fn free_mapped(&self, address: u64) {
+        if let Machine::Cuda(context, handle) = self.machine() {
+            let mut state = self.state();
+            match &mut state.capture {
+                Some(capture) => capture.dropped_mapped.push(address),
+                None => free_mapped_now(context, address, handle),
+            }
+        }
+    }
+}
+
+fn free_mapped_now(context: &cuda::Context, address: u64, handle: StreamHandle) {
+    // Called from `drop`, where nothing can be reported; in a broken context no kernel runs any more.
+    let waited = context.synchronize(handle);
+    // SAFETY: freed once, by its owner; the kernels that use it are done.
+    let freed = unsafe { context.free_pinned(address as usize as *mut c_void) };
+    if let Err(error) = waited.and(freed) {
+        tracing::debug!(?error, "mapped host memory was not freed in order");
     }
 }
 
@@ -302,6 +326,36 @@ impl Stream {
         let mut buffer = self.alloc(len)?;
         self.fill_zero(&mut buffer)?;
         Ok(buffer)
+    }
+
+    /// `len` elements of page-locked host memory that kernels of this device read and write where
+    /// they are, over the bus; the content is undefined until it is written. Not charged to the
+    /// device. Dropping it waits for this stream.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfHostMemory`], [`DeviceError::Capturing`], or the driver's.
+    pub fn alloc_mapped<T: Element>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|&bytes| isize::try_from(bytes).is_ok())
+            .ok_or(DeviceError::OutOfHostMemory { asked: u64::MAX })?;
+        let state = self.enter_uncaptured("allocation")?;
+        let backing = match self.inner.machine() {
+            Machine::Simulator(_) => self
+                .allocate_simulated::<T>(len)
+                .map_or(Backing::None, Backing::Simulator),
+            Machine::Cuda(..) if bytes == 0 => Backing::None,
+            // Host memory that the driver allocates lies in the address space of the device.
+            Machine::Cuda(context, _) => {
+                Backing::Mapped(context.allocate_pinned(bytes)? as usize as u64)
+            }
+        };
+        drop(state);
+        Ok(Buffer {
+            memory: Memory::new(backing, 0, &self.inner),
+            len,
+            marker: PhantomData,
+        })
     }
 
     /// Untyped memory of an arena; on the simulator only the charge for it.
@@ -830,6 +884,7 @@ impl Stream {
             kernels: Vec::new(),
             memory: Vec::new(),
             dropped: Vec::new(),
+            dropped_mapped: Vec::new(),
         });
         drop(state);
         // Ends the capture also when `enqueue` panics.
@@ -852,6 +907,9 @@ impl Stream {
                     .map_err(|error| context.error(error, state.recent.as_slice()));
                 for address in capture.dropped {
                     free_now(context, address, handle);
+                }
+                for address in capture.dropped_mapped {
+                    free_mapped_now(context, address, handle);
                 }
                 ended.map(Replay::Cuda)
             }

@@ -1,4 +1,4 @@
-//! Fill of L+U by rows: fill2 with every frontier in parallel (gSoFa, Figure 6).
+//! Fill of L+U by rows: fill2 with every frontier of many sources in parallel (gSoFa, Figure 6).
 //!
 //! Row `src` of L+U holds j iff the graph of B has a path src → j whose inner vertices are all
 //! smaller than min(src, j). For one source, `max_id(v)` is the smallest, over the paths src → v
@@ -7,397 +7,774 @@
 //! `max_id`, is in the row if it is above m, and is a frontier again if it is below src. Vertices are
 //! revisited until no `max_id` falls any more, so the result does not depend on the order of walks.
 //!
-//! A vertex that is in the row is left alone afterwards (line 9.5 of the figure): as its `max_id` is
-//! below itself, it offers m = v whatever its `max_id`, and it has been put in the queue once since.
+//! # A batch
 //!
-//! # One slot a block
-//!
-//! A block works on one source at a time and takes the next from a counter. It owns a slot:
+//! A launch walks from a run of consecutive sources. Source number s of the batch has slot s:
 //!
 //! ```text
-//! max_id  n  u32    base + max_id(v) for the source at work; anything larger: not reached
-//! fill    n  u32    largest source + 1 that has v in its row
-//! queue 0, 1   n  u32 each    frontiers of this and of the next iteration
-//! queued 0, 1  ⌈n/32⌉ u32 each    bit v: v is in that queue
+//! labels   a word for each vertex below the source that it may reach
+//! queued   two bits for each label: in the queue of this, of the next iteration
+//! above    a bit for each vertex above the source that it may reach: reached
+//! slots    two u64 a slot: what to add to a vertex to find its label, and its bit of `above`
 //! ```
 //!
-//! **Windows of `max_id`.** A value is below n, so ⌊(2³²−1)/n⌋ disjoint ranges of n values fit below
-//! the cleared value 2³²−1. Window w stores `w·n + max_id(v)`; the source after works in window
-//! w−1, where whatever earlier sources left is larger than any value of the window and so means "not
-//! reached". The array is cleared once in ⌊(2³²−1)/n⌋ sources of the slot: once in 2,708 for
-//! n = 1,585,478. `fill` needs no clearing: the counter only grows, so the mark `src + 1` is larger
-//! than all marks of the slot.
+//! Slots lie one after another without gaps. A slot holds only vertices that its source can reach
+//! (the bubbles of gSoFa, section 6, on both sides of the source): the caller knows bounds on those.
 //!
-//! **A queue of n entries is enough.** A vertex is written to queue q only by the thread whose
-//! `fetch_or` turned its bit of `queued q` from 0 to 1. While q is the queue being filled, no bit of
-//! `queued q` is cleared: bits are cleared only by the walk over q, in the next iteration, behind a
-//! barrier. So q holds each vertex at most once. The first iteration's queue is the source's row,
-//! whose columns are distinct. A vertex whose `max_id` falls twice in an iteration stands in the
-//! queue once, and the walk, behind the barrier, reads the smaller value.
+//! **One array for `max_id` and `fill`.** The label of v is `base` if v was reached without inner
+//! vertices, else `base + 1 + max_id(v)`; anything larger than `base + v` and yet in the window means
+//! that v was reached but is not in the row, so v is in the row iff its label is at most `base + v`. A
+//! label only falls, so exactly one `fetch_min` takes it from above `base + v` to there or below: the
+//! thread that made it emits the entry, and no array `fill`, no atomic maximum on one, is needed. A
+//! vertex above the source is in the row as soon as it is reached, for which a bit is enough.
+//!
+//! **Windows.** A label of a batch is in `base .. base + n`. The next batch takes a lower window, so
+//! whatever earlier batches left in the words, of whichever slots, is larger than any label of its
+//! own and means "not reached". The words are cleared once in ⌊(2³²−1)/n⌋ batches, wherever the slots
+//! of the batches begin.
+//!
+//! **The combined frontier.** An entry is a vertex with its slot (the tracker), as `slot · 2³² + v`.
+//! Entry k of a queue is on the device for k below the capacity there, else in the spill segment, at
+//! k minus the capacity. The frontier of iteration 0 is the sources themselves, which offer paths
+//! without inner vertices; it is not stored.
+//!
+//! **A queue has at most one entry a label.** A vertex enters the queue of the next iteration only by
+//! the thread whose `fetch_or` turned its bit from 0 to 1. While that queue is filled none of its
+//! bits is cleared: they are cleared only by the walk over it, in the next iteration, behind a
+//! barrier. So capacity and spill segment together need as many entries as there are labels, and
+//! nothing is ever lost. A vertex whose label falls twice in an iteration stands in the queue once,
+//! and the walk, behind the barrier, reads the smaller label. When the last iteration finds no more
+//! frontiers, all bits are zero again.
+//!
+//! **Work.** A warp takes up to 32 entries, adds up their degrees, and its lanes walk the concatenated
+//! neighbours side by side, so that rows of few entries waste no lanes and those of many are read in
+//! order. Rows longer than a bound are left for the whole block. Queues and counters are appended to
+//! with one atomic a warp.
 //!
 //! Cost of a source: the edges out of the vertices below it that it reaches, times the number of
-//! times their `max_id` falls.
+//! times their `max_id` falls, and a barrier an iteration for the batch.
 
 use luge_kernel::prelude::*;
 
-/// Value of a cleared `max_id`: larger than every value of every window.
-const CLEARED: u32 = u32::MAX;
+use crate::grid::GridBarrier;
 
-/// Number of `u32` words of one of the two `queued` bitmaps of a slot.
-pub const fn queued_words(n: usize) -> usize {
-    n.div_ceil(32)
-}
-
-/// Number of windows of `max_id` below the cleared value, ⌊(2³²−1)/n⌋ for n > 0.
+/// Number of windows of n labels below the cleared value 2³²−1: ⌊(2³²−1)/n⌋ for n > 0.
 pub const fn max_windows(n: u32) -> u32 {
-    match CLEARED.checked_div(n) {
+    match u32::MAX.checked_div(n) {
         Some(windows) => windows,
         None => 0,
     }
 }
 
-/// Number of words of the state shared by the block: three queue lengths and the entries of the row.
-const BLOCK_STATE: usize = 4;
-
-/// Place of the row's entry count in the block's state.
-const ROW_LEN: usize = 3;
-
-/// What both kernels are given.
-#[derive(Clone, Copy)]
-struct Traversal {
-    n: u32,
-    end_source: u64,
-    /// Binary logarithm of the number of lanes that share the neighbours of a frontier.
-    lanes_log2: u32,
-    windows: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    next_source: GlobalMut<u64>,
-    max_id: GlobalMut<u32>,
-    fill: GlobalMut<u32>,
-    queues: GlobalMut<u32>,
-    queued: GlobalMut<u32>,
-    /// Source at work.
-    source: Shared<u64>,
-    /// Lengths of the queues of this, the next and the last iteration, in turn; entries of the row.
-    state: Shared<u32>,
+/// Number of `u32` words of the two `queued` bitmaps for `labels` labels.
+pub const fn queued_words(labels: usize) -> usize {
+    2 * labels.div_ceil(32)
 }
 
-impl Traversal {
-    /// Takes sources until there are none left. For each, `emit(src, j)` is called once for every
-    /// entry j of its row, by some thread, and then `finish(src)` by every thread, between barriers.
+/// Words of `slots` for each slot.
+pub const SLOT_WORDS: usize = 2;
+
+/// Words of `control`: three queue lengths, then what follows.
+pub const CONTROL_WORDS: usize = 7;
+
+/// Word of `control` that counts iterations.
+pub const CONTROL_ITERATIONS: usize = 3;
+
+/// Word of `control` with the most entries that a queue held.
+pub const CONTROL_PEAK: usize = 4;
+
+/// Word of `control` that counts entries that stood in the spill segment, over all iterations.
+pub const CONTROL_SPILLED: usize = 5;
+
+/// Word of `control` that counts edges walked.
+pub const CONTROL_EDGES: usize = 6;
+
+/// Entries of rows longer than the bound that a block sets aside in an iteration; a warp walks what
+/// is beyond that alone.
+const LONG_ROWS: usize = 64;
+
+/// Longest row that may be walked with others: 32 of them add up to less than 2³².
+pub const MAX_LONG_ROW: u32 = 1 << 26;
+
+/// A frontier entry.
+#[inline(always)]
+fn entry_of(slot: u32, vertex: u32) -> u64 {
+    (u64::from(slot) << 32) | u64::from(vertex)
+}
+
+/// Lanes below `lane`.
+#[inline(always)]
+fn lanes_below(lane: u32) -> u32 {
+    (1u32 << lane) - 1
+}
+
+/// What the kernels are given.
+#[derive(Clone, Copy)]
+struct Batch {
+    first_source: u32,
+    num_sources: u32,
+    base: u32,
+    row_ptr: Global<u64>,
+    col_idx: Global<u32>,
+    slots: Global<u64>,
+    labels: GlobalMut<u32>,
+    above: GlobalMut<u32>,
+    queue: GlobalMut<u64>,
+    spill: GlobalMut<u64>,
+}
+
+impl Batch {
+    /// Place in `labels` of vertex `v` of a slot.
     #[inline(always)]
-    fn run(self, mut emit: impl FnMut(u32, u32), mut finish: impl FnMut(u32)) {
-        let n = self.n as usize;
-        let words = queued_words(n);
-        let slot = thread::block_idx_x() as usize;
-        let first_vertex = slot * n;
-        let first_queue = slot * 2 * n;
-        let first_word = slot * 2 * words;
-        let tid = thread::thread_idx_x();
-        let threads = thread::block_dim_x();
-        let lanes = 1u32 << self.lanes_log2;
-        let group = tid >> self.lanes_log2;
-        let groups = threads >> self.lanes_log2;
-        let lane = u64::from(tid & (lanes - 1));
+    fn label(self, slot: u32, v: u32) -> usize {
+        self.slots
+            .get(SLOT_WORDS * slot as usize)
+            .wrapping_add(u64::from(v)) as usize
+    }
 
-        for v in thread::block_stride(n) {
-            self.fill.set(first_vertex + v, 0);
+    /// Whether `v`, above the source of the slot, is reached for the first time.
+    #[inline(always)]
+    fn reach_above(self, slot: u32, v: u32) -> bool {
+        let place = self
+            .slots
+            .get(SLOT_WORDS * slot as usize + 1)
+            .wrapping_add(u64::from(v));
+        let word = self.above.atomic((place >> 5) as usize);
+        let bit = 1u32 << (place & 31);
+        word.load(Ordering::Relaxed, Scope::Device) & bit == 0
+            && word.fetch_or(bit, Ordering::Relaxed, Scope::Device) & bit == 0
+    }
+
+    /// Entry `at` of the queue of which the first `capacity` entries are at `device`, the others at
+    /// `host`.
+    #[inline(always)]
+    fn entry(self, capacity: u64, device: u64, host: u64, at: u64) -> u64 {
+        if at < capacity {
+            self.queue.get((device + at) as usize)
+        } else {
+            self.spill.get((host + at - capacity) as usize)
         }
-        for w in thread::block_stride(2 * words) {
-            self.queued.set(first_word + w, 0);
-        }
-        let mut windows_left = 0u32;
+    }
 
-        loop {
-            // The barrier before this point (or the launch) lies behind every use of `source`.
-            if tid == 0 {
-                let next = self.next_source.atomic(0);
-                self.source
-                    .set(0, next.fetch_add(1, Ordering::Relaxed, Scope::Device));
-                for word in 0..BLOCK_STATE {
-                    self.state.set(word, 0);
-                }
-            }
-            if windows_left == 0 {
-                windows_left = self.windows;
-                for v in thread::block_stride(n) {
-                    self.max_id.set(first_vertex + v, CLEARED);
-                }
-            }
-            windows_left -= 1;
-            let base = windows_left * self.n;
-            thread::sync_threads();
-            let source = self.source.get(0);
-            if source >= self.end_source {
-                break;
-            }
-            let src = source as u32;
-            // n < 2³²−1, so the mark does not overflow.
-            let mark = src + 1;
-
-            // Lines 3–6: the row itself, reached without inner vertices. The columns of a row are
-            // distinct, so each thread writes its own vertices. The diagonal is always an entry.
-            if tid == 0 {
-                self.max_id.set(first_vertex + src as usize, base);
-                self.fill.set(first_vertex + src as usize, mark);
-                emit(src, src);
-            }
-            let end = self.row_ptr.get(src as usize + 1);
-            let mut p = self.row_ptr.get(src as usize) + u64::from(tid);
-            while p < end {
-                let v = self.col_idx.get(p as usize);
-                if v != src {
-                    self.max_id.set(first_vertex + v as usize, base);
-                    self.fill.set(first_vertex + v as usize, mark);
-                    emit(src, v);
-                    if v < src {
-                        let at = self
-                            .state
-                            .atomic(0)
-                            .fetch_add(1, Ordering::Relaxed, Scope::Block);
-                        self.queues.set(first_queue + at as usize, v);
-                    }
-                }
-                p += u64::from(threads);
-            }
-            thread::sync_threads();
-
-            // Lines 7–16. Iteration i reads queue i % 2 with its length in state[i % 3], fills the
-            // other queue and state[(i+1) % 3], and zeroes state[(i+2) % 3], which was last read
-            // in iteration i−1 and is next added to in iteration i+1: one barrier apart each.
-            let mut current = 0usize;
-            let mut now = 0usize;
-            loop {
-                let len = self.state.get(now);
-                if len == 0 {
-                    break;
-                }
-                let next = if now == 2 { 0 } else { now + 1 };
-                let after = if next == 2 { 0 } else { next + 1 };
-                if tid == 0 {
-                    self.state.set(after, 0);
-                }
-                let this_queue = first_queue + current * n;
-                let next_queue = first_queue + (1 - current) * n;
-                let this_bits = first_word + current * words;
-                let next_bits = first_word + (1 - current) * words;
-                let mut f = group;
-                while f < len {
-                    let v = self.queues.get(this_queue + f as usize);
-                    if lane == 0 {
-                        // Every vertex of this word is in this queue and is walked in this
-                        // iteration, and nobody sets or reads its bits: zero the word whole.
-                        self.queued.atomic(this_bits + (v >> 5) as usize).store(
-                            0,
-                            Ordering::Relaxed,
-                            Scope::Block,
-                        );
-                    }
-                    let max_id = self
-                        .max_id
-                        .atomic(first_vertex + v as usize)
-                        .load(Ordering::Relaxed, Scope::Block)
-                        - base;
-                    let through = if max_id > v { max_id } else { v };
-                    let offered = base + through;
-                    let end = self.row_ptr.get(v as usize + 1);
-                    let mut p = self.row_ptr.get(v as usize) + lane;
-                    while p < end {
-                        let neighbor = self.col_idx.get(p as usize);
-                        p += u64::from(lanes);
-                        let label = self.max_id.atomic(first_vertex + neighbor as usize);
-                        // Line 9.5 without a look at `fill`: a vertex is in the row iff its max_id
-                        // in this window is below itself, or zero for vertex 0.
-                        let seen = label.load(Ordering::Relaxed, Scope::Block);
-                        if seen <= offered || seen - base < neighbor {
-                            continue;
-                        }
-                        // Line 10.
-                        if label.fetch_min(offered, Ordering::Relaxed, Scope::Block) <= offered {
-                            continue;
-                        }
-                        // Lines 11–14.
-                        if neighbor > through {
-                            let marked = self
-                                .fill
-                                .atomic(first_vertex + neighbor as usize)
-                                .fetch_max(mark, Ordering::Relaxed, Scope::Block);
-                            if marked >= mark {
-                                continue;
-                            }
-                            emit(src, neighbor);
-                        }
-                        // Lines 15–16.
-                        if neighbor < src {
-                            let bit = 1u32 << (neighbor & 31);
-                            let before = self
-                                .queued
-                                .atomic(next_bits + (neighbor >> 5) as usize)
-                                .fetch_or(bit, Ordering::Relaxed, Scope::Block);
-                            if before & bit == 0 {
-                                let at = self.state.atomic(next).fetch_add(
-                                    1,
-                                    Ordering::Relaxed,
-                                    Scope::Block,
-                                );
-                                self.queues.set(next_queue + at as usize, neighbor);
-                            }
-                        }
-                    }
-                    f += groups;
-                }
-                thread::sync_threads();
-                current = 1 - current;
-                now = next;
-            }
-            finish(src);
+    /// Writes that entry.
+    #[inline(always)]
+    fn put(self, capacity: u64, device: u64, host: u64, at: u64, entry: u64) {
+        if at < capacity {
+            self.queue.set((device + at) as usize, entry);
+        } else {
+            self.spill.set((host + at - capacity) as usize, entry);
         }
     }
 }
 
-/// Number of entries in each row of L+U, the diagonal included (stage one of the two):
-/// `counts[src]` for every source that `next_source` hands out below `end_source`.
+/// What the parallel traversal needs beside the batch.
+#[derive(Clone, Copy)]
+struct Traversal {
+    batch: Batch,
+    /// Whether to look if a vertex is in the row before it is offered a path.
+    fill_first: bool,
+    /// Longest row that a warp walks together with others.
+    long_row: u32,
+    queued: GlobalMut<u32>,
+    control: GlobalMut<u64>,
+    barrier: GlobalMut<u32>,
+    /// Entries of long rows that the block has set aside, and how many.
+    long_entries: Shared<u64>,
+    num_long: Shared<u32>,
+}
+
+/// Where an iteration puts frontiers.
+#[derive(Clone, Copy)]
+struct Next {
+    /// Word of `control` with the length of the queue.
+    len: usize,
+    capacity: u64,
+    device: u64,
+    host: u64,
+    /// First word of the queue's `queued` bits.
+    bits: usize,
+}
+
+/// An edge that a lane walks: what the frontier at its tail offers the vertex at its head.
+#[derive(Clone, Copy)]
+struct Edge {
+    slot: u32,
+    offered: u32,
+    head: u32,
+}
+
+impl Traversal {
+    /// The label that a frontier offers its neighbours; the source itself offers `base`.
+    #[inline(always)]
+    fn offered(self, slot: u32, v: u32) -> u32 {
+        if v == self.batch.first_source + slot {
+            return self.batch.base;
+        }
+        let label = self
+            .batch
+            .labels
+            .atomic(self.batch.label(slot, v))
+            .load(Ordering::Relaxed, Scope::Device);
+        let own = self.batch.base + 1 + v;
+        if label > own { label } else { own }
+    }
+
+    /// Offers the head of an edge a path; answers whether that makes it an entry of the row, and
+    /// whether it is to be put in the next queue by this thread.
+    #[inline(always)]
+    fn offer(self, edge: Edge, next: Next) -> (bool, bool) {
+        let Batch { base, labels, .. } = self.batch;
+        let v = edge.head;
+        let src = self.batch.first_source + edge.slot;
+        if v >= src {
+            // The source is no entry of its own traversal; the diagonal is emitted apart.
+            return (v > src && self.batch.reach_above(edge.slot, v), false);
+        }
+        let place = self.batch.label(edge.slot, v);
+        let label = labels.atomic(place);
+        let in_row = base + v;
+        let seen = label.load(Ordering::Relaxed, Scope::Device);
+        if seen <= edge.offered || (self.fill_first && seen <= in_row) {
+            return (false, false);
+        }
+        let before = label.fetch_min(edge.offered, Ordering::Relaxed, Scope::Device);
+        // A vertex in the row offers the same whatever its label: it is no frontier again.
+        if before <= edge.offered || before <= in_row {
+            return (false, false);
+        }
+        let bit = 1u32 << (place & 31);
+        let queued = self.queued.atomic(next.bits + (place >> 5)).fetch_or(
+            bit,
+            Ordering::Relaxed,
+            Scope::Device,
+        );
+        (edge.offered <= in_row, queued & bit == 0)
+    }
+
+    /// Walks one edge a lane, for the lanes where it is `valid`; all lanes of the warp call it
+    /// together. `peers` are the lanes that walk edges of the same entry.
+    #[inline(always)]
+    fn walk(
+        self,
+        valid: bool,
+        edge: Edge,
+        peers: u32,
+        next: Next,
+        emit: &impl Fn(u32, u32, bool, u32, u32),
+    ) {
+        let lane = thread::lane_id();
+        let (found, push) = if valid {
+            self.offer(edge, next)
+        } else {
+            (false, false)
+        };
+        let pushes = warp::ballot(warp::FULL_MASK, push);
+        if pushes != 0 {
+            let mut first = 0u64;
+            if lane == 0 {
+                first = self.control.atomic(next.len).fetch_add(
+                    u64::from(pushes.count_ones()),
+                    Ordering::Relaxed,
+                    Scope::Device,
+                );
+            }
+            let first = warp::shuffle(warp::FULL_MASK, first, 0);
+            if push {
+                let at = first + u64::from((pushes & lanes_below(lane)).count_ones());
+                self.batch.put(
+                    next.capacity,
+                    next.device,
+                    next.host,
+                    at,
+                    entry_of(edge.slot, edge.head),
+                );
+            }
+        }
+        let finds = warp::ballot(warp::FULL_MASK, found);
+        if finds != 0 {
+            let src = self.batch.first_source + edge.slot;
+            emit(finds, peers, found, src, edge.head);
+        }
+    }
+
+    /// Walks the row of an entry with `width` threads, of which this is number `rank`; all lanes of
+    /// the warp call it together.
+    #[inline(always)]
+    fn walk_row(
+        self,
+        entry: u64,
+        rank: u32,
+        width: u32,
+        next: Next,
+        emit: &impl Fn(u32, u32, bool, u32, u32),
+    ) {
+        let (slot, v) = ((entry >> 32) as u32, entry as u32);
+        let offered = self.offered(slot, v);
+        let mut p = self.batch.row_ptr.get(v as usize);
+        let end = self.batch.row_ptr.get(v as usize + 1);
+        // The last edges of the row do not come to all lanes.
+        while p + u64::from(rank - thread::lane_id()) < end {
+            let at = p + u64::from(rank);
+            let valid = at < end;
+            let head = if valid {
+                self.batch.col_idx.get(at as usize)
+            } else {
+                0
+            };
+            let edge = Edge {
+                slot,
+                offered,
+                head,
+            };
+            self.walk(valid, edge, warp::FULL_MASK, next, emit);
+            p += u64::from(width);
+        }
+    }
+
+    /// Walks from all sources of the batch. `emit(finds, peers, found, src, j)` is called by all lanes
+    /// of a warp together, `found` in the lanes `finds`, of which at least one; those have found entry
+    /// (src, j) of L+U, each entry once. Lanes of the same `peers`, which include the own, have the
+    /// same `src`.
+    #[inline(always)]
+    fn run(self, emit: impl Fn(u32, u32, bool, u32, u32)) {
+        let Batch {
+            first_source,
+            num_sources,
+            row_ptr,
+            col_idx,
+            ..
+        } = self.batch;
+        let capacity = self.batch.queue.len() as u64 / 2;
+        let spill = self.batch.spill.len() as u64 / 2;
+        let words = self.queued.len() / 2;
+        let lane = thread::lane_id();
+        let tid = thread::thread_idx_x();
+        let warps = u64::from(thread::num_threads_1d() / warp::WARP_SIZE);
+        let warp = u64::from(thread::index_1d() / warp::WARP_SIZE);
+        let counts = thread::index_1d() == 0;
+        let mut grid = GridBarrier::new(self.barrier);
+        if tid == 0 {
+            self.num_long.set(0, 0);
+        }
+        thread::sync_threads();
+
+        let (mut iterations, mut peak, mut spilled, mut edges) = (0u64, 0u64, 0u64, 0u64);
+        let mut len = u64::from(num_sources);
+        // Queue lengths: iteration i reads word i % 3 of `control`, adds to word (i+1) % 3, and zeroes
+        // word (i+2) % 3, which was last read in iteration i−1 and is next added to in iteration
+        // i+1: one barrier apart each.
+        let mut now = 0usize;
+        let mut parity = 0u64;
+        while len > 0 {
+            let sources = iterations == 0;
+            let after = if now == 0 { 2 } else { now - 1 };
+            let next = Next {
+                len: if now == 2 { 0 } else { now + 1 },
+                capacity,
+                device: (1 - parity) * capacity,
+                host: (1 - parity) * spill,
+                bits: (1 - parity) as usize * words,
+            };
+            let this_device = parity * capacity;
+            let this_host = parity * spill;
+            let this_bits = parity as usize * words;
+            if counts {
+                self.control.set(after, 0);
+                if !sources {
+                    peak = if len > peak { len } else { peak };
+                    spilled += len.saturating_sub(capacity);
+                }
+            }
+
+            // Entries that a warp takes at once: fewer than 32 if there is not that much for all.
+            let share = len.div_ceil(warps);
+            let take = if share < 32 { share } else { 32 };
+            let mut begin = warp * take;
+            while begin < len {
+                let at = begin + u64::from(lane);
+                let active = u64::from(lane) < take && at < len;
+                let (mut entry, mut start, mut degree, mut offered) = (0u64, 0u64, 0u32, 0u32);
+                let mut alone = false;
+                if active {
+                    entry = if sources {
+                        entry_of(at as u32, first_source + at as u32)
+                    } else {
+                        self.batch.entry(capacity, this_device, this_host, at)
+                    };
+                    let (slot, v) = ((entry >> 32) as u32, entry as u32);
+                    if !sources {
+                        // Every vertex with a bit in this word is in this queue and is walked in this
+                        // iteration, and nobody sets or reads its bits: zero the word whole.
+                        let word = this_bits + (self.batch.label(slot, v) >> 5);
+                        self.queued
+                            .atomic(word)
+                            .store(0, Ordering::Relaxed, Scope::Device);
+                    }
+                    start = row_ptr.get(v as usize);
+                    let row_len = row_ptr.get(v as usize + 1) - start;
+                    if row_len > u64::from(self.long_row) {
+                        let place = self
+                            .num_long
+                            .atomic(0)
+                            .fetch_add(1, Ordering::Relaxed, Scope::Block)
+                            as usize;
+                        alone = place >= LONG_ROWS;
+                        if !alone {
+                            self.long_entries.set(place, entry);
+                        }
+                    } else {
+                        degree = row_len as u32;
+                        offered = self.offered(slot, v);
+                    }
+                    edges += row_len;
+                }
+                if sources {
+                    let found = warp::ballot(warp::FULL_MASK, active);
+                    emit(found, 1 << lane, active, entry as u32, entry as u32);
+                }
+
+                // The neighbours of all entries, one row after another. An entry without any takes
+                // one place all the same, so that every row begins at a place of its own.
+                let places = if active && degree == 0 { 1 } else { degree };
+                let mut sum = places;
+                let mut distance = 1;
+                while distance < warp::WARP_SIZE {
+                    let below = warp::shuffle_up(warp::FULL_MASK, sum, distance);
+                    if lane >= distance {
+                        sum += below;
+                    }
+                    distance *= 2;
+                }
+                let total = warp::shuffle(warp::FULL_MASK, sum, 31);
+                let first = sum - places;
+                let mut rows_before = 0u32;
+                let mut window = 0u32;
+                while window < total {
+                    // Row r of those that begin up to here is that of lane r.
+                    let begins = active && first >= window && first - window < 32;
+                    let bit = if begins { 1u32 << (first - window) } else { 0 };
+                    let begins = warp::reduce_or(warp::FULL_MASK, bit);
+                    let up_to = begins & (u32::MAX >> (31 - lane));
+                    let owner = rows_before + up_to.count_ones() - 1;
+                    rows_before += begins.count_ones();
+                    let low = 31 - (up_to | 1).leading_zeros();
+                    let later = begins & !(u32::MAX >> (31 - lane));
+                    let peers = (u32::MAX << low)
+                        & if later == 0 {
+                            u32::MAX
+                        } else {
+                            (later & later.wrapping_neg()) - 1
+                        };
+
+                    let place = window + lane;
+                    let shift =
+                        warp::shuffle(warp::FULL_MASK, start.wrapping_sub(first.into()), owner);
+                    let end = warp::shuffle(warp::FULL_MASK, first + degree, owner);
+                    let slot = warp::shuffle(warp::FULL_MASK, (entry >> 32) as u32, owner);
+                    let offered = warp::shuffle(warp::FULL_MASK, offered, owner);
+                    let valid = place < end;
+                    let head = if valid {
+                        col_idx.get(shift.wrapping_add(place.into()) as usize)
+                    } else {
+                        0
+                    };
+                    let edge = Edge {
+                        slot,
+                        offered,
+                        head,
+                    };
+                    self.walk(valid, edge, peers, next, &emit);
+                    window += 32;
+                }
+                let mut left = warp::ballot(warp::FULL_MASK, alone);
+                while left != 0 {
+                    let long = warp::shuffle(warp::FULL_MASK, entry, left.trailing_zeros());
+                    self.walk_row(long, lane, warp::WARP_SIZE, next, &emit);
+                    left &= left - 1;
+                }
+                begin += warps * take;
+            }
+
+            // The long rows, by the whole block.
+            thread::sync_threads();
+            let set_aside = self.num_long.get(0) as usize;
+            if set_aside > 0 {
+                let width = thread::block_dim_x();
+                let mut i = 0;
+                while i < set_aside && i < LONG_ROWS {
+                    self.walk_row(self.long_entries.get(i), tid, width, next, &emit);
+                    i += 1;
+                }
+                thread::sync_threads();
+                if tid == 0 {
+                    self.num_long.set(0, 0);
+                }
+            }
+            grid.wait();
+            now = next.len;
+            parity = 1 - parity;
+            iterations += 1;
+            len = self.control.get(now);
+        }
+
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            edges += warp::shuffle_xor(warp::FULL_MASK, edges, distance);
+            distance /= 2;
+        }
+        if lane == 0 {
+            self.control.atomic(CONTROL_EDGES).reduce_add(
+                edges,
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        }
+        if counts {
+            self.control.set(CONTROL_ITERATIONS, iterations);
+            self.control.set(CONTROL_PEAK, peak);
+            self.control.set(CONTROL_SPILLED, spilled);
+        }
+    }
+}
+
+/// Number of entries in each row of L+U, the diagonal included (stage one of the two): added to
+/// `counts[src]` for the `num_sources` sources from `first_source` on. If `log` has room, the entries
+/// themselves are put there too, as `src · 2³² + column` from word 1 on in any order, and word 0
+/// counts them; those for which there is no room are counted and dropped.
 ///
-/// Threads: a block a source, taken from `next_source[0]` by atomic add; 2^`lanes_log2` neighbouring
-/// threads share the neighbours of a frontier. Writes: a slot belongs to one block (see the module);
-/// within it `max_id`, `fill`, `queued` and the queue length are atomic while threads compete, and
-/// barriers order iterations and the plain writes at the start of a source. `counts[src]` is written
-/// by thread 0 of the block that took `src`. Shared memory: 24 bytes.
+/// Threads: a persistent grid; see the module for how warps and blocks share the frontier. Writes:
+/// `labels`, `queued`, `above`, `counts` and queue lengths by relaxed atomics; a queue entry and a
+/// place of `log` by the thread that an atomic counter gave it, and the grid barrier orders writing
+/// an entry before reading it; `control` but for the queue being filled by thread 0 of the grid.
+/// Shared memory: 528 bytes.
 ///
-/// `windows` is the number of windows of `max_id` that are used up before it is cleared; any from 1 to
-/// [`max_windows`] gives the same result.
-///
-/// Launch: 1-D, as many blocks as there are slots. Preconditions: `n > 0`; rows hold distinct
-/// columns below n; `next_source[0]` holds the first source; the contents of the slots do not matter.
+/// Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: rows hold distinct
+/// columns below the order of the matrix; for slot s and each vertex v that source
+/// `first_source + s` may reach, `slots[2s] + v` (modulo 2⁶⁴) is a place of `labels` if v is below the
+/// source, `slots[2s+1] + v` a bit of `above` if it is above it, and no two vertices share one; words
+/// of `labels` are at least `base` plus the order; `queued`, `above`, `control` and `barrier` are zero.
 #[kernel(
     max_threads(1024),
     require(
-        n > 0,
-        row_ptr.len() == n as usize + 1,
-        counts.len() == n as usize,
-        end_source <= u64::from(n),
-        lanes_log2 <= 5,
-        windows >= 1,
-        windows <= max_windows(n),
-        queues.len() == 2 * max_id.len(),
-        fill.len() == max_id.len(),
-        queued.len() == max_id.len() / n as usize * 2 * queued_words(n as usize)
+        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
+        base as u64 + (row_ptr.len() as u64 - 1) <= u32::MAX as u64,
+        long_row <= MAX_LONG_ROW,
+        counts.len() + 1 == row_ptr.len(),
+        slots.len() >= SLOT_WORDS * num_sources as usize,
+        queued.len() >= queued_words(labels.len()),
+        queue.len() / 2 + spill.len() / 2 >= labels.len(),
+        control.len() >= CONTROL_WORDS,
+        barrier.len() >= 1
     )
 )]
 pub unsafe fn fill2_count(
-    n: u32,
-    end_source: u64,
-    lanes_log2: u32,
-    windows: u32,
+    first_source: u32,
+    num_sources: u32,
+    base: u32,
+    fill_first: u32,
+    long_row: u32,
     row_ptr: Global<u64>,
     col_idx: Global<u32>,
-    next_source: GlobalMut<u64>,
-    max_id: GlobalMut<u32>,
-    fill: GlobalMut<u32>,
-    queues: GlobalMut<u32>,
+    slots: Global<u64>,
+    labels: GlobalMut<u32>,
     queued: GlobalMut<u32>,
+    above: GlobalMut<u32>,
+    queue: GlobalMut<u64>,
+    spill: GlobalMut<u64>,
+    control: GlobalMut<u64>,
+    barrier: GlobalMut<u32>,
     counts: GlobalMut<u32>,
+    log: GlobalMut<u64>,
 ) {
-    let source = shared_array![u64; 1];
-    let state = shared_array![u32; BLOCK_STATE];
+    let long_entries = shared_array![u64; LONG_ROWS];
+    let num_long = shared_array![u32; 1];
     let traversal = Traversal {
-        n,
-        end_source,
-        lanes_log2,
-        windows,
-        row_ptr,
-        col_idx,
-        next_source,
-        max_id,
-        fill,
-        queues,
-        queued,
-        source,
-        state,
-    };
-    let found = core::cell::Cell::new(0u32);
-    traversal.run(
-        |_, _| found.set(found.get() + 1),
-        |src| {
-            let mine = found.replace(0);
-            if mine > 0 {
-                state
-                    .atomic(ROW_LEN)
-                    .reduce_add(mine, Ordering::Relaxed, Scope::Block);
-            }
-            thread::sync_threads();
-            if thread::thread_idx_x() == 0 {
-                counts.set(src as usize, state.get(ROW_LEN));
-            }
+        batch: Batch {
+            first_source,
+            num_sources,
+            base,
+            row_ptr,
+            col_idx,
+            slots,
+            labels,
+            above,
+            queue,
+            spill,
         },
-    );
+        fill_first: fill_first != 0,
+        long_row,
+        queued,
+        control,
+        barrier,
+        long_entries,
+        num_long,
+    };
+    traversal.run(|finds, peers, found, src, column| {
+        let lane = thread::lane_id();
+        let mine = finds & peers;
+        if found && mine.trailing_zeros() == lane {
+            counts.atomic(src as usize).reduce_add(
+                mine.count_ones(),
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        }
+        if log.len() > 1 {
+            let mut first = 0u64;
+            if lane == 0 {
+                first = log.atomic(0).fetch_add(
+                    u64::from(finds.count_ones()),
+                    Ordering::Relaxed,
+                    Scope::Device,
+                );
+            }
+            let first = warp::shuffle(warp::FULL_MASK, first, 0);
+            let at = 1 + first + u64::from((finds & lanes_below(lane)).count_ones());
+            if found && at < log.len() as u64 {
+                log.set(at as usize, entry_of(src, column));
+            }
+        }
+    });
 }
 
-/// Columns of each row of L+U (stage two): `filled_idx[filled_ptr[src] ..]` for every source that
-/// `next_source` hands out below `end_source`, in any order within the row.
+/// Columns of each row of L+U (stage two): `filled_idx[filled_ptr[src] ..]` for the `num_sources`
+/// sources from `first_source` on, in any order within the row.
 ///
-/// Threads, slots and orders as in [`fill2_count`](fn@fill2_count). An entry's place in its row comes from an atomic
-/// counter of the block, so each place of `filled_idx` has one writer.
+/// Threads, slots and orders as in [`fill2_count`](fn@fill2_count). An entry's place in its row comes
+/// from `taken[src]`, an atomic counter that is zero at first, so each place of `filled_idx` has one
+/// writer.
 ///
-/// Launch and preconditions as in [`fill2_count`](fn@fill2_count); `filled_ptr` is the exclusive prefix sum of its
-/// counts.
+/// Launch and preconditions as in [`fill2_count`](fn@fill2_count); `filled_ptr` is the exclusive prefix
+/// sum of its counts.
 #[kernel(
     max_threads(1024),
     require(
-        n > 0,
-        row_ptr.len() == n as usize + 1,
-        filled_ptr.len() == n as usize + 1,
-        end_source <= u64::from(n),
-        lanes_log2 <= 5,
-        windows >= 1,
-        windows <= max_windows(n),
-        queues.len() == 2 * max_id.len(),
-        fill.len() == max_id.len(),
-        queued.len() == max_id.len() / n as usize * 2 * queued_words(n as usize)
+        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
+        base as u64 + (row_ptr.len() as u64 - 1) <= u32::MAX as u64,
+        long_row <= MAX_LONG_ROW,
+        taken.len() + 1 == row_ptr.len(),
+        filled_ptr.len() == row_ptr.len(),
+        slots.len() >= SLOT_WORDS * num_sources as usize,
+        queued.len() >= queued_words(labels.len()),
+        queue.len() / 2 + spill.len() / 2 >= labels.len(),
+        control.len() >= CONTROL_WORDS,
+        barrier.len() >= 1
     )
 )]
 pub unsafe fn fill2_positions(
-    n: u32,
-    end_source: u64,
-    lanes_log2: u32,
-    windows: u32,
+    first_source: u32,
+    num_sources: u32,
+    base: u32,
+    fill_first: u32,
+    long_row: u32,
     row_ptr: Global<u64>,
     col_idx: Global<u32>,
-    filled_ptr: Global<u64>,
-    next_source: GlobalMut<u64>,
-    max_id: GlobalMut<u32>,
-    fill: GlobalMut<u32>,
-    queues: GlobalMut<u32>,
+    slots: Global<u64>,
+    labels: GlobalMut<u32>,
     queued: GlobalMut<u32>,
+    above: GlobalMut<u32>,
+    queue: GlobalMut<u64>,
+    spill: GlobalMut<u64>,
+    control: GlobalMut<u64>,
+    barrier: GlobalMut<u32>,
+    filled_ptr: Global<u64>,
+    taken: GlobalMut<u32>,
     filled_idx: GlobalMut<u32>,
 ) {
-    let source = shared_array![u64; 1];
-    let state = shared_array![u32; BLOCK_STATE];
+    let long_entries = shared_array![u64; LONG_ROWS];
+    let num_long = shared_array![u32; 1];
     let traversal = Traversal {
-        n,
-        end_source,
-        lanes_log2,
-        windows,
-        row_ptr,
-        col_idx,
-        next_source,
-        max_id,
-        fill,
-        queues,
+        batch: Batch {
+            first_source,
+            num_sources,
+            base,
+            row_ptr,
+            col_idx,
+            slots,
+            labels,
+            above,
+            queue,
+            spill,
+        },
+        fill_first: fill_first != 0,
+        long_row,
         queued,
-        source,
-        state,
+        control,
+        barrier,
+        long_entries,
+        num_long,
     };
-    traversal.run(
-        |src, column| {
-            let at = state
-                .atomic(ROW_LEN)
-                .fetch_add(1, Ordering::Relaxed, Scope::Block);
+    traversal.run(|finds, peers, found, src, column| {
+        let lane = thread::lane_id();
+        let mine = finds & peers;
+        let leader = if found { mine.trailing_zeros() } else { lane };
+        let mut first = 0u32;
+        if found && leader == lane {
+            first = taken.atomic(src as usize).fetch_add(
+                mine.count_ones(),
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        }
+        let first = warp::shuffle(warp::FULL_MASK, first, leader);
+        if found {
+            let at = first + (mine & lanes_below(lane)).count_ones();
             let place = filled_ptr.get(src as usize) + u64::from(at);
             filled_idx.set(place as usize, column);
-        },
-        // The counter is zeroed for the next source only behind this barrier.
-        |_| thread::sync_threads(),
-    );
+        }
+    });
+}
+
+/// Puts the `num_entries` entries of the log of [`fill2_count`](fn@fill2_count) in their rows:
+/// `filled_idx[filled_ptr[src] ..]`, in any order within the row.
+///
+/// Threads: one an entry, grid-strided by warps. Writes: places from `taken[src]`, an atomic counter
+/// that is zero at first, one atomic for the lanes of a warp with the same row; each place of
+/// `filled_idx` has one writer. Shared memory: none. Launch: 1-D, a multiple of 32 threads a block.
+/// Preconditions: the first `num_entries` entries of the log are written, their rows below the
+/// length of `taken`; `filled_ptr` is the exclusive prefix sum of the counts.
+#[kernel(
+    max_threads(1024),
+    require(
+        num_entries < log.len() as u64 + (num_entries == 0) as u64,
+        filled_ptr.len() == taken.len() + 1
+    )
+)]
+pub unsafe fn fill2_place(
+    num_entries: u64,
+    log: Global<u64>,
+    filled_ptr: Global<u64>,
+    taken: GlobalMut<u32>,
+    filled_idx: GlobalMut<u32>,
+) {
+    let lane = thread::lane_id();
+    let mut begin = u64::from(thread::index_1d() - lane);
+    while begin < num_entries {
+        let at = begin + u64::from(lane);
+        let valid = at < num_entries;
+        let entry = if valid {
+            log.get(1 + at as usize)
+        } else {
+            u64::MAX
+        };
+        // No row is 2³²−1: n is below that.
+        let row = (entry >> 32) as u32;
+        let peers = warp::match_any(warp::FULL_MASK, row);
+        let leader = peers.trailing_zeros();
+        let mut first = 0u32;
+        if valid && leader == lane {
+            first = taken.atomic(row as usize).fetch_add(
+                peers.count_ones(),
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        }
+        let first = warp::shuffle(warp::FULL_MASK, first, leader);
+        if valid {
+            let place = first + (peers & lanes_below(lane)).count_ones();
+            let place = filled_ptr.get(row as usize) + u64::from(place);
+            filled_idx.set(place as usize, entry as u32);
+        }
+        begin += u64::from(thread::num_threads_1d());
+    }
 }

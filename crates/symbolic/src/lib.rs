@@ -11,16 +11,11 @@
 //! | [`gpu`] | on the device: all rows at once, each by fill2 on the graph of B with parallel frontiers |
 //!
 //! Every backend gives the same pattern, bit for bit.
-//!
-//! # Current limitations
-//!
-//! On the device, a budget that holds fewer concurrent sources than
-//! keep it busy makes the phase slower, and one that holds none is refused: frontiers are not spilled
-//! to the host.
 
 mod blocks;
 pub mod cpu;
 mod error;
+mod forest;
 pub mod gpu;
 
 pub use blocks::diagonal_blocks;

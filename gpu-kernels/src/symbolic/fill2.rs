@@ -778,3 +778,170 @@ pub unsafe fn fill2_place(
         begin += u64::from(thread::num_threads_1d());
     }
 }
+
+impl Batch {
+    /// Row `src` of L+U for slot `slot` by the sequential fill2 (gSoFa, Figure 3b; End-to-End LU,
+    /// Algorithm 1): `emit(j)` for each entry j. One thread works on it, and owns the slot.
+    ///
+    /// A vertex was met iff its label is `base`, its mark set. From each vertex below the source that
+    /// was met, the thresholds in increasing order, the search goes on through vertices below the
+    /// threshold; one above it that is met for the first time is in the row. Each vertex is met
+    /// once, so the frontiers of a slot fit as many queue entries as it has labels.
+    #[inline(always)]
+    fn thresholds(self, slot: u32, mut emit: impl FnMut(u32)) {
+        let capacity = self.queue.len() as u64 / 2;
+        let src = self.first_source + slot;
+        let end = self.label(slot, src) as u64;
+        let begin = if slot == 0 {
+            0
+        } else {
+            self.label(slot - 1, src - 1) as u64
+        };
+        let first = src - (end - begin) as u32;
+        // Meets `v`; answers whether that was for the first time.
+        let meet = |v: u32| {
+            if v > src {
+                return self.reach_above(slot, v);
+            }
+            let place = self.label(slot, v);
+            let met = v == src || self.labels.get(place) == self.base;
+            if !met {
+                self.labels.set(place, self.base);
+            }
+            !met
+        };
+        emit(src);
+        let mut p = self.row_ptr.get(src as usize);
+        let row_end = self.row_ptr.get(src as usize + 1);
+        while p < row_end {
+            let v = self.col_idx.get(p as usize);
+            if meet(v) {
+                emit(v);
+            }
+            p += 1;
+        }
+        let mut threshold = first;
+        while threshold < src {
+            if self.labels.get(self.label(slot, threshold)) == self.base {
+                self.put(capacity, 0, 0, begin, u64::from(threshold));
+                let mut len = 1u64;
+                while len > 0 {
+                    len -= 1;
+                    let frontier = self.entry(capacity, 0, 0, begin + len) as usize;
+                    let mut p = self.row_ptr.get(frontier);
+                    let row_end = self.row_ptr.get(frontier + 1);
+                    while p < row_end {
+                        let v = self.col_idx.get(p as usize);
+                        if meet(v) {
+                            if v > threshold {
+                                emit(v);
+                            } else {
+                                self.put(capacity, 0, 0, begin + len, u64::from(v));
+                                len += 1;
+                            }
+                        }
+                        p += 1;
+                    }
+                }
+            }
+            threshold += 1;
+        }
+    }
+}
+
+/// As [`fill2_count`](fn@fill2_count), by the sequential fill2 without fine-grained parallelism, which
+/// gSoFa (section 7) compares itself with: `counts[src]` for each source of the batch.
+///
+/// Threads: one a source, grid-strided. Writes: a slot and `counts[src]` by the thread of the
+/// source; `above` by atomics, since slots share its words. No thread waits for another. Shared
+/// memory: none. Launch: 1-D, any size. Preconditions as there, for what is passed; the labels of
+/// slots lie one after another from place 0 on, in order of their vertices.
+#[kernel(
+    max_threads(1024),
+    require(
+        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
+        counts.len() + 1 == row_ptr.len(),
+        slots.len() >= SLOT_WORDS * num_sources as usize,
+        queue.len() / 2 + spill.len() / 2 >= labels.len()
+    )
+)]
+pub unsafe fn fill2_count_coarse(
+    first_source: u32,
+    num_sources: u32,
+    base: u32,
+    row_ptr: Global<u64>,
+    col_idx: Global<u32>,
+    slots: Global<u64>,
+    labels: GlobalMut<u32>,
+    above: GlobalMut<u32>,
+    queue: GlobalMut<u64>,
+    spill: GlobalMut<u64>,
+    counts: GlobalMut<u32>,
+) {
+    let batch = Batch {
+        first_source,
+        num_sources,
+        base,
+        row_ptr,
+        col_idx,
+        slots,
+        labels,
+        above,
+        queue,
+        spill,
+    };
+    for slot in thread::grid_stride(num_sources as usize) {
+        let mut count = 0u32;
+        batch.thresholds(slot as u32, |_| count += 1);
+        counts.set(first_source as usize + slot, count);
+    }
+}
+
+/// As [`fill2_positions`](fn@fill2_positions), by the sequential fill2: the columns of row src at
+/// `filled_idx[filled_ptr[src] ..]`.
+///
+/// Threads, writes and preconditions as in [`fill2_count_coarse`](fn@fill2_count_coarse); the thread
+/// of a source writes its row. `filled_ptr` is the exclusive prefix sum of the counts.
+#[kernel(
+    max_threads(1024),
+    require(
+        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
+        filled_ptr.len() == row_ptr.len(),
+        slots.len() >= SLOT_WORDS * num_sources as usize,
+        queue.len() / 2 + spill.len() / 2 >= labels.len()
+    )
+)]
+pub unsafe fn fill2_positions_coarse(
+    first_source: u32,
+    num_sources: u32,
+    base: u32,
+    row_ptr: Global<u64>,
+    col_idx: Global<u32>,
+    slots: Global<u64>,
+    labels: GlobalMut<u32>,
+    above: GlobalMut<u32>,
+    queue: GlobalMut<u64>,
+    spill: GlobalMut<u64>,
+    filled_ptr: Global<u64>,
+    filled_idx: GlobalMut<u32>,
+) {
+    let batch = Batch {
+        first_source,
+        num_sources,
+        base,
+        row_ptr,
+        col_idx,
+        slots,
+        labels,
+        above,
+        queue,
+        spill,
+    };
+    for slot in thread::grid_stride(num_sources as usize) {
+        let mut place = filled_ptr.get(first_source as usize + slot);
+        batch.thresholds(slot as u32, |column| {
+            filled_idx.set(place as usize, column);
+            place += 1;
+        });
+    }
+}

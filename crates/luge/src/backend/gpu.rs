@@ -90,7 +90,7 @@ impl GpuBackend {
             cancel: limits.cancel.clone(),
             ..Fill2Options::default()
         };
-        let filled = luge_symbolic::gpu::fill2(stream, rows, &options)?;
+        let (filled, fill2) = luge_symbolic::gpu::fill2(stream, rows, &options)?;
         let statistics = filled.statistics(stream)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
@@ -117,7 +117,11 @@ impl GpuBackend {
             supernode_seconds,
             levelize_seconds,
             code_path: vec![
-                "symbolic: fill2, parallel frontiers, two stages",
+                if fill2.fused_rows == rows.major_dim() as u64 {
+                    "symbolic: fill2, combined frontiers, fused"
+                } else {
+                    "symbolic: fill2, combined frontiers, two stages"
+                },
                 "supernode: T3, two phases",
                 "levelize: Kahn, one launch",
             ],

@@ -3,7 +3,7 @@
 //! | module | step |
 //! |---|---|
 //! | `triangles` | the parts of B's rows and columns beyond the diagonal |
-//! | `forest` | ranges of pivots that can be eliminated side by side |
+//! | `crate::forest` | ranges of pivots that can be eliminated side by side |
 //! | `elimination` | rows of U and columns of L, each distinct structure once, with symmetric pruning on both sides |
 //! | `index_set` | unions that come out in order |
 //! | `counts` | sizes of all rows and columns, before the pattern is allocated |
@@ -19,7 +19,6 @@
 mod counts;
 mod elimination;
 mod expansion;
-mod forest;
 mod index_set;
 mod triangles;
 
@@ -31,6 +30,7 @@ use rayon::prelude::*;
 pub use counts::Counts;
 
 use crate::error::SymbolicError;
+use crate::forest;
 use elimination::{Elimination, Structures};
 use expansion::RowSizes;
 use triangles::Triangles;

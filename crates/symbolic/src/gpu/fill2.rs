@@ -1,101 +1,497 @@
-//! The filled pattern on the device: count, prefix sum, positions, row sort, columns.
+//! The filled pattern on the device: fill2 from many sources at once, row sort, columns.
+//!
+//! Sources are walked from in batches, one launch each, in the memory of a
+//! [`FrontierPool`]: as many at once as a byte budget holds. What a source cannot reach gets no
+//! memory: below the source what lies before the smallest range of pivots that ends with it and that
+//! no entry joins to a smaller one, above it what lies behind the last neighbour of that range.
+//!
+//! | stages | how |
+//! |---|---|
+//! | [`Stages::Two`] | count the rows, prefix sum, walk again and write the columns |
+//! | [`Stages::Fused`] | the walk that counts also writes the entries it finds to a log in the arena, from where they go to their rows; rows from the batch on that the log had no room for are walked again |
+//! | [`Stages::Auto`] | fused, if the budget has room for a log that is worth it |
 
-use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
+use std::ops::Range;
+use std::time::Instant;
+
+use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
+use luge_frontier_pool::{
+    Batch, Demand, FrontierPool, Measured, PoolError, PoolOptions, PoolStatistics, Regions, Shape,
+    largest_arena,
+};
+use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
 use luge_gpu_kernels::symbolic::fill2 as kernels;
+use luge_kernel::host::KernelDesc;
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
+use serde::Serialize;
 
 use super::filled::DeviceFilled;
 use super::geometry::Geometry;
 use super::primitives;
 use crate::error::SymbolicError;
+use crate::forest;
 
-/// Sources that each slot takes, on average, between two looks at the cancel flag.
-const SOURCES_PER_LAUNCH: u64 = 256;
+/// Longest row that a warp walks together with others; longer ones are walked by whole blocks.
+const LONG_ROW: u32 = 1024;
+
+/// Bytes of the arena, and of page-locked host memory, unless the caller says otherwise.
+const DEFAULT_BUDGET: u64 = 16 << 30;
+const DEFAULT_HOST_BUDGET: u64 = 256 << 20;
+
+/// Entries of L+U for each of B that a log should have room for to be worth its memory.
+const WORTHWHILE_FILL: u64 = 4;
+
+/// Words of the arena that the kernels need: the control words and, in the last one, the barrier.
+const SHAPE: Shape = Shape {
+    control_words: kernels::CONTROL_WORDS + GRID_BARRIER_WORDS,
+    slot_words: kernels::SLOT_WORDS,
+};
+
+/// How the columns come to their rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stages {
+    /// Two walks: one counts, one writes.
+    Two,
+    /// One walk for the rows whose entries fit a log, two for the others.
+    Fused,
+    /// [`Stages::Fused`] if a quarter of the budget has room for four times the entries of B,
+    /// [`Stages::Two`] otherwise.
+    #[default]
+    Auto,
+}
+
+/// Which threads work on a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parallelism {
+    /// All threads on the frontiers of all sources.
+    #[default]
+    Fine,
+    /// One thread a source, by the sequential fill2; for comparison. Always in two stages.
+    Coarse,
+}
 
 /// What a caller may set for [`fill2`].
 #[derive(Debug, Clone, Default)]
 pub struct Fill2Options {
-    /// Most bytes for the slots of concurrent sources ([`slot_bytes`] each); `None`: half of what is
-    /// available. Fewer slots are used when not all fit.
+    /// Most bytes of device memory for walking, beside the pattern and the result; `None`: half of
+    /// what is available, up to 16 GiB. Less is used where more does not help.
     pub budget_bytes: Option<u64>,
-    /// Most sources at work at once; `None`: as many as keep the device busy.
+    /// Most bytes of page-locked host memory for frontiers that the device has no room for; `None`:
+    /// 256 MiB. They are allocated when they are needed.
+    pub host_budget_bytes: Option<u64>,
+    /// Most sources at work at once; `None`: as many as the budget holds.
     pub max_sources: Option<u32>,
+    /// How the columns come to their rows.
+    pub stages: Stages,
+    /// Which threads work on a source.
+    pub parallelism: Parallelism,
+    /// Whether to look if a vertex is in the row before its `max_id` is lowered (gSoFa, line 9.5),
+    /// instead of after. Both tests read the same word here.
+    pub fill_first: bool,
     /// Stops the phase at the next batch of sources when raised.
     pub cancel: CancelFlag,
 }
 
-/// Bytes of the slot of one source for a matrix of order n: 16.25 bytes a vertex (`max_id`, `fill`,
-/// two queues of n entries and their bitmaps).
-pub fn slot_bytes(n: usize) -> u64 {
-    16 * n as u64 + 8 * kernels::queued_words(n) as u64
+/// Seconds of the parts of [`fill2`].
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Fill2Seconds {
+    /// What each source can reach, memory, and the upload of the pattern.
+    pub setup: f64,
+    /// The first walk, and the prefix sum of its counts.
+    pub count: f64,
+    /// Bringing logged entries to their rows.
+    pub place: f64,
+    /// The second walk.
+    pub positions: f64,
+    /// Sorting the rows.
+    pub sort: f64,
+    /// The columns and maps that later phases use.
+    pub columns: f64,
 }
 
-/// The slots of the concurrent sources.
-struct Slots {
-    count: u32,
-    max_id: Buffer<u32>,
-    fill: Buffer<u32>,
-    queues: Buffer<u32>,
-    queued: Buffer<u32>,
-    next_source: Buffer<u64>,
+/// What [`fill2`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Fill2Report {
+    /// What the frontier pool did.
+    pub pool: PoolStatistics,
+    /// Bytes kept aside for the log of entries, part of the arena.
+    pub log_bytes: u64,
+    /// Rows whose entries came from the log; the others were walked twice.
+    pub fused_rows: u64,
+    /// Edges walked in all stages; zero in [`Parallelism::Coarse`].
+    pub traversed_edges: u64,
+    /// Time of each part.
+    pub seconds: Fill2Seconds,
 }
 
-impl Slots {
-    /// As many slots as are wanted, the budget holds and the device can run at once.
-    fn alloc(
-        stream: &Stream,
-        geometry: Geometry,
-        n: usize,
-        options: &Fill2Options,
-    ) -> Result<Self, SymbolicError> {
-        let device = stream.device();
-        let available = device.available_bytes()?;
-        let budget = options.budget_bytes.unwrap_or(available / 2).min(available);
-        let fitting = budget / slot_bytes(n);
-        if fitting == 0 {
-            return Err(SymbolicError::OutOfMemory {
-                row: 0,
-                asked: slot_bytes(n),
-                available: budget,
-            });
+/// What each source can reach.
+#[derive(Debug)]
+struct Reach {
+    first: Vec<u32>,
+    demand: Demand,
+}
+
+impl Reach {
+    fn of(pattern: &CompressedPattern) -> Self {
+        let first = forest::first_descendants(pattern);
+        let last = forest::last_reached(pattern, &first);
+        let sources = first.iter().zip(&last).zip(0u32..);
+        let demand = Demand::new(sources.map(|((&first, &last), src)| (src - first, last - src)));
+        Self { first, demand }
+    }
+
+    /// Entries of L+U, at most.
+    fn most_entries(&self) -> u64 {
+        let all = 0..self.first.len();
+        self.demand.labels(all.clone()) + self.demand.marks(all.clone()) + all.len() as u64
+    }
+}
+
+/// The smallest budget that [`fill2`] works with, in bytes: one byte less does not.
+///
+/// # Panics
+///
+/// If `pattern` is not square.
+#[track_caller]
+pub fn smallest_budget(pattern: &CompressedPattern, options: &Fill2Options) -> u64 {
+    assert_square(pattern);
+    let options = pool_options(pattern.major_dim(), 0, options);
+    FrontierPool::smallest_budget(&Reach::of(pattern).demand, &options)
+}
+
+#[track_caller]
+fn assert_square(pattern: &CompressedPattern) {
+    assert_eq!(
+        pattern.major_dim(),
+        pattern.minor_dim(),
+        "the symbolic phase needs a square pattern"
+    );
+}
+
+fn pool_options(n: usize, budget_bytes: u64, options: &Fill2Options) -> PoolOptions {
+    PoolOptions {
+        budget_bytes,
+        host_budget_bytes: options.host_budget_bytes.unwrap_or(DEFAULT_HOST_BUDGET),
+        max_sources: options.max_sources.map_or(usize::MAX, |most| most as usize),
+        shape: SHAPE,
+        aside_words: 0,
+        window: n.max(1) as u32,
+    }
+}
+
+/// Words for the log of entries: none in two stages.
+fn log_words(
+    pattern: &CompressedPattern,
+    reach: &Reach,
+    pool: &PoolOptions,
+    options: &Fill2Options,
+) -> usize {
+    let smallest = FrontierPool::smallest_budget(&reach.demand, pool);
+    let spare = pool.budget_bytes.saturating_sub(smallest) / 8;
+    // The first word counts the entries.
+    let most = reach.most_entries() + 1;
+    let all_else = largest_arena(&reach.demand, SHAPE) / 8;
+    let unused = (pool.budget_bytes / 8).saturating_sub(all_else);
+    let words = match (options.parallelism, options.stages) {
+        (Parallelism::Coarse, _) | (_, Stages::Two) => 0,
+        (_, Stages::Fused) => most.min((spare / 2).max(unused)),
+        (_, Stages::Auto) => {
+            let words = most.min((spare / 4).max(unused));
+            let worthwhile = WORTHWHILE_FILL * pattern.nnz() as u64;
+            if words >= most.min(worthwhile) { words } else { 0 }
         }
-        let resident =
-            device.max_resident_blocks(kernels::fill2_positions::desc(), geometry.threads, 0)?;
-        let wanted = options.max_sources.unwrap_or(geometry.blocks).max(1);
-        let count = [resident.max(1), wanted]
-            .into_iter()
-            .map(u64::from)
-            .chain([fitting, n as u64])
-            .fold(u64::MAX, u64::min) as u32;
-        let vertices = count as usize * n;
-        Ok(Self {
-            count,
-            max_id: stream.alloc(vertices)?,
-            fill: stream.alloc(vertices)?,
-            queues: stream.alloc(2 * vertices)?,
-            queued: stream.alloc(count as usize * 2 * kernels::queued_words(n))?,
-            next_source: stream.alloc(1)?,
+    };
+    // A log without room for an entry is none.
+    if words < 2 { 0 } else { words as usize }
+}
+
+impl From<PoolError> for SymbolicError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::BudgetTooSmall {
+                source_id,
+                smallest,
+                available,
+            } => SymbolicError::OutOfMemory {
+                row: source_id,
+                asked: smallest,
+                available,
+            },
+            PoolError::Device(error) => SymbolicError::Device(error),
+        }
+    }
+}
+
+/// What every batch is walked with.
+struct Input<'a> {
+    stream: &'a Stream,
+    geometry: Geometry,
+    options: &'a Fill2Options,
+    n: usize,
+    row_ptr: Buffer<u64>,
+    col_idx: Buffer<u32>,
+    first: Vec<u32>,
+}
+
+impl Input<'_> {
+    /// Calls `stage(config, batch, regions)`, which launches `kernel`, for one batch of `sources` after
+    /// another; between them looks at the cancel flag and reports how much of the two stages is done.
+    /// Answers how many edges were walked.
+    fn for_each_batch(
+        &self,
+        pool: &mut FrontierPool,
+        sources: Range<usize>,
+        stages_done: usize,
+        kernel: &'static KernelDesc,
+        mut stage: impl FnMut(&LaunchConfig, &Batch, &mut Regions<'_>) -> Result<(), SymbolicError>,
+    ) -> Result<u64, SymbolicError> {
+        let device = self.stream.device();
+        let resident = device.max_resident_blocks(kernel, self.geometry.threads, 0)?;
+        let mut edges = 0;
+        let mut first = sources.start;
+        while first < sources.end {
+            self.options.cancel.check()?;
+            let done = (stages_done * self.n + first) as u64;
+            tracing::debug!(target: "luge::progress", done, total = 2 * self.n as u64);
+            let batch = pool.plan(first, sources.end);
+            let slots = self.slots(&batch, pool.demand());
+            // A warp for each frontier that there can be, if so many are resident together.
+            let frontiers = (batch.labels as usize).max(batch.sources.len());
+            let blocks = self.geometry.warps_for(frontiers).grid[0].min(resident.max(1));
+            let mut config = LaunchConfig::linear(blocks, self.geometry.threads);
+            if self.options.parallelism == Parallelism::Fine {
+                config = config.cooperative();
+            }
+            let mut regions = pool.open(&batch)?;
+            self.stream.copy_from_host(&mut regions.slots, &slots)?;
+            stage(&config, &batch, &mut regions)?;
+            let control = self.stream.download(&regions.control)?;
+            edges += control[kernels::CONTROL_EDGES];
+            pool.close(
+                &batch,
+                Measured {
+                    iterations: control[kernels::CONTROL_ITERATIONS],
+                    peak_entries: control[kernels::CONTROL_PEAK],
+                    spilled_entries: control[kernels::CONTROL_SPILLED],
+                },
+            );
+            first = batch.sources.end;
+        }
+        Ok(edges)
+    }
+
+    /// For each slot of a batch what to add, modulo 2⁶⁴, to a vertex below the source to find its label,
+    /// and to one above it to find its mark.
+    fn slots(&self, batch: &Batch, demand: &Demand) -> Vec<u64> {
+        let start = batch.sources.start;
+        batch
+            .sources
+            .clone()
+            .flat_map(|src| {
+                let labels = demand.labels(start..src);
+                let marks = demand.marks(start..src);
+                [
+                    labels.wrapping_sub(self.first[src].into()),
+                    marks.wrapping_sub(src as u64 + 1),
+                ]
+            })
+            .collect()
+    }
+
+    /// Walks from all sources and counts their rows; returns with the counts the edges walked, and how
+    /// many rows have all their entries in the log, with the number of those.
+    fn count(&self, pool: &mut FrontierPool) -> Result<(Buffer<u32>, u64, Logged), SymbolicError> {
+        let Self { stream, n, .. } = *self;
+        let mut counts = stream.alloc_zeroed::<u32>(n)?;
+        let mut logged = Logged::default();
+        let coarse = self.options.parallelism == Parallelism::Coarse;
+        let mut log_is_open = {
+            let mut log = pool.aside();
+            if !log.is_empty() {
+                stream.fill_zero(&mut log.slice_mut(..1))?;
+            }
+            !log.is_empty()
+        };
+        let kernel = if coarse {
+            kernels::fill2_count_coarse::desc()
+        } else {
+            kernels::fill2_count::desc()
+        };
+        let edges = self.for_each_batch(pool, 0..n, 0, kernel, |config, batch, regions| {
+            let first = batch.sources.start as u32;
+            let sources = batch.sources.len() as u32;
+            if coarse {
+                // SAFETY: the pattern is valid, `slots` are those of the batch, and the pool vouches
+                // for the rest.
+                unsafe {
+                    kernels::fill2_count_coarse::launch(
+                        stream,
+                        config,
+                        first,
+                        sources,
+                        regions.base,
+                        &self.row_ptr,
+                        &self.col_idx,
+                        &regions.slots,
+                        &mut regions.labels,
+                        &mut regions.marks,
+                        &mut regions.queue,
+                        &mut regions.spill,
+                        &mut counts,
+                    )?;
+                }
+                return Ok(());
+            }
+            let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
+            let words = if log_is_open { regions.aside.len() } else { 0 };
+            let mut log = regions.aside.slice_mut(..words);
+            // SAFETY: the pattern is valid, `slots` are those of the batch, and the pool vouches for
+            // the rest.
+            unsafe {
+                kernels::fill2_count::launch(
+                    stream,
+                    config,
+                    first,
+                    sources,
+                    regions.base,
+                    self.options.fill_first.into(),
+                    LONG_ROW,
+                    &self.row_ptr,
+                    &self.col_idx,
+                    &regions.slots,
+                    &mut regions.labels,
+                    &mut regions.queued,
+                    &mut regions.marks,
+                    &mut regions.queue,
+                    &mut regions.spill,
+                    &mut control,
+                    &mut barrier,
+                    &mut counts,
+                    &mut log,
+                )?;
+            }
+            if log_is_open {
+                let entries = stream.download(&log.slice(..1))?[0];
+                log_is_open = entries < log.len() as u64;
+                if log_is_open {
+                    logged = Logged {
+                        rows: batch.sources.end,
+                        entries,
+                    };
+                }
+            }
+            Ok(())
+        })?;
+        Ok((counts, edges, logged))
+    }
+
+    /// Walks again from some sources and writes the columns of their rows; answers the edges walked.
+    fn positions(
+        &self,
+        pool: &mut FrontierPool,
+        sources: Range<usize>,
+        filled_ptr: &Buffer<u64>,
+        taken: &mut Buffer<u32>,
+        filled_idx: &mut Buffer<u32>,
+    ) -> Result<u64, SymbolicError> {
+        let stream = self.stream;
+        let coarse = self.options.parallelism == Parallelism::Coarse;
+        let kernel = if coarse {
+            kernels::fill2_positions_coarse::desc()
+        } else {
+            kernels::fill2_positions::desc()
+        };
+        self.for_each_batch(pool, sources, 1, kernel, |config, batch, regions| {
+            let first = batch.sources.start as u32;
+            let sources = batch.sources.len() as u32;
+            if coarse {
+                // SAFETY: as in the first stage, and `filled_ptr` is the prefix sum of its counts.
+                unsafe {
+                    kernels::fill2_positions_coarse::launch(
+                        stream,
+                        config,
+                        first,
+                        sources,
+                        regions.base,
+                        &self.row_ptr,
+                        &self.col_idx,
+                        &regions.slots,
+                        &mut regions.labels,
+                        &mut regions.marks,
+                        &mut regions.queue,
+                        &mut regions.spill,
+                        filled_ptr,
+                        filled_idx,
+                    )?;
+                }
+                return Ok(());
+            }
+            let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
+            // SAFETY: as in the first stage, and `filled_ptr` is the prefix sum of its counts; `taken`
+            // is zero for these sources.
+            unsafe {
+                kernels::fill2_positions::launch(
+                    stream,
+                    config,
+                    first,
+                    sources,
+                    regions.base,
+                    self.options.fill_first.into(),
+                    LONG_ROW,
+                    &self.row_ptr,
+                    &self.col_idx,
+                    &regions.slots,
+                    &mut regions.labels,
+                    &mut regions.queued,
+                    &mut regions.marks,
+                    &mut regions.queue,
+                    &mut regions.spill,
+                    &mut control,
+                    &mut barrier,
+                    filled_ptr,
+                    taken,
+                    filled_idx,
+                )?;
+            }
+            Ok(())
         })
     }
 }
 
-/// Binary logarithm of the number of threads that share the neighbours of a frontier: the smallest
-/// power of two that is at least the mean number of neighbours, up to a warp.
-fn lanes_log2(pattern: &CompressedPattern) -> u32 {
-    let mean = pattern.nnz().div_ceil(pattern.major_dim().max(1)).max(1);
-    mean.next_power_of_two().trailing_zeros().min(5)
+/// The rows whose entries are all in the log: those before `rows`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Logged {
+    rows: usize,
+    entries: u64,
 }
 
-/// The filled pattern of L+U for the square CSR `pattern`; the diagonal need not be stored in it.
+/// The counters of the kernels and their barrier.
+fn counters_and_barrier<'a>(
+    control: &'a mut SliceMut<'_, u64>,
+) -> (SliceMut<'a, u64>, SliceMut<'a, u32>) {
+    let (counters, barrier) = control.split_at_mut(kernels::CONTROL_WORDS);
+    (counters, barrier.into_elements())
+}
+
+/// Seconds since `start`, which becomes now.
+fn lap(start: &mut Instant) -> f64 {
+    let seconds = start.elapsed().as_secs_f64();
+    *start = Instant::now();
+    seconds
+}
+
+/// The filled pattern of L+U for the square CSR `pattern`, and how it was found; the diagonal need not
+/// be stored in it.
 ///
-/// Stage one counts each row, a prefix sum places the rows, stage two walks again and writes the
-/// columns, which are then sorted. The result does not depend on the options nor on the device.
-/// Reports progress by events with target `luge::progress` and the fields `done` and `total`.
+/// The result does not depend on the options nor on the device. Reports progress by events with target
+/// `luge::progress` and the fields `done` and `total`.
 ///
 /// # Errors
 ///
-/// [`SymbolicError::OutOfMemory`] if not one slot fits the budget; [`SymbolicError::Device`];
-/// [`SymbolicError::Cancelled`].
+/// [`SymbolicError::OutOfMemory`] with the smallest budget that works, and the row that needs it;
+/// [`SymbolicError::Device`]; [`SymbolicError::Cancelled`].
 ///
 /// # Panics
 ///
@@ -105,139 +501,145 @@ pub fn fill2(
     stream: &Stream,
     pattern: &CompressedPattern,
     options: &Fill2Options,
-) -> Result<DeviceFilled, SymbolicError> {
+) -> Result<(DeviceFilled, Fill2Report), SymbolicError> {
+    assert_square(pattern);
     let n = pattern.major_dim();
-    assert_eq!(
-        n,
-        pattern.minor_dim(),
-        "the symbolic phase needs a square pattern"
-    );
     let span = tracing::debug_span!("fill2", n, nnz = pattern.nnz());
     let _entered = span.enter();
     options.cancel.check()?;
+    let mut report = Fill2Report::default();
     if n == 0 {
         let empty = FilledPattern::new(pattern.clone())
             .unwrap_or_else(|row| unreachable!("there is no row {row}"));
-        return DeviceFilled::upload(stream, &empty);
+        return Ok((DeviceFilled::upload(stream, &empty)?, report));
     }
-    let order = n as u32;
-    let lanes = lanes_log2(pattern);
-    let geometry = Geometry::of(&stream.device());
-    let b_ptr = stream.upload(pattern.ptr())?;
-    let b_idx = stream.upload(pattern.idx())?;
-    let mut slots = Slots::alloc(stream, geometry, n, options)?;
-    let config = LaunchConfig::linear(slots.count, geometry.threads);
-    tracing::debug!(slots = slots.count, "concurrent sources");
+    let mut start = Instant::now();
+    let reach = Reach::of(pattern);
+    let row_ptr = stream.upload(pattern.ptr())?;
+    let col_idx = stream.upload(pattern.idx())?;
+    let available = stream.device().available_bytes()?;
+    let budget = options
+        .budget_bytes
+        .unwrap_or((available / 2).min(DEFAULT_BUDGET));
+    let mut pool_options = pool_options(n, budget.min(available), options);
+    pool_options.aside_words = log_words(pattern, &reach, &pool_options, options);
+    report.log_bytes = 8 * pool_options.aside_words as u64;
+    let Reach { first, demand } = reach;
+    let mut pool = FrontierPool::new(stream, demand, &pool_options)?;
+    let input = Input {
+        stream,
+        geometry: Geometry::of(&stream.device()),
+        options,
+        n,
+        row_ptr,
+        col_idx,
+        first,
+    };
+    report.seconds.setup = lap(&mut start);
 
-    let mut counts = stream.alloc::<u32>(n)?;
-    for_each_batch(stream, n, 0, &mut slots, options, |slots, end| {
-        // SAFETY: there is a slot a block; the pattern's columns are distinct and below n; the
-        // counter holds the first source of the batch.
+    let (mut counts, edges, logged) = input.count(&mut pool)?;
+    report.traversed_edges = edges;
+    report.fused_rows = logged.rows as u64;
+    let filled_ptr = primitives::exclusive_scan_u32(stream, &counts)?;
+    let nnz = stream.download(&filled_ptr.slice(n..))?[0];
+    tracing::debug!(nnz, logged = logged.entries, "rows counted");
+    report.seconds.count = lap(&mut start);
+
+    let mut filled_idx = stream.alloc::<u32>(nnz as usize)?;
+    // From now on the entries of each row that have found their place.
+    stream.fill_zero(&mut counts)?;
+    if logged.entries > 0 {
+        let log = pool.aside();
+        let config = input.geometry.threads_for(logged.entries as usize);
+        // SAFETY: the log holds that many entries of rows below n, and `filled_ptr` is the prefix sum
+        // of the counts, which count them.
         unsafe {
-            kernels::fill2_count::launch(
+            kernels::fill2_place::launch(
                 stream,
                 &config,
-                order,
-                end,
-                lanes,
-                kernels::max_windows(order),
-                &b_ptr,
-                &b_idx,
-                &mut slots.next_source,
-                &mut slots.max_id,
-                &mut slots.fill,
-                &mut slots.queues,
-                &mut slots.queued,
+                logged.entries,
+                &log,
+                &filled_ptr,
                 &mut counts,
-            )
+                &mut filled_idx,
+            )?;
         }
-    })?;
-    let row_ptr = primitives::exclusive_scan_u32(stream, &counts)?;
-    drop(counts);
-    let nnz = stream.download(&row_ptr.slice(n..))?[0];
-    tracing::debug!(nnz, "rows counted");
-
-    let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
-    for_each_batch(stream, n, 1, &mut slots, options, |slots, end| {
-        // SAFETY: as above; `row_ptr` is the prefix sum of the counts that stage one found.
-        unsafe {
-            kernels::fill2_positions::launch(
-                stream,
-                &config,
-                order,
-                end,
-                lanes,
-                kernels::max_windows(order),
-                &b_ptr,
-                &b_idx,
-                &row_ptr,
-                &mut slots.next_source,
-                &mut slots.max_id,
-                &mut slots.fill,
-                &mut slots.queues,
-                &mut slots.queued,
-                &mut col_idx,
-            )
-        }
-    })?;
-    let count = slots.count;
+        stream.synchronize()?;
+    }
+    report.seconds.place = lap(&mut start);
+    report.traversed_edges += input.positions(
+        &mut pool,
+        logged.rows..n,
+        &filled_ptr,
+        &mut counts,
+        &mut filled_idx,
+    )?;
+    report.seconds.positions = lap(&mut start);
+    report.pool = pool.statistics();
     // Make room before the columns are built.
-    drop(slots);
-    // SAFETY: the rows lie one after another in `col_idx`, and are sorted here.
-    unsafe {
-        primitives::sort_rows(stream, &row_ptr, &mut col_idx)?;
-        Ok(DeviceFilled::from_rows(stream, n, row_ptr, col_idx, count)?)
-    }
-}
-
-/// Launches `stage(slots, end)` for one batch of sources after another, each with the counter at its
-/// first source; between them looks at the cancel flag and reports how much of the two stages is done.
-fn for_each_batch(
-    stream: &Stream,
-    n: usize,
-    stages_done: u64,
-    slots: &mut Slots,
-    options: &Fill2Options,
-    mut stage: impl FnMut(&mut Slots, u64) -> Result<(), DeviceError>,
-) -> Result<(), SymbolicError> {
-    let batch = SOURCES_PER_LAUNCH * u64::from(slots.count);
-    let mut first = 0;
-    while first < n as u64 {
-        options.cancel.check()?;
-        let done = stages_done * n as u64 + first;
-        tracing::debug!(target: "luge::progress", done, total = 2 * n as u64);
-        let end = (first + batch).min(n as u64);
-        // The copy waits for the batch before.
-        stream.copy_from_host(&mut slots.next_source, &[first])?;
-        stage(slots, end)?;
-        first = end;
-    }
-    Ok(())
+    drop((pool, counts, input));
+    // SAFETY: the rows lie one after another in `filled_idx`.
+    unsafe { primitives::sort_rows(stream, &filled_ptr, &mut filled_idx)? };
+    stream.synchronize()?;
+    report.seconds.sort = lap(&mut start);
+    let most_sources = report.pool.max_sources as u32;
+    // SAFETY: the rows are those of L+U, sorted, each with its diagonal entry.
+    let filled =
+        unsafe { DeviceFilled::from_rows(stream, n, filled_ptr, filled_idx, most_sources)? };
+    stream.synchronize()?;
+    report.seconds.columns = lap(&mut start);
+    Ok((filled, report))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn lanes_follow_the_mean_degree() {
-        let of = |n: usize, nnz: usize| {
-            let mut ptr = vec![nnz as u64; n + 1];
-            ptr[0] = 0;
-            let idx = (0..nnz as u32).collect();
-            lanes_log2(&CompressedPattern::new(nnz.max(n), ptr, idx).unwrap())
-        };
-        assert_eq!(of(1, 0), 0);
-        assert_eq!(of(2, 2), 0);
-        assert_eq!(of(2, 3), 1);
-        assert_eq!(of(1, 5), 3);
-        assert_eq!(of(1, 1000), 5);
+    fn path(n: u32) -> CompressedPattern {
+        let rows = (0..n).map(|i| [i.checked_sub(1), Some(i), Some(i + 1).filter(|&j| j < n)]);
+        let (mut ptr, mut idx) = (vec![0], Vec::new());
+        for row in rows {
+            idx.extend(row.into_iter().flatten());
+            ptr.push(idx.len() as u64);
+        }
+        CompressedPattern::new(n as usize, ptr, idx).unwrap()
     }
 
     #[test]
-    fn a_slot_takes_what_the_kernel_indexes() {
-        assert_eq!(slot_bytes(0), 0);
-        assert_eq!(slot_bytes(1), 16 + 8);
-        assert_eq!(slot_bytes(64), 64 * 16 + 16);
+    fn a_slot_holds_what_its_source_can_reach() {
+        let reach = Reach::of(&path(5));
+        // All below, and the next one above.
+        assert_eq!(reach.first, [0; 5]);
+        assert_eq!(reach.demand.labels(0..5), 1 + 2 + 3 + 4);
+        assert_eq!(reach.demand.marks(0..5), 4);
+        assert_eq!(reach.most_entries(), 10 + 4 + 5);
+    }
+
+    #[test]
+    fn the_log_takes_what_the_stages_allow() {
+        let pattern = path(1000);
+        let reach = Reach::of(&pattern);
+        let words = |budget, stages, parallelism| {
+            let options = Fill2Options {
+                stages,
+                parallelism,
+                ..Fill2Options::default()
+            };
+            let pool = pool_options(1000, budget, &options);
+            log_words(&pattern, &reach, &pool, &options)
+        };
+        let fine = |budget, stages| words(budget, stages, Parallelism::Fine);
+        let smallest = smallest_budget(&pattern, &Fill2Options::default());
+        let most = reach.most_entries() as usize + 1;
+        assert_eq!(fine(1 << 30, Stages::Two), 0);
+        assert_eq!(words(1 << 30, Stages::Fused, Parallelism::Coarse), 0);
+        assert_eq!(fine(1 << 30, Stages::Fused), most);
+        assert_eq!(fine(1 << 30, Stages::Auto), most);
+        assert_eq!(fine(smallest, Stages::Fused), 0);
+        assert_eq!(fine(smallest + 31, Stages::Fused), 0);
+        assert_eq!(fine(smallest + 32, Stages::Fused), 2);
+        // Four times 2998 entries in a quarter.
+        assert_eq!(fine(smallest + 4 * 8 * 11_992 - 1, Stages::Auto), 0);
+        assert_eq!(fine(smallest + 4 * 8 * 11_992, Stages::Auto), 11_992);
     }
 }

@@ -1,10 +1,10 @@
 //! The symbolic phase on the device: a GPU, or the simulator of its kernels.
 //!
-//! [`fill2`] is the two-stage traversal of gSoFa on the device. It leaves the pattern there, in
+//! [`fill2`] is the traversal of gSoFa on the device. It leaves the pattern there, in
 //! [`DeviceFilled`], for the phases that follow. [`primitives`] and [`Geometry`] serve those too.
 //!
-//! Cost: the sum over the rows of the edges that their traversals walk, twice; 16.25·n bytes for each
-//! concurrent source, and for the result 16 bytes an entry and 24 a row.
+//! Cost: the sum over the rows of the edges that their traversals walk, once or twice; the bytes of a
+//! budget, and for the result 16 bytes an entry and 24 a row.
 
 mod clock;
 mod fill2;
@@ -15,7 +15,9 @@ pub mod primitives;
 
 use luge_device::{Device, DeviceError};
 
-pub use fill2::{Fill2Options, fill2, slot_bytes};
+pub use fill2::{
+    Fill2Options, Fill2Report, Fill2Seconds, Parallelism, Stages, fill2, smallest_budget,
+};
 pub use filled::{DeviceFilled, FillStatistics};
 pub use geometry::Geometry;
 pub use panels::{PanelOptions, PanelReport, PanelSeconds, panels};

@@ -12,7 +12,7 @@ use std::ops::Range;
 use luge_sparse::CompressedPattern;
 
 /// First pivot of the smallest independent range that ends with each pivot.
-fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
+pub(crate) fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
     let n = rows.major_dim();
     let mut first: Vec<u32> = (0..n as u32).collect();
     for (i, row) in rows.lanes().enumerate() {
@@ -37,10 +37,30 @@ fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
     first
 }
 
+/// Largest neighbour of any pivot in the smallest independent range that ends with each pivot, at
+/// least that pivot itself: nothing above it is reached by walks from the pivot through smaller ones.
+///
+/// `first` are the [`first_descendants`].
+pub(crate) fn last_reached(rows: &CompressedPattern, first: &[u32]) -> Vec<u32> {
+    let mut last: Vec<u32> = Vec::with_capacity(first.len());
+    for (k, row) in rows.lanes().enumerate() {
+        let mut reached = row.last().map_or(0, |&j| j).max(k as u32);
+        // The children of the range, as above.
+        let mut start = k as u32;
+        while start > first[k] {
+            let child = start as usize - 1;
+            reached = reached.max(last[child]);
+            start = first[child];
+        }
+        last.push(reached);
+    }
+    last
+}
+
 /// Disjoint independent ranges of at most `max_len` pivots each, in increasing order, as long as
 /// they can be, none shorter than a sixteenth of that. A pivot in none of them may depend on earlier
 /// ranges, never on later ones, and no range depends on it.
-pub(super) fn independent_ranges(rows: &CompressedPattern, max_len: usize) -> Vec<Range<usize>> {
+pub(crate) fn independent_ranges(rows: &CompressedPattern, max_len: usize) -> Vec<Range<usize>> {
     let first = first_descendants(rows);
     let mut ranges: Vec<Range<usize>> = Vec::new();
     let mut end = first.len();
@@ -85,6 +105,20 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn rows_of_the_factors_stay_within_their_reach(a in patterns(24)) {
+            let filled = luge_reference::symbolic::dense_boolean_elimination(&a);
+            let first = first_descendants(&a);
+            let last = last_reached(&a, &first);
+            for (i, row) in filled.rows().lanes().enumerate() {
+                prop_assert!(row[0] >= first[i] && row[row.len() - 1] <= last[i]);
+                let widest = (first[i] as usize..=i).flat_map(|k| a.lane(k)).max();
+                prop_assert_eq!(last[i], widest.map_or(i as u32, |&j| j.max(i as u32)));
+            }
+        }
+    }
+
     #[test]
     fn a_dissected_path_falls_apart() {
         // 0-1-4, 2-3-4 and the separator 4.
@@ -95,6 +129,7 @@ mod tests {
         }
         let a = CompressedPattern::new(5, ptr, rows.concat()).unwrap();
         assert_eq!(first_descendants(&a), [0, 0, 2, 2, 0]);
+        assert_eq!(last_reached(&a, &first_descendants(&a)), [1, 4, 3, 4, 4]);
         assert_eq!(independent_ranges(&a, 2), [0..2, 2..4]);
         assert_eq!(independent_ranges(&a, 4), vec![0..4; 1]);
         assert_eq!(independent_ranges(&a, 5), vec![0..5; 1]);

@@ -89,6 +89,9 @@ pub const CONTROL_SPILLED: usize = 5;
 /// Word of `control` that counts edges walked.
 pub const CONTROL_EDGES: usize = 6;
 
+/// What an entry without neighbours offers: larger than any label of a window.
+const NO_OFFER: u32 = u32::MAX;
+
 /// Entries of rows longer than the bound that a block sets aside in an iteration; a warp walks what
 /// is beyond that alone.
 const LONG_ROWS: usize = 64;
@@ -393,7 +396,7 @@ impl Traversal {
             while begin < len {
                 let at = begin + u64::from(lane);
                 let active = u64::from(lane) < take && at < len;
-                let (mut entry, mut start, mut degree, mut offered) = (0u64, 0u64, 0u32, 0u32);
+                let (mut entry, mut start, mut degree, mut offered) = (0u64, 0u64, 0u32, NO_OFFER);
                 let mut alone = false;
                 if active {
                     entry = if sources {
@@ -424,7 +427,9 @@ impl Traversal {
                         }
                     } else {
                         degree = row_len as u32;
-                        offered = self.offered(slot, v);
+                        if degree > 0 {
+                            offered = self.offered(slot, v);
+                        }
                     }
                     edges += row_len;
                 }
@@ -469,10 +474,10 @@ impl Traversal {
                     let place = window + lane;
                     let shift =
                         warp::shuffle(warp::FULL_MASK, start.wrapping_sub(first.into()), owner);
-                    let end = warp::shuffle(warp::FULL_MASK, first + degree, owner);
-                    let slot = warp::shuffle(warp::FULL_MASK, (entry >> 32) as u32, owner);
-                    let offered = warp::shuffle(warp::FULL_MASK, offered, owner);
-                    let valid = place < end;
+                    let offer = (entry & !u64::from(u32::MAX)) | u64::from(offered);
+                    let offer = warp::shuffle(warp::FULL_MASK, offer, owner);
+                    let (slot, offered) = ((offer >> 32) as u32, offer as u32);
+                    let valid = place < total && offered != NO_OFFER;
                     let head = if valid {
                         col_idx.get(shift.wrapping_add(place.into()) as usize)
                     } else {

@@ -5,7 +5,8 @@ use luge_gpu_kernels::{scan, sort, symbolic::fill2 as fill2_kernels, transpose};
 use luge_reference::{primitives as reference, symbolic as reference_symbolic};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 use luge_symbolic::gpu::{
-    DeviceFilled, Fill2Options, Fill2Report, Parallelism, Stages, fill2, primitives, smallest_budget,
+    DeviceFilled, Fill2Options, Fill2Report, Parallelism, Stages, fill2, primitives,
+    smallest_budget,
 };
 use luge_symbolic::{SymbolicError, cpu};
 use luge_testkit::compare::assert_same_filled;
@@ -890,7 +891,11 @@ fn corpus_patterns_match_the_reference() {
         let check = |stream: &Stream, options: &Fill2Options| {
             let (device, report) = fill2(stream, &pattern, options).unwrap();
             assert_same_filled(&device.download(stream).unwrap(), &expected);
-            assert!(options.budget_bytes.is_none_or(|most| report.pool.arena_bytes <= most));
+            assert!(
+                options
+                    .budget_bytes
+                    .is_none_or(|most| report.pool.arena_bytes <= most)
+            );
         };
         check(&streams[0], &Fill2Options::default());
         if is_small(&expected) {

@@ -91,8 +91,7 @@ pub fn smallest_arena(demand: &Demand, shape: Shape, spill: u64) -> Option<(u64,
         .map(|source| {
             let run = source..source + 1;
             let (labels, marks) = (demand.labels(run.clone()), demand.marks(run));
-            let cells =
-                fixed_cells(shape, labels, marks, 1) + 2 * labels.saturating_sub(spill);
+            let cells = fixed_cells(shape, labels, marks, 1) + 2 * labels.saturating_sub(spill);
             (cells * CELL_BYTES, source)
         })
         // Of equals the first.
@@ -239,12 +238,8 @@ impl Planner {
     fn left(&self, sources: Range<usize>) -> Option<u64> {
         let labels = self.demand.labels(sources.clone());
         let marks = self.demand.marks(sources.clone());
-        self.cells.checked_sub(fixed_cells(
-            self.shape,
-            labels,
-            marks,
-            sources.len() as u64,
-        ))
+        self.cells
+            .checked_sub(fixed_cells(self.shape, labels, marks, sources.len() as u64))
     }
 
     /// The most sources from `first` on, up to `wanted`, for which queues of `entries(labels)` fit the

@@ -300,8 +300,7 @@ impl FrontierPool {
         let (front, rest_of_arena) = self.arena.split_at_mut(rest);
         let mut front = front.into_elements::<u32>();
         if self.clean_words < batch.labels {
-            let mut unclean =
-                front.slice_mut(self.clean_words as usize..batch.labels as usize);
+            let mut unclean = front.slice_mut(self.clean_words as usize..batch.labels as usize);
             self.stream.fill_bytes(&mut unclean, 0xff)?;
             self.statistics.cleared_bytes += 4 * (batch.labels - self.clean_words);
             self.clean_words = batch.labels;

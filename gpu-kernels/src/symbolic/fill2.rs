@@ -390,8 +390,10 @@ impl Traversal {
             }
 
             // Entries that a warp takes at once: fewer than 32 if there is not that much for all.
-            let share = len.div_ceil(warps);
-            let take = if share < 32 { share } else { 32 };
+            let take = match (len + warps - 1).checked_div(warps) {
+                Some(share) if share < 32 => share,
+                _ => 32,
+            };
             let mut begin = warp * take;
             while begin < len {
                 let at = begin + u64::from(lane);
@@ -416,11 +418,11 @@ impl Traversal {
                     start = row_ptr.get(v as usize);
                     let row_len = row_ptr.get(v as usize + 1) - start;
                     if row_len > u64::from(self.long_row) {
-                        let place = self
-                            .num_long
-                            .atomic(0)
-                            .fetch_add(1, Ordering::Relaxed, Scope::Block)
-                            as usize;
+                        let place =
+                            self.num_long
+                                .atomic(0)
+                                .fetch_add(1, Ordering::Relaxed, Scope::Block)
+                                as usize;
                         alone = place >= LONG_ROWS;
                         if !alone {
                             self.long_entries.set(place, entry);
@@ -528,11 +530,9 @@ impl Traversal {
             distance /= 2;
         }
         if lane == 0 {
-            self.control.atomic(CONTROL_EDGES).reduce_add(
-                edges,
-                Ordering::Relaxed,
-                Scope::Device,
-            );
+            self.control
+                .atomic(CONTROL_EDGES)
+                .reduce_add(edges, Ordering::Relaxed, Scope::Device);
         }
         if counts {
             self.control.set(CONTROL_ITERATIONS, iterations);
@@ -862,7 +862,7 @@ impl Batch {
 /// memory: none. Launch: 1-D, any size. Preconditions as there, for what is passed; the labels of
 /// slots lie one after another from place 0 on, in order of their vertices.
 #[kernel(
-    max_threads(1024),
+    max_threads(256),
     require(
         num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
         counts.len() + 1 == row_ptr.len(),
@@ -908,7 +908,7 @@ pub unsafe fn fill2_count_coarse(
 /// Threads, writes and preconditions as in [`fill2_count_coarse`](fn@fill2_count_coarse); the thread
 /// of a source writes its row. `filled_ptr` is the exclusive prefix sum of the counts.
 #[kernel(
-    max_threads(1024),
+    max_threads(256),
     require(
         num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
         filled_ptr.len() == row_ptr.len(),

@@ -200,7 +200,11 @@ fn log_words(
         (_, Stages::Auto) => {
             let words = most.min((spare / 4).max(unused));
             let worthwhile = WORTHWHILE_FILL * pattern.nnz() as u64;
-            if words >= most.min(worthwhile) { words } else { 0 }
+            if words >= most.min(worthwhile) {
+                words
+            } else {
+                0
+            }
         }
     };
     // A log without room for an entry is none.

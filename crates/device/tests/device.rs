@@ -145,6 +145,30 @@ fn slices_are_ranges() {
 }
 
 #[test]
+fn ranges_split_and_change_their_elements() {
+    on_each(|_, stream| {
+        let mut buffer = stream.upload(&[1u64, 2 << 32, 3, 4]).unwrap();
+        let (low, high) = buffer.slice_mut(1..).into_split_at(1);
+        let mut low = low.into_elements::<u32>();
+        assert_eq!(stream.download(&low).unwrap(), [0, 2]);
+        assert_eq!(stream.download(&high).unwrap(), [3, 4]);
+        stream
+            .copy_from_host(&mut low.slice_mut(..1), &[5])
+            .unwrap();
+        let again = low.into_elements::<u64>();
+        assert_eq!(stream.download(&again).unwrap(), [(2 << 32) + 5]);
+    });
+}
+
+#[test]
+#[should_panic(expected = "are not elements of 8 bytes")]
+fn half_an_element_is_none() {
+    let stream = simulator().create_stream().unwrap();
+    let mut buffer = stream.upload(&[1u32, 2, 3, 4]).unwrap();
+    let _ = buffer.slice_mut(1..3).into_elements::<u64>();
+}
+
+#[test]
 fn fills_set_every_byte() {
     on_each(|_, stream| {
         for len in SIZES {
@@ -658,6 +682,28 @@ fn simulated_kernels_run_in_stream_order() {
             axpy::launch(&stream, &config, 2.0, &x, &mut y).unwrap();
             axpy::launch(&stream, &config, 1.0, &x, &mut y).unwrap();
         }
+        let expected: Vec<f64> = (0..len).map(|i| 3.0 * i as f64).collect();
+        assert_eq!(stream.download(&y).unwrap(), expected);
+    }
+}
+
+#[test]
+fn kernels_reach_mapped_host_memory() {
+    let device = simulator();
+    let stream = device.create_stream().unwrap();
+    for len in SIZES {
+        let mut x = stream.alloc_mapped::<f64>(len).unwrap();
+        let mut y = stream.alloc_mapped::<f64>(len).unwrap();
+        assert_eq!(device.allocated_bytes(), 0);
+        let config = LaunchConfig::linear(3, 64);
+        // SAFETY: the lengths agree; the kernel asks nothing else.
+        let unwritten = unsafe { axpy::launch(&stream, &config, 2.0, &x, &mut y) };
+        assert_eq!(unwritten.is_err(), len > 0);
+        let values: Vec<f64> = (0..len).map(|i| i as f64).collect();
+        stream.copy_from_host(&mut x, &values).unwrap();
+        stream.copy_from_host(&mut y, &values).unwrap();
+        // SAFETY: as above.
+        unsafe { axpy::launch(&stream, &config, 2.0, &x, &mut y).unwrap() };
         let expected: Vec<f64> = (0..len).map(|i| 3.0 * i as f64).collect();
         assert_eq!(stream.download(&y).unwrap(), expected);
     }

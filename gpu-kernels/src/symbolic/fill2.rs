@@ -863,6 +863,7 @@ impl Batch {
 /// slots lie one after another from place 0 on, in order of their vertices.
 #[kernel(
     max_threads(256),
+    min_blocks(4),
     require(
         num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
         counts.len() + 1 == row_ptr.len(),
@@ -909,6 +910,7 @@ pub unsafe fn fill2_count_coarse(
 /// of a source writes its row. `filled_ptr` is the exclusive prefix sum of the counts.
 #[kernel(
     max_threads(256),
+    min_blocks(4),
     require(
         num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
         filled_ptr.len() == row_ptr.len(),

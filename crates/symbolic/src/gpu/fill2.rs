@@ -41,9 +41,16 @@ const DEFAULT_HOST_BUDGET: u64 = 256 << 20;
 /// Entries of L+U for each of B that a log should have room for to be worth its memory.
 const WORTHWHILE_FILL: u64 = 4;
 
-/// Words of the arena that the kernels need: the control words and, in the last one, the barrier.
+/// Words between what all blocks wait for and what they count with: a line of the cache, so that
+/// waiting does not disturb counting.
+const LINE: usize = 16;
+
+/// Word of the control words where the barrier is.
+const BARRIER: usize = kernels::CONTROL_WORDS + LINE;
+
+/// Words of the arena that the kernels need.
 const SHAPE: Shape = Shape {
-    control_words: kernels::CONTROL_WORDS + GRID_BARRIER_WORDS,
+    control_words: BARRIER + GRID_BARRIER_WORDS.div_ceil(2) + LINE,
     slot_words: kernels::SLOT_WORDS,
 };
 
@@ -271,7 +278,8 @@ impl Input<'_> {
             let mut regions = pool.open(&batch)?;
             self.stream.copy_from_host(&mut regions.slots, &slots)?;
             stage(&config, &batch, &mut regions)?;
-            let control = self.stream.download(&regions.control)?;
+            let counters = regions.control.slice(..kernels::CONTROL_WORDS);
+            let control = self.stream.download(&counters)?;
             edges += control[kernels::CONTROL_EDGES];
             pool.close(
                 &batch,
@@ -475,8 +483,9 @@ struct Logged {
 fn counters_and_barrier<'a>(
     control: &'a mut SliceMut<'_, u64>,
 ) -> (SliceMut<'a, u64>, SliceMut<'a, u32>) {
-    let (counters, barrier) = control.split_at_mut(kernels::CONTROL_WORDS);
-    (counters, barrier.into_elements())
+    let (counters, barrier) = control.split_at_mut(BARRIER);
+    let (barrier, _) = barrier.into_elements().into_split_at(GRID_BARRIER_WORDS);
+    (counters, barrier)
 }
 
 /// Seconds since `start`, which becomes now.

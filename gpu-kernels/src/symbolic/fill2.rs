@@ -561,8 +561,8 @@ impl Traversal {
 #[kernel(
     max_threads(1024),
     require(
-        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
-        base as u64 + (row_ptr.len() as u64 - 1) <= u32::MAX as u64,
+        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
+        u64::from(base) + row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
         long_row <= MAX_LONG_ROW,
         counts.len() + 1 == row_ptr.len(),
         slots.len() >= SLOT_WORDS * num_sources as usize,
@@ -654,8 +654,8 @@ pub unsafe fn fill2_count(
 #[kernel(
     max_threads(1024),
     require(
-        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
-        base as u64 + (row_ptr.len() as u64 - 1) <= u32::MAX as u64,
+        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
+        u64::from(base) + row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
         long_row <= MAX_LONG_ROW,
         taken.len() + 1 == row_ptr.len(),
         filled_ptr.len() == row_ptr.len(),
@@ -741,7 +741,7 @@ pub unsafe fn fill2_positions(
 #[kernel(
     max_threads(1024),
     require(
-        num_entries < log.len() as u64 + (num_entries == 0) as u64,
+        num_entries < log.len() as u64 || num_entries == 0,
         filled_ptr.len() == taken.len() + 1
     )
 )]
@@ -865,7 +865,7 @@ impl Batch {
     max_threads(256),
     min_blocks(4),
     require(
-        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
+        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
         counts.len() + 1 == row_ptr.len(),
         slots.len() >= SLOT_WORDS * num_sources as usize,
         queue.len() / 2 + spill.len() / 2 >= labels.len()
@@ -912,7 +912,7 @@ pub unsafe fn fill2_count_coarse(
     max_threads(256),
     min_blocks(4),
     require(
-        num_sources as u64 + first_source as u64 <= row_ptr.len() as u64 - 1,
+        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
         filled_ptr.len() == row_ptr.len(),
         slots.len() >= SLOT_WORDS * num_sources as usize,
         queue.len() / 2 + spill.len() / 2 >= labels.len()

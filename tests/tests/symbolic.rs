@@ -837,9 +837,34 @@ fn one_source_at_a_time_gives_the_same_pattern() {
 }
 
 #[test]
-fn all_ways_walk_the_same_edges_from_the_same_labels() {
-    // One source at a time on one warp's worth of work is deterministic in what it reaches, not in how
-    // often: each edge out of what is reached is walked at least once.
+fn a_vertex_enters_a_queue_once() {
+    // The last source reaches 1 to n−2 at once, and these vertex 0, whose label falls again and again
+    // in one iteration; its row is walked once all the same.
+    let n = 100;
+    let mut ptr = vec![0u64, 1];
+    let mut idx = vec![0u32];
+    for i in 1..n - 1 {
+        idx.extend([0, i]);
+        ptr.push(idx.len() as u64);
+    }
+    idx.extend(1..n);
+    ptr.push(idx.len() as u64);
+    let pattern = CompressedPattern::new(n as usize, ptr, idx).unwrap();
+    for stream in streams() {
+        let (_, report) = fill2(&stream, &pattern, &Fill2Options::default()).unwrap();
+        let m = u64::from(n) - 2;
+        // Row 0 from itself; from 1 to n−2 the own row and row 0; from the last the own row, the
+        // rows of 1 to n−2, and row 0.
+        assert_eq!(report.traversed_edges, 1 + 3 * m + (m + 1) + 2 * m + 1);
+        assert_eq!((report.pool.iterations, report.pool.batches), (3, 1));
+        assert_eq!(report.pool.peak_entries, 2 * m);
+    }
+}
+
+#[test]
+fn fusing_walks_once_what_two_stages_walk_twice() {
+    // Each edge out of what a source reaches is walked at least once; how often a label falls depends
+    // on the schedule.
     let pattern = pattern_of(&convection_diffusion_2d(6, 6, 1.0));
     let stream = &streams()[0];
     let [two, fused, ..] = modes();

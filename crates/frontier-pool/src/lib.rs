@@ -4,9 +4,9 @@
 //! A traversal keeps a word for each vertex that a source may reach and walk through (*label*), a bit
 //! for each that it may reach and stop at (*mark*), and two queues of *frontiers*: those of this and
 //! those of the next iteration, of all sources together. How many frontiers there will be is not
-//! known in advance: on average a thousandth of the labels, at the peak up to a quarter (gSoFa, Table
-//! 3). The pool divides one arena, whose bytes are its budget, anew for every batch of sources: labels and marks
-//! first, queues from what remains.
+//! known in advance: on average a thousandth of the labels, at the peak up to a quarter (gSoFa,
+//! Table 3). The pool divides one arena, whose bytes are its budget, anew for every batch of sources:
+//! labels and marks first, queues from what remains.
 //!
 //! The pool knows nothing of the graph. It is told what each source needs ([`Demand`]) and how many
 //! labels can have one value range ([`PoolOptions::window`]); [`FrontierPool::plan`] answers a run of

@@ -3,7 +3,9 @@
 use luge_device::Stream;
 use luge_reference::symbolic as reference;
 use luge_sparse::{CancelFlag, CompressedPattern};
-use luge_symbolic::gpu::{PanelOptions, panels};
+use luge_symbolic::gpu::{
+    Fill2Options, Mode, Options, PanelOptions, Report, filled_pattern, panels, smallest_budget,
+};
 use luge_symbolic::{SymbolicError, cpu};
 use luge_testkit::compare::assert_same_filled;
 use luge_testkit::convert::pattern_of;
@@ -108,6 +110,66 @@ fn symmetry_is_noticed() {
             let (_, report) = panels(&stream, &pattern, &PanelOptions::default()).unwrap();
             assert_eq!(report.symmetric, symmetric);
         }
+    }
+}
+
+#[test]
+fn the_budget_is_kept() {
+    let pattern = pattern_of(&circuit(150, 4));
+    for stream in streams() {
+        let device = stream.device();
+        let before = device.allocated_bytes();
+        device.reset_peak();
+        let (filled, report) = panels(&stream, &pattern, &PanelOptions::default()).unwrap();
+        let b = 8 * pattern.ptr().len() + 4 * pattern.nnz();
+        let result = 16 * filled.nnz() + 24 * (filled.n() + 1);
+        let beside = device.peak_bytes() - before - b as u64;
+        assert!(beside <= report.peak_bytes + result as u64);
+        drop(filled);
+        for (budget, fits) in [(report.peak_bytes, true), (report.peak_bytes - 1, false)] {
+            let options = PanelOptions {
+                budget_bytes: Some(budget),
+                ..PanelOptions::default()
+            };
+            match panels(&stream, &pattern, &options) {
+                Ok((_, again)) => assert!(fits && again.peak_bytes == budget),
+                Err(SymbolicError::OutOfMemory {
+                    asked, available, ..
+                }) => assert!(!fits && asked == report.peak_bytes && available == budget),
+                Err(e) => panic!("{e}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn the_mode_follows_the_budget() {
+    let pattern = pattern_of(&circuit(150, 4));
+    let expected = cpu::filled_pattern(&pattern).unwrap();
+    let smallest = smallest_budget(&pattern, &Fill2Options::default());
+    for stream in seeded_streams() {
+        let run = |mode, budget_bytes| {
+            let options = Options {
+                mode,
+                budget_bytes,
+                ..Options::default()
+            };
+            filled_pattern(&stream, &pattern, &options)
+        };
+        for (mode, budget, by_panels) in [
+            (Mode::Auto, None, true),
+            (Mode::Panels, None, true),
+            (Mode::Fill2, None, false),
+            (Mode::Auto, Some(16 * smallest), false),
+        ] {
+            let (filled, report) = run(mode, budget).unwrap();
+            assert_eq!(matches!(report, Report::Panels(_)), by_panels, "{mode:?}");
+            assert_same_filled(&filled.download(&stream).unwrap(), &expected);
+        }
+        assert!(matches!(
+            run(Mode::Auto, Some(smallest - 1)),
+            Err(SymbolicError::OutOfMemory { asked, .. }) if asked == smallest
+        ));
     }
 }
 

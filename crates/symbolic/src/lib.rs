@@ -8,7 +8,7 @@
 //! | module | how |
 //! |---|---|
 //! | [`cpu`] | structures of supernodes, pruned on both sides, then the rows of L+U from them; independent subtrees by several threads |
-//! | [`gpu`] | on the device: all rows at once, each by fill2 on the graph of B with parallel frontiers |
+//! | [`gpu`] | on the device: panels up the elimination forest, or all rows at once by fill2 on the graph of B |
 //!
 //! Every backend gives the same pattern, bit for bit.
 

@@ -12,7 +12,7 @@ use luge_numeric::gpu::DeviceFactors;
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels};
-use luge_symbolic::gpu::{DeviceFilled, Fill2Options};
+use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
 use crate::error::PhaseError;
@@ -86,11 +86,11 @@ impl GpuBackend {
         let stream = &self.stream;
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
-        let options = Fill2Options {
+        let options = symbolic::Options {
             cancel: limits.cancel.clone(),
-            ..Fill2Options::default()
+            ..symbolic::Options::default()
         };
-        let (filled, fill2) = luge_symbolic::gpu::fill2(stream, rows, &options)?;
+        let (filled, found) = symbolic::filled_pattern(stream, rows, &options)?;
         let statistics = filled.statistics(stream)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
@@ -103,6 +103,7 @@ impl GpuBackend {
         let levelize_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
         let positions = luge_numeric::gpu::positions(stream, &filled, rows)?;
+        let order = rows.major_dim() as u64;
         let report = PlanReport {
             lnz: statistics.lnz,
             unz: statistics.unz,
@@ -117,10 +118,12 @@ impl GpuBackend {
             supernode_seconds,
             levelize_seconds,
             code_path: vec![
-                if fill2.fused_rows == rows.major_dim() as u64 {
-                    "symbolic: fill2, combined frontiers, fused"
-                } else {
-                    "symbolic: fill2, combined frontiers, two stages"
+                match &found {
+                    symbolic::Report::Panels(_) => "symbolic: panels up the elimination forest",
+                    symbolic::Report::Fill2(fill2) if fill2.fused_rows == order => {
+                        "symbolic: fill2, combined frontiers, fused"
+                    }
+                    symbolic::Report::Fill2(_) => "symbolic: fill2, combined frontiers, two stages",
                 },
                 "supernode: T3, two phases",
                 "levelize: Kahn, one launch",

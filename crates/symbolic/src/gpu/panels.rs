@@ -15,6 +15,9 @@ use crate::error::SymbolicError;
 /// Threads of a block that eliminates panels.
 const THREADS: u32 = kernels::THREADS as u32;
 
+/// Entries of a pool that is small on any device.
+const SMALL_POOL: usize = 1 << 21;
+
 /// Shortest structure that others are merged into, instead of being collected with them.
 const BASE_MIN: u32 = 64;
 
@@ -79,6 +82,42 @@ pub struct PanelReport {
     pub seconds: PanelSeconds,
 }
 
+/// Keeps what lies on the device beside B and the result within a budget.
+struct Ledger {
+    available: u64,
+    peak: u64,
+}
+
+impl Ledger {
+    /// Notes that `bytes` will be in use at the same time, beside words that are counted here.
+    fn need(&mut self, bytes: u64) -> Result<(), SymbolicError> {
+        let bytes = bytes + FIXED_BYTES;
+        if bytes > self.available {
+            return Err(SymbolicError::OutOfMemory {
+                row: 0,
+                asked: bytes,
+                available: self.available,
+            });
+        }
+        self.peak = self.peak.max(bytes);
+        Ok(())
+    }
+}
+
+/// Bytes of counters, barriers, and sums of blocks, of which there are at most a thousand.
+const FIXED_BYTES: u64 = 16 << 10;
+
+/// Bytes a vertex of a [`Forest`], and of what is needed besides to plant it.
+const FOREST_BYTES: u64 = 28;
+const PLANTING_BYTES: u64 = 4 * (etree::SCRATCH as u64 + 1);
+
+/// Bytes a vertex of [`Structures`] beside the pool, and of what is needed besides to make them.
+const STRUCTURES_BYTES: u64 = 16;
+const ELIMINATION_BYTES: u64 = 20;
+
+/// Bytes a vertex that expanding the rows takes.
+const ROWS_BYTES: u64 = 20;
+
 /// Elimination forest, cut into panels. The arrays have room for a panel a vertex.
 struct Forest {
     num_panels: Buffer<u32>,
@@ -94,6 +133,12 @@ struct Forest {
 struct Lanes {
     ptr: Buffer<u64>,
     idx: Buffer<u32>,
+}
+
+impl Lanes {
+    fn bytes(&self) -> u64 {
+        8 * self.ptr.len() as u64 + 4 * self.idx.len() as u64
+    }
 }
 
 /// Structures of all panels.
@@ -154,6 +199,11 @@ pub fn panels(
             .unwrap_or_else(|row| unreachable!("there is no row {row}"));
         return Ok((DeviceFilled::upload(stream, &empty)?, report));
     }
+    let available = stream.device().available_bytes()?;
+    let mut ledger = Ledger {
+        available: options.budget_bytes.unwrap_or(available).min(available),
+        peak: 0,
+    };
     let blocks = diagonal_blocks(pattern);
     let mut clock = Clock::start(stream)?;
     let block_of = stream.upload(&blocks)?;
@@ -171,6 +221,9 @@ pub fn panels(
         Some(Lanes { ptr, idx })
     };
     clock.next()?;
+    let order = n as u64;
+    let transposed = columns.as_ref().map_or(0, Lanes::bytes);
+    ledger.need(transposed + order * (FOREST_BYTES + PLANTING_BYTES))?;
     let forest = forest(stream, &block_of, &rows, columns.as_ref())?;
     drop(block_of);
     clock.next()?;
@@ -180,14 +233,17 @@ pub fn panels(
         &rows,
         columns.as_ref(),
         &forest,
-        pattern.nnz(),
         options,
+        (&mut ledger, transposed),
         &mut report,
     )?;
+    drop(columns);
     clock.next()?;
     options.cancel.check()?;
-    let (row_ptr, col_idx) = expand_rows(stream, &forest, report.num_panels, &structures)?;
-    drop((structures, forest, rows, columns));
+    let (row_ptr, col_idx) =
+        expand_rows(stream, &forest, report.num_panels, &structures, &mut ledger)?;
+    report.peak_bytes = ledger.peak;
+    drop((structures, forest, rows));
     clock.next()?;
     // SAFETY: the rows of a filled pattern, sorted, with their diagonals.
     let filled = unsafe { DeviceFilled::from_rows(stream, n, row_ptr, col_idx, 0)? };
@@ -271,20 +327,26 @@ fn structures(
     rows: &Lanes,
     columns: Option<&Lanes>,
     forest: &Forest,
-    nnz: usize,
     options: &PanelOptions,
+    (ledger, transposed): (&mut Ledger, u64),
     report: &mut PanelReport,
 ) -> Result<Structures, SymbolicError> {
     let device = stream.device();
     let n = forest.panel_of.len();
     let symmetric = u32::from(columns.is_none());
     let sides = 2 - symmetric as usize;
+    let nnz = rows.idx.len();
     let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), THREADS, 0)?;
     let blocks = resident.clamp(1, n as u32);
     let config = LaunchConfig::linear(blocks, THREADS);
-    let mut entries = (3 * sides * nnz + n) as u64 + u64::from(256 * blocks);
-    let mut nodes = (nnz / 4 + n) as u64;
+    // What most matrices need; a little more where that is next to nothing.
+    let mut entries = (2 * sides * nnz).max((3 * sides * nnz).min(SMALL_POOL)) as u64
+        + n as u64
+        + u64::from(256 * blocks);
+    let mut nodes = (nnz / 8 + n / 4) as u64;
     loop {
+        let of_vertices = FOREST_BYTES + STRUCTURES_BYTES + ELIMINATION_BYTES;
+        ledger.need(transposed + n as u64 * of_vertices + 8 * (entries + nodes))?;
         let mut waiting = stream.alloc::<u32>(n)?;
         stream.copy(&mut waiting, &forest.children)?;
         let mut counters = stream.alloc_zeroed::<u64>(kernels::COUNTERS)?;
@@ -368,7 +430,8 @@ fn expand_rows(
     forest: &Forest,
     num_panels: usize,
     structures: &Structures,
-) -> Result<(Buffer<u64>, Buffer<u32>), DeviceError> {
+    ledger: &mut Ledger,
+) -> Result<(Buffer<u64>, Buffer<u32>), SymbolicError> {
     let Structures {
         symmetric,
         index,
@@ -413,12 +476,17 @@ fn expand_rows(
     drop(row_len);
     let nnz = stream.download(&row_ptr.slice(n..))?[0];
     let total_runs = stream.download(&run_ptr.slice(n..))?[0];
+    let words = n / 32 + 2;
+    let blocks = geometry.persistent_blocks;
+    ledger.need(
+        n as u64 * (FOREST_BYTES + STRUCTURES_BYTES + ROWS_BYTES)
+            + 8 * (index.len() as u64 + total_runs)
+            + 4 * words as u64 * u64::from(blocks),
+    )?;
     let mut runs = stream.alloc::<u64>(total_runs as usize)?;
     let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
     let mut long = stream.alloc::<u32>(n)?;
     let mut long_counters = stream.alloc_zeroed::<u32>(expand::LONG_COUNTERS)?;
-    let words = n / 32 + 2;
-    let blocks = geometry.persistent_blocks;
     let mut bits = stream.alloc_zeroed::<u32>(words * blocks as usize)?;
     // SAFETY: offsets and arrays are those that the counts gave.
     unsafe {

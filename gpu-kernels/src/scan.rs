@@ -205,8 +205,8 @@ pub(crate) fn grid_exclusive_scan(
     let blocks = thread::grid_dim_x() as usize;
     let tid = thread::thread_idx_x() as usize;
     let threads = thread::block_dim_x() as usize;
-    // Blocks times piece is at least len.
-    let piece = len / blocks + 1;
+    // Blocks times piece is at least len, which is below 2³²: a division of 64-bit numbers is a call.
+    let piece = (len as u32 / thread::grid_dim_x() + 1) as usize;
     let begin = if block * piece < len {
         block * piece
     } else {

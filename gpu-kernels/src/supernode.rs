@@ -175,7 +175,7 @@ impl Cutter {
 /// Launch: 1-D, a multiple of 32 threads. Preconditions: the pattern is closed under fill, its rows
 /// are sorted and `diag_pos` has the positions of its diagonal.
 #[kernel(
-    max_threads(1024),
+    max_threads(1024), min_blocks(1),
     require(
         max_size > 0,
         chunk > 0,

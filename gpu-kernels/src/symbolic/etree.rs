@@ -221,7 +221,8 @@ pub const SCRATCH: usize = 9;
 /// Launch: cooperative, 1-D, a multiple of 32 threads. Preconditions: rows and columns of B are valid;
 /// `block_of` are its diagonal blocks; `barrier` is zero.
 #[kernel(
-    max_threads(1024),
+    max_threads(256),
+    min_blocks(1),
     require(
         row_ptr.len() == block_of.len() + 1,
         symmetric != 0 || col_ptr.len() == row_ptr.len(),

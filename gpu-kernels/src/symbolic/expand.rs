@@ -64,7 +64,8 @@ fn lower_of(
 /// threads. Preconditions: the structures are those of
 /// [`eliminate_panels`](fn@super::panels::eliminate_panels); `sums` has an element a block; `barrier` is zero.
 #[kernel(
-    max_threads(1024),
+    max_threads(256),
+    min_blocks(1),
     require(
         panel_start.len() == at.len() + 1,
         upper_len.len() == at.len(),

@@ -51,12 +51,13 @@
 use luge_kernel::prelude::*;
 
 use super::etree::{NONE, PANEL};
+use crate::sort::{SharedKeys, bitonic_sort};
 
 /// Most keys that the table takes, if [`THREADS`] threads use it.
-pub const ROUND: usize = 768;
+pub const ROUND: usize = 512;
 
 /// Threads of a block, at most.
-pub const THREADS: usize = 256;
+pub const THREADS: usize = 512;
 
 /// Most keys in the table: each thread may add one before it sees that the table is full.
 const KEYS: usize = ROUND + THREADS;
@@ -175,12 +176,17 @@ struct Lanes {
     idx: Global<u32>,
 }
 
-/// The panel at work.
+/// The panel at work. What is known of it is read at once, since each read takes as long as all of them.
 #[derive(Clone, Copy)]
 struct Panel {
     q: usize,
     start: u32,
     end: u32,
+    parent: u32,
+    /// Its children in the list of all.
+    children: (u64, u64),
+    /// Its lists.
+    heads: (u32, u32),
 }
 
 /// A piece of the pool: `upper` entries of the upper structure, then those of the lower one, `len` in all.
@@ -220,6 +226,7 @@ struct Block {
     columns: Lanes,
     panel_start: Global<u32>,
     panel_of: Global<u32>,
+    panel_parent: Global<u32>,
     child_ptr: Global<u64>,
     child: Global<u32>,
     counters: GlobalMut<u64>,
@@ -240,7 +247,6 @@ struct Block {
     sorted: Shared<u64>,
     near: Shared<u32>,
     state: Shared<u32>,
-    survey: Shared<u64>,
     kept: Shared<u32>,
     /// Rows of the diagonal block.
     diagonal: Shared<u32>,
@@ -263,6 +269,25 @@ impl Block {
             self.upper_head
         } else {
             self.lower_head
+        }
+    }
+
+    #[inline(always)]
+    fn panel(self, q: usize) -> Panel {
+        Panel {
+            q,
+            start: self.panel_start.get(q),
+            end: self.panel_start.get(q + 1),
+            parent: self.panel_parent.get(q),
+            children: (self.child_ptr.get(q), self.child_ptr.get(q + 1)),
+            heads: (
+                self.upper_head.get(q),
+                if self.sides == 2 {
+                    self.lower_head.get(q)
+                } else {
+                    NONE
+                },
+            ),
         }
     }
 
@@ -560,8 +585,7 @@ impl Block {
             NONE
         };
         let mut turn = 0;
-        let first = self.child_ptr.get(panel.q);
-        let end = self.child_ptr.get(panel.q + 1);
+        let (first, end) = panel.children;
         // Few children are looked at by all warps, which share the long ones; many are dealt out.
         let all = end - first <= u64::from(4 * warps * warp::WARP_SIZE);
         let mut group = if all {
@@ -585,7 +609,11 @@ impl Block {
         }
         let mut side = 0;
         while side < self.sides {
-            let mut node = self.head(side).get(panel.q);
+            let mut node = if side == 0 {
+                panel.heads.0
+            } else {
+                panel.heads.1
+            };
             while node != NONE {
                 // All lanes walk along 32 nodes, each keeps one.
                 let mut e = NONE;
@@ -671,58 +699,44 @@ impl Block {
     }
 
     /// Sum of the lengths of children and lanes of B, and the longest of them. Every thread of the block calls it, and
-    /// gets the same answer.
+    /// gets the same answer: each warp looks at all of them, which takes no barrier.
     #[inline(always)]
     fn survey(self, panel: Panel) -> (u64, u64) {
-        let tid = thread::thread_idx_x();
-        if tid == 0 {
-            self.survey.set(0, 0);
-            self.survey.set(1, NOBODY);
-        }
-        thread::sync_threads();
+        let lane = thread::lane_id();
         let mut sum = 0;
         let mut longest = NOBODY;
-        for which in thread::block_stride((self.sides * PANEL) as usize) {
-            let which = which as u32;
-            let k = panel.start + which % PANEL;
+        let k = panel.start + lane;
+        let mut side = 0;
+        while side < self.sides {
             if k < panel.end {
-                let ptr = self.lanes(which / PANEL).ptr;
+                let ptr = self.lanes(side).ptr;
                 let len = ptr.get(k as usize + 1) - ptr.get(k as usize);
                 sum += len;
-                let it = contributor(len, true, which);
+                let it = contributor(len, true, side * PANEL + lane);
                 if it > longest {
                     longest = it;
                 }
             }
+            side += 1;
         }
-        let first = self.child_ptr.get(panel.q);
-        let children = (self.child_ptr.get(panel.q + 1) - first) as usize;
-        for i in thread::block_stride(children) {
-            let e = self.child.get(first as usize + i);
-            if self.live.get(e as usize) != 0 {
-                let mut len = u64::from(self.upper_len.get(e as usize));
-                if self.sides == 2 {
-                    len += u64::from(self.lower_len.get(e as usize));
-                }
+        let mut i = panel.children.0 + u64::from(lane);
+        while i < panel.children.1 {
+            let e = self.child.get(i as usize);
+            let live = self.live.get(e as usize);
+            let mut len = u64::from(self.upper_len.get(e as usize));
+            if self.sides == 2 {
+                len += u64::from(self.lower_len.get(e as usize));
+            }
+            if live != 0 {
                 sum += len;
                 let it = contributor(len, false, e);
                 if it > longest {
                     longest = it;
                 }
             }
+            i += u64::from(warp::WARP_SIZE);
         }
-        let sum = warp_sum(sum);
-        let longest = warp_max(longest);
-        if thread::lane_id() == 0 && sum != 0 {
-            self.survey
-                .atomic(0)
-                .reduce_add(sum, Ordering::Relaxed, Scope::Block);
-            self.survey
-                .atomic(1)
-                .fetch_max(longest, Ordering::Relaxed, Scope::Block);
-        }
-        thread::sync_threads();
-        (self.survey.get(0), self.survey.get(1))
+        (warp_sum(sum), warp_max(longest))
     }
 
     /// Room for `len` entries of the pool, where thread 0's `room` begins, or [`NONE`] if the pool is too small.
@@ -879,29 +893,68 @@ impl Block {
             self.state.set(COUNT, 0);
         }
         thread::sync_threads();
-        for slot in thread::block_stride(slots as usize + 1) {
-            let key = self.keys.get(slot);
+        let tid = thread::thread_idx_x();
+        let threads = thread::block_dim_x();
+        let mut first = 0;
+        while first <= slots {
+            let slot = first + tid;
+            let mut key = EMPTY;
+            if slot <= slots {
+                key = self.keys.get(slot as usize);
+            }
+            // One atomic a warp.
+            let lanes = warp::ballot(warp::FULL_MASK, key != EMPTY);
+            let mut place = 0;
+            if thread::lane_id() == 0 && lanes != 0 {
+                place = self.state.atomic(COUNT).fetch_add(
+                    lanes.count_ones(),
+                    Ordering::Relaxed,
+                    Scope::Block,
+                );
+            }
+            place = warp::shuffle(warp::FULL_MASK, place, 0)
+                + (lanes & !(u32::MAX << thread::lane_id())).count_ones();
             if key != EMPTY {
-                let place = self
-                    .state
-                    .atomic(COUNT)
-                    .fetch_add(1, Ordering::Relaxed, Scope::Block);
-                let word = self.words.get(slot);
+                let word = self.words.get(slot as usize);
                 self.found
                     .set(place as usize, u64::from(key) << 32 | u64::from(word));
             }
+            first += threads;
         }
         thread::sync_threads();
-        // Each key counts those below it: more comparisons than a network, but no barriers between them.
-        for i in thread::block_stride(count as usize) {
-            let entry = self.found.get(i);
-            let mut below = 0;
-            let mut j = 0;
-            while j < count as usize {
-                below += (self.found.get(j) < entry) as usize;
-                j += 1;
+        if count > threads / 2 {
+            bitonic_sort(SharedKeys(self.found), count as usize);
+            for i in thread::block_stride(count as usize) {
+                self.sorted.set(i, self.found.get(i));
             }
-            self.sorted.set(below, entry);
+        } else {
+            // Each key counts those below it: more comparisons than a network, but no barriers between them. Two
+            // threads and more share a key, next to each other in a warp.
+            let mut log2 = 1;
+            while count << (log2 + 1) <= threads && log2 < 5 {
+                log2 += 1;
+            }
+            let share = 1 << log2;
+            let part = tid & (share - 1);
+            let i = (tid >> log2) as usize;
+            let mut below = 0;
+            let mut entry = 0;
+            if i < count as usize {
+                entry = self.found.get(i);
+                let mut j = part;
+                while j < count {
+                    below += (self.found.get(j as usize) < entry) as u32;
+                    j += share;
+                }
+            }
+            let mut lanes = 1;
+            while lanes < share {
+                below += warp::shuffle_xor(warp::FULL_MASK, below, lanes);
+                lanes *= 2;
+            }
+            if i < count as usize && part == 0 {
+                self.sorted.set(below as usize, entry);
+            }
         }
         thread::sync_threads();
     }
@@ -1000,8 +1053,7 @@ impl Block {
         }
         // Keys that the table may have to take: lists are not counted.
         let mut wanted = self.limit;
-        let has_list = self.upper_head.get(panel.q) != NONE
-            || (self.sides == 2 && self.lower_head.get(panel.q) != NONE);
+        let has_list = panel.heads.0 != NONE || panel.heads.1 != NONE;
         if !has_list && all - (it >> 33) < u64::from(wanted) {
             wanted = (all - (it >> 33)) as u32;
         }
@@ -1130,7 +1182,8 @@ impl Block {
 /// children; `counters` is zero, heads are [`NONE`]. After it, the structures hold if `counters` asked for
 /// no more than there is.
 #[kernel(
-    max_threads(256),
+    max_threads(512),
+    min_blocks(1),
     require(
         limit >= 1,
         limit as usize <= ROUND,
@@ -1190,7 +1243,6 @@ pub unsafe fn eliminate_panels(
     let sorted = shared_array![u64; KEYS];
     let near = shared_array![u32; NEAR];
     let state = shared_array![u32; STATE];
-    let survey = shared_array![u64; 2];
     let kept = shared_array![u32; 2 * MAX_WARPS];
     let rows = shared_array![u32; 32];
     let joins_upper = shared_array![u32; 32];
@@ -1213,6 +1265,7 @@ pub unsafe fn eliminate_panels(
         },
         panel_start,
         panel_of,
+        panel_parent,
         child_ptr,
         child,
         counters,
@@ -1233,7 +1286,6 @@ pub unsafe fn eliminate_panels(
         sorted,
         near,
         state,
-        survey,
         kept,
         diagonal: rows,
         met,
@@ -1270,11 +1322,8 @@ pub unsafe fn eliminate_panels(
             continue;
         }
         while q != NONE {
-            let panel = Panel {
-                q: q as usize,
-                start: panel_start.get(q as usize),
-                end: panel_start.get(q as usize + 1),
-            };
+            let panel = block.panel(q as usize);
+            let parent = panel.parent;
             let width = panel.end - panel.start;
             if tid < PANEL {
                 rows.set(tid as usize, if tid < width { 1 << tid } else { 0 });
@@ -1410,7 +1459,6 @@ pub unsafe fn eliminate_panels(
                 meets.set((panel.start + tid) as usize, farthest);
             }
             let farthest = warp::reduce_max(warp::FULL_MASK, farthest);
-            let parent = panel_parent.get(panel.q);
             if tid == 0 {
                 live.set(panel.q, alive);
                 at.set(panel.q, it.at);

@@ -8,6 +8,8 @@ use luge_kernel::host::KernelDesc;
 pub struct Geometry {
     /// Threads of a block, a multiple of 32.
     pub threads: u32,
+    /// Threads of a block whose work is done one piece after another, a multiple of 32.
+    pub wide_threads: u32,
     /// Blocks that fill the device.
     pub blocks: u32,
     /// Blocks of a persistent kernel: each of its barriers waits for all of them.
@@ -23,11 +25,13 @@ impl Geometry {
         match properties.backend {
             Backend::Cuda => Self {
                 threads: 256,
+                wide_threads: 512,
                 blocks: 8 * properties.num_sms,
                 persistent_blocks: 2 * properties.num_sms,
             },
             Backend::Simulator => Self {
                 threads: 64,
+                wide_threads: 64,
                 blocks: 3,
                 persistent_blocks: 3,
             },
@@ -57,7 +61,8 @@ impl Geometry {
         self.strided(items, self.threads as usize / 32)
     }
 
-    /// A cooperative grid of one warp an item, of blocks that can all be resident together.
+    /// A cooperative grid of one warp an item, for kernels with many barriers: fewer blocks than can be resident
+    /// together.
     ///
     /// # Errors
     ///
@@ -68,10 +73,12 @@ impl Geometry {
         kernel: &'static KernelDesc,
         items: usize,
     ) -> Result<LaunchConfig, DeviceError> {
-        self.cooperative(device, kernel, self.warps_for(items))
+        let most = self.persistent_blocks;
+        self.cooperative(device, kernel, self.warps_for(items).grid[0].min(most))
     }
 
-    /// The same of one thread an item.
+    /// A cooperative grid of one thread an item, for kernels with few barriers: as many blocks as can be resident
+    /// together.
     ///
     /// # Errors
     ///
@@ -82,18 +89,17 @@ impl Geometry {
         kernel: &'static KernelDesc,
         items: usize,
     ) -> Result<LaunchConfig, DeviceError> {
-        self.cooperative(device, kernel, self.threads_for(items))
+        self.cooperative(device, kernel, self.threads_for(items).grid[0])
     }
 
     fn cooperative(
         &self,
         device: &Device,
         kernel: &'static KernelDesc,
-        wanted: LaunchConfig,
+        wanted: u32,
     ) -> Result<LaunchConfig, DeviceError> {
         let resident = device.max_resident_blocks(kernel, self.threads, 0)?.max(1);
-        let blocks = wanted.grid[0].min(self.persistent_blocks).min(resident);
-        Ok(LaunchConfig::linear(blocks, self.threads).cooperative())
+        Ok(LaunchConfig::linear(wanted.min(resident), self.threads).cooperative())
     }
 }
 
@@ -105,6 +111,7 @@ mod tests {
     fn grids_are_never_empty_and_never_larger_than_the_device() {
         let geometry = Geometry {
             threads: 64,
+            wide_threads: 64,
             blocks: 3,
             persistent_blocks: 2,
         };

@@ -12,9 +12,6 @@ use super::primitives;
 use crate::blocks::diagonal_blocks;
 use crate::error::SymbolicError;
 
-/// Threads of a block that eliminates panels.
-const THREADS: u32 = kernels::THREADS as u32;
-
 /// Entries of a pool that is small on any device.
 const SMALL_POOL: usize = 1 << 21;
 
@@ -336,9 +333,12 @@ fn structures(
     let symmetric = u32::from(columns.is_none());
     let sides = 2 - symmetric as usize;
     let nnz = rows.idx.len();
-    let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), THREADS, 0)?;
+    let threads = Geometry::of(&device)
+        .wide_threads
+        .min(kernels::THREADS as u32);
+    let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), threads, 0)?;
     let blocks = resident.clamp(1, n as u32);
-    let config = LaunchConfig::linear(blocks, THREADS);
+    let config = LaunchConfig::linear(blocks, threads);
     // What most matrices need; a little more where that is next to nothing.
     let mut entries = (2 * sides * nnz).max((3 * sides * nnz).min(SMALL_POOL)) as u64
         + n as u64

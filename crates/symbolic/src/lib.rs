@@ -20,3 +20,14 @@ pub mod gpu;
 
 pub use blocks::diagonal_blocks;
 pub use error::SymbolicError;
+
+use luge_sparse::CompressedPattern;
+
+#[track_caller]
+pub(crate) fn assert_square(pattern: &CompressedPattern) {
+    assert_eq!(
+        pattern.major_dim(),
+        pattern.minor_dim(),
+        "the symbolic phase needs a square pattern"
+    );
+}

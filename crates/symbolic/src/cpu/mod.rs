@@ -29,6 +29,7 @@ use rayon::prelude::*;
 
 pub use counts::Counts;
 
+use crate::assert_square;
 use crate::error::SymbolicError;
 use crate::forest;
 use elimination::{Elimination, Structures};
@@ -148,15 +149,6 @@ pub fn counts_with(
     let structures = eliminate(pattern, options, None)?;
     let sizes = RowSizes::new(&structures);
     Ok(counts_of(&structures, sizes.left))
-}
-
-#[track_caller]
-fn assert_square(pattern: &CompressedPattern) {
-    assert_eq!(
-        pattern.major_dim(),
-        pattern.minor_dim(),
-        "the symbolic phase needs a square pattern"
-    );
 }
 
 fn counts_of(structures: &Structures, lower_rows: Vec<u32>) -> Counts {

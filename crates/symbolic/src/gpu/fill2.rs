@@ -22,12 +22,13 @@ use luge_frontier_pool::{
 use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
 use luge_gpu_kernels::symbolic::fill2 as kernels;
 use luge_kernel::host::KernelDesc;
-use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
+use luge_sparse::{CancelFlag, CompressedPattern};
 use serde::Serialize;
 
 use super::filled::DeviceFilled;
 use super::geometry::Geometry;
 use super::primitives;
+use crate::assert_square;
 use crate::error::SymbolicError;
 use crate::forest;
 
@@ -166,15 +167,6 @@ pub fn smallest_budget(pattern: &CompressedPattern, options: &Fill2Options) -> u
     assert_square(pattern);
     let options = pool_options(pattern.major_dim(), 0, options);
     FrontierPool::smallest_budget(&Reach::of(pattern).demand, &options)
-}
-
-#[track_caller]
-fn assert_square(pattern: &CompressedPattern) {
-    assert_eq!(
-        pattern.major_dim(),
-        pattern.minor_dim(),
-        "the symbolic phase needs a square pattern"
-    );
 }
 
 fn pool_options(n: usize, budget_bytes: u64, options: &Fill2Options) -> PoolOptions {
@@ -522,9 +514,7 @@ pub fn fill2(
     options.cancel.check()?;
     let mut report = Fill2Report::default();
     if n == 0 {
-        let empty = FilledPattern::new(pattern.clone())
-            .unwrap_or_else(|row| unreachable!("there is no row {row}"));
-        return Ok((DeviceFilled::upload(stream, &empty)?, report));
+        return Ok((DeviceFilled::empty(stream)?, report));
     }
     let mut start = Instant::now();
     let reach = Reach::of(pattern);
@@ -591,14 +581,12 @@ pub fn fill2(
     report.pool = pool.statistics();
     // Make room before the columns are built.
     drop((pool, counts, input));
-    // SAFETY: the rows lie one after another in `filled_idx`.
-    unsafe { primitives::sort_rows(stream, &filled_ptr, &mut filled_idx)? };
+    // SAFETY: the rows lie one after another in `filled_idx`, each of distinct columns below n.
+    unsafe { primitives::sort_distinct_rows(stream, n, &filled_ptr, &mut filled_idx)? };
     stream.synchronize()?;
     report.seconds.sort = lap(&mut start);
-    let most_sources = report.pool.max_sources as u32;
     // SAFETY: the rows are those of L+U, sorted, each with its diagonal entry.
-    let filled =
-        unsafe { DeviceFilled::from_rows(stream, n, filled_ptr, filled_idx, most_sources)? };
+    let filled = unsafe { DeviceFilled::from_rows(stream, n, filled_ptr, filled_idx)? };
     stream.synchronize()?;
     report.seconds.columns = lap(&mut start);
     Ok((filled, report))

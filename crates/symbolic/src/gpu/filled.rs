@@ -29,7 +29,6 @@ pub struct DeviceFilled {
     col_ptr: Buffer<u64>,
     row_idx: Buffer<u32>,
     csr_to_csc: Buffer<u64>,
-    concurrent_sources: u32,
 }
 
 impl DeviceFilled {
@@ -73,11 +72,6 @@ impl DeviceFilled {
         &self.csr_to_csc
     }
 
-    /// Most sources that were at work at once; zero if the pattern was uploaded.
-    pub fn concurrent_sources(&self) -> u32 {
-        self.concurrent_sources
-    }
-
     /// Copies a pattern to the device.
     ///
     /// # Errors
@@ -87,7 +81,16 @@ impl DeviceFilled {
         let row_ptr = stream.upload(filled.rows().ptr())?;
         let col_idx = stream.upload(filled.rows().idx())?;
         // SAFETY: a filled pattern is valid, sorted, and has its diagonal.
-        Ok(unsafe { Self::from_rows(stream, filled.n(), row_ptr, col_idx, 0)? })
+        Ok(unsafe { Self::from_rows(stream, filled.n(), row_ptr, col_idx)? })
+    }
+
+    /// The pattern of order zero.
+    pub(super) fn empty(stream: &Stream) -> Result<Self, SymbolicError> {
+        let nothing = CompressedPattern::new(0, vec![0], Vec::new())
+            .unwrap_or_else(|e| unreachable!("no offset is wrong: {e}"));
+        let filled =
+            FilledPattern::new(nothing).unwrap_or_else(|row| unreachable!("there is no row {row}"));
+        Self::upload(stream, &filled)
     }
 
     /// Copies the pattern to the host, where its invariants are checked again.
@@ -138,7 +141,6 @@ impl DeviceFilled {
         n: usize,
         row_ptr: Buffer<u64>,
         col_idx: Buffer<u32>,
-        concurrent_sources: u32,
     ) -> Result<Self, DeviceError> {
         // SAFETY: the rows are valid and sorted; the transpose has the same entries, sorted.
         unsafe {
@@ -154,7 +156,6 @@ impl DeviceFilled {
                 col_ptr,
                 row_idx,
                 csr_to_csc,
-                concurrent_sources,
             })
         }
     }

@@ -3,12 +3,13 @@
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::sort;
 use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
-use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
+use luge_sparse::{CancelFlag, CompressedPattern};
 
 use super::clock::Clock;
 use super::filled::DeviceFilled;
 use super::geometry::Geometry;
 use super::primitives;
+use crate::assert_square;
 use crate::blocks::diagonal_blocks;
 use crate::error::SymbolicError;
 
@@ -175,12 +176,8 @@ pub fn panels(
     pattern: &CompressedPattern,
     options: &PanelOptions,
 ) -> Result<(DeviceFilled, PanelReport), SymbolicError> {
+    assert_square(pattern);
     let n = pattern.major_dim();
-    assert_eq!(
-        n,
-        pattern.minor_dim(),
-        "the symbolic phase needs a square pattern"
-    );
     assert!(
         (1..=kernels::ROUND as u32).contains(&options.round),
         "a round of {} columns",
@@ -192,9 +189,7 @@ pub fn panels(
     options.cancel.check()?;
     let mut report = PanelReport::default();
     if n == 0 {
-        let empty = FilledPattern::new(pattern.clone())
-            .unwrap_or_else(|row| unreachable!("there is no row {row}"));
-        return Ok((DeviceFilled::upload(stream, &empty)?, report));
+        return Ok((DeviceFilled::empty(stream)?, report));
     }
     let available = stream.device().available_bytes()?;
     let mut ledger = Ledger {
@@ -243,7 +238,7 @@ pub fn panels(
     drop((structures, forest, rows));
     clock.next()?;
     // SAFETY: the rows of a filled pattern, sorted, with their diagonals.
-    let filled = unsafe { DeviceFilled::from_rows(stream, n, row_ptr, col_idx, 0)? };
+    let filled = unsafe { DeviceFilled::from_rows(stream, n, row_ptr, col_idx)? };
     clock.next()?;
     let [transfer, transpose, forest, structures, rows, columns] = clock.seconds()?;
     report.seconds = PanelSeconds {

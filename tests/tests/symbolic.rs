@@ -342,8 +342,9 @@ struct Shape {
     sources: usize,
     blocks: u32,
     threads: u32,
-    /// Entries of each queue on the device; the others are spilled.
+    /// Entries of each queue on the device, and of the spill segment; the others are found by their bits.
     capacity: usize,
+    spill: usize,
     /// Longest row that a warp walks with others.
     long_row: u32,
     fill_first: bool,
@@ -353,41 +354,51 @@ struct Shape {
     log: usize,
 }
 
-/// One source at a time, all of it spilled, cleared for each, each row long; something in between; all
-/// at once.
-fn shapes(n: usize) -> [Shape; 3] {
+/// One source at a time, all of it spilled, cleared for each, each row long; something in between, without and
+/// with room for all frontiers; all at once, all frontiers found by their bits; all at once.
+fn shapes(n: usize) -> [Shape; 5] {
     let most = fill2_kernels::max_windows(n as u32);
+    let some = Shape {
+        sources: 5,
+        blocks: 2,
+        threads: 64,
+        capacity: 7,
+        spill: 4,
+        long_row: 4,
+        fill_first: false,
+        windows: 2.min(most),
+        log: 20,
+    };
+    let all = Shape {
+        sources: n,
+        blocks: 3,
+        threads: 64,
+        capacity: n * n,
+        spill: 0,
+        long_row: fill2_kernels::MAX_LONG_ROW,
+        fill_first: false,
+        windows: most,
+        log: n * n + 1,
+    };
     [
         Shape {
             sources: 1,
             blocks: 1,
             threads: 32,
             capacity: 0,
+            spill: n,
             long_row: 0,
             fill_first: true,
             windows: 1,
             log: 0,
         },
+        some,
         Shape {
-            sources: 5,
-            blocks: 2,
-            threads: 64,
-            capacity: 7,
-            long_row: 4,
-            fill_first: false,
-            windows: 2.min(most),
-            log: 20,
+            spill: 5 * n,
+            ..some
         },
-        Shape {
-            sources: n,
-            blocks: 3,
-            threads: 64,
-            capacity: n * n,
-            long_row: fill2_kernels::MAX_LONG_ROW,
-            fill_first: false,
-            windows: most,
-            log: n * n + 1,
-        },
+        Shape { capacity: 0, ..all },
+        all,
     ]
 }
 
@@ -400,6 +411,8 @@ struct Traversed {
     logged: (u64, Vec<u64>),
     /// Entries that stood in the spill segment.
     spilled: u64,
+    /// Iterations whose frontier was found by its bits.
+    rescans: u64,
 }
 
 /// The filled rows by the two kernels, stage by stage.
@@ -407,10 +420,9 @@ fn traverse(stream: &Stream, pattern: &CompressedPattern, shape: Shape) -> Trave
     let n = pattern.major_dim();
     let rows = upload(stream, pattern);
     let labels = shape.sources * n;
-    let spill = labels.saturating_sub(shape.capacity);
     let mut label_words = stream.alloc::<u32>(labels).unwrap();
     let mut queue = stream.alloc::<u64>(2 * shape.capacity).unwrap();
-    let mut spill = stream.alloc_mapped::<u64>(2 * spill).unwrap();
+    let mut spill = stream.alloc_mapped::<u64>(2 * shape.spill).unwrap();
     let mut control = stream.alloc(fill2_kernels::CONTROL_WORDS).unwrap();
     let mut barrier = primitives::grid_barrier(stream).unwrap();
     let mut queued = stream
@@ -427,7 +439,7 @@ fn traverse(stream: &Stream, pattern: &CompressedPattern, shape: Shape) -> Trave
     let config = LaunchConfig::linear(shape.blocks, shape.threads).cooperative();
     let mut filled: Option<(Buffer<u64>, Buffer<u32>)> = None;
     let mut windows = 0;
-    let mut spilled = 0;
+    let (mut spilled, mut rescans) = (0, 0);
     for _stage in 0..2 {
         for first in (0..n).step_by(shape.sources) {
             if windows == 0 {
@@ -490,6 +502,7 @@ fn traverse(stream: &Stream, pattern: &CompressedPattern, shape: Shape) -> Trave
             launched.unwrap();
             let control = stream.download(&control).unwrap();
             spilled += control[fill2_kernels::CONTROL_SPILLED];
+            rescans += control[fill2_kernels::CONTROL_RESCANS];
             // What the next batch relies on.
             let queued = stream.download(&queued).unwrap();
             assert!(queued.iter().all(|&word| word == 0));
@@ -517,6 +530,7 @@ fn traverse(stream: &Stream, pattern: &CompressedPattern, shape: Shape) -> Trave
         columns: reference::sort_segments(&filled_ptr, &filled_idx),
         logged,
         spilled,
+        rescans,
     }
 }
 
@@ -570,33 +584,34 @@ fn fill2_positions_matches_reference() {
 }
 
 #[test]
-fn frontiers_beyond_the_capacity_are_spilled_and_come_back() {
+fn frontiers_without_a_place_on_the_device_come_back() {
     let pattern = pattern_of(&convection_diffusion_2d(8, 8, 1.0));
     let expected = reference_symbolic::fill2_max_id(&pattern);
+    let all = 20 * 64;
     for stream in streams() {
-        let shape = Shape {
-            sources: 20,
-            blocks: 3,
-            threads: 64,
-            capacity: 10,
-            long_row: 3,
-            fill_first: false,
-            windows: 2,
-            log: 0,
+        let with = |capacity, spill| {
+            let shape = Shape {
+                sources: 20,
+                blocks: 3,
+                threads: 64,
+                capacity,
+                spill,
+                long_row: 3,
+                fill_first: false,
+                windows: 2,
+                log: 0,
+            };
+            let found = traverse(&stream, &pattern, shape);
+            assert_eq!(found.columns, expected.rows().idx());
+            (found.spilled, found.rescans)
         };
-        let some = traverse(&stream, &pattern, shape);
-        let none = traverse(
-            &stream,
-            &pattern,
-            Shape {
-                capacity: 20 * 64,
-                ..shape
-            },
-        );
-        assert!(some.spilled > 0);
-        assert_eq!(none.spilled, 0);
-        assert_eq!(some.columns, expected.rows().idx());
-        assert_eq!(none.columns, expected.rows().idx());
+        assert_eq!(with(all, 0), (0, 0));
+        let (spilled, rescans) = with(10, all);
+        assert!(spilled > 0 && rescans == 0);
+        let (spilled, rescans) = with(10, 40);
+        assert!(spilled > 0 && rescans > 0);
+        let (spilled, rescans) = with(10, 0);
+        assert!(spilled == 0 && rescans > 0);
     }
 }
 
@@ -679,18 +694,21 @@ fn assert_phase(stream: &Stream, device: &DeviceFilled, expected: &FilledPattern
 }
 
 /// The ways to walk.
-fn modes() -> [Fill2Options; 4] {
-    let of = |stages, parallelism, fill_first| Fill2Options {
+fn modes() -> [Fill2Options; 5] {
+    let of = |stages, parallelism, fill_first, host_budget_bytes| Fill2Options {
         stages,
         parallelism,
         fill_first,
+        host_budget_bytes,
         ..Fill2Options::default()
     };
+    let (fine, coarse) = (Parallelism::Fine, Parallelism::Coarse);
     [
-        of(Stages::Two, Parallelism::Fine, false),
-        of(Stages::Fused, Parallelism::Fine, false),
-        of(Stages::Two, Parallelism::Fine, true),
-        of(Stages::Two, Parallelism::Coarse, false),
+        of(Stages::Two, fine, false, None),
+        of(Stages::Fused, fine, false, None),
+        of(Stages::Two, fine, true, Some(200)),
+        of(Stages::Two, fine, false, Some(1 << 20)),
+        of(Stages::Two, coarse, false, None),
     ]
 }
 
@@ -749,8 +767,11 @@ fn any_budget_gives_the_same_pattern() {
                     assert!(report.pool.arena_bytes <= budget);
                     assert!(report.pool.peak_bytes <= report.pool.arena_bytes);
                     if budget == smallest && mode.parallelism == Parallelism::Fine {
-                        assert!(report.pool.spilled_entries > 0);
-                        assert!(report.pool.host_bytes > 0);
+                        let host = mode.host_budget_bytes.unwrap_or(0);
+                        assert_eq!(report.pool.spilled_entries > 0, host > 0);
+                        assert!(report.pool.rescans == 0 || host < 1 << 20);
+                        assert!(report.pool.rescans > 0 || host > 0);
+                        assert!((0..=host).contains(&report.pool.host_bytes));
                         assert_eq!(report.log_bytes, 0);
                     }
                     if budget == between && mode.stages == Stages::Fused {
@@ -924,7 +945,7 @@ fn corpus_patterns_match_the_reference() {
         };
         check(&streams[0], &Fill2Options::default());
         if is_small(&expected) {
-            let [two, fused, fill_first, coarse] = modes();
+            let [two, fused, fill_first, spilled, coarse] = modes();
             let with = |budget, mode: &Fill2Options| Fill2Options {
                 budget_bytes: Some(budget),
                 ..mode.clone()
@@ -935,6 +956,7 @@ fn corpus_patterns_match_the_reference() {
             for (i, options) in [
                 with(smallest, &two),
                 with(smallest + 8 * expected.nnz() as u64, &fused),
+                with(smallest, &spilled),
                 fill_first,
                 coarse,
             ]

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub const CHUNK: usize = 128;
 
 /// Sources above which a batch rather stays smaller than that its queues leave the arena.
-pub const COMFORTABLE_SOURCES: usize = 8 * CHUNK;
+pub const COMFORTABLE_SOURCES: usize = 128 * CHUNK;
 
 /// Labels that share a cell of the arena.
 const LABELS_PER_CELL: u64 = 2;
@@ -70,6 +70,25 @@ pub struct Shape {
     pub slot_words: usize,
 }
 
+/// Whether every frontier needs a place in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Queues {
+    /// Capacity and spill together are at least the labels: no entry is without a place.
+    Whole,
+    /// Queues may be of any size: the traversal finds frontiers without a place by their `queued` bits.
+    Partial,
+}
+
+impl Queues {
+    /// Entries of a queue that must lie in the arena, for that many labels and with room for `spill` elsewhere.
+    fn least(self, labels: u64, spill: u64) -> u64 {
+        match self {
+            Self::Whole => labels.saturating_sub(spill),
+            Self::Partial => 0,
+        }
+    }
+}
+
 /// Cells of what a batch needs whatever the queues.
 fn fixed_cells(shape: Shape, labels: u64, marks: u64, sources: u64) -> u64 {
     labels.div_ceil(LABELS_PER_CELL)
@@ -86,12 +105,17 @@ fn zeroed_cells(shape: Shape, labels: u64, marks: u64) -> u64 {
 /// it, with room for `spill` entries of each of the two queues elsewhere. In bytes; exact.
 ///
 /// `None` if there are no sources.
-pub fn smallest_arena(demand: &Demand, shape: Shape, spill: u64) -> Option<(u64, usize)> {
+pub fn smallest_arena(
+    demand: &Demand,
+    shape: Shape,
+    queues: Queues,
+    spill: u64,
+) -> Option<(u64, usize)> {
     (0..demand.num_sources())
         .map(|source| {
             let run = source..source + 1;
             let (labels, marks) = (demand.labels(run.clone()), demand.marks(run));
-            let cells = fixed_cells(shape, labels, marks, 1) + 2 * labels.saturating_sub(spill);
+            let cells = fixed_cells(shape, labels, marks, 1) + 2 * queues.least(labels, spill);
             (cells * CELL_BYTES, source)
         })
         // Of equals the first.
@@ -125,8 +149,8 @@ pub struct Batch {
     pub marks: u64,
     /// Entries of each of the two queues that lie in the arena.
     pub capacity: u64,
-    /// Entries of each queue for which there must be room elsewhere: capacity and spill together are
-    /// at least the labels.
+    /// Entries of each queue for which there must be room elsewhere. With [`Queues::Whole`], capacity and
+    /// spill together are at least the labels.
     pub spill: u64,
     /// Where the queues begin.
     pub queues: u64,
@@ -152,25 +176,36 @@ pub struct Planner {
     shape: Shape,
     /// Cells for batches.
     cells: u64,
+    queues: Queues,
     /// Most entries of each queue that may lie elsewhere.
     spill: u64,
     max_sources: usize,
     /// Entries that a queue is expected to hold for each label.
     growth: f64,
+    /// Where batches of the first walk over the sources ended, and what their queues held for each label.
+    history: Vec<(usize, f64)>,
 }
 
 impl Planner {
     /// Batches of at most `max_sources` (at least one) sources in an arena of `cells` cells, with room
     /// for `spill` entries of each queue elsewhere. The arena must be at least the
     /// [`smallest_arena`].
-    pub fn new(demand: Demand, shape: Shape, cells: u64, spill: u64, max_sources: usize) -> Self {
+    pub fn new(
+        demand: Demand,
+        shape: Shape,
+        cells: u64,
+        (queues, spill): (Queues, u64),
+        max_sources: usize,
+    ) -> Self {
         Self {
             demand,
             shape,
             cells,
+            queues,
             spill,
             max_sources: max_sources.max(1),
             growth: 1.0,
+            history: Vec::new(),
         }
     }
 
@@ -185,12 +220,27 @@ impl Planner {
     }
 
     /// Takes note of the most entries that a queue of a batch held. The next batch is expected to
-    /// grow half as much again for each of its labels; expectations fall by half a batch at most.
+    /// grow half as much again for each of its labels; expectations fall by half a batch at most. When the same
+    /// sources are walked from again, what they held is expected of them, too.
     pub fn measured(&mut self, batch: &Batch, peak_entries: u64) {
         if batch.labels > 0 {
-            let growth = 1.5 * peak_entries as f64 / batch.labels as f64;
-            self.growth = growth.max(self.growth / 2.0).min(1.0);
+            let growth = (1.5 * peak_entries as f64 / batch.labels as f64).min(1.0);
+            self.growth = growth.max(self.growth / 2.0);
+            if self
+                .history
+                .last()
+                .is_none_or(|&(end, _)| end <= batch.sources.start)
+            {
+                self.history.push((batch.sources.end, growth));
+            }
         }
+    }
+
+    /// What the queues of a batch from source `first` on are expected to hold for each label.
+    fn expected(&self, first: usize) -> f64 {
+        let at = self.history.partition_point(|&(end, _)| end <= first);
+        let known = self.history.get(at).map_or(0.0, |&(_, growth)| growth);
+        known.max(self.growth)
     }
 
     /// The next batch from source `first` on, not past source `end`.
@@ -199,9 +249,9 @@ impl Planner {
     ///
     /// 1. the queues in the arena take the worst case, every label in a queue at once, with as many
     ///    sources as fit: taken if these are [`COMFORTABLE_SOURCES`], or all that are left;
-    /// 2. smaller queues, for what earlier batches tell to expect; there is room elsewhere for the rest
-    ///    of the worst case. Taken if these are a [`CHUNK`];
-    /// 3. whatever queues fit, so that spilling is expected, with sources up to a chunk;
+    /// 2. smaller queues, for what earlier batches tell to expect; the rest of the worst case has room
+    ///    elsewhere, or is found by its bits. Taken if these are a [`CHUNK`];
+    /// 3. whatever queues fit, so that it is expected to happen, with sources up to a chunk;
     /// 4. which are fewer and fewer, down to one.
     ///
     /// # Panics
@@ -217,8 +267,9 @@ impl Planner {
         let fitting = if within >= comfortable {
             within
         } else {
+            let growth = self.expected(first);
             let expected = self.most(first, comfortable, |labels| {
-                ((self.growth * labels as f64).ceil() as u64).min(labels)
+                ((growth * labels as f64).ceil() as u64).min(labels)
             });
             if expected >= chunk {
                 expected
@@ -247,7 +298,7 @@ impl Planner {
     fn most(&self, first: usize, wanted: usize, entries: impl Fn(u64) -> u64) -> usize {
         let fits = |count: usize| {
             let labels = self.demand.labels(first..first + count);
-            let capacity = entries(labels).max(labels.saturating_sub(self.spill));
+            let capacity = entries(labels).max(self.queues.least(labels, self.spill));
             self.left(first..first + count)
                 .is_some_and(|left| 2 * capacity <= left)
         };
@@ -278,7 +329,7 @@ impl Planner {
             labels,
             marks,
             capacity,
-            spill: labels - capacity,
+            spill: (labels - capacity).min(self.spill),
             queues: zeroed - 2 * capacity,
             zeroed,
             slots,
@@ -306,8 +357,10 @@ mod tests {
         assert!(!batch.sources.is_empty());
         assert_eq!(batch.labels, planner.demand.labels(batch.sources.clone()));
         assert_eq!(batch.marks, planner.demand.marks(batch.sources.clone()));
-        // No entry is lost: each label has its place in each queue.
-        assert!(batch.capacity + batch.spill >= batch.labels);
+        // Each label has its place in each queue, or its bit tells.
+        if planner.queues == Queues::Whole {
+            assert!(batch.capacity + batch.spill >= batch.labels);
+        }
         assert!(batch.spill <= planner.spill);
         // One after another, within the arena, and large enough.
         assert!(batch.labels.div_ceil(2) <= batch.queues);
@@ -323,15 +376,16 @@ mod tests {
         #[test]
         fn batches_cover_all_sources_within_any_arena(
             demand in demands(),
+            queues in prop_oneof![Just(Queues::Whole), Just(Queues::Partial)],
             spill in prop_oneof![Just(0u64), 1u64..300, Just(1 << 40)],
             more in prop_oneof![Just(0u64), 0u64..2000, 0u64..100_000],
             max_sources in prop_oneof![Just(usize::MAX), 1usize..200],
             used in 0.0..1.0,
         ) {
             let n = demand.num_sources();
-            let (smallest, _) = smallest_arena(&demand, SHAPE, spill).unwrap();
+            let (smallest, _) = smallest_arena(&demand, SHAPE, queues, spill).unwrap();
             let cells = smallest / 8 + more;
-            let mut planner = Planner::new(demand, SHAPE, cells, spill, max_sources);
+            let mut planner = Planner::new(demand, SHAPE, cells, (queues, spill), max_sources);
             let mut first = 0;
             while first < n {
                 let batch = planner.next(first, n);
@@ -346,9 +400,15 @@ mod tests {
         }
 
         #[test]
-        fn the_smallest_arena_is_exact(demand in demands(), spill in 0u64..300) {
-            let (smallest, source) = smallest_arena(&demand, SHAPE, spill).unwrap();
-            let with = |cells| Planner::new(demand.clone(), SHAPE, cells, spill, usize::MAX);
+        fn the_smallest_arena_is_exact(
+            demand in demands(),
+            queues in prop_oneof![Just(Queues::Whole), Just(Queues::Partial)],
+            spill in 0u64..300,
+        ) {
+            let (smallest, source) = smallest_arena(&demand, SHAPE, queues, spill).unwrap();
+            let with = |cells| {
+                Planner::new(demand.clone(), SHAPE, cells, (queues, spill), usize::MAX)
+            };
             for source in 0..demand.num_sources() {
                 prop_assert!(with(smallest / 8).most(source, 1, |_| 0) == 1);
             }
@@ -359,7 +419,7 @@ mod tests {
         fn the_largest_arena_takes_all_at_once_and_needs_no_spill(demand in demands()) {
             let cells = largest_arena(&demand, SHAPE) / 8;
             let n = demand.num_sources();
-            let planner = Planner::new(demand, SHAPE, cells, 0, usize::MAX);
+            let planner = Planner::new(demand, SHAPE, cells, (Queues::Whole, 0), usize::MAX);
             let batch = planner.next(0, n);
             check(&planner, &batch);
             prop_assert_eq!((batch.sources.clone(), batch.spill), (0..n, 0));
@@ -373,11 +433,16 @@ mod tests {
         // to 640.
         let demand = Demand::new(vec![(320, 0); 1024]);
         let batch = |cells, growth| {
-            let mut planner = Planner::new(demand.clone(), SHAPE, cells, 1 << 40, usize::MAX);
-            planner.growth = growth;
-            let batch = planner.next(0, 1024);
-            check(&planner, &batch);
-            (batch.sources.len(), batch.capacity)
+            let of = |queues| {
+                let mut planner = Planner::new(demand.clone(), SHAPE, cells, queues, usize::MAX);
+                planner.growth = growth;
+                let batch = planner.next(0, 1024);
+                check(&planner, &batch);
+                (batch.sources.len(), batch.capacity)
+            };
+            // With bits as good as room without end elsewhere.
+            assert_eq!(of((Queues::Partial, 0)), of((Queues::Whole, 1 << 40)));
+            of((Queues::Partial, 0))
         };
         let all = 8 + 1024 * 172;
         let labels = 320 * 1024;
@@ -399,7 +464,7 @@ mod tests {
     fn batches_end_at_chunks() {
         let demand = Demand::new(vec![(32, 0); 1000]);
         // 16 + 1 + 2 cells a source, 64 for the queues: room for 300 sources.
-        let planner = Planner::new(demand, SHAPE, 8 + 300 * 83, 0, usize::MAX);
+        let planner = Planner::new(demand, SHAPE, 8 + 300 * 83, (Queues::Whole, 0), usize::MAX);
         assert_eq!(planner.next(0, 1000).sources, 0..256);
         assert_eq!(planner.next(100, 1000).sources, 100..384);
         assert_eq!(planner.next(900, 1000).sources, 900..1000);
@@ -409,7 +474,7 @@ mod tests {
     #[test]
     fn expectations_follow_what_is_measured() {
         let demand = Demand::new(vec![(100, 0); 4]);
-        let mut planner = Planner::new(demand, SHAPE, 10_000, 0, 1);
+        let mut planner = Planner::new(demand, SHAPE, 10_000, (Queues::Whole, 0), 1);
         let batch = planner.next(0, 4);
         planner.measured(&batch, 10);
         assert_eq!(planner.growth(), 0.5);
@@ -418,5 +483,18 @@ mod tests {
         assert_eq!(planner.growth(), 0.15);
         planner.measured(&batch, 100);
         assert_eq!(planner.growth(), 1.0);
+    }
+
+    #[test]
+    fn a_second_walk_expects_what_the_first_measured() {
+        let demand = Demand::new(vec![(100, 0); 2]);
+        let mut planner = Planner::new(demand, SHAPE, 10_000, (Queues::Whole, 0), 1);
+        for (source, peak) in [(0, 40), (1, 0), (1, 0), (1, 0)] {
+            let batch = planner.next(source, 2);
+            planner.measured(&batch, peak);
+        }
+        assert!(planner.growth() < 0.1);
+        assert_eq!(planner.expected(0), 0.6);
+        assert_eq!(planner.expected(1), planner.growth());
     }
 }

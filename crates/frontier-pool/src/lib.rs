@@ -6,7 +6,8 @@
 //! those of the next iteration, of all sources together. How many frontiers there will be is not
 //! known in advance: on average a thousandth of the labels, at the peak up to a quarter (gSoFa,
 //! Table 3). The pool divides one arena, whose bytes are its budget, anew for every batch of sources:
-//! labels and marks first, queues from what remains.
+//! labels and marks first, with two bits a label that say in which queue its vertex stands; queues from
+//! what remains.
 //!
 //! The pool knows nothing of the graph. It is told what each source needs ([`Demand`]) and how many
 //! labels can have one value range ([`PoolOptions::window`]); [`FrontierPool::plan`] answers a run of
@@ -16,12 +17,14 @@
 //! # The states of a queue entry's place
 //!
 //! A queue is one row of places, 0 to `capacity + spill`. Place k lies in the arena for k below the
-//! capacity, else in page-locked host memory, which the kernel reads and writes where it is.
+//! capacity, else in page-locked host memory, which the kernel reads and writes where it is. With
+//! [`Queues::Partial`] an entry may be given a place beyond them: it is not written anywhere.
 //!
 //! ```text
 //!              an atomic counter gives place k
 //!   empty ───────────────────────────────────▶ in the arena (k < capacity)
-//!     ▲ └──────────────────────────────────▶ spilled      (k ≥ capacity)
+//!     ▲ ├──────────────────────────────────▶ spilled      (k < capacity + spill)
+//!     │ └──────────────────────────────────▶ a bit only   (beyond)
 //!     │                                            │ grid barrier: the queue becomes the one that is read
 //!     │ the counter is zeroed,                     ▼
 //!     └──────────────────────────────────── drained: some thread has taken the entry
@@ -31,6 +34,7 @@
 //! |---|---|---|
 //! | empty | the thread that the counter gave the place writes the entry | the counter: nobody else gets the place |
 //! | in the arena, spilled | the thread whose turn it is reads the entry | the barrier between the iterations |
+//! | a bit only | a queue with one such entry is not read at all: the traversal walks over the `queued` bits of all labels, which tell it every entry of the queue, with a place or without | the barrier between the iterations |
 //! | drained | nobody: the counter is zeroed two iterations later, before the queue is filled again | the barrier |
 //!
 //! There is no state "in transit": nothing is copied between the two parts, the kernel writes an entry
@@ -42,10 +46,20 @@
 //!
 //! 1. A label stands in a queue at most once (the traversal's promise, by one bit for each label and
 //!    queue).
-//! 2. `capacity + spill` is at least the number of labels of the batch ([`Batch`]), checked when a batch
-//!    is planned, and the host memory is allocated before the batch starts. So the counter never
-//!    passes the last place.
-//! 3. A launch ends only when the queue to read is empty, and every place below the counter was read.
+//! 2. That bit is set before the entry is written, and cleared only when its vertex is walked from. So
+//!    the bits of a queue are the queue, and its places no more than a list of the bits that are set.
+//! 3. With [`Queues::Whole`], for traversals without such bits, `capacity + spill` is at least the number of
+//!    labels of the batch ([`Batch`]), checked when it is planned, and the host memory is allocated before
+//!    it starts. So the counter never passes the last place.
+//! 4. A launch ends only when the counter of the queue to read is zero: every entry was counted, with a
+//!    place or without, and every one below the counter was read, or every bit.
+//!
+//! # Host memory or bits
+//!
+//! Finding a queue by its bits reads an eighth of a byte for each label, at the speed of the device's memory;
+//! an entry that spills takes sixteen bytes over the bus, and the memory must be page-locked first, which
+//! takes the driver much longer than most traversals. So bits are what a caller should rely on, with a
+//! host budget of zero, unless queues overflow a little in most iterations.
 //!
 //! # Windows
 //!
@@ -58,9 +72,9 @@
 //!
 //! # Under pressure
 //!
-//! First the queues shrink to what earlier batches tell to expect, then entries spill, then fewer
-//! sources are at work at once; see [`Planner::next`]. The smallest budget is that of one source at a
-//! time with all frontiers in the host's memory; less is refused with
+//! First the queues shrink to what earlier batches tell to expect, then entries spill or are left to their
+//! bits, then fewer sources are at work at once; see [`Planner::next`]. The smallest budget is that of one
+//! source at a time with no frontier in the arena; less is refused with
 //! [`PoolError::BudgetTooSmall`], which names it.
 
 mod division;
@@ -69,7 +83,7 @@ use luge_device::{Buffer, DeviceError, SliceMut, Stream};
 use serde::Serialize;
 
 pub use division::{
-    Batch, CELL_BYTES, CHUNK, COMFORTABLE_SOURCES, Demand, Planner, Shape, largest_arena,
+    Batch, CELL_BYTES, CHUNK, COMFORTABLE_SOURCES, Demand, Planner, Queues, Shape, largest_arena,
     smallest_arena,
 };
 
@@ -81,6 +95,8 @@ pub const CLEARED: u32 = u32::MAX;
 pub struct PoolOptions {
     /// Most bytes of device memory. The arena is smaller only if more could not be used.
     pub budget_bytes: u64,
+    /// Whether every frontier needs a place in a queue.
+    pub queues: Queues,
     /// Most bytes of page-locked host memory; they are allocated when a batch needs them.
     pub host_budget_bytes: u64,
     /// Most sources in a batch.
@@ -126,6 +142,8 @@ pub struct PoolStatistics {
     pub spilled_entries: u64,
     /// Bytes that these moved over the bus: each was written and read once.
     pub spilled_bytes: u64,
+    /// Iterations whose queue had entries without a place, and was found by its bits.
+    pub rescans: u64,
     /// Bytes of labels that were cleared.
     pub cleared_bytes: u64,
     /// Bytes of the arena.
@@ -145,6 +163,8 @@ pub struct Measured {
     pub peak_entries: u64,
     /// Entries that stood in the host's memory, over all iterations.
     pub spilled_entries: u64,
+    /// Iterations whose queue was found by its bits.
+    pub rescans: u64,
 }
 
 /// The memory of a batch.
@@ -195,8 +215,13 @@ impl FrontierPool {
     }
 
     fn smallest(demand: &Demand, options: &PoolOptions) -> (u64, usize) {
-        let (bytes, source) =
-            smallest_arena(demand, options.shape, spill_entries(options)).unwrap_or((0, 0));
+        let (bytes, source) = smallest_arena(
+            demand,
+            options.shape,
+            options.queues,
+            spill_entries(options),
+        )
+        .unwrap_or((0, 0));
         (bytes + CELL_BYTES * options.aside_words as u64, source)
     }
 
@@ -231,7 +256,7 @@ impl FrontierPool {
                 demand,
                 options.shape,
                 cells - aside,
-                spill_entries(options),
+                (options.queues, spill_entries(options)),
                 // A slot has a number of 32 bits.
                 options.max_sources.min(u32::MAX as usize),
             ),
@@ -340,6 +365,7 @@ impl FrontierPool {
         statistics.peak_entries = statistics.peak_entries.max(measured.peak_entries);
         statistics.spilled_entries += measured.spilled_entries;
         statistics.spilled_bytes += 2 * CELL_BYTES * measured.spilled_entries;
+        statistics.rescans += measured.rescans;
         let used = batch.used_bytes() + CELL_BYTES * self.aside as u64;
         statistics.peak_bytes = statistics.peak_bytes.max(used);
         tracing::debug!(
@@ -350,6 +376,7 @@ impl FrontierPool {
             iterations = measured.iterations,
             peak = measured.peak_entries,
             spilled = measured.spilled_entries,
+            rescans = measured.rescans,
             growth = self.planner.growth(),
             "batch"
         );
@@ -375,6 +402,7 @@ mod tests {
     fn options(budget_bytes: u64, window: u32) -> PoolOptions {
         PoolOptions {
             budget_bytes,
+            queues: Queues::Whole,
             host_budget_bytes: 1 << 20,
             max_sources: usize::MAX,
             shape: SHAPE,
@@ -420,6 +448,7 @@ mod tests {
                 iterations: 2,
                 peak_entries: batch.labels / 3,
                 spilled_entries: 1,
+                rescans: 0,
             },
         );
     }
@@ -482,6 +511,12 @@ mod tests {
         };
         let all = FrontierPool::smallest_budget(&demand, &alone);
         assert_eq!(all, smallest + 8 * 2 * 400);
+        // But if bits will do.
+        let partial = PoolOptions {
+            queues: Queues::Partial,
+            ..alone
+        };
+        assert_eq!(FrontierPool::smallest_budget(&demand, &partial), smallest);
     }
 
     #[test]

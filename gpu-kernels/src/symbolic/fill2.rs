@@ -35,21 +35,24 @@
 //!
 //! **The combined frontier.** An entry is a vertex with its slot (the tracker), as `slot · 2³² + v`.
 //! Entry k of a queue is on the device for k below the capacity there, else in the spill segment, at
-//! k minus the capacity. The frontier of iteration 0 is the sources themselves, which offer paths
-//! without inner vertices; it is not stored.
+//! k minus the capacity; if that has no room either, nowhere. The frontier of iteration 0 is the
+//! sources themselves, which offer paths without inner vertices; it is not stored.
 //!
 //! **A queue has at most one entry a label.** A vertex enters the queue of the next iteration only by
 //! the thread whose `fetch_or` turned its bit from 0 to 1. While that queue is filled none of its
 //! bits is cleared: they are cleared only by the walk over it, in the next iteration, behind a
-//! barrier. So capacity and spill segment together need as many entries as there are labels, and
-//! nothing is ever lost. A vertex whose label falls twice in an iteration stands in the queue once,
+//! barrier. So the bits are the queue, and its places a list of those that are set: the frontier of an
+//! iteration that entered more entries than there are places is read from the bits of all labels
+//! instead, and nothing is ever lost. A vertex whose label falls twice in an iteration stands in the queue once,
 //! and the walk, behind the barrier, reads the smaller label. When the last iteration finds no more
 //! frontiers, all bits are zero again.
 //!
 //! **Work.** A warp takes up to 32 entries, adds up their degrees, and its lanes walk the concatenated
 //! neighbours side by side, so that rows of few entries waste no lanes and those of many are read in
-//! order. Rows longer than a bound are left for the whole block. Queues and counters are appended to
-//! with one atomic a warp.
+//! order. Each lane has [`AHEAD`] edges under way at once, since a step of one mostly waits for memory.
+//! Rows longer than a bound are left for the whole block. Entries for the queue and the log are collected
+//! by each warp in shared memory: with an atomic for every 32 edges, the one counter would bound the speed of
+//! the whole device.
 //!
 //! Cost of a source: the edges out of the vertices below it that it reaches, times the number of
 //! times their `max_id` falls, and a barrier an iteration for the batch.
@@ -75,7 +78,7 @@ pub const fn queued_words(labels: usize) -> usize {
 pub const SLOT_WORDS: usize = 2;
 
 /// Words of `control`: three queue lengths, then what follows.
-pub const CONTROL_WORDS: usize = 7;
+pub const CONTROL_WORDS: usize = 8;
 
 /// Word of `control` that counts iterations.
 pub const CONTROL_ITERATIONS: usize = 3;
@@ -89,8 +92,14 @@ pub const CONTROL_SPILLED: usize = 5;
 /// Word of `control` that counts edges walked.
 pub const CONTROL_EDGES: usize = 6;
 
+/// Word of `control` that counts iterations whose queue had no room for all its entries.
+pub const CONTROL_RESCANS: usize = 7;
+
 /// What an entry without neighbours offers: larger than any label of a window.
 const NO_OFFER: u32 = u32::MAX;
+
+/// Warps of a block, at most.
+const MAX_WARPS: usize = 8;
 
 /// Entries of rows longer than the bound that a block sets aside in an iteration; a warp walks what
 /// is beyond that alone.
@@ -109,6 +118,22 @@ fn entry_of(slot: u32, vertex: u32) -> u64 {
 #[inline(always)]
 fn lanes_below(lane: u32) -> u32 {
     (1u32 << lane) - 1
+}
+
+/// The set bit of `word` with `rank` set bits below it; there is one.
+#[inline(always)]
+fn nth_bit(word: u32, rank: u32) -> u32 {
+    let (mut bit, mut left) = (0u32, rank);
+    let mut half = 16;
+    while half > 0 {
+        let below = ((word >> bit) & ((1 << half) - 1)).count_ones();
+        if left >= below {
+            left -= below;
+            bit += half;
+        }
+        half >>= 1;
+    }
+    bit
 }
 
 /// What the kernels are given.
@@ -135,17 +160,12 @@ impl Batch {
             .wrapping_add(u64::from(v)) as usize
     }
 
-    /// Whether `v`, above the source of the slot, is reached for the first time.
+    /// Bit in `above` of vertex `v` of a slot.
     #[inline(always)]
-    fn reach_above(self, slot: u32, v: u32) -> bool {
-        let place = self
-            .slots
+    fn mark(self, slot: u32, v: u32) -> u64 {
+        self.slots
             .get(SLOT_WORDS * slot as usize + 1)
-            .wrapping_add(u64::from(v));
-        let word = self.above.atomic((place >> 5) as usize);
-        let bit = 1u32 << (place & 31);
-        word.load(Ordering::Relaxed, Scope::Device) & bit == 0
-            && word.fetch_or(bit, Ordering::Relaxed, Scope::Device) & bit == 0
+            .wrapping_add(u64::from(v))
     }
 
     /// Entry `at` of the queue of which the first `capacity` entries are at `device`, the others at
@@ -159,14 +179,33 @@ impl Batch {
         }
     }
 
-    /// Writes that entry.
+    /// Writes that entry, if it has a place.
     #[inline(always)]
     fn put(self, capacity: u64, device: u64, host: u64, at: u64, entry: u64) {
         if at < capacity {
             self.queue.set((device + at) as usize, entry);
-        } else {
+        } else if at - capacity < self.spill.len() as u64 / 2 {
             self.spill.set((host + at - capacity) as usize, entry);
         }
+    }
+
+    /// The entry whose label is at `place`.
+    #[inline(always)]
+    fn entry_at(self, place: u64) -> u64 {
+        // The labels of a slot end where that of its source would be: the first slot that ends behind the place.
+        let (mut slot, mut len) = (0u32, self.num_sources);
+        while len > 0 {
+            let half = len >> 1;
+            let middle = slot + half;
+            if self.label(middle, self.first_source + middle) as u64 <= place {
+                slot = middle + 1;
+                len -= half + 1;
+            } else {
+                len = half;
+            }
+        }
+        let first = self.slots.get(SLOT_WORDS * slot as usize);
+        entry_of(slot, place.wrapping_sub(first) as u32)
     }
 }
 
@@ -181,6 +220,8 @@ struct Traversal {
     queued: GlobalMut<u32>,
     control: GlobalMut<u64>,
     barrier: GlobalMut<u32>,
+    /// New frontiers, for the [`Outbox`] of each warp.
+    outboxes: Shared<u64>,
     /// Entries of long rows that the block has set aside, and how many.
     long_entries: Shared<u64>,
     num_long: Shared<u32>,
@@ -202,8 +243,91 @@ struct Next {
 #[derive(Clone, Copy)]
 struct Edge {
     slot: u32,
+    /// [`NO_OFFER`]: the lane has no edge.
     offered: u32,
     head: u32,
+}
+
+impl Edge {
+    const NONE: Self = Self {
+        slot: 0,
+        offered: NO_OFFER,
+        head: 0,
+    };
+}
+
+/// Edges that a lane walks at once: while the memory answers a step for the first of them, it is asked for the
+/// same step for the others.
+const AHEAD: usize = 4;
+
+/// Entries that a warp collects.
+const OUTBOX: usize = 32 * AHEAD;
+
+/// What a warp collects, to hand it on with one atomic: its part of the block's shared memory, and how much of
+/// that is filled, the same in all lanes.
+struct Outbox {
+    entries: Shared<u64>,
+    start: usize,
+    len: u32,
+}
+
+impl Outbox {
+    /// The empty one of this warp in `entries`, which has [`OUTBOX`] for each warp of the block.
+    #[inline(always)]
+    fn new(entries: Shared<u64>) -> Self {
+        Self {
+            entries,
+            start: OUTBOX * (thread::thread_idx_x() / warp::WARP_SIZE) as usize,
+            len: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn has_room(&self, more: u32) -> bool {
+        self.len + more <= OUTBOX as u32
+    }
+
+    /// Takes the entries of the `lanes` of the warp; there is room. All lanes call it together, `is_mine` in
+    /// those.
+    #[inline(always)]
+    fn add(&mut self, lanes: u32, is_mine: bool, entry: u64) {
+        if is_mine {
+            let at = self.len + (lanes & lanes_below(thread::lane_id())).count_ones();
+            self.entries.set(self.start + at as usize, entry);
+        }
+        self.len += lanes.count_ones();
+    }
+
+    /// Empties it: `take(k, entry)` for each entry, k from the old value of a counter on, which grows by their
+    /// number. All lanes of the warp call it together.
+    #[inline(always)]
+    fn empty(&mut self, (counters, counter): (GlobalMut<u64>, usize), take: impl Fn(u64, u64)) {
+        if self.len == 0 {
+            return;
+        }
+        let lane = thread::lane_id();
+        let mut first = 0u64;
+        if lane == 0 {
+            first = counters.atomic(counter).fetch_add(
+                u64::from(self.len),
+                Ordering::Relaxed,
+                Scope::Device,
+            );
+        }
+        let first = warp::shuffle(warp::FULL_MASK, first, 0);
+        // Lanes read what others wrote, and later write where others read.
+        warp::sync_warp(warp::FULL_MASK);
+        let mut i = lane;
+        while i < self.len {
+            take(
+                first + u64::from(i),
+                self.entries.get(self.start + i as usize),
+            );
+            i += warp::WARP_SIZE;
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        self.len = 0;
+    }
 }
 
 impl Traversal {
@@ -222,82 +346,145 @@ impl Traversal {
         if label > own { label } else { own }
     }
 
-    /// Offers the head of an edge a path; answers whether that makes it an entry of the row, and
-    /// whether it is to be put in the next queue by this thread.
-    #[inline(always)]
-    fn offer(self, edge: Edge, next: Next) -> (bool, bool) {
-        let Batch { base, labels, .. } = self.batch;
-        let v = edge.head;
-        let src = self.batch.first_source + edge.slot;
-        if v >= src {
-            // The source is no entry of its own traversal; the diagonal is emitted apart.
-            return (v > src && self.batch.reach_above(edge.slot, v), false);
-        }
-        let place = self.batch.label(edge.slot, v);
-        let label = labels.atomic(place);
-        let in_row = base + v;
-        let seen = label.load(Ordering::Relaxed, Scope::Device);
-        if seen <= edge.offered || (self.fill_first && seen <= in_row) {
-            return (false, false);
-        }
-        let before = label.fetch_min(edge.offered, Ordering::Relaxed, Scope::Device);
-        // A vertex in the row offers the same whatever its label: it is no frontier again.
-        if before <= edge.offered || before <= in_row {
-            return (false, false);
-        }
-        let bit = 1u32 << (place & 31);
-        let queued = self.queued.atomic(next.bits + (place >> 5)).fetch_or(
-            bit,
-            Ordering::Relaxed,
-            Scope::Device,
-        );
-        (edge.offered <= in_row, queued & bit == 0)
-    }
-
-    /// Walks one edge a lane, for the lanes where it is `valid`; all lanes of the warp call it
-    /// together. `peers` are the lanes that walk edges of the same entry.
+    /// Walks [`AHEAD`] edges a lane; all lanes of the warp call it together. Heads take the offered paths; a head
+    /// that thereby comes into the row is handed to `emit`, one that is to be a frontier again goes into the
+    /// `outbox`.
     #[inline(always)]
     fn walk(
         self,
-        valid: bool,
-        edge: Edge,
-        peers: u32,
+        edges: [Edge; AHEAD],
         next: Next,
-        emit: &impl Fn(u32, u32, bool, u32, u32),
+        outbox: &mut Outbox,
+        emit: &mut impl FnMut(u32, bool, u32, u32),
     ) {
-        let lane = thread::lane_id();
-        let (found, push) = if valid {
-            self.offer(edge, next)
-        } else {
-            (false, false)
-        };
-        let pushes = warp::ballot(warp::FULL_MASK, push);
-        if pushes != 0 {
-            let mut first = 0u64;
-            if lane == 0 {
-                first = self.control.atomic(next.len).fetch_add(
-                    u64::from(pushes.count_ones()),
-                    Ordering::Relaxed,
-                    Scope::Device,
-                );
+        let Batch {
+            base,
+            labels,
+            above,
+            first_source,
+            ..
+        } = self.batch;
+        // The place of the head's label, or of its bit of `above`, and the last that was read there.
+        let mut places = [0u64; AHEAD];
+        let mut words = [0u32; AHEAD];
+        let mut found = [false; AHEAD];
+        let mut push = [false; AHEAD];
+        let bit_of = |place: u64| 1u32 << (place & 31);
+        let mut k = 0;
+        while k < AHEAD {
+            let Edge {
+                slot,
+                offered,
+                head,
+            } = edges[k];
+            let src = first_source + slot;
+            // The source is no entry of its own traversal; the diagonal is emitted apart.
+            if offered != NO_OFFER && head != src {
+                if head < src {
+                    push[k] = true;
+                    places[k] = self.batch.label(slot, head) as u64;
+                    let label = labels.atomic(places[k] as usize);
+                    words[k] = label.load(Ordering::Relaxed, Scope::Device);
+                } else {
+                    found[k] = true;
+                    places[k] = self.batch.mark(slot, head);
+                    let word = above.atomic((places[k] >> 5) as usize);
+                    words[k] = word.load(Ordering::Relaxed, Scope::Device);
+                }
             }
-            let first = warp::shuffle(warp::FULL_MASK, first, 0);
-            if push {
-                let at = first + u64::from((pushes & lanes_below(lane)).count_ones());
-                self.batch.put(
-                    next.capacity,
-                    next.device,
-                    next.host,
-                    at,
-                    entry_of(edge.slot, edge.head),
-                );
+            k += 1;
+        }
+        let mut k = 0;
+        while k < AHEAD {
+            let Edge { offered, head, .. } = edges[k];
+            if push[k] {
+                push[k] = words[k] > offered && !(self.fill_first && words[k] <= base + head);
+                if push[k] {
+                    let label = labels.atomic(places[k] as usize);
+                    words[k] = label.fetch_min(offered, Ordering::Relaxed, Scope::Device);
+                }
+            } else if found[k] {
+                found[k] = words[k] & bit_of(places[k]) == 0;
+                if found[k] {
+                    let word = above.atomic((places[k] >> 5) as usize);
+                    words[k] = word.fetch_or(bit_of(places[k]), Ordering::Relaxed, Scope::Device);
+                }
             }
+            k += 1;
         }
-        let finds = warp::ballot(warp::FULL_MASK, found);
-        if finds != 0 {
-            let src = self.batch.first_source + edge.slot;
-            emit(finds, peers, found, src, edge.head);
+        let mut k = 0;
+        while k < AHEAD {
+            let Edge { offered, head, .. } = edges[k];
+            if push[k] {
+                let in_row = base + head;
+                // A vertex in the row offers the same whatever its label: it is no frontier again.
+                push[k] = words[k] > offered && words[k] > in_row;
+                if push[k] {
+                    found[k] = offered <= in_row;
+                    let word = self.queued.atomic(next.bits + (places[k] >> 5) as usize);
+                    words[k] = word.fetch_or(bit_of(places[k]), Ordering::Relaxed, Scope::Device);
+                }
+            } else {
+                found[k] &= words[k] & bit_of(places[k]) == 0;
+            }
+            k += 1;
         }
+
+        let mut pushes = [0u32; AHEAD];
+        let mut total = 0u32;
+        let mut k = 0;
+        while k < AHEAD {
+            push[k] &= words[k] & bit_of(places[k]) == 0;
+            pushes[k] = warp::ballot(warp::FULL_MASK, push[k]);
+            total += pushes[k].count_ones();
+            k += 1;
+        }
+        if !outbox.has_room(total) {
+            self.send(next, outbox);
+        }
+        let mut k = 0;
+        while k < AHEAD {
+            let Edge { slot, head, .. } = edges[k];
+            outbox.add(pushes[k], push[k], entry_of(slot, head));
+            k += 1;
+        }
+        let mut any = 0u32;
+        let mut k = 0;
+        while k < AHEAD {
+            any |= (found[k] as u32) << k;
+            k += 1;
+        }
+        // Not unrolled, and few edges find anything.
+        let mut all = warp::reduce_or(warp::FULL_MASK, any);
+        while all != 0 {
+            let k = all.trailing_zeros();
+            all &= all - 1;
+            let is_mine = (any >> k) & 1 != 0;
+            let finds = warp::ballot(warp::FULL_MASK, is_mine);
+            let (mut slot, mut head) = (edges[0].slot, edges[0].head);
+            let mut i = 1;
+            while i < AHEAD {
+                if i as u32 == k {
+                    (slot, head) = (edges[i].slot, edges[i].head);
+                }
+                i += 1;
+            }
+            emit(finds, is_mine, first_source + slot, head);
+        }
+    }
+
+    /// Puts what is in the outbox of a warp in the next queue; all its lanes call it together.
+    #[inline(always)]
+    fn send(self, next: Next, outbox: &mut Outbox) {
+        let Next {
+            capacity,
+            device,
+            host,
+            ..
+        } = next;
+        outbox.empty((self.control, next.len), |at, entry| {
+            self.batch.put(capacity, device, host, at, entry);
+        });
     }
 
     /// Walks the row of an entry with `width` threads, of which this is number `rank`; all lanes of
@@ -306,10 +493,10 @@ impl Traversal {
     fn walk_row(
         self,
         entry: u64,
-        rank: u32,
-        width: u32,
+        (rank, width): (u32, u32),
         next: Next,
-        emit: &impl Fn(u32, u32, bool, u32, u32),
+        outbox: &mut Outbox,
+        emit: &mut impl FnMut(u32, bool, u32, u32),
     ) {
         let (slot, v) = ((entry >> 32) as u32, entry as u32);
         let offered = self.offered(slot, v);
@@ -317,29 +504,29 @@ impl Traversal {
         let end = self.batch.row_ptr.get(v as usize + 1);
         // The last edges of the row do not come to all lanes.
         while p + u64::from(rank - thread::lane_id()) < end {
-            let at = p + u64::from(rank);
-            let valid = at < end;
-            let head = if valid {
-                self.batch.col_idx.get(at as usize)
-            } else {
-                0
-            };
-            let edge = Edge {
-                slot,
-                offered,
-                head,
-            };
-            self.walk(valid, edge, warp::FULL_MASK, next, emit);
-            p += u64::from(width);
+            let mut edges = [Edge::NONE; AHEAD];
+            let mut k = 0;
+            while k < AHEAD {
+                let at = p + u64::from(rank);
+                if at < end {
+                    edges[k] = Edge {
+                        slot,
+                        offered,
+                        head: self.batch.col_idx.get(at as usize),
+                    };
+                }
+                p += u64::from(width);
+                k += 1;
+            }
+            self.walk(edges, next, outbox, emit);
         }
     }
 
-    /// Walks from all sources of the batch. `emit(finds, peers, found, src, j)` is called by all lanes
-    /// of a warp together, `found` in the lanes `finds`, of which at least one; those have found entry
-    /// (src, j) of L+U, each entry once. Lanes of the same `peers`, which include the own, have the
-    /// same `src`.
+    /// Walks from all sources of the batch. `emit(finds, found, src, j)` is called by all lanes of a warp
+    /// together, `found` in the lanes `finds`, of which at least one; those have found entry (src, j) of L+U,
+    /// each entry once.
     #[inline(always)]
-    fn run(self, emit: impl Fn(u32, u32, bool, u32, u32)) {
+    fn run(self, emit: &mut impl FnMut(u32, bool, u32, u32)) {
         let Batch {
             first_source,
             num_sources,
@@ -356,12 +543,14 @@ impl Traversal {
         let warp = u64::from(thread::index_1d() / warp::WARP_SIZE);
         let counts = thread::index_1d() == 0;
         let mut grid = GridBarrier::new(self.barrier);
+        let mut outbox = Outbox::new(self.outboxes);
         if tid == 0 {
             self.num_long.set(0, 0);
         }
         thread::sync_threads();
 
-        let (mut iterations, mut peak, mut spilled, mut edges) = (0u64, 0u64, 0u64, 0u64);
+        let (mut iterations, mut peak, mut spilled, mut rescans) = (0u64, 0u64, 0u64, 0u64);
+        let mut edges = 0u64;
         let mut len = u64::from(num_sources);
         // Queue lengths: iteration i reads word i % 3 of `control`, adds to word (i+1) % 3, and zeroes
         // word (i+2) % 3, which was last read in iteration i−1 and is next added to in iteration
@@ -370,6 +559,8 @@ impl Traversal {
         let mut parity = 0u64;
         while len > 0 {
             let sources = iterations == 0;
+            // Not all entries have a place: read them from their bits.
+            let by_bits = !sources && len > capacity + spill;
             let after = if now == 0 { 2 } else { now - 1 };
             let next = Next {
                 len: if now == 2 { 0 } else { now + 1 },
@@ -385,29 +576,77 @@ impl Traversal {
                 self.control.set(after, 0);
                 if !sources {
                     peak = if len > peak { len } else { peak };
-                    spilled += len.saturating_sub(capacity);
+                    if by_bits {
+                        rescans += 1;
+                    } else {
+                        spilled += len.saturating_sub(capacity);
+                    }
                 }
             }
 
-            // Entries that a warp takes at once: fewer than 32 if there is not that much for all.
-            let take = match (len + warps - 1).checked_div(warps) {
+            // Entries that a warp takes at once, or words of bits: fewer than 32 if there is not that much for
+            // all.
+            let items = if by_bits { words as u64 } else { len };
+            let take = match (items + warps - 1).checked_div(warps) {
                 Some(share) if share < 32 => share,
                 _ => 32,
             };
             let mut begin = warp * take;
-            while begin < len {
-                let at = begin + u64::from(lane);
-                let active = u64::from(lane) < take && at < len;
-                let (mut entry, mut start, mut degree, mut offered) = (0u64, 0u64, 0u32, NO_OFFER);
+            // Of the words that the warp has taken: the lane's own, which lanes have bits left, and the place of
+            // the first label.
+            let (mut own_bits, mut pending, mut first_label) = (0u32, 0u32, 0u64);
+            loop {
+                let (mut entry, mut active) = (0u64, false);
+                if by_bits {
+                    if pending == 0 {
+                        if begin >= items {
+                            break;
+                        }
+                        let at = begin + u64::from(lane);
+                        own_bits = 0;
+                        if u64::from(lane) < take && at < items {
+                            // Nobody else reads or sets the bits of this queue now.
+                            let word = self.queued.atomic(this_bits + at as usize);
+                            own_bits = word.load(Ordering::Relaxed, Scope::Device);
+                            if own_bits != 0 {
+                                word.store(0, Ordering::Relaxed, Scope::Device);
+                            }
+                        }
+                        pending = warp::ballot(warp::FULL_MASK, own_bits != 0);
+                        first_label = 32 * begin;
+                        begin += warps * take;
+                        if pending == 0 {
+                            continue;
+                        }
+                    }
+                    let which = pending.trailing_zeros();
+                    pending &= pending - 1;
+                    let bits = warp::shuffle(warp::FULL_MASK, own_bits, which);
+                    active = lane < bits.count_ones();
+                    if active {
+                        let bit = 32 * which + nth_bit(bits, lane);
+                        entry = self.batch.entry_at(first_label + u64::from(bit));
+                    }
+                } else {
+                    if begin >= items {
+                        break;
+                    }
+                    let at = begin + u64::from(lane);
+                    begin += warps * take;
+                    if u64::from(lane) < take && at < items {
+                        active = true;
+                        entry = if sources {
+                            entry_of(at as u32, first_source + at as u32)
+                        } else {
+                            self.batch.entry(capacity, this_device, this_host, at)
+                        };
+                    }
+                }
+                let (mut start, mut degree, mut offered) = (0u64, 0u32, NO_OFFER);
                 let mut alone = false;
                 if active {
-                    entry = if sources {
-                        entry_of(at as u32, first_source + at as u32)
-                    } else {
-                        self.batch.entry(capacity, this_device, this_host, at)
-                    };
                     let (slot, v) = ((entry >> 32) as u32, entry as u32);
-                    if !sources {
+                    if !sources && !by_bits {
                         // Every vertex with a bit in this word is in this queue and is walked in this
                         // iteration, and nobody sets or reads its bits: zero the word whole.
                         let word = this_bits + (self.batch.label(slot, v) >> 5);
@@ -437,7 +676,7 @@ impl Traversal {
                 }
                 if sources {
                     let found = warp::ballot(warp::FULL_MASK, active);
-                    emit(found, 1 << lane, active, entry as u32, entry as u32);
+                    emit(found, active, entry as u32, entry as u32);
                 }
 
                 // The neighbours of all entries, one row after another. An entry without any takes
@@ -457,49 +696,46 @@ impl Traversal {
                 let mut rows_before = 0u32;
                 let mut window = 0u32;
                 while window < total {
-                    // Row r of those that begin up to here is that of lane r.
-                    let begins = active && first >= window && first - window < 32;
-                    let bit = if begins { 1u32 << (first - window) } else { 0 };
-                    let begins = warp::reduce_or(warp::FULL_MASK, bit);
-                    let up_to = begins & (u32::MAX >> (31 - lane));
-                    let owner = rows_before + up_to.count_ones() - 1;
-                    rows_before += begins.count_ones();
-                    let low = 31 - (up_to | 1).leading_zeros();
-                    let later = begins & !(u32::MAX >> (31 - lane));
-                    let peers = (u32::MAX << low)
-                        & if later == 0 {
-                            u32::MAX
-                        } else {
-                            (later & later.wrapping_neg()) - 1
-                        };
+                    let mut heads = [Edge::NONE; AHEAD];
+                    let mut k = 0;
+                    while k < AHEAD {
+                        if window < total {
+                            let begins = active && first >= window && first - window < 32;
+                            let bit = if begins { 1u32 << (first - window) } else { 0 };
+                            let begins = warp::reduce_or(warp::FULL_MASK, bit);
+                            let up_to = begins & (u32::MAX >> (31 - lane));
+                            // Row r of those that begin up to here is that of lane r.
+                            let owner = rows_before + up_to.count_ones() - 1;
+                            rows_before += begins.count_ones();
 
-                    let place = window + lane;
-                    let shift =
-                        warp::shuffle(warp::FULL_MASK, start.wrapping_sub(first.into()), owner);
-                    let offer = (entry & !u64::from(u32::MAX)) | u64::from(offered);
-                    let offer = warp::shuffle(warp::FULL_MASK, offer, owner);
-                    let (slot, offered) = ((offer >> 32) as u32, offer as u32);
-                    let valid = place < total && offered != NO_OFFER;
-                    let head = if valid {
-                        col_idx.get(shift.wrapping_add(place.into()) as usize)
-                    } else {
-                        0
-                    };
-                    let edge = Edge {
-                        slot,
-                        offered,
-                        head,
-                    };
-                    self.walk(valid, edge, peers, next, &emit);
-                    window += 32;
+                            let place = window + lane;
+                            let shift = warp::shuffle(
+                                warp::FULL_MASK,
+                                start.wrapping_sub(first.into()),
+                                owner,
+                            );
+                            let offer = (entry & !u64::from(u32::MAX)) | u64::from(offered);
+                            let offer = warp::shuffle(warp::FULL_MASK, offer, owner);
+                            let (slot, offered) = ((offer >> 32) as u32, offer as u32);
+                            if place < total && offered != NO_OFFER {
+                                heads[k] = Edge {
+                                    slot,
+                                    offered,
+                                    head: col_idx.get(shift.wrapping_add(place.into()) as usize),
+                                };
+                            }
+                        }
+                        window += 32;
+                        k += 1;
+                    }
+                    self.walk(heads, next, &mut outbox, emit);
                 }
                 let mut left = warp::ballot(warp::FULL_MASK, alone);
                 while left != 0 {
                     let long = warp::shuffle(warp::FULL_MASK, entry, left.trailing_zeros());
-                    self.walk_row(long, lane, warp::WARP_SIZE, next, &emit);
+                    self.walk_row(long, (lane, warp::WARP_SIZE), next, &mut outbox, emit);
                     left &= left - 1;
                 }
-                begin += warps * take;
             }
 
             // The long rows, by the whole block.
@@ -509,7 +745,8 @@ impl Traversal {
                 let width = thread::block_dim_x();
                 let mut i = 0;
                 while i < set_aside && i < LONG_ROWS {
-                    self.walk_row(self.long_entries.get(i), tid, width, next, &emit);
+                    let long = self.long_entries.get(i);
+                    self.walk_row(long, (tid, width), next, &mut outbox, emit);
                     i += 1;
                 }
                 thread::sync_threads();
@@ -517,6 +754,7 @@ impl Traversal {
                     self.num_long.set(0, 0);
                 }
             }
+            self.send(next, &mut outbox);
             grid.wait();
             now = next.len;
             parity = 1 - parity;
@@ -538,6 +776,7 @@ impl Traversal {
             self.control.set(CONTROL_ITERATIONS, iterations);
             self.control.set(CONTROL_PEAK, peak);
             self.control.set(CONTROL_SPILLED, spilled);
+            self.control.set(CONTROL_RESCANS, rescans);
         }
     }
 }
@@ -551,15 +790,17 @@ impl Traversal {
 /// `labels`, `queued`, `above`, `counts` and queue lengths by relaxed atomics; a queue entry and a
 /// place of `log` by the thread that an atomic counter gave it, and the grid barrier orders writing
 /// an entry before reading it; `control` but for the queue being filled by thread 0 of the grid.
-/// Shared memory: 528 bytes.
+/// Shared memory: 17 KiB.
 ///
 /// Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: rows hold distinct
 /// columns below the order of the matrix; for slot s and each vertex v that source
 /// `first_source + s` may reach, `slots[2s] + v` (modulo 2⁶⁴) is a place of `labels` if v is below the
-/// source, `slots[2s+1] + v` a bit of `above` if it is above it, and no two vertices share one; words
+/// source, `slots[2s+1] + v` a bit of `above` if it is above it, and no two vertices share one, those of
+/// later slots come behind; words
 /// of `labels` are at least `base` plus the order; `queued`, `above`, `control` and `barrier` are zero.
 #[kernel(
-    max_threads(1024),
+    max_threads(256),
+    min_blocks(3),
     require(
         u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
         u64::from(base) + row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
@@ -567,7 +808,6 @@ impl Traversal {
         counts.len() + 1 == row_ptr.len(),
         slots.len() >= SLOT_WORDS * num_sources as usize,
         queued.len() >= queued_words(labels.len()),
-        queue.len() / 2 + spill.len() / 2 >= labels.len(),
         control.len() >= CONTROL_WORDS,
         barrier.len() >= 1
     )
@@ -591,6 +831,8 @@ pub unsafe fn fill2_count(
     counts: GlobalMut<u32>,
     log: GlobalMut<u64>,
 ) {
+    let outboxes = shared_array![u64; OUTBOX * MAX_WARPS];
+    let logs = shared_array![u64; OUTBOX * MAX_WARPS];
     let long_entries = shared_array![u64; LONG_ROWS];
     let num_long = shared_array![u32; 1];
     let traversal = Traversal {
@@ -611,13 +853,19 @@ pub unsafe fn fill2_count(
         queued,
         control,
         barrier,
+        outboxes,
         long_entries,
         num_long,
     };
-    traversal.run(|finds, peers, found, src, column| {
-        let lane = thread::lane_id();
-        let mine = finds & peers;
-        if found && mine.trailing_zeros() == lane {
+    let write = |at: u64, entry: u64| {
+        if at + 1 < log.len() as u64 {
+            log.set(at as usize + 1, entry);
+        }
+    };
+    let mut logged = Outbox::new(logs);
+    traversal.run(&mut |finds, found, src, column| {
+        let mine = finds & warp::match_any(warp::FULL_MASK, src);
+        if found && mine.trailing_zeros() == thread::lane_id() {
             counts.atomic(src as usize).reduce_add(
                 mine.count_ones(),
                 Ordering::Relaxed,
@@ -625,21 +873,13 @@ pub unsafe fn fill2_count(
             );
         }
         if log.len() > 1 {
-            let mut first = 0u64;
-            if lane == 0 {
-                first = log.atomic(0).fetch_add(
-                    u64::from(finds.count_ones()),
-                    Ordering::Relaxed,
-                    Scope::Device,
-                );
+            if !logged.has_room(finds.count_ones()) {
+                logged.empty((log, 0), write);
             }
-            let first = warp::shuffle(warp::FULL_MASK, first, 0);
-            let at = 1 + first + u64::from((finds & lanes_below(lane)).count_ones());
-            if found && at < log.len() as u64 {
-                log.set(at as usize, entry_of(src, column));
-            }
+            logged.add(finds, found, entry_of(src, column));
         }
     });
+    logged.empty((log, 0), write);
 }
 
 /// Columns of each row of L+U (stage two): `filled_idx[filled_ptr[src] ..]` for the `num_sources`
@@ -652,7 +892,8 @@ pub unsafe fn fill2_count(
 /// Launch and preconditions as in [`fill2_count`](fn@fill2_count); `filled_ptr` is the exclusive prefix
 /// sum of its counts.
 #[kernel(
-    max_threads(1024),
+    max_threads(256),
+    min_blocks(3),
     require(
         u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
         u64::from(base) + row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
@@ -661,7 +902,6 @@ pub unsafe fn fill2_count(
         filled_ptr.len() == row_ptr.len(),
         slots.len() >= SLOT_WORDS * num_sources as usize,
         queued.len() >= queued_words(labels.len()),
-        queue.len() / 2 + spill.len() / 2 >= labels.len(),
         control.len() >= CONTROL_WORDS,
         barrier.len() >= 1
     )
@@ -686,6 +926,7 @@ pub unsafe fn fill2_positions(
     taken: GlobalMut<u32>,
     filled_idx: GlobalMut<u32>,
 ) {
+    let outboxes = shared_array![u64; OUTBOX * MAX_WARPS];
     let long_entries = shared_array![u64; LONG_ROWS];
     let num_long = shared_array![u32; 1];
     let traversal = Traversal {
@@ -706,12 +947,13 @@ pub unsafe fn fill2_positions(
         queued,
         control,
         barrier,
+        outboxes,
         long_entries,
         num_long,
     };
-    traversal.run(|finds, peers, found, src, column| {
+    traversal.run(&mut |finds, found, src, column| {
         let lane = thread::lane_id();
-        let mine = finds & peers;
+        let mine = finds & warp::match_any(warp::FULL_MASK, src);
         let leader = if found { mine.trailing_zeros() } else { lane };
         let mut first = 0u32;
         if found && leader == lane {
@@ -806,7 +1048,10 @@ impl Batch {
         // Meets `v`; answers whether that was for the first time.
         let meet = |v: u32| {
             if v > src {
-                return self.reach_above(slot, v);
+                let mark = self.mark(slot, v);
+                let word = self.above.atomic((mark >> 5) as usize);
+                let bit = 1u32 << (mark & 31);
+                return word.fetch_or(bit, Ordering::Relaxed, Scope::Device) & bit == 0;
             }
             let place = self.label(slot, v);
             let met = v == src || self.labels.get(place) == self.base;

@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use luge_device::{Buffer, LaunchConfig, SliceMut, Stream};
 use luge_frontier_pool::{
-    Batch, Demand, FrontierPool, Measured, PoolError, PoolOptions, PoolStatistics, Regions, Shape,
-    largest_arena,
+    Batch, Demand, FrontierPool, Measured, PoolError, PoolOptions, PoolStatistics, Queues, Regions,
+    Shape, largest_arena,
 };
 use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
 use luge_gpu_kernels::symbolic::fill2 as kernels;
@@ -35,8 +35,10 @@ use crate::forest;
 /// Longest row that a warp walks together with others; longer ones are walked by whole blocks.
 const LONG_ROW: u32 = 1024;
 
-/// Bytes of the arena, and of page-locked host memory, unless the caller says otherwise.
+/// Bytes of the arena, unless the caller says otherwise.
 const DEFAULT_BUDGET: u64 = 16 << 30;
+
+/// Bytes of page-locked host memory for the stacks of [`Parallelism::Coarse`], unless the caller says otherwise.
 const DEFAULT_HOST_BUDGET: u64 = 256 << 20;
 
 /// Entries of L+U for each of B that a log should have room for to be worth its memory.
@@ -86,8 +88,9 @@ pub struct Fill2Options {
     /// Most bytes of device memory for walking, beside the pattern and the result; `None`: half of
     /// what is available, up to 16 GiB. Less is used where more does not help.
     pub budget_bytes: Option<u64>,
-    /// Most bytes of page-locked host memory for frontiers that the device has no room for; `None`:
-    /// 256 MiB. They are allocated when they are needed.
+    /// Most bytes of page-locked host memory for frontiers that the device has no room for; they are allocated
+    /// when they are needed. `None`: no bytes, frontiers without room are then found by their bits; with
+    /// [`Parallelism::Coarse`], which has none, 256 MiB.
     pub host_budget_bytes: Option<u64>,
     /// Most sources at work at once; `None`: as many as the budget holds.
     pub max_sources: Option<u32>,
@@ -170,9 +173,14 @@ pub fn smallest_budget(pattern: &CompressedPattern, options: &Fill2Options) -> u
 }
 
 fn pool_options(n: usize, budget_bytes: u64, options: &Fill2Options) -> PoolOptions {
+    let (queues, host_budget) = match options.parallelism {
+        Parallelism::Fine => (Queues::Partial, 0),
+        Parallelism::Coarse => (Queues::Whole, DEFAULT_HOST_BUDGET),
+    };
     PoolOptions {
         budget_bytes,
-        host_budget_bytes: options.host_budget_bytes.unwrap_or(DEFAULT_HOST_BUDGET),
+        queues,
+        host_budget_bytes: options.host_budget_bytes.unwrap_or(host_budget),
         max_sources: options.max_sources.map_or(usize::MAX, |most| most as usize),
         shape: SHAPE,
         aside_words: 0,
@@ -279,6 +287,7 @@ impl Input<'_> {
                     iterations: control[kernels::CONTROL_ITERATIONS],
                     peak_entries: control[kernels::CONTROL_PEAK],
                     spilled_entries: control[kernels::CONTROL_SPILLED],
+                    rescans: control[kernels::CONTROL_RESCANS],
                 },
             );
             first = batch.sources.end;

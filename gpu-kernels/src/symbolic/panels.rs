@@ -77,6 +77,9 @@ pub const MAX_ORDER: usize = 1 << 31;
 /// Structures of at most this length are added by a single lane.
 const SHORT: u32 = 8;
 
+/// Children above which the warps share the survey of them.
+const MANY: u32 = 256;
+
 /// Warps of a block, at most.
 const MAX_WARPS: usize = THREADS / 32;
 
@@ -136,6 +139,26 @@ fn lower_bound(index: GlobalMut<u32>, begin: u32, end: u32, key: u32) -> u32 {
     low
 }
 
+/// As [`lower_bound`], by a warp together: a round of loads for every five bits of the length. Every lane calls
+/// it, with the same arguments.
+#[inline(always)]
+fn warp_lower_bound(index: GlobalMut<u32>, begin: u32, end: u32, key: u32) -> u32 {
+    let mut low = begin;
+    let mut len = end - begin;
+    while len > 0 {
+        let step = len.div_ceil(warp::WARP_SIZE);
+        // The last entry of each of 32 steps, as far as there are so many.
+        let last = (thread::lane_id() + 1) * step - 1;
+        let is_below = last < len && index.get((low + last) as usize) < key;
+        let steps = warp::ballot(warp::FULL_MASK, is_below).count_ones();
+        low += steps * step;
+        // In the step after those, without its last entry, or in what is left behind the last whole one.
+        let rest = len - steps * step;
+        len = if rest < step { rest } else { step - 1 };
+    }
+    low
+}
+
 /// The key of column `y` of the upper structure (side 0), or of row `y` of the lower one (side 1).
 #[inline(always)]
 fn key_of(y: u32, side: u32) -> u32 {
@@ -184,7 +207,7 @@ struct Panel {
     end: u32,
     parent: u32,
     /// Its children in the list of all.
-    children: (u64, u64),
+    children: (u32, u32),
     /// Its lists.
     heads: (u32, u32),
 }
@@ -279,7 +302,10 @@ impl Block {
             start: self.panel_start.get(q),
             end: self.panel_start.get(q + 1),
             parent: self.panel_parent.get(q),
-            children: (self.child_ptr.get(q), self.child_ptr.get(q + 1)),
+            children: (
+                self.child_ptr.get(q) as u32,
+                self.child_ptr.get(q + 1) as u32,
+            ),
             heads: (
                 self.upper_head.get(q),
                 if self.sides == 2 {
@@ -417,23 +443,37 @@ impl Block {
     /// this panel or beyond it.
     #[inline(always)]
     fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> (u32, u32) {
+        let lane = thread::lane_id();
         let live = self.live.get(e);
         let e_start = self.panel_start.get(e);
+        let mut own_meet = 0;
+        if (live >> lane) & 1 != 0 {
+            own_meet = self.meets.get((e_start + lane) as usize);
+        }
         let (other_at, other_len) = self.structure(e, 1 - side);
         let end = other_at + other_len;
         let first = if is_child {
             other_at
         } else {
-            lower_bound(self.index, other_at, end, panel.start)
+            warp_lower_bound(self.index, other_at, end, panel.start)
         };
-        let at = first + thread::lane_id();
+        let at = first + lane;
+        let (mut x, mut word) = (NONE, 0);
         if at < end {
-            let x = self.index.get(at as usize);
-            if x < panel.end {
-                return (x - panel.start, self.pivots(e_start, live, at, x));
-            }
+            x = self.index.get(at as usize);
+            word = self.mask.get(at as usize);
         }
-        (0, 0)
+        let is_inside = x < panel.end;
+        let mut reach = 0;
+        for_bits(live, |b| {
+            let meet = warp::shuffle(warp::FULL_MASK, own_meet, b);
+            reach |= ((meet >= x) as u32) << b;
+        });
+        if is_inside {
+            (x - panel.start, word & reach)
+        } else {
+            (0, 0)
+        }
     }
 
     /// The rows that have the entry with `word`, given what the lanes hold by
@@ -473,7 +513,13 @@ impl Block {
             return;
         }
         let end = at + len;
-        let mut group = at + first * warp::WARP_SIZE;
+        // A panel of the list may have entries before this one.
+        let begin = if is_child {
+            at
+        } else {
+            warp_lower_bound(self.index, at, end, panel.start)
+        };
+        let mut group = begin + first * warp::WARP_SIZE;
         while group < end {
             let t = group + thread::lane_id();
             let mut y = 0;
@@ -483,8 +529,7 @@ impl Block {
                 word = self.mask.get(t as usize);
             }
             let rows = self.rows_with(lanes, row, pivots, word);
-            // A panel of the list may have entries before this one.
-            if rows != 0 && y >= panel.start {
+            if rows != 0 {
                 self.add(panel, base, slots, side, y, rows);
             }
             group += step * warp::WARP_SIZE;
@@ -520,8 +565,8 @@ impl Block {
     }
 
     /// Adds what one panel a lane brings on the sides from `first` to `last`; [`NONE`]: the lane has no panel. Every
-    /// lane of the warp calls it. If `turn` is some, all warps call it with the same panels and share the
-    /// long ones, and the one whose number it is takes the short ones.
+    /// lane of the warp calls it. `team`: this warp's number among those that call it with the same panels, and
+    /// how many these are. They share the long ones: each takes some, or some take each together.
     #[inline(always)]
     fn add_group(
         self,
@@ -530,44 +575,39 @@ impl Block {
         slots: u32,
         e: u32,
         (first, last, is_child): (u32, u32, bool),
-        turn: Option<&mut u32>,
+        (member, members): (u32, u32),
     ) {
-        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
-        let warps = thread::block_dim_x() / warp::WARP_SIZE;
-        let is_shared = turn.is_some();
-        let mut own_turn = warp;
-        let turn = turn.unwrap_or(&mut own_turn);
         let mut is_long = false;
         if e != NONE && self.live.get(e as usize) != 0 {
             is_long = self.upper_len.get(e as usize) > SHORT
                 || (self.sides == 2 && self.lower_len.get(e as usize) > SHORT);
             let mut side = first;
-            while !is_long && *turn == warp && side <= last {
+            while !is_long && member == 0 && side <= last {
                 self.add_short(panel, base, slots, e as usize, side);
                 side += 1;
             }
         }
-        let next = |turn: u32| if turn + 1 == warps { 0 } else { turn + 1 };
-        if is_shared {
-            *turn = next(*turn);
+        let lanes = warp::ballot(warp::FULL_MASK, is_long);
+        // An item is a panel on one of its sides. As many warps to each as there are, a power of two.
+        let two_sides = last - first;
+        let items = lanes.count_ones() << two_sides;
+        let mut log2 = 0;
+        while items << (log2 + 1) <= members && items > 0 {
+            log2 += 1;
         }
-        for_bits(warp::ballot(warp::FULL_MASK, is_long), |lane| {
+        let teams = members >> log2;
+        let part = member & ((1 << log2) - 1);
+        let mut turn = member >> log2;
+        let mut item = 0;
+        for_bits(lanes, |lane| {
             let e = warp::shuffle(warp::FULL_MASK, e, lane) as usize;
             let mut side = first;
             while side <= last {
-                let share = if is_shared {
-                    // The warp whose turn it is begins.
-                    let ahead = if warp >= *turn {
-                        warp - *turn
-                    } else {
-                        warp + warps - *turn
-                    };
-                    *turn = next(*turn);
-                    (ahead, warps)
-                } else {
-                    (0, 1)
-                };
-                self.add_long(panel, base, slots, e, (side, is_child), share);
+                if item == turn {
+                    self.add_long(panel, base, slots, e, (side, is_child), (part, 1 << log2));
+                    turn += teams;
+                }
+                item += 1;
                 side += 1;
             }
         });
@@ -584,39 +624,50 @@ impl Block {
         } else {
             NONE
         };
-        let mut turn = 0;
         let (first, end) = panel.children;
         // Few children are looked at by all warps, which share the long ones; many are dealt out.
-        let all = end - first <= u64::from(4 * warps * warp::WARP_SIZE);
+        let all = end - first <= 4 * warps * warp::WARP_SIZE;
         let mut group = if all {
             first
         } else {
-            first + u64::from(warp * warp::WARP_SIZE)
+            first + warp * warp::WARP_SIZE
         };
-        while group < end {
-            let mut e = NONE;
-            if group + u64::from(lane) < end {
-                e = self.child.get((group + u64::from(lane)) as usize);
-            }
-            if e == skipped {
-                e = NONE;
-            }
-            let sides = (0, self.sides - 1, true);
-            let shared = if all { Some(&mut turn) } else { None };
-            self.add_group(panel, base, slots, e, sides, shared);
-            let step = if all { 1 } else { warps };
-            group += u64::from(step * warp::WARP_SIZE);
-        }
-        let mut side = 0;
-        while side < self.sides {
-            let mut node = if side == 0 {
+        // Then the lists: half of the warps for each side, if there is another.
+        let halves = if self.sides == 2 && warps > 1 { 1 } else { 0 };
+        let mut side = warp & halves;
+        let head = |side: u32| {
+            if side == 0 {
                 panel.heads.0
             } else {
                 panel.heads.1
-            };
-            while node != NONE {
+            }
+        };
+        let mut node = head(side);
+        // Who is the first of the team changes from group to group.
+        let mut turn = 0;
+        loop {
+            let mut e = NONE;
+            let mut sides = (0, self.sides - 1, true);
+            let mut team = if all { (warp, warps) } else { (0, 1) };
+            if group < end {
+                if group + lane < end {
+                    e = self.child.get((group + lane) as usize);
+                }
+                if e == skipped {
+                    e = NONE;
+                }
+                let step = if all { 1 } else { warps };
+                group += step * warp::WARP_SIZE;
+            } else {
+                if node == NONE {
+                    side += 1 + halves;
+                    if side >= self.sides {
+                        break;
+                    }
+                    node = head(side);
+                    continue;
+                }
                 // All lanes walk along 32 nodes, each keeps one.
-                let mut e = NONE;
                 let mut j = 0;
                 while j < warp::WARP_SIZE && node != NONE {
                     if j == lane {
@@ -625,10 +676,18 @@ impl Block {
                     node = self.node_next.get(node as usize);
                     j += 1;
                 }
-                let sides = (side, side, false);
-                self.add_group(panel, base, slots, e, sides, Some(&mut turn));
+                sides = (side, side, false);
+                team = (warp >> halves, (warps + (halves & !side)) >> halves);
             }
-            side += 1;
+            let (member, members) = team;
+            turn = if turn < members { turn } else { 0 };
+            let member = if member >= turn {
+                member - turn
+            } else {
+                member + members - turn
+            };
+            self.add_group(panel, base, slots, e, sides, (member, members));
+            turn += 1;
         }
     }
 
@@ -699,16 +758,20 @@ impl Block {
     }
 
     /// Sum of the lengths of children and lanes of B, and the longest of them. Every thread of the block calls it, and
-    /// gets the same answer: each warp looks at all of them, which takes no barrier.
+    /// gets the same answer: each warp looks at all of them, which takes no barrier, unless they are many.
     #[inline(always)]
     fn survey(self, panel: Panel) -> (u64, u64) {
         let lane = thread::lane_id();
+        let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+        let warps = thread::block_dim_x() / warp::WARP_SIZE;
+        let share = panel.children.1 - panel.children.0 > MANY;
+        let (first, step) = if share { (warp, warps) } else { (0, 1) };
         let mut sum = 0;
         let mut longest = NOBODY;
         let k = panel.start + lane;
         let mut side = 0;
         while side < self.sides {
-            if k < panel.end {
+            if k < panel.end && first == 0 {
                 let ptr = self.lanes(side).ptr;
                 let len = ptr.get(k as usize + 1) - ptr.get(k as usize);
                 sum += len;
@@ -719,7 +782,7 @@ impl Block {
             }
             side += 1;
         }
-        let mut i = panel.children.0 + u64::from(lane);
+        let mut i = panel.children.0 + first * warp::WARP_SIZE + lane;
         while i < panel.children.1 {
             let e = self.child.get(i as usize);
             let live = self.live.get(e as usize);
@@ -734,9 +797,29 @@ impl Block {
                     longest = it;
                 }
             }
-            i += u64::from(warp::WARP_SIZE);
+            i += step * warp::WARP_SIZE;
         }
-        (warp_sum(sum), warp_max(longest))
+        let (mut sum, mut longest) = (warp_sum(sum), warp_max(longest));
+        if share {
+            if lane == 0 {
+                self.found.set(2 * warp as usize, sum);
+                self.found.set(2 * warp as usize + 1, longest);
+            }
+            thread::sync_threads();
+            sum = 0;
+            longest = NOBODY;
+            let mut w = 0;
+            while w < warps {
+                sum += self.found.get(2 * w as usize);
+                let it = self.found.get(2 * w as usize + 1);
+                if it > longest {
+                    longest = it;
+                }
+                w += 1;
+            }
+            thread::sync_threads();
+        }
+        (sum, longest)
     }
 
     /// Room for `len` entries of the pool, where thread 0's `room` begins, or [`NONE`] if the pool is too small.

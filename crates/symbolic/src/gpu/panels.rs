@@ -338,7 +338,7 @@ fn structures(
     let mut entries = (2 * sides * nnz).max((3 * sides * nnz).min(SMALL_POOL)) as u64
         + n as u64
         + u64::from(256 * blocks);
-    let mut nodes = (nnz / 8 + n / 4) as u64;
+    let mut nodes = (nnz / 8 + n / 4).max((sides * nnz).min(SMALL_POOL)) as u64;
     loop {
         let of_vertices = FOREST_BYTES + STRUCTURES_BYTES + ELIMINATION_BYTES;
         ledger.need(transposed + n as u64 * of_vertices + 8 * (entries + nodes))?;

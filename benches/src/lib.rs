@@ -8,8 +8,12 @@
 //!
 //! [`cpu`] is the peer benchmark: Luge on the CPU beside KLU, UMFPACK, SuperLU and faer. Its binary is
 //! `cpu`, run by `cargo xtask bench cpu`.
+//!
+//! [`symbolic`] is the benchmark of the symbolic phase on a GPU. Its binary is `symbolic`, run by
+//! `cargo xtask bench symbolic`.
 
 pub mod cpu;
+pub mod symbolic;
 
 use std::time::Instant;
 

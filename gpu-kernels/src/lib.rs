@@ -14,6 +14,7 @@
 pub mod dsl;
 pub mod grid;
 pub mod levelize;
+pub mod memory;
 pub mod numeric;
 pub mod scan;
 mod search;

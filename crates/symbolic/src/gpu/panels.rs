@@ -4,6 +4,7 @@ use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::sort;
 use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
 use luge_sparse::{CancelFlag, CompressedPattern};
+use serde::Serialize;
 
 use super::clock::Clock;
 use super::filled::DeviceFilled;
@@ -45,7 +46,7 @@ impl Default for PanelOptions {
 }
 
 /// Device seconds of the steps of [`panels`], the gaps between their launches included.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PanelSeconds {
     /// B to the device.
     pub transfer: f64,
@@ -62,7 +63,7 @@ pub struct PanelSeconds {
 }
 
 /// What [`panels`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PanelReport {
     /// Panels of at most 32 pivots.
     pub num_panels: usize,

@@ -1,0 +1,247 @@
+//! Runs and times the modes.
+
+use std::time::Instant;
+
+use luge_device::{DeviceError, LaunchConfig, Stream};
+use luge_gpu_kernels::memory::{AHEAD, read_words};
+use luge_sparse::{CompressedPattern, FilledPattern};
+use luge_supernode as supernode;
+use luge_symbolic::SymbolicError;
+use luge_symbolic::gpu::{
+    DeviceFilled, Fill2Options, Fill2Report, PanelOptions, Parallelism, Stages, fill2, panels,
+    smallest_budget,
+};
+
+use super::results::{Ceilings, Fill2, Panels, Supernodes};
+
+/// Bytes of the buffers that no cache holds.
+const LARGE: usize = 1 << 30;
+
+/// Bytes that the second-level cache of any data-centre device holds.
+const CACHED: usize = 16 << 20;
+
+/// How often everything is run.
+#[derive(Debug, Clone, Copy)]
+pub struct Effort {
+    /// Samples of which the median is taken, of the automatic mode and of supernodes.
+    pub samples: usize,
+    /// Runs of the traversal, and runs whose result is compared.
+    pub repetitions: usize,
+    /// Seconds from which on a traversal is run once.
+    pub long: f64,
+}
+
+/// The item whose number is the median.
+fn median<T>(mut items: Vec<(f64, T)>) -> (f64, T) {
+    items.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let middle = items.len() / 2;
+    items.swap_remove(middle)
+}
+
+/// Seconds of the fastest of some launches, by the host's clock.
+fn fastest(
+    stream: &Stream,
+    mut launch: impl FnMut() -> Result<(), DeviceError>,
+) -> Result<f64, DeviceError> {
+    let mut least = f64::MAX;
+    for _ in 0..6 {
+        stream.synchronize()?;
+        let start = Instant::now();
+        launch()?;
+        stream.synchronize()?;
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(least)
+}
+
+/// Measures what the device's memory gives.
+///
+/// # Errors
+///
+/// Those of the device.
+pub fn ceilings(stream: &Stream) -> Result<Ceilings, DeviceError> {
+    let mut from = stream.alloc_zeroed::<u32>(LARGE / 4)?;
+    let mut to = stream.alloc::<u32>(LARGE / 4)?;
+    let copy = fastest(stream, || stream.copy(&mut to, &from))?;
+    drop(to);
+    let blocks = 8 * stream.device().properties().num_sms;
+    let config = LaunchConfig::linear(blocks, 256);
+    let threads = 256 * blocks as usize;
+    let mut sums = stream.alloc::<u32>(threads)?;
+    let mut cached = stream.alloc_zeroed::<u32>(CACHED / 4)?;
+    let rounds = 512;
+    let reads = (threads * AHEAD * rounds as usize) as f64;
+    let mut read = |words: &mut luge_device::Buffer<u32>, scattered: bool| {
+        // SAFETY: there is a sum for each thread.
+        fastest(stream, || unsafe {
+            read_words::launch(stream, &config, scattered.into(), rounds, words, &mut sums)
+        })
+    };
+    Ok(Ceilings {
+        copy: 2.0 * LARGE as f64 / copy,
+        cached_stream: 4.0 * reads / read(&mut cached, false)?,
+        cached_scattered: 32.0 * reads / read(&mut cached, true)?,
+        scattered: 32.0 * reads / read(&mut from, true)?,
+    })
+}
+
+/// The filled pattern by the CPU path, and its seconds on one core.
+///
+/// # Errors
+///
+/// Those of the phase.
+pub fn on_cpu(
+    pattern: &CompressedPattern,
+    samples: usize,
+) -> Result<(f64, FilledPattern), SymbolicError> {
+    let mut runs = Vec::new();
+    for _ in 0..samples.max(1) {
+        // Freeing the last result is not timed.
+        runs.iter_mut().for_each(|run: &mut (f64, _)| run.1 = None);
+        let start = Instant::now();
+        let filled = luge_symbolic::cpu::filled_pattern(pattern)?;
+        runs.push((start.elapsed().as_secs_f64(), Some(filled)));
+    }
+    let filled = runs.last_mut().and_then(|run| run.1.take());
+    let seconds = median(runs).0;
+    Ok((
+        seconds,
+        filled.unwrap_or_else(|| unreachable!("there is a sample")),
+    ))
+}
+
+/// The automatic mode.
+///
+/// # Errors
+///
+/// Those of the phase.
+pub fn by_panels(
+    stream: &Stream,
+    pattern: &CompressedPattern,
+    expected: &FilledPattern,
+    effort: Effort,
+) -> Result<Panels, SymbolicError> {
+    let (mut runs, mut equal) = (Vec::new(), true);
+    for sample in 0..effort.samples + 2 {
+        let start = Instant::now();
+        let (filled, report) = panels(stream, pattern, &PanelOptions::default())?;
+        stream.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64() - report.seconds.columns;
+        if sample < effort.repetitions {
+            equal &= filled.download(stream)? == *expected;
+        }
+        // The first calls are not counted.
+        if sample >= 2 {
+            runs.push((seconds, report));
+        }
+    }
+    let (seconds, report) = median(runs);
+    Ok(Panels {
+        seconds,
+        report,
+        equal,
+    })
+}
+
+/// A way to walk.
+#[derive(Debug, Clone, Copy)]
+pub struct Walk {
+    /// `two`, `fused` or `coarse`.
+    pub mode: &'static str,
+    /// Bytes; `None`: the smallest that works.
+    pub budget_bytes: Option<u64>,
+}
+
+/// The traversal. `None` if the budget is too small.
+///
+/// # Errors
+///
+/// Those of the phase.
+pub fn by_fill2(
+    stream: &Stream,
+    pattern: &CompressedPattern,
+    expected: &FilledPattern,
+    walk: Walk,
+    effort: Effort,
+) -> Result<Option<Fill2>, SymbolicError> {
+    let mut options = Fill2Options {
+        stages: match walk.mode {
+            "fused" => Stages::Fused,
+            _ => Stages::Two,
+        },
+        parallelism: match walk.mode {
+            "coarse" => Parallelism::Coarse,
+            _ => Parallelism::Fine,
+        },
+        ..Fill2Options::default()
+    };
+    let budget_bytes = match walk.budget_bytes {
+        Some(bytes) => bytes,
+        None => smallest_budget(pattern, &options),
+    };
+    options.budget_bytes = Some(budget_bytes);
+    let (mut runs, mut equal) = (Vec::<(f64, Fill2Report)>::new(), true);
+    for repetition in 0..=effort.repetitions {
+        let start = Instant::now();
+        let (filled, report) = match fill2(stream, pattern, &options) {
+            Err(SymbolicError::OutOfMemory { .. }) => return Ok(None),
+            done => done?,
+        };
+        stream.synchronize()?;
+        let all = start.elapsed().as_secs_f64();
+        equal &= filled.download(stream)? == *expected;
+        let is_long = all > effort.long;
+        // The first call is not counted, unless it stays the only one.
+        if repetition > 0 || is_long {
+            runs.push((all - report.seconds.columns, report));
+        }
+        if is_long {
+            break;
+        }
+    }
+    let (seconds, report) = median(runs);
+    let walked = report.seconds.count + report.seconds.positions;
+    Ok(Some(Fill2 {
+        mode: walk.mode,
+        budget_bytes,
+        smallest: walk.budget_bytes.is_none(),
+        seconds,
+        edges_per_second: report.traversed_edges as f64 / walked,
+        report,
+        equal,
+    }))
+}
+
+/// Supernodes of the filled pattern.
+///
+/// # Errors
+///
+/// Those of the phases.
+pub fn supernodes(
+    stream: &Stream,
+    expected: &FilledPattern,
+    effort: Effort,
+) -> anyhow::Result<Supernodes> {
+    let filled = DeviceFilled::upload(stream, expected)?;
+    let options = supernode::Options::default();
+    let definition = supernode::cpu::supernodes(expected, &options);
+    let (mut runs, mut equal) = (Vec::new(), true);
+    for sample in 0..effort.samples + 2 {
+        stream.synchronize()?;
+        let start = Instant::now();
+        let found = supernode::gpu::supernodes(stream, &filled, &options)?;
+        stream.synchronize()?;
+        let seconds = start.elapsed().as_secs_f64();
+        if sample < effort.repetitions {
+            equal &= found.download(stream)? == definition;
+        }
+        if sample >= 2 {
+            runs.push((seconds, ()));
+        }
+    }
+    Ok(Supernodes {
+        number: definition.len(),
+        seconds: median(runs).0,
+        equal,
+    })
+}

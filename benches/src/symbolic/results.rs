@@ -1,0 +1,343 @@
+//! What is recorded, and the tables that people read.
+
+use comfy_table::{CellAlignment, Table, presets};
+use luge_symbolic::gpu::{Fill2Report, PanelReport};
+use serde::Serialize;
+
+use crate::cpu::machine::Machine;
+
+/// Entries of L+U from which on a matrix counts in the geometric means.
+pub const COUNTED_ENTRIES: u64 = 500_000;
+
+/// What the device's memory gives, in bytes a second.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Ceilings {
+    /// A copy between buffers that no cache holds, read and written bytes.
+    pub copy: f64,
+    /// Words one after another, out of the second-level cache.
+    pub cached_stream: f64,
+    /// Sectors of 32 bytes for words at random, out of the second-level cache.
+    pub cached_scattered: f64,
+    /// Sectors of 32 bytes for words at random, out of a gibibyte.
+    pub scattered: f64,
+}
+
+/// The automatic mode on a pattern.
+#[derive(Debug, Clone, Serialize)]
+pub struct Panels {
+    /// Seconds, median, without the columns of L+U.
+    pub seconds: f64,
+    /// The report of the call with that time.
+    pub report: PanelReport,
+    /// Whether each repetition gave the CPU path's pattern.
+    pub equal: bool,
+}
+
+/// The traversal on a pattern, with one set of options.
+#[derive(Debug, Clone, Serialize)]
+pub struct Fill2 {
+    /// `two`, `fused` or `coarse`.
+    pub mode: &'static str,
+    /// The budget that was asked for, in bytes.
+    pub budget_bytes: u64,
+    /// Whether that is the smallest that works.
+    pub smallest: bool,
+    /// Seconds, median, without the columns of L+U.
+    pub seconds: f64,
+    /// Edges a second of the walks.
+    pub edges_per_second: f64,
+    /// The report of the call with that time.
+    pub report: Fill2Report,
+    /// Whether each repetition gave the CPU path's pattern.
+    pub equal: bool,
+}
+
+impl Fill2 {
+    /// Bytes a second that the walks read of columns and labels, four of each an edge: less than what moves,
+    /// since labels come in sectors.
+    pub fn bytes_per_second(&self) -> f64 {
+        8.0 * self.edges_per_second
+    }
+}
+
+/// Supernodes of a pattern.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Supernodes {
+    /// How many.
+    pub number: usize,
+    /// Seconds on the device, median.
+    pub seconds: f64,
+    /// Whether they are those that the definition gives, found on the host.
+    pub equal: bool,
+}
+
+/// Everything on a pattern.
+#[derive(Debug, Clone, Serialize)]
+pub struct MatrixResult {
+    /// Name of the matrix.
+    pub name: String,
+    /// Order.
+    pub n: usize,
+    /// Entries of B.
+    pub nnz: usize,
+    /// Entries of L+U, the diagonal once.
+    pub filled: usize,
+    /// Seconds of the CPU path on one core, median.
+    pub cpu_seconds: f64,
+    /// Seconds of another program, if they are known.
+    pub peer_seconds: Option<f64>,
+    /// The automatic mode.
+    pub panels: Panels,
+    /// The traversal.
+    pub fill2: Vec<Fill2>,
+    /// Supernodes.
+    pub supernodes: Supernodes,
+}
+
+impl MatrixResult {
+    /// Bytes of B by rows.
+    pub fn own_bytes(&self) -> u64 {
+        8 * (self.n as u64 + 1) + 4 * self.nnz as u64
+    }
+
+    /// How many times as fast as the CPU path, the upload of B apart.
+    pub fn speedup(&self) -> f64 {
+        self.cpu_seconds / (self.panels.seconds - self.panels.report.seconds.transfer)
+    }
+
+    /// Bytes beside B and L+U for each byte of B.
+    pub fn memory(&self) -> f64 {
+        self.panels.report.peak_bytes as f64 / self.own_bytes() as f64
+    }
+
+    /// Whether every result was equal.
+    pub fn is_equal(&self) -> bool {
+        self.panels.equal && self.supernodes.equal && self.fill2.iter().all(|run| run.equal)
+    }
+}
+
+/// A run of the benchmark.
+#[derive(Debug, Clone, Serialize)]
+pub struct Results {
+    /// When, in universal time.
+    pub date: String,
+    /// The commit.
+    pub commit: String,
+    /// The arguments, without folders.
+    pub command: Vec<String>,
+    /// The host.
+    pub machine: Machine,
+    /// The device.
+    pub device: String,
+    /// What its memory gives.
+    pub ceilings: Ceilings,
+    /// The matrices.
+    pub matrices: Vec<MatrixResult>,
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<(f64, usize)> {
+    let logarithms: Vec<f64> = values.map(f64::ln).collect();
+    let count = logarithms.len();
+    (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(presets::ASCII_MARKDOWN)
+        .set_header(header);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.2}", seconds * 1e3)
+}
+
+fn ratio(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
+}
+
+fn yes(equal: bool) -> &'static str {
+    if equal { "yes" } else { "NO" }
+}
+
+/// The automatic mode: times of its steps, against the CPU path and the peer, memory.
+pub fn panels(results: &Results) -> String {
+    let mut table = table(&[
+        "matrix",
+        "n",
+        "nnz(B)",
+        "nnz(L+U)",
+        "CPU ms",
+        "GPU ms",
+        "transfer",
+        "transpose",
+        "forest",
+        "structures",
+        "rows",
+        "CPU / GPU",
+        "peer / GPU",
+        "bytes / own",
+        "columns",
+        "supernodes",
+        "supernodes ms",
+        "equal",
+    ]);
+    for matrix in &results.matrices {
+        let panels = &matrix.panels;
+        let s = panels.report.seconds;
+        let peer = matrix.peer_seconds.map(|peer| peer / panels.seconds);
+        table.add_row([
+            matrix.name.clone(),
+            matrix.n.to_string(),
+            matrix.nnz.to_string(),
+            matrix.filled.to_string(),
+            milliseconds(matrix.cpu_seconds),
+            milliseconds(panels.seconds),
+            milliseconds(s.transfer),
+            milliseconds(s.transpose),
+            milliseconds(s.forest),
+            milliseconds(s.structures),
+            milliseconds(s.rows),
+            ratio(Some(matrix.speedup())),
+            ratio(peer),
+            ratio(Some(matrix.memory())),
+            milliseconds(s.columns),
+            matrix.supernodes.number.to_string(),
+            milliseconds(matrix.supernodes.seconds),
+            yes(matrix.is_equal()).to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+/// The traversal: times of its stages, edges a second, memory.
+pub fn fill2(results: &Results) -> String {
+    let mut table = table(&[
+        "matrix",
+        "mode",
+        "budget MiB",
+        "ms",
+        "count",
+        "place",
+        "positions",
+        "sort",
+        "edges",
+        "edges / s",
+        "bytes / copy",
+        "batches",
+        "iterations",
+        "spilled",
+        "by bits",
+        "peak MiB",
+        "equal",
+    ]);
+    for matrix in &results.matrices {
+        for run in &matrix.fill2 {
+            let (s, pool) = (run.report.seconds, run.report.pool);
+            let mib = |bytes: u64| format!("{:.1}", bytes as f64 / f64::from(1 << 20));
+            let mark = if run.smallest { " (smallest)" } else { "" };
+            table.add_row([
+                matrix.name.clone(),
+                run.mode.to_owned(),
+                mib(run.budget_bytes) + mark,
+                milliseconds(run.seconds),
+                milliseconds(s.count),
+                milliseconds(s.place),
+                milliseconds(s.positions),
+                milliseconds(s.sort),
+                format!("{:.3e}", run.report.traversed_edges as f64),
+                format!("{:.2e}", run.edges_per_second),
+                format!("{:.2}", run.bytes_per_second() / results.ceilings.copy),
+                pool.batches.to_string(),
+                pool.iterations.to_string(),
+                pool.spilled_entries.to_string(),
+                pool.rescans.to_string(),
+                mib(pool.peak_bytes),
+                yes(run.equal).to_owned(),
+            ]);
+        }
+    }
+    table.to_string()
+}
+
+/// The geometric means, each over the matrices with more than [`COUNTED_ENTRIES`] of L+U that have what it is
+/// made of, and the worst.
+pub fn summary(results: &Results) -> String {
+    let c = &results.ceilings;
+    let mut lines = vec![format!(
+        "memory, GB/s: copy {:.0}; out of the second-level cache one after another {:.0}, scattered {:.0}; scattered over 1 GiB {:.0}",
+        c.copy / 1e9,
+        c.cached_stream / 1e9,
+        c.cached_scattered / 1e9,
+        c.scattered / 1e9,
+    )];
+    let counted = || {
+        let matrices = results.matrices.iter();
+        matrices.filter(|matrix| matrix.filled as u64 > COUNTED_ENTRIES)
+    };
+    let mut line =
+        |what: &str, of: &dyn Fn(&MatrixResult) -> Option<f64>, largest_is_worst: bool| {
+            let Some((mean, count)) = geometric_mean(counted().filter_map(of)) else {
+                return;
+            };
+            let sign = if largest_is_worst { -1.0 } else { 1.0 };
+            let worst = counted()
+                .filter_map(|m| Some((of(m)?, &m.name)))
+                .min_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0)));
+            if let Some((value, name)) = worst {
+                lines.push(format!(
+                    "{what}: {mean:.2} over {count}; worst {value:.2} ({name})"
+                ));
+            }
+        };
+    line("CPU path / automatic mode", &|m| Some(m.speedup()), false);
+    line(
+        "peer / automatic mode",
+        &|m| Some(m.peer_seconds? / m.panels.seconds),
+        false,
+    );
+    line(
+        "bytes beside B and L+U / bytes of B",
+        &|m| Some(m.memory()),
+        true,
+    );
+    for mode in ["two", "fused"] {
+        let of = |matrix: &MatrixResult, budget: u64| {
+            let run = matrix
+                .fill2
+                .iter()
+                .find(|run| run.mode == mode && run.budget_bytes == budget && !run.smallest);
+            run.map(|run| run.seconds)
+        };
+        let mut budgets: Vec<u64> = results
+            .matrices
+            .iter()
+            .flat_map(|m| &m.fill2)
+            .filter(|run| !run.smallest)
+            .map(|run| run.budget_bytes)
+            .collect();
+        budgets.sort_unstable();
+        budgets.dedup();
+        let Some(most) = budgets.pop() else {
+            continue;
+        };
+        for budget in budgets.into_iter().rev() {
+            let what = format!(
+                "fill2, {mode}: time with {} MiB / with {} MiB",
+                budget >> 20,
+                most >> 20
+            );
+            line(&what, &|m| Some(of(m, budget)? / of(m, most)?), true);
+        }
+    }
+    let unequal = results.matrices.iter().filter(|m| !m.is_equal()).count();
+    lines.push(format!(
+        "{} matrices, {unequal} of them not equal",
+        results.matrices.len()
+    ));
+    lines.join("\n")
+}

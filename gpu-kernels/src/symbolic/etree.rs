@@ -31,7 +31,7 @@ use crate::search::{for_entries, position_of};
 pub const NONE: u32 = u32::MAX;
 
 /// Most vertices of a panel: one bit each in a word.
-pub const PANEL: u32 = 32;
+pub const PANEL: u32 = 64;
 
 /// A word a vertex, in a larger array.
 #[derive(Clone, Copy)]

@@ -296,11 +296,11 @@ pub unsafe fn expand_rows(
     let mut i = (thread::index_1d() / warp::WARP_SIZE) as usize;
     while i < panel_of.len() {
         let mut out = row_ptr.get(i);
-        let end = run_ptr.get(i + 1);
         let mut r = run_ptr.get(i);
+        let num_runs = run_ptr.get(i + 1) - r;
         let q = panel_of.get(i) as usize;
         let (first, len) = (at.get(q), upper_len.get(q));
-        if end - r > u64::from(LONG) || len > 4 * LONG {
+        if num_runs > u64::from(LONG) || len > 4 * LONG {
             if lane == 0 {
                 let place = num_long
                     .atomic(0)
@@ -310,17 +310,17 @@ pub unsafe fn expand_rows(
             i += warps;
             continue;
         }
-        while r < end {
+        let mut left = num_runs as u32;
+        while left > 0 {
             // 32 runs and their words are read at once and written one after another.
             let (mut column, mut word) = (0, 0);
-            if r + u64::from(lane) < end {
-                let run = runs.get((r + u64::from(lane)) as usize);
+            if lane < left {
+                let run = runs.get(r as usize + lane as usize);
                 column = high_half(run);
                 word = mask.get(run as u32 as usize);
             }
-            let left = end - r;
-            let batch = if left < u64::from(warp::WARP_SIZE) {
-                left as u32
+            let batch = if left < warp::WARP_SIZE {
+                left
             } else {
                 warp::WARP_SIZE
             };
@@ -331,7 +331,8 @@ pub unsafe fn expand_rows(
                 out += write_bits(col_idx, out, column, word);
                 j += 1;
             }
-            r += u64::from(warp::WARP_SIZE);
+            r += u64::from(batch);
+            left -= batch;
         }
 
         let start = panel_start.get(q);

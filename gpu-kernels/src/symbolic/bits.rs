@@ -76,8 +76,10 @@ pub(super) fn reduce_or(word: u64) -> u64 {
     )
 }
 
-/// Row `lane` of the transpose of the 32 × 32 matrix of bits whose rows the lanes of a warp hold: blocks off the diagonal
-/// change places, of 16, 8, 4, 2 rows and of one. Every lane of the warp calls it.
+/// Row `lane` of the transpose of the 32 × 32 matrix of bits whose rows the lanes of a warp hold. Every lane of the
+/// warp calls it.
+///
+/// Blocks off the diagonal change places with each other, of 16 rows, then of 8, 4, 2 and 1.
 #[inline(always)]
 pub(super) fn transposed(row: u32) -> u32 {
     let lane = thread::lane_id();

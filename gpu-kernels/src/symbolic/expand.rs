@@ -1,7 +1,7 @@
 //! From panels to the rows of L+U.
 //!
-//! Row i of L is a list of *runs*: for each panel below with i in its lower structure, the place of the word of i
-//! there. Row i of U is what the panel of i has. So the runs of all panels are transposed, a run a unit, and each
+//! Row i of L is a list of *runs*: for each panel below with i in its lower structure, where the word of i lies
+//! in the pool. Row i of U is what the panel of i has. So the runs of all panels are transposed, a run a unit, and each
 //! row is written out word by word, in order; nothing that is as large as L+U is sorted.
 //!
 //! A warp writes a row, and counts a panel. Long ones are left to whole blocks, so that they stall nobody.
@@ -369,7 +369,8 @@ pub const LONG_COUNTERS: usize = 2;
 /// first one on.
 ///
 /// Threads: a block a row, taken from `counters[1]`; its threads over runs, words of the map, and entries of the
-/// upper structure. `bits` holds a piece of `words` = ⌊n / 32⌋ + 1 words for each block, as many as have columns and more. Writes: bits by atomics of the
+/// upper structure. `bits` holds a piece of `words` = ⌊n / 32⌋ + 1 words for each block, at least as many as have
+/// columns. Writes: bits by atomics of the
 /// block's threads; a row's columns by the threads whose words or entries hold them; barriers in between. Words are
 /// zero again afterwards. Launch: 1-D, a multiple of 32 threads. Preconditions: as for
 /// [`expand_rows`](fn@expand_rows), which made `long` and `counters`; `bits` is zero.

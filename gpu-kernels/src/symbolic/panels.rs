@@ -108,7 +108,8 @@ const COUNT: usize = 2;
 /// Whether the table was too small.
 const FULL: usize = 3;
 
-/// Words of 64 bits in shared memory. The halves lie apart: shared memory has an atomic or of 32 bits, but none of 64.
+/// Words of 64 bits in shared memory. Their halves lie apart: an atomic or of 32 bits is one instruction there, one of
+/// 64 a loop.
 #[derive(Clone, Copy)]
 struct Words(Shared<u32>);
 
@@ -309,7 +310,7 @@ struct Block {
     near: Shared<u32>,
     state: Shared<u32>,
     kept: Shared<u32>,
-    /// Entries of the diagonal block by columns, and by rows: what comes by rows of B or U, and by columns of B or L.
+    /// Entries of the diagonal block by columns and by rows: what rows of B and U bring, and what columns of B and L do.
     inside_columns: Words,
     inside_rows: Words,
     /// Where the live pivots meet.
@@ -467,8 +468,8 @@ impl Block {
         pivots
     }
 
-    /// In which rows of this panel, or columns, pivots of panel `e` take part. Every lane of the warp calls it, and gets its
-    /// part of the answer. `is_child`: the structures of `e` begin in this panel or beyond it.
+    /// In which rows of this panel, or columns, pivots of panel `e` take part. Every lane of the warp calls it, and
+    /// gets its part of the answer. `is_child`: the structures of `e` begin in this panel or beyond it.
     #[inline(always)]
     fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> Part {
         let lane = thread::lane_id();
@@ -1086,7 +1087,8 @@ impl Block {
         base
     }
 
-    /// Sorts what is in the table, whose keys are `count`: `sorted` holds each key above its slot. Every thread of the block calls it.
+    /// Sorts what is in the table, whose keys are `count`: `sorted` then holds each key, in the upper half, with its
+    /// slot. Every thread of the block calls it.
     #[inline(always)]
     fn sort_table(self, slots: u32, count: u32) {
         if thread::thread_idx_x() == 0 {
@@ -1173,7 +1175,8 @@ impl Block {
         low
     }
 
-    /// Merges the base with the `count` sorted keys, whose words are in the table yet, to the pool from `out` on. Every thread of the block calls it.
+    /// Merges the base with the `count` sorted keys, whose words are still in the table, to the pool from `out` on.
+    /// Every thread of the block calls it.
     #[inline(always)]
     fn merge(self, base: Structure, count: u32, out: u32) -> Structure {
         for i in thread::block_stride(base.len as usize) {

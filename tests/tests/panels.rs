@@ -36,7 +36,7 @@ fn assert_panels(stream: &Stream, pattern: &CompressedPattern, options: &PanelOp
 
 #[test]
 fn panels_match_the_reference() {
-    on_each(16, &patterns(40), |stream, pattern| {
+    on_each(16, &patterns(150), |stream, pattern| {
         let expected = reference::dense_boolean_elimination(&pattern);
         for (round, base_min) in [(1, 1), (3, 100), (512, 1)] {
             let (device, _) = panels(stream, &pattern, &rounds(round, base_min)).unwrap();
@@ -47,7 +47,7 @@ fn panels_match_the_reference() {
 
 #[test]
 fn panels_of_large_patterns_match_the_cpu() {
-    on_each(5, &patterns(200), |stream, pattern| {
+    on_each(5, &patterns(400), |stream, pattern| {
         assert_panels(stream, &pattern, &rounds(16, 5));
     });
 }
@@ -63,12 +63,17 @@ fn named_patterns_match_the_cpu() {
         empty(1),
         diagonal(1),
         empty(33),
+        empty(65),
         diagonal(130),
         pattern_of(&arrow(33, ArrowHead::First)),
+        pattern_of(&arrow(64, ArrowHead::Last)),
+        pattern_of(&arrow(65, ArrowHead::First)),
         pattern_of(&arrow(100, ArrowHead::Last)),
         pattern_of(&arrow(200, ArrowHead::First)),
         pattern_of(&circuit(120, 1)),
+        pattern_of(&circuit(400, 7)),
         pattern_of(&convection_diffusion_2d(12, 9, 1.0)),
+        pattern_of(&convection_diffusion_2d(21, 17, 1.0)),
     ];
     for stream in streams() {
         for pattern in &named {

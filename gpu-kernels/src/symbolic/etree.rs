@@ -30,8 +30,8 @@ use crate::search::{for_entries, position_of};
 /// No parent.
 pub const NONE: u32 = u32::MAX;
 
-/// Most vertices of a panel: one bit each in a word.
-pub const PANEL: u32 = 32;
+/// Most vertices of a panel: one bit each in a word of 64.
+pub const PANEL: u32 = 64;
 
 /// A word a vertex, in a larger array.
 #[derive(Clone, Copy)]

@@ -1,14 +1,14 @@
 //! From panels to the rows of L+U.
 //!
-//! Row i of L is a list of *runs*: for each panel below with i in its lower structure, the word of i
-//! there. Row i of U is what the panel of i has. So the runs of all panels are transposed, a run a unit, and each
+//! Row i of L is a list of *runs*: for each panel below with i in its lower structure, where the word of i lies
+//! in the pool. Row i of U is what the panel of i has. So the runs of all panels are transposed, a run a unit, and each
 //! row is written out word by word, in order; nothing that is as large as L+U is sorted.
 //!
 //! A warp writes a row, and counts a panel. Long ones are left to whole blocks, so that they stall nobody.
 
 use luge_kernel::prelude::*;
 
-use super::panels::for_bits;
+use super::bits::{for_lanes, has_bit, high_half, lanes_below, transposed};
 use crate::grid::GridBarrier;
 use crate::scan::{MAX_WARPS, block_inclusive_sum, grid_exclusive_scan};
 
@@ -84,11 +84,11 @@ pub unsafe fn offset_rows(
     num_panels: Global<u32>,
     panel_start: Global<u32>,
     index: Global<u32>,
-    mask: Global<u32>,
+    mask: Global<u64>,
     at: Global<u32>,
     upper_len: Global<u32>,
     lower_len: Global<u32>,
-    diagonal: Global<u32>,
+    diagonal: Global<u64>,
     sums: GlobalMut<u64>,
     row_len: GlobalMut<u32>,
     num_runs: GlobalMut<u32>,
@@ -132,32 +132,34 @@ pub unsafe fn offset_rows(
             t += step * warp::WARP_SIZE;
         }
         let (first, len) = (at.get(q), upper_len.get(q));
-        let mut entries = 0;
+        // Of the rows `lane` and `lane + 32`.
+        let mut entries = (0, 0);
         let mut group = mine * warp::WARP_SIZE;
         while group < len {
             let mut word = 0;
             if group + lane < len {
                 word = mask.get((first + group + lane) as usize);
             }
-            let mut k = 0;
-            while k < width {
-                let those = warp::ballot(warp::FULL_MASK, (word >> k) & 1 != 0);
-                if lane == k {
-                    entries += those.count_ones();
-                }
-                k += 1;
+            entries.0 += transposed(word as u32).count_ones();
+            if width > warp::WARP_SIZE {
+                entries.1 += transposed(high_half(word)).count_ones();
             }
             group += step * warp::WARP_SIZE;
         }
-        if lane < width {
-            let row = (start + lane) as usize;
-            if mine == 0 {
-                entries += diagonal.get(row).count_ones();
+        let add = |k: u32, entries: u32| {
+            if k < width {
+                let row = (start + k) as usize;
+                let mut entries = entries;
+                if mine == 0 {
+                    entries += diagonal.get(row).count_ones();
+                }
+                row_len
+                    .atomic(row)
+                    .reduce_add(entries, Ordering::Relaxed, Scope::Device);
             }
-            row_len
-                .atomic(row)
-                .reduce_add(entries, Ordering::Relaxed, Scope::Device);
-        }
+        };
+        add(lane, entries.0);
+        add(lane + warp::WARP_SIZE, entries.1);
     });
     grid.wait();
 
@@ -187,7 +189,7 @@ pub unsafe fn offset_rows(
 }
 
 /// Lists the runs of each row of L in `runs[run_ptr[i] ..]`, in any order: the first pivot of the panel in
-/// the upper half, the word of the row in the lower.
+/// the upper half, the place in `mask` of the word of the row in the lower.
 ///
 /// Threads: a warp a panel, or a block a long one, grid-strided. Writes: a place of `runs` by the thread that an
 /// atomic counter gave it to. Launch: 1-D, a multiple of 32 threads. Preconditions: as
@@ -199,8 +201,7 @@ pub unsafe fn offset_rows(
         upper_len.len() == at.len(),
         symmetric != 0 || lower_len.len() == at.len(),
         run_ptr.len() == taken.len() + 1,
-        num_panels.len() == 1,
-        mask.len() == index.len()
+        num_panels.len() == 1
     )
 )]
 pub unsafe fn place_runs(
@@ -208,7 +209,6 @@ pub unsafe fn place_runs(
     num_panels: Global<u32>,
     panel_start: Global<u32>,
     index: Global<u32>,
-    mask: Global<u32>,
     at: Global<u32>,
     upper_len: Global<u32>,
     lower_len: Global<u32>,
@@ -226,12 +226,11 @@ pub unsafe fn place_runs(
             let mut t = mine * warp::WARP_SIZE + thread::lane_id();
             while t < len {
                 let x = index.get((first + t) as usize) as usize;
-                let word = u64::from(mask.get((first + t) as usize));
                 let place = taken
                     .atomic(x)
                     .fetch_add(1, Ordering::Relaxed, Scope::Device);
                 let place = run_ptr.get(x) + u64::from(place);
-                runs.set(place as usize, start << 32 | word);
+                runs.set(place as usize, start << 32 | u64::from(first + t));
                 t += step * warp::WARP_SIZE;
             }
         },
@@ -241,11 +240,17 @@ pub unsafe fn place_runs(
 /// Writes the columns `first + b` for the bits b of `word` to `col_idx[at ..]`; how many. Called by a whole
 /// warp with the same arguments.
 #[inline(always)]
-fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u32) -> u64 {
+fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u64) -> u64 {
     let lane = thread::lane_id();
-    if (word >> lane) & 1 != 0 {
-        let before = (word & !(u32::MAX << lane)).count_ones();
+    let (low, high) = (word as u32, high_half(word));
+    if (low >> lane) & 1 != 0 {
+        let before = (low & lanes_below()).count_ones();
         col_idx.set((at + u64::from(before)) as usize, first + lane);
+    }
+    if (high >> lane) & 1 != 0 {
+        let before = low.count_ones() + (high & lanes_below()).count_ones();
+        let column = first + warp::WARP_SIZE + lane;
+        col_idx.set((at + u64::from(before)) as usize, column);
     }
     u64::from(word.count_ones())
 }
@@ -275,10 +280,10 @@ pub unsafe fn expand_rows(
     panel_start: Global<u32>,
     panel_of: Global<u32>,
     index: Global<u32>,
-    mask: Global<u32>,
+    mask: Global<u64>,
     at: Global<u32>,
     upper_len: Global<u32>,
-    diagonal: Global<u32>,
+    diagonal: Global<u64>,
     run_ptr: Global<u64>,
     runs: Global<u64>,
     row_ptr: Global<u64>,
@@ -291,11 +296,11 @@ pub unsafe fn expand_rows(
     let mut i = (thread::index_1d() / warp::WARP_SIZE) as usize;
     while i < panel_of.len() {
         let mut out = row_ptr.get(i);
-        let end = run_ptr.get(i + 1);
         let mut r = run_ptr.get(i);
+        let num_runs = run_ptr.get(i + 1) - r;
         let q = panel_of.get(i) as usize;
         let (first, len) = (at.get(q), upper_len.get(q));
-        if end - r > u64::from(LONG) || len > 4 * LONG {
+        if num_runs > u64::from(LONG) || len > 4 * LONG {
             if lane == 0 {
                 let place = num_long
                     .atomic(0)
@@ -305,25 +310,29 @@ pub unsafe fn expand_rows(
             i += warps;
             continue;
         }
-        while r < end {
-            // 32 runs are read at once and written one after another.
-            let mut run = 0;
-            if r + u64::from(lane) < end {
-                run = runs.get((r + u64::from(lane)) as usize);
+        let mut left = num_runs as u32;
+        while left > 0 {
+            // 32 runs and their words are read at once and written one after another.
+            let (mut column, mut word) = (0, 0);
+            if lane < left {
+                let run = runs.get(r as usize + lane as usize);
+                column = high_half(run);
+                word = mask.get(run as u32 as usize);
             }
-            let left = end - r;
-            let batch = if left < u64::from(warp::WARP_SIZE) {
-                left as u32
+            let batch = if left < warp::WARP_SIZE {
+                left
             } else {
                 warp::WARP_SIZE
             };
             let mut j = 0;
             while j < batch {
-                let run = warp::shuffle(warp::FULL_MASK, run, j);
-                out += write_bits(col_idx, out, (run >> 32) as u32, run as u32);
+                let column = warp::shuffle(warp::FULL_MASK, column, j);
+                let word = warp::shuffle(warp::FULL_MASK, word, j);
+                out += write_bits(col_idx, out, column, word);
                 j += 1;
             }
-            r += u64::from(warp::WARP_SIZE);
+            r += u64::from(batch);
+            left -= batch;
         }
 
         let start = panel_start.get(q);
@@ -335,11 +344,11 @@ pub unsafe fn expand_rows(
             let t = group + lane;
             let mut has = false;
             if t < len {
-                has = (mask.get((first + t) as usize) >> bit) & 1 != 0;
+                has = has_bit(mask.get((first + t) as usize), bit);
             }
             let those = warp::ballot(warp::FULL_MASK, has);
             if has {
-                let before = (those & !(u32::MAX << lane)).count_ones();
+                let before = (those & lanes_below()).count_ones();
                 let column = index.get((first + t) as usize);
                 col_idx.set((out + u64::from(before)) as usize, column);
             }
@@ -360,7 +369,8 @@ pub const LONG_COUNTERS: usize = 2;
 /// first one on.
 ///
 /// Threads: a block a row, taken from `counters[1]`; its threads over runs, words of the map, and entries of the
-/// upper structure. `bits` holds a piece of `words` = ⌈n / 32⌉ + 1 words for each block. Writes: bits by atomics of the
+/// upper structure. `bits` holds a piece of `words` = ⌊n / 32⌋ + 1 words for each block, at least as many as have
+/// columns. Writes: bits by atomics of the
 /// block's threads; a row's columns by the threads whose words or entries hold them; barriers in between. Words are
 /// zero again afterwards. Launch: 1-D, a multiple of 32 threads. Preconditions: as for
 /// [`expand_rows`](fn@expand_rows), which made `long` and `counters`; `bits` is zero.
@@ -382,10 +392,10 @@ pub unsafe fn expand_long_rows(
     panel_start: Global<u32>,
     panel_of: Global<u32>,
     index: Global<u32>,
-    mask: Global<u32>,
+    mask: Global<u64>,
     at: Global<u32>,
     upper_len: Global<u32>,
-    diagonal: Global<u32>,
+    diagonal: Global<u64>,
     run_ptr: Global<u64>,
     runs: Global<u64>,
     row_ptr: Global<u64>,
@@ -414,25 +424,27 @@ pub unsafe fn expand_long_rows(
         let i = long.get(place as usize) as usize;
         let q = panel_of.get(i) as usize;
         let start = panel_start.get(q);
-        let set = |first: u32, word: u32| {
-            let cell = map + (first >> 5) as usize;
-            let shift = first & 31;
-            bits.atomic(cell)
-                .fetch_or(word << shift, Ordering::Relaxed, Scope::Block);
-            if shift > 0 && word >> (32 - shift) != 0 {
-                bits.atomic(cell + 1).fetch_or(
-                    word >> (32 - shift),
-                    Ordering::Relaxed,
-                    Scope::Block,
-                );
-            }
+        let set = |first: u32, word: u64| {
+            // Shifted into the three words that hold columns `first` to `first + 63`. Only what has bits is written:
+            // the last one may lie behind the map.
+            let (cell, shift) = (map + (first >> 5) as usize, first & 31);
+            let low = word << shift;
+            let set = |cell: usize, bits_of: u32| {
+                if bits_of != 0 {
+                    bits.atomic(cell)
+                        .fetch_or(bits_of, Ordering::Relaxed, Scope::Block);
+                }
+            };
+            set(cell, low as u32);
+            set(cell + 1, high_half(low));
+            set(cell + 2, (high_half(word) >> 1) >> (31 - shift));
         };
         let first = run_ptr.get(i);
         let mut least = start;
         for r in thread::block_stride((run_ptr.get(i + 1) - first) as usize) {
             let run = runs.get(first as usize + r);
-            let column = (run >> 32) as u32;
-            set(column, run as u32);
+            let column = high_half(run);
+            set(column, mask.get(run as u32 as usize));
             if column < least {
                 least = column;
             }
@@ -447,20 +459,20 @@ pub unsafe fn expand_long_rows(
         }
         thread::sync_threads();
         let mut out = row_ptr.get(i);
-        // Beyond the panel's own columns there is nothing in the map.
-        let end = (start >> 5) + 2;
+        // Beyond the panel's own columns there is nothing in the map: its words end with the last of them.
+        let end = panel_start.get(q + 1).div_ceil(32);
         let mut group = next.get(1) >> 5;
         while group < end {
             let cell = group + tid;
             let mut word = 0;
-            if cell < end && cell < words {
+            if cell < end {
                 word = bits.get(map + cell as usize);
                 bits.set(map + cell as usize, 0);
             }
             let count = u64::from(word.count_ones());
             let (inclusive, total) = block_inclusive_sum(count, warp_sums);
             let mut place = out + inclusive - count;
-            for_bits(word, |b| {
+            for_lanes(word, |b| {
                 col_idx.set(place as usize, cell << 5 | b);
                 place += 1;
             });
@@ -474,7 +486,7 @@ pub unsafe fn expand_long_rows(
             let t = group + tid;
             let mut has = false;
             if t < len {
-                has = (mask.get((first + t) as usize) >> bit) & 1 != 0;
+                has = has_bit(mask.get((first + t) as usize), bit);
             }
             let (inclusive, total) = block_inclusive_sum(u64::from(has), warp_sums);
             if has {

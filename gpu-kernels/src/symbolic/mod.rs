@@ -1,5 +1,6 @@
 //! Kernels of the symbolic phase.
 
+mod bits;
 pub mod etree;
 pub mod expand;
 pub mod fill2;

@@ -10,7 +10,7 @@
 //!
 //! # Panels
 //!
-//! At most 32 consecutive pivots are eliminated at once (see [`etree`](super::etree)). Of a panel with the
+//! At most 64 consecutive pivots are eliminated at once (see [`etree`](super::etree)). Of a panel with the
 //! pivots `start..end` there are
 //!
 //! ```text
@@ -32,7 +32,7 @@
 //! a larger base. If the table was full, this is done again, until everything is found in the base. Upper and lower
 //! structures go through all this together, the lower one behind the upper.
 //!
-//! **Inside a panel** elimination is that of a dense 32 × 32 matrix of bits, one row a lane. It tells
+//! **Inside a panel** elimination is that of a dense 64 × 64 matrix of bits, two rows a lane. It tells
 //! which rows join which others (`joins`), and each column's word is closed under that, alone.
 //!
 //! # Order
@@ -50,6 +50,10 @@
 
 use luge_kernel::prelude::*;
 
+use super::bits::{
+    above, ballot_pair, bit, for_bits, for_lanes, has_bit, high_half, joined, lanes_below,
+    reduce_or, transposed_pair,
+};
 use super::etree::{NONE, PANEL};
 use crate::sort::{SharedKeys, bitonic_sort};
 
@@ -94,7 +98,7 @@ pub const NODES: usize = 2;
 pub const PANELS: usize = 3;
 
 /// Words of the block's state.
-const STATE: usize = 6;
+const STATE: usize = 4;
 /// The panel to go on with.
 const NOW: usize = 0;
 /// First entry of the room in the pool, or [`NONE`].
@@ -103,22 +107,42 @@ const ROOM: usize = 1;
 const COUNT: usize = 2;
 /// Whether the table was too small.
 const FULL: usize = 3;
-/// Pivots with entries beyond the panel: of U, of L.
-const REACHING: usize = 4;
 
-/// Bits above `bit`.
-#[inline(always)]
-fn above(bit: u32) -> u32 {
-    (u32::MAX << bit) << 1
-}
+/// Words of 64 bits in shared memory. Their halves lie apart: an atomic or of 32 bits is one instruction there, one of
+/// 64 a loop.
+#[derive(Clone, Copy)]
+struct Words(Shared<u32>);
 
-/// Calls `f` with each bit of `word`, the lowest first.
-#[inline(always)]
-pub(super) fn for_bits(word: u32, mut f: impl FnMut(u32)) {
-    let mut rest = word;
-    while rest != 0 {
-        f(rest.trailing_zeros());
-        rest &= rest - 1;
+impl Words {
+    #[inline(always)]
+    fn high(self, i: usize) -> usize {
+        self.0.len() / 2 + i
+    }
+
+    #[inline(always)]
+    fn get(self, i: usize) -> u64 {
+        joined(self.0.get(i), self.0.get(self.high(i)))
+    }
+
+    #[inline(always)]
+    fn set(self, i: usize, word: u64) {
+        self.0.set(i, word as u32);
+        self.0.set(self.high(i), high_half(word));
+    }
+
+    /// Sets the bits of `word`, half by half.
+    #[inline(always)]
+    fn join(self, i: usize, word: u64) {
+        if word as u32 != 0 {
+            self.0
+                .atomic(i)
+                .fetch_or(word as u32, Ordering::Relaxed, Scope::Block);
+        }
+        if high_half(word) != 0 {
+            self.0
+                .atomic(self.high(i))
+                .fetch_or(high_half(word), Ordering::Relaxed, Scope::Block);
+        }
     }
 }
 
@@ -220,6 +244,21 @@ struct Structure {
     len: u32,
 }
 
+/// In which rows of a panel, or columns, the pivots of another take part; a piece in each lane of a warp.
+///
+/// There are two ways to hold it, and the shorter is taken: an entry of the other panel's structure is a row, with
+/// a word of pivots; or each of those pivots has a word of rows.
+#[derive(Clone, Copy)]
+struct Part {
+    by_pivots: bool,
+    /// Which of the entries hold anything, or the pivots. None: nothing takes part.
+    who: u64,
+    /// The rows of entries `lane` and `lane + 32`, in a half each.
+    rows: u32,
+    /// The words of `lane` and `lane + 32`.
+    words: (u64, u64),
+}
+
 /// Thread 0's part of the pool.
 #[derive(Clone, Copy)]
 struct Room {
@@ -254,7 +293,7 @@ struct Block {
     child: Global<u32>,
     counters: GlobalMut<u64>,
     index: GlobalMut<u32>,
-    mask: GlobalMut<u32>,
+    mask: GlobalMut<u64>,
     at: GlobalMut<u32>,
     upper_len: GlobalMut<u32>,
     lower_len: GlobalMut<u32>,
@@ -263,16 +302,17 @@ struct Block {
     node_panel: GlobalMut<u32>,
     node_next: GlobalMut<u32>,
     meets: GlobalMut<u32>,
-    live: GlobalMut<u32>,
+    live: GlobalMut<u64>,
     keys: Shared<u32>,
-    words: Shared<u32>,
+    words: Words,
     found: Shared<u64>,
     sorted: Shared<u64>,
     near: Shared<u32>,
     state: Shared<u32>,
     kept: Shared<u32>,
-    /// Rows of the diagonal block.
-    diagonal: Shared<u32>,
+    /// Entries of the diagonal block by columns and by rows: what rows of B and U bring, and what columns of B and L do.
+    inside_columns: Words,
+    inside_rows: Words,
     /// Where the live pivots meet.
     met: Shared<u32>,
     /// Of the panel's lanes of B, rows and columns: first position, entries before.
@@ -331,21 +371,13 @@ impl Block {
 
     /// Adds an entry inside of the panel: in rows `rows` and column `y`, or mirrored.
     #[inline(always)]
-    fn add_inside(self, panel: Panel, side: u32, y: u32, rows: u32) {
-        let column = y - panel.start;
-        if side == 0 {
-            for_bits(rows, |k| {
-                self.diagonal.atomic(k as usize).fetch_or(
-                    1 << column,
-                    Ordering::Relaxed,
-                    Scope::Block,
-                );
-            });
+    fn add_inside(self, panel: Panel, side: u32, y: u32, rows: u64) {
+        let inside = if side == 0 {
+            self.inside_columns
         } else {
-            self.diagonal
-                .atomic(column as usize)
-                .fetch_or(rows, Ordering::Relaxed, Scope::Block);
-        }
+            self.inside_rows
+        };
+        inside.join((y - panel.start) as usize, rows);
     }
 
     /// First place in the base, counted from its start, from `begin` to `end` whose entry is at least `y`, and
@@ -377,7 +409,7 @@ impl Block {
     /// Adds column `y` to the rows of the panel in `rows`, or mirrored: inside of it, in the base, or in the
     /// table. A full table takes no new keys.
     #[inline(always)]
-    fn add(self, panel: Panel, base: Structure, slots: u32, side: u32, y: u32, rows: u32) {
+    fn add(self, panel: Panel, base: Structure, slots: u32, side: u32, y: u32, rows: u64) {
         if y < panel.end {
             self.add_inside(panel, side, y, rows);
             return;
@@ -416,9 +448,7 @@ impl Block {
                 }
             }
             if key == wanted {
-                self.words
-                    .atomic(slot as usize)
-                    .fetch_or(rows, Ordering::Relaxed, Scope::Block);
+                self.words.join(slot as usize, rows);
                 return;
             }
             slot = (slot + 1) & slots;
@@ -428,27 +458,30 @@ impl Block {
     /// The live pivots of panel `e` that take part in row `x` of this panel, whose word in the structure of `e` is at
     /// `at`.
     #[inline(always)]
-    fn pivots(self, e_start: u32, live: u32, at: u32, x: u32) -> u32 {
+    fn pivots(self, e_start: u32, live: u64, at: u32, x: u32) -> u64 {
         let mut pivots = 0;
         for_bits(self.mask.get(at as usize) & live, |b| {
             if self.meets.get((e_start + b) as usize) >= x {
-                pivots |= 1 << b;
+                pivots |= bit(b);
             }
         });
         pivots
     }
 
-    /// For each lane one of the rows of this panel, or columns, in which pivots of panel `e` take part, and
-    /// those; no pivots for a lane that got none. Every lane of the warp calls it. `is_child`: the structures of `e` begin in
-    /// this panel or beyond it.
+    /// In which rows of this panel, or columns, pivots of panel `e` take part. Every lane of the warp calls it, and
+    /// gets its part of the answer. `is_child`: the structures of `e` begin in this panel or beyond it.
     #[inline(always)]
-    fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> (u32, u32) {
+    fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> Part {
         let lane = thread::lane_id();
         let live = self.live.get(e);
         let e_start = self.panel_start.get(e);
-        let mut own_meet = 0;
-        if (live >> lane) & 1 != 0 {
-            own_meet = self.meets.get((e_start + lane) as usize);
+        // Where the pivots `lane` and `lane + 32` of e meet: zero if they are not live.
+        let mut meets = (0, 0);
+        if has_bit(live, lane) {
+            meets.0 = self.meets.get((e_start + lane) as usize);
+        }
+        if has_bit(live, lane + 32) {
+            meets.1 = self.meets.get((e_start + lane) as usize + 32);
         }
         let (other_at, other_len) = self.structure(e, 1 - side);
         let end = other_at + other_len;
@@ -457,37 +490,101 @@ impl Block {
         } else {
             warp_lower_bound(self.index, other_at, end, panel.start)
         };
-        let at = first + lane;
-        let (mut x, mut word) = (NONE, 0);
-        if at < end {
-            x = self.index.get(at as usize);
-            word = self.mask.get(at as usize);
-        }
-        let is_inside = x < panel.end;
-        let mut reach = 0;
-        for_bits(live, |b| {
-            let meet = warp::shuffle(warp::FULL_MASK, own_meet, b);
-            reach |= ((meet >= x) as u32) << b;
+        // The entries in this panel are among the next 64: two a lane.
+        let entry = |at: u32| {
+            if at < end {
+                (self.index.get(at as usize), self.mask.get(at as usize))
+            } else {
+                (NONE, 0)
+            }
+        };
+        let (x, low) = entry(first + lane);
+        let (x_high, high) = entry(first + lane + 32);
+        // Most pivots meet beyond this panel or before it, and so do for all of its rows.
+        let last = panel.end - 1;
+        let beyond = ballot_pair(meets.0 >= last, meets.1 >= last);
+        let within = ballot_pair(meets.0 >= panel.start, meets.1 >= panel.start) & !beyond;
+        let mut reach = (beyond, beyond);
+        let mut compare = |b: u32, meet: u32| {
+            reach.0 |= u64::from(meet >= x) << b;
+            reach.1 |= u64::from(meet >= x_high) << b;
+        };
+        for_lanes(within as u32, |b| {
+            compare(b, warp::shuffle(warp::FULL_MASK, meets.0, b));
         });
-        if is_inside {
-            (x - panel.start, word & reach)
-        } else {
-            (0, 0)
+        for_lanes(high_half(within), |b| {
+            compare(b + 32, warp::shuffle(warp::FULL_MASK, meets.1, b));
+        });
+        let (mut rows, mut pivots) = ((0, 0), (0, 0));
+        if x < panel.end {
+            rows.0 = x - panel.start;
+            pivots.0 = low & reach.0;
+        }
+        if x_high < panel.end {
+            rows.1 = x_high - panel.start;
+            pivots.1 = high & reach.1;
+        }
+        let entries = ballot_pair(pivots.0 != 0, pivots.1 != 0);
+        let all = reduce_or(pivots.0 | pivots.1);
+        if all.count_ones() >= entries.count_ones() {
+            return Part {
+                by_pivots: false,
+                who: entries,
+                rows: rows.0 | rows.1 << 16,
+                words: pivots,
+            };
+        }
+        let mut words = (0, 0);
+        for_bits(all, |b| {
+            let low = ((pivots.0 >> b) & 1) << rows.0;
+            let high = ((pivots.1 >> b) & 1) << rows.1;
+            let theirs = reduce_or(low | high);
+            if b == lane {
+                words.0 = theirs;
+            }
+            if b == lane + 32 {
+                words.1 = theirs;
+            }
+        });
+        Part {
+            by_pivots: true,
+            who: all,
+            rows: 0,
+            words,
         }
     }
 
-    /// The rows that have the entry with `word`, given what the lanes hold by
-    /// [`taking_part`](Self::taking_part) and which of them hold anything. Every lane of the warp calls it.
+    /// The rows that have the entry with `word`, given what takes part. Every lane of the warp calls it.
     #[inline(always)]
-    fn rows_with(self, lanes: u32, row: u32, pivots: u32, word: u32) -> u32 {
+    fn rows_with(self, part: Part, word: u64) -> u64 {
         let mut rows = 0;
-        for_bits(lanes, |j| {
-            let theirs = warp::shuffle(warp::FULL_MASK, pivots, j);
-            let k = warp::shuffle(warp::FULL_MASK, row, j);
-            if theirs & word != 0 {
-                rows |= 1 << k;
-            }
-        });
+        if part.by_pivots {
+            let mut join = |b: u32, theirs: u64| {
+                if has_bit(word, b) {
+                    rows |= theirs;
+                }
+            };
+            for_lanes(part.who as u32, |b| {
+                join(b, warp::shuffle(warp::FULL_MASK, part.words.0, b));
+            });
+            for_lanes(high_half(part.who), |b| {
+                join(b + 32, warp::shuffle(warp::FULL_MASK, part.words.1, b));
+            });
+        } else {
+            let mut join = |k: u32, theirs: u64| {
+                if theirs & word != 0 {
+                    rows |= bit(k);
+                }
+            };
+            for_lanes(part.who as u32, |j| {
+                let k = warp::shuffle(warp::FULL_MASK, part.rows, j) & 0xffff;
+                join(k, warp::shuffle(warp::FULL_MASK, part.words.0, j));
+            });
+            for_lanes(high_half(part.who), |j| {
+                let k = warp::shuffle(warp::FULL_MASK, part.rows, j) >> 16;
+                join(k, warp::shuffle(warp::FULL_MASK, part.words.1, j));
+            });
+        }
         rows
     }
 
@@ -507,9 +604,8 @@ impl Block {
         if first * warp::WARP_SIZE >= len {
             return;
         }
-        let (row, pivots) = self.taking_part(panel, e, side, is_child);
-        let lanes = warp::ballot(warp::FULL_MASK, pivots != 0);
-        if lanes == 0 {
+        let part = self.taking_part(panel, e, side, is_child);
+        if part.who == 0 {
             return;
         }
         let end = at + len;
@@ -528,7 +624,7 @@ impl Block {
                 y = self.index.get(t as usize);
                 word = self.mask.get(t as usize);
             }
-            let rows = self.rows_with(lanes, row, pivots, word);
+            let rows = self.rows_with(part, word);
             if rows != 0 {
                 self.add(panel, base, slots, side, y, rows);
             }
@@ -555,7 +651,7 @@ impl Block {
                 while pivots != 0 && t < own_at + own_len {
                     let y = self.index.get(t as usize);
                     if self.mask.get(t as usize) & pivots != 0 && y >= panel.start {
-                        self.add(panel, base, slots, side, y, 1 << (x - panel.start));
+                        self.add(panel, base, slots, side, y, bit(x - panel.start));
                     }
                     t += 1;
                 }
@@ -599,7 +695,7 @@ impl Block {
         let part = member & ((1 << log2) - 1);
         let mut turn = member >> log2;
         let mut item = 0;
-        for_bits(lanes, |lane| {
+        for_lanes(lanes, |lane| {
             let e = warp::shuffle(warp::FULL_MASK, e, lane) as usize;
             let mut side = first;
             while side <= last {
@@ -691,6 +787,23 @@ impl Block {
         }
     }
 
+    /// Where the lanes k and k + 1 of B begin, which lie in the panel, and their lengths: zero beyond its end.
+    #[inline(always)]
+    fn pair(self, panel: Panel, side: u32, k: u32) -> ((u64, u64), (u64, u64)) {
+        let ptr = self.lanes(side).ptr;
+        let at = (panel.start + k) as usize;
+        let (mut begin, mut len) = ((0, 0), (0, 0));
+        if panel.start + k < panel.end {
+            begin.0 = ptr.get(at);
+            begin.1 = ptr.get(at + 1);
+            len.0 = begin.1 - begin.0;
+            if panel.start + k + 1 < panel.end {
+                len.1 = ptr.get(at + 2) - begin.1;
+            }
+        }
+        (begin, len)
+    }
+
     /// Adds the entries of B in the panel's rows and columns, the lane that is the base excepted. Every thread
     /// of the block calls it.
     #[inline(always)]
@@ -701,29 +814,35 @@ impl Block {
         // The lanes of both sides, a warp each.
         while first / warp::WARP_SIZE < self.sides {
             let side = first / warp::WARP_SIZE;
-            let k = first % warp::WARP_SIZE;
-            let mut begin = 0;
-            let mut count = 0;
-            let is_base = (skip >> 32) & 1 != 0 && skip as u32 == side * PANEL + k;
-            if k < panel.end - panel.start && !is_base {
-                let ptr = self.lanes(side).ptr;
-                begin = ptr.get((panel.start + k) as usize);
-                count = (ptr.get((panel.start + k) as usize + 1) - begin) as u32;
+            let lane = first % warp::WARP_SIZE;
+            let k = 2 * lane;
+            let (begin, mut count) = self.pair(panel, side, k);
+            if (skip >> 32) & 1 != 0 {
+                let base = skip as u32;
+                if base == side * PANEL + k {
+                    count.0 = 0;
+                }
+                if base == side * PANEL + k + 1 {
+                    count.1 = 0;
+                }
             }
-            let mut sum = count;
+            let mut sum = (count.0 + count.1) as u32;
             let mut delta = 1;
             while delta < warp::WARP_SIZE {
                 let below = warp::shuffle_up(warp::FULL_MASK, sum, delta);
-                if k >= delta {
+                if lane >= delta {
                     sum += below;
                 }
                 delta <<= 1;
             }
-            let row = (side * (PANEL + 1)) as usize;
-            self.lane_begin.set((side * PANEL + k) as usize, begin);
-            self.lane_before.set(row + k as usize, sum - count);
-            if k == warp::WARP_SIZE - 1 {
-                self.lane_before.set(row + PANEL as usize, sum);
+            let at = (side * PANEL + k) as usize;
+            self.lane_begin.set(at, begin.0);
+            self.lane_begin.set(at + 1, begin.1);
+            let at = (side * (PANEL + 1) + k) as usize;
+            self.lane_before.set(at, sum - (count.0 + count.1) as u32);
+            self.lane_before.set(at + 1, sum - count.1 as u32);
+            if lane == warp::WARP_SIZE - 1 {
+                self.lane_before.set(at + 2, sum);
             }
             first += threads;
         }
@@ -751,7 +870,7 @@ impl Block {
                 + u64::from(g - self.lane_before.get(before + k as usize));
             let y = self.lanes(side).idx.get(p as usize);
             if y >= panel.start {
-                self.add(panel, base, slots, side, y, 1 << k);
+                self.add(panel, base, slots, side, y, bit(k));
             }
             f += threads;
         }
@@ -768,17 +887,17 @@ impl Block {
         let (first, step) = if share { (warp, warps) } else { (0, 1) };
         let mut sum = 0;
         let mut longest = NOBODY;
-        let k = panel.start + lane;
         let mut side = 0;
-        while side < self.sides {
-            if k < panel.end && first == 0 {
-                let ptr = self.lanes(side).ptr;
-                let len = ptr.get(k as usize + 1) - ptr.get(k as usize);
-                sum += len;
-                let it = contributor(len, true, side * PANEL + lane);
-                if it > longest {
-                    longest = it;
-                }
+        while side < self.sides && first == 0 {
+            let k = 2 * lane;
+            let (_, len) = self.pair(panel, side, k);
+            sum += len.0 + len.1;
+            let mut it = contributor(len.0, true, side * PANEL + k);
+            if len.1 >= len.0 {
+                it = contributor(len.1, true, side * PANEL + k + 1);
+            }
+            if it > longest {
+                longest = it;
             }
             side += 1;
         }
@@ -867,7 +986,7 @@ impl Block {
         }
         // The next but one call writes these words again, behind the next one's barrier.
         thread::sync_threads();
-        let mut before = (lanes & !(u32::MAX << thread::lane_id())).count_ones();
+        let mut before = (lanes & lanes_below()).count_ones();
         let mut total = 0;
         let mut w = 0;
         while w < warps {
@@ -883,7 +1002,7 @@ impl Block {
 
     /// Writes an entry of the base.
     #[inline(always)]
-    fn set_base(self, at: u32, place: u32, y: u32, rows: u32) {
+    fn set_base(self, at: u32, place: u32, y: u32, rows: u64) {
         self.index.set((at + place) as usize, y);
         self.mask.set((at + place) as usize, rows);
         if place < NEAR as u32 {
@@ -917,12 +1036,12 @@ impl Block {
                 if t < len {
                     y = lanes.idx.get((begin + t) as usize);
                     if y >= panel.start && y < panel.end {
-                        self.add_inside(panel, side, y, 1 << k);
+                        self.add_inside(panel, side, y, bit(k));
                     }
                 }
                 let (place, total) = self.compact(y >= panel.end, &mut turn);
                 if y >= panel.end {
-                    self.set_base(at, base.len + place, y, 1 << k);
+                    self.set_base(at, base.len + place, y, bit(k));
                 }
                 base.len += total;
                 group += u64::from(threads);
@@ -934,11 +1053,10 @@ impl Block {
             let e = which as usize;
             let mut side = 0;
             while side < self.sides {
-                let (row, pivots) = self.taking_part(panel, e, side, true);
-                let lanes = warp::ballot(warp::FULL_MASK, pivots != 0);
+                let part = self.taking_part(panel, e, side, true);
                 let (own_at, own_len) = self.structure(e, side);
                 // All warps hold the same, so the barriers in `compact` are reached by all.
-                let mut group = if lanes == 0 { own_len } else { 0 };
+                let mut group = if part.who == 0 { own_len } else { 0 };
                 while group < own_len {
                     let t = group + tid;
                     let mut y = 0;
@@ -947,7 +1065,7 @@ impl Block {
                         y = self.index.get((own_at + t) as usize);
                         word = self.mask.get((own_at + t) as usize);
                     }
-                    let rows = self.rows_with(lanes, row, pivots, word);
+                    let rows = self.rows_with(part, word);
                     if rows != 0 && y < panel.end {
                         self.add_inside(panel, side, y, rows);
                     }
@@ -969,7 +1087,8 @@ impl Block {
         base
     }
 
-    /// Sorts what is in the table, whose keys are `count`. Every thread of the block calls it.
+    /// Sorts what is in the table, whose keys are `count`: `sorted` then holds each key, in the upper half, with its
+    /// slot. Every thread of the block calls it.
     #[inline(always)]
     fn sort_table(self, slots: u32, count: u32) {
         if thread::thread_idx_x() == 0 {
@@ -995,12 +1114,9 @@ impl Block {
                     Scope::Block,
                 );
             }
-            place = warp::shuffle(warp::FULL_MASK, place, 0)
-                + (lanes & !(u32::MAX << thread::lane_id())).count_ones();
+            place = warp::shuffle(warp::FULL_MASK, place, 0) + (lanes & lanes_below()).count_ones();
             if key != EMPTY {
-                let word = self.words.get(slot as usize);
-                self.found
-                    .set(place as usize, u64::from(key) << 32 | u64::from(word));
+                self.found.set(place as usize, joined(slot, key));
             }
             first += threads;
         }
@@ -1059,7 +1175,8 @@ impl Block {
         low
     }
 
-    /// Merges the base with the `count` sorted keys, to the pool from `out` on. Every thread of the block calls it.
+    /// Merges the base with the `count` sorted keys, whose words are still in the table, to the pool from `out` on.
+    /// Every thread of the block calls it.
     #[inline(always)]
     fn merge(self, base: Structure, count: u32, out: u32) -> Structure {
         for i in thread::block_stride(base.len as usize) {
@@ -1080,7 +1197,7 @@ impl Block {
             };
             let place = j + (out + self.find(base, begin, end, y).0) as usize;
             self.index.set(place, y);
-            self.mask.set(place, entry as u32);
+            self.mask.set(place, self.words.get(entry as u32 as usize));
         }
         let merged = Structure {
             at: out,
@@ -1201,7 +1318,7 @@ impl Block {
         (at, len): (u32, u32),
         beyond: u32,
         last: u32,
-        live: u32,
+        live: u64,
     ) {
         let takes_part = |t: u32, x: u32| {
             let mut any = false;
@@ -1248,6 +1365,49 @@ impl Block {
     }
 }
 
+/// The filled pattern of a panel's diagonal block of order `width`, a matrix of bits of which each lane of a warp holds
+/// the rows `lane` and `lane + 32`; rows beyond `width` are zero. Every lane of the warp calls it.
+///
+/// Four pivots at once: their rows go to all lanes, and each lane eliminates them among themselves, then from
+/// its own rows. One shuffle after another would take four times as long.
+#[inline(always)]
+fn eliminate((low, high): (u64, u64), width: u32) -> (u64, u64) {
+    const PIVOTS: usize = 4;
+    let lane = thread::lane_id();
+    let (mut low, mut high) = (low, high);
+    let mut first = 0;
+    while first < width {
+        let mut theirs = [0; PIVOTS];
+        let source = if first < 32 { low } else { high };
+        let mut j = 0;
+        while j < PIVOTS {
+            theirs[j] = warp::shuffle(warp::FULL_MASK, source, first + j as u32);
+            j += 1;
+        }
+        let mut i = 0;
+        while i < PIVOTS {
+            let pivot = first + i as u32;
+            let row = theirs[i] & above(pivot);
+            let mut j = i + 1;
+            while j < PIVOTS {
+                if has_bit(theirs[j], pivot) {
+                    theirs[j] |= row;
+                }
+                j += 1;
+            }
+            if lane > pivot && has_bit(low, pivot) {
+                low |= row;
+            }
+            if lane + 32 > pivot && has_bit(high, pivot) {
+                high |= row;
+            }
+            i += 1;
+        }
+        first += PIVOTS as u32;
+    }
+    (low, high)
+}
+
 /// Structures of L and U of the `num_panels[0]` panels, see the module.
 ///
 /// `symmetric` not zero: the pattern of B is symmetric, and so is that of L+U; then only upper structures are
@@ -1256,9 +1416,9 @@ impl Block {
 ///
 /// Threads: a block a panel, taken from `counters[0]`; then its parent, if it was the last to finish. Within a
 /// block: warps over the panels below, lanes over their entries, or over short panels; threads over entries of B, slots and
-/// entries of structures; lanes of warp 0 over the rows of the diagonal block. Writes and their order: see the
+/// entries of structures; lanes of warp 0 over the rows of the diagonal block, two each. Writes and their order: see the
 /// module. A list's nodes are pushed by atomic exchange of its head, and read when all who push have
-/// finished. Shared memory: 38 KiB.
+/// finished. Shared memory: 47 KiB.
 ///
 /// Launch: 1-D, blocks of a multiple of 32 threads. Preconditions: rows and columns of B increase
 /// strictly; panels, parents and children are those of [`etree`](super::etree); `waiting` holds the number of
@@ -1308,7 +1468,7 @@ pub unsafe fn eliminate_panels(
     waiting: GlobalMut<u32>,
     counters: GlobalMut<u64>,
     index: GlobalMut<u32>,
-    mask: GlobalMut<u32>,
+    mask: GlobalMut<u64>,
     at: GlobalMut<u32>,
     upper_len: GlobalMut<u32>,
     lower_len: GlobalMut<u32>,
@@ -1316,23 +1476,25 @@ pub unsafe fn eliminate_panels(
     lower_head: GlobalMut<u32>,
     node_panel: GlobalMut<u32>,
     node_next: GlobalMut<u32>,
-    diagonal: GlobalMut<u32>,
+    diagonal: GlobalMut<u64>,
     meets: GlobalMut<u32>,
-    live: GlobalMut<u32>,
+    live: GlobalMut<u64>,
 ) {
     let keys = shared_array![u32; SLOTS];
-    let words = shared_array![u32; SLOTS];
+    let words = Words(shared_array![u32; 2 * SLOTS]);
     let found = shared_array![u64; KEYS];
     let sorted = shared_array![u64; KEYS];
     let near = shared_array![u32; NEAR];
     let state = shared_array![u32; STATE];
     let kept = shared_array![u32; 2 * MAX_WARPS];
-    let rows = shared_array![u32; 32];
-    let joins_upper = shared_array![u32; 32];
-    let joins_lower = shared_array![u32; 32];
-    let met = shared_array![u32; 32];
-    let lane_begin = shared_array![u64; 64];
-    let lane_before = shared_array![u32; 66];
+    // Of the diagonal block: entries by columns and by rows, then which rows and columns a pivot's are joined to.
+    let joins_upper = Words(shared_array![u32; 2 * PANEL as usize]);
+    let joins_lower = Words(shared_array![u32; 2 * PANEL as usize]);
+    // Pivots with entries beyond the panel: of U, of L.
+    let reaching = Words(shared_array![u32; 4]);
+    let met = shared_array![u32; PANEL as usize];
+    let lane_begin = shared_array![u64; 2 * PANEL as usize];
+    let lane_before = shared_array![u32; 2 * (PANEL as usize + 1)];
     let is_symmetric = symmetric != 0;
     let block = Block {
         sides: if is_symmetric { 1 } else { 2 },
@@ -1370,7 +1532,8 @@ pub unsafe fn eliminate_panels(
         near,
         state,
         kept,
-        diagonal: rows,
+        inside_columns: joins_upper,
+        inside_rows: joins_lower,
         met,
         lane_begin,
         lane_before,
@@ -1408,57 +1571,49 @@ pub unsafe fn eliminate_panels(
             let panel = block.panel(q as usize);
             let parent = panel.parent;
             let width = panel.end - panel.start;
-            if tid < PANEL {
-                rows.set(tid as usize, if tid < width { 1 << tid } else { 0 });
-                met.set(tid as usize, NONE);
+            for k in thread::block_stride(PANEL as usize) {
+                joins_upper.set(k, 0);
+                joins_lower.set(k, if k < width as usize { 1 << k } else { 0 });
+                met.set(k, NONE);
             }
             if tid == 0 {
-                state.set(REACHING, 0);
-                state.set(REACHING + 1, 0);
+                reaching.set(0, 0);
+                reaching.set(1, 0);
             }
             // The barriers in `gather` order these writes before their uses.
             let it = block.gather(panel, &mut room);
             thread::sync_threads();
 
-            // The diagonal block: elimination of a matrix of bits, a row a lane.
+            // The diagonal block: elimination of a matrix of bits, two rows a lane.
             if tid < warp::WARP_SIZE {
-                let mut row = rows.get(lane as usize);
+                let (k, k_high) = (lane as usize, lane as usize + 32);
+                let by_columns = (joins_upper.get(k), joins_upper.get(k_high));
+                let by_rows = (joins_lower.get(k), joins_lower.get(k_high));
+                let turned = transposed_pair(by_columns.0, by_columns.1);
+                let mut row = (turned.0 | by_rows.0, turned.1 | by_rows.1);
                 if is_symmetric {
-                    let mut mirrored = 0;
-                    let mut j = 0;
-                    while j < width {
-                        let theirs = warp::shuffle(warp::FULL_MASK, row, j);
-                        mirrored |= ((theirs >> lane) & 1) << j;
-                        j += 1;
-                    }
-                    row |= mirrored;
+                    row = (row.0 | by_columns.0, row.1 | by_columns.1);
                 }
-                let mut pivot = 0;
-                while pivot + 1 < width {
-                    let theirs = warp::shuffle(warp::FULL_MASK, row, pivot);
-                    if lane > pivot && (row >> pivot) & 1 != 0 {
-                        row |= theirs & above(pivot);
-                    }
-                    pivot += 1;
-                }
-                let mut column = 0;
-                let mut pivot = 0;
-                while pivot < width {
-                    let those = warp::ballot(warp::FULL_MASK, (row >> pivot) & 1 != 0);
-                    if lane == pivot {
-                        column = those;
-                    }
-                    pivot += 1;
+                row = eliminate(row, width);
+                let mut column = row;
+                if !is_symmetric {
+                    column = transposed_pair(row.0, row.1);
                 }
                 // Row k of U is joined to the rows with an entry in column k of L, and mirrored.
-                joins_upper.set(lane as usize, column & above(lane));
-                joins_lower.set(lane as usize, row & above(lane));
+                joins_upper.set(k, column.0 & above(lane));
+                joins_upper.set(k_high, column.1 & above(lane + 32));
+                joins_lower.set(k, row.0 & above(lane));
+                joins_lower.set(k_high, row.1 & above(lane + 32));
                 if lane < width {
-                    diagonal.set((panel.start + lane) as usize, row);
+                    diagonal.set(panel.start as usize + k, row.0);
+                }
+                if lane + 32 < width {
+                    diagonal.set(panel.start as usize + k_high, row.1);
                 }
             }
             thread::sync_threads();
 
+            let pivots = u64::MAX >> (PANEL - width);
             let mut all_upper = 0;
             let mut all_lower = 0;
             for t in thread::block_stride(it.len as usize) {
@@ -1466,11 +1621,13 @@ pub unsafe fn eliminate_panels(
                 let joins = if is_upper { joins_upper } else { joins_lower };
                 let cell = it.at as usize + t;
                 let mut word = mask.get(cell);
+                // All pivots from the lowest one on: then there is nothing to add.
+                let whole = (word & word.wrapping_neg()).wrapping_neg() & pivots;
                 let mut rest = word;
-                while rest != 0 {
-                    let bit = rest.trailing_zeros();
+                while rest != 0 && word != whole {
+                    let k = rest.trailing_zeros();
                     rest &= rest - 1;
-                    let new = joins.get(bit as usize) & !word;
+                    let new = joins.get(k as usize) & !word;
                     word |= new;
                     rest |= new;
                 }
@@ -1481,66 +1638,81 @@ pub unsafe fn eliminate_panels(
                     all_lower |= word;
                 }
             }
-            let all_upper = warp::reduce_or(warp::FULL_MASK, all_upper);
-            let all_lower = warp::reduce_or(warp::FULL_MASK, all_lower);
-            if lane == 0 && it.len > 0 {
-                state
-                    .atomic(REACHING)
-                    .fetch_or(all_upper, Ordering::Relaxed, Scope::Block);
-                state
-                    .atomic(REACHING + 1)
-                    .fetch_or(all_lower, Ordering::Relaxed, Scope::Block);
+            let all_upper = reduce_or(all_upper);
+            let all_lower = reduce_or(all_lower);
+            if lane == 0 {
+                reaching.join(0, all_upper);
+                reaching.join(1, all_lower);
             }
             thread::sync_threads();
 
             // Pivots that do not meet inside and reach beyond with both: where do they meet?
-            let mut reaching = state.get(REACHING);
+            let mut alive = reaching.get(0);
             if !is_symmetric {
-                reaching &= state.get(REACHING + 1);
+                alive &= reaching.get(1);
             }
-            let met_inside = joins_upper.get(lane as usize) & joins_lower.get(lane as usize) != 0;
-            let alive = reaching & !warp::ballot(warp::FULL_MASK, met_inside);
-            if alive != 0 {
-                let mut base = 0;
-                loop {
-                    let t = base + tid;
-                    if t < it.upper {
-                        let x = index.get((it.at + t) as usize);
-                        let mut both = mask.get((it.at + t) as usize) & alive;
-                        if both != 0 && !is_symmetric {
-                            // Where the structure is nearly symmetric, at the same place.
-                            let end = it.at + it.len;
-                            let mut mirrored = it.at + it.upper + t;
-                            if mirrored >= end || index.get(mirrored as usize) != x {
-                                mirrored = lower_bound(index, it.at + it.upper, end, x);
-                            }
-                            both &= if mirrored < end && index.get(mirrored as usize) == x {
-                                mask.get(mirrored as usize)
-                            } else {
-                                0
-                            };
+            let meets_inside = |k: usize| joins_upper.get(k) & joins_lower.get(k) != 0;
+            alive &= !ballot_pair(
+                meets_inside(lane as usize),
+                meets_inside(lane as usize + 32),
+            );
+            let mut open = alive;
+            let mut base = 0;
+            while open != 0 && base < it.upper {
+                let t = base + tid;
+                let (mut x, mut both) = (0, 0);
+                if t < it.upper {
+                    x = index.get((it.at + t) as usize);
+                    both = mask.get((it.at + t) as usize) & open;
+                    if both != 0 && !is_symmetric {
+                        // Where the structure is nearly symmetric, at the same place.
+                        let end = it.at + it.len;
+                        let mut mirrored = it.at + it.upper + t;
+                        if mirrored >= end || index.get(mirrored as usize) != x {
+                            mirrored = lower_bound(index, it.at + it.upper, end, x);
                         }
-                        for_bits(both, |b| {
-                            met.atomic(b as usize)
-                                .fetch_min(x, Ordering::Relaxed, Scope::Block);
-                        });
-                    }
-                    base += thread::block_dim_x();
-                    thread::sync_threads();
-                    let open = (alive >> lane) & 1 != 0 && met.get(lane as usize) == NONE;
-                    // The second barrier: nobody lowers `met` again before all have read it.
-                    if !thread::sync_threads_or(open) || base >= it.upper {
-                        break;
+                        both &= if mirrored < end && index.get(mirrored as usize) == x {
+                            mask.get(mirrored as usize)
+                        } else {
+                            0
+                        };
                     }
                 }
+                // Entries increase from lane to lane: the first one with a pivot speaks for the warp.
+                for_bits(open, |b| {
+                    let lanes = warp::ballot(warp::FULL_MASK, has_bit(both, b));
+                    if lanes != 0 && lane == lanes.trailing_zeros() {
+                        met.atomic(b as usize)
+                            .fetch_min(x, Ordering::Relaxed, Scope::Block);
+                    }
+                });
+                base += thread::block_dim_x();
+                thread::sync_threads();
+                open &= ballot_pair(
+                    met.get(lane as usize) == NONE,
+                    met.get(lane as usize + 32) == NONE,
+                );
+                // Nobody lowers `met` again before all have read it.
+                thread::sync_threads();
             }
-            let mut farthest = 0;
-            if (alive >> lane) & 1 != 0 {
-                farthest = met.get(lane as usize);
+            let meet = |k: u32| {
+                if has_bit(alive, k) {
+                    met.get(k as usize)
+                } else {
+                    0
+                }
+            };
+            let (low, high) = (meet(lane), meet(lane + 32));
+            if tid < warp::WARP_SIZE {
+                let k = (panel.start + lane) as usize;
+                if lane < width {
+                    meets.set(k, low);
+                }
+                if lane + 32 < width {
+                    meets.set(k + 32, high);
+                }
             }
-            if tid < width {
-                meets.set((panel.start + tid) as usize, farthest);
-            }
+            let farthest = if low > high { low } else { high };
             let farthest = warp::reduce_max(warp::FULL_MASK, farthest);
             if tid == 0 {
                 live.set(panel.q, alive);

@@ -65,11 +65,11 @@ pub struct PanelSeconds {
 /// What [`panels`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct PanelReport {
-    /// Panels of at most 32 pivots.
+    /// Panels of at most 64 pivots.
     pub num_panels: usize,
     /// Whether the pattern was symmetric, so that one triangle was enough.
     pub symmetric: bool,
-    /// Pool entries taken for the structures, 8 bytes each.
+    /// Pool entries taken for the structures, 12 bytes each.
     pub pool_entries: u64,
     /// Times that a panel took part in another than its parent.
     pub list_nodes: u64,
@@ -111,8 +111,15 @@ const FOREST_BYTES: u64 = 28;
 const PLANTING_BYTES: u64 = 4 * (etree::SCRATCH as u64 + 1);
 
 /// Bytes a vertex of [`Structures`] beside the pool, and of what is needed besides to make them.
-const STRUCTURES_BYTES: u64 = 16;
-const ELIMINATION_BYTES: u64 = 20;
+const STRUCTURES_BYTES: u64 = 20;
+const ELIMINATION_BYTES: u64 = 24;
+
+/// Bytes of a pool entry: its index and its word.
+const ENTRY_BYTES: u64 = 12;
+
+/// Bytes of a list node, and of a run of a row of L.
+const NODE_BYTES: u64 = 8;
+const RUN_BYTES: u64 = 8;
 
 /// Bytes a vertex that expanding the rows takes.
 const ROWS_BYTES: u64 = 20;
@@ -144,13 +151,13 @@ impl Lanes {
 struct Structures {
     symmetric: u32,
     index: Buffer<u32>,
-    mask: Buffer<u32>,
+    mask: Buffer<u64>,
     /// Of each panel: where its upper structure begins, with the lower one behind it, and their lengths.
     at: Buffer<u32>,
     upper_len: Buffer<u32>,
     /// Empty where the pattern is symmetric: then the lower structure is the upper one.
     lower_len: Buffer<u32>,
-    diagonal: Buffer<u32>,
+    diagonal: Buffer<u64>,
 }
 
 /// An array of [`etree::NONE`].
@@ -342,12 +349,13 @@ fn structures(
     let mut nodes = (nnz / 8 + n / 4).max((sides * nnz).min(SMALL_POOL)) as u64;
     loop {
         let of_vertices = FOREST_BYTES + STRUCTURES_BYTES + ELIMINATION_BYTES;
-        ledger.need(transposed + n as u64 * of_vertices + 8 * (entries + nodes))?;
+        let of_pool = ENTRY_BYTES * entries + NODE_BYTES * nodes;
+        ledger.need(transposed + n as u64 * of_vertices + of_pool)?;
         let mut waiting = stream.alloc::<u32>(n)?;
         stream.copy(&mut waiting, &forest.children)?;
         let mut counters = stream.alloc_zeroed::<u64>(kernels::COUNTERS)?;
         let mut index = stream.alloc::<u32>(entries as usize)?;
-        let mut mask = stream.alloc::<u32>(entries as usize)?;
+        let mut mask = stream.alloc::<u64>(entries as usize)?;
         let mut node_panel = stream.alloc::<u32>(nodes as usize)?;
         let mut node_next = stream.alloc::<u32>(nodes as usize)?;
         let lower_panels = if columns.is_some() { n } else { 0 };
@@ -356,9 +364,9 @@ fn structures(
         let mut lower_len = stream.alloc::<u32>(lower_panels)?;
         let mut upper_head = none(stream, n)?;
         let mut lower_head = none(stream, lower_panels)?;
-        let mut diagonal = stream.alloc::<u32>(n)?;
+        let mut diagonal = stream.alloc::<u64>(n)?;
         let mut meets = stream.alloc::<u32>(n)?;
-        let mut live = stream.alloc::<u32>(n)?;
+        let mut live = stream.alloc::<u64>(n)?;
         let by_columns = columns.unwrap_or(rows);
         // SAFETY: rows and columns of B are sorted; the forest is that of B; counters and lists are empty.
         unsafe {
@@ -472,11 +480,12 @@ fn expand_rows(
     drop(row_len);
     let nnz = stream.download(&row_ptr.slice(n..))?[0];
     let total_runs = stream.download(&run_ptr.slice(n..))?[0];
-    let words = n / 32 + 2;
+    let words = n / 32 + 1;
     let blocks = geometry.persistent_blocks;
     ledger.need(
         n as u64 * (FOREST_BYTES + STRUCTURES_BYTES + ROWS_BYTES)
-            + 8 * (index.len() as u64 + total_runs)
+            + ENTRY_BYTES * index.len() as u64
+            + RUN_BYTES * total_runs
             + 4 * words as u64 * u64::from(blocks),
     )?;
     let mut runs = stream.alloc::<u64>(total_runs as usize)?;
@@ -493,7 +502,6 @@ fn expand_rows(
             &forest.num_panels,
             &forest.panel_start,
             index,
-            mask,
             at,
             upper_len,
             lower_len,

@@ -15,7 +15,13 @@ use crate::blocks::diagonal_blocks;
 use crate::error::SymbolicError;
 
 /// Entries of a pool that is small on any device.
-const SMALL_POOL: usize = 1 << 21;
+const SMALL_POOL: usize = 5 << 18;
+
+/// Fewest list nodes that there is room for.
+const FEWEST_NODES: usize = 1 << 15;
+
+/// Pool entries and nodes are numbered with 32 bits.
+const LARGEST_POOL: u64 = 1 << 32;
 
 /// Shortest structure that others are merged into, instead of being collected with them.
 const BASE_MIN: u32 = 64;
@@ -106,8 +112,9 @@ impl Ledger {
 /// Bytes of counters, barriers, and sums of blocks, of which there are at most a thousand.
 const FIXED_BYTES: u64 = 16 << 10;
 
-/// Bytes a vertex of a [`Forest`], and of what is needed besides to plant it.
-const FOREST_BYTES: u64 = 28;
+/// Bytes a vertex of a [`Cut`] and of a [`Forest`], and of what is needed besides to make them.
+const CUT_BYTES: u64 = 8;
+const FOREST_BYTES: u64 = 20;
 const PLANTING_BYTES: u64 = 4 * (etree::SCRATCH as u64 + 1);
 
 /// Bytes a vertex of [`Structures`] beside the pool, and of what is needed besides to make them.
@@ -124,11 +131,15 @@ const RUN_BYTES: u64 = 8;
 /// Bytes a vertex that expanding the rows takes.
 const ROWS_BYTES: u64 = 20;
 
-/// Elimination forest, cut into panels. The arrays have room for a panel a vertex.
-struct Forest {
+/// The vertices, cut into panels. The arrays have room for a panel a vertex.
+struct Cut {
     num_panels: Buffer<u32>,
     panel_of: Buffer<u32>,
     panel_start: Buffer<u32>,
+}
+
+/// The forest that the panels form. The arrays have room for a panel a vertex.
+struct Forest {
     panel_parent: Buffer<u32>,
     children: Buffer<u32>,
     child_ptr: Buffer<u64>,
@@ -223,8 +234,8 @@ pub fn panels(
     clock.next()?;
     let order = n as u64;
     let transposed = columns.as_ref().map_or(0, Lanes::bytes);
-    ledger.need(transposed + order * (FOREST_BYTES + PLANTING_BYTES))?;
-    let forest = forest(stream, &block_of, &rows, columns.as_ref())?;
+    ledger.need(transposed + order * (CUT_BYTES + FOREST_BYTES + PLANTING_BYTES))?;
+    let (cut, forest) = forest(stream, &block_of, &rows, columns.as_ref())?;
     drop(block_of);
     clock.next()?;
     options.cancel.check()?;
@@ -232,18 +243,18 @@ pub fn panels(
         stream,
         &rows,
         columns.as_ref(),
-        &forest,
+        (&cut, &forest),
         options,
         (&mut ledger, transposed),
         &mut report,
     )?;
-    drop(columns);
+    drop((columns, forest));
     clock.next()?;
     options.cancel.check()?;
     let (row_ptr, col_idx) =
-        expand_rows(stream, &forest, report.num_panels, &structures, &mut ledger)?;
+        expand_rows(stream, &cut, report.num_panels, &structures, &mut ledger)?;
     report.peak_bytes = ledger.peak;
-    drop((structures, forest, rows));
+    drop((structures, cut, rows));
     clock.next()?;
     // SAFETY: the rows of a filled pattern, sorted, with their diagonals.
     let filled = unsafe { DeviceFilled::from_rows(stream, n, row_ptr, col_idx)? };
@@ -276,7 +287,7 @@ fn forest(
     block_of: &Buffer<u32>,
     rows: &Lanes,
     columns: Option<&Lanes>,
-) -> Result<Forest, DeviceError> {
+) -> Result<(Cut, Forest), DeviceError> {
     let n = block_of.len();
     let device = stream.device();
     let most = n.max(rows.idx.len());
@@ -285,10 +296,12 @@ fn forest(
     let mut scratch = stream.alloc::<u32>(etree::SCRATCH * n)?;
     let mut sums = stream.alloc::<u64>(config.grid[0] as usize)?;
     let mut barrier = primitives::grid_barrier(stream)?;
-    let mut forest = Forest {
+    let mut cut = Cut {
         num_panels: stream.alloc(1)?,
         panel_of: stream.alloc(n)?,
         panel_start: stream.alloc(n + 1)?,
+    };
+    let mut forest = Forest {
         panel_parent: stream.alloc(n)?,
         children: stream.alloc(n)?,
         child_ptr: stream.alloc(n + 1)?,
@@ -308,17 +321,17 @@ fn forest(
             block_of,
             &mut scratch,
             &mut sums,
-            &mut forest.panel_of,
-            &mut forest.panel_start,
+            &mut cut.panel_of,
+            &mut cut.panel_start,
             &mut forest.panel_parent,
             &mut forest.children,
             &mut forest.child_ptr,
             &mut forest.child,
-            &mut forest.num_panels,
+            &mut cut.num_panels,
             &mut barrier,
         )?;
     }
-    Ok(forest)
+    Ok((cut, forest))
 }
 
 /// Eliminates the panels, with a pool as large as that takes.
@@ -326,15 +339,14 @@ fn structures(
     stream: &Stream,
     rows: &Lanes,
     columns: Option<&Lanes>,
-    forest: &Forest,
+    (cut, forest): (&Cut, &Forest),
     options: &PanelOptions,
     (ledger, transposed): (&mut Ledger, u64),
     report: &mut PanelReport,
 ) -> Result<Structures, SymbolicError> {
     let device = stream.device();
-    let n = forest.panel_of.len();
+    let n = cut.panel_of.len();
     let symmetric = u32::from(columns.is_none());
-    let sides = 2 - symmetric as usize;
     let nnz = rows.idx.len();
     let threads = Geometry::of(&device)
         .wide_threads
@@ -342,13 +354,20 @@ fn structures(
     let resident = device.max_resident_blocks(kernels::eliminate_panels::desc(), threads, 0)?;
     let blocks = resident.clamp(1, n as u32);
     let config = LaunchConfig::linear(blocks, threads);
-    // What most matrices need; a little more where that is next to nothing.
-    let mut entries = (2 * sides * nnz).max((3 * sides * nnz).min(SMALL_POOL)) as u64
-        + n as u64
-        + u64::from(256 * blocks);
-    let mut nodes = (nnz / 8 + n / 4).max((sides * nnz).min(SMALL_POOL)) as u64;
+    // What most matrices need, with which everything takes less than ten times the bytes of B; a little more where
+    // that is next to nothing.
+    let most = (13 * nnz / 4).min(SMALL_POOL);
+    let mut entries = (2 * nnz).max(most) as u64 + u64::from(256 * blocks);
+    let mut nodes = (nnz / 32).max(FEWEST_NODES) as u64;
     loop {
-        let of_vertices = FOREST_BYTES + STRUCTURES_BYTES + ELIMINATION_BYTES;
+        if entries.max(nodes) >= LARGEST_POOL {
+            return Err(SymbolicError::OutOfMemory {
+                row: 0,
+                asked: ENTRY_BYTES * entries,
+                available: ENTRY_BYTES * LARGEST_POOL,
+            });
+        }
+        let of_vertices = CUT_BYTES + FOREST_BYTES + STRUCTURES_BYTES + ELIMINATION_BYTES;
         let of_pool = ENTRY_BYTES * entries + NODE_BYTES * nodes;
         ledger.need(transposed + n as u64 * of_vertices + of_pool)?;
         let mut waiting = stream.alloc::<u32>(n)?;
@@ -380,9 +399,9 @@ fn structures(
                 &rows.idx,
                 &by_columns.ptr,
                 &by_columns.idx,
-                &forest.num_panels,
-                &forest.panel_start,
-                &forest.panel_of,
+                &cut.num_panels,
+                &cut.panel_start,
+                &cut.panel_of,
                 &forest.panel_parent,
                 &forest.child_ptr,
                 &forest.child,
@@ -419,7 +438,7 @@ fn structures(
         }
         // What was asked for is a lower bound: panels without room brought nothing.
         if report.pool_entries > entries {
-            entries = report.pool_entries.max(2 * entries);
+            entries = (report.pool_entries + report.pool_entries / 4).max(entries + entries / 2);
         }
         if report.list_nodes > nodes {
             nodes = report.list_nodes.max(2 * nodes);
@@ -431,7 +450,7 @@ fn structures(
 /// Offsets and sorted columns of the rows of L+U.
 fn expand_rows(
     stream: &Stream,
-    forest: &Forest,
+    cut: &Cut,
     num_panels: usize,
     structures: &Structures,
     ledger: &mut Ledger,
@@ -445,7 +464,7 @@ fn expand_rows(
         lower_len,
         diagonal,
     } = structures;
-    let n = forest.panel_of.len();
+    let n = cut.panel_of.len();
     let device = stream.device();
     let geometry = Geometry::of(&device);
     let config = geometry.persistent_threads(&device, expand::offset_rows::desc(), n)?;
@@ -461,8 +480,8 @@ fn expand_rows(
             stream,
             &config,
             *symmetric,
-            &forest.num_panels,
-            &forest.panel_start,
+            &cut.num_panels,
+            &cut.panel_start,
             index,
             mask,
             at,
@@ -483,7 +502,7 @@ fn expand_rows(
     let words = n / 32 + 1;
     let blocks = geometry.persistent_blocks;
     ledger.need(
-        n as u64 * (FOREST_BYTES + STRUCTURES_BYTES + ROWS_BYTES)
+        n as u64 * (CUT_BYTES + STRUCTURES_BYTES + ROWS_BYTES)
             + ENTRY_BYTES * index.len() as u64
             + RUN_BYTES * total_runs
             + 4 * words as u64 * u64::from(blocks),
@@ -499,8 +518,8 @@ fn expand_rows(
             stream,
             &geometry.warps_for(num_panels),
             *symmetric,
-            &forest.num_panels,
-            &forest.panel_start,
+            &cut.num_panels,
+            &cut.panel_start,
             index,
             at,
             upper_len,
@@ -514,8 +533,8 @@ fn expand_rows(
         expand::expand_rows::launch(
             stream,
             &geometry.warps_for(n),
-            &forest.panel_start,
-            &forest.panel_of,
+            &cut.panel_start,
+            &cut.panel_of,
             index,
             mask,
             at,
@@ -532,8 +551,8 @@ fn expand_rows(
             stream,
             &LaunchConfig::linear(blocks, geometry.threads),
             words as u32,
-            &forest.panel_start,
-            &forest.panel_of,
+            &cut.panel_start,
+            &cut.panel_of,
             index,
             mask,
             at,

@@ -236,11 +236,19 @@ impl Planner {
         }
     }
 
-    /// What the queues of a batch from source `first` on are expected to hold for each label.
-    fn expected(&self, first: usize) -> f64 {
-        let at = self.history.partition_point(|&(end, _)| end <= first);
-        let known = self.history.get(at).map_or(0.0, |&(_, growth)| growth);
-        known.max(self.growth)
+    /// What the queues of a batch of `sources` are expected to hold for each label.
+    fn expected(&self, sources: Range<usize>) -> f64 {
+        let from = self
+            .history
+            .partition_point(|&(end, _)| end <= sources.start);
+        let mut growth = self.growth;
+        for &(end, known) in &self.history[from..] {
+            growth = growth.max(known);
+            if end >= sources.end {
+                break;
+            }
+        }
+        growth
     }
 
     /// The next batch from source `first` on, not past source `end`.
@@ -263,18 +271,17 @@ impl Planner {
         assert!(wanted > 0, "a batch without sources");
         let comfortable = wanted.min(COMFORTABLE_SOURCES);
         let chunk = wanted.min(CHUNK);
-        let within = self.most(first, wanted, |labels| labels);
+        let within = self.most(first, wanted, |_, labels| labels);
         let fitting = if within >= comfortable {
             within
         } else {
-            let growth = self.expected(first);
-            let expected = self.most(first, comfortable, |labels| {
-                ((growth * labels as f64).ceil() as u64).min(labels)
+            let expected = self.most(first, comfortable, |sources, labels| {
+                ((self.expected(sources) * labels as f64).ceil() as u64).min(labels)
             });
             if expected >= chunk {
                 expected
             } else {
-                self.most(first, chunk, |_| 0)
+                self.most(first, chunk, |_, _| 0)
             }
         };
         assert!(fitting > 0, "source {first} does not fit the arena");
@@ -293,12 +300,18 @@ impl Planner {
             .checked_sub(fixed_cells(self.shape, labels, marks, sources.len() as u64))
     }
 
-    /// The most sources from `first` on, up to `wanted`, for which queues of `entries(labels)` fit the
+    /// The most sources from `first` on, up to `wanted`, for which queues of `entries(sources, labels)` fit the
     /// arena, and at least what cannot lie elsewhere.
-    fn most(&self, first: usize, wanted: usize, entries: impl Fn(u64) -> u64) -> usize {
+    fn most(
+        &self,
+        first: usize,
+        wanted: usize,
+        entries: impl Fn(Range<usize>, u64) -> u64,
+    ) -> usize {
         let fits = |count: usize| {
-            let labels = self.demand.labels(first..first + count);
-            let capacity = entries(labels).max(self.queues.least(labels, self.spill));
+            let sources = first..first + count;
+            let labels = self.demand.labels(sources.clone());
+            let capacity = entries(sources, labels).max(self.queues.least(labels, self.spill));
             self.left(first..first + count)
                 .is_some_and(|left| 2 * capacity <= left)
         };
@@ -410,9 +423,9 @@ mod tests {
                 Planner::new(demand.clone(), SHAPE, cells, (queues, spill), usize::MAX)
             };
             for source in 0..demand.num_sources() {
-                prop_assert!(with(smallest / 8).most(source, 1, |_| 0) == 1);
+                prop_assert!(with(smallest / 8).most(source, 1, |_, _| 0) == 1);
             }
-            prop_assert_eq!(with(smallest / 8 - 1).most(source, 1, |_| 0), 0);
+            prop_assert_eq!(with(smallest / 8 - 1).most(source, 1, |_, _| 0), 0);
         }
 
         #[test]
@@ -494,7 +507,8 @@ mod tests {
             planner.measured(&batch, peak);
         }
         assert!(planner.growth() < 0.1);
-        assert_eq!(planner.expected(0), 0.6);
-        assert_eq!(planner.expected(1), planner.growth());
+        assert_eq!(planner.expected(0..1), 0.6);
+        assert_eq!(planner.expected(0..2), 0.6);
+        assert_eq!(planner.expected(1..2), planner.growth());
     }
 }

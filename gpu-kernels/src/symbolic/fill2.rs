@@ -136,6 +136,86 @@ fn nth_bit(word: u32, rank: u32) -> u32 {
     bit
 }
 
+/// Sum of `value` over the lanes of a warp up to the own. Every lane calls it.
+#[inline(always)]
+fn inclusive_sum(value: u32) -> u32 {
+    let lane = thread::lane_id();
+    let mut sum = value;
+    let mut distance = 1;
+    while distance < warp::WARP_SIZE {
+        let below = warp::shuffle_up(warp::FULL_MASK, sum, distance);
+        if lane >= distance {
+            sum += below;
+        }
+        distance *= 2;
+    }
+    sum
+}
+
+/// The set bits of consecutive words, a word a lane, which a warp takes 32 at a time.
+#[derive(Clone, Copy)]
+struct Bits {
+    /// Place of the first bit of the first word.
+    first: u64,
+    own: u32,
+    /// Bits of the words up to the own, of all words, and taken so far.
+    up_to: u32,
+    total: u32,
+    taken: u32,
+}
+
+impl Bits {
+    const NONE: Self = Self {
+        first: 0,
+        own: 0,
+        up_to: 0,
+        total: 0,
+        taken: 0,
+    };
+
+    /// Those of the words that the lanes hold. Every lane of the warp calls it.
+    #[inline(always)]
+    fn of(own: u32, first: u64) -> Self {
+        let up_to = inclusive_sum(own.count_ones());
+        Self {
+            first,
+            own,
+            up_to,
+            total: warp::shuffle(warp::FULL_MASK, up_to, 31),
+            taken: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn is_done(&self) -> bool {
+        self.taken >= self.total
+    }
+
+    /// For the first lanes, as many as there are bits left: that, and the place of one. Every lane of the warp
+    /// calls it.
+    #[inline(always)]
+    fn next(&mut self) -> (bool, u64) {
+        let rank = self.taken + thread::lane_id();
+        self.taken += warp::WARP_SIZE;
+        // The first word up to which there are more bits than that.
+        let mut holder = 0;
+        let mut half = warp::WARP_SIZE / 2;
+        while half > 0 {
+            if warp::shuffle(warp::FULL_MASK, self.up_to, holder + half - 1) <= rank {
+                holder += half;
+            }
+            half >>= 1;
+        }
+        let word = warp::shuffle(warp::FULL_MASK, self.own, holder);
+        let before = warp::shuffle(warp::FULL_MASK, self.up_to - self.own.count_ones(), holder);
+        if rank >= self.total {
+            return (false, 0);
+        }
+        let bit = 32 * holder + nth_bit(word, rank - before);
+        (true, self.first + u64::from(bit))
+    }
+}
+
 /// What the kernels are given.
 #[derive(Clone, Copy)]
 struct Batch {
@@ -592,40 +672,34 @@ impl Traversal {
                 _ => 32,
             };
             let mut begin = warp * take;
-            // Of the words that the warp has taken: the lane's own, which lanes have bits left, and the place of
-            // the first label.
-            let (mut own_bits, mut pending, mut first_label) = (0u32, 0u32, 0u64);
+            let mut words_of = Bits::NONE;
             loop {
                 let (mut entry, mut active) = (0u64, false);
                 if by_bits {
-                    if pending == 0 {
+                    if words_of.is_done() {
                         if begin >= items {
                             break;
                         }
                         let at = begin + u64::from(lane);
-                        own_bits = 0;
+                        let mut own = 0;
                         if u64::from(lane) < take && at < items {
                             // Nobody else reads or sets the bits of this queue now.
                             let word = self.queued.atomic(this_bits + at as usize);
-                            own_bits = word.load(Ordering::Relaxed, Scope::Device);
-                            if own_bits != 0 {
+                            own = word.load(Ordering::Relaxed, Scope::Device);
+                            if own != 0 {
                                 word.store(0, Ordering::Relaxed, Scope::Device);
                             }
                         }
-                        pending = warp::ballot(warp::FULL_MASK, own_bits != 0);
-                        first_label = 32 * begin;
+                        words_of = Bits::of(own, 32 * begin);
                         begin += warps * take;
-                        if pending == 0 {
+                        if words_of.is_done() {
                             continue;
                         }
                     }
-                    let which = pending.trailing_zeros();
-                    pending &= pending - 1;
-                    let bits = warp::shuffle(warp::FULL_MASK, own_bits, which);
-                    active = lane < bits.count_ones();
+                    let place;
+                    (active, place) = words_of.next();
                     if active {
-                        let bit = 32 * which + nth_bit(bits, lane);
-                        entry = self.batch.entry_at(first_label + u64::from(bit));
+                        entry = self.batch.entry_at(place);
                     }
                 } else {
                     if begin >= items {
@@ -682,15 +756,7 @@ impl Traversal {
                 // The neighbours of all entries, one row after another. An entry without any takes
                 // one place all the same, so that every row begins at a place of its own.
                 let places = if active && degree == 0 { 1 } else { degree };
-                let mut sum = places;
-                let mut distance = 1;
-                while distance < warp::WARP_SIZE {
-                    let below = warp::shuffle_up(warp::FULL_MASK, sum, distance);
-                    if lane >= distance {
-                        sum += below;
-                    }
-                    distance *= 2;
-                }
+                let sum = inclusive_sum(places);
                 let total = warp::shuffle(warp::FULL_MASK, sum, 31);
                 let first = sum - places;
                 let mut rows_before = 0u32;

@@ -756,7 +756,7 @@ fn any_budget_gives_the_same_pattern() {
             for mode in modes() {
                 let smallest = smallest_budget(&pattern, &mode);
                 // In between, a log of half the entries.
-                let between = smallest + 8 * expected.nnz() as u64;
+                let between = smallest + 16 * expected.nnz() as u64;
                 for budget in [smallest, smallest + 500, between] {
                     let options = Fill2Options {
                         budget_bytes: Some(budget),

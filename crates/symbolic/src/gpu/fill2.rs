@@ -63,10 +63,10 @@ const SHAPE: Shape = Shape {
 pub enum Stages {
     /// Two walks: one counts, one writes.
     Two,
-    /// One walk for the rows whose entries fit a log, two for the others.
+    /// One walk for the rows whose entries fit a log, two for the others. The log is a quarter of the budget, or
+    /// what the walks have no use for.
     Fused,
-    /// [`Stages::Fused`] if a quarter of the budget has room for four times the entries of B,
-    /// [`Stages::Two`] otherwise.
+    /// [`Stages::Fused`] if the log has room for four times the entries of B, [`Stages::Two`] otherwise.
     #[default]
     Auto,
 }
@@ -201,21 +201,15 @@ fn log_words(
     let most = reach.most_entries() + 1;
     let all_else = largest_arena(&reach.demand, SHAPE) / 8;
     let unused = (pool.budget_bytes / 8).saturating_sub(all_else);
-    let words = match (options.parallelism, options.stages) {
-        (Parallelism::Coarse, _) | (_, Stages::Two) => 0,
-        (_, Stages::Fused) => most.min((spare / 2).max(unused)),
-        (_, Stages::Auto) => {
-            let words = most.min((spare / 4).max(unused));
-            let worthwhile = WORTHWHILE_FILL * pattern.nnz() as u64;
-            if words >= most.min(worthwhile) {
-                words
-            } else {
-                0
-            }
-        }
-    };
+    // More would leave the walks too few sources, and queues that are too small.
+    let words = most.min((spare / 4).max(unused));
     // A log without room for an entry is none.
-    if words < 2 { 0 } else { words as usize }
+    let least = match (options.parallelism, options.stages) {
+        (Parallelism::Coarse, _) | (_, Stages::Two) => return 0,
+        (_, Stages::Fused) => 2,
+        (_, Stages::Auto) => most.min(WORTHWHILE_FILL * pattern.nnz() as u64).max(2),
+    };
+    if words < least { 0 } else { words as usize }
 }
 
 impl From<PoolError> for SymbolicError {
@@ -646,8 +640,8 @@ mod tests {
         assert_eq!(fine(1 << 30, Stages::Fused), most);
         assert_eq!(fine(1 << 30, Stages::Auto), most);
         assert_eq!(fine(smallest, Stages::Fused), 0);
-        assert_eq!(fine(smallest + 31, Stages::Fused), 0);
-        assert_eq!(fine(smallest + 32, Stages::Fused), 2);
+        assert_eq!(fine(smallest + 63, Stages::Fused), 0);
+        assert_eq!(fine(smallest + 64, Stages::Fused), 2);
         // Four times 2998 entries in a quarter.
         assert_eq!(fine(smallest + 4 * 8 * 11_992 - 1, Stages::Auto), 0);
         assert_eq!(fine(smallest + 4 * 8 * 11_992, Stages::Auto), 11_992);

@@ -41,7 +41,7 @@ fn every_mode_is_compared_with_the_cpu() {
     );
     assert!(!by_panels(&stream, &pattern, &other, EFFORT).unwrap().equal);
     assert!(supernodes(&stream, &expected, EFFORT).unwrap().equal);
-    for mode in ["two", "fused", "coarse"] {
+    for mode in ["two", "fused", "auto", "coarse"] {
         for budget_bytes in [Some(1 << 20), None] {
             let walk = Walk { mode, budget_bytes };
             let run = by_fill2(&stream, &pattern, &expected, walk, EFFORT)

@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long, default_value_t = 300_000_000)]
     max_entries: u64,
     /// Ways of the traversal to run beside the automatic mode; `none` for that alone.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "two,fused")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "two,auto")]
     modes: Vec<Mode>,
     /// Budgets of the traversal, in MiB; 0: the smallest that works.
     #[arg(long, value_delimiter = ',', default_value = "16384,5120,1024,64,0")]
@@ -84,6 +84,8 @@ enum Mode {
     Two,
     /// One walk where there is room for its entries.
     Fused,
+    /// The one of the two that suits the budget.
+    Auto,
     /// A thread a row, for comparison.
     Coarse,
     None,
@@ -231,6 +233,7 @@ fn run_matrix(
         let mode = match mode {
             Mode::Two => "two",
             Mode::Fused => "fused",
+            Mode::Auto => "auto",
             Mode::Coarse => "coarse",
             Mode::None => continue,
         };

@@ -146,7 +146,7 @@ pub fn by_panels(
 /// A way to walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Walk {
-    /// `two`, `fused` or `coarse`.
+    /// `two`, `fused`, `auto` or `coarse`.
     pub mode: &'static str,
     /// Bytes; `None`: the smallest that works.
     pub budget_bytes: Option<u64>,
@@ -167,6 +167,7 @@ pub fn by_fill2(
     let mut options = Fill2Options {
         stages: match walk.mode {
             "fused" => Stages::Fused,
+            "auto" => Stages::Auto,
             _ => Stages::Two,
         },
         parallelism: match walk.mode {

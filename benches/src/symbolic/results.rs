@@ -36,7 +36,7 @@ pub struct Panels {
 /// The traversal on a pattern, with one set of options.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fill2 {
-    /// `two`, `fused` or `coarse`.
+    /// `two`, `fused`, `auto` or `coarse`.
     pub mode: &'static str,
     /// The budget that was asked for, in bytes.
     pub budget_bytes: u64,
@@ -305,7 +305,7 @@ pub fn summary(results: &Results) -> String {
         &|m| Some(m.memory()),
         true,
     );
-    for mode in ["two", "fused"] {
+    for mode in ["two", "fused", "auto"] {
         let of = |matrix: &MatrixResult, budget: u64| {
             let run = matrix
                 .fill2

@@ -41,8 +41,9 @@ const DEFAULT_BUDGET: u64 = 16 << 30;
 /// Bytes of page-locked host memory for the stacks of [`Parallelism::Coarse`], unless the caller says otherwise.
 const DEFAULT_HOST_BUDGET: u64 = 256 << 20;
 
-/// Entries of L+U for each of B that a log should have room for to be worth its memory.
-const WORTHWHILE_FILL: u64 = 4;
+/// Entries of L+U for each of B that a log should have room for to be worth its memory: rows that it has no room
+/// for are walked twice, with what the log left of the arena.
+const WORTHWHILE_FILL: u64 = 16;
 
 /// Words between what all blocks wait for and what they count with: a line of the cache, so that
 /// waiting does not disturb counting.
@@ -66,7 +67,7 @@ pub enum Stages {
     /// One walk for the rows whose entries fit a log, two for the others. The log is a quarter of the budget, or
     /// what the walks have no use for.
     Fused,
-    /// [`Stages::Fused`] if the log has room for four times the entries of B, [`Stages::Two`] otherwise.
+    /// [`Stages::Fused`] if the log has room for sixteen times the entries of B, [`Stages::Two`] otherwise.
     #[default]
     Auto,
 }
@@ -642,8 +643,8 @@ mod tests {
         assert_eq!(fine(smallest, Stages::Fused), 0);
         assert_eq!(fine(smallest + 63, Stages::Fused), 0);
         assert_eq!(fine(smallest + 64, Stages::Fused), 2);
-        // Four times 2998 entries in a quarter.
-        assert_eq!(fine(smallest + 4 * 8 * 11_992 - 1, Stages::Auto), 0);
-        assert_eq!(fine(smallest + 4 * 8 * 11_992, Stages::Auto), 11_992);
+        // Sixteen times 2998 entries in a quarter.
+        assert_eq!(fine(smallest + 4 * 8 * 47_968 - 1, Stages::Auto), 0);
+        assert_eq!(fine(smallest + 4 * 8 * 47_968, Stages::Auto), 47_968);
     }
 }

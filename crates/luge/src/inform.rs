@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use luge_symbolic::gpu::Report as SymbolicReport;
 use serde::Serialize;
 
 /// Seconds of wall time per phase.
@@ -129,8 +130,10 @@ pub struct Inform {
     pub predicted_host_bytes: Option<u64>,
     /// Most bytes allocated on the device at once.
     pub peak_device_bytes: Option<u64>,
-    /// Bytes moved from the device to the host for want of room.
+    /// Bytes of frontiers moved between the device and the host for want of room, on a device.
     pub spilled_bytes: Option<u64>,
+    /// What the symbolic phase did on a device: panels, or batches of sources, their memory and their times.
+    pub symbolic: Option<SymbolicReport>,
     /// Static pivots that were replaced.
     pub num_perturbed: Option<usize>,
     /// Pivots that threshold pivoting took off the diagonal.

@@ -56,5 +56,6 @@ pub use factors::{Factors, Refactorized, Solution};
 pub use inform::{Inform, Seconds, Warning};
 pub use luge_ordering as ordering;
 pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
+pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
 pub use options::{BackendChoice, CpuEngine, FactorPrecision, Options, Pivoting};
 pub use solver::{Analysis, Solver};

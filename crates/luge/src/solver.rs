@@ -8,6 +8,7 @@ use std::time::Instant;
 use luge_ordering::{Matching, MethodUsed, Ordering, OrderingOptions, order};
 use luge_solve::refine;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling, to_u32};
+use luge_symbolic::gpu::Report as SymbolicReport;
 use sprs::CsMat;
 
 use crate::backend::gpu::GpuBackend;
@@ -594,6 +595,11 @@ impl Inform {
         self.seconds.supernode = Some(report.supernode_seconds);
         self.seconds.levelize = Some(report.levelize_seconds);
         self.precision = chain.precision();
+        self.spilled_bytes = Some(match &report.symbolic {
+            SymbolicReport::Panels(_) => 0,
+            SymbolicReport::Fill2(fill2) => fill2.pool.spilled_bytes,
+        });
+        self.symbolic = Some(report.symbolic.clone());
         self.code_path = report.code_path.clone();
     }
 

@@ -3,7 +3,7 @@
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
     BackendChoice, CancelFlag, CpuEngine, Error, FactorPrecision, Factors, Options, Pivoting,
-    Refactorized, Scalar, Solver, Warning,
+    Refactorized, Scalar, Solver, SymbolicReport, Warning,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::{structurally_singular, tiny_diagonal};
@@ -469,7 +469,7 @@ fn the_inform_is_filled_and_serialises() {
         assert!(!json[field].is_null(), "{field} in {json}");
     }
     assert_eq!(json["backend"], "cpu");
-    for field in ["num_levels", "peak_device_bytes", "num_neg"] {
+    for field in ["num_levels", "peak_device_bytes", "symbolic", "num_neg"] {
         assert!(json.get(field).is_some_and(|v| v.is_null()), "{field}");
     }
 }
@@ -494,6 +494,11 @@ fn the_simulator_finds_the_structure_of_the_cpu_and_solves() {
     assert_eq!(inform.flops, filled.flops());
     let supernodes = luge_reference::supernode::supernodes_by_definition(&filled, 128);
     assert_eq!(inform.num_supernodes, Some(supernodes.len() - 1));
+    assert_eq!(inform.spilled_bytes, Some(0));
+    assert!(matches!(
+        &inform.symbolic,
+        Some(SymbolicReport::Panels(panels)) if panels.num_panels > 0 && panels.peak_bytes > 0
+    ));
     assert_eq!(inform.num_levels, Some(levels.num_levels()));
     assert_eq!(inform.max_level_width, Some(levels.max_width()));
     let matched = Options {

@@ -49,7 +49,7 @@
 //!
 //! **Work.** A warp takes up to 32 entries, adds up their degrees, and its lanes walk the concatenated
 //! neighbours side by side, so that rows of few entries waste no lanes and those of many are read in
-//! order. Each lane has [`AHEAD`] edges under way at once, since a step of one mostly waits for memory.
+//! order. Each lane has a few edges under way at once, since a step of one mostly waits for memory.
 //! Rows longer than a bound are left for the whole block. Entries for the queue and the log are collected
 //! by each warp in shared memory: with an atomic for every 32 edges, the one counter would bound the speed of
 //! the whole device.

@@ -128,6 +128,7 @@ impl GpuBackend {
                 "supernode: T3, two phases",
                 "levelize: Kahn, one launch",
             ],
+            symbolic: found,
         };
         Ok(Box::new(GpuPlan {
             on_device: Arc::new(OnDevice {

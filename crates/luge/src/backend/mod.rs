@@ -73,6 +73,8 @@ pub(crate) struct PlanReport {
     pub symbolic_seconds: f64,
     pub supernode_seconds: f64,
     pub levelize_seconds: f64,
+    /// What the symbolic phase did.
+    pub symbolic: luge_symbolic::gpu::Report,
     /// Algorithms that ran.
     pub code_path: Vec<&'static str>,
 }

@@ -3,6 +3,7 @@
 use luge_device::Stream;
 use luge_gpu_kernels::symbolic::panels::MAX_ORDER;
 use luge_sparse::{CancelFlag, CompressedPattern};
+use serde::Serialize;
 
 use super::fill2::{Fill2Options, Fill2Report, fill2};
 use super::filled::DeviceFilled;
@@ -33,7 +34,8 @@ pub struct Options {
 }
 
 /// What [`filled_pattern`] did.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Report {
     /// By [`panels`].
     Panels(PanelReport),

@@ -5,11 +5,12 @@ use comfy_table::{CellAlignment, Table, presets};
 use super::bounds::{Bound, LUGE, Verdict, time_ratios};
 use super::results::{Outcome, Phase, Results, Run, SolverInfo};
 
-fn table(header: &[String], words: usize) -> Table {
+/// An empty table in which all columns behind the first `words` hold numbers.
+pub(crate) fn table<S: ToString>(header: &[S], words: usize) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::ASCII_MARKDOWN)
-        .set_header(header);
+        .set_header(header.iter().map(ToString::to_string));
     for column in table.column_iter_mut().skip(words) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -24,7 +25,8 @@ fn or_dash(value: Option<String>) -> String {
     value.unwrap_or_else(|| "-".to_owned())
 }
 
-fn ratio(value: Option<f64>) -> String {
+/// With two places, or a dash.
+pub(crate) fn ratio(value: Option<f64>) -> String {
     or_dash(value.map(|ratio| format!("{ratio:.2}")))
 }
 

@@ -94,20 +94,17 @@ pub fn on_cpu(
     pattern: &CompressedPattern,
     samples: usize,
 ) -> Result<(f64, FilledPattern), SymbolicError> {
-    let mut runs = Vec::new();
+    let (mut runs, mut last) = (Vec::new(), None);
     for _ in 0..samples.max(1) {
         // Freeing the last result is not timed.
-        runs.iter_mut().for_each(|run: &mut (f64, _)| run.1 = None);
+        drop(last.take());
         let start = Instant::now();
         let filled = luge_symbolic::cpu::filled_pattern(pattern)?;
-        runs.push((start.elapsed().as_secs_f64(), Some(filled)));
+        runs.push((start.elapsed().as_secs_f64(), ()));
+        last = Some(filled);
     }
-    let filled = runs.last_mut().and_then(|run| run.1.take());
-    let seconds = median(runs).0;
-    Ok((
-        seconds,
-        filled.unwrap_or_else(|| unreachable!("there is a sample")),
-    ))
+    let filled = last.unwrap_or_else(|| unreachable!("there is a sample"));
+    Ok((median(runs).0, filled))
 }
 
 /// The automatic mode.

@@ -1,10 +1,11 @@
 //! What is recorded, and the tables that people read.
 
-use comfy_table::{CellAlignment, Table, presets};
 use luge_symbolic::gpu::{Fill2Report, PanelReport};
 use serde::Serialize;
 
+use crate::cpu::bounds::geometric_mean;
 use crate::cpu::machine::Machine;
+use crate::cpu::table::{ratio, table};
 
 /// Entries of L+U from which on a matrix counts in the geometric means.
 pub const COUNTED_ENTRIES: u64 = 500_000;
@@ -135,29 +136,8 @@ pub struct Results {
     pub matrices: Vec<MatrixResult>,
 }
 
-fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<(f64, usize)> {
-    let logarithms: Vec<f64> = values.map(f64::ln).collect();
-    let count = logarithms.len();
-    (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_preset(presets::ASCII_MARKDOWN)
-        .set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
-
 fn milliseconds(seconds: f64) -> String {
     format!("{:.2}", seconds * 1e3)
-}
-
-fn ratio(value: Option<f64>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
 fn yes(equal: bool) -> &'static str {
@@ -166,26 +146,29 @@ fn yes(equal: bool) -> &'static str {
 
 /// The automatic mode: times of its steps, against the CPU path and the peer, memory.
 pub fn panels(results: &Results) -> String {
-    let mut table = table(&[
-        "matrix",
-        "n",
-        "nnz(B)",
-        "nnz(L+U)",
-        "CPU ms",
-        "GPU ms",
-        "transfer",
-        "transpose",
-        "forest",
-        "structures",
-        "rows",
-        "CPU / GPU",
-        "peer / GPU",
-        "bytes / own",
-        "columns",
-        "supernodes",
-        "supernodes ms",
-        "equal",
-    ]);
+    let mut table = table(
+        &[
+            "matrix",
+            "n",
+            "nnz(B)",
+            "nnz(L+U)",
+            "CPU ms",
+            "GPU ms",
+            "transfer",
+            "transpose",
+            "forest",
+            "structures",
+            "rows",
+            "CPU / GPU",
+            "peer / GPU",
+            "bytes / own",
+            "columns",
+            "supernodes",
+            "supernodes ms",
+            "equal",
+        ],
+        1,
+    );
     for matrix in &results.matrices {
         let panels = &matrix.panels;
         let s = panels.report.seconds;
@@ -216,25 +199,28 @@ pub fn panels(results: &Results) -> String {
 
 /// The traversal: times of its stages, edges a second, memory.
 pub fn fill2(results: &Results) -> String {
-    let mut table = table(&[
-        "matrix",
-        "mode",
-        "budget MiB",
-        "ms",
-        "count",
-        "place",
-        "positions",
-        "sort",
-        "edges",
-        "edges / s",
-        "bytes / copy",
-        "batches",
-        "iterations",
-        "spilled",
-        "by bits",
-        "peak MiB",
-        "equal",
-    ]);
+    let mut table = table(
+        &[
+            "matrix",
+            "mode",
+            "budget MiB",
+            "ms",
+            "count",
+            "place",
+            "positions",
+            "sort",
+            "edges",
+            "edges / s",
+            "bytes / copy",
+            "batches",
+            "iterations",
+            "spilled",
+            "by bits",
+            "peak MiB",
+            "equal",
+        ],
+        1,
+    );
     for matrix in &results.matrices {
         for run in &matrix.fill2 {
             let (s, pool) = (run.report.seconds, run.report.pool);
@@ -281,9 +267,10 @@ pub fn summary(results: &Results) -> String {
     };
     let mut line =
         |what: &str, of: &dyn Fn(&MatrixResult) -> Option<f64>, largest_is_worst: bool| {
-            let Some((mean, count)) = geometric_mean(counted().filter_map(of)) else {
+            let Some(mean) = geometric_mean(counted().filter_map(of)) else {
                 return;
             };
+            let count = counted().filter_map(of).count();
             let sign = if largest_is_worst { -1.0 } else { 1.0 };
             let worst = counted()
                 .filter_map(|m| Some((of(m)?, &m.name)))

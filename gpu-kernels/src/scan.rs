@@ -9,6 +9,8 @@
 //!
 //! Work O(len), log_tile(len) pairs of launches. All sums are `u64`.
 
+use core::ops::AddAssign;
+
 use luge_kernel::prelude::*;
 
 use crate::grid::GridBarrier;
@@ -18,7 +20,7 @@ pub(crate) const MAX_WARPS: usize = 32;
 
 /// Sum of `value` over the lanes up to and including this one. Every lane of the warp calls it.
 #[inline(always)]
-fn warp_inclusive_sum(value: u64) -> u64 {
+pub(crate) fn warp_inclusive_sum<T: Element + AddAssign>(value: T) -> T {
     let lane = thread::lane_id();
     let mut sum = value;
     let mut delta = 1;

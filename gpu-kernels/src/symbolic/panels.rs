@@ -55,6 +55,7 @@ use super::bits::{
     reduce_or, transposed_pair,
 };
 use super::etree::{NONE, PANEL};
+use crate::scan::warp_inclusive_sum;
 use crate::sort::{SharedKeys, bitonic_sort};
 
 /// Most keys that the table takes, if [`THREADS`] threads use it.
@@ -826,15 +827,7 @@ impl Block {
                     count.1 = 0;
                 }
             }
-            let mut sum = (count.0 + count.1) as u32;
-            let mut delta = 1;
-            while delta < warp::WARP_SIZE {
-                let below = warp::shuffle_up(warp::FULL_MASK, sum, delta);
-                if lane >= delta {
-                    sum += below;
-                }
-                delta <<= 1;
-            }
+            let sum = warp_inclusive_sum((count.0 + count.1) as u32);
             let at = (side * PANEL + k) as usize;
             self.lane_begin.set(at, begin.0);
             self.lane_begin.set(at + 1, begin.1);

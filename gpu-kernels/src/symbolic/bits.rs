@@ -1,5 +1,7 @@
 //! Words of 64 bits, a bit a pivot of a panel, and what warps do with them.
 
+use core::ops::{BitAnd, Sub};
+
 use luge_kernel::prelude::*;
 
 /// The bit of pivot `k` of a panel.
@@ -32,23 +34,16 @@ pub(super) fn high_half(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// Calls `f` with each bit of `word`, the lowest first.
+/// Calls `f` with each bit of `bits`, the lowest first: a word, or half of one, as the lanes of a warp are.
 #[inline(always)]
-pub(super) fn for_bits(word: u64, mut f: impl FnMut(u32)) {
-    let mut rest = word;
-    while rest != 0 {
-        f(rest.trailing_zeros());
-        rest &= rest - 1;
-    }
-}
-
-/// As [`for_bits`], of half a word or the lanes of a warp.
-#[inline(always)]
-pub(super) fn for_lanes(lanes: u32, mut f: impl FnMut(u32)) {
-    let mut rest = lanes;
-    while rest != 0 {
-        f(rest.trailing_zeros());
-        rest &= rest - 1;
+pub(super) fn for_bits<T>(bits: T, mut f: impl FnMut(u32))
+where
+    T: Copy + Into<u64> + From<bool> + BitAnd<Output = T> + Sub<Output = T>,
+{
+    let mut rest = bits;
+    while rest.into() != 0 {
+        f(rest.into().trailing_zeros());
+        rest = rest & (rest - T::from(true));
     }
 }
 

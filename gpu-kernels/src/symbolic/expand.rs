@@ -8,7 +8,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::bits::{for_lanes, has_bit, high_half, lanes_below, transposed};
+use super::bits::{for_bits, has_bit, high_half, lanes_below, transposed};
 use crate::grid::GridBarrier;
 use crate::scan::{MAX_WARPS, block_inclusive_sum, grid_exclusive_scan};
 
@@ -472,7 +472,7 @@ pub unsafe fn expand_long_rows(
             let count = u64::from(word.count_ones());
             let (inclusive, total) = block_inclusive_sum(count, warp_sums);
             let mut place = out + inclusive - count;
-            for_lanes(word, |b| {
+            for_bits(word, |b| {
                 col_idx.set(place as usize, cell << 5 | b);
                 place += 1;
             });

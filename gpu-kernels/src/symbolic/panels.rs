@@ -51,8 +51,8 @@
 use luge_kernel::prelude::*;
 
 use super::bits::{
-    above, ballot_pair, bit, for_bits, for_lanes, has_bit, high_half, joined, lanes_below,
-    reduce_or, transposed_pair,
+    above, ballot_pair, bit, for_bits, has_bit, high_half, joined, lanes_below, reduce_or,
+    transposed_pair,
 };
 use super::etree::{NONE, PANEL};
 use crate::sort::{SharedKeys, bitonic_sort};
@@ -509,10 +509,10 @@ impl Block {
             reach.0 |= u64::from(meet >= x) << b;
             reach.1 |= u64::from(meet >= x_high) << b;
         };
-        for_lanes(within as u32, |b| {
+        for_bits(within as u32, |b| {
             compare(b, warp::shuffle(warp::FULL_MASK, meets.0, b));
         });
-        for_lanes(high_half(within), |b| {
+        for_bits(high_half(within), |b| {
             compare(b + 32, warp::shuffle(warp::FULL_MASK, meets.1, b));
         });
         let (mut rows, mut pivots) = ((0, 0), (0, 0));
@@ -564,10 +564,10 @@ impl Block {
                     rows |= theirs;
                 }
             };
-            for_lanes(part.who as u32, |b| {
+            for_bits(part.who as u32, |b| {
                 join(b, warp::shuffle(warp::FULL_MASK, part.words.0, b));
             });
-            for_lanes(high_half(part.who), |b| {
+            for_bits(high_half(part.who), |b| {
                 join(b + 32, warp::shuffle(warp::FULL_MASK, part.words.1, b));
             });
         } else {
@@ -576,11 +576,11 @@ impl Block {
                     rows |= bit(k);
                 }
             };
-            for_lanes(part.who as u32, |j| {
+            for_bits(part.who as u32, |j| {
                 let k = warp::shuffle(warp::FULL_MASK, part.rows, j) & 0xffff;
                 join(k, warp::shuffle(warp::FULL_MASK, part.words.0, j));
             });
-            for_lanes(high_half(part.who), |j| {
+            for_bits(high_half(part.who), |j| {
                 let k = warp::shuffle(warp::FULL_MASK, part.rows, j) >> 16;
                 join(k, warp::shuffle(warp::FULL_MASK, part.words.1, j));
             });
@@ -695,7 +695,7 @@ impl Block {
         let part = member & ((1 << log2) - 1);
         let mut turn = member >> log2;
         let mut item = 0;
-        for_lanes(lanes, |lane| {
+        for_bits(lanes, |lane| {
             let e = warp::shuffle(warp::FULL_MASK, e, lane) as usize;
             let mut side = first;
             while side <= last {

@@ -55,6 +55,7 @@ use super::bits::{
     transposed_pair,
 };
 use super::etree::{NONE, PANEL};
+use crate::search::lower_bound;
 use crate::sort::{SharedKeys, bitonic_sort};
 
 /// Most keys that the table takes, if [`THREADS`] threads use it.
@@ -146,24 +147,8 @@ impl Words {
     }
 }
 
-/// First position in `begin..end` of the increasing part of `index` whose entry is at least `key`.
-#[inline(always)]
-fn lower_bound(index: GlobalMut<u32>, begin: u32, end: u32, key: u32) -> u32 {
-    let mut low = begin;
-    let mut len = end - begin;
-    while len > 0 {
-        let half = len >> 1;
-        if index.get((low + half) as usize) < key {
-            low += half + 1;
-            len -= half + 1;
-        } else {
-            len = half;
-        }
-    }
-    low
-}
-
-/// As [`lower_bound`], by a warp together: a round of loads for every five bits of the length. Every lane calls
+/// First position in `begin..end` of the increasing part of `index` whose entry is at least `key`, as
+/// [`lower_bound`] finds it, by a warp together: a round of loads for every five bits of the length. Every lane calls
 /// it, with the same arguments.
 #[inline(always)]
 fn warp_lower_bound(index: GlobalMut<u32>, begin: u32, end: u32, key: u32) -> u32 {
@@ -392,18 +377,8 @@ impl Block {
                 self.index.get((base.at + place) as usize)
             }
         };
-        let mut low = begin;
-        let mut len = end - begin;
-        while len > 0 {
-            let half = len >> 1;
-            if read(low + half) < y {
-                low += half + 1;
-                len -= half + 1;
-            } else {
-                len = half;
-            }
-        }
-        (low, low < end && read(low) == y)
+        let place = lower_bound(begin, end, |place| read(place) < y);
+        (place, place < end && read(place) == y)
     }
 
     /// Adds column `y` to the rows of the panel in `rows`, or mirrored: inside of it, in the base, or in the
@@ -1161,18 +1136,9 @@ impl Block {
     /// How many of the `count` sorted keys are below `key`.
     #[inline(always)]
     fn sorted_below(self, count: u32, key: u32) -> u32 {
-        let mut low = 0;
-        let mut len = count;
-        while len > 0 {
-            let half = len >> 1;
-            if (self.sorted.get((low + half) as usize) >> 32) < u64::from(key) {
-                low += half + 1;
-                len -= half + 1;
-            } else {
-                len = half;
-            }
-        }
-        low
+        lower_bound(0, count, |i| {
+            (self.sorted.get(i as usize) >> 32) < u64::from(key)
+        })
     }
 
     /// Merges the base with the `count` sorted keys, whose words are still in the table, to the pool from `out` on.
@@ -1669,7 +1635,8 @@ pub unsafe fn eliminate_panels(
                         let end = it.at + it.len;
                         let mut mirrored = it.at + it.upper + t;
                         if mirrored >= end || index.get(mirrored as usize) != x {
-                            mirrored = lower_bound(index, it.at + it.upper, end, x);
+                            mirrored =
+                                lower_bound(it.at + it.upper, end, |s| index.get(s as usize) < x);
                         }
                         both &= if mirrored < end && index.get(mirrored as usize) == x {
                             mask.get(mirrored as usize)

@@ -50,11 +50,11 @@
 
 use luge_kernel::prelude::*;
 
-use super::bits::{
+use super::etree::{NONE, PANEL};
+use crate::bits::{
     above, ballot_pair, bit, for_bits, has_bit, high_half, joined, lanes_below, reduce_or,
     transposed_pair,
 };
-use super::etree::{NONE, PANEL};
 use crate::search::lower_bound;
 use crate::sort::{SharedKeys, bitonic_sort};
 

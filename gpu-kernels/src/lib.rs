@@ -11,9 +11,11 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+mod bits;
 pub mod dsl;
 pub mod grid;
 pub mod levelize;
+pub mod long;
 pub mod memory;
 pub mod numeric;
 pub mod scan;

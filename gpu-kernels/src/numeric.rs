@@ -150,7 +150,7 @@ pub unsafe fn lu_levels<T: Real>(
                         let mut p = diagonal + 1 + (u64::from(lane) & (lanes - 1));
                         while p < col_end {
                             let i = row_idx.get(p as usize);
-                            target = lower_bound(row_idx, target + 1, end, i);
+                            target = lower_bound(target + 1, end, |p| row_idx.get(p as usize) < i);
                             let update = -(lu.get(p as usize) * factor);
                             lu.atomic(target as usize).reduce_add(
                                 update,

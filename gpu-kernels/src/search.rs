@@ -1,19 +1,25 @@
 //! Binary search in sorted lanes, and the row of an entry.
 
+use core::ops::{Add, Shr, Sub};
+
 use luge_kernel::prelude::*;
 
-/// First position in `begin..end` whose index is at least `key`, or `end`; `idx` increases strictly
-/// over `begin..end`.
+/// First place in `begin..end` for which `is_below` does not hold, or `end`; it holds for all places before that one
+/// and for none behind it.
 #[inline(always)]
-pub(crate) fn lower_bound(idx: Global<u32>, begin: u64, end: u64, key: u32) -> u64 {
+pub(crate) fn lower_bound<T>(begin: T, end: T, is_below: impl Fn(T) -> bool) -> T
+where
+    T: Copy + PartialEq + From<bool> + Add<Output = T> + Sub<Output = T> + Shr<u32, Output = T>,
+{
+    let (zero, one) = (T::from(false), T::from(true));
     let mut low = begin;
     let mut len = end - begin;
-    while len > 0 {
+    while len != zero {
         let half = len >> 1;
         let middle = low + half;
-        if idx.get(middle as usize) < key {
-            low = middle + 1;
-            len -= half + 1;
+        if is_below(middle) {
+            low = middle + one;
+            len = len - (half + one);
         } else {
             len = half;
         }
@@ -21,10 +27,10 @@ pub(crate) fn lower_bound(idx: Global<u32>, begin: u64, end: u64, key: u32) -> u
     low
 }
 
-/// Position of `key` in `begin..end`, or `u64::MAX` if it is not there.
+/// Position of `key` in `begin..end`, over which `idx` increases strictly, or `u64::MAX` if it is not there.
 #[inline(always)]
 pub(crate) fn position_of(idx: Global<u32>, begin: u64, end: u64, key: u32) -> u64 {
-    let at = lower_bound(idx, begin, end, key);
+    let at = lower_bound(begin, end, |p| idx.get(p as usize) < key);
     if at < end && idx.get(at as usize) == key {
         at
     } else {
@@ -55,15 +61,7 @@ pub(crate) fn for_entries(
             first + per_warp
         };
         // The last lane that begins at `first` or before.
-        let mut lane = 0;
-        let mut lanes = ptr.len() - 1;
-        while lanes > 1 {
-            let half = lanes / 2;
-            if ptr.get(lane + half) <= first {
-                lane += half;
-            }
-            lanes -= half;
-        }
+        let mut lane = lower_bound(1, ptr.len() - 1, |lane| ptr.get(lane) <= first) - 1;
         let mut p = first + u64::from(thread::lane_id());
         while p < end {
             while ptr.get(lane + 1) <= p {

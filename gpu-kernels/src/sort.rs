@@ -2,7 +2,8 @@
 
 use luge_kernel::prelude::*;
 
-use crate::scan::{MAX_WARPS, block_inclusive_sum};
+use crate::long::{for_long, list_long, take_bits};
+use crate::scan::MAX_WARPS;
 
 /// Longest lane that is sorted in shared memory.
 pub const SHARED_LANE: usize = 2048;
@@ -117,18 +118,28 @@ pub(crate) fn bitonic_sort(keys: impl Keys, len: usize) {
     }
 }
 
-/// Sorts the lanes of up to `most` entries.
+/// Sorts the lanes of up to `most` entries; thread 0 of a block calls `leave` for each of the others.
 #[inline(always)]
-fn sort_lanes<T: Element>(ptr: Global<u64>, keys: GlobalMut<T>, shared: Shared<T>, most: usize) {
+fn sort_lanes<T: Element>(
+    ptr: Global<u64>,
+    keys: GlobalMut<T>,
+    shared: Shared<T>,
+    most: usize,
+    leave: impl Fn(usize),
+) {
     let lanes = ptr.len() - 1;
     let mut lane = thread::block_idx_x() as usize;
     while lane < lanes {
         let begin = ptr.get(lane) as usize;
         let len = ptr.get(lane + 1) as usize - begin;
         // `len` is the same for the whole block, so the barriers are reached by all.
-        if len > shared.len() && len <= most {
+        if len > most {
+            if thread::thread_idx_x() == 0 {
+                leave(lane);
+            }
+        } else if len > shared.len() {
             bitonic_sort(GlobalKeys(keys, begin), len);
-        } else if len > 1 && len <= most {
+        } else if len > 1 {
             for i in thread::block_stride(len) {
                 shared.set(i, keys.get(begin + i));
             }
@@ -155,7 +166,7 @@ fn sort_lanes<T: Element>(ptr: Global<u64>, keys: GlobalMut<T>, shared: Shared<T
 #[kernel(max_threads(1024), require(ptr.len() >= 1))]
 pub unsafe fn sort_rows(ptr: Global<u64>, idx: GlobalMut<u32>) {
     let shared = shared_array![u32; SHARED_LANE];
-    sort_lanes(ptr, idx, shared, usize::MAX);
+    sort_lanes(ptr, idx, shared, usize::MAX, |_| ());
 }
 
 /// As [`sort_rows`](fn@sort_rows), of 64-bit keys, half as many of them in shared memory; lanes of more
@@ -163,12 +174,8 @@ pub unsafe fn sort_rows(ptr: Global<u64>, idx: GlobalMut<u32>) {
 #[kernel(max_threads(1024), require(ptr.len() >= 1))]
 pub unsafe fn sort_rows_u64(most: u32, ptr: Global<u64>, keys: GlobalMut<u64>) {
     let shared = shared_array![u64; SHARED_LANE / 2];
-    sort_lanes(ptr, keys, shared, most as usize);
+    sort_lanes(ptr, keys, shared, most as usize, |_| ());
 }
-
-/// Words of the counters of [`sort_short_rows`](fn@sort_short_rows) and [`sort_long_rows`](fn@sort_long_rows):
-/// long lanes found, long lanes handed out.
-pub const LONG_COUNTERS: usize = 2;
 
 /// Sorts the lanes of up to [`SHARED_LANE`] entries, as [`sort_rows`](fn@sort_rows), and lists the others in
 /// `long`, in any order.
@@ -181,7 +188,7 @@ pub const LONG_COUNTERS: usize = 2;
     require(
         ptr.len() >= 1,
         long.len() >= idx.len() / SHARED_LANE,
-        counters.len() == LONG_COUNTERS
+        counters.len() == crate::long::LONG_COUNTERS
     )
 )]
 pub unsafe fn sort_short_rows(
@@ -191,31 +198,9 @@ pub unsafe fn sort_short_rows(
     counters: GlobalMut<u32>,
 ) {
     let shared = shared_array![u32; SHARED_LANE];
-    let lanes = ptr.len() - 1;
-    let mut lane = thread::block_idx_x() as usize;
-    while lane < lanes {
-        let begin = ptr.get(lane) as usize;
-        let len = ptr.get(lane + 1) as usize - begin;
-        if len > SHARED_LANE {
-            if thread::thread_idx_x() == 0 {
-                let found = counters.atomic(0);
-                let place = found.fetch_add(1, Ordering::Relaxed, Scope::Device);
-                long.set(place as usize, lane as u32);
-            }
-        } else if len > 1 {
-            for i in thread::block_stride(len) {
-                shared.set(i, idx.get(begin + i));
-            }
-            thread::sync_threads();
-            bitonic_sort(SharedKeys(shared), len);
-            for i in thread::block_stride(len) {
-                idx.set(begin + i, shared.get(i));
-            }
-            // The next lane overwrites `shared`.
-            thread::sync_threads();
-        }
-        lane += thread::grid_dim_x() as usize;
-    }
+    sort_lanes(ptr, idx, shared, SHARED_LANE, |lane| {
+        list_long(long, counters, lane)
+    });
 }
 
 /// Sorts the lanes listed in `long`, whose entries are distinct: each entry sets its bit, and the bits are read
@@ -228,7 +213,7 @@ pub unsafe fn sort_short_rows(
 /// [`sort_short_rows`](fn@sort_short_rows); `bits` is zero; entries are below 32 times a block's words.
 #[kernel(
     max_threads(1024),
-    require(ptr.len() >= 1, words >= 1, counters.len() == LONG_COUNTERS)
+    require(ptr.len() >= 1, words >= 1, counters.len() == crate::long::LONG_COUNTERS)
 )]
 pub unsafe fn sort_long_rows(
     words: u32,
@@ -241,28 +226,17 @@ pub unsafe fn sort_long_rows(
     let next = shared_array![u32; 1];
     let range = shared_array![u32; 2];
     let warp_sums = shared_array![u64; MAX_WARPS];
-    let tid = thread::thread_idx_x() as usize;
-    let threads = thread::block_dim_x() as usize;
-    let first_word = thread::block_idx_x() as usize * words as usize;
-    let found = counters.atomic(0).load(Ordering::Relaxed, Scope::Device);
-    loop {
-        if tid == 0 {
-            let handed_out = counters.atomic(1);
-            next.set(0, handed_out.fetch_add(1, Ordering::Relaxed, Scope::Device));
-            range.set(0, u32::MAX);
-            range.set(1, 0);
-        }
-        thread::sync_threads();
-        let place = next.get(0);
-        if place >= found {
-            break;
-        }
-        let lane = long.get(place as usize) as usize;
-        let begin = ptr.get(lane) as usize;
-        let len = ptr.get(lane + 1) as usize - begin;
+    let map = thread::block_idx_x() as usize * words as usize;
+    let clear_range = || {
+        range.set(0, u32::MAX);
+        range.set(1, 0);
+    };
+    for_long(long, counters, next, clear_range, |lane| {
+        let begin = ptr.get(lane);
+        let len = ptr.get(lane + 1) - begin;
         let (mut least, mut most) = (u32::MAX, 0);
-        for i in thread::block_stride(len) {
-            let key = idx.get(begin + i);
+        for i in thread::block_stride(len as usize) {
+            let key = idx.get(begin as usize + i);
             let word = key >> 5;
             if word < least {
                 least = word;
@@ -270,7 +244,7 @@ pub unsafe fn sort_long_rows(
             if word > most {
                 most = word;
             }
-            bits.atomic(first_word + word as usize).fetch_or(
+            bits.atomic(map + word as usize).fetch_or(
                 1 << (key & 31),
                 Ordering::Relaxed,
                 Scope::Block,
@@ -287,28 +261,7 @@ pub unsafe fn sort_long_rows(
                 .fetch_max(most, Ordering::Relaxed, Scope::Block);
         }
         thread::sync_threads();
-        let end = first_word + range.get(1) as usize + 1;
-        let mut group = first_word + range.get(0) as usize;
-        let mut out = begin;
-        while group < end {
-            let at = group + tid;
-            let mut word = 0;
-            if at < end {
-                word = bits.get(at);
-                bits.set(at, 0);
-            }
-            let (inclusive, total) = block_inclusive_sum(u64::from(word.count_ones()), warp_sums);
-            let mut place = out + inclusive as usize - word.count_ones() as usize;
-            while word != 0 {
-                let key = ((at - first_word) as u32) << 5 | word.trailing_zeros();
-                idx.set(place, key);
-                place += 1;
-                word &= word - 1;
-            }
-            out += total as usize;
-            group += threads;
-        }
-        // `next` and `range` are written again.
-        thread::sync_threads();
-    }
+        let used = (range.get(0), range.get(1) + 1);
+        take_bits((bits, map), used, (idx, begin), warp_sums);
+    });
 }

@@ -377,8 +377,11 @@ pub unsafe fn judge_pairs(
             let mut s = middle + lane;
             while s < end {
                 let diagonal = diag_pos.get(s as usize);
-                let low = lower_bound(col_idx, row_ptr.get(s as usize), diagonal, begin);
-                let high = lower_bound(col_idx, low, diagonal, middle);
+                let from = |low: u64, column: u32| {
+                    lower_bound(low, diagonal, |p| col_idx.get(p as usize) < column)
+                };
+                let low = from(row_ptr.get(s as usize), begin);
+                let high = from(low, middle);
                 between += (high - low) as u32;
                 is_child |= high > low && col_idx.get(high as usize - 1) == middle - 1;
                 s += warp::WARP_SIZE;

@@ -8,8 +8,9 @@
 
 use luge_kernel::prelude::*;
 
-use super::bits::{for_lanes, has_bit, high_half, lanes_below, transposed};
+use crate::bits::{has_bit, high_half, lanes_below, transposed};
 use crate::grid::GridBarrier;
+use crate::long::{for_long, list_long, take_bits};
 use crate::scan::{MAX_WARPS, block_inclusive_sum, grid_exclusive_scan};
 
 /// Panels with a longer structure, rows with more runs, and those with a structure four times as long are the
@@ -273,7 +274,7 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u64) -> u64 {
         row_ptr.len() == panel_of.len() + 1,
         mask.len() == index.len(),
         long.len() == panel_of.len(),
-        num_long.len() == LONG_COUNTERS
+        num_long.len() == crate::long::LONG_COUNTERS
     )
 )]
 pub unsafe fn expand_rows(
@@ -302,10 +303,7 @@ pub unsafe fn expand_rows(
         let (first, len) = (at.get(q), upper_len.get(q));
         if num_runs > u64::from(LONG) || len > 4 * LONG {
             if lane == 0 {
-                let place = num_long
-                    .atomic(0)
-                    .fetch_add(1, Ordering::Relaxed, Scope::Device);
-                long.set(place as usize, i as u32);
+                list_long(long, num_long, i);
             }
             i += warps;
             continue;
@@ -359,10 +357,6 @@ pub unsafe fn expand_rows(
     }
 }
 
-/// Words of the counters of [`expand_rows`](fn@expand_rows) and [`expand_long_rows`](fn@expand_long_rows): long
-/// rows found, long rows handed out.
-pub const LONG_COUNTERS: usize = 2;
-
 /// Writes the rows of L+U listed in `long`, sorted.
 ///
 /// The runs of a row, in any order, set their bits in a map of all columns, and the map is read in order from the
@@ -384,7 +378,7 @@ pub const LONG_COUNTERS: usize = 2;
         row_ptr.len() == panel_of.len() + 1,
         mask.len() == index.len(),
         words as usize > panel_of.len() / 32,
-        counters.len() == LONG_COUNTERS
+        counters.len() == crate::long::LONG_COUNTERS
     )
 )]
 pub unsafe fn expand_long_rows(
@@ -409,19 +403,8 @@ pub unsafe fn expand_long_rows(
     let tid = thread::thread_idx_x();
     let threads = thread::block_dim_x();
     let map = thread::block_idx_x() as usize * words as usize;
-    let found = counters.atomic(0).load(Ordering::Relaxed, Scope::Device);
-    loop {
-        if tid == 0 {
-            let handed_out = counters.atomic(1);
-            next.set(0, handed_out.fetch_add(1, Ordering::Relaxed, Scope::Device));
-            next.set(1, u32::MAX);
-        }
-        thread::sync_threads();
-        let place = next.get(0);
-        if place >= found {
-            break;
-        }
-        let i = long.get(place as usize) as usize;
+    let start_minimum = || next.set(1, u32::MAX);
+    for_long(long, counters, next, start_minimum, |i| {
         let q = panel_of.get(i) as usize;
         let start = panel_start.get(q);
         let set = |first: u32, word: u64| {
@@ -458,27 +441,9 @@ pub unsafe fn expand_long_rows(
                 .fetch_min(least, Ordering::Relaxed, Scope::Block);
         }
         thread::sync_threads();
-        let mut out = row_ptr.get(i);
         // Beyond the panel's own columns there is nothing in the map: its words end with the last of them.
-        let end = panel_start.get(q + 1).div_ceil(32);
-        let mut group = next.get(1) >> 5;
-        while group < end {
-            let cell = group + tid;
-            let mut word = 0;
-            if cell < end {
-                word = bits.get(map + cell as usize);
-                bits.set(map + cell as usize, 0);
-            }
-            let count = u64::from(word.count_ones());
-            let (inclusive, total) = block_inclusive_sum(count, warp_sums);
-            let mut place = out + inclusive - count;
-            for_lanes(word, |b| {
-                col_idx.set(place as usize, cell << 5 | b);
-                place += 1;
-            });
-            out += total;
-            group += threads;
-        }
+        let used = (next.get(1) >> 5, panel_start.get(q + 1).div_ceil(32));
+        let mut out = take_bits((bits, map), used, (col_idx, row_ptr.get(i)), warp_sums);
         let bit = i as u32 - start;
         let (first, len) = (at.get(q), upper_len.get(q));
         let mut group = 0;
@@ -496,7 +461,5 @@ pub unsafe fn expand_long_rows(
             out += total;
             group += threads;
         }
-        // `next` is written again.
-        thread::sync_threads();
-    }
+    });
 }

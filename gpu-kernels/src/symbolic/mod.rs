@@ -1,6 +1,5 @@
 //! Kernels of the symbolic phase.
 
-mod bits;
 pub mod etree;
 pub mod expand;
 pub mod fill2;

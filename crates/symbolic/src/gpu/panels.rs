@@ -1,6 +1,7 @@
 //! The filled pattern by panels up the elimination forest: tree, panels, structures, rows.
 
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
+use luge_gpu_kernels::long::LONG_COUNTERS;
 use luge_gpu_kernels::sort;
 use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
 use luge_sparse::{CancelFlag, CompressedPattern};
@@ -510,7 +511,7 @@ fn expand_rows(
     let mut runs = stream.alloc::<u64>(total_runs as usize)?;
     let mut col_idx = stream.alloc::<u32>(nnz as usize)?;
     let mut long = stream.alloc::<u32>(n)?;
-    let mut long_counters = stream.alloc_zeroed::<u32>(expand::LONG_COUNTERS)?;
+    let mut long_counters = stream.alloc_zeroed::<u32>(LONG_COUNTERS)?;
     let mut bits = stream.alloc_zeroed::<u32>(words * blocks as usize)?;
     // SAFETY: offsets and arrays are those that the counts gave.
     unsafe {

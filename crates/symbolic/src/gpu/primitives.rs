@@ -1,6 +1,7 @@
 //! Parallel building blocks of the phases: prefix sums, sorted lanes, the transpose of a pattern.
 
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
+use luge_gpu_kernels::long::LONG_COUNTERS;
 use luge_gpu_kernels::{scan, sort, transpose as kernels};
 use luge_kernel::host::{KernelBuffer, KernelBufferMut};
 
@@ -101,7 +102,7 @@ pub unsafe fn sort_distinct_rows(
     let config = geometry.strided(ptr.len().saturating_sub(1), 1);
     let most_long = idx.len() / sort::SHARED_LANE;
     let mut long = stream.alloc::<u32>(most_long)?;
-    let mut counters = stream.alloc_zeroed::<u32>(sort::LONG_COUNTERS)?;
+    let mut counters = stream.alloc_zeroed::<u32>(LONG_COUNTERS)?;
     // SAFETY: the caller's promise is the kernel's; the counters are zero.
     unsafe { sort::sort_short_rows::launch(stream, &config, ptr, idx, &mut long, &mut counters)? };
     if most_long == 0 {

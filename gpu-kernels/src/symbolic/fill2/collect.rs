@@ -2,8 +2,8 @@
 
 use luge_kernel::prelude::*;
 
-use super::super::bits::lanes_below;
 use super::batch::{Edge, entry_of};
+use crate::bits::lanes_below;
 use crate::scan::warp_inclusive_sum;
 
 /// Edges that a lane looks at at once: while the memory answers for the first of them, it is asked for the others.

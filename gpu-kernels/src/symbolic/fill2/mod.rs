@@ -68,7 +68,7 @@ use luge_kernel::prelude::*;
 use self::batch::{Batch, entry_of};
 use self::collect::{OFFERS, OUTBOX, Outbox};
 use self::traversal::Traversal;
-use super::bits::lanes_below;
+use crate::bits::lanes_below;
 
 mod batch;
 mod collect;

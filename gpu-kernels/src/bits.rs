@@ -1,66 +1,61 @@
 //! Words of 64 bits, a bit a pivot of a panel, and what warps do with them.
 
+use core::ops::{BitAnd, Sub};
+
 use luge_kernel::prelude::*;
 
 /// The bit of pivot `k` of a panel.
 #[inline(always)]
-pub(super) fn bit(k: u32) -> u64 {
+pub(crate) fn bit(k: u32) -> u64 {
     1 << k
 }
 
 /// Whether `word` has bit `k`.
 #[inline(always)]
-pub(super) fn has_bit(word: u64, k: u32) -> bool {
+pub(crate) fn has_bit(word: u64, k: u32) -> bool {
     (word >> k) & 1 != 0
 }
 
 /// Bits above `k`.
 #[inline(always)]
-pub(super) fn above(k: u32) -> u64 {
+pub(crate) fn above(k: u32) -> u64 {
     (u64::MAX << k) << 1
 }
 
 /// The word with these halves.
 #[inline(always)]
-pub(super) fn joined(low: u32, high: u32) -> u64 {
+pub(crate) fn joined(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
 /// The upper half.
 #[inline(always)]
-pub(super) fn high_half(word: u64) -> u32 {
+pub(crate) fn high_half(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// Calls `f` with each bit of `word`, the lowest first.
+/// Calls `f` with each bit of `bits`, the lowest first: a word, or half of one, as the lanes of a warp are.
 #[inline(always)]
-pub(super) fn for_bits(word: u64, mut f: impl FnMut(u32)) {
-    let mut rest = word;
-    while rest != 0 {
-        f(rest.trailing_zeros());
-        rest &= rest - 1;
-    }
-}
-
-/// As [`for_bits`], of half a word or the lanes of a warp.
-#[inline(always)]
-pub(super) fn for_lanes(lanes: u32, mut f: impl FnMut(u32)) {
-    let mut rest = lanes;
-    while rest != 0 {
-        f(rest.trailing_zeros());
-        rest &= rest - 1;
+pub(crate) fn for_bits<T>(bits: T, mut f: impl FnMut(u32))
+where
+    T: Copy + Into<u64> + From<bool> + BitAnd<Output = T> + Sub<Output = T>,
+{
+    let mut rest = bits;
+    while rest.into() != 0 {
+        f(rest.into().trailing_zeros());
+        rest = rest & (rest - T::from(true));
     }
 }
 
 /// Lanes below the own.
 #[inline(always)]
-pub(super) fn lanes_below() -> u32 {
+pub(crate) fn lanes_below() -> u32 {
     !(u32::MAX << thread::lane_id())
 }
 
 /// The bits k for which `low` holds in lane k, or `high` in lane k − 32. Every lane of the warp calls it.
 #[inline(always)]
-pub(super) fn ballot_pair(low: bool, high: bool) -> u64 {
+pub(crate) fn ballot_pair(low: bool, high: bool) -> u64 {
     joined(
         warp::ballot(warp::FULL_MASK, low),
         warp::ballot(warp::FULL_MASK, high),
@@ -69,7 +64,7 @@ pub(super) fn ballot_pair(low: bool, high: bool) -> u64 {
 
 /// The words of all lanes joined. Every lane of the warp calls it.
 #[inline(always)]
-pub(super) fn reduce_or(word: u64) -> u64 {
+pub(crate) fn reduce_or(word: u64) -> u64 {
     joined(
         warp::reduce_or(warp::FULL_MASK, word as u32),
         warp::reduce_or(warp::FULL_MASK, high_half(word)),
@@ -81,7 +76,7 @@ pub(super) fn reduce_or(word: u64) -> u64 {
 ///
 /// Blocks off the diagonal change places with each other, of 16 rows, then of 8, 4, 2 and 1.
 #[inline(always)]
-pub(super) fn transposed(row: u32) -> u32 {
+pub(crate) fn transposed(row: u32) -> u32 {
     let lane = thread::lane_id();
     let mut row = row;
     let mut size = 16;
@@ -102,7 +97,7 @@ pub(super) fn transposed(row: u32) -> u32 {
 
 /// As [`transposed`], of a 64 × 64 matrix: a lane holds the rows `lane` and `lane + 32`.
 #[inline(always)]
-pub(super) fn transposed_pair(low: u64, high: u64) -> (u64, u64) {
+pub(crate) fn transposed_pair(low: u64, high: u64) -> (u64, u64) {
     (
         joined(transposed(low as u32), transposed(high as u32)),
         joined(transposed(high_half(low)), transposed(high_half(high))),

@@ -1,6 +1,9 @@
 //! The symbolic benchmark on the simulator: what it saves it reads, and it sees what differs.
 
-use luge_benches::symbolic::measure::{Effort, Walk, by_fill2, by_panels, on_cpu, supernodes};
+use clap::ValueEnum;
+use luge_benches::symbolic::measure::{
+    Effort, Mode, Walk, by_fill2, by_panels, on_cpu, supernodes,
+};
 use luge_benches::symbolic::patterns::{Source, save};
 use luge_device::{Device, SimulatorOptions};
 use luge_testkit::convert::pattern_of;
@@ -27,6 +30,16 @@ fn patterns_come_back_as_they_were_saved() {
 }
 
 #[test]
+fn a_mode_has_one_name_everywhere() {
+    let names = ["two", "fused", "auto", "coarse"];
+    let modes = names.map(|name| Mode::from_str(name, false).unwrap());
+    assert_eq!(modes, Mode::value_variants());
+    assert_eq!(modes.map(|mode| mode.to_string()), names);
+    let written = serde_json::to_value(modes).unwrap();
+    assert_eq!(written, serde_json::json!(names));
+}
+
+#[test]
 fn every_mode_is_compared_with_the_cpu() {
     let stream = Device::simulator(SimulatorOptions::default())
         .create_stream()
@@ -41,18 +54,18 @@ fn every_mode_is_compared_with_the_cpu() {
     );
     assert!(!by_panels(&stream, &pattern, &other, EFFORT).unwrap().equal);
     assert!(supernodes(&stream, &expected, EFFORT).unwrap().equal);
-    for mode in ["two", "fused", "auto", "coarse"] {
+    for &mode in Mode::value_variants() {
         for budget_bytes in [Some(1 << 20), None] {
             let walk = Walk { mode, budget_bytes };
             let run = by_fill2(&stream, &pattern, &expected, walk, EFFORT)
                 .unwrap()
                 .expect("there is room");
             assert!(run.equal && run.smallest == budget_bytes.is_none());
-            assert_eq!(run.edges_per_second > 0.0, mode != "coarse");
+            assert_eq!(run.edges_per_second > 0.0, mode != Mode::Coarse);
         }
     }
     let too_small = Walk {
-        mode: "two",
+        mode: Mode::Two,
         budget_bytes: Some(1),
     };
     let refused = by_fill2(&stream, &pattern, &expected, too_small, EFFORT).unwrap();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge_benches::cpu::machine::{Machine, command_without_folders, commit, now};
-use luge_benches::symbolic::measure::{self, Effort, Walk};
+use luge_benches::symbolic::measure::{self, Effort, Mode, Walk};
 use luge_benches::symbolic::patterns::{Source, save};
 use luge_benches::symbolic::results::{
     COUNTED_ENTRIES, MatrixResult, Results, fill2, panels, summary,
@@ -36,9 +36,11 @@ struct Arguments {
     /// Leave out matrices with more entries of L+U.
     #[arg(long, default_value_t = 300_000_000)]
     max_entries: u64,
-    /// Ways of the traversal to run beside the automatic mode; `none` for that alone.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "two,auto")]
-    modes: Vec<Mode>,
+    /// Ways of the traversal to run beside the automatic mode: `two` stages, `fused` where there is room for the
+    /// entries, `auto` for the one of the two that suits the budget, `coarse` for a thread a row; `none` for the
+    /// automatic mode alone.
+    #[arg(long, value_parser = mode, value_delimiter = ',', default_value = "two,auto")]
+    modes: Vec<Option<Mode>>,
     /// Budgets of the traversal, in MiB; 0: the smallest that works.
     #[arg(long, value_delimiter = ',', default_value = "16384,5120,1024,64,0")]
     budgets: Vec<u64>,
@@ -78,17 +80,12 @@ impl Arguments {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Mode {
-    /// Two stages.
-    Two,
-    /// One walk where there is room for its entries.
-    Fused,
-    /// The one of the two that suits the budget.
-    Auto,
-    /// A thread a row, for comparison.
-    Coarse,
-    None,
+/// A mode, or none.
+fn mode(name: &str) -> Result<Option<Mode>, String> {
+    if name == "none" {
+        return Ok(None);
+    }
+    Mode::from_str(name, false).map(Some)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -229,14 +226,7 @@ fn run_matrix(
     let panels = measure::by_panels(stream, &pattern, &expected, effort)?;
     let supernodes = measure::supernodes(stream, &expected, effort)?;
     let mut fill2 = Vec::new();
-    for &mode in &arguments.modes {
-        let mode = match mode {
-            Mode::Two => "two",
-            Mode::Fused => "fused",
-            Mode::Auto => "auto",
-            Mode::Coarse => "coarse",
-            Mode::None => continue,
-        };
+    for mode in arguments.modes.iter().copied().flatten() {
         for &mib in &arguments.budgets {
             if mib == 0 && pattern.major_dim() > arguments.smallest_max_n {
                 continue;

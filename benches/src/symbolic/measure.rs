@@ -1,7 +1,9 @@
 //! Runs and times the modes.
 
+use std::fmt;
 use std::time::Instant;
 
+use clap::ValueEnum;
 use luge_device::{DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::memory::{AHEAD, read_words};
 use luge_sparse::{CompressedPattern, FilledPattern};
@@ -11,6 +13,7 @@ use luge_symbolic::gpu::{
     DeviceFilled, Fill2Options, Fill2Report, PanelOptions, Parallelism, Stages, fill2, panels,
     smallest_budget,
 };
+use serde::Serialize;
 
 use super::results::{Ceilings, Fill2, Panels, Supernodes};
 
@@ -140,11 +143,48 @@ pub fn by_panels(
     })
 }
 
+/// A mode of the traversal. Its name is the same on the command line, in tables and in raw results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Two stages.
+    Two,
+    /// One walk where there is room for its entries.
+    Fused,
+    /// The one of the two that suits the budget.
+    Auto,
+    /// A thread a row, for comparison.
+    Coarse,
+}
+
+impl Mode {
+    /// What the traversal is asked for.
+    fn options(self) -> Fill2Options {
+        let (stages, parallelism) = match self {
+            Self::Two => (Stages::Two, Parallelism::Fine),
+            Self::Fused => (Stages::Fused, Parallelism::Fine),
+            Self::Auto => (Stages::Auto, Parallelism::Fine),
+            Self::Coarse => (Stages::Two, Parallelism::Coarse),
+        };
+        Fill2Options {
+            stages,
+            parallelism,
+            ..Fill2Options::default()
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// A way to walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Walk {
-    /// `two`, `fused`, `auto` or `coarse`.
-    pub mode: &'static str,
+    /// The mode.
+    pub mode: Mode,
     /// Bytes; `None`: the smallest that works.
     pub budget_bytes: Option<u64>,
 }
@@ -161,18 +201,7 @@ pub fn by_fill2(
     walk: Walk,
     effort: Effort,
 ) -> Result<Option<Fill2>, SymbolicError> {
-    let mut options = Fill2Options {
-        stages: match walk.mode {
-            "fused" => Stages::Fused,
-            "auto" => Stages::Auto,
-            _ => Stages::Two,
-        },
-        parallelism: match walk.mode {
-            "coarse" => Parallelism::Coarse,
-            _ => Parallelism::Fine,
-        },
-        ..Fill2Options::default()
-    };
+    let mut options = walk.mode.options();
     let budget_bytes = match walk.budget_bytes {
         Some(bytes) => bytes,
         None => smallest_budget(pattern, &options),

@@ -3,6 +3,7 @@
 use luge_symbolic::gpu::{Fill2Report, PanelReport};
 use serde::Serialize;
 
+use super::measure::Mode;
 use crate::cpu::bounds::geometric_mean;
 use crate::cpu::machine::Machine;
 use crate::cpu::table::{ratio, table};
@@ -37,8 +38,8 @@ pub struct Panels {
 /// The traversal on a pattern, with one set of options.
 #[derive(Debug, Clone, Serialize)]
 pub struct Fill2 {
-    /// `two`, `fused`, `auto` or `coarse`.
-    pub mode: &'static str,
+    /// The mode.
+    pub mode: Mode,
     /// The budget that was asked for, in bytes.
     pub budget_bytes: u64,
     /// Whether that is the smallest that works.
@@ -228,7 +229,7 @@ pub fn fill2(results: &Results) -> String {
             let mark = if run.smallest { " (smallest)" } else { "" };
             table.add_row([
                 matrix.name.clone(),
-                run.mode.to_owned(),
+                run.mode.to_string(),
                 mib(run.budget_bytes) + mark,
                 milliseconds(run.seconds),
                 milliseconds(s.count),
@@ -292,7 +293,7 @@ pub fn summary(results: &Results) -> String {
         &|m| Some(m.memory()),
         true,
     );
-    for mode in ["two", "fused", "auto"] {
+    for mode in [Mode::Two, Mode::Fused, Mode::Auto] {
         let of = |matrix: &MatrixResult, budget: u64| {
             let run = matrix
                 .fill2

@@ -920,16 +920,28 @@ fn a_rectangle_is_a_broken_call() {
     let _ = fill2(&streams()[0], &pattern, &Fill2Options::default());
 }
 
+/// Entries of L+U up to which the simulator walks in all ways within the time of a usual run.
+const SMALL: usize = 6_000;
+
 #[test]
 fn corpus_patterns_match_the_reference() {
+    let all = luge_tests::backend() == Backend::Cuda;
+    walk_the_corpus(|expected| all || expected.nnz() <= SMALL);
+}
+
+#[test]
+#[ignore = "the simulator takes ten minutes for it: cargo test -p luge-tests --test symbolic -- --ignored"]
+fn corpus_patterns_match_the_reference_in_every_mode() {
+    walk_the_corpus(|_| true);
+}
+
+/// Compares the patterns of the small matrices of the corpus: those that `in_all_ways` says in every mode and with
+/// the smallest budgets, the others in one mode.
+fn walk_the_corpus(in_all_ways: impl Fn(&FilledPattern) -> bool) {
     let Some(corpus) = Corpus::open_or_skip(1) else {
         return;
     };
     let streams = seeded_streams();
-    // What the simulator walks in all ways; the others in one.
-    let is_small = |expected: &FilledPattern| {
-        luge_tests::backend() == Backend::Cuda || expected.nnz() <= 6_000
-    };
     for (name, rows) in ordered_corpus(&corpus, &streams[0]) {
         let pattern = rows.pattern;
         let expected = cpu::filled_pattern(&pattern).unwrap();
@@ -944,7 +956,7 @@ fn corpus_patterns_match_the_reference() {
             );
         };
         check(&streams[0], &Fill2Options::default());
-        if is_small(&expected) {
+        if in_all_ways(&expected) {
             let [two, fused, fill_first, spilled, coarse] = modes();
             let with = |budget, mode: &Fill2Options| Fill2Options {
                 budget_bytes: Some(budget),

@@ -11,9 +11,26 @@
 //!
 //! [`symbolic`] is the benchmark of the symbolic phase on a GPU. Its binary is `symbolic`, run by
 //! `cargo xtask bench symbolic`.
+//!
+//! [`numeric`] is the benchmark of the whole LU on a GPU, beside KLU and cuDSS. Its binary is `numeric`, run
+//! by `cargo xtask bench numeric`.
+//!
+//! What the benchmarks share: [`systems`] chooses matrices, reads them, finds the next of a sequence and makes
+//! right-hand sides; [`child`] tries a solver in a process of its own, for the time limit and the memory;
+//! [`statistics`] has samples and means, [`report`] what is recorded of solvers and written to files,
+//! [`machine`] where and when, [`table`] the cells of the tables,
+//! [`arguments`] options.
 
+pub mod arguments;
+pub mod child;
 pub mod cpu;
+pub mod machine;
+pub mod numeric;
+pub mod report;
+pub mod statistics;
 pub mod symbolic;
+pub mod systems;
+pub mod table;
 
 use std::time::Instant;
 

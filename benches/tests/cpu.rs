@@ -1,15 +1,16 @@
 //! The peer benchmark on small matrices, with solvers that are right and one that is wrong.
 
 use luge::CpuEngine;
-use luge_benches::cpu::bounds::{Verdict, bounds, geometric_mean};
+use luge_benches::cpu::bounds::{Verdict, bounds};
 use luge_benches::cpu::contest::{Lane, contest};
 use luge_benches::cpu::luge_peer::Luge;
-use luge_benches::cpu::machine::Machine;
-use luge_benches::cpu::results::{
-    MatrixResult, Outcome, Phase, Results, Run, SCHEMA, Samples, Settings, SolverInfo, Statistic,
-};
-use luge_benches::cpu::systems::System;
+use luge_benches::cpu::results::{MatrixResult, Phase, Results, Run, SCHEMA, Settings};
 use luge_benches::cpu::table;
+use luge_benches::machine::Machine;
+use luge_benches::report::{Outcome, SolverInfo};
+use luge_benches::statistics::{Samples, Statistic, geometric_mean};
+use luge_benches::systems::System;
+use luge_benches::table::solvers;
 use luge_peers::{Found, Matrix, Peer, PeerError, Statistics};
 use luge_testkit::corpus::skip_loudly;
 use luge_testkit::generators::applications::circuit_sequence;
@@ -325,7 +326,7 @@ fn results_are_read_back_and_missing_peers_are_shown() {
     assert_eq!(read, results);
 
     assert!(text.contains("libumfpack.so.5 is not there"));
-    let solvers = table::solvers(&results);
+    let solvers = solvers(&results.solvers);
     assert!(
         solvers.contains("MISSING: libumfpack.so.5 is not there"),
         "{solvers}"

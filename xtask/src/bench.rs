@@ -18,6 +18,9 @@ pub enum Bench {
     /// The symbolic phase on a GPU, every mode and budget, beside the CPU path; `--help` lists the options.
     #[command(disable_help_flag = true)]
     Symbolic(PassedOn),
+    /// The whole LU on a GPU, beside KLU and cuDSS; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Numeric(PassedOn),
 }
 
 /// Builds a benchmark in release mode and runs it in the folder this command was called in.
@@ -30,6 +33,7 @@ pub fn bench(workspace: &Workspace, which: &Bench) -> Result<ExitCode> {
             &passed.args,
             &["--corpus", "--patterns"],
         ),
+        Bench::Numeric(passed) => over_corpus(workspace, "numeric", &passed.args, &["--corpus"]),
     }
 }
 

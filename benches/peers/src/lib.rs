@@ -6,6 +6,7 @@
 //! | [`umfpack`] | UMFPACK (SuiteSparse): unsymmetric multifrontal on BLAS | `libumfpack`, at run time |
 //! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
 //! | [`faer`] | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate |
+//! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU; its steps take what is there, so it has an interface of its own | `libcudss`, at run time |
 //!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
 //! that the benchmarks build and run where they are not installed; one that is missing is reported as
@@ -15,9 +16,10 @@
 //!
 //! # Current limitations
 //!
-//! Real matrices of double precision with 32-bit indices. Every solver runs with its own default
+//! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
 //! options but for those that its module names.
 
+pub mod cudss;
 pub mod faer;
 pub mod klu;
 mod library;

@@ -62,7 +62,7 @@ impl Loaded {
         let symbol = unsafe { self.library.get::<F>(name.as_bytes()) };
         symbol
             .map(|symbol| *symbol)
-            .map_err(|error| Missing(format!("{}: {error}", self.file)))
+            .map_err(|error| Missing(format!("{}: no {name}: {error}", self.file)))
     }
 
     /// The BLAS that this library calls.

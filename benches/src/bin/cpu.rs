@@ -1,24 +1,27 @@
 //! Luge on the CPU beside other solvers; run by `cargo xtask bench cpu`.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge::CpuEngine;
+use luge_benches::arguments::{LibraryArguments, SourceArguments};
+use luge_benches::child::{Trial, attempt, try_apart};
 use luge_benches::cpu::allocator::Counting;
-use luge_benches::cpu::bounds::{LUGE, Verdict, bounds};
-use luge_benches::cpu::child::{Trial, attempt, watch};
+use luge_benches::cpu::bounds::{Verdict, bounds};
 use luge_benches::cpu::contest::{Lane, contest};
 use luge_benches::cpu::luge_peer::Luge;
-use luge_benches::cpu::machine::{Machine, command_without_folders, commit, now};
-use luge_benches::cpu::results::{
-    MatrixResult, Outcome, Phase, Results, Run, SCHEMA, Settings, SolverInfo, Statistic,
-};
-use luge_benches::cpu::systems::{Origin, Selection, Source, System};
+use luge_benches::cpu::results::{MatrixResult, Phase, Results, Run, SCHEMA, Settings};
 use luge_benches::cpu::table;
+use luge_benches::machine::{Machine, command_without_folders, commit, now};
+use luge_benches::report::{
+    LUGE, Outcome, SolverInfo, heading, profile, read_json, write_json, write_text,
+};
+use luge_benches::statistics::Statistic;
+use luge_benches::systems::{Source, System};
+use luge_benches::table::solvers;
 use luge_peers::{Found, Missing, NAMES, Peer};
-use luge_testkit::corpus::Kind;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -27,27 +30,8 @@ static ALLOCATOR: Counting = Counting;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench cpu")]
 struct Arguments {
-    /// Folder of the corpus.
-    #[arg(long)]
-    corpus: Option<PathBuf>,
-    /// Matrix Market files, instead of a corpus.
-    #[arg(long, num_args = 1.., value_name = "FILE")]
-    matrix: Vec<PathBuf>,
-    /// Generated matrices, instead of a corpus.
-    #[arg(long)]
-    generated: bool,
-    /// Kinds of matrices.
-    #[arg(long, value_delimiter = ',', default_value = "circuit,power,cfd,fem")]
-    kinds: Vec<Kind>,
-    /// These matrices only, whatever their kind.
-    #[arg(long, value_delimiter = ',')]
-    only: Vec<String>,
-    /// Leave out matrices of smaller order.
-    #[arg(long, default_value_t = 0)]
-    min_n: u64,
-    /// Leave out matrices of larger order.
-    #[arg(long)]
-    max_n: Option<u64>,
+    #[command(flatten)]
+    sources: SourceArguments,
     /// Numbers of threads; KLU and SuperLU always run on one.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
@@ -61,9 +45,8 @@ struct Arguments {
     /// Luge's engine for every block, instead of the one that is predicted to be faster.
     #[arg(long, value_enum, default_value_t = EngineName::Auto)]
     engine: EngineName,
-    /// Where a peer's library is: `klu=/usr/lib/libklu.so.1`.
-    #[arg(long, value_name = "PEER=FILE")]
-    library: Vec<String>,
+    #[command(flatten)]
+    libraries: LibraryArguments,
     /// Seconds of samples per matrix, all solvers together.
     #[arg(long, default_value_t = 6.0)]
     time_budget: f64,
@@ -176,9 +159,9 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let results = match arguments.read.split_first() {
         Some((first, others)) => {
-            let mut results = read_results(first)?;
+            let mut results = read_json::<Results>(first)?;
             for path in others {
-                results.add(read_results(path)?);
+                results.add(read_json(path)?);
             }
             results
         }
@@ -187,39 +170,17 @@ fn main() -> anyhow::Result<ExitCode> {
     report(&arguments, &results)
 }
 
-fn read_results(path: &Path) -> anyhow::Result<Results> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_str(&text)
-        .with_context(|| format!("{} holds no results of this benchmark", path.display()))
-}
-
-fn library_of(arguments: &Arguments, peer: &str) -> Option<PathBuf> {
-    let paths = arguments
-        .library
-        .iter()
-        .filter_map(|word| word.split_once('='));
-    paths
-        .filter(|(name, _)| *name == peer)
-        .map(|(_, path)| PathBuf::from(path))
-        .next_back()
-}
-
 fn maker(arguments: &Arguments, solver: &str) -> Result<Maker, Missing> {
     if solver == LUGE {
         return Ok(Maker::Luge(arguments.engine.into()));
     }
-    Found::load(solver, library_of(arguments, solver).as_ref()).map(Maker::Peer)
+    Found::load(solver, arguments.libraries.path(solver).as_ref()).map(Maker::Peer)
 }
 
 fn trial(arguments: &Arguments, solver: &str) -> anyhow::Result<Trial> {
     let (name, threads) = solver.split_once('@').context("SOLVER@THREADS")?;
     let maker = maker(arguments, name)?;
-    let source = match (arguments.matrix.first(), arguments.only.first()) {
-        (Some(path), _) => Source::of_file(path),
-        (None, Some(name)) => Source::of_generator(name).context("no such generator")?,
-        (None, None) => bail!("a trial needs a matrix"),
-    };
+    let source = arguments.sources.source_of_trial()?;
     attempt(&source, maker.solver(threads.parse()?)?.as_mut())
 }
 
@@ -278,34 +239,6 @@ fn entrant(arguments: &Arguments, name: &str, threads: &[usize]) -> anyhow::Resu
     })
 }
 
-fn sources(arguments: &Arguments) -> anyhow::Result<Vec<Source>> {
-    if !arguments.matrix.is_empty() {
-        return Ok(arguments
-            .matrix
-            .iter()
-            .map(|path| Source::of_file(path))
-            .collect());
-    }
-    let selection = Selection {
-        kinds: arguments.kinds.clone(),
-        only: arguments.only.clone(),
-        min_n: arguments.min_n,
-        max_n: arguments.max_n,
-    };
-    match &arguments.corpus {
-        _ if arguments.generated => Ok(selection.of_generators()),
-        Some(folder) if folder.is_dir() => selection.of_corpus(folder),
-        other => {
-            let folder = other.as_deref().unwrap_or(Path::new("none given"));
-            eprintln!(
-                "NO CORPUS ({}): generated matrices stand in for it, and prove less",
-                folder.display()
-            );
-            Ok(selection.of_generators())
-        }
-    }
-}
-
 fn run(arguments: &Arguments) -> anyhow::Result<Results> {
     let settings = Settings {
         time_limit: arguments.time_limit,
@@ -314,7 +247,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<Results> {
         max_rounds: arguments.max_rounds.max(arguments.min_rounds.max(1)),
         statistic: arguments.statistic.into(),
     };
-    let sources = sources(arguments)?;
+    let sources = arguments.sources.sources()?;
     let entrants = entrants(arguments)?;
     let date = now();
     let mut matrices = Vec::new();
@@ -335,12 +268,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<Results> {
         machine: Machine::here(),
         date,
         commit: arguments.commit.clone().unwrap_or_else(commit),
-        profile: if cfg!(debug_assertions) {
-            "dev"
-        } else {
-            "release"
-        }
-        .to_owned(),
+        profile: profile().to_owned(),
         command: command_without_folders(std::env::args()),
         settings,
         solvers: entrants.into_iter().map(|entrant| entrant.info).collect(),
@@ -366,7 +294,7 @@ fn run_matrix(
             if !arguments.no_children {
                 let first = tried.is_none();
                 let (outcome, resident) = tried.get_or_insert_with(|| {
-                    try_apart(arguments, source, &entrant.info.name, threads)
+                    trial_apart(arguments, source, &entrant.info.name, threads)
                 });
                 run.outcome = outcome.clone();
                 run.memory.resident = resident.filter(|_| first);
@@ -386,35 +314,22 @@ fn run_matrix(
 }
 
 /// The solver on the matrix in a process of its own.
-fn try_apart(
+fn trial_apart(
     arguments: &Arguments,
     source: &Source,
     solver: &str,
     threads: usize,
 ) -> (Outcome, Option<u64>) {
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => {
-            let reason = format!("this program is not found: {error}");
-            return (Outcome::Failed { reason }, None);
-        }
-    };
-    let mut command = Command::new(program);
-    command.arg(format!("--child={solver}@{threads}"));
+    let mut options: Vec<String> = arguments.libraries.words().collect();
     if let Some(name) = arguments.engine.to_possible_value() {
-        command.arg(format!("--engine={}", name.get_name()));
+        options.push(format!("--engine={}", name.get_name()));
     }
-    command.args(
-        arguments
-            .library
-            .iter()
-            .map(|word| format!("--library={word}")),
-    );
-    match &source.origin {
-        Origin::File(path) => command.arg("--matrix").arg(path),
-        Origin::Generator => command.arg(format!("--only={}", source.name)),
-    };
-    watch(command, arguments.time_limit)
+    try_apart(
+        source,
+        &format!("{solver}@{threads}"),
+        &options,
+        arguments.time_limit,
+    )
 }
 
 /// One line of progress: times of analysis and factorization, in milliseconds.
@@ -439,7 +354,7 @@ fn line(matrix: &MatrixResult, statistic: Statistic) -> String {
 
 fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> {
     let bounds = bounds(results);
-    let mut sections = vec![("Solvers".to_owned(), table::solvers(results))];
+    let mut sections = vec![("Solvers".to_owned(), solvers(&results.solvers))];
     let here = |name: &str| {
         results
             .solvers
@@ -463,26 +378,20 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
         println!("## Times\n\n{}\n", times.1);
     }
     if let Some(path) = &arguments.table {
-        let machine = &results.machine;
-        let mut text = format!(
-            "# Luge and its peers on the CPU\n\n{}, {} cores, {} GiB, {}; {}; commit {}; {} build\n\n`{}`\n",
-            machine.cpu,
-            machine.cores,
-            machine.memory_gib,
-            machine.system,
-            results.date,
-            results.commit,
-            results.profile,
-            results.command.join(" ")
+        let mut text = heading(
+            "Luge and its peers on the CPU",
+            &results.machine,
+            &results.date,
+            &results.commit,
+            &results.command,
         );
         for (title, table) in sections.iter().chain([&times]) {
             text.push_str(&format!("\n## {title}\n\n{table}\n"));
         }
-        std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_text(path, &text)?;
     }
     if let Some(path) = &arguments.json {
-        std::fs::write(path, serde_json::to_string(results)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_json(path, results)?;
     }
 
     let mut failed = results.matrices.is_empty();

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use luge_benches::cpu::machine::{Machine, command_without_folders, commit, now};
+use luge_benches::machine::{Machine, command_without_folders, commit, now};
+use luge_benches::report::{write_json, write_text};
 use luge_benches::symbolic::measure::{self, Effort, Mode, Walk};
 use luge_benches::symbolic::patterns::{Source, save};
 use luge_benches::symbolic::results::{
@@ -117,12 +118,10 @@ fn main() -> anyhow::Result<ExitCode> {
     );
     println!("{text}");
     if let Some(path) = &arguments.json {
-        std::fs::write(path, serde_json::to_string_pretty(&results)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_json(path, &results)?;
     }
     if let Some(path) = &arguments.table {
-        std::fs::write(path, text + "\n")
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_text(path, &(text + "\n"))?;
     }
     let is_equal = results.matrices.iter().all(MatrixResult::is_equal);
     if results.matrices.is_empty() {

@@ -4,17 +4,9 @@
 //! matrix counts where both have a number. Where the peer has one and Luge has none because it refused
 //! the matrix, the bound is missed, unless the matrix is known to be singular to rounding.
 
-use super::results::{MatrixResult, Outcome, Phase, Results};
-
-/// exp of the mean logarithm; `None` of nothing.
-pub fn geometric_mean(ratios: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0);
-    for ratio in ratios {
-        sum += ratio.ln();
-        count += 1;
-    }
-    (count > 0).then(|| (sum / f64::from(count)).exp())
-}
+use super::results::{MatrixResult, Phase, Results};
+use crate::report::{LUGE, Outcome};
+use crate::statistics::Ratios;
 
 /// Whether a bound holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,36 +56,8 @@ impl Bound {
     }
 }
 
-/// Luge's name and the peers' names in results.
-pub const LUGE: &str = "luge";
+/// KLU's name in results.
 const KLU: &str = "klu";
-
-/// Ratios by matrix.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Ratios {
-    /// Name and ratio.
-    pub of: Vec<(String, f64)>,
-    /// Matrices that the peer solves and Luge refuses.
-    pub refused: Vec<String>,
-}
-
-impl Ratios {
-    /// Their geometric mean.
-    pub fn mean(&self) -> Option<f64> {
-        geometric_mean(self.of.iter().map(|(_, ratio)| *ratio))
-    }
-
-    /// The largest, or the smallest.
-    pub fn extreme(&self, smallest: bool) -> Option<(String, f64)> {
-        let compare = |a: &&(String, f64), b: &&(String, f64)| a.1.total_cmp(&b.1);
-        let found = if smallest {
-            self.of.iter().min_by(compare)
-        } else {
-            self.of.iter().max_by(compare)
-        };
-        found.cloned()
-    }
-}
 
 /// The ratios of a number over the matrices of some kinds (of all if there are none named).
 pub fn ratios(

@@ -7,8 +7,10 @@ use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
 
 use super::allocator;
-use super::results::{Errors, Memory, Outcome, Phase, Run, Samples, Settings, recordable};
-use super::systems::{MANY, System};
+use super::results::{Errors, Memory, Phase, Run, Settings};
+use crate::report::Outcome;
+use crate::statistics::{Samples, recordable};
+use crate::systems::{MANY, System};
 
 /// A sample takes at least this long: shorter calls are repeated.
 const SHORTEST_SAMPLE: f64 = 50e-6;

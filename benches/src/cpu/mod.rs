@@ -2,14 +2,11 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`systems`] | chooses matrices, reads them, finds the next of a sequence, makes right-hand sides |
 //! | [`luge_peer`] | Luge behind the trait that the peers have |
 //! | [`contest`] | times all solvers on one matrix in turn, and measures their backward errors |
-//! | [`child`] | tries a solver on a matrix in a process of its own: time limit and memory |
 //! | [`results`] | what is recorded, and read back |
-//! | [`bounds`] | geometric means, and the bounds that Luge is held to |
+//! | [`bounds`] | the bounds that Luge is held to |
 //! | [`table`] | the tables that people read |
-//! | [`machine`] | where and when |
 //! | [`allocator`] | counts the bytes that Rust code allocates |
 //!
 //! How times are taken: all solvers live in one process and take turns, round after round, each round
@@ -21,10 +18,7 @@
 
 pub mod allocator;
 pub mod bounds;
-pub mod child;
 pub mod contest;
 pub mod luge_peer;
-pub mod machine;
 pub mod results;
-pub mod systems;
 pub mod table;

@@ -1,13 +1,15 @@
 //! What a run of the peer benchmark records.
 //!
-//! Times are seconds of wall time. An error that is infinite or not a number is recorded as the
-//! largest number, since JSON has neither.
+//! Times are seconds of wall time. An error that is infinite or not a number is recorded as
+//! [`recordable`](crate::statistics::recordable) makes it.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::Machine;
+use crate::machine::Machine;
+use crate::report::{Outcome, SolverInfo, WRONG};
+use crate::statistics::{Samples, Statistic};
 
 /// The format of [`Results`]; raised when it changes.
 pub const SCHEMA: &str = "luge-bench-cpu/1";
@@ -48,31 +50,6 @@ pub struct Settings {
     pub max_rounds: usize,
     /// What ratios are made of.
     pub statistic: Statistic,
-}
-
-/// One number out of many samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Statistic {
-    /// The median.
-    Median,
-    /// The minimum.
-    Minimum,
-}
-
-/// A solver.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct SolverInfo {
-    /// Its name.
-    pub name: String,
-    /// Its version, as far as it tells.
-    pub version: String,
-    /// The numbers of threads it was run with.
-    pub threads: Vec<usize>,
-    /// Options that differ from its defaults, the BLAS.
-    pub notes: Vec<String>,
-    /// Why it is not here, if it is not.
-    pub missing: Option<String>,
 }
 
 /// One matrix.
@@ -175,68 +152,6 @@ pub struct Run {
     pub details: Vec<String>,
 }
 
-/// What became of a solver on a matrix.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Outcome {
-    /// It was timed.
-    Measured,
-    /// It was stopped: its first factorization takes longer than the limit.
-    TooSlow {
-        /// Seconds after which it was stopped.
-        seconds: f64,
-    },
-    /// It refused the matrix, or ended.
-    Failed {
-        /// Its words.
-        reason: String,
-    },
-}
-
-/// The samples of a phase.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Samples {
-    /// Seconds a call, in the order they were taken.
-    pub seconds: Vec<f64>,
-    /// Their median.
-    pub median: f64,
-    /// Their minimum.
-    pub minimum: f64,
-}
-
-impl Samples {
-    /// Of at least one sample.
-    ///
-    /// # Panics
-    ///
-    /// If there is none.
-    #[track_caller]
-    pub fn new(seconds: Vec<f64>) -> Self {
-        assert!(!seconds.is_empty(), "a phase without a sample");
-        let mut sorted = seconds.clone();
-        sorted.sort_by(f64::total_cmp);
-        let half = sorted.len() / 2;
-        let median = if sorted.len() % 2 == 1 {
-            sorted[half]
-        } else {
-            0.5 * (sorted[half - 1] + sorted[half])
-        };
-        Self {
-            median,
-            minimum: sorted[0],
-            seconds,
-        }
-    }
-
-    /// The number that ratios are made of.
-    pub fn get(&self, statistic: Statistic) -> f64 {
-        match statistic {
-            Statistic::Median => self.median,
-            Statistic::Minimum => self.minimum,
-        }
-    }
-}
-
 /// Most bytes held at once by analysis and factorization; `None` where it is not known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
@@ -281,9 +196,6 @@ impl Errors {
         }
     }
 }
-
-/// Backward error above which a solution is called wrong.
-pub const WRONG: f64 = 1e-8;
 
 impl Run {
     /// Solutions that are wrong, in words.
@@ -346,33 +258,5 @@ impl Results {
     ) -> Option<f64> {
         let run = self.run(matrix, solver, threads)?;
         Some(run.phases.get(&phase)?.get(self.settings.statistic))
-    }
-}
-
-/// `error`, or the largest number if it is none.
-pub fn recordable(error: f64) -> f64 {
-    if error.is_finite() { error } else { f64::MAX }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn medians_and_minima() {
-        let odd = Samples::new(vec![3.0, 1.0, 2.0]);
-        assert_eq!((odd.median, odd.minimum), (2.0, 1.0));
-        let even = Samples::new(vec![4.0, 1.0, 3.0, 2.0]);
-        assert_eq!((even.median, even.minimum), (2.5, 1.0));
-        assert_eq!(even.seconds, [4.0, 1.0, 3.0, 2.0], "in their order");
-        assert_eq!(even.get(Statistic::Median), 2.5);
-        assert_eq!(even.get(Statistic::Minimum), 1.0);
-    }
-
-    #[test]
-    fn what_json_cannot_say_is_recorded_all_the_same() {
-        assert_eq!(recordable(f64::NAN), f64::MAX);
-        assert_eq!(recordable(f64::INFINITY), f64::MAX);
-        assert_eq!(recordable(1e-16), 1e-16);
     }
 }

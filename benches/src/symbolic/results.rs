@@ -4,9 +4,9 @@ use luge_symbolic::gpu::{Fill2Report, PanelReport};
 use serde::Serialize;
 
 use super::measure::Mode;
-use crate::cpu::bounds::geometric_mean;
-use crate::cpu::machine::Machine;
-use crate::cpu::table::{ratio, table};
+use crate::machine::Machine;
+use crate::statistics::Ratios;
+use crate::table::{ratio, table};
 
 /// Entries of L+U from which on a matrix counts in the geometric means.
 pub const COUNTED_ENTRIES: u64 = 500_000;
@@ -268,19 +268,12 @@ pub fn summary(results: &Results) -> String {
     };
     let mut line =
         |what: &str, of: &dyn Fn(&MatrixResult) -> Option<f64>, largest_is_worst: bool| {
-            let Some(mean) = geometric_mean(counted().filter_map(of)) else {
-                return;
+            let named = |m: &MatrixResult| Some((m.name.clone(), of(m)?));
+            let ratios = Ratios {
+                of: counted().filter_map(named).collect(),
+                ..Ratios::default()
             };
-            let count = counted().filter_map(of).count();
-            let sign = if largest_is_worst { -1.0 } else { 1.0 };
-            let worst = counted()
-                .filter_map(|m| Some((of(m)?, &m.name)))
-                .min_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0)));
-            if let Some((value, name)) = worst {
-                lines.push(format!(
-                    "{what}: {mean:.2} over {count}; worst {value:.2} ({name})"
-                ));
-            }
+            lines.extend(ratios.line(what, largest_is_worst));
         };
     line("CPU path / automatic mode", &|m| Some(m.speedup()), false);
     line(

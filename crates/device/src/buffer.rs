@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::Arc;
 
@@ -196,6 +197,18 @@ macro_rules! view_mut {
             }
         }
     };
+}
+
+impl<T: Element> Buffer<T> {
+    /// The device address of the first element, for a library that takes one; `None` on the simulator and
+    /// of a buffer without elements.
+    ///
+    /// The address is valid until the buffer is dropped. What is read or written through it is not checked
+    /// against the borrows of this buffer: whoever passes it on keeps the buffer, and orders the accesses, on
+    /// its stream ([`Stream::driver_stream`](crate::Stream::driver_stream)) or by waiting.
+    pub fn driver_address(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.region().address())
+    }
 }
 
 view!([T: Element] Buffer<T>, |_this| 0);

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Instant;
@@ -265,6 +266,17 @@ impl Stream {
     /// Whether two handles are of the same stream.
     pub fn same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
+    /// The driver's stream, for a library that enqueues work of its own; `None` on the simulator.
+    ///
+    /// Such work runs in the order of this stream. This crate knows nothing of it: a fault of it is reported
+    /// by a later call, and whoever enqueues it keeps the buffers that it uses until it is done. The pointer
+    /// is valid while a handle of the stream lives, in the primary context of the device, which is current
+    /// on every thread that has called this crate.
+    pub fn driver_stream(&self) -> Option<NonNull<c_void>> {
+        let handle = self.inner.handle?;
+        NonNull::new(handle.pointer().cast())
     }
 
     /// Locks the stream for one operation; refused while another thread captures it.

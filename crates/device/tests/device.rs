@@ -841,3 +841,11 @@ fn a_module_without_images_does_not_load() {
         assert_eq!(device.module_load_seconds(), 0.0);
     });
 }
+
+#[test]
+fn the_simulator_has_nothing_for_other_libraries() {
+    let stream = simulator().create_stream().unwrap();
+    assert_eq!(stream.driver_stream(), None);
+    let x = stream.upload(&[1.0]).unwrap();
+    assert_eq!(x.driver_address(), None);
+}

@@ -665,3 +665,19 @@ fn every_failure_is_an_error_and_nothing_panics() {
     }
     assert!(reported > num_calls, "{reported} of 3 · {num_calls}");
 }
+
+#[test]
+fn other_libraries_get_streams_and_addresses() {
+    let device = open();
+    let (one, two) = (
+        device.create_stream().unwrap(),
+        device.create_stream().unwrap(),
+    );
+    assert!(one.driver_stream().is_some());
+    assert_eq!(one.driver_stream(), one.clone().driver_stream());
+    assert_ne!(one.driver_stream(), two.driver_stream());
+    let (x, y) = (one.alloc::<f64>(4).unwrap(), one.alloc::<f64>(4).unwrap());
+    assert!(x.driver_address().is_some());
+    assert_ne!(x.driver_address(), y.driver_address());
+    assert_eq!(one.alloc::<f64>(0).unwrap().driver_address(), None);
+}

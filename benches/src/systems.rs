@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use luge_peers::Matrix;
+use luge_sparse::Scalar;
 use luge_testkit::corpus::{Corpus, Expectation, Group, Kind};
 use luge_testkit::generators::applications::{
     circuit_sequence, convection_diffusion_2d, convection_diffusion_3d, power_flow_jacobian,
@@ -303,9 +304,10 @@ impl System {
     }
 }
 
-fn product(a: &CsMat<f64>, x: &[f64]) -> Vec<f64> {
-    let minus = residual(a, x, &vec![0.0; a.rows()]);
-    minus.into_iter().map(|v| -v).collect()
+/// A·x, summed up in `f64`.
+pub fn product<T: Scalar>(a: &CsMat<T>, x: &[T]) -> Vec<T> {
+    let minus = residual(a, x, &vec![T::zero(); a.rows()]);
+    minus.into_iter().map(|v| T::from_f64(-v)).collect()
 }
 
 #[cfg(test)]

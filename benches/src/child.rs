@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use luge_peers::Peer;
 use serde::{Deserialize, Serialize};
 
-use super::results::Outcome;
-use super::systems::Source;
+use crate::report::Outcome;
+use crate::systems::{Origin, Source};
 
 /// What a trial finds out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,30 @@ pub struct Trial {
     pub refusal: Option<String>,
     /// Growth of the resident set during analysis and factorization, in bytes.
     pub resident: Option<u64>,
+}
+
+/// Tries `solver` on the matrix of `source` in a process of this program, which takes `--child` and
+/// `options`. The second value is the growth of its resident set.
+pub fn try_apart(
+    source: &Source,
+    solver: &str,
+    options: &[String],
+    limit: f64,
+) -> (Outcome, Option<u64>) {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => {
+            let reason = format!("this program is not found: {error}");
+            return (Outcome::Failed { reason }, None);
+        }
+    };
+    let mut command = Command::new(program);
+    command.arg(format!("--child={solver}")).args(options);
+    match &source.origin {
+        Origin::File(path) => command.arg("--matrix").arg(path),
+        Origin::Generator => command.arg(format!("--only={}", source.name)),
+    };
+    watch(command, limit)
 }
 
 /// Runs `command`, which must print a [`Trial`], for at most `limit` seconds. The second value is the

@@ -1,0 +1,607 @@
+//! cuDSS 1: NVIDIA's sparse direct solver, on a GPU.
+//!
+//! Default options: its own ordering, matching chosen by it, pivots within a block, no refinement. A general
+//! matrix of 32-bit indices by rows. Matrix, right-hand sides and solutions lie in buffers of `luge-device`,
+//! and all work is in the order of one of its streams, so nothing of the CUDA toolkit is needed here. It is not
+//! a [`Peer`](crate::Peer): its steps take what is on the device, and the uploads are calls of their own.
+//!
+//! Every step returns when the device has done it.
+
+mod library;
+
+use std::ffi::{CString, c_int, c_void};
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::Arc;
+
+use luge_device::{Buffer, DeviceError, Stream};
+use luge_kernel::mem::Element;
+
+use crate::Missing;
+pub use library::Library;
+use library::{
+    BASE_ZERO, COLUMN_MAJOR, DataParam, Object, R_32F, R_32I, R_64F, Status, Step, check, name_of,
+};
+
+/// File name of the threading layer that comes with cuDSS; its ordering uses the cores of the host by it.
+pub const THREADING_LAYER: &str = "libcudss_mtlayer_gomp.so.1";
+
+/// `CUDSS_MTYPE_GENERAL` and `CUDSS_MVIEW_FULL`.
+const GENERAL: c_int = 0;
+const FULL: c_int = 0;
+
+/// Why cuDSS did not do a step.
+#[derive(Debug, thiserror::Error)]
+pub enum CudssError {
+    /// A call returned a status.
+    #[error("{call}: {} ({status})", name_of(*.status))]
+    Call {
+        /// The function and, of `cudssExecute`, the phase.
+        call: &'static str,
+        /// `cudssStatus_t`.
+        status: i32,
+    },
+    /// The device refused memory or a copy, or a kernel failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The stream is the simulator's.
+    #[error("cuDSS needs a CUDA device")]
+    NoCuda,
+    /// The matrix has no rows or no entries.
+    #[error("cuDSS takes no empty matrix")]
+    Empty,
+    /// A path holds a zero byte, which the library would end it at.
+    #[error("{} is no path for a C library", .0.display())]
+    Path(PathBuf),
+    /// A step was asked for before what it builds on.
+    #[error("no matrix, no analysis or no factors to work on")]
+    OutOfOrder,
+}
+
+/// `f32` and `f64`.
+pub trait CudssScalar: Element {
+    /// `cudaDataType_t`.
+    #[doc(hidden)]
+    const DATA_TYPE: i32;
+}
+
+impl CudssScalar for f32 {
+    const DATA_TYPE: i32 = R_32F;
+}
+
+impl CudssScalar for f64 {
+    const DATA_TYPE: i32 = R_64F;
+}
+
+/// The threading layer that lies beside the library at `library`, if there is one.
+pub fn threading_layer_beside(library: &Path) -> Option<PathBuf> {
+    let layer = library.with_file_name(THREADING_LAYER);
+    layer.is_file().then_some(layer)
+}
+
+/// What cuDSS tells of its factors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CudssStatistics {
+    /// Entries of L and U.
+    pub factor_entries: u64,
+    /// Pivots that were replaced.
+    pub num_perturbed: u64,
+    /// The error indicator: 0, or where something was found wrong.
+    pub info: i32,
+    /// Most bytes on the device, as cuDSS estimates them, without the buffers of the caller.
+    pub peak_device_bytes: u64,
+    /// Most bytes on the host, likewise.
+    pub peak_host_bytes: u64,
+}
+
+/// An object of the library that its own function frees.
+struct Owned {
+    object: Object,
+    destroy: unsafe extern "C" fn(Object) -> Status,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // A status has nowhere to go from here.
+        // SAFETY: the object is what the creating function gave, and is freed this once; what depends on
+        // it is declared before it in every struct, and so is gone.
+        let _ = unsafe { (self.destroy)(self.object) };
+    }
+}
+
+/// The state of a factorization.
+struct Data {
+    object: Object,
+    handle: Object,
+    destroy: unsafe extern "C" fn(Object, Object) -> Status,
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        // SAFETY: as for `Owned`; the handle outlives it, being declared after it in `Cudss`.
+        let _ = unsafe { (self.destroy)(self.handle, self.object) };
+    }
+}
+
+/// Right-hand sides and solutions, one column after another.
+struct Columns<T: Element> {
+    nrhs: usize,
+    b: Owned,
+    x: Owned,
+    b_values: Buffer<T>,
+    x_values: Buffer<T>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Taken,
+    Reordered,
+    Analyzed,
+    Factorized,
+}
+
+/// The matrix and all that is computed with it.
+struct System<T: Element> {
+    data: Data,
+    matrix: Owned,
+    columns: Vec<Columns<T>>,
+    values: Buffer<T>,
+    /// Kept for the matrix, which holds their addresses.
+    _row_ptr: Buffer<u32>,
+    _col_idx: Buffer<u32>,
+    n: usize,
+    state: State,
+}
+
+/// One matrix in cuDSS.
+pub struct Cudss<T: CudssScalar> {
+    system: Option<System<T>>,
+    config: Owned,
+    handle: Owned,
+    stream: Stream,
+    /// Last: the objects above are freed by its functions.
+    library: Arc<Library>,
+}
+
+fn address<T: Element>(buffer: &Buffer<T>) -> Result<*const c_void, CudssError> {
+    let address = buffer.driver_address().map(NonZeroU64::get);
+    address
+        .map(|address| ptr::without_provenance(address as usize))
+        .ok_or(CudssError::Empty)
+}
+
+impl<T: CudssScalar> Cudss<T> {
+    /// A solver on `stream`, with cuDSS's default options; `threading` is the file of a threading layer.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::NoCuda`] on the simulator; [`CudssError::Call`], also if the threading layer cannot be
+    /// loaded.
+    pub fn new(
+        library: Arc<Library>,
+        stream: &Stream,
+        threading: Option<&Path>,
+    ) -> Result<Self, CudssError> {
+        let of_driver = stream.driver_stream().ok_or(CudssError::NoCuda)?;
+        // Makes the device's context current on this thread, where the library will find it.
+        stream.synchronize()?;
+        let mut object = ptr::null_mut();
+        // SAFETY: the pointer is to a live handle, which the call sets.
+        check("cudssCreate", unsafe { (library.create)(&mut object) })?;
+        let handle = Owned {
+            object,
+            destroy: library.destroy,
+        };
+        // SAFETY: the handle is alive, and so is the stream, of which `Self` keeps a handle.
+        check("cudssSetStream", unsafe {
+            (library.set_stream)(handle.object, of_driver.as_ptr())
+        })?;
+        if let Some(path) = threading {
+            let name = CString::new(path.as_os_str().as_encoded_bytes())
+                .map_err(|_| CudssError::Path(path.to_path_buf()))?;
+            // SAFETY: the handle is alive; the name is a string that the call reads.
+            check("cudssSetThreadingLayer", unsafe {
+                (library.set_threading_layer)(handle.object, name.as_ptr())
+            })?;
+        }
+        let mut object = ptr::null_mut();
+        // SAFETY: the pointer is to a live object, which the call sets.
+        check("cudssConfigCreate", unsafe {
+            (library.config_create)(&mut object)
+        })?;
+        let config = Owned {
+            object,
+            destroy: library.config_destroy,
+        };
+        Ok(Self {
+            system: None,
+            config,
+            handle,
+            stream: stream.clone(),
+            library,
+        })
+    }
+
+    /// Copies a square matrix by rows to the device: `row_ptr` has n + 1 offsets, `col_idx` and `values` one
+    /// number an entry. What was known of an earlier matrix is forgotten.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::Empty`], [`CudssError::Device`], [`CudssError::Call`].
+    ///
+    /// # Panics
+    ///
+    /// If the arrays are no matrix by rows.
+    #[track_caller]
+    pub fn take(
+        &mut self,
+        row_ptr: &[u32],
+        col_idx: &[u32],
+        values: &[T],
+    ) -> Result<(), CudssError> {
+        self.forget();
+        let (n, nnz) = (row_ptr.len().saturating_sub(1), values.len());
+        assert_eq!(col_idx.len(), nnz, "one column for each value");
+        assert!(
+            row_ptr.first() == Some(&0)
+                && row_ptr.is_sorted()
+                && row_ptr.last().map(|&end| end as usize) == Some(nnz)
+                && nnz <= c_int::MAX as usize,
+            "offsets ascend from 0 to the number of entries"
+        );
+        assert!(
+            col_idx.iter().all(|&column| (column as usize) < n),
+            "columns are below the order"
+        );
+        let row_ptr = self.stream.upload(row_ptr)?;
+        let col_idx = self.stream.upload(col_idx)?;
+        let values = self.stream.upload(values)?;
+        let mut object = ptr::null_mut();
+        // SAFETY: the handle is alive, the pointer is to a live object, which the call sets.
+        check("cudssDataCreate", unsafe {
+            (self.library.data_create)(self.handle.object, &mut object)
+        })?;
+        let data = Data {
+            object,
+            handle: self.handle.object,
+            destroy: self.library.data_destroy,
+        };
+        let mut object = ptr::null_mut();
+        // SAFETY: the arrays are a matrix by rows of order n with indices below 2³¹, as was checked, on the
+        // device; the system keeps them for as long as the matrix lives. No row ends are given: the
+        // offsets are those of all rows.
+        check("cudssMatrixCreateCsr", unsafe {
+            (self.library.matrix_create_csr)(
+                &mut object,
+                n as i64,
+                n as i64,
+                nnz as i64,
+                address(&row_ptr)?,
+                ptr::null(),
+                address(&col_idx)?,
+                address(&values)?,
+                R_32I,
+                R_32I,
+                T::DATA_TYPE,
+                GENERAL,
+                FULL,
+                BASE_ZERO,
+            )
+        })?;
+        let matrix = Owned {
+            object,
+            destroy: self.library.matrix_destroy,
+        };
+        self.system = Some(System {
+            data,
+            matrix,
+            columns: Vec::new(),
+            values,
+            _row_ptr: row_ptr,
+            _col_idx: col_idx,
+            n,
+            state: State::Taken,
+        });
+        Ok(())
+    }
+
+    /// Forgets the matrix and what was computed with it.
+    pub fn forget(&mut self) {
+        self.system = None;
+    }
+
+    fn system(&mut self, least: State) -> Result<&mut System<T>, CudssError> {
+        let system = self.system.as_mut();
+        system
+            .filter(|system| system.state >= least)
+            .ok_or(CudssError::OutOfOrder)
+    }
+
+    /// The number of the columns for `nrhs` right-hand sides, made if they are not there.
+    fn columns(&mut self, nrhs: usize) -> Result<usize, CudssError> {
+        let (stream, create, destroy) = (
+            self.stream.clone(),
+            self.library.matrix_create_dense,
+            self.library.matrix_destroy,
+        );
+        let system = self.system(State::Taken)?;
+        if let Some(at) = system.columns.iter().position(|c| c.nrhs == nrhs) {
+            return Ok(at);
+        }
+        let n = system.n;
+        let dense = |values: &Buffer<T>| {
+            let mut object = ptr::null_mut();
+            // SAFETY: the buffer holds nrhs columns of n values and is kept beside the object.
+            check("cudssMatrixCreateDn", unsafe {
+                create(
+                    &mut object,
+                    n as i64,
+                    nrhs as i64,
+                    n as i64,
+                    address(values)?,
+                    T::DATA_TYPE,
+                    COLUMN_MAJOR,
+                )
+            })?;
+            Ok::<_, CudssError>(Owned { object, destroy })
+        };
+        let b_values = stream.alloc_zeroed::<T>(n * nrhs)?;
+        let x_values = stream.alloc_zeroed::<T>(n * nrhs)?;
+        system.columns.push(Columns {
+            nrhs,
+            b: dense(&b_values)?,
+            x: dense(&x_values)?,
+            b_values,
+            x_values,
+        });
+        Ok(system.columns.len() - 1)
+    }
+
+    fn execute(&mut self, step: Step, needs: State, nrhs: usize) -> Result<(), CudssError> {
+        self.system(needs)?;
+        let at = self.columns(nrhs)?;
+        let (library, stream) = (Arc::clone(&self.library), self.stream.clone());
+        let (handle, config) = (self.handle.object, self.config.object);
+        let system = self.system(needs)?;
+        let columns = &system.columns[at];
+        // SAFETY: all objects are alive and of this library; the step follows those that it needs; what
+        // they refer to is on the device of the handle and is kept until the stream was waited for.
+        let status = unsafe {
+            (library.execute)(
+                handle,
+                step.number(),
+                config,
+                system.data.object,
+                system.matrix.object,
+                columns.x.object,
+                columns.b.object,
+            )
+        };
+        let waited = stream.synchronize();
+        check(step.call(), status)?;
+        waited?;
+        let reached = match step {
+            Step::Reordering => State::Reordered,
+            Step::SymbolicFactorization => State::Analyzed,
+            Step::Factorization | Step::Refactorization | Step::Solve => State::Factorized,
+        };
+        system.state = reached;
+        Ok(())
+    }
+
+    /// Reorders the matrix, on the host and the device.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::OutOfOrder`], [`CudssError::Device`], [`CudssError::Call`]; so do all steps.
+    pub fn reorder(&mut self) -> Result<(), CudssError> {
+        self.execute(Step::Reordering, State::Taken, 1)
+    }
+
+    /// Finds the structure of the factors of the reordered matrix.
+    ///
+    /// # Errors
+    ///
+    /// As [`reorder`](Self::reorder).
+    pub fn symbolic(&mut self) -> Result<(), CudssError> {
+        self.execute(Step::SymbolicFactorization, State::Reordered, 1)
+    }
+
+    /// Factorizes the analyzed matrix.
+    ///
+    /// # Errors
+    ///
+    /// As [`reorder`](Self::reorder).
+    pub fn factorize(&mut self) -> Result<(), CudssError> {
+        self.execute(Step::Factorization, State::Analyzed, 1)
+    }
+
+    /// Factorizes the values that are there now, with what is known of earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`reorder`](Self::reorder).
+    pub fn refactorize(&mut self) -> Result<(), CudssError> {
+        self.execute(Step::Refactorization, State::Factorized, 1)
+    }
+
+    /// Copies new values to the device, in the order of [`take`](Self::take).
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::OutOfOrder`], [`CudssError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If they are of another number.
+    #[track_caller]
+    pub fn set_values(&mut self, values: &[T]) -> Result<(), CudssError> {
+        let stream = self.stream.clone();
+        let system = self.system(State::Taken)?;
+        Ok(stream.copy_from_host(&mut system.values, values)?)
+    }
+
+    /// Takes values that are on the device, written in the order of this solver's stream, and puts those that
+    /// it had in their place.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::OutOfOrder`], [`CudssError::Call`].
+    ///
+    /// # Panics
+    ///
+    /// If they are of another number.
+    #[track_caller]
+    pub fn swap_values(&mut self, values: &mut Buffer<T>) -> Result<(), CudssError> {
+        let set_values = self.library.matrix_set_values;
+        let system = self.system(State::Taken)?;
+        assert_eq!(
+            values.len(),
+            system.values.len(),
+            "one value for each entry"
+        );
+        // SAFETY: the matrix is alive, the buffer holds a value for each entry and becomes the system's.
+        check("cudssMatrixSetValues", unsafe {
+            set_values(system.matrix.object, address(values)?)
+        })?;
+        std::mem::swap(&mut system.values, values);
+        Ok(())
+    }
+
+    /// Copies right-hand sides, one after another, to the device.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::OutOfOrder`], [`CudssError::Device`], [`CudssError::Call`].
+    ///
+    /// # Panics
+    ///
+    /// If `b` does not hold `nrhs` of them.
+    #[track_caller]
+    pub fn set_right_hand_sides(&mut self, b: &[T], nrhs: usize) -> Result<(), CudssError> {
+        let at = self.columns(nrhs)?;
+        let stream = self.stream.clone();
+        let system = self.system(State::Taken)?;
+        Ok(stream.copy_from_host(&mut system.columns[at].b_values, b)?)
+    }
+
+    /// Solves with the right-hand sides that are on the device; the solutions stay there.
+    ///
+    /// # Errors
+    ///
+    /// As [`reorder`](Self::reorder).
+    pub fn solve(&mut self, nrhs: usize) -> Result<(), CudssError> {
+        self.execute(Step::Solve, State::Factorized, nrhs)
+    }
+
+    /// Copies the solutions of the last solve with as many right-hand sides to the host.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::OutOfOrder`], [`CudssError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If `x` has another length.
+    #[track_caller]
+    pub fn solutions(&mut self, x: &mut [T], nrhs: usize) -> Result<(), CudssError> {
+        let stream = self.stream.clone();
+        let system = self.system(State::Factorized)?;
+        let columns = system.columns.iter().find(|columns| columns.nrhs == nrhs);
+        let columns = columns.ok_or(CudssError::OutOfOrder)?;
+        Ok(stream.copy_to_host(&columns.x_values, x)?)
+    }
+
+    /// Seconds that the device takes for `step`, by events around it.
+    fn device_seconds(
+        &mut self,
+        step: impl FnOnce(&mut Self) -> Result<(), CudssError>,
+    ) -> Result<f64, CudssError> {
+        let (stream, device) = (self.stream.clone(), self.stream.device());
+        let (start, end) = (device.create_event()?, device.create_event()?);
+        stream.record(&start)?;
+        step(self)?;
+        stream.record(&end)?;
+        Ok(f64::from(start.elapsed_ms(&end)?) / 1e3)
+    }
+
+    /// Refactorizes, and tells the seconds from the first to the last work on the device.
+    ///
+    /// # Errors
+    ///
+    /// As [`reorder`](Self::reorder).
+    pub fn refactorize_on_clock(&mut self) -> Result<f64, CudssError> {
+        self.device_seconds(Self::refactorize)
+    }
+
+    /// Solves, and tells the seconds from the first to the last work on the device.
+    ///
+    /// # Errors
+    ///
+    /// As [`reorder`](Self::reorder).
+    pub fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, CudssError> {
+        self.device_seconds(|this| this.solve(nrhs))
+    }
+
+    /// What cuDSS tells of the factors.
+    ///
+    /// # Errors
+    ///
+    /// [`CudssError::OutOfOrder`], [`CudssError::Call`].
+    pub fn statistics(&mut self) -> Result<CudssStatistics, CudssError> {
+        let [info] = self.get::<c_int, 1>("cudssDataGet, info", DataParam::Info)?;
+        let [entries] = self.get::<i64, 1>("cudssDataGet, entries", DataParam::LuNnz)?;
+        let [pivots] = self.get::<c_int, 1>("cudssDataGet, pivots", DataParam::NumPivots)?;
+        let memory = self.get::<i64, 16>("cudssDataGet, memory", DataParam::MemoryEstimates)?;
+        let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        Ok(CudssStatistics {
+            factor_entries: count(entries),
+            num_perturbed: count(pivots.into()),
+            info,
+            peak_device_bytes: count(memory[1]),
+            peak_host_bytes: count(memory[3]),
+        })
+    }
+
+    /// Integers that the library writes: `c_int` or `i64`.
+    fn get<I: Default + Copy, const N: usize>(
+        &mut self,
+        call: &'static str,
+        param: DataParam,
+    ) -> Result<[I; N], CudssError> {
+        let (get, handle) = (self.library.data_get, self.handle.object);
+        let data = self.system(State::Factorized)?.data.object;
+        let mut values = [I::default(); N];
+        let mut written = 0;
+        // SAFETY: handle and data are alive and belong together; the call writes no more bytes than it is
+        // told there are, and any bytes are integers.
+        check(call, unsafe {
+            get(
+                handle,
+                data,
+                param as c_int,
+                values.as_mut_ptr().cast(),
+                size_of_val(&values),
+                &mut written,
+            )
+        })?;
+        Ok(values)
+    }
+}
+
+impl Library {
+    /// Why no solver can be made on `stream`, if so: what the library answers when it is first used.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] with the error of [`Cudss::new`].
+    pub fn try_on(
+        self: &Arc<Self>,
+        stream: &Stream,
+        threading: Option<&Path>,
+    ) -> Result<(), Missing> {
+        let made = Cudss::<f64>::new(Arc::clone(self), stream, threading);
+        made.map(drop).map_err(|error| Missing(error.to_string()))
+    }
+}

@@ -1,0 +1,104 @@
+//! Options that benchmarks have in common.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use luge_testkit::corpus::Kind;
+
+use crate::systems::{Selection, Source};
+
+/// Which matrices.
+#[derive(Debug, Clone, Args)]
+pub struct SourceArguments {
+    /// Folder of the corpus.
+    #[arg(long)]
+    pub corpus: Option<PathBuf>,
+    /// Matrix Market files, instead of a corpus.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    pub matrix: Vec<PathBuf>,
+    /// Generated matrices, instead of a corpus.
+    #[arg(long)]
+    pub generated: bool,
+    /// Kinds of matrices.
+    #[arg(long, value_delimiter = ',', default_value = "circuit,power,cfd,fem")]
+    pub kinds: Vec<Kind>,
+    /// These matrices only, whatever their kind.
+    #[arg(long, value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Leave out matrices of smaller order.
+    #[arg(long, default_value_t = 0)]
+    pub min_n: u64,
+    /// Leave out matrices of larger order.
+    #[arg(long)]
+    pub max_n: Option<u64>,
+}
+
+impl SourceArguments {
+    /// The matrices that are asked for; generated ones, and a word of it, where the corpus is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Selection::of_corpus`].
+    pub fn sources(&self) -> anyhow::Result<Vec<Source>> {
+        if !self.matrix.is_empty() {
+            let files = self.matrix.iter();
+            return Ok(files.map(|path| Source::of_file(path)).collect());
+        }
+        let selection = Selection {
+            kinds: self.kinds.clone(),
+            only: self.only.clone(),
+            min_n: self.min_n,
+            max_n: self.max_n,
+        };
+        match &self.corpus {
+            _ if self.generated => Ok(selection.of_generators()),
+            Some(folder) if folder.is_dir() => selection.of_corpus(folder),
+            other => {
+                let folder = other.as_deref().unwrap_or(Path::new("none given"));
+                eprintln!(
+                    "NO CORPUS ({}): generated matrices stand in for it, and prove less",
+                    folder.display()
+                );
+                Ok(selection.of_generators())
+            }
+        }
+    }
+
+    /// The one matrix of a trial: a file, or the generator that is named.
+    ///
+    /// # Errors
+    ///
+    /// If there is neither.
+    pub fn source_of_trial(&self) -> anyhow::Result<Source> {
+        match (self.matrix.first(), self.only.first()) {
+            (Some(path), _) => Ok(Source::of_file(path)),
+            (None, Some(name)) => Source::of_generator(name).context("no such generator"),
+            (None, None) => bail!("a trial needs a matrix"),
+        }
+    }
+}
+
+/// Where the peers' libraries are.
+#[derive(Debug, Clone, Default, Args)]
+pub struct LibraryArguments {
+    /// Where a peer's library is: `klu=/usr/lib/libklu.so.1`.
+    #[arg(long, value_name = "PEER=FILE")]
+    pub library: Vec<String>,
+}
+
+impl LibraryArguments {
+    /// The last path that is given for `peer`.
+    pub fn path(&self, peer: &str) -> Option<PathBuf> {
+        let paths = self.library.iter().filter_map(|word| word.split_once('='));
+        paths
+            .filter(|(name, _)| *name == peer)
+            .map(|(_, path)| PathBuf::from(path))
+            .next_back()
+    }
+
+    /// The options again, for a process of the same program.
+    pub fn words(&self) -> impl Iterator<Item = String> {
+        self.library.iter().map(|word| format!("--library={word}"))
+    }
+}

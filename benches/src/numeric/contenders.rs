@@ -1,0 +1,420 @@
+//! The solvers that are compared, each on one problem.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use luge::{Analysis, BackendChoice, FactorPrecision, Factors, Inform, Options, Refactorized};
+use luge_device::{Buffer, Stream};
+use luge_peers::cudss::{Cudss, CudssError, CudssScalar, Library};
+use luge_peers::klu::Klu;
+use luge_peers::{Matrix, Peer, PeerError};
+use luge_sparse::Scalar;
+
+use super::problem::{Problem, Values};
+use super::results::{Precision, Run};
+
+/// A solver's words when it refuses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl From<luge::Error> for Refusal {
+    fn from(error: luge::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<PeerError> for Refusal {
+    fn from(error: PeerError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<CudssError> for Refusal {
+    fn from(error: CudssError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Seconds of the parts of an analysis, as far as the solver tells them apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct AnalysisSeconds {
+    /// Matching, scaling, ordering.
+    pub ordering: Option<f64>,
+    /// Structure of the factors, and what else is planned before there are values.
+    pub symbolic: Option<f64>,
+}
+
+/// A solver on a problem. Every step returns when it is done.
+pub trait Contender<T> {
+    /// Orders and analyzes the first matrix.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own; so have all steps.
+    fn analyze(&mut self) -> Result<AnalysisSeconds, Refusal>;
+
+    /// Factorizes the first matrix.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn factorize(&mut self) -> Result<(), Refusal>;
+
+    /// Factorizes these values, which are on the host, with what is known of the earlier ones.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal>;
+
+    /// Replaces right-hand sides on the host by solutions, by one pass of triangular solves.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), Refusal>;
+
+    /// Solves with refinement; `None` if the solver has no such call.
+    fn solve_refined(&mut self, b: &[T]) -> Option<Result<Vec<T>, Refusal>> {
+        let _ = b;
+        None
+    }
+
+    /// The same solver on what is on the device already; `None` if it takes no such thing.
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        None
+    }
+
+    /// Adds what the solver tells of its factors.
+    fn describe(&mut self, run: &mut Run);
+
+    /// Frees everything but the problem.
+    fn forget(&mut self);
+}
+
+/// Steps on values, right-hand sides and solutions that stay on the device.
+pub trait Resident {
+    /// Brings both value sets to the device, and the factors to the first.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn stage(&mut self) -> Result<(), Refusal>;
+
+    /// As [`Contender::refactorize`].
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal>;
+
+    /// Solves with the right-hand sides of the last solve from the host with as many.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve(&mut self, nrhs: usize) -> Result<(), Refusal>;
+
+    /// Seconds of a refactorization between its first and its last work on the device.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn refactorize_on_clock(&mut self) -> Result<f64, Refusal>;
+
+    /// Seconds of a solve between its first and its last work on the device.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, Refusal>;
+}
+
+fn out_of_order() -> Refusal {
+    PeerError::OutOfOrder.into()
+}
+
+/// Luge through its public facade.
+pub struct Luge<'a, T: Scalar> {
+    problem: &'a Problem<T>,
+    solver: luge::Solver,
+    analysis: Option<Analysis<T>>,
+    factors: Option<Factors<T>>,
+    reused: u64,
+    repivoted: u64,
+}
+
+impl<'a, T: Scalar> Luge<'a, T> {
+    /// Luge with default options on `backend`, its factors in `precision`.
+    ///
+    /// # Errors
+    ///
+    /// Luge's own if the backend cannot be used.
+    pub fn new(
+        problem: &'a Problem<T>,
+        backend: BackendChoice,
+        precision: Precision,
+    ) -> Result<Self, Refusal> {
+        let options = Options {
+            backend,
+            precision: match precision {
+                Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
+                Precision::Mixed => FactorPrecision::Single,
+            },
+            ..Options::default()
+        };
+        Ok(Self {
+            problem,
+            solver: luge::Solver::new(options)?,
+            analysis: None,
+            factors: None,
+            reused: 0,
+            repivoted: 0,
+        })
+    }
+
+    /// Analyzes, and tells the entries of L+U that the analysis found.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Contender::analyze).
+    pub fn filled(&mut self) -> Result<u64, Refusal> {
+        let analysis = self.solver.analyze(&self.problem.a)?;
+        Ok(entries(analysis.inform()))
+    }
+}
+
+/// Entries of L+U, the diagonal once.
+fn entries(inform: &Inform) -> u64 {
+    (inform.lnz + inform.unz).saturating_sub(inform.n as u64)
+}
+
+impl<T: Scalar> Contender<T> for Luge<'_, T> {
+    fn analyze(&mut self) -> Result<AnalysisSeconds, Refusal> {
+        let analysis = self.solver.analyze(&self.problem.a)?;
+        let seconds = analysis.inform().seconds;
+        self.analysis = Some(analysis);
+        let after_symbolic = [seconds.supernode, seconds.levelize];
+        Ok(AnalysisSeconds {
+            ordering: Some(seconds.ordering),
+            symbolic: Some(seconds.symbolic + after_symbolic.into_iter().flatten().sum::<f64>()),
+        })
+    }
+
+    fn factorize(&mut self) -> Result<(), Refusal> {
+        let analysis = self.analysis.as_ref().ok_or_else(out_of_order)?;
+        self.factors = Some(analysis.factorize(&self.problem.a)?);
+        Ok(())
+    }
+
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
+        let factors = self.factors.as_mut().ok_or_else(out_of_order)?;
+        match factors.refactorize(self.problem.matrix(values))? {
+            Refactorized::Reused { .. } => self.reused += 1,
+            Refactorized::Repivoted { .. } => self.repivoted += 1,
+        }
+        Ok(())
+    }
+
+    fn solve(&mut self, x: &mut [T], _nrhs: usize) -> Result<(), Refusal> {
+        let factors = self.factors.as_ref().ok_or_else(out_of_order)?;
+        Ok(factors.solve_in_place(x)?)
+    }
+
+    fn solve_refined(&mut self, b: &[T]) -> Option<Result<Vec<T>, Refusal>> {
+        let solution = self.factors.as_ref()?.solve(b);
+        Some(solution.map(|solution| solution.x).map_err(Refusal::from))
+    }
+
+    fn describe(&mut self, run: &mut Run) {
+        let Some(factors) = &self.factors else { return };
+        let inform = factors.inform();
+        run.factor_entries = Some(entries(inform));
+        run.flops = Some(inform.flops);
+        run.peak_device_bytes = inform.peak_device_bytes;
+        run.peak_host_bytes = Some(inform.peak_host_bytes);
+        run.num_perturbed = inform.num_perturbed.map(|count| count as u64);
+        run.reused_and_repivoted = Some((self.reused, self.repivoted));
+        run.details
+            .extend(inform.warnings.iter().map(ToString::to_string));
+        run.inform = serde_json::to_value(inform).ok();
+    }
+
+    fn forget(&mut self) {
+        self.factors = None;
+        self.analysis = None;
+    }
+}
+
+/// KLU on one core.
+pub struct OnKlu {
+    klu: Klu,
+    a: Matrix,
+    next: Matrix,
+}
+
+impl OnKlu {
+    /// KLU on a matrix and the same with other values.
+    pub fn new(klu: Klu, a: Matrix, next: Matrix) -> Self {
+        Self { klu, a, next }
+    }
+}
+
+impl Contender<f64> for OnKlu {
+    fn analyze(&mut self) -> Result<AnalysisSeconds, Refusal> {
+        self.klu.analyze(&self.a)?;
+        Ok(AnalysisSeconds::default())
+    }
+
+    fn factorize(&mut self) -> Result<(), Refusal> {
+        Ok(self.klu.factorize(&self.a)?)
+    }
+
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
+        let matrix = match values {
+            Values::First => &self.a,
+            Values::Next => &self.next,
+        };
+        Ok(self.klu.refactorize(matrix)?)
+    }
+
+    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), Refusal> {
+        Ok(self.klu.solve(x, nrhs)?)
+    }
+
+    fn describe(&mut self, run: &mut Run) {
+        let statistics = self.klu.statistics();
+        run.factor_entries = statistics.factor_entries;
+        run.flops = statistics.flops;
+        run.peak_host_bytes = statistics.peak_bytes;
+        run.details.extend(statistics.details);
+    }
+
+    fn forget(&mut self) {
+        self.klu.drop_analysis();
+    }
+}
+
+/// cuDSS on the GPU of a stream.
+pub struct OnCudss<'a, T: CudssScalar> {
+    problem: &'a Problem<T>,
+    cudss: Cudss<T>,
+    stream: Stream,
+    row_ptr: Vec<u32>,
+    col_idx: Vec<u32>,
+    /// The values that the solver does not have, once they are staged.
+    others: Option<Buffer<T>>,
+    /// Those that it has.
+    staged: Values,
+}
+
+impl<'a, T: CudssScalar + Scalar> OnCudss<'a, T> {
+    /// cuDSS on `problem`, whose order and number of entries fit 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cudss::new`].
+    pub fn new(
+        problem: &'a Problem<T>,
+        library: Arc<Library>,
+        stream: &Stream,
+        threading: Option<&std::path::Path>,
+    ) -> Result<Self, Refusal> {
+        let narrow = |indices: &[usize]| indices.iter().map(|&i| i as u32).collect();
+        Ok(Self {
+            cudss: Cudss::new(library, stream, threading)?,
+            stream: stream.clone(),
+            row_ptr: narrow(problem.a.indptr().raw_storage()),
+            col_idx: narrow(problem.a.indices()),
+            others: None,
+            staged: Values::First,
+            problem,
+        })
+    }
+}
+
+impl<T: CudssScalar + Scalar> Contender<T> for OnCudss<'_, T> {
+    fn analyze(&mut self) -> Result<AnalysisSeconds, Refusal> {
+        self.cudss
+            .take(&self.row_ptr, &self.col_idx, self.problem.a.data())?;
+        let start = Instant::now();
+        self.cudss.reorder()?;
+        let between = Instant::now();
+        self.cudss.symbolic()?;
+        Ok(AnalysisSeconds {
+            ordering: Some((between - start).as_secs_f64()),
+            symbolic: Some(between.elapsed().as_secs_f64()),
+        })
+    }
+
+    fn factorize(&mut self) -> Result<(), Refusal> {
+        Ok(self.cudss.factorize()?)
+    }
+
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
+        self.cudss.set_values(self.problem.matrix(values).data())?;
+        Ok(self.cudss.refactorize()?)
+    }
+
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), Refusal> {
+        self.cudss.set_right_hand_sides(x, nrhs)?;
+        self.cudss.solve(nrhs)?;
+        Ok(self.cudss.solutions(x, nrhs)?)
+    }
+
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        Some(self)
+    }
+
+    fn describe(&mut self, run: &mut Run) {
+        match self.cudss.statistics() {
+            Ok(statistics) => {
+                run.factor_entries = Some(statistics.factor_entries);
+                run.peak_device_bytes = Some(statistics.peak_device_bytes);
+                run.peak_host_bytes = Some(statistics.peak_host_bytes);
+                run.num_perturbed = Some(statistics.num_perturbed);
+                if statistics.info != 0 {
+                    run.details.push(format!("info {}", statistics.info));
+                }
+            }
+            Err(error) => run.details.push(error.to_string()),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.others = None;
+        self.cudss.forget();
+    }
+}
+
+impl<T: CudssScalar + Scalar> Resident for OnCudss<'_, T> {
+    fn stage(&mut self) -> Result<(), Refusal> {
+        self.cudss.set_values(self.problem.a.data())?;
+        self.staged = Values::First;
+        let others = self.stream.upload(self.problem.next.data());
+        self.others = Some(others.map_err(CudssError::from)?);
+        Ok(self.cudss.refactorize()?)
+    }
+
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
+        if values != self.staged {
+            let others = self.others.as_mut().ok_or_else(out_of_order)?;
+            self.cudss.swap_values(others)?;
+            self.staged = values;
+        }
+        Ok(self.cudss.refactorize()?)
+    }
+
+    fn solve(&mut self, nrhs: usize) -> Result<(), Refusal> {
+        Ok(self.cudss.solve(nrhs)?)
+    }
+
+    fn refactorize_on_clock(&mut self) -> Result<f64, Refusal> {
+        Ok(self.cudss.refactorize_on_clock()?)
+    }
+
+    fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, Refusal> {
+        Ok(self.cudss.solve_on_clock(nrhs)?)
+    }
+}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use luge_device::{DeviceError, LaunchConfig, Stream};
+use luge_device::{Backend, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::memory::{AHEAD, read_words};
 use luge_sparse::{CompressedPattern, FilledPattern};
 use luge_supernode as supernode;
@@ -57,22 +57,25 @@ fn fastest(
     Ok(least)
 }
 
-/// Measures what the device's memory gives.
+/// Measures what the device's memory gives. On the simulator, whose figures mean nothing, with next to no work.
 ///
 /// # Errors
 ///
 /// Those of the device.
 pub fn ceilings(stream: &Stream) -> Result<Ceilings, DeviceError> {
-    let mut from = stream.alloc_zeroed::<u32>(LARGE / 4)?;
-    let mut to = stream.alloc::<u32>(LARGE / 4)?;
+    let properties = stream.device().properties().clone();
+    let (large, cached, blocks, rounds) = match properties.backend {
+        Backend::Cuda => (LARGE, CACHED, 8 * properties.num_sms, 512),
+        Backend::Simulator => (1 << 16, 1 << 12, 1, 1),
+    };
+    let mut from = stream.alloc_zeroed::<u32>(large / 4)?;
+    let mut to = stream.alloc::<u32>(large / 4)?;
     let copy = fastest(stream, || stream.copy(&mut to, &from))?;
     drop(to);
-    let blocks = 8 * stream.device().properties().num_sms;
     let config = LaunchConfig::linear(blocks, 256);
     let threads = 256 * blocks as usize;
     let mut sums = stream.alloc::<u32>(threads)?;
-    let mut cached = stream.alloc_zeroed::<u32>(CACHED / 4)?;
-    let rounds = 512;
+    let mut cached = stream.alloc_zeroed::<u32>(cached / 4)?;
     let reads = (threads * AHEAD * rounds as usize) as f64;
     let mut read = |words: &mut luge_device::Buffer<u32>, scattered: bool| {
         // SAFETY: there is a sum for each thread.
@@ -81,7 +84,7 @@ pub fn ceilings(stream: &Stream) -> Result<Ceilings, DeviceError> {
         })
     };
     Ok(Ceilings {
-        copy: 2.0 * LARGE as f64 / copy,
+        copy: 2.0 * large as f64 / copy,
         cached_stream: 4.0 * reads / read(&mut cached, false)?,
         cached_scattered: 32.0 * reads / read(&mut cached, true)?,
         scattered: 32.0 * reads / read(&mut from, true)?,

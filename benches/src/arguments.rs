@@ -5,8 +5,47 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use luge_testkit::corpus::Kind;
+use serde::Serialize;
 
+use crate::machine;
+use crate::report::{write_json, write_text};
 use crate::systems::{Selection, Source};
+
+/// Where results go.
+#[derive(Debug, Clone, Args)]
+pub struct OutputArguments {
+    /// Write the raw results here.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the tables here as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub table: Option<PathBuf>,
+    /// The commit to record; default: the one that is checked out.
+    #[arg(long)]
+    commit: Option<String>,
+}
+
+impl OutputArguments {
+    /// The commit to record.
+    pub fn commit(&self) -> String {
+        self.commit.clone().unwrap_or_else(machine::commit)
+    }
+
+    /// Writes the files that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be written.
+    pub fn write(&self, results: &impl Serialize, tables: &str) -> anyhow::Result<()> {
+        if let Some(path) = &self.json {
+            write_json(path, results)?;
+        }
+        if let Some(path) = &self.table {
+            write_text(path, tables)?;
+        }
+        Ok(())
+    }
+}
 
 /// Which matrices.
 #[derive(Debug, Clone, Args)]

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge::CpuEngine;
-use luge_benches::arguments::{LibraryArguments, SourceArguments};
+use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
 use luge_benches::child::{Trial, attempt, try_apart};
 use luge_benches::cpu::allocator::Counting;
 use luge_benches::cpu::bounds::{Verdict, bounds};
@@ -14,10 +14,8 @@ use luge_benches::cpu::contest::{Lane, contest};
 use luge_benches::cpu::luge_peer::Luge;
 use luge_benches::cpu::results::{MatrixResult, Phase, Results, Run, SCHEMA, Settings};
 use luge_benches::cpu::table;
-use luge_benches::machine::{Machine, command_without_folders, commit, now};
-use luge_benches::report::{
-    LUGE, Outcome, SolverInfo, heading, profile, read_json, write_json, write_text,
-};
+use luge_benches::machine::{Machine, command_without_folders, now};
+use luge_benches::report::{LUGE, Outcome, SolverInfo, heading, profile, read_json};
 use luge_benches::statistics::Statistic;
 use luge_benches::systems::{Source, System};
 use luge_benches::table::solvers;
@@ -65,21 +63,14 @@ struct Arguments {
     /// Do not try each solver in a process of its own first: no time limit, no resident memory.
     #[arg(long)]
     no_children: bool,
-    /// Write the raw results here.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write all tables here as Markdown.
-    #[arg(long, value_name = "FILE")]
-    table: Option<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
     /// Also print the times of every solver.
     #[arg(long)]
     times: bool,
     /// Fail if a bound is missed.
     #[arg(long)]
     require: bool,
-    /// The commit to record; default: the one that is checked out.
-    #[arg(long)]
-    commit: Option<String>,
     /// Print the comparison that results files hold, and run nothing. The matrices of several files are
     /// compared together; what is said of the machine and the commit is the first file's.
     #[arg(long, value_name = "FILE", num_args = 1..)]
@@ -267,7 +258,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<Results> {
         schema: SCHEMA.to_owned(),
         machine: Machine::here(),
         date,
-        commit: arguments.commit.clone().unwrap_or_else(commit),
+        commit: arguments.output.commit(),
         profile: profile().to_owned(),
         command: command_without_folders(std::env::args()),
         settings,
@@ -377,22 +368,17 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
     if arguments.times {
         println!("## Times\n\n{}\n", times.1);
     }
-    if let Some(path) = &arguments.table {
-        let mut text = heading(
-            "Luge and its peers on the CPU",
-            &results.machine,
-            &results.date,
-            &results.commit,
-            &results.command,
-        );
-        for (title, table) in sections.iter().chain([&times]) {
-            text.push_str(&format!("\n## {title}\n\n{table}\n"));
-        }
-        write_text(path, &text)?;
+    let mut text = heading(
+        "Luge and its peers on the CPU",
+        &results.machine,
+        &results.date,
+        &results.commit,
+        &results.command,
+    );
+    for (title, table) in sections.iter().chain([&times]) {
+        text.push_str(&format!("\n## {title}\n\n{table}\n"));
     }
-    if let Some(path) = &arguments.json {
-        write_json(path, results)?;
-    }
+    arguments.output.write(results, &text)?;
 
     let mut failed = results.matrices.is_empty();
     if failed {

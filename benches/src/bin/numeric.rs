@@ -1,23 +1,21 @@
 //! The whole LU on a GPU beside KLU and cuDSS; run by `cargo xtask bench numeric`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
 use luge::BackendChoice;
-use luge_benches::arguments::{LibraryArguments, SourceArguments};
+use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
 use luge_benches::child::{attempt, try_apart};
-use luge_benches::machine::{Machine, command_without_folders, commit, now};
+use luge_benches::machine::{Machine, command_without_folders, now};
 use luge_benches::numeric::contenders::{Contender, Luge, OnCudss, OnKlu, Refusal};
 use luge_benches::numeric::measure::{Effort, measure};
 use luge_benches::numeric::problem::{Problem, rescaled};
 use luge_benches::numeric::results::{MatrixResult, Phase, Precision, Results, Run, SCHEMA};
 use luge_benches::numeric::table;
-use luge_benches::report::{
-    LUGE, Outcome, SolverInfo, heading, profile, read_json, write_json, write_text,
-};
+use luge_benches::report::{LUGE, Outcome, SolverInfo, heading, profile, read_json};
 use luge_benches::systems::Source;
 use luge_benches::table::solvers;
 use luge_device::{Device, SimulatorOptions, Stream};
@@ -69,15 +67,8 @@ struct Arguments {
     /// Seconds that KLU may take to read and factorize a matrix for the first time.
     #[arg(long, default_value_t = 60.0)]
     time_limit: f64,
-    /// Write the raw results here.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the tables here as Markdown.
-    #[arg(long, value_name = "FILE")]
-    table: Option<PathBuf>,
-    /// The commit to record; default: the one that is checked out.
-    #[arg(long)]
-    commit: Option<String>,
+    #[command(flatten)]
+    output: OutputArguments,
     /// Print the tables of a finished run, and run nothing.
     #[arg(long, value_name = "FILE")]
     read: Option<PathBuf>,
@@ -253,7 +244,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<Results> {
         machine: Machine::here(),
         device: setup.device,
         date,
-        commit: arguments.commit.clone().unwrap_or_else(commit),
+        commit: arguments.output.commit(),
         profile: profile().to_owned(),
         command: command_without_folders(std::env::args()),
         samples: arguments.samples,
@@ -391,11 +382,7 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
         text.push_str(&format!("\n## {title}\n\n{table}\n"));
     }
     println!("{text}");
-    let write = |path: &Option<PathBuf>, write: &dyn Fn(&Path) -> anyhow::Result<()>| {
-        path.as_deref().map_or(Ok(()), write)
-    };
-    write(&arguments.json, &|path| write_json(path, results))?;
-    write(&arguments.table, &|path| write_text(path, &text))?;
+    arguments.output.write(results, &text)?;
 
     let mut failed = results.matrices.is_empty();
     if failed {

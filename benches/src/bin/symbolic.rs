@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use luge_benches::machine::{Machine, command_without_folders, commit, now};
-use luge_benches::report::{write_json, write_text};
+use luge_benches::arguments::OutputArguments;
+use luge_benches::machine::{Machine, command_without_folders, now};
 use luge_benches::symbolic::measure::{self, Effort, Mode, Walk};
 use luge_benches::symbolic::patterns::{Source, save};
 use luge_benches::symbolic::results::{
@@ -63,15 +63,8 @@ struct Arguments {
     /// Milliseconds of another program, a line `name milliseconds` a matrix, to compare with.
     #[arg(long, value_name = "FILE")]
     against: Option<PathBuf>,
-    /// Write the raw results here.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the tables here as Markdown.
-    #[arg(long, value_name = "FILE")]
-    table: Option<PathBuf>,
-    /// The commit to record; default: the one that is checked out.
-    #[arg(long)]
-    commit: Option<String>,
+    #[command(flatten)]
+    output: OutputArguments,
 }
 
 impl Arguments {
@@ -111,18 +104,13 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let results = run(&arguments, &sources)?;
     let text = format!(
-        "{}\n\n{}\n\n{}",
+        "{}\n\n{}\n\n{}\n",
         panels(&results),
         fill2(&results),
         summary(&results)
     );
-    println!("{text}");
-    if let Some(path) = &arguments.json {
-        write_json(path, &results)?;
-    }
-    if let Some(path) = &arguments.table {
-        write_text(path, &(text + "\n"))?;
-    }
+    print!("{text}");
+    arguments.output.write(&results, &text)?;
     let is_equal = results.matrices.iter().all(MatrixResult::is_equal);
     if results.matrices.is_empty() {
         eprintln!("no matrix ran");
@@ -193,7 +181,7 @@ fn run(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<Results> {
     }
     Ok(Results {
         date: now(),
-        commit: arguments.commit.clone().unwrap_or_else(commit),
+        commit: arguments.output.commit(),
         command: command_without_folders(std::env::args()),
         machine: Machine::here(),
         device: device.properties().name.clone(),

@@ -1,0 +1,4 @@
+//! Dense fronts in an assembly tree.
+
+mod front;
+pub mod lu;

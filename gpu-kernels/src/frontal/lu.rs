@@ -10,20 +10,10 @@
 //! that on the diagonal is small against it, and what is left below is the element for the parent. Every entry is one
 //! chain of operations in an order that neither the schedule nor the grid enters: factors are the same bits in every
 //! run.
-//!
-//! # Who works on what
-//!
-//! A front belongs to one team: a warp if it has at most [`WARP_FRONT`] rows, as most have, else a block. Whoever
-//! finishes the last child of a front goes on with it, so whole subtrees never wait for anybody, and the longest path
-//! of the tree costs no more than its fronts. Warps begin with small leaves, in the order of the list that the host
-//! made; a front too large for a warp is handed to the blocks through a queue. A block whose warps find no more leaves
-//! takes from the queue.
-//!
-//! A block that waits for the queue holds nothing that others wait for, and those who will fill it are resident and
-//! running: the launch is cooperative.
 
 use luge_kernel::prelude::*;
 
+use super::climb::{Climb, schedule};
 use super::front::{Entries, InGlobal, InShared, Shape, Team};
 
 /// Rows of the largest front that a warp eliminates.
@@ -37,20 +27,6 @@ pub const THREADS: u32 = 256;
 
 /// Values of dynamic shared memory of a block; its largest front there has √ of them as rows.
 pub const BLOCK_VALUES: u32 = WARP_VALUES * (THREADS / warp::WARP_SIZE);
-
-/// Words of `schedule`.
-pub mod schedule {
-    /// Small leaves handed out.
-    pub const LEAVES: usize = 0;
-    /// Fronts put into the queue.
-    pub const TAIL: usize = 1;
-    /// Fronts taken from it, or waited for.
-    pub const HEAD: usize = 2;
-    /// Fronts done.
-    pub const DONE: usize = 3;
-    /// Number of words.
-    pub const LEN: usize = 4;
-}
 
 /// Places in `counters`.
 pub mod counter {
@@ -66,9 +42,6 @@ pub mod counter {
     pub const LEN: usize = 4;
 }
 
-/// No front.
-pub const NONE: u32 = u32::MAX;
-
 /// The assembly tree and what hangs on it.
 #[derive(Clone, Copy)]
 struct Tree<T: Real> {
@@ -78,7 +51,6 @@ struct Tree<T: Real> {
     smallest: T,
     starts: Global<u32>,
     below: Global<u32>,
-    parents: Global<u32>,
     child_ptr: Global<u32>,
     children: Global<u32>,
     rows: Global<u64>,
@@ -92,24 +64,12 @@ struct Tree<T: Real> {
     factors: GlobalMut<T>,
     elements: GlobalMut<T>,
     pivot_rows: GlobalMut<u32>,
-    pending: GlobalMut<u32>,
-    queue: GlobalMut<u32>,
-    schedule: GlobalMut<u32>,
     counters: GlobalMut<u32>,
     /// Row of the pivot, of each team.
     found: Shared<u32>,
 }
 
 impl<T: Real> Tree<T> {
-    #[inline(always)]
-    fn shape(self, s: u32) -> Shape {
-        let start = self.starts.get(s as usize);
-        Shape {
-            k: self.starts.get(s as usize + 1) - start,
-            c: self.below.get(s as usize),
-        }
-    }
-
     /// Entries of B and the elements of the children.
     #[inline(always)]
     fn assemble(self, team: Team, s: u32, shape: Shape, front: impl Entries<T>) {
@@ -328,63 +288,6 @@ impl<T: Real> Tree<T> {
         self.assemble(team, s, shape, front);
         self.eliminate(team, s, shape, front);
     }
-
-    /// Tells the parent that front `s` is done: the parent if all its children are, else [`NONE`]. One thread of the
-    /// team calls it, behind a barrier of the team.
-    #[inline(always)]
-    fn hand_up(self, s: u32) -> u32 {
-        self.schedule
-            .atomic(schedule::DONE)
-            .reduce_add(1, Ordering::Release, Scope::Device);
-        let parent = self.parents.get(s as usize);
-        if parent == NONE {
-            return NONE;
-        }
-        let pending = self.pending.atomic(parent as usize);
-        // The release shows the element to whoever takes the parent, the acquire the others' elements to us.
-        if pending.fetch_sub(1, Ordering::AcqRel, Scope::Device) > 1 {
-            return NONE;
-        }
-        let children =
-            self.child_ptr.get(parent as usize + 1) - self.child_ptr.get(parent as usize);
-        // For the next factorization.
-        pending.store(children, Ordering::Relaxed, Scope::Device);
-        parent
-    }
-
-    /// Puts a front whose children are done into the queue.
-    #[inline(always)]
-    fn enqueue(self, s: u32) {
-        let at =
-            self.schedule
-                .atomic(schedule::TAIL)
-                .fetch_add(1, Ordering::Relaxed, Scope::Device);
-        self.queue
-            .atomic(at as usize)
-            .store(s + 1, Ordering::Release, Scope::Device);
-    }
-
-    /// The next front for a block, or [`NONE`] if all fronts are done. One thread of the block calls it.
-    #[inline(always)]
-    fn take(self, num_fronts: u32) -> u32 {
-        let at = self
-            .schedule
-            .atomic(schedule::HEAD)
-            .fetch_add(1, Ordering::Relaxed, Scope::Device) as usize;
-        let mut s = NONE;
-        spin_wait(|| {
-            if at < self.queue.len() {
-                let entry = self.queue.atomic(at).load(Ordering::Acquire, Scope::Device);
-                if entry != 0 {
-                    s = entry - 1;
-                    return true;
-                }
-            }
-            let done = self.schedule.atomic(schedule::DONE);
-            done.load(Ordering::Acquire, Scope::Device) == num_fronts
-        });
-        s
-    }
 }
 
 /// Factorizes B = L·U in the fronts of an assembly tree.
@@ -398,7 +301,7 @@ impl<T: Real> Tree<T> {
 /// A pivot on the diagonal is taken if it reaches `threshold` times the largest entry of its column among the rows of
 /// the front's pivots, else that entry; one below `smallest` is replaced by ± `smallest`.
 ///
-/// Threads: see the module. Writes: the panels and the element of a front by its team alone; the team's barrier and a
+/// Threads: see `climb`. Writes: the panels and the element of a front by its team alone; the team's barrier and a
 /// release-acquire pair on `pending` of the parent order them before the parent reads the element; `queue` by whoever
 /// got the place from a counter. Shared memory: [`BLOCK_VALUES`] values, dynamic, and a word a warp.
 ///
@@ -451,14 +354,23 @@ pub unsafe fn lu_fronts<T: Real>(
     let found = shared_array![u32; (THREADS / warp::WARP_SIZE) as usize];
     let next = shared_array![u32; 1];
     let shared = dynamic_shared::<T>(0, BLOCK_VALUES as usize);
-    let num_fronts = below.len() as u32;
+    let climb = Climb {
+        leaves,
+        starts,
+        below,
+        parents,
+        child_ptr,
+        pending,
+        queue,
+        schedule,
+        next,
+    };
     let tree = Tree {
         search: search != 0,
         threshold,
         smallest,
         starts,
         below,
-        parents,
         child_ptr,
         children,
         rows,
@@ -472,74 +384,20 @@ pub unsafe fn lu_fronts<T: Real>(
         factors,
         elements,
         pivot_rows,
-        pending,
-        queue,
-        schedule,
         counters,
         found,
     };
-
-    // Warps, from the leaves upwards.
-    let team = Team::warp();
     let first = WARP_VALUES * (thread::thread_idx_x() / warp::WARP_SIZE);
-    let lane = thread::lane_id();
-    loop {
-        let mut s = NONE;
-        if lane == 0 {
-            let ticket =
-                schedule
-                    .atomic(schedule::LEAVES)
-                    .fetch_add(1, Ordering::Relaxed, Scope::Device);
-            if (ticket as usize) < leaves.len() {
-                s = leaves.get(ticket as usize);
-            }
-        }
-        s = warp::shuffle(warp::FULL_MASK, s, 0);
-        if s == NONE {
-            break;
-        }
-        while s != NONE {
-            tree.work_in_shared(team, s, tree.shape(s), shared, first);
-            team.sync();
-            let mut up = NONE;
-            if lane == 0 {
-                up = tree.hand_up(s);
-                if up != NONE && tree.shape(up).m() > WARP_FRONT {
-                    tree.enqueue(up);
-                    up = NONE;
-                }
-            }
-            s = warp::shuffle(warp::FULL_MASK, up, 0);
-        }
-    }
-    thread::sync_threads();
-
-    // Blocks.
-    let team = Team::block();
-    loop {
-        if team.rank == 0 {
-            next.set(0, tree.take(num_fronts));
-        }
-        thread::sync_threads();
-        let mut s = next.get(0);
-        if s == NONE {
-            break;
-        }
-        while s != NONE {
-            let shape = tree.shape(s);
+    climb.run(
+        WARP_FRONT,
+        |team, s| tree.work_in_shared(team, s, climb.shape(s), shared, first),
+        |team, s| {
+            let shape = climb.shape(s);
             if shape.m() * shape.m() <= BLOCK_VALUES {
                 tree.work_in_shared(team, s, shape, shared, 0);
             } else {
                 tree.work_in_place(team, s, shape);
             }
-            thread::sync_threads();
-            if team.rank == 0 {
-                next.set(0, tree.hand_up(s));
-            }
-            thread::sync_threads();
-            s = next.get(0);
-        }
-        // `next` is written again.
-        thread::sync_threads();
-    }
+        },
+    );
 }

@@ -9,14 +9,23 @@
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
-use luge_gpu_kernels::frontal::lu::{self as kernels, counter, schedule};
+use luge_gpu_kernels::frontal::climb::schedule;
+use luge_gpu_kernels::frontal::lu::{self as kernels, counter};
+use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
 use luge_sparse::etree::NONE;
 
 use crate::tree::Tree;
 
 /// A type that the device factorizes in: `f32` or `f64`.
-pub trait DeviceScalar: luge_sparse::Scalar + Real + kernels::lu_fronts::Instance {}
+pub trait DeviceScalar:
+    luge_sparse::Scalar
+    + Real
+    + kernels::lu_fronts::Instance
+    + solve_kernels::solve_fronts_up::Instance
+    + solve_kernels::solve_fronts_down::Instance
+{
+}
 impl DeviceScalar for f32 {}
 impl DeviceScalar for f64 {}
 
@@ -63,7 +72,8 @@ pub struct DevicePivots {
 #[derive(Debug)]
 pub struct DeviceTree {
     tree: Arc<Tree>,
-    leaves: Buffer<u32>,
+    to_factorize: Start,
+    to_solve: Start,
     starts: Buffer<u32>,
     below: Buffer<u32>,
     parents: Buffer<u32>,
@@ -71,15 +81,54 @@ pub struct DeviceTree {
     children: Buffer<u32>,
     rows: Buffer<u64>,
     relative: Buffer<u32>,
+    row_idx: Buffer<u32>,
     entry_ptr: Buffer<u32>,
     source: Buffer<u32>,
     target: Buffer<u32>,
     slots: Buffer<u64>,
     element_at: Buffer<u64>,
     element_entries: u64,
-    /// The queue and the counters of the schedule as a factorization begins.
+}
+
+/// How a climb of the tree begins.
+#[derive(Debug)]
+struct Start {
+    /// Fronts without children, for warps.
+    leaves: Buffer<u32>,
+    /// Those for blocks, in the queue.
     queue: Vec<u32>,
     num_queued: u32,
+}
+
+impl Start {
+    /// `childless` are the fronts without children, in the order in which they are to be handed out; warps work on
+    /// fronts of at most `small` rows.
+    fn new(
+        stream: &Stream,
+        tree: &Tree,
+        childless: &[u32],
+        small: u32,
+    ) -> Result<Self, DeviceError> {
+        let fronts = tree.fronts();
+        let (leaves, large): (Vec<u32>, Vec<u32>) = childless
+            .iter()
+            .partition(|&&s| fronts[s as usize].size() <= small);
+        let mut queue: Vec<u32> = large.iter().map(|&s| s + 1).collect();
+        let num_queued = queue.len() as u32;
+        queue.resize(fronts.len(), 0);
+        Ok(Self {
+            leaves: stream.upload(&leaves)?,
+            queue,
+            num_queued,
+        })
+    }
+
+    /// The queue and the counters of the schedule.
+    fn schedule(&self, stream: &Stream) -> Result<(Buffer<u32>, Buffer<u32>), DeviceError> {
+        let mut counters = [0u32; schedule::LEN];
+        counters[schedule::TAIL] = self.num_queued;
+        Ok((stream.upload(&self.queue)?, stream.upload(&counters)?))
+    }
 }
 
 impl DeviceTree {
@@ -118,15 +167,10 @@ impl DeviceTree {
                 .total_cmp(&path[a as usize])
                 .then(a.cmp(&b))
         });
-        let (leaves, large): (Vec<u32>, Vec<u32>) = childless
-            .into_iter()
-            .partition(|&s| fronts[s as usize].size() <= kernels::WARP_FRONT);
-        let mut queue: Vec<u32> = large.iter().map(|&s| s + 1).collect();
-        let num_queued = queue.len() as u32;
-        queue.resize(fronts.len(), 0);
         let of = |f: fn(&crate::tree::Front) -> u32| fronts.iter().map(f).collect::<Vec<_>>();
         Ok(Self {
-            leaves: stream.upload(&leaves)?,
+            to_factorize: Start::new(stream, tree, &childless, kernels::WARP_FRONT)?,
+            to_solve: Start::new(stream, tree, &childless, solve_kernels::WARP_FRONT)?,
             starts: stream.upload(&starts)?,
             below: stream.upload(&of(|front| front.below))?,
             parents: stream.upload(&of(|front| front.parent))?,
@@ -134,14 +178,13 @@ impl DeviceTree {
             children: stream.upload(&tree.children)?,
             rows: stream.upload(&fronts.iter().map(|front| front.rows).collect::<Vec<_>>())?,
             relative: stream.upload(&tree.relative)?,
+            row_idx: stream.upload(&tree.rows)?,
             entry_ptr: stream.upload(&tree.layout.entry_ptr)?,
             source: stream.upload(&tree.layout.source)?,
             target: stream.upload(&tree.layout.target)?,
             slots: stream.upload(&tree.layout.slot)?,
             element_at: stream.upload(&element_at)?,
             element_entries,
-            queue,
-            num_queued,
             tree: Arc::clone(tree),
         })
     }
@@ -238,10 +281,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             return Ok(());
         }
         let values = stream.upload(values)?;
-        let mut queue = stream.upload(&tree.queue)?;
-        let mut first = [0u32; schedule::LEN];
-        first[schedule::TAIL] = tree.num_queued;
-        let mut schedule = stream.upload(&first)?;
+        let (mut queue, mut schedule) = tree.to_factorize.schedule(stream)?;
         let mut counters = [u32::MAX; counter::LEN];
         counters[counter::NUM_PERTURBED] = 0;
         let mut counters = stream.upload(&counters)?;
@@ -263,7 +303,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 search.into(),
                 Real::from_f64(pivots.threshold),
                 Real::from_f64(pivots.smallest),
-                &tree.leaves,
+                &tree.to_factorize.leaves,
                 &tree.starts,
                 &tree.below,
                 &tree.parents,
@@ -301,6 +341,104 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             first_perturbed: (counters[counter::FIRST_PERTURBED] != u32::MAX)
                 .then_some(counters[counter::FIRST_PERTURBED]),
         };
+        Ok(())
+    }
+
+    /// Solves B·X = R, or Bᵀ·X = R, in place, for as many right-hand sides as `x` has columns of the order of B.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If `x` is not made of whole columns.
+    #[track_caller]
+    pub fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut [T],
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let tree = &*self.tree;
+        let host = &*tree.tree;
+        let n = host.n();
+        if n == 0 || x.is_empty() {
+            assert!(x.is_empty(), "a matrix of order 0 has no unknowns");
+            return Ok(());
+        }
+        assert_eq!(x.len() % n, 0, "whole columns of {n} values");
+        let nrhs = x.len() / n;
+        let eliminated: Vec<T> = x
+            .chunks_exact(n)
+            .flat_map(|column| host.perm().iter().map(|&old| column[old as usize]))
+            .collect();
+        let mut on_device = stream.upload(&eliminated)?;
+        let mut carried = stream.alloc(nrhs * host.rows.len())?;
+        let (mut queue, mut schedule) = tree.to_solve.schedule(stream)?;
+        let device = stream.device();
+        let threads = kernels::THREADS;
+        let blocks = (host.num_supernodes() as u32).div_ceil(threads / 32);
+        let kernel = solve_kernels::solve_fronts_up::desc::<T>();
+        let resident = device.max_resident_blocks(kernel, threads, 0)?;
+        let config = LaunchConfig::linear(blocks.min(resident.max(1)), threads).cooperative();
+        // SAFETY: the factors are those of the tree; queue, schedule and `pending` are as the kernel wants them, the
+        // last left so by the factorization.
+        unsafe {
+            solve_kernels::solve_fronts_up::launch::<T, _>(
+                stream,
+                &config,
+                transpose.into(),
+                nrhs as u32,
+                &tree.to_solve.leaves,
+                &tree.starts,
+                &tree.below,
+                &tree.parents,
+                &tree.child_ptr,
+                &tree.children,
+                &tree.rows,
+                &tree.relative,
+                &tree.slots,
+                &self.factors,
+                &self.pivot_rows,
+                &mut on_device,
+                &mut carried,
+                &mut self.pending,
+                &mut queue,
+                &mut schedule,
+            )?;
+        }
+        let mut done = stream.alloc_zeroed::<u32>(host.num_supernodes())?;
+        let mut taken = stream.alloc_zeroed::<u32>(1)?;
+        let kernel = solve_kernels::solve_fronts_down::desc::<T>();
+        let resident = device.max_resident_blocks(kernel, threads, 0)?;
+        let config = LaunchConfig::linear(blocks.min(resident.max(1)), threads);
+        // SAFETY: the factors are those of the tree; `done` and `taken` are zero.
+        unsafe {
+            solve_kernels::solve_fronts_down::launch::<T, _>(
+                stream,
+                &config,
+                transpose.into(),
+                nrhs as u32,
+                &tree.starts,
+                &tree.below,
+                &tree.parents,
+                &tree.rows,
+                &tree.row_idx,
+                &tree.slots,
+                &self.factors,
+                &self.pivot_rows,
+                &mut on_device,
+                &mut done,
+                &mut taken,
+            )?;
+        }
+        let solution = stream.download(&on_device)?;
+        for (column, found) in x.chunks_exact_mut(n).zip(solution.chunks_exact(n)) {
+            for (&old, &value) in host.perm().iter().zip(found) {
+                column[old as usize] = value;
+            }
+        }
         Ok(())
     }
 

@@ -13,6 +13,7 @@
 
 mod bits;
 pub mod dsl;
+pub mod frontal;
 pub mod grid;
 pub mod levelize;
 pub mod long;

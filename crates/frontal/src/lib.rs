@@ -42,6 +42,7 @@
 //!   of exact zeros is called singular.
 
 mod error;
+pub mod gpu;
 mod kernels;
 mod lu;
 mod tree;

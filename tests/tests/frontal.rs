@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use luge_device::Buffer;
 use luge_device::Stream;
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots};
+use luge_frontal::gpu::{
+    DeviceFrontalLu, DeviceScalar, DeviceTree, Limits, Placement, StaticPivots,
+};
 use luge_frontal::{FrontalLu, Options, Tree, TreeOptions};
 use luge_sparse::{ColPerm, CompressedPattern, Permutation, RowPerm, Scalar, Scaling};
 use luge_testkit::convert::pattern_of;
@@ -123,7 +125,7 @@ fn solve<T: Scalar>(tree: &Tree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -
 }
 
 /// The tree on the device, of a matrix that is neither permuted nor scaled.
-fn uploaded(stream: &Stream, problem: &Problem) -> Arc<DeviceTree> {
+fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTree> {
     let n = problem.tree.n();
     let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
     let placement = Placement {
@@ -135,20 +137,21 @@ fn uploaded(stream: &Stream, problem: &Problem) -> Arc<DeviceTree> {
         coupling: &CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap(),
         coupling_entries: &[],
     };
-    Arc::new(DeviceTree::upload(stream, &problem.tree, &placement).unwrap())
+    Arc::new(DeviceTree::upload_with(stream, &problem.tree, &placement, limits).unwrap())
 }
 
 /// The factors, with the values that they were made of.
 fn factorized<T: DeviceScalar>(
     stream: &Stream,
     problem: &Problem,
+    limits: Limits,
 ) -> (DeviceFrontalLu<T>, Buffer<f64>) {
     let pivots = StaticPivots {
         smallest: if size_of::<T>() == 4 { 1e-30 } else { 1e-300 },
         ..PIVOTS
     };
     let values = stream.upload(&problem.values).unwrap();
-    let on_device = uploaded(stream, problem);
+    let on_device = uploaded(stream, problem, limits);
     let (factors, quality) =
         DeviceFrontalLu::factorize(stream, &on_device, &values, &pivots).unwrap();
     let largest = problem
@@ -214,18 +217,41 @@ fn named_matrices() -> Vec<(&'static str, CsMat<f64>)> {
     ]
 }
 
+/// Each way to work on a front by itself as far as the matrices allow, and all together.
+fn all_limits() -> [Limits; 5] {
+    let limits = |small_front, whole_front, gathered| Limits {
+        small_front,
+        whole_front,
+        gathered,
+    };
+    [
+        Limits::default(),
+        limits(0, 95, 0),
+        limits(0, 0, 16),
+        limits(0, 0, 0),
+        limits(6, 20, 3),
+    ]
+}
+
 #[test]
 fn lu_fronts_solves_named_matrices() {
     for stream in seeded_streams() {
         for (name, a) in named_matrices() {
             for options in [TreeOptions::default(), merged()] {
                 let problem = Problem::new(&a, &options);
-                let error =
-                    backward_error(&stream, &problem, &factorized::<f64>(&stream, &problem).0);
+                let limits = Limits::default();
+                let error = backward_error(
+                    &stream,
+                    &problem,
+                    &factorized::<f64>(&stream, &problem, limits).0,
+                );
                 let bound = 10.0 * error_on_host(&problem) + 1e-14;
                 assert!(error <= bound, "{name}: {error:e}, at most {bound:e}");
-                let error =
-                    backward_error(&stream, &problem, &factorized::<f32>(&stream, &problem).0);
+                let error = backward_error(
+                    &stream,
+                    &problem,
+                    &factorized::<f32>(&stream, &problem, limits).0,
+                );
                 let bound = bound * f64::from(f32::EPSILON) / f64::EPSILON;
                 assert!(
                     error <= bound,
@@ -237,11 +263,28 @@ fn lu_fronts_solves_named_matrices() {
 }
 
 #[test]
+fn every_way_to_work_on_a_front_does_alone() {
+    let stream = &streams()[0];
+    for (name, a) in named_matrices() {
+        for limits in all_limits() {
+            let problem = Problem::new(&a, &merged());
+            let (factors, _) = factorized::<f64>(stream, &problem, limits);
+            let error = backward_error(stream, &problem, &factors);
+            let bound = 10.0 * error_on_host(&problem) + 1e-14;
+            assert!(
+                error <= bound,
+                "{name}, {limits:?}: {error:e}, at most {bound:e}"
+            );
+        }
+    }
+}
+
+#[test]
 fn solve_fronts_matches_the_definition() {
     for stream in seeded_streams() {
         for (name, a) in named_matrices() {
             let problem = Problem::new(&a, &merged());
-            let (mut factors, _) = factorized::<f64>(&stream, &problem);
+            let (mut factors, _) = factorized::<f64>(&stream, &problem, Limits::default());
             let n = problem.tree.n();
             let known: Vec<f64> = (0..3 * n).map(|i| 1.0 + (i % 5) as f64).collect();
             let b: Vec<f64> = known.chunks(n).flat_map(|x| problem.times(x)).collect();
@@ -273,7 +316,7 @@ fn refactorizing_repeats_the_bits_whatever_the_schedule() {
     let problem = Problem::new(a, &TreeOptions::default());
     let mut bits: Option<Vec<f64>> = None;
     for stream in seeded_streams() {
-        let (mut factors, values) = factorized::<f64>(&stream, &problem);
+        let (mut factors, values) = factorized::<f64>(&stream, &problem, Limits::default());
         let first = stream.download(factors.factors()).unwrap();
         factors.refactorize(&stream, &values, &PIVOTS).unwrap();
         assert_eq!(stream.download(factors.factors()).unwrap(), first);
@@ -289,7 +332,7 @@ proptest! {
     fn lu_fronts_solves_any_dominant_matrix(a in dominant_matrices(60)) {
         let stream = &streams()[0];
         let problem = Problem::new(&a, &TreeOptions::default());
-        let error = backward_error(stream, &problem, &factorized::<f64>(stream, &problem).0);
+        let error = backward_error(stream, &problem, &factorized::<f64>(stream, &problem, Limits::default()).0);
         prop_assert!(error < 1e-13, "{error:e}");
     }
 }

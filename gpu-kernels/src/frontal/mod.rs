@@ -2,5 +2,9 @@
 
 pub mod climb;
 mod front;
+mod large;
 pub mod lu;
+pub mod plan;
+mod small;
 pub mod solve;
+mod work;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use luge_device::{Buffer, LaunchConfig, Stream};
-use luge_gpu_kernels::frontal::lu::{self as kernels, counter, extreme};
+use luge_gpu_kernels::frontal::lu as kernels;
+use luge_gpu_kernels::frontal::plan::{self as words, report};
 use luge_kernel::math::Real;
 
 use super::tree::DeviceTree;
@@ -16,7 +17,18 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     pub(super) factors: Buffer<T>,
     elements: Buffer<T>,
     pub(super) pivot_rows: Buffer<u32>,
+    /// Where the exchange of rows puts each of the pivots' rows within its front.
+    row_places: Buffer<u32>,
     pub(super) pending: Buffer<u32>,
+    /// Counters and flags of the factorizations.
+    joined: Buffer<u32>,
+    arrived: Buffer<u32>,
+    flags: Buffer<u32>,
+    state: Buffer<u32>,
+    extremes: Buffer<u64>,
+    report: Buffer<u64>,
+    /// Number of factorizations so far, around the end of the integers.
+    epoch: u32,
     /// Largest magnitude in B, of which the smallest pivot is a part.
     scale: f64,
 }
@@ -45,15 +57,26 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             .iter()
             .map(|front| front.num_children)
             .collect();
+        let plan = &tree.plan;
         let mut factors = Self {
             factors: stream.alloc(host.layout.slots as usize)?,
-            elements: stream.alloc(tree.element_entries as usize)?,
+            elements: stream.alloc(plan.element_entries as usize)?,
             pivot_rows: stream.alloc(host.n())?,
+            row_places: stream.alloc(host.n())?,
             pending: stream.upload(&children)?,
+            joined: stream.alloc_zeroed(plan.num_small)?,
+            arrived: stream.alloc_zeroed(plan.num_large)?,
+            flags: stream.alloc_zeroed(plan.num_flags)?,
+            state: stream.alloc_zeroed(words::state::LEN)?,
+            extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
+            report: stream.alloc(report::LEN)?,
+            epoch: 0,
             scale: 1.0,
             tree: Arc::clone(tree),
         };
-        let quality = factors.run_scaled(stream, a, pivots, true)?;
+        // Looking for pivots moves rows, which the factors know nothing of: they are computed once more.
+        factors.run_scaled(stream, a, pivots, true)?;
+        let quality = factors.run_scaled(stream, a, pivots, false)?;
         Ok((factors, quality))
     }
 
@@ -124,69 +147,75 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         search: bool,
     ) -> Result<Report, DeviceFrontalError> {
         let tree = &*self.tree;
-        let num_fronts = tree.tree.num_supernodes();
-        let (mut queue, mut schedule) = tree.to_factorize.schedule(stream)?;
-        let mut counters = [u32::MAX; counter::LEN];
-        counters[counter::NUM_PERTURBED] = 0;
-        let mut counters = stream.upload(&counters)?;
-        let mut extremes = stream.alloc_zeroed::<u64>(extreme::LEN)?;
+        let plan = &tree.plan;
         let device = stream.device();
-        let kernel = kernels::lu_fronts::desc::<T>();
-        let shared_bytes = kernels::BLOCK_VALUES * size_of::<T>() as u32;
-        let resident = device.max_resident_blocks(kernel, kernels::THREADS, shared_bytes)?;
-        // A warp a leaf, and a block for the queue.
-        let blocks = (num_fronts as u32).div_ceil(kernels::THREADS / 32);
-        let config = LaunchConfig::linear(blocks.min(resident.max(1)), kernels::THREADS)
-            .with_shared(shared_bytes)
-            .cooperative();
-        // SAFETY: the tree is valid and in postorder, A has a value for each of its entries; queue, schedule, counters
-        // and `pending` are as the kernel wants them, the last set by the launch before.
-        unsafe {
-            kernels::lu_fronts::launch::<T, _>(
-                stream,
-                &config,
-                search.into(),
-                Real::from_f64(pivots.threshold),
-                Real::from_f64(pivots.smallest * self.scale),
-                &tree.to_factorize.leaves,
-                &tree.starts,
-                &tree.below,
-                &tree.parents,
-                &tree.child_ptr,
-                &tree.children,
-                &tree.rows,
-                &tree.relative,
-                &tree.entry_ptr,
-                &tree.source,
-                &tree.destination,
-                &tree.exponents,
-                a,
-                &tree.slots,
-                &tree.element_at,
-                &mut self.factors,
-                &mut self.elements,
-                &mut self.pivot_rows,
-                &mut self.pending,
-                &mut queue,
-                &mut schedule,
-                &mut counters,
-                &mut extremes,
-            )?;
+        let kernel = if search {
+            kernels::lu_fronts_search::desc::<T>()
+        } else {
+            kernels::lu_fronts::desc::<T>()
+        };
+        let shared_bytes = words::BLOCK_VALUES * size_of::<T>() as u32;
+        let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
+        let warps = words::THREADS as usize / 32;
+        let blocks = plan.starts.len().div_ceil(warps).max(plan.num_tasks);
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
+            .with_shared(shared_bytes);
+        self.epoch = self.epoch.wrapping_add(1);
+        macro_rules! launch {
+            ($kernel:ident) => {
+                // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters
+                // were zero at first, and each launch leaves them as the next wants them.
+                unsafe {
+                    kernels::$kernel::launch::<T, _>(
+                        stream,
+                        &config,
+                        self.epoch,
+                        Real::from_f64(pivots.threshold),
+                        Real::from_f64(pivots.smallest * self.scale),
+                        &plan.fronts,
+                        &plan.children,
+                        &plan.starts,
+                        &mut self.joined,
+                        &plan.tasks,
+                        &plan.pieces,
+                        &plan.sums,
+                        &plan.addends,
+                        &mut self.arrived,
+                        &mut self.flags,
+                        &tree.relative,
+                        &plan.source,
+                        &plan.places,
+                        a,
+                        &mut self.factors,
+                        &mut self.elements,
+                        &mut self.pivot_rows,
+                        &mut self.row_places,
+                        &mut self.state,
+                        &mut self.extremes,
+                        &mut self.report,
+                    )
+                }
+            };
         }
-        let counters = stream.download(&counters)?;
-        let extremes = stream.download(&extremes)?;
-        let pivot = |which: usize| (counters[which] != u32::MAX).then_some(counters[which]);
-        let extreme = |which: usize| f64::from_bits(extremes[which]);
+        if search {
+            launch!(lu_fronts_search)?;
+        } else {
+            launch!(lu_fronts)?;
+        }
+        let report = stream.download(&self.report)?;
+        let pivot = |which: usize| (report[which] != 0).then(|| !(report[which] as u32));
+        let extreme = |which: usize| f64::from_bits(report[which]);
         Ok(Report {
-            first_not_finite: pivot(counter::FIRST_NOT_FINITE),
-            first_zero: pivot(counter::FIRST_ZERO),
+            first_not_finite: pivot(report::FIRST_NOT_FINITE),
+            first_zero: pivot(report::FIRST_ZERO),
             quality: DeviceQuality {
-                num_perturbed: counters[counter::NUM_PERTURBED],
-                first_perturbed: pivot(counter::FIRST_PERTURBED)
+                num_perturbed: report[report::NUM_PERTURBED] as u32,
+                first_perturbed: pivot(report::FIRST_PERTURBED)
                     .map(|pivot| tree.columns[pivot as usize] as usize),
-                max_b: extreme(extreme::MAX_B),
-                max_u: extreme(extreme::MAX_U),
-                max_l: extreme(extreme::MAX_L),
+                max_b: extreme(report::MAX_B),
+                max_u: extreme(report::MAX_U),
+                max_l: extreme(report::MAX_L),
             },
         })
     }

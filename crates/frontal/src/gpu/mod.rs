@@ -9,6 +9,7 @@
 
 mod factorize;
 mod placement;
+mod plan;
 mod solve;
 mod tree;
 
@@ -19,6 +20,7 @@ use luge_kernel::math::Real;
 
 pub use factorize::DeviceFrontalLu;
 pub use placement::Placement;
+pub use plan::Limits;
 pub use tree::DeviceTree;
 
 /// A type that the device factorizes in: `f32` or `f64`.
@@ -26,6 +28,7 @@ pub trait DeviceScalar:
     luge_sparse::Scalar
     + Real
     + kernels::lu_fronts::Instance
+    + kernels::lu_fronts_search::Instance
     + solve_kernels::solve_fronts_up::Instance
     + solve_kernels::solve_fronts_down::Instance
 {

@@ -1,7 +1,7 @@
 //! Solves with the factors.
 
 use luge_device::{Buffer, LaunchConfig, Stream};
-use luge_gpu_kernels::frontal::lu as kernels;
+use luge_gpu_kernels::frontal::plan as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 
 use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar};

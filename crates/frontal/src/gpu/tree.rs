@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_gpu_kernels::frontal::climb::schedule;
-use luge_gpu_kernels::frontal::lu as kernels;
+use luge_gpu_kernels::frontal::plan as words;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_sparse::etree::NONE;
 
-use super::placement::{Placement, exponent};
+use super::placement::Placement;
+use super::plan::{Limits, Plan};
 use crate::tree::Tree;
-
 /// An assembly tree on the device.
 #[derive(Debug)]
 pub struct DeviceTree {
@@ -21,7 +21,7 @@ pub struct DeviceTree {
     pub(super) rows_of_a: Vec<u32>,
     /// Number of values that A has at least.
     pub(super) max_source: usize,
-    pub(super) to_factorize: Start,
+    pub(super) plan: DevicePlan,
     pub(super) to_solve: Start,
     pub(super) starts: Buffer<u32>,
     pub(super) below: Buffer<u32>,
@@ -31,13 +31,47 @@ pub struct DeviceTree {
     pub(super) rows: Buffer<u64>,
     pub(super) relative: Buffer<u32>,
     pub(super) row_idx: Buffer<u32>,
-    pub(super) entry_ptr: Buffer<u32>,
-    pub(super) source: Buffer<u32>,
-    pub(super) destination: Buffer<u32>,
-    pub(super) exponents: Buffer<i32>,
     pub(super) slots: Buffer<u64>,
-    pub(super) element_at: Buffer<u64>,
-    pub(super) element_entries: u64,
+}
+
+/// The words of a [`Plan`] on the device.
+#[derive(Debug)]
+pub(super) struct DevicePlan {
+    pub fronts: Buffer<u32>,
+    pub children: Buffer<u32>,
+    pub starts: Buffer<u32>,
+    pub tasks: Buffer<u32>,
+    pub pieces: Buffer<u32>,
+    pub sums: Buffer<u32>,
+    pub addends: Buffer<u32>,
+    pub source: Buffer<u32>,
+    pub places: Buffer<u32>,
+    pub num_small: usize,
+    pub num_tasks: usize,
+    pub num_large: usize,
+    pub num_flags: usize,
+    pub element_entries: u64,
+}
+
+impl DevicePlan {
+    fn upload(stream: &Stream, plan: &Plan) -> Result<Self, DeviceError> {
+        Ok(Self {
+            fronts: stream.upload(&plan.fronts)?,
+            children: stream.upload(&plan.children)?,
+            starts: stream.upload(&plan.starts)?,
+            tasks: stream.upload(&plan.tasks)?,
+            pieces: stream.upload(&plan.pieces)?,
+            sums: stream.upload(&plan.sums)?,
+            addends: stream.upload(&plan.addends)?,
+            source: stream.upload(&plan.source)?,
+            places: stream.upload(&plan.places)?,
+            num_small: plan.fronts.len() / words::small::LEN as usize,
+            num_tasks: plan.tasks.len() / words::task::LEN as usize,
+            num_large: plan.num_large as usize,
+            num_flags: plan.num_flags as usize,
+            element_entries: plan.element_entries,
+        })
+    }
 }
 
 /// How a climb of the tree begins.
@@ -100,14 +134,28 @@ impl DeviceTree {
         tree: &Arc<Tree>,
         placement: &Placement<'_>,
     ) -> Result<Self, DeviceError> {
+        Self::upload_with(stream, tree, placement, Limits::default())
+    }
+
+    /// As [`upload`](Self::upload), with other limits between the ways to work on a front.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError`].
+    ///
+    /// # Panics
+    ///
+    /// If the lengths of `placement` do not go with the tree, or a limit is larger than that by default.
+    #[track_caller]
+    pub fn upload_with(
+        stream: &Stream,
+        tree: &Arc<Tree>,
+        placement: &Placement<'_>,
+        limits: Limits,
+    ) -> Result<Self, DeviceError> {
         placement.check(tree.n(), tree.nnz());
-        let exponents = entry_exponents(tree, placement);
+        let plan = Plan::new(tree, placement, limits);
         let layout = &tree.layout;
-        let source: Vec<u32> = layout
-            .source
-            .iter()
-            .map(|&p| placement.entries[p as usize])
-            .collect();
         let rows_of_a = tree.perm().iter();
         let rows_of_a = rows_of_a.map(|&i| placement.row_perm.as_slice()[i as usize]);
         let columns = tree.perm().iter();
@@ -117,12 +165,6 @@ impl DeviceTree {
         starts.push(tree.n() as u32);
         let mut child_ptr: Vec<u32> = fronts.iter().map(|front| front.children).collect();
         child_ptr.push(tree.children.len() as u32);
-        let mut element_at = Vec::with_capacity(fronts.len());
-        let mut element_entries = 0;
-        for front in fronts {
-            element_at.push(element_entries);
-            element_entries += u64::from(front.below).pow(2);
-        }
         // Those with the longest way to the root first.
         let mut path = vec![0.0; fronts.len()];
         for (s, front) in fronts.iter().enumerate().rev() {
@@ -143,7 +185,7 @@ impl DeviceTree {
         });
         let of = |f: fn(&crate::tree::Front) -> u32| fronts.iter().map(f).collect::<Vec<_>>();
         Ok(Self {
-            to_factorize: Start::new(stream, tree, &childless, kernels::WARP_FRONT)?,
+            plan: DevicePlan::upload(stream, &plan)?,
             to_solve: Start::new(stream, tree, &childless, solve_kernels::WARP_FRONT)?,
             starts: stream.upload(&starts)?,
             below: stream.upload(&of(|front| front.below))?,
@@ -153,16 +195,10 @@ impl DeviceTree {
             rows: stream.upload(&fronts.iter().map(|front| front.rows).collect::<Vec<_>>())?,
             relative: stream.upload(&tree.relative)?,
             row_idx: stream.upload(&tree.rows)?,
-            entry_ptr: stream.upload(&layout.entry_ptr)?,
-            source: stream.upload(&source)?,
-            destination: stream.upload(&layout.target)?,
-            exponents: stream.upload(&exponents)?,
             columns: columns.collect(),
             rows_of_a: rows_of_a.collect(),
-            max_source: source.iter().max().map_or(0, |&p| p as usize + 1),
+            max_source: plan.source.iter().max().map_or(0, |&p| p as usize + 1),
             slots: stream.upload(&layout.slot)?,
-            element_at: stream.upload(&element_at)?,
-            element_entries,
             tree: Arc::clone(tree),
         })
     }
@@ -171,19 +207,4 @@ impl DeviceTree {
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
     }
-}
-
-/// The exponent of the factor that each entry of A is multiplied with, in the order of the layout.
-fn entry_exponents(tree: &Tree, placement: &Placement<'_>) -> Vec<i32> {
-    let pattern = &tree.pattern;
-    let mut exponents = Vec::with_capacity(pattern.nnz());
-    for (j, &column) in placement.col_perm.as_slice().iter().enumerate() {
-        let of_column = exponent(placement.scaling.cols[column as usize]);
-        exponents.extend(pattern.lane(j).iter().map(|&i| {
-            let row = placement.row_perm.as_slice()[i as usize];
-            of_column + exponent(placement.scaling.rows[row as usize])
-        }));
-    }
-    let source = tree.layout.source.iter();
-    source.map(|&p| exponents[p as usize]).collect()
 }

@@ -1,0 +1,171 @@
+//! What all who work on a factorization share: the matrix, the factors, and what is reported of them.
+
+use luge_kernel::prelude::*;
+
+use super::plan::{EXPONENT_BIAS, report, state};
+
+/// The buffers of a factorization; see [`lu_fronts`](fn@super::lu::lu_fronts).
+#[derive(Clone, Copy)]
+pub(super) struct Work<T: Real> {
+    /// Number of this factorization, from 1: counters and flags count on from one to the next.
+    pub epoch: u32,
+    /// See `lu_fronts_search`.
+    pub threshold: T,
+    pub smallest: T,
+    pub relative: Global<u32>,
+    pub source: Global<u32>,
+    pub places: Global<u32>,
+    pub values: Global<f64>,
+    pub arrived: GlobalMut<u32>,
+    pub factors: GlobalMut<T>,
+    pub elements: GlobalMut<T>,
+    pub pivot_rows: GlobalMut<u32>,
+    pub row_places: GlobalMut<u32>,
+    pub state: GlobalMut<u32>,
+    pub extremes: GlobalMut<u64>,
+    pub report: GlobalMut<u64>,
+}
+
+/// What a thread has seen so far.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<T: Real> {
+    pub max_b: f64,
+    pub max_u: T,
+    pub max_l: T,
+}
+
+impl<T: Real> Seen<T> {
+    #[inline(always)]
+    pub fn nothing() -> Self {
+        Self {
+            max_b: 0.0,
+            max_u: T::ZERO,
+            max_l: T::ZERO,
+        }
+    }
+
+    /// Takes note of an entry of the factors.
+    #[inline(always)]
+    pub fn entry(&mut self, value: T, is_lower: bool) {
+        let size = value.abs();
+        if is_lower {
+            self.max_l = self.max_l.max(size);
+        } else {
+            self.max_u = self.max_u.max(size);
+        }
+    }
+}
+
+/// A 64-bit word, the lower half first.
+#[inline(always)]
+pub(super) fn wide(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+/// `value` · 2^`exponent` for |exponent| <= 2044.
+#[inline(always)]
+fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+    // The power itself may be out of range where the product is not.
+    let half = exponent >> 1;
+    value * power_of_two(half) * power_of_two(exponent - half)
+}
+
+/// 2^`exponent` for |exponent| <= 1022.
+#[inline(always)]
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + i64::from(exponent)) as u64) << 52)
+}
+
+impl<T: Real> Work<T> {
+    /// A value of A as an entry of B.
+    #[inline(always)]
+    pub fn scaled(self, value: f64, place: u32, seen: &mut Seen<T>) -> T {
+        let value = times_power_of_two(value, (place >> 16) as i32 - EXPONENT_BIAS as i32);
+        seen.max_b = seen.max_b.max(value.abs());
+        T::from_f64(value)
+    }
+
+    /// What is divided by for a pivot that came so. One of those who call it `reports`.
+    #[inline(always)]
+    pub fn usable(self, came: T, pivot: u32, reports: bool) -> T {
+        let is_small = came.abs() < self.smallest;
+        let mut usable = came;
+        if is_small {
+            usable = if came < T::ZERO {
+                -self.smallest
+            } else {
+                self.smallest
+            };
+        }
+        let size = usable.abs().to_f64();
+        if reports && (is_small || size == 0.0 || !size.is_finite()) {
+            let first = |which: usize| {
+                let extreme = self.extremes.atomic(which);
+                extreme.fetch_max(u64::from(!pivot), Ordering::Relaxed, Scope::Device);
+            };
+            if is_small {
+                let count = self.state.atomic(state::NUM_PERTURBED);
+                count.reduce_add(1, Ordering::Relaxed, Scope::Device);
+                first(report::FIRST_PERTURBED);
+            }
+            if size == 0.0 {
+                first(report::FIRST_ZERO);
+            }
+            if !size.is_finite() {
+                first(report::FIRST_NOT_FINITE);
+            }
+        }
+        usable
+    }
+
+    /// Tells a large front that an element for it is there. One thread calls it, behind a barrier of those who wrote.
+    #[inline(always)]
+    pub fn arrive(self, front: u32) {
+        let arrived = self.arrived.atomic(front as usize);
+        arrived.reduce_add(1, Ordering::Release, Scope::Device);
+    }
+
+    /// Ends the launch: the last block makes the report, and clears what the next launch wants to be zero. All threads
+    /// of the grid call it.
+    #[inline(always)]
+    pub fn finish(self, seen: Seen<T>) {
+        self.raise(report::MAX_B, seen.max_b);
+        self.raise(report::MAX_U, seen.max_u.to_f64());
+        self.raise(report::MAX_L, seen.max_l.to_f64());
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            let done = self.state.atomic(state::BLOCKS_DONE);
+            let before = done.fetch_add(1, Ordering::AcqRel, Scope::Device);
+            if before + 1 == thread::grid_dim_x() {
+                let mut which = 0;
+                while which < report::NUM_EXTREMES {
+                    self.report.set(which, self.extremes.get(which));
+                    self.extremes.set(which, 0);
+                    which += 1;
+                }
+                let perturbed = self.state.get(state::NUM_PERTURBED);
+                self.report.set(report::NUM_PERTURBED, u64::from(perturbed));
+                let mut which = 0;
+                while which < state::LEN {
+                    self.state.set(which, 0);
+                    which += 1;
+                }
+            }
+        }
+    }
+
+    /// Raises an extreme to the largest that the lanes of a warp have.
+    #[inline(always)]
+    fn raise(self, which: usize, value: f64) {
+        let mut most = value;
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            most = most.max(warp::shuffle_xor(warp::FULL_MASK, most, distance));
+            distance /= 2;
+        }
+        if thread::lane_id() == 0 {
+            let extreme = self.extremes.atomic(which);
+            extreme.fetch_max(most.to_bits(), Ordering::Relaxed, Scope::Device);
+        }
+    }
+}

@@ -61,7 +61,7 @@
 // |---|---|
 // | `trait ElementImp: Copy` | per-type hooks, implemented for u32 i32 u64 i64 f32 f64; supertrait of `Element`; content is the machine's own |
 // | `trait IntElementImp: ElementImp` | hooks of integers, supertrait of `IntElement`; for u32 i32 u64 i64 |
-// | `trait RealImp: ElementImp` | `mul_add(self, b: Self, c: Self) -> Self` (one rounding: self·b + c), `sqrt`, `abs` `(self) -> Self`, `max`, `min` `(self, o: Self) -> Self` (a NaN loses); for f32 f64 |
+// | `trait RealImp: ElementImp` | `mul_add(self, b: Self, c: Self) -> Self` (one rounding: self·b + c), `sqrt`, `abs`, `reciprocal` `(self) -> Self`, `max`, `min` `(self, o: Self) -> Self` (a NaN loses); for f32 f64 |
 // | `struct RawGlobal<E>: Copy` | `len(self) -> usize`, `get(self, i: usize) -> T` |
 // | `struct RawGlobalMut<E>: Copy` | `len`, `get`, `set(self, i: usize, v: T)`, `atomic(self, i: usize) -> RawAtomic<T>` |
 // | `struct RawShared<E>: Copy` | the same four |

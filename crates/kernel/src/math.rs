@@ -32,6 +32,9 @@ pub trait Real:
     /// The square root, correctly rounded.
     fn sqrt(self) -> Self;
 
+    /// 1/`self` to an error of about one unit in the last place; infinite at zero.
+    fn reciprocal(self) -> Self;
+
     /// The larger of the two; the other one where one is NaN.
     fn max(self, other: Self) -> Self;
 
@@ -64,6 +67,11 @@ macro_rules! real {
             #[inline(always)]
             fn sqrt(self) -> $t {
                 RealImp::sqrt(self)
+            }
+
+            #[inline(always)]
+            fn reciprocal(self) -> $t {
+                RealImp::reciprocal(self)
             }
 
             #[inline(always)]

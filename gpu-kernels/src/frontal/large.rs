@@ -37,6 +37,9 @@ const _: () = assert!(WHOLE_FRONT * (WHOLE_FRONT | 1) <= BLOCK_VALUES);
 const _: () = assert!(2 * TILE * TILE_STRIDE <= BLOCK_VALUES);
 const _: () = assert!(TILE * TILE_STRIDE + 4 * TILE * CHUNK <= BLOCK_VALUES);
 
+/// Columns of a panel, in the registers of a warp: lane l has rows l, l + 32 and l + 64.
+type Panel<T> = [[T; PANEL_ROWS]; PANEL as usize];
+
 /// The large fronts.
 #[derive(Clone, Copy)]
 pub(super) struct LargeFronts<T: Real> {
@@ -294,7 +297,7 @@ impl<T: Real> LargeFronts<T> {
                 other.set(i, j, value);
                 if i == j {
                     // There is a row to spare.
-                    other.set(TILE, j, T::ONE / value);
+                    other.set(TILE, j, value.reciprocal());
                 }
             });
             thread::sync_threads();
@@ -618,29 +621,75 @@ impl<T: Real> LargeFronts<T> {
             self.search_and_eliminate(tile, matrix, k);
             return;
         }
+        let thread = thread::thread_idx_x();
+        let is_first_warp = thread < warp::WARP_SIZE;
+        let everybody = Workers::of_block();
+        let others = Workers {
+            x: thread & (SIDE - 1),
+            y: (thread / SIDE).wrapping_sub(warp::WARP_SIZE / SIDE),
+            columns: SIDE - warp::WARP_SIZE / SIDE,
+        };
+        if is_first_warp {
+            self.eliminate_panel(matrix, m, 0, k.min(PANEL), 0, first_pivot);
+        }
+        thread::sync_threads();
         let mut j = 0;
-        while j < k {
+        loop {
             let pivots = (k - j).min(PANEL);
-            if thread::thread_idx_x() < warp::WARP_SIZE {
-                self.eliminate_panel(matrix, m, j, pivots, first_pivot);
+            let from = j + pivots;
+            if from >= m {
+                break;
+            }
+            lower_panel(matrix, matrix, j, pivots, from, m);
+            thread::sync_threads();
+            // The first warp goes ahead with the next panel while the others update what is right of it.
+            let next = (k - from).min(PANEL);
+            if next == 0 {
+                subtract(
+                    everybody,
+                    matrix,
+                    matrix,
+                    matrix,
+                    (j, pivots),
+                    (from, m),
+                    (from, m),
+                );
+            } else if is_first_warp {
+                self.eliminate_panel(matrix, m, from, next, pivots, first_pivot);
+            } else {
+                let columns = (from + next, m);
+                subtract(
+                    others,
+                    matrix,
+                    matrix,
+                    matrix,
+                    (j, pivots),
+                    (from, m),
+                    columns,
+                );
             }
             thread::sync_threads();
-            if j + pivots < m {
-                lower_panel(matrix, matrix, j, pivots, j + pivots, m);
-                thread::sync_threads();
-                let from = j + pivots;
-                subtract(matrix, matrix, matrix, (j, pivots), (from, m), (from, m));
-                thread::sync_threads();
+            j = from;
+            if j >= k {
+                break;
             }
-            j += pivots;
         }
     }
 
-    /// Eliminates columns `j..j + pivots` of all rows from `j` on, in the registers of a warp.
+    /// Eliminates columns `j..j + pivots` of all rows from `j` on, in the registers of a warp, after it has subtracted
+    /// the product of the `before` columns and rows before them.
     #[inline(always)]
-    fn eliminate_panel(self, matrix: Matrix<T>, m: u32, j: u32, pivots: u32, first_pivot: u32) {
+    fn eliminate_panel(
+        self,
+        matrix: Matrix<T>,
+        m: u32,
+        j: u32,
+        pivots: u32,
+        before: u32,
+        first_pivot: u32,
+    ) {
         let lane = thread::lane_id();
-        let mut panel = [[T::ZERO; PANEL_ROWS]; PANEL as usize];
+        let mut panel: Panel<T> = [[T::ZERO; PANEL_ROWS]; PANEL as usize];
         for (q, column) in panel.iter_mut().enumerate() {
             for (x, value) in column.iter_mut().enumerate() {
                 let i = j + lane + x as u32 * warp::WARP_SIZE;
@@ -649,33 +698,37 @@ impl<T: Real> LargeFronts<T> {
                 }
             }
         }
-        for p in 0..PANEL as usize {
-            if (p as u32) < pivots {
-                let came = warp::shuffle(warp::FULL_MASK, panel[p][0], p as u32);
-                let pivot = self
-                    .work
-                    .usable(came, first_pivot + j + p as u32, lane == 0);
-                let inverse = T::ONE / pivot;
-                if lane == p as u32 {
-                    panel[p][0] = pivot;
-                }
-                let is_below = lane > p as u32;
-                if is_below {
-                    panel[p][0] = panel[p][0] * inverse;
-                }
-                for x in 1..PANEL_ROWS {
-                    panel[p][x] = panel[p][x] * inverse;
-                }
-                for q in p + 1..PANEL as usize {
-                    let upper = warp::shuffle(warp::FULL_MASK, panel[q][0], p as u32);
-                    if is_below {
-                        panel[q][0] = (-panel[p][0]).mul_add(upper, panel[q][0]);
-                    }
-                    for x in 1..PANEL_ROWS {
-                        panel[q][x] = (-panel[p][x]).mul_add(upper, panel[q][x]);
-                    }
+        let mut p = j - before;
+        while p < j {
+            let mut multipliers = [T::ZERO; PANEL_ROWS];
+            for (x, multiplier) in multipliers.iter_mut().enumerate() {
+                let i = j + lane + x as u32 * warp::WARP_SIZE;
+                if i < m {
+                    *multiplier = -matrix.get(i, p);
                 }
             }
+            for (q, column) in panel.iter_mut().enumerate() {
+                let mut upper = T::ZERO;
+                if (q as u32) < pivots {
+                    upper = matrix.get(p, j + q as u32);
+                }
+                for x in 0..PANEL_ROWS {
+                    column[x] = multipliers[x].mul_add(upper, column[x]);
+                }
+            }
+            p += 1;
+        }
+        let mut own_pivot = T::ONE;
+        self.panel_step::<0>(&mut panel, &mut own_pivot);
+        self.panel_step::<1>(&mut panel, &mut own_pivot);
+        self.panel_step::<2>(&mut panel, &mut own_pivot);
+        self.panel_step::<3>(&mut panel, &mut own_pivot);
+        self.panel_step::<4>(&mut panel, &mut own_pivot);
+        self.panel_step::<5>(&mut panel, &mut own_pivot);
+        self.panel_step::<6>(&mut panel, &mut own_pivot);
+        self.panel_step::<7>(&mut panel, &mut own_pivot);
+        if lane < pivots {
+            self.work.note(own_pivot, first_pivot + j + lane);
         }
         for (q, column) in panel.iter().enumerate() {
             for (x, &value) in column.iter().enumerate() {
@@ -683,6 +736,37 @@ impl<T: Real> LargeFronts<T> {
                 if (q as u32) < pivots && i < m {
                     matrix.set(i, j + q as u32, value);
                 }
+            }
+        }
+    }
+
+    /// Eliminates column `P` of a panel. The loops are unrolled, for registers have no index. Columns that are not
+    /// there are zero, and what becomes of them is left away.
+    #[inline(always)]
+    fn panel_step<const P: usize>(self, panel: &mut Panel<T>, own_pivot: &mut T) {
+        let p = P as u32;
+        let lane = thread::lane_id();
+        let came = warp::shuffle(warp::FULL_MASK, panel[P][0], p);
+        let pivot = self.work.usable(came);
+        let inverse = pivot.reciprocal();
+        let is_below = lane > p;
+        if lane == p {
+            *own_pivot = came;
+            panel[P][0] = pivot;
+        }
+        if is_below {
+            panel[P][0] = panel[P][0] * inverse;
+        }
+        for x in 1..PANEL_ROWS {
+            panel[P][x] = panel[P][x] * inverse;
+        }
+        for q in P + 1..PANEL as usize {
+            let upper = warp::shuffle(warp::FULL_MASK, panel[q][0], p);
+            if is_below {
+                panel[q][0] = (-panel[P][0]).mul_add(upper, panel[q][0]);
+            }
+            for x in 1..PANEL_ROWS {
+                panel[q][x] = (-panel[P][x]).mul_add(upper, panel[q][x]);
             }
         }
     }
@@ -733,10 +817,11 @@ impl<T: Real> LargeFronts<T> {
                 thread::sync_threads();
             }
             let came = matrix.get(j, j);
-            let pivot = self.work.usable(came, first_pivot + j, thread == 0);
+            let pivot = self.work.usable(came);
             thread::sync_threads();
-            let inverse = T::ONE / pivot;
+            let inverse = pivot.reciprocal();
             if thread == 0 {
+                self.work.note(came, first_pivot + j);
                 matrix.set(j, j, pivot);
             }
             let mut i = j + 1 + thread;
@@ -808,10 +893,32 @@ fn lower_panel<T: Real>(
     }
 }
 
+/// Threads that share the entries of a matrix: each has those a multiple of [`SIDE`] rows and of `columns` columns
+/// from its own.
+#[derive(Clone, Copy)]
+struct Workers {
+    x: u32,
+    y: u32,
+    columns: u32,
+}
+
+impl Workers {
+    #[inline(always)]
+    fn of_block() -> Self {
+        let thread = thread::thread_idx_x();
+        Self {
+            x: thread & (SIDE - 1),
+            y: thread / SIDE,
+            columns: SIDE,
+        }
+    }
+}
+
 /// Subtracts from the entries of `matrix` in these rows and columns the product of columns `j..j + pivots` of `left`
 /// and the rows of the same numbers of `right`.
 #[inline(always)]
 fn subtract<T: Real>(
+    workers: Workers,
     left: Matrix<T>,
     right: Matrix<T>,
     matrix: Matrix<T>,
@@ -819,8 +926,11 @@ fn subtract<T: Real>(
     rows: (u32, u32),
     columns: (u32, u32),
 ) {
-    let thread = thread::thread_idx_x();
-    let (x, y) = (thread & (SIDE - 1), thread / SIDE);
+    let Workers {
+        x,
+        y,
+        columns: side,
+    } = workers;
     let mut column = columns.0;
     while column < columns.1 {
         let mut row = rows.0;
@@ -828,7 +938,7 @@ fn subtract<T: Real>(
             let mut sums = [[T::ZERO; OWN]; OWN];
             for s in 0..OWN {
                 for r in 0..OWN {
-                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * SIDE);
+                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * side);
                     if i < rows.1 && q < columns.1 {
                         sums[s][r] = matrix.get(i, q);
                     }
@@ -841,7 +951,7 @@ fn subtract<T: Real>(
                 for r in 0..OWN {
                     // What lies outside is multiplied too, and left away.
                     let i = (row + x + r as u32 * SIDE).min(rows.1 - 1);
-                    let q = (column + y + r as u32 * SIDE).min(columns.1 - 1);
+                    let q = (column + y + r as u32 * side).min(columns.1 - 1);
                     multipliers[r] = -left.get(i, p);
                     upper[r] = right.get(p, q);
                 }
@@ -854,7 +964,7 @@ fn subtract<T: Real>(
             }
             for s in 0..OWN {
                 for r in 0..OWN {
-                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * SIDE);
+                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * side);
                     if i < rows.1 && q < columns.1 {
                         matrix.set(i, q, sums[s][r]);
                     }
@@ -862,7 +972,7 @@ fn subtract<T: Real>(
             }
             row += TILE;
         }
-        column += TILE;
+        column += side * OWN as u32;
     }
 }
 
@@ -876,6 +986,7 @@ fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, columns: u3
         thread::sync_threads();
         if j + pivots < k {
             subtract(
+                Workers::of_block(),
                 lower,
                 matrix,
                 matrix,
@@ -924,6 +1035,7 @@ fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) 
         thread::sync_threads();
         if j + pivots < k {
             subtract(
+                Workers::of_block(),
                 matrix,
                 upper,
                 matrix,

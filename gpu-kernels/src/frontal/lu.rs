@@ -33,6 +33,7 @@ macro_rules! factorization {
         #[kernel(
             T = [f32, f64],
             max_threads(256),
+            min_blocks(2),
             require(
                 fronts.len() == small::LEN as usize * joined.len(),
                 children.len() % child::LEN as usize == 0,

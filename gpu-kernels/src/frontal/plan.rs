@@ -47,14 +47,12 @@ pub mod small {
     pub const ENTRIES: u32 = 8;
     /// How many there are.
     pub const NUM_ENTRIES: u32 = 9;
-    /// First of its children whose elements are in global memory.
+    /// First of its children; the one whose element is kept stands first.
     pub const CHILDREN: u32 = 10;
     /// How many there are.
     pub const NUM_CHILDREN: u32 = 11;
     /// If its parent is not worked on next: the parent, or [`NONE`](super::NONE).
     pub const PARENT: u32 = 12;
-    /// Place of its rows' positions in the parent, low and high.
-    pub const RELATIVE: u32 = 13;
     /// Number of words.
     pub const LEN: u32 = 16;
 
@@ -70,14 +68,14 @@ pub mod small {
 
 /// Words of a child of a small front.
 pub mod child {
-    /// Rows of its element.
-    pub const BELOW: u32 = 0;
     /// Place of the element, low and high.
-    pub const ELEMENT: u32 = 2;
-    /// Place of its rows' positions in the parent, low and high.
-    pub const RELATIVE: u32 = 4;
+    pub const ELEMENT: u32 = 0;
+    /// Rows of the element.
+    pub const BELOW: u32 = 2;
+    /// The position of each of its rows in the parent, 8 bits each from the lowest.
+    pub const POSITIONS: u32 = 3;
     /// Number of words.
-    pub const LEN: u32 = 8;
+    pub const LEN: u32 = POSITIONS + super::SMALL_FRONT / 4;
 }
 
 /// Words of a task on a large front.

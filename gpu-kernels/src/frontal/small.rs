@@ -24,14 +24,22 @@ pub(super) struct SmallFronts<T: Real> {
     pub base: u32,
 }
 
-/// What is fetched of a front before its turn: each lane has its part.
+/// Children whose words are fetched at once.
+const CHILDREN_A_TURN: u32 = warp::WARP_SIZE / child::LEN;
+
+/// Entries of a row that a lane has in hand at once.
+const AT_ONCE: usize = 4;
+
+/// What is read of a front before its turn comes, besides its words: each lane has its part.
 #[derive(Clone, Copy)]
-struct Fetched {
-    /// A word of the front.
-    word: u32,
-    /// The first entries of B: where they go, and their values in A.
+struct Ahead {
+    /// Of the first entries of B: where they go, and which values of A they are.
     place: u32,
-    value: f64,
+    source: u32,
+    /// Where the pivots' rows go.
+    row_place: u32,
+    /// Words of the first children.
+    children: u32,
 }
 
 /// A front in shared memory, by columns.
@@ -40,8 +48,6 @@ struct Kept {
     first: u32,
     k: u32,
     c: u32,
-    /// The position in the parent of the row below the pivots that has the lane's number.
-    relative: u32,
 }
 
 /// The lanes as a rectangle that covers `rows`: a power of two of rows, as many columns as are left.
@@ -88,21 +94,27 @@ impl<T: Real> SmallFronts<T> {
         let num_warps = thread::grid_dim_x() * warps_of_block;
         let mut ticket =
             thread::block_idx_x() * warps_of_block + thread::thread_idx_x() / warp::WARP_SIZE;
-        let num_fronts = self.fronts.len() as u32 / small::LEN;
         while (ticket as usize) < self.starts.len() {
             let mut s = self.starts.get(ticket as usize);
-            let mut fetched = self.fetch_entries(self.fetch_word(s));
+            // Words are read three fronts ahead, what they lead to two, and what that leads to one.
+            let mut word = self.read_word(s);
+            let mut ahead = self.read_ahead::<SEARCH>(word);
+            let mut after = self.successor(s, word);
+            let mut word_after = self.read_word(after);
+            let mut value = self.read_value(word, ahead);
+            let mut ahead_after = self.read_ahead::<SEARCH>(word_after);
+            let mut third = self.successor(after, word_after);
+            let mut third_word = self.read_word(third);
             let mut kept = None;
             loop {
-                let ahead = if s + 1 < num_fronts { s + 1 } else { s };
-                let next_word = self.fetch_word(ahead);
-                let flags = of_lane(fetched.word, small::FLAGS);
-                let parent = of_lane(fetched.word, small::PARENT);
-                let (now, next) = self.front::<SEARCH>(fetched, next_word, kept, seen);
-                kept = Some(now);
-                fetched = next;
-                s += 1;
+                let value_after = self.read_value(word_after, ahead_after);
+                let third_ahead = self.read_ahead::<SEARCH>(third_word);
+                let fourth = self.successor(third, third_word);
+                let fourth_word = self.read_word(fourth);
+                kept = Some(self.front::<SEARCH>(word, ahead, value, kept, seen));
+                let flags = of_lane(word, small::FLAGS);
                 if flags & small::IS_LAST != 0 {
+                    let parent = of_lane(word, small::PARENT);
                     if flags & small::PARENT_IS_LARGE != 0 {
                         if lane == 0 {
                             self.work.arrive(parent);
@@ -112,10 +124,11 @@ impl<T: Real> SmallFronts<T> {
                     if parent == NONE {
                         break;
                     }
-                    s = parent;
-                    fetched = self.fetch_entries(self.fetch_word(s));
                 }
-                let joins = of_lane(fetched.word, small::JOINS);
+                (s, word, ahead, value) = (after, word_after, ahead_after, value_after);
+                (after, word_after, ahead_after) = (third, third_word, third_ahead);
+                (third, third_word) = (fourth, fourth_word);
+                let joins = of_lane(word, small::JOINS);
                 if joins > 0 && !self.arrives_last(s, joins) {
                     break;
                 }
@@ -141,42 +154,92 @@ impl<T: Real> SmallFronts<T> {
         before.wrapping_add(1) == joins.wrapping_mul(self.work.epoch)
     }
 
+    /// The front that is worked on after front `s`; that front itself if there is none.
     #[inline(always)]
-    fn fetch_word(self, s: u32) -> u32 {
+    fn successor(self, s: u32, word: u32) -> u32 {
+        let flags = of_lane(word, small::FLAGS);
+        let parent = of_lane(word, small::PARENT);
+        if flags & small::IS_LAST == 0 {
+            s + 1
+        } else if parent == NONE || flags & small::PARENT_IS_LARGE != 0 {
+            s
+        } else {
+            parent
+        }
+    }
+
+    #[inline(always)]
+    fn read_word(self, s: u32) -> u32 {
         let word = thread::lane_id() & (small::LEN - 1);
         self.fronts.get((s * small::LEN + word) as usize)
     }
 
     #[inline(always)]
-    fn fetch_entries(self, word: u32) -> Fetched {
+    fn read_ahead<const SEARCH: bool>(self, word: u32) -> Ahead {
         let lane = thread::lane_id();
         let first = of_lane(word, small::ENTRIES);
         let count = of_lane(word, small::NUM_ENTRIES);
-        let (mut place, mut value) = (0, 0.0);
+        let (mut place, mut source) = (0, 0);
         if lane < count {
             let e = (first + lane) as usize;
             place = self.work.places.get(e);
-            value = self.work.values.get(self.work.source.get(e) as usize);
+            source = self.work.source.get(e);
         }
-        Fetched { word, place, value }
+        let k = of_lane(word, small::SIZES) & 0xffff;
+        let start = of_lane(word, small::START);
+        let mut row_place = lane;
+        if !SEARCH && lane < k {
+            row_place = self.work.row_places.get((start + lane) as usize);
+        }
+        let children = self.read_children(
+            of_lane(word, small::CHILDREN),
+            of_lane(word, small::NUM_CHILDREN),
+        );
+        Ahead {
+            place,
+            source,
+            row_place,
+            children,
+        }
     }
 
-    /// Works on one front; what is fetched of the next comes back with what is kept of this one.
+    #[inline(always)]
+    fn read_value(self, word: u32, ahead: Ahead) -> f64 {
+        let mut value = 0.0;
+        if thread::lane_id() < of_lane(word, small::NUM_ENTRIES) {
+            value = self.work.values.get(ahead.source as usize);
+        }
+        value
+    }
+
+    /// The words of the first of `count` children, as many as the lanes can take.
+    #[inline(always)]
+    fn read_children(self, first: u32, count: u32) -> u32 {
+        let lane = thread::lane_id();
+        let mut word = 0;
+        if lane < count.min(CHILDREN_A_TURN) * child::LEN {
+            word = self.children.get((first * child::LEN + lane) as usize);
+        }
+        word
+    }
+
+    /// Works on one front.
     #[inline(always)]
     fn front<const SEARCH: bool>(
         self,
-        fetched: Fetched,
-        next_word: u32,
+        word: u32,
+        ahead: Ahead,
+        value: f64,
         kept: Option<Kept>,
         seen: &mut Seen<T>,
-    ) -> (Kept, Fetched) {
+    ) -> Kept {
         let lane = thread::lane_id();
-        let word = |which: u32| of_lane(fetched.word, which);
-        let sizes = word(small::SIZES);
+        let of = |which: u32| of_lane(word, which);
+        let sizes = of(small::SIZES);
         let (k, c) = (sizes & 0xffff, sizes >> 16);
         let m = k + c;
-        let flags = word(small::FLAGS);
-        let start = word(small::START);
+        let flags = of(small::FLAGS);
+        let start = of(small::START);
         // At the other end of the values than the child that is kept there.
         let mut first = 0;
         let mut child = None;
@@ -188,58 +251,37 @@ impl<T: Real> SmallFronts<T> {
         {
             first = SMALL_VALUES - m * m;
         }
-        let relative = wide(word(small::RELATIVE), word(small::RELATIVE + 1));
-        let mut own_relative = 0;
-        if lane < c {
-            own_relative = self
-                .work
-                .relative
-                .get((relative + u64::from(lane)) as usize);
-        }
-        let mut row_place = lane;
-        if !SEARCH && lane < k {
-            row_place = self.work.row_places.get((start + lane) as usize);
-        }
-
         let mut p = lane;
         while p < m * m {
             self.values.set((self.base + first + p) as usize, T::ZERO);
             p += warp::WARP_SIZE;
         }
         warp::sync_warp(warp::FULL_MASK);
-        self.add_entries(fetched, first, m, row_place, seen);
+        self.add_entries(word, ahead, value, first, m, seen);
         warp::sync_warp(warp::FULL_MASK);
-        if let Some(child) = child {
-            let (from, size) = (child.first, child.k + child.c);
-            let element = |i: u32, q: u32| {
-                let place = from + (child.k + q) * size + child.k + i;
-                self.values.get((self.base + place) as usize)
-            };
-            self.add_child(child.c, child.relative, element, first, m, row_place);
-        }
-        self.add_children(fetched.word, first, m, row_place);
-
-        let next = self.fetch_entries(next_word);
-        self.eliminate::<SEARCH>(first, k, c, start, row_place);
+        self.add_children(word, ahead, child, first, m);
+        self.eliminate::<SEARCH>(first, k, c, start, ahead.row_place);
         warp::sync_warp(warp::FULL_MASK);
-        self.store(fetched.word, first, k, c, seen);
+        self.store(word, first, k, c, seen);
         warp::sync_warp(warp::FULL_MASK);
-        let kept = Kept {
-            first,
-            k,
-            c,
-            relative: own_relative,
-        };
-        (kept, next)
+        Kept { first, k, c }
     }
 
     /// Adds the front's entries of B.
     #[inline(always)]
-    fn add_entries(self, fetched: Fetched, first: u32, m: u32, row_place: u32, seen: &mut Seen<T>) {
+    fn add_entries(
+        self,
+        word: u32,
+        ahead: Ahead,
+        value: f64,
+        first: u32,
+        m: u32,
+        seen: &mut Seen<T>,
+    ) {
         let lane = thread::lane_id();
-        let begin = of_lane(fetched.word, small::ENTRIES);
-        let count = of_lane(fetched.word, small::NUM_ENTRIES);
-        let (mut place, mut value) = (fetched.place, fetched.value);
+        let begin = of_lane(word, small::ENTRIES);
+        let count = of_lane(word, small::NUM_ENTRIES);
+        let (mut place, mut value) = (ahead.place, value);
         let mut done = 0;
         while done < count {
             if done > 0 && done + lane < count {
@@ -247,7 +289,7 @@ impl<T: Real> SmallFronts<T> {
                 place = self.work.places.get(e);
                 value = self.work.values.get(self.work.source.get(e) as usize);
             }
-            let row = of_lane(row_place, place & 0xff);
+            let row = of_lane(ahead.row_place, place & 0xff);
             if done + lane < count {
                 let at = self.base + first + (place >> 8 & 0xff) * m + row;
                 let value = self.work.scaled(value, place, seen);
@@ -257,66 +299,78 @@ impl<T: Real> SmallFronts<T> {
         }
     }
 
-    /// Adds the elements of the children that are not kept, one after the other.
+    /// Adds the elements of the children, one after the other.
     #[inline(always)]
-    fn add_children(self, word: u32, first: u32, m: u32, row_place: u32) {
-        let lane = thread::lane_id();
+    fn add_children(self, word: u32, ahead: Ahead, kept: Option<Kept>, first: u32, m: u32) {
         let count = of_lane(word, small::NUM_CHILDREN);
         let begin = of_lane(word, small::CHILDREN);
+        let mut words = ahead.children;
         let mut at = 0;
         while at < count {
-            // Four children a turn.
-            let mut words = 0;
-            let place = (begin + at) * child::LEN + lane;
-            if at * child::LEN + lane < count * child::LEN {
-                words = self.children.get(place as usize);
-            }
-            let turn = (count - at).min(warp::WARP_SIZE / child::LEN);
+            let turn = (count - at).min(CHILDREN_A_TURN);
             let mut t = 0;
             while t < turn {
                 let of = |which: u32| of_lane(words, t * child::LEN + which);
                 let c = of(child::BELOW);
-                let element = wide(of(child::ELEMENT), of(child::ELEMENT + 1));
-                let rows = wide(of(child::RELATIVE), of(child::RELATIVE + 1));
-                let mut relative = 0;
-                if lane < c {
-                    relative = self.work.relative.get((rows + u64::from(lane)) as usize);
+                let lane = thread::lane_id();
+                let position = of(child::POSITIONS + lane / 4) >> (8 * (lane & 3)) & 0xff;
+                if let Some(kept) = kept
+                    && at + t == 0
+                {
+                    let (from, size) = (self.base + kept.first, kept.k + kept.c);
+                    let element = |i: u32, q: u32| {
+                        let place = from + (kept.k + q) * size + kept.k + i;
+                        self.values.get(place as usize)
+                    };
+                    self.add_child(c, position, element, first, m, ahead.row_place);
+                } else {
+                    let element = wide(of(child::ELEMENT), of(child::ELEMENT + 1));
+                    let element = |i: u32, q: u32| {
+                        let place = element + u64::from(i + q * c);
+                        self.work.elements.get(place as usize)
+                    };
+                    self.add_child(c, position, element, first, m, ahead.row_place);
                 }
-                let element = |i: u32, q: u32| {
-                    let place = element + u64::from(i + q * c);
-                    self.work.elements.get(place as usize)
-                };
-                self.add_child(c, relative, element, first, m, row_place);
                 t += 1;
             }
             at += turn;
+            words = self.read_children(begin + at, count - at);
         }
     }
 
-    /// Adds the element of a child with c rows; lane i knows where row i lies in the front.
+    /// Adds the element of a child with c rows; lane i knows the position of row i in the front.
     #[inline(always)]
     fn add_child(
         self,
         c: u32,
-        relative: u32,
+        position: u32,
         element: impl Fn(u32, u32) -> T,
         first: u32,
         m: u32,
         row_place: u32,
     ) {
-        let placed = of_lane(row_place, relative);
+        let placed = of_lane(row_place, position);
         let grid = Grid::covering(c);
         let row = of_lane(placed, grid.row);
-        let mut q = 0;
-        while q < c {
-            let own = q + grid.column;
-            let column = of_lane(relative, own & (warp::WARP_SIZE - 1));
-            if own < c && grid.row < c {
-                let at = (self.base + first + column * m + row) as usize;
-                self.values
-                    .set(at, self.values.get(at) + element(grid.row, own));
+        let mut q = grid.column;
+        // All lanes take part as long as one has something to add.
+        while q - grid.column < c {
+            let mut values = [T::ZERO; AT_ONCE];
+            for (x, value) in values.iter_mut().enumerate() {
+                let own = q + x as u32 * grid.columns;
+                if own < c && grid.row < c {
+                    *value = element(grid.row, own);
+                }
             }
-            q += grid.columns;
+            for (x, &value) in values.iter().enumerate() {
+                let own = q + x as u32 * grid.columns;
+                let column = of_lane(position, own & (warp::WARP_SIZE - 1));
+                if own < c && grid.row < c {
+                    let at = (self.base + first + column * m + row) as usize;
+                    self.values.set(at, self.values.get(at) + value);
+                }
+            }
+            q += AT_ONCE as u32 * grid.columns;
         }
         // Another child may add to the same entries.
         warp::sync_warp(warp::FULL_MASK);
@@ -331,6 +385,7 @@ impl<T: Real> SmallFronts<T> {
         let grid = Grid::covering(m);
         // Which row, as they came, is where the lane's number is.
         let mut came_from = row_place;
+        let mut own_pivot = T::ONE;
         let mut j = 0;
         while j < k {
             if SEARCH {
@@ -356,18 +411,31 @@ impl<T: Real> SmallFronts<T> {
                 }
             }
             let came = self.values.get(at(j, j));
-            let pivot = self.work.usable(came, start + j, lane == 0);
+            let pivot = self.work.usable(came);
+            if lane == j {
+                own_pivot = came;
+            }
             let is_below = grid.row > j && grid.row < m;
             let mut multiplier = T::ZERO;
             if is_below {
-                multiplier = self.values.get(at(grid.row, j)) / pivot;
+                multiplier = self.values.get(at(grid.row, j)) * pivot.reciprocal();
                 let mut q = j + 1 + grid.column;
                 while q < m {
-                    let place = at(grid.row, q);
-                    let value =
-                        (-multiplier).mul_add(self.values.get(at(j, q)), self.values.get(place));
-                    self.values.set(place, value);
-                    q += grid.columns;
+                    let mut values = [T::ZERO; AT_ONCE];
+                    for (x, value) in values.iter_mut().enumerate() {
+                        let q = q + x as u32 * grid.columns;
+                        if q < m {
+                            let upper = self.values.get(at(j, q));
+                            *value = (-multiplier).mul_add(upper, self.values.get(at(grid.row, q)));
+                        }
+                    }
+                    for (x, &value) in values.iter().enumerate() {
+                        let q = q + x as u32 * grid.columns;
+                        if q < m {
+                            self.values.set(at(grid.row, q), value);
+                        }
+                    }
+                    q += AT_ONCE as u32 * grid.columns;
                 }
             }
             warp::sync_warp(warp::FULL_MASK);
@@ -380,6 +448,9 @@ impl<T: Real> SmallFronts<T> {
                 }
             }
             j += 1;
+        }
+        if lane < k {
+            self.work.note(own_pivot, start + lane);
         }
         if SEARCH && lane < k {
             self.work.row_places.set((start + came_from) as usize, lane);

@@ -85,25 +85,31 @@ impl<T: Real> Work<T> {
         T::from_f64(value)
     }
 
-    /// What is divided by for a pivot that came so. One of those who call it `reports`.
+    /// What is divided by for a pivot that came so.
     #[inline(always)]
-    pub fn usable(self, came: T, pivot: u32, reports: bool) -> T {
-        let is_small = came.abs() < self.smallest;
-        let mut usable = came;
-        if is_small {
-            usable = if came < T::ZERO {
-                -self.smallest
-            } else {
-                self.smallest
-            };
+    pub fn usable(self, came: T) -> T {
+        if came.abs() >= self.smallest {
+            came
+        } else if came < T::ZERO {
+            -self.smallest
+        } else if came >= T::ZERO {
+            self.smallest
+        } else {
+            came
         }
-        let size = usable.abs().to_f64();
-        if reports && (is_small || size == 0.0 || !size.is_finite()) {
+    }
+
+    /// Takes note of a pivot that came so, if there is something to note.
+    #[inline(always)]
+    pub fn note(self, came: T, pivot: u32) {
+        let size = self.usable(came).abs().to_f64();
+        let is_replaced = came.abs() < self.smallest;
+        if is_replaced || size == 0.0 || !size.is_finite() {
             let first = |which: usize| {
                 let extreme = self.extremes.atomic(which);
                 extreme.fetch_max(u64::from(!pivot), Ordering::Relaxed, Scope::Device);
             };
-            if is_small {
+            if is_replaced {
                 let count = self.state.atomic(state::NUM_PERTURBED);
                 count.reduce_add(1, Ordering::Relaxed, Scope::Device);
                 first(report::FIRST_PERTURBED);
@@ -115,7 +121,6 @@ impl<T: Real> Work<T> {
                 first(report::FIRST_NOT_FINITE);
             }
         }
-        usable
     }
 
     /// Tells a large front that an element for it is there. One thread calls it, behind a barrier of those who wrote.

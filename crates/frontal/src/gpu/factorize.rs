@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_device::{Buffer, LaunchConfig, Stream};
+use luge_device::{Buffer, LaunchConfig, PinnedBuffer, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{self as words, report};
 use luge_kernel::math::Real;
@@ -27,6 +27,7 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     state: Buffer<u32>,
     extremes: Buffer<u64>,
     report: Buffer<u64>,
+    report_on_host: PinnedBuffer<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
     /// Largest magnitude in B, of which the smallest pivot is a part.
@@ -70,6 +71,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             state: stream.alloc_zeroed(words::state::LEN)?,
             extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
             report: stream.alloc(report::LEN)?,
+            report_on_host: stream.device().alloc_pinned(report::LEN)?,
             epoch: 0,
             scale: 1.0,
             tree: Arc::clone(tree),
@@ -203,7 +205,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             launch!(lu_fronts)?;
         }
-        let report = stream.download(&self.report)?;
+        stream.copy_to_pinned(&self.report, &mut self.report_on_host, 0)?;
+        let report = self.report_on_host.as_slice()?;
         let pivot = |which: usize| (report[which] != 0).then(|| !(report[which] as u32));
         let extreme = |which: usize| f64::from_bits(report[which]);
         Ok(Report {

@@ -209,22 +209,23 @@ impl Planner<'_> {
                 self.push_entry(e, row, column);
             }
             let first_child = self.plan.children.len() as u32 / child::LEN;
-            for &c in self.tree.children(s) {
-                if kept && position[c as usize] + 1 == at as u32 {
-                    continue;
+            let is_kept = |&c: &u32| kept && position[c as usize] + 1 == at as u32;
+            let children = self.tree.children(s).iter().copied();
+            let others = self.tree.children(s).iter().copied();
+            for c in children
+                .filter(is_kept)
+                .chain(others.filter(|c| !is_kept(c)))
+            {
+                let child = &self.fronts[c as usize];
+                let element = self.element[c as usize];
+                let mut positions = [0u32; SMALL_FRONT as usize / 4];
+                for (i, &row) in self.tree.relative[child.row_range()].iter().enumerate() {
+                    positions[i / 4] |= row << (8 * (i % 4));
                 }
-                let (below, element) = (self.fronts[c as usize].below, self.element[c as usize]);
-                let rows = self.fronts[c as usize].rows;
-                self.plan.children.extend([
-                    below,
-                    0,
-                    low(element),
-                    high(element),
-                    low(rows),
-                    high(rows),
-                    0,
-                    0,
-                ]);
+                let words = [low(element), high(element), child.below];
+                self.plan
+                    .children
+                    .extend(words.into_iter().chain(positions));
             }
             let num_children = self.plan.children.len() as u32 / child::LEN - first_child;
             let parent = front.parent as usize;
@@ -266,8 +267,8 @@ impl Planner<'_> {
                 first_child,
                 num_children,
                 goes_on,
-                low(front.rows),
-                high(front.rows),
+                0,
+                0,
                 0,
             ]);
         }

@@ -109,6 +109,8 @@ pub trait RealImp: ElementImp {
     fn mul_add(self, b: Self, c: Self) -> Self;
     /// The square root, correctly rounded.
     fn sqrt(self) -> Self;
+    /// 1/self, nearly.
+    fn reciprocal(self) -> Self;
     /// The absolute value.
     fn abs(self) -> Self;
     /// The larger; the other one if one is NaN.
@@ -117,8 +119,39 @@ pub trait RealImp: ElementImp {
     fn min(self, other: Self) -> Self;
 }
 
+/// About 20 binary digits, and two steps of Newton's method.
+#[inline(always)]
+fn reciprocal_f64(x: f64) -> f64 {
+    let mut y: f64;
+    // SAFETY: arithmetic on registers.
+    unsafe {
+        core::arch::asm!(
+            "rcp.approx.ftz.f64 {}, {};",
+            out(reg64) y,
+            in(reg64) x,
+            options(pure, nomem, nostack)
+        );
+    }
+    let first = core::f64::math::mul_add(-x, y, 1.0);
+    y = core::f64::math::mul_add(y, first, y);
+    let second = core::f64::math::mul_add(-x, y, 1.0);
+    y = core::f64::math::mul_add(y, second, y);
+    // The approximation takes these for zero, or has zero for their reciprocals.
+    let size = f64::abs(x);
+    if size < f64::MIN_POSITIVE || size > 0.25 / f64::MIN_POSITIVE {
+        y = 1.0 / x;
+    }
+    y
+}
+
+/// Correctly rounded.
+#[inline(always)]
+fn reciprocal_f32(x: f32) -> f32 {
+    1.0 / x
+}
+
 macro_rules! real {
-    ($t:ident) => {
+    ($t:ident, $reciprocal:ident) => {
         impl RealImp for $t {
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
@@ -128,6 +161,11 @@ macro_rules! real {
             #[inline(always)]
             fn sqrt(self) -> Self {
                 core::$t::math::sqrt(self)
+            }
+
+            #[inline(always)]
+            fn reciprocal(self) -> Self {
+                $reciprocal(self)
             }
 
             #[inline(always)]
@@ -147,5 +185,5 @@ macro_rules! real {
         }
     };
 }
-real!(f32);
-real!(f64);
+real!(f32, reciprocal_f32);
+real!(f64, reciprocal_f64);

@@ -31,6 +31,8 @@ pub trait RealImp: ElementImp {
     fn sqrt(self) -> Self;
     /// The absolute value.
     fn abs(self) -> Self;
+    /// 1/self.
+    fn reciprocal(self) -> Self;
     /// The larger.
     fn max(self, other: Self) -> Self;
     /// The smaller.
@@ -106,6 +108,11 @@ macro_rules! reals {
                 #[inline(always)]
                 fn abs(self) -> $t {
                     $t::abs(self)
+                }
+
+                #[inline(always)]
+                fn reciprocal(self) -> $t {
+                    1.0 / self
                 }
 
                 #[inline(always)]

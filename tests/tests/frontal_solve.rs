@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_device::Stream;
+use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots};
 use luge_frontal::{Tree, TreeOptions};
 use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
@@ -116,13 +116,12 @@ impl System {
         let (mut coupling_ptr, mut coupling_idx) = (vec![0], Vec::new());
         let mut coupling_entries = Vec::new();
         let mut p = 0;
-        for (range, block) in block_ptr.windows(2).zip(0..) {
-            let _: usize = block;
-            for i in range[0]..range[1] {
-                for &(j, value) in &rows[i] {
-                    let row = scaling.rows[row_perm.as_slice()[i] as usize];
-                    let col = scaling.cols[col_perm.as_slice()[j] as usize];
-                    a[place[p] as usize] = value / row / col;
+        for range in block_ptr.windows(2) {
+            for (i, row) in rows.iter().enumerate().take(range[1]).skip(range[0]) {
+                for &(j, value) in row {
+                    let of_row = scaling.rows[row_perm.as_slice()[i] as usize];
+                    let of_col = scaling.cols[col_perm.as_slice()[j] as usize];
+                    a[place[p] as usize] = value / of_row / of_col;
                     if j < range[1] {
                         by_column[j].push((i as u32, place[p]));
                     } else {
@@ -340,22 +339,18 @@ fn named_systems() -> Vec<(&'static str, System)> {
 
 #[test]
 fn solutions_satisfy_the_matrix() {
-    for stream in seeded_streams() {
+    let options = [TreeOptions::default(), merged()];
+    for (stream, options) in seeded_streams().iter().zip(options.iter().cycle()) {
         for (name, system) in named_systems() {
-            for options in [TreeOptions::default(), merged()] {
-                let mut factors = system.factorized::<f64>(&stream, &options);
-                for transpose in [false, true] {
-                    for nrhs in [1, 3] {
-                        system.check(&stream, &mut factors, nrhs, transpose, name);
-                    }
-                }
-            }
-            let mut factors = system.factorized::<f32>(&stream, &TreeOptions::default());
+            let mut factors = system.factorized::<f64>(stream, options);
             for transpose in [false, true] {
-                for nrhs in [1, 2] {
-                    system.check(&stream, &mut factors, nrhs, transpose, name);
+                for nrhs in [1, 3] {
+                    system.check(stream, &mut factors, nrhs, transpose, name);
                 }
             }
+            let mut factors = system.factorized::<f32>(stream, options);
+            system.check(stream, &mut factors, 1, false, name);
+            system.check(stream, &mut factors, 2, true, name);
         }
     }
 }
@@ -367,5 +362,112 @@ fn shuffles_need_not_order_memory() {
         let mut factors = system.factorized::<f64>(stream, &merged());
         system.check(stream, &mut factors, 1, false, name);
         system.check(stream, &mut factors, 2, true, name);
+    }
+}
+
+#[test]
+fn many_right_hand_sides_and_many_blocks() {
+    let stream = &seeded_streams()[0];
+    let singles: Vec<CsMat<f64>> = (0..1025).map(|i| one(3.0 + uniform(8, i))).collect();
+    let chains = System::new(&singles, |i, j| j == i + 1 && i % 3 < 2, 100, 4);
+    let grid = System::alone(&convection_diffusion_2d(9, 8, 1.0));
+    for (name, system, most) in [("chains", chains, 2), ("grid", grid, 65)] {
+        let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
+        for nrhs in [1, 2, 16, 33, 65] {
+            if nrhs <= most {
+                system.check(stream, &mut factors, nrhs, nrhs % 2 == 0, name);
+            }
+        }
+        assert!(solved(stream, &mut factors, &[], 0, false).is_empty());
+    }
+}
+
+/// Every task waits for others: a block of large fronts among singles and a circuit.
+fn mixed() -> System {
+    let mut blocks: Vec<CsMat<f64>> = (0..12).map(|i| one(2.0 + uniform(5, i))).collect();
+    blocks.push(large_fronts(36, 100));
+    blocks.push(circuit(40, 3));
+    blocks.push(one(4.0));
+    System::new(&blocks, |i, j| noise(3, i * 1000 + j) % 31 == 0, 60, 2)
+}
+
+#[test]
+fn bits_do_not_depend_on_the_grid_or_the_schedule() {
+    let system = mixed();
+    let mut streams = seeded_streams();
+    if luge_tests::backend() == Backend::Simulator {
+        for resident_blocks in [2, 3] {
+            let mut options = SimulatorOptions::with_seed(u64::from(resident_blocks));
+            options.simulator.resident_blocks = resident_blocks;
+            streams.push(Device::simulator(options).create_stream().unwrap());
+        }
+    }
+    let mut expected: Option<Vec<Vec<f64>>> = None;
+    for stream in &streams {
+        let mut factors = system.factorized::<f64>(stream, &merged());
+        let found: Vec<Vec<f64>> = [(1, false), (1, true), (2, false)]
+            .iter()
+            .map(|&(nrhs, transpose)| system.check(stream, &mut factors, nrhs, transpose, "mixed"))
+            .collect();
+        assert!(*expected.get_or_insert_with(|| found.clone()) == found);
+    }
+}
+
+/// A power of two more in a right-hand side is one in its solution, and nothing else.
+fn scales_exactly<T: DeviceScalar>(stream: &Stream, system: &System) {
+    let n = system.n();
+    let mut factors = system.factorized::<T>(stream, &TreeOptions::default());
+    for transpose in [false, true] {
+        let b = system.right_hand_sides(3, transpose);
+        let x = solved(stream, &mut factors, &b, 3, transpose);
+        let powers = [-800, 900, 0];
+        let times = |v: &[f64]| -> Vec<f64> {
+            v.iter()
+                .enumerate()
+                .map(|(i, v)| v * 2f64.powi(powers[i / n]))
+                .collect()
+        };
+        let far = solved(stream, &mut factors, &times(&b), 3, transpose);
+        assert_eq!(far, times(&x));
+        // What is not a number stays in its right-hand side, and nothing comes of nothing.
+        let mut spoiled = b.clone();
+        spoiled[n] = f64::NAN;
+        spoiled[2 * n..].fill(0.0);
+        let found = solved(stream, &mut factors, &spoiled, 3, transpose);
+        assert_eq!(found[..n], x[..n]);
+        assert!(found[n..2 * n].iter().any(|v| v.is_nan()));
+        assert!(found[2 * n..].iter().all(|&v| v == 0.0));
+    }
+}
+
+#[test]
+fn right_hand_sides_may_be_far_from_one() {
+    let stream = &seeded_streams()[0];
+    let system = coupled_blocks(0);
+    scales_exactly::<f64>(stream, &system);
+    scales_exactly::<f32>(stream, &system);
+}
+
+#[test]
+fn factors_of_the_scaling_may_span_the_range() {
+    let stream = &seeded_streams()[0];
+    // Entries of A stay within the range while both of their factors go to its ends.
+    let mut system = System::alone(&convection_diffusion_2d(6, 6, 1.0));
+    system.scaling.rows.fill(2f64.powi(1020));
+    system.scaling.cols.fill(2f64.powi(-1022));
+    for value in &mut system.a {
+        *value *= 4.0;
+    }
+    for transpose in [false, true] {
+        let n = system.n();
+        let mut factors = system.factorized::<f32>(stream, &TreeOptions::default());
+        let y = vec![1.0; n];
+        let b = system.right_hand_side(&y, transpose);
+        let x = solved(stream, &mut factors, &b, 1, transpose);
+        let [_, (_, after)] = system.placed(transpose);
+        for (x, after) in x.iter().zip(after) {
+            let y = x / after;
+            assert!((y - 1.0).abs() < 1e-4, "{y} in place of 1");
+        }
     }
 }

@@ -80,6 +80,15 @@ impl Front {
     }
 }
 
+/// What a lane reads of a triangle before its right-hand side is known.
+#[derive(Clone, Copy)]
+struct Ahead<T: Real> {
+    /// One over the lane's pivot.
+    inverse: T,
+    /// Its row in the first columns that are eliminated, negative.
+    column: [T; AHEAD],
+}
+
 /// The part of the vectors and flags that belongs to some right-hand sides, [`Sweep`]'s `R` of them.
 #[derive(Clone, Copy)]
 struct Chunk {
@@ -182,25 +191,27 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         front.start + self.order.get((front.start + row) as usize)
     }
 
-    /// Adds what children carried to row `row` of a front to `value`, for `N` right-hand sides from `rhs` on; nothing
-    /// if not `wanted`. All lanes of a warp call it.
+    /// Where the contributions of children to row `row` of a front lie; none if not `wanted`.
+    #[inline(always)]
+    fn contributions(self, front: Front, row: u32, wanted: bool) -> (u32, u32) {
+        if !wanted {
+            return (0, 0);
+        }
+        // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
+        let at = (front.start + front.rows) as usize + row as usize;
+        (self.gather_ptr.get(at), self.gather_ptr.get(at + 1))
+    }
+
+    /// Adds the contributions `begin .. end` to `value`, for `N` right-hand sides from `rhs` on. All lanes of a warp call
+    /// it, each with its own range.
     #[inline(always)]
     fn gather<const N: usize>(
         self,
         chunk: Chunk,
         rhs: u32,
-        front: Front,
-        row: u32,
-        wanted: bool,
+        (begin, end): (u32, u32),
         value: &mut [T; N],
     ) {
-        let (mut begin, mut end) = (0, 0);
-        if wanted {
-            // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
-            let at = (front.start + front.rows) as usize + row as usize;
-            begin = self.gather_ptr.get(at);
-            end = self.gather_ptr.get(at + 1);
-        }
         let at = |p: u32, r: usize| {
             self.carried
                 .get(chunk.carried + p as usize * R + rhs as usize + r)
@@ -208,6 +219,14 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let is_long = end - begin > LONG;
         if !is_long {
             let mut p = begin;
+            if N == 1 {
+                // Reads under way together.
+                while p + 3 < end {
+                    let four = [at(p, 0), at(p + 1, 0), at(p + 2, 0), at(p + 3, 0)];
+                    value[0] = value[0] + four[0] + four[1] + four[2] + four[3];
+                    p += 4;
+                }
+            }
             while p < end {
                 let mut r = 0;
                 while r < N {
@@ -243,6 +262,24 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
+    /// What the solve with the first triangle of the pivots `first .. first + count` reads first.
+    #[inline(always)]
+    fn ahead_up(self, front: Front, first: u32, count: u32) -> Ahead<T> {
+        Ahead {
+            inverse: self.inverse_pivot(front, first, count, !self.transpose),
+            column: self.columns_up(front, first, count, 0),
+        }
+    }
+
+    /// Likewise of the other triangle.
+    #[inline(always)]
+    fn ahead_down(self, front: Front, first: u32, count: u32) -> Ahead<T> {
+        Ahead {
+            inverse: self.inverse_pivot(front, first, count, self.transpose),
+            column: self.columns_down(front, first, count, count),
+        }
+    }
+
     /// One over the pivot of this lane, pivot `first` + lane of `count`; 1 where the triangle has a unit diagonal.
     #[inline(always)]
     fn inverse_pivot(self, front: Front, first: u32, count: u32, unit: bool) -> T {
@@ -254,23 +291,56 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
+    /// This lane's row in the columns from `j` on of the first triangle, negative.
+    #[inline(always)]
+    fn columns_up(self, front: Front, first: u32, count: u32, j: u32) -> [T; AHEAD] {
+        let lane = thread::lane_id();
+        let mut columns = [T::ZERO; AHEAD];
+        let mut u = 0;
+        while u < AHEAD as u32 {
+            if lane > j + u && lane < count {
+                let place = front.pivot(first + lane, first + j + u);
+                columns[u as usize] = -self.factor(front, place);
+            }
+            u += 1;
+        }
+        columns
+    }
+
+    /// This lane's row in the columns before `left`, backwards, of the other triangle, negative.
+    #[inline(always)]
+    fn columns_down(self, front: Front, first: u32, count: u32, left: u32) -> [T; AHEAD] {
+        let lane = thread::lane_id();
+        let mut columns = [T::ZERO; AHEAD];
+        let mut u = 0;
+        while u < AHEAD as u32 {
+            if lane + u + 1 < left && lane < count {
+                let place = front.pivot(first + lane, first + left - 1 - u);
+                columns[u as usize] = -self.factor(front, place);
+            }
+            u += 1;
+        }
+        columns
+    }
+
     /// Solves with the first triangle of the pivots `first .. first + count` (at most 32), row by lane. All lanes of a
     /// warp call it; `value` is zero in those that have no row.
     #[inline(always)]
-    fn solve_up<const N: usize>(self, front: Front, first: u32, count: u32, value: &mut [T; N]) {
-        let lane = thread::lane_id();
-        let inverse = self.inverse_pivot(front, first, count, !self.transpose);
+    fn solve_up<const N: usize>(
+        self,
+        front: Front,
+        (first, count): (u32, u32),
+        ahead: Ahead<T>,
+        value: &mut [T; N],
+    ) {
+        let Ahead {
+            inverse,
+            column: mut next,
+        } = ahead;
         let mut j = 0;
         while j + 1 < count {
-            let mut column = [T::ZERO; AHEAD];
-            let mut u = 0;
-            while u < AHEAD as u32 {
-                if lane > j + u && lane < count {
-                    let place = front.pivot(first + lane, first + j + u);
-                    column[u as usize] = -self.factor(front, place);
-                }
-                u += 1;
-            }
+            let column = next;
+            next = self.columns_up(front, first, count, j + AHEAD as u32);
             let mut u = 0;
             while u < AHEAD {
                 let mut r = 0;
@@ -292,20 +362,21 @@ impl<T: Real, const R: usize> Sweep<T, R> {
 
     /// Solves with the other triangle, likewise.
     #[inline(always)]
-    fn solve_down<const N: usize>(self, front: Front, first: u32, count: u32, value: &mut [T; N]) {
-        let lane = thread::lane_id();
-        let inverse = self.inverse_pivot(front, first, count, self.transpose);
+    fn solve_down<const N: usize>(
+        self,
+        front: Front,
+        (first, count): (u32, u32),
+        ahead: Ahead<T>,
+        value: &mut [T; N],
+    ) {
+        let Ahead {
+            inverse,
+            column: mut next,
+        } = ahead;
         let mut left = count;
         while left > 1 {
-            let mut column = [T::ZERO; AHEAD];
-            let mut u = 0;
-            while u < AHEAD as u32 {
-                if lane + u + 1 < left {
-                    let place = front.pivot(first + lane, first + left - 1 - u);
-                    column[u as usize] = -self.factor(front, place);
-                }
-                u += 1;
-            }
+            let column = next;
+            next = self.columns_down(front, first, count, left.saturating_sub(AHEAD as u32));
             let mut u = 0;
             while u < AHEAD {
                 let mut r = 0;
@@ -590,6 +661,7 @@ macro_rules! solve_fronts {
             #[kernel(
                 T = [f32, f64],
                 max_threads(256),
+                min_blocks(2),
                 require(
                     nrhs >= 1,
                     nrhs as usize <= MAX_NRHS,

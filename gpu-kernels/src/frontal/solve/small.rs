@@ -8,9 +8,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     /// The fronts of a task, from the first to the last, on the way up.
     #[inline(always)]
     pub(super) fn walk_up(self, chunk: Chunk, task: Task) {
-        if task.wait != NO_FLAG {
-            self.wait(chunk, task.wait, task.needed);
-        }
         let mut s = task.first;
         let mut next = self.front(s);
         while s <= task.second {
@@ -18,7 +15,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             if s < task.second {
                 next = self.front(s + 1);
             }
-            self.front_up(chunk, front);
+            self.front_up(chunk, front, || {
+                // Only a task of one front waits.
+                if task.wait != NO_FLAG {
+                    self.wait(chunk, task.wait, task.needed);
+                }
+            });
             // What one lane carried, another one gathers.
             warp::sync_warp(warp::FULL_MASK);
             s += 1;
@@ -31,9 +33,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     /// The fronts of a task, from the last to the first, on the way down.
     #[inline(always)]
     pub(super) fn walk_down(self, chunk: Chunk, task: Task) {
-        if task.wait != NO_FLAG {
-            self.wait(chunk, task.wait, task.needed);
-        }
         let mut s = task.second;
         let mut next = self.front(s);
         loop {
@@ -41,7 +40,11 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             if s > task.first {
                 next = self.front(s - 1);
             }
-            self.front_down(chunk, front);
+            self.front_down(chunk, front, || {
+                if s == task.second && task.wait != NO_FLAG {
+                    self.wait(chunk, task.wait, task.needed);
+                }
+            });
             warp::sync_warp(warp::FULL_MASK);
             if s == task.first {
                 break;
@@ -53,25 +56,70 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
+    /// This lane's row below the pivots, `q` of a front, in the panel's columns from `j` on, negative.
     #[inline(always)]
-    fn front_up(self, chunk: Chunk, front: Front) {
+    fn below_up(self, front: Front, q: u32, j: u32) -> [T; AHEAD] {
+        let mut columns = [T::ZERO; AHEAD];
+        let mut u = 0;
+        while u < AHEAD as u32 {
+            if q < front.c && j + u < front.k {
+                let place = front.up + q + (j + u) * front.up_stride;
+                columns[u as usize] = -self.factor(front, place);
+            }
+            u += 1;
+        }
+        columns
+    }
+
+    /// This lane's pivot in the rows below from `q` on, negative.
+    #[inline(always)]
+    fn below_down(self, front: Front, q: u32) -> [T; AHEAD] {
         let lane = thread::lane_id();
-        let mut value = [T::ZERO; R];
+        let mut row = [T::ZERO; AHEAD];
+        let mut u = 0;
+        while u < AHEAD as u32 {
+            if lane < front.k && q + u < front.c {
+                let place = front.down + q + u + lane * front.down_stride;
+                row[u as usize] = -self.factor(front, place);
+            }
+            u += 1;
+        }
+        row
+    }
+
+    /// One front on the way up. What does not depend on children is read before `ready` returns, which waits for
+    /// them.
+    #[inline(always)]
+    fn front_up(self, chunk: Chunk, front: Front, ready: impl FnOnce()) {
+        let lane = thread::lane_id();
         let is_pivot = lane < front.k;
         let mut row = lane;
+        let mut value = [T::ZERO; R];
         if is_pivot {
             if !self.transpose {
                 row = self.order.get((front.start + lane) as usize);
             }
-            let at = chunk.unknowns + (front.start + row) as usize * R;
+            let at = chunk.unknowns + (front.start + lane) as usize * R;
             let mut r = 0;
             while r < R {
                 value[r] = self.unknowns.get(at + r);
                 r += 1;
             }
         }
-        self.gather(chunk, 0, front, row, is_pivot, &mut value);
-        self.solve_up(front, 0, front.k, &mut value);
+        let own = self.contributions(front, lane, is_pivot);
+        let mut below = self.contributions(front, front.k + lane, lane < front.c);
+        let ahead = self.ahead_up(front, 0, front.k);
+        let mut next = self.below_up(front, lane, 0);
+        ready();
+        self.gather(chunk, 0, own, &mut value);
+        if !self.transpose {
+            let mut r = 0;
+            while r < R {
+                value[r] = warp::shuffle(warp::FULL_MASK, value[r], row);
+                r += 1;
+            }
+        }
+        self.solve_up(front, (0, front.k), ahead, &mut value);
         if is_pivot {
             let at = chunk.unknowns + (front.start + lane) as usize * R;
             let mut r = 0;
@@ -84,19 +132,16 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         while first < front.c {
             let q = first + lane;
             let is_row = q < front.c;
+            let mut to = 0;
+            if is_row {
+                to = self.carry_to.get((front.rows + q) as usize) as usize;
+            }
             let mut carried = [T::ZERO; R];
-            self.gather(chunk, 0, front, front.k + q, is_row, &mut carried);
+            self.gather(chunk, 0, below, &mut carried);
             let mut j = 0;
             while j < front.k {
-                let mut column = [T::ZERO; AHEAD];
-                let mut u = 0;
-                while u < AHEAD as u32 {
-                    if is_row && j + u < front.k {
-                        let place = front.up + q + (j + u) * front.up_stride;
-                        column[u as usize] = -self.factor(front, place);
-                    }
-                    u += 1;
-                }
+                let column = next;
+                next = self.below_up(front, q, j + AHEAD as u32);
                 let mut u = 0;
                 while u < AHEAD {
                     let mut r = 0;
@@ -110,7 +155,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 j += AHEAD as u32;
             }
             if is_row {
-                let to = self.carry_to.get((front.rows + q) as usize) as usize;
                 let mut r = 0;
                 while r < R {
                     self.carried.set(chunk.carried + to * R + r, carried[r]);
@@ -118,13 +162,34 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 }
             }
             first += warp::WARP_SIZE;
+            if first < front.c {
+                let q = first + lane;
+                below = self.contributions(front, front.k + q, q < front.c);
+                next = self.below_up(front, q, 0);
+            }
         }
     }
 
+    /// One front on the way down; `ready` waits for the unknowns of the rows below.
     #[inline(always)]
-    fn front_down(self, chunk: Chunk, front: Front) {
+    fn front_down(self, chunk: Chunk, front: Front, ready: impl FnOnce()) {
         let lane = thread::lane_id();
         let is_pivot = lane < front.k;
+        let unknown_below = |q: u32| {
+            if q < front.c {
+                self.row_idx.get((front.rows + q) as usize)
+            } else {
+                0
+            }
+        };
+        let mut unknown = unknown_below(lane);
+        let mut e = front.start + lane;
+        if is_pivot && self.transpose {
+            e = self.unexchanged(front, lane);
+        }
+        let ahead = self.ahead_down(front, 0, front.k);
+        let mut next = self.below_down(front, 0);
+        ready();
         let mut value = [T::ZERO; R];
         if is_pivot {
             let at = chunk.unknowns + (front.start + lane) as usize * R;
@@ -136,10 +201,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
         let mut first = 0;
         while first < front.c {
-            let q = first + lane;
             let mut above = [T::ZERO; R];
-            if q < front.c {
-                let unknown = self.row_idx.get((front.rows + q) as usize);
+            if first + lane < front.c {
                 let at = chunk.unknowns + unknown as usize * R;
                 let mut r = 0;
                 while r < R {
@@ -155,15 +218,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             };
             let mut q = 0;
             while q < count {
-                let mut row = [T::ZERO; AHEAD];
-                let mut u = 0;
-                while u < AHEAD as u32 {
-                    if is_pivot && q + u < count {
-                        let place = front.down + first + q + u + lane * front.down_stride;
-                        row[u as usize] = -self.factor(front, place);
-                    }
-                    u += 1;
-                }
+                let row = next;
+                next = self.below_down(front, first + q + AHEAD as u32);
                 let mut u = 0;
                 while u < AHEAD {
                     let mut r = 0;
@@ -177,14 +233,10 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 q += AHEAD as u32;
             }
             first += warp::WARP_SIZE;
+            unknown = unknown_below(first + lane);
         }
-        self.solve_down(front, 0, front.k, &mut value);
+        self.solve_down(front, (0, front.k), ahead, &mut value);
         if is_pivot {
-            let e = if self.transpose {
-                self.unexchanged(front, lane)
-            } else {
-                front.start + lane
-            };
             let mut r = 0;
             while r < R {
                 self.finish(chunk, r as u32, e, value[r]);

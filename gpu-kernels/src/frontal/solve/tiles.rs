@@ -128,9 +128,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let rhs = self.own_rhs();
         let front = self.front(task.first);
         let of_pivots = (front.k + TILE - 1) / TILE;
-        if task.wait != NO_FLAG && self.is_finisher() {
-            self.wait(chunk, task.wait, task.needed);
-        }
+        let mut is_first = true;
         let mut t = task.second;
         while t < task.end {
             let is_pivots = t < of_pivots;
@@ -143,6 +141,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             let i = tile * TILE + lane;
             let is_row = i < rows;
             let mut value = [T::ZERO];
+            let mut ahead = None;
             if self.is_finisher() {
                 let mut row = if is_pivots { i } else { front.k + i };
                 if is_row && is_pivots {
@@ -152,7 +151,14 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                     let at = (front.start + row) as usize * R + rhs as usize;
                     value[0] = self.unknowns.get(chunk.unknowns + at);
                 }
-                self.gather(chunk, rhs, front, row, is_row, &mut value);
+                let own = self.contributions(front, row, is_row);
+                if is_pivots {
+                    ahead = Some(self.ahead_up(front, t * TILE, self.rows_of_tile(front, t)));
+                }
+                if is_first && task.wait != NO_FLAG {
+                    self.wait(chunk, task.wait, task.needed);
+                }
+                self.gather(chunk, rhs, own, &mut value);
             }
             let (first, stride) = if is_pivots {
                 (i * front.along_row, front.along_col)
@@ -181,8 +187,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             }
             value[0] = self.join(value[0]);
             if self.is_finisher() {
-                if is_pivots {
-                    self.solve_up(front, t * TILE, self.rows_of_tile(front, t), &mut value);
+                if let Some(ahead) = ahead {
+                    let pivots = (t * TILE, self.rows_of_tile(front, t));
+                    self.solve_up(front, pivots, ahead, &mut value);
                     if is_row {
                         let at = (front.start + i) as usize * R + rhs as usize;
                         self.eliminated.set(chunk.unknowns + at, value[0]);
@@ -198,6 +205,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             if is_pivots && thread::thread_idx_x() == 0 {
                 self.set_flag(chunk, front.flags + flag::UP, t + 1);
             }
+            is_first = false;
             t += 1;
         }
         if task.end > of_pivots && task.signal != NO_FLAG && thread::thread_idx_x() == 0 {
@@ -227,6 +235,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             t -= 1;
             let i = t * TILE + lane;
             let is_row = i < front.k;
+            let pivots = (t * TILE, self.rows_of_tile(front, t));
+            let ahead = self.ahead_down(front, pivots.0, pivots.1);
             let mut value = [T::ZERO];
             if is_row && self.is_finisher() {
                 let at = (front.start + i) as usize * R + rhs as usize;
@@ -255,7 +265,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             }
             value[0] = self.join(value[0]);
             if self.is_finisher() {
-                self.solve_down(front, t * TILE, self.rows_of_tile(front, t), &mut value);
+                self.solve_down(front, pivots, ahead, &mut value);
                 if is_row {
                     self.finish(chunk, rhs, place(i), value[0]);
                 }

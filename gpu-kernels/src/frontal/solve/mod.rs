@@ -139,7 +139,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
 
     #[inline(always)]
     fn num_chunks(self) -> u32 {
-        (self.nrhs + R as u32 - 1) / R as u32
+        self.nrhs.div_ceil(R as u32)
     }
 
     #[inline(always)]
@@ -537,6 +537,31 @@ struct Task {
     signal: u32,
 }
 
+impl Task {
+    /// In place of a task that there is not.
+    const NONE: Self = Self {
+        first: 0,
+        second: 0,
+        end: 0,
+        wait: NO_FLAG,
+        needed: 0,
+        signal: NO_FLAG,
+    };
+
+    #[inline(always)]
+    fn of(list: Global<u32>, number: u32) -> Self {
+        let word = |which: usize| list.get(number as usize * TASK_WORDS + which);
+        Self {
+            first: word(task::FIRST),
+            second: word(task::SECOND),
+            end: word(task::END),
+            wait: word(task::WAIT),
+            needed: word(task::NEEDED),
+            signal: word(task::SIGNAL),
+        }
+    }
+}
+
 impl Lists {
     /// The part of a list, given by the place of its end among the words of a level, for `level`.
     #[inline(always)]
@@ -560,29 +585,30 @@ impl Lists {
         mut work: impl FnMut(u32, Task),
     ) {
         // Chunks run fastest. Without a division by a number that is not known before.
-        let mut number = begin;
-        let mut chunk = worker;
+        let (mut number, mut chunk) = (begin, worker);
+        let mut next = Task::NONE;
+        let mut is_there = false;
         loop {
+            let task = next;
+            let (of_task, is_task) = (chunk, is_there);
+            if is_task {
+                chunk += workers;
+            }
             while chunk >= num_chunks && number < end {
                 chunk -= num_chunks;
                 number += 1;
             }
-            if number >= end {
+            // Read while its predecessor is worked on.
+            is_there = number < end;
+            if is_there {
+                next = Task::of(list, number);
+            }
+            if is_task {
+                work(of_task, task);
+            }
+            if !is_there {
                 break;
             }
-            let word = |which: usize| list.get(number as usize * TASK_WORDS + which);
-            work(
-                chunk,
-                Task {
-                    first: word(task::FIRST),
-                    second: word(task::SECOND),
-                    end: word(task::END),
-                    wait: word(task::WAIT),
-                    needed: word(task::NEEDED),
-                    signal: word(task::SIGNAL),
-                },
-            );
-            chunk += workers;
         }
     }
 }

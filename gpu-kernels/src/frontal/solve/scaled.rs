@@ -8,13 +8,7 @@ pub(super) const BIAS: i32 = 1 << 13;
 /// `value` · 2^`exponent`, in steps that leave the range only if the product does.
 #[inline(always)]
 pub(super) fn shifted(value: f64, exponent: i32) -> f64 {
-    let exponent = if exponent < -4000 {
-        -4000
-    } else if exponent > 4000 {
-        4000
-    } else {
-        exponent
-    };
+    let exponent = exponent.clamp(-4000, 4000);
     let step = exponent >> 2;
     value
         * power_of_two(step)

@@ -22,6 +22,18 @@ use super::{AHEAD, Chunk, Front, NO_FLAG, Sweep, TILE, Task, WARPS};
 /// Rows of U (of Lᵀ) whose products with the rows below a warp forms at once.
 const ROWS: usize = 4;
 
+/// The part of a tile of columns that lies in a lane's row.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// Place of the first entry, and how far it is from one to the next.
+    first: u32,
+    stride: u32,
+    /// Number of columns; those from the 32nd on belong to other tiles.
+    columns: u32,
+    /// Whether the lane has a row.
+    is_row: bool,
+}
+
 impl<T: Real, const R: usize> Sweep<T, R> {
     /// Of a tile of columns the first that this warp has, and the end of those.
     #[inline(always)]
@@ -71,20 +83,23 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         sum
     }
 
-    /// Takes off `value` a tile of columns times their unknowns: the entry in this lane's row and column j < `columns` is
-    /// at `first + j · stride` of the front. `ready` returns when the unknowns are known, `found(j)` is that of column
-    /// j. All lanes of a warp call it, and some may have no row.
+    /// Takes off `value` a tile of columns times their unknowns. `ready` returns when the unknowns are known, `found(j)`
+    /// is that of column j of the tile. All lanes of a warp call it, and some may have no row.
     #[inline(always)]
     fn subtract_tile(
         self,
         front: Front,
-        (first, stride): (u32, u32),
-        columns: u32,
-        is_row: bool,
+        tile: Columns,
         ready: impl FnOnce(),
         found: impl FnOnce(u32) -> T,
         value: T,
     ) -> T {
+        let Columns {
+            first,
+            stride,
+            columns,
+            is_row,
+        } = tile;
         let (own, end) = self.own_columns();
         let entries = |j: u32| {
             let mut entries = [T::ZERO; AHEAD];
@@ -127,7 +142,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let lane = thread::lane_id();
         let rhs = self.own_rhs();
         let front = self.front(task.first);
-        let of_pivots = (front.k + TILE - 1) / TILE;
+        let of_pivots = front.k.div_ceil(TILE);
         let mut is_first = true;
         let mut t = task.second;
         while t < task.end {
@@ -169,9 +184,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             while j < t && j < of_pivots {
                 value[0] = self.subtract_tile(
                     front,
-                    (first + j * TILE * stride, stride),
-                    front.k - j * TILE,
-                    is_row,
+                    Columns {
+                        first: first + j * TILE * stride,
+                        stride,
+                        columns: front.k - j * TILE,
+                        is_row,
+                    },
                     || {
                         if j < task.second {
                             self.wait(chunk, front.flags + flag::UP, j + 1);
@@ -219,7 +237,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let lane = thread::lane_id();
         let rhs = self.own_rhs();
         let front = self.front(task.first);
-        let of_pivots = (front.k + TILE - 1) / TILE;
+        let of_pivots = front.k.div_ceil(TILE);
         if task.wait != NO_FLAG {
             self.wait(chunk, task.wait, task.needed);
         }
@@ -248,9 +266,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 j -= 1;
                 value[0] = self.subtract_tile(
                     front,
-                    (front.pivot(i, j * TILE), front.along_col),
-                    front.k - j * TILE,
-                    is_row,
+                    Columns {
+                        first: front.pivot(i, j * TILE),
+                        stride: front.along_col,
+                        columns: front.k - j * TILE,
+                        is_row,
+                    },
                     || {
                         if j >= task.end {
                             self.wait(chunk, front.flags + flag::DOWN, of_pivots - j);

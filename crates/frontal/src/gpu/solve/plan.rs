@@ -335,9 +335,7 @@ fn nodes(tree: &Tree, placement: &Placement<'_>) -> (Vec<Node>, u32) {
         if is_single(&fronts[s]) {
             continue;
         }
-        let is_inside = nodes
-            .get(fronts[s].parent as usize)
-            .is_some_and(|parent| is_whole(parent));
+        let is_inside = nodes.get(fronts[s].parent as usize).is_some_and(is_whole);
         if is_inside {
             continue;
         }

@@ -56,6 +56,132 @@ impl Row {
             size: [0.0; TOGETHER],
         }
     }
+
+    /// The sums over the lanes of a warp. All of them call it.
+    #[inline(always)]
+    fn joined(self) -> Self {
+        let mut largest = self.largest;
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            let other = warp::shuffle_xor(warp::FULL_MASK, largest, distance);
+            largest = Real::max(largest, other);
+            distance /= 2;
+        }
+        let sum = |v: f64| warp::reduce_sum(warp::FULL_MASK, v);
+        let [p0, p1, p2, p3] = self.product;
+        let [s0, s1, s2, s3] = self.size;
+        Self {
+            sum: sum(self.sum),
+            largest,
+            product: [sum(p0), sum(p1), sum(p2), sum(p3)],
+            size: [sum(s0), sum(s1), sum(s2), sum(s3)],
+        }
+    }
+}
+
+/// A matrix, and solutions from number `rhs` on.
+#[derive(Clone, Copy)]
+struct Matrix {
+    n: usize,
+    col_idx: Global<u32>,
+    entries: Global<u32>,
+    values: Global<f64>,
+    x: Global<f64>,
+    rhs: usize,
+    last: usize,
+}
+
+impl Matrix {
+    /// A row with entry `p`.
+    #[inline(always)]
+    fn add(self, p: u64, row: Row) -> Row {
+        let p = p as usize;
+        let value = if self.entries.is_empty() {
+            self.values.get(p)
+        } else {
+            self.values.get(self.entries.get(p) as usize)
+        };
+        let column = self.col_idx.get(p) as usize;
+        let product = |u: usize| {
+            let rhs = self.rhs + u;
+            let rhs = if rhs < self.last { rhs } else { self.last };
+            value * self.x.get(rhs * self.n + column)
+        };
+        let products = [product(0), product(1), product(2), product(3)];
+        Row {
+            sum: row.sum + value.abs(),
+            largest: Real::max(row.largest, value.abs()),
+            product: [
+                row.product[0] + products[0],
+                row.product[1] + products[1],
+                row.product[2] + products[2],
+                row.product[3] + products[3],
+            ],
+            size: [
+                row.size[0] + products[0].abs(),
+                row.size[1] + products[1].abs(),
+                row.size[2] + products[2].abs(),
+                row.size[3] + products[3].abs(),
+            ],
+        }
+    }
+}
+
+/// The largest bits that a thread saw: of ‖A‖∞, and for each right-hand side of the residual and the errors of the two
+/// kinds of rows.
+#[derive(Clone, Copy, Default)]
+struct Most {
+    a: u64,
+    of: [[u64; 3]; TOGETHER],
+}
+
+/// A row of which everything is summed.
+#[derive(Clone, Copy)]
+struct Settle {
+    row: Row,
+    n: usize,
+    i: usize,
+    nrhs: usize,
+    b: Global<f64>,
+    residual: GlobalMut<f64>,
+    measures: GlobalMut<u64>,
+}
+
+impl Settle {
+    /// Writes the residual of right-hand side `first` + `u`, if there is one, and raises what the thread saw.
+    #[inline(always)]
+    fn rhs(self, first: usize, u: usize, most: [u64; 3]) -> [u64; 3] {
+        let rhs = first + u;
+        if rhs >= self.nrhs {
+            return most;
+        }
+        let [residual, large, small] = most;
+        let place = rhs * self.n + self.i;
+        let b = self.b.get(place);
+        let difference = b - self.row.product[u];
+        self.residual.set(place, difference);
+        let norm_x = f64::from_bits(self.measures.get(rhs * measure::LEN + measure::X));
+        let size = self.row.size[u] + b.abs();
+        let rounding =
+            1000.0 * self.n as f64 * f64::EPSILON * (self.row.largest * norm_x + b.abs());
+        let is_large = size > rounding;
+        let size = if is_large {
+            size
+        } else {
+            self.row.size[u] + self.row.sum * norm_x
+        };
+        let error = if difference == 0.0 {
+            0
+        } else {
+            magnitude_bits(difference.abs() / size)
+        };
+        let residual = larger(residual, magnitude_bits(difference));
+        if is_large {
+            [residual, larger(large, error), small]
+        } else {
+            [residual, large, larger(small, error)]
+        }
+    }
 }
 
 /// The bits of |`value`|.
@@ -137,28 +263,17 @@ pub unsafe fn residuals(
 
     let mut rhs = 0;
     while rhs < nrhs {
-        let add = |p: u64, row: &mut Row| {
-            let p = p as usize;
-            let value = if entries.is_empty() {
-                values.get(p)
-            } else {
-                values.get(entries.get(p) as usize)
-            };
-            let column = col_idx.get(p) as usize;
-            row.sum += value.abs();
-            row.largest = Real::max(row.largest, value.abs());
-            let mut u = 0;
-            while u < TOGETHER {
-                if rhs + u < nrhs {
-                    let product = value * x.get((rhs + u) * n + column);
-                    row.product[u] += product;
-                    row.size[u] += product.abs();
-                }
-                u += 1;
-            }
+        let matrix = Matrix {
+            n,
+            col_idx,
+            entries,
+            values,
+            x,
+            rhs,
+            // Those that there are not are taken for the last one, again.
+            last: nrhs - 1,
         };
-        let mut most_a = 0;
-        let mut most = [[0u64; TOGETHER]; 3];
+        let mut most = Most::default();
         // The lanes of a warp together, some past the end.
         let mut first = (thread::index_1d() - lane) as usize;
         while first < n {
@@ -173,7 +288,7 @@ pub unsafe fn residuals(
             if !is_long {
                 let mut p = begin;
                 while p < end {
-                    add(p, &mut row);
+                    row = matrix.add(p, row);
                     p += 1;
                 }
             }
@@ -185,78 +300,48 @@ pub unsafe fn residuals(
                 let end = warp::shuffle(warp::FULL_MASK, end, owner);
                 let mut part = Row::zero();
                 while p < end {
-                    add(p, &mut part);
+                    part = matrix.add(p, part);
                     p += u64::from(warp::WARP_SIZE);
                 }
-                let is_owner = lane == owner;
-                let sum = warp::reduce_sum(warp::FULL_MASK, part.sum);
-                let mut distance = warp::WARP_SIZE / 2;
-                while distance > 0 {
-                    let other = warp::shuffle_xor(warp::FULL_MASK, part.largest, distance);
-                    part.largest = Real::max(part.largest, other);
-                    distance /= 2;
-                }
-                if is_owner {
-                    row.sum = sum;
-                    row.largest = part.largest;
-                }
-                let mut u = 0;
-                while u < TOGETHER {
-                    let product = warp::reduce_sum(warp::FULL_MASK, part.product[u]);
-                    let size = warp::reduce_sum(warp::FULL_MASK, part.size[u]);
-                    if is_owner {
-                        row.product[u] = product;
-                        row.size[u] = size;
-                    }
-                    u += 1;
+                let whole = part.joined();
+                if lane == owner {
+                    row = whole;
                 }
             }
             if i < n {
-                most_a = larger(most_a, magnitude_bits(row.sum));
-                let mut u = 0;
-                while u < TOGETHER {
-                    if rhs + u < nrhs {
-                        let place = (rhs + u) * n + i;
-                        let of_b = b.get(place);
-                        let difference = of_b - row.product[u];
-                        residual.set(place, difference);
-                        let norm_x = (rhs + u) * measure::LEN + measure::X;
-                        let norm_x = f64::from_bits(measures.get(norm_x));
-                        let size = row.size[u] + of_b.abs();
-                        let rounding =
-                            1000.0 * n as f64 * f64::EPSILON * (row.largest * norm_x + of_b.abs());
-                        let is_large = size > rounding;
-                        let size = if is_large {
-                            size
-                        } else {
-                            row.size[u] + row.sum * norm_x
-                        };
-                        let error = if difference == 0.0 {
-                            0.0
-                        } else {
-                            difference.abs() / size
-                        };
-                        most[0][u] = larger(most[0][u], magnitude_bits(difference));
-                        if is_large {
-                            most[1][u] = larger(most[1][u], magnitude_bits(error));
-                        } else {
-                            most[2][u] = larger(most[2][u], magnitude_bits(error));
-                        }
-                    }
-                    u += 1;
-                }
+                most.a = larger(most.a, magnitude_bits(row.sum));
+                let settle = Settle {
+                    row,
+                    n,
+                    i,
+                    nrhs,
+                    b,
+                    residual,
+                    measures,
+                };
+                most.of = [
+                    settle.rhs(rhs, 0, most.of[0]),
+                    settle.rhs(rhs, 1, most.of[1]),
+                    settle.rhs(rhs, 2, most.of[2]),
+                    settle.rhs(rhs, 3, most.of[3]),
+                ];
             }
             first += thread::num_threads_1d() as usize;
         }
         let mut u = 0;
-        while u < TOGETHER {
-            if rhs + u < nrhs {
-                let at = (rhs + u) * measure::LEN;
-                raise(measures, at + measure::A, most_a);
-                raise(measures, at + measure::RESIDUAL, most[0][u]);
-                raise(measures, at + measure::LARGE_ROWS, most[1][u]);
-                raise(measures, at + measure::SMALL_ROWS, most[2][u]);
-            }
+        while u < TOGETHER && rhs + u < nrhs {
+            let [residual, large, small] = if u < 2 {
+                if u == 0 { most.of[0] } else { most.of[1] }
+            } else if u == 2 {
+                most.of[2]
+            } else {
+                most.of[3]
+            };
+            let at = (rhs + u) * measure::LEN;
+            raise(measures, at + measure::A, most.a);
+            raise(measures, at + measure::RESIDUAL, residual);
+            raise(measures, at + measure::LARGE_ROWS, large);
+            raise(measures, at + measure::SMALL_ROWS, small);
             u += 1;
         }
         rhs += TOGETHER;

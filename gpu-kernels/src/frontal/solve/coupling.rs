@@ -26,21 +26,25 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         (begin, end): (u32, u32),
         value: &mut [T; R],
     ) {
-        let subtract = |p: u32, value: &mut [T; R]| {
-            let entry = couplings.entries.get(p as usize);
-            let entry = -couplings.coupling.get(entry as usize);
+        let entry = |p: u32| {
+            -couplings
+                .coupling
+                .get(couplings.entries.get(p as usize) as usize)
+        };
+        let unknown = |p: u32, r: usize| {
             let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
-            let mut r = 0;
-            while r < R {
-                value[r] = entry.mul_add(self.unknowns.get(at + r), value[r]);
-                r += 1;
-            }
+            self.unknowns.get(at + r)
         };
         let is_long = end - begin > LONG;
         if !is_long {
             let mut p = begin;
             while p < end {
-                subtract(p, value);
+                let entry = entry(p);
+                let mut r = 0;
+                while r < R {
+                    value[r] = entry.mul_add(unknown(p, r), value[r]);
+                    r += 1;
+                }
                 p += 1;
             }
         }
@@ -48,21 +52,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         while long != 0 {
             let owner = long.trailing_zeros();
             long &= long - 1;
-            let mut p = warp::shuffle(warp::FULL_MASK, begin, owner) + thread::lane_id();
+            let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
             let end = warp::shuffle(warp::FULL_MASK, end, owner);
-            let mut sums = [T::ZERO; R];
-            while p < end {
-                subtract(p, &mut sums);
-                p += warp::WARP_SIZE;
-            }
-            let mut r = 0;
-            while r < R {
-                let sum = warp::reduce_sum(warp::FULL_MASK, sums[r]);
-                if thread::lane_id() == owner {
-                    value[r] += sum;
-                }
-                r += 1;
-            }
+            self.sum_together::<R>((begin, end), owner, value, |p, r| entry(p) * unknown(p, r));
         }
     }
 
@@ -136,11 +128,13 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             }
             self.uncouple(couplings, chunk, range, &mut value);
             if i < part.1 {
+                let inverse = T::ONE / pivot;
                 let mut r = 0;
                 while r < R {
-                    self.finish(chunk, r as u32, e, value[r] / pivot);
+                    value[r] *= inverse;
                     r += 1;
                 }
+                self.finish(chunk, 0, e, value);
             }
         });
     }

@@ -51,9 +51,8 @@ const WARPS: u32 = THREADS / warp::WARP_SIZE;
 
 /// A front: its pivots, and where its panels lie.
 ///
-/// Entry (i, j) of a triangle of the pivots' block is at `i · along_row + j · along_col` of the slot. The panel of the
-/// rows below is used by columns, one a pivot: upwards from `up` on with `up_stride` from column to column, downwards
-/// likewise.
+/// The triangles that are solved with are parts of the block of its pivots, as it is stored or transposed. The panels
+/// of the rows below are used by columns, one a pivot, one panel upwards and the other one downwards.
 #[derive(Clone, Copy)]
 struct Front {
     start: u32,
@@ -64,19 +63,58 @@ struct Front {
     slot: u64,
     /// Its first flag, if it has any.
     flags: u32,
-    along_row: u32,
-    along_col: u32,
-    up: u32,
-    up_stride: u32,
-    down: u32,
-    down_stride: u32,
+    transpose: bool,
 }
 
 impl Front {
+    /// How far it is from one row of the pivots' block to the next.
+    #[inline(always)]
+    fn along_row(self) -> u32 {
+        if self.transpose { self.k + self.c } else { 1 }
+    }
+
+    /// How far it is from one column of the pivots' block to the next.
+    #[inline(always)]
+    fn along_col(self) -> u32 {
+        if self.transpose { 1 } else { self.k + self.c }
+    }
+
     /// Place of (i, j) of the pivots' block.
     #[inline(always)]
     fn pivot(self, i: u32, j: u32) -> u32 {
-        i * self.along_row + j * self.along_col
+        i * self.along_row() + j * self.along_col()
+    }
+
+    /// Where the panel begins whose columns are those of L below the pivots, and how far they are apart.
+    #[inline(always)]
+    fn lower(self) -> (u32, u32) {
+        (self.k, self.k + self.c)
+    }
+
+    /// Likewise of the rows of U right of the pivots.
+    #[inline(always)]
+    fn upper(self) -> (u32, u32) {
+        (self.k * (self.k + self.c), self.c)
+    }
+
+    /// Likewise of the panel that is used upwards.
+    #[inline(always)]
+    fn up(self) -> (u32, u32) {
+        if self.transpose {
+            self.upper()
+        } else {
+            self.lower()
+        }
+    }
+
+    /// Likewise of the panel that is used downwards.
+    #[inline(always)]
+    fn down(self) -> (u32, u32) {
+        if self.transpose {
+            self.lower()
+        } else {
+            self.upper()
+        }
     }
 }
 
@@ -156,27 +194,14 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     #[inline(always)]
     fn front(self, s: u32) -> Front {
         let word = |which: usize| self.fronts.get(s as usize * FRONT_WORDS + which);
-        let (k, c) = (word(front::PIVOTS), word(front::BELOW));
-        let m = k + c;
-        let (lower, upper) = ((k, m), (k * m, c));
-        let (up, down) = if self.transpose {
-            (upper, lower)
-        } else {
-            (lower, upper)
-        };
         Front {
             start: word(front::START),
-            k,
-            c,
+            k: word(front::PIVOTS),
+            c: word(front::BELOW),
             rows: word(front::ROWS),
             slot: u64::from(word(front::SLOT_HIGH)) << 32 | u64::from(word(front::SLOT_LOW)),
             flags: word(front::FLAGS),
-            along_row: if self.transpose { m } else { 1 },
-            along_col: if self.transpose { 1 } else { m },
-            up: up.0,
-            up_stride: up.1,
-            down: down.0,
-            down_stride: down.1,
+            transpose: self.transpose,
         }
     }
 
@@ -240,25 +265,43 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         while long != 0 {
             let owner = long.trailing_zeros();
             long &= long - 1;
-            let mut p = warp::shuffle(warp::FULL_MASK, begin, owner) + thread::lane_id();
+            let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
             let end = warp::shuffle(warp::FULL_MASK, end, owner);
-            let mut sums = [T::ZERO; N];
-            while p < end {
-                let mut r = 0;
-                while r < N {
-                    sums[r] += at(p, r);
-                    r += 1;
-                }
-                p += warp::WARP_SIZE;
+            self.sum_together::<N>((begin, end), owner, value, at);
+        }
+    }
+
+    /// Adds `term(p, r)` for `begin <= p < end` to value r of lane `owner`: the work of a warp, all lanes of which call
+    /// it alike. A lane has every 32nd term, or of several right-hand sides every fourth one of one.
+    #[inline(always)]
+    fn sum_together<const N: usize>(
+        self,
+        (begin, end): (u32, u32),
+        owner: u32,
+        value: &mut [T; N],
+        term: impl Fn(u32, usize) -> T,
+    ) {
+        let lane = thread::lane_id();
+        let together = N as u32;
+        let r = lane % together;
+        let mut sum = T::ZERO;
+        let mut p = begin + lane / together;
+        while p < end {
+            sum += term(p, r as usize);
+            p += warp::WARP_SIZE / together;
+        }
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance >= together {
+            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
+            distance /= 2;
+        }
+        let mut r = 0;
+        while r < N {
+            let of_rhs = warp::shuffle(warp::FULL_MASK, sum, r as u32);
+            if lane == owner {
+                value[r] += of_rhs;
             }
-            let mut r = 0;
-            while r < N {
-                let sum = warp::reduce_sum(warp::FULL_MASK, sums[r]);
-                if thread::lane_id() == owner {
-                    value[r] += sum;
-                }
-                r += 1;
-            }
+            r += 1;
         }
     }
 
@@ -397,16 +440,22 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
-    /// Writes unknown `e` of right-hand side `rhs` of a chunk: for the fronts below, and of A.
+    /// Writes unknown `e` of `N` right-hand sides of a chunk from `rhs` on: for the fronts below, and of A.
     #[inline(always)]
-    fn finish(self, chunk: Chunk, rhs: u32, e: u32, value: T) {
+    fn finish<const N: usize>(self, chunk: Chunk, rhs: u32, e: u32, value: [T; N]) {
         let place = chunk.unknowns + e as usize * R + rhs as usize;
-        self.unknowns.set(place, value);
-        let rhs = (chunk.first + rhs) as usize;
-        if rhs < self.nrhs as usize {
-            let exponent = self.leave_exponents.get(e as usize) + self.exponent(rhs);
-            let place = rhs * self.n() + self.leave.get(e as usize) as usize;
-            self.x.set(place, shifted(value.to_f64(), exponent));
+        let to = self.leave.get(e as usize) as usize;
+        let exponent = self.leave_exponents.get(e as usize);
+        let first = (chunk.first + rhs) as usize;
+        let mut r = 0;
+        while r < N {
+            self.unknowns.set(place + r, value[r]);
+            if first + r < self.nrhs as usize {
+                let exponent = exponent + self.exponent(first + r);
+                let value = shifted(value[r].to_f64(), exponent);
+                self.x.set((first + r) * self.n() + to, value);
+            }
+            r += 1;
         }
     }
 

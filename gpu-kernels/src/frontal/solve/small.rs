@@ -63,7 +63,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let mut u = 0;
         while u < AHEAD as u32 {
             if q < front.c && j + u < front.k {
-                let place = front.up + q + (j + u) * front.up_stride;
+                let (first, stride) = front.up();
+                let place = first + q + (j + u) * stride;
                 columns[u as usize] = -self.factor(front, place);
             }
             u += 1;
@@ -79,7 +80,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let mut u = 0;
         while u < AHEAD as u32 {
             if lane < front.k && q + u < front.c {
-                let place = front.down + q + u + lane * front.down_stride;
+                let (first, stride) = front.down();
+                let place = first + q + u + lane * stride;
                 row[u as usize] = -self.factor(front, place);
             }
             u += 1;
@@ -237,11 +239,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
         self.solve_down(front, (0, front.k), ahead, &mut value);
         if is_pivot {
-            let mut r = 0;
-            while r < R {
-                self.finish(chunk, r as u32, e, value[r]);
-                r += 1;
-            }
+            self.finish(chunk, 0, e, value);
         }
     }
 }

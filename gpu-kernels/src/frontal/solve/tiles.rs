@@ -176,9 +176,10 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 self.gather(chunk, rhs, own, &mut value);
             }
             let (first, stride) = if is_pivots {
-                (i * front.along_row, front.along_col)
+                (front.pivot(i, 0), front.along_col())
             } else {
-                (front.up + i, front.up_stride)
+                let (first, stride) = front.up();
+                (first + i, stride)
             };
             let mut j = 0;
             while j < t && j < of_pivots {
@@ -268,7 +269,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                     front,
                     Columns {
                         first: front.pivot(i, j * TILE),
-                        stride: front.along_col,
+                        stride: front.along_col(),
                         columns: front.k - j * TILE,
                         is_row,
                     },
@@ -288,7 +289,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             if self.is_finisher() {
                 self.solve_down(front, pivots, ahead, &mut value);
                 if is_row {
-                    self.finish(chunk, rhs, place(i), value[0]);
+                    self.finish(chunk, rhs, place(i), value);
                 }
             }
             thread::sync_threads();
@@ -324,7 +325,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 while u < ROWS {
                     let i = t * TILE + first + u as u32;
                     if i < front.k {
-                        let place = front.down + q + i * front.down_stride;
+                        let (first, stride) = front.down();
+                        let place = first + q + i * stride;
                         sums[u] = self.factor(front, place).mul_add(found, sums[u]);
                     }
                     u += 1;

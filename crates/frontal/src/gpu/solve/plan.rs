@@ -20,7 +20,7 @@ const SMALL_PIVOTS: u32 = TILE;
 /// Most rows below them.
 const SMALL_BELOW: u32 = 64;
 /// Most entries of the panels of a front whose tiles one block works on, one after the other.
-const ENTRIES_FOR_ONE_BLOCK: u64 = 1 << 14;
+const ENTRIES_FOR_ONE_BLOCK: u64 = 1 << 13;
 /// Subtrees are cut so that there are about this many for the weight of all fronts together.
 const NUM_SUBTREES: u64 = 1 << 14;
 /// Least weight of a subtree that is not cut.

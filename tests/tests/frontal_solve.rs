@@ -393,7 +393,12 @@ fn mixed() -> System {
     blocks.push(large_fronts(36, 100));
     blocks.push(circuit(40, 3));
     blocks.push(one(4.0));
-    System::new(&blocks, |i, j| noise(3, i * 1000 + j) % 31 == 0, 60, 2)
+    System::new(
+        &blocks,
+        |i, j| noise(3, i * 1000 + j).is_multiple_of(31),
+        60,
+        2,
+    )
 }
 
 #[test]

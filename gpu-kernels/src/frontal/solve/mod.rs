@@ -633,27 +633,29 @@ impl Lists {
         (worker, workers): (u32, u32),
         mut work: impl FnMut(u32, Task),
     ) {
-        // Chunks run fastest. Without a division by a number that is not known before.
-        let (mut number, mut chunk) = (begin, worker);
+        // Chunks run fastest, as many as the next power of two: without a division, at the price of some that there
+        // are not.
+        let shift = u32::BITS - (num_chunks - 1).leading_zeros();
+        let mask = (1 << shift) - 1;
+        let count = (end - begin) << shift;
+        let mut index = worker;
         let mut next = Task::NONE;
         let mut is_there = false;
         loop {
-            let task = next;
-            let (of_task, is_task) = (chunk, is_there);
+            let (task, chunk, is_task) = (next, index & mask, is_there);
             if is_task {
-                chunk += workers;
+                index += workers;
             }
-            while chunk >= num_chunks && number < end {
-                chunk -= num_chunks;
-                number += 1;
+            while index < count && index & mask >= num_chunks {
+                index += workers;
             }
             // Read while its predecessor is worked on.
-            is_there = number < end;
+            is_there = index < count;
             if is_there {
-                next = Task::of(list, number);
+                next = Task::of(list, begin + (index >> shift));
             }
             if is_task {
-                work(of_task, task);
+                work(chunk, task);
             }
             if !is_there {
                 break;

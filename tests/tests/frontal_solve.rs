@@ -459,6 +459,26 @@ fn right_hand_sides_may_be_far_from_one() {
 }
 
 #[test]
+fn solves_follow_a_refactorization() {
+    let stream = &seeded_streams()[0];
+    let system = coupled_blocks(30);
+    let mut factors = system.factorized::<f64>(stream, &merged());
+    let b = system.right_hand_sides(1, false);
+    let before = solved(stream, &mut factors, &b, 1, false);
+    let a: Vec<f64> = system.a.iter().map(|v| v / 4.0).collect();
+    let pivots = StaticPivots {
+        threshold: 1.0,
+        smallest: 1e-30,
+    };
+    factors
+        .refactorize(stream, &stream.upload(&a).unwrap(), &pivots)
+        .unwrap();
+    let after = solved(stream, &mut factors, &b, 1, false);
+    let expected: Vec<f64> = before.iter().map(|x| x * 4.0).collect();
+    assert_eq!(after, expected);
+}
+
+#[test]
 fn factors_of_the_scaling_may_span_the_range() {
     let stream = &seeded_streams()[0];
     // Entries of A stay within the range while both of their factors go to its ends.

@@ -19,6 +19,7 @@ pub mod levelize;
 pub mod long;
 pub mod memory;
 pub mod numeric;
+pub mod refine;
 pub mod scan;
 mod search;
 pub mod solve;

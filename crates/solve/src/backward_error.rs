@@ -59,6 +59,25 @@ pub fn max_abs(v: &[f64]) -> f64 {
     v.iter().fold(0.0, larger)
 }
 
+/// The normwise backward error from its norms: zero if the residual is zero, NaN if anything is not finite.
+pub(crate) fn normwise(norm_r: f64, norm_a: f64, norm_x: f64, norm_b: f64) -> f64 {
+    if norm_r == 0.0 {
+        return 0.0;
+    }
+    if ![norm_r, norm_x, norm_b, norm_a]
+        .iter()
+        .all(|v| v.is_finite())
+    {
+        return f64::NAN;
+    }
+    let size = norm_a * norm_x + norm_b;
+    if size.is_finite() {
+        norm_r / size
+    } else {
+        (norm_r / norm_a) / (norm_x + norm_b / norm_a)
+    }
+}
+
 impl Residual {
     /// The residual of `x` in A·x = b.
     ///
@@ -97,22 +116,7 @@ impl Residual {
     /// The normwise backward error for a matrix with ‖A‖∞ = `norm_a`. Zero if the residual is zero,
     /// NaN if anything is not finite.
     pub fn normwise(&self, norm_a: f64, x: &[f64], b: &[f64]) -> f64 {
-        let (norm_r, norm_x, norm_b) = (max_abs(&self.residual), max_abs(x), max_abs(b));
-        if norm_r == 0.0 {
-            return 0.0;
-        }
-        if ![norm_r, norm_x, norm_b, norm_a]
-            .iter()
-            .all(|v| v.is_finite())
-        {
-            return f64::NAN;
-        }
-        let size = norm_a * norm_x + norm_b;
-        if size.is_finite() {
-            norm_r / size
-        } else {
-            (norm_r / norm_a) / (norm_x + norm_b / norm_a)
-        }
+        normwise(max_abs(&self.residual), norm_a, max_abs(x), max_abs(b))
     }
 
     /// The two componentwise errors of Arioli, Demmel and Duff (1989): the first over the rows whose

@@ -1,7 +1,5 @@
 //! Dense fronts in an assembly tree.
 
-pub mod climb;
-mod front;
 mod large;
 pub mod lu;
 pub mod plan;

@@ -7,6 +7,7 @@ use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{self as words, report};
 use luge_kernel::math::Real;
 
+use super::solve::SolveState;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar, StaticPivots};
 
@@ -19,7 +20,6 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     pub(super) pivot_rows: Buffer<u32>,
     /// Where the exchange of rows puts each of the pivots' rows within its front.
     row_places: Buffer<u32>,
-    pub(super) pending: Buffer<u32>,
     /// Counters and flags of the factorizations.
     joined: Buffer<u32>,
     arrived: Buffer<u32>,
@@ -30,6 +30,7 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     report_on_host: PinnedBuffer<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
+    pub(super) solve_state: SolveState<T>,
     /// Largest magnitude in B, of which the smallest pivot is a part.
     scale: f64,
 }
@@ -53,18 +54,12 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         pivots: &StaticPivots,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         let host = tree.tree();
-        let children: Vec<u32> = host
-            .fronts()
-            .iter()
-            .map(|front| front.num_children)
-            .collect();
         let plan = &tree.plan;
         let mut factors = Self {
             factors: stream.alloc(host.layout.slots as usize)?,
             elements: stream.alloc(plan.element_entries as usize)?,
             pivot_rows: stream.alloc(host.n())?,
             row_places: stream.alloc(host.n())?,
-            pending: stream.upload(&children)?,
             joined: stream.alloc_zeroed(plan.num_small)?,
             arrived: stream.alloc_zeroed(plan.num_large)?,
             flags: stream.alloc_zeroed(plan.num_flags)?,
@@ -73,6 +68,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             report: stream.alloc(report::LEN)?,
             report_on_host: stream.device().alloc_pinned(report::LEN)?,
             epoch: 0,
+            solve_state: SolveState::new(stream, tree)?,
             scale: 1.0,
             tree: Arc::clone(tree),
         };
@@ -137,6 +133,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 column: column(pivot),
             });
         }
+        self.solve_state
+            .refresh(stream, &tree, a, &self.pivot_rows, search)?;
         Ok(report.quality)
     }
 

@@ -29,8 +29,9 @@ pub trait DeviceScalar:
     + Real
     + kernels::lu_fronts::Instance
     + kernels::lu_fronts_search::Instance
-    + solve_kernels::solve_fronts_up::Instance
-    + solve_kernels::solve_fronts_down::Instance
+    + solve_kernels::solve_fronts_single::Instance
+    + solve_kernels::solve_fronts_many::Instance
+    + solve_kernels::prepare::coupling_values::Instance
 {
 }
 impl DeviceScalar for f32 {}

@@ -1,10 +1,12 @@
-//! Triangular solves on the device, by levels, one launch a triangle.
+//! Triangular solves on the device, by levels, one launch a triangle; residuals for refinement there.
 //!
 //! The sum of an unknown is formed in a fixed order, so the solution depends on the factors and the
 //! right-hand side alone.
 //!
 //! Cost: one pass over L and one over U for each right-hand side, one grid barrier a level and
 //! triangle.
+
+mod residual;
 
 use luge_device::{Buffer, Stream};
 use luge_gpu_kernels::solve as kernels;
@@ -14,6 +16,8 @@ use luge_sparse::to_u32;
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use crate::error::SolveError;
+
+pub use residual::{DevicePattern, Measures, correct, residuals};
 
 /// A type that the device solves in: `f32` or `f64`.
 pub trait SolveScalar:

@@ -1,0 +1,360 @@
+//! Residuals and backward errors in `f64`, for iterative refinement.
+//!
+//! Maxima are kept as the bits of magnitudes, which are ordered as the magnitudes are, with NaN above all: whatever the
+//! order in which threads raise them, the result is the same, and a NaN is never lost.
+
+use luge_kernel::prelude::*;
+
+use crate::grid::GridBarrier;
+
+/// What [`residuals`](fn@residuals) measures of each right-hand side: places among [`measure::LEN`] words, each the bits
+/// of a number that is not negative, or NaN.
+pub mod measure {
+    /// ‖x‖∞.
+    pub const X: usize = 0;
+    /// ‖b‖∞.
+    pub const B: usize = 1;
+    /// ‖b − A·x‖∞.
+    pub const RESIDUAL: usize = 2;
+    /// ‖A‖∞.
+    pub const A: usize = 3;
+    /// Largest |b − A·x| / (|A|·|x| + |b|) of the rows whose denominator is safely above rounding.
+    pub const LARGE_ROWS: usize = 4;
+    /// Largest |b − A·x| / (|A|·|x| + ‖A(i,·)‖₁·‖x‖∞) of the others.
+    pub const SMALL_ROWS: usize = 5;
+    /// Number of measures.
+    pub const LEN: usize = 6;
+}
+
+/// Right-hand sides for which an entry of A is read once.
+const TOGETHER: usize = 4;
+
+/// Entries of a row from which on a warp adds them up together.
+const LONG: u64 = 32;
+
+/// Threads of a block, at most.
+pub const THREADS: u32 = 256;
+
+/// What is summed over a row.
+#[derive(Clone, Copy)]
+struct Row {
+    /// Sum of magnitudes and largest magnitude of its entries.
+    sum: f64,
+    largest: f64,
+    /// A·x and |A|·|x|.
+    product: [f64; TOGETHER],
+    size: [f64; TOGETHER],
+}
+
+impl Row {
+    #[inline(always)]
+    fn zero() -> Self {
+        Self {
+            sum: 0.0,
+            largest: 0.0,
+            product: [0.0; TOGETHER],
+            size: [0.0; TOGETHER],
+        }
+    }
+
+    /// The sums over the lanes of a warp. All of them call it.
+    #[inline(always)]
+    fn joined(self) -> Self {
+        let mut largest = self.largest;
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            let other = warp::shuffle_xor(warp::FULL_MASK, largest, distance);
+            largest = Real::max(largest, other);
+            distance /= 2;
+        }
+        let sum = |v: f64| warp::reduce_sum(warp::FULL_MASK, v);
+        let [p0, p1, p2, p3] = self.product;
+        let [s0, s1, s2, s3] = self.size;
+        Self {
+            sum: sum(self.sum),
+            largest,
+            product: [sum(p0), sum(p1), sum(p2), sum(p3)],
+            size: [sum(s0), sum(s1), sum(s2), sum(s3)],
+        }
+    }
+}
+
+/// A matrix, and solutions from number `rhs` on.
+#[derive(Clone, Copy)]
+struct Matrix {
+    n: usize,
+    col_idx: Global<u32>,
+    entries: Global<u32>,
+    values: Global<f64>,
+    x: Global<f64>,
+    rhs: usize,
+    last: usize,
+}
+
+impl Matrix {
+    /// A row with entry `p`.
+    #[inline(always)]
+    fn add(self, p: u64, row: Row) -> Row {
+        let p = p as usize;
+        let value = if self.entries.is_empty() {
+            self.values.get(p)
+        } else {
+            self.values.get(self.entries.get(p) as usize)
+        };
+        let column = self.col_idx.get(p) as usize;
+        let product = |u: usize| {
+            let rhs = self.rhs + u;
+            let rhs = if rhs < self.last { rhs } else { self.last };
+            value * self.x.get(rhs * self.n + column)
+        };
+        let products = [product(0), product(1), product(2), product(3)];
+        Row {
+            sum: row.sum + value.abs(),
+            largest: Real::max(row.largest, value.abs()),
+            product: [
+                row.product[0] + products[0],
+                row.product[1] + products[1],
+                row.product[2] + products[2],
+                row.product[3] + products[3],
+            ],
+            size: [
+                row.size[0] + products[0].abs(),
+                row.size[1] + products[1].abs(),
+                row.size[2] + products[2].abs(),
+                row.size[3] + products[3].abs(),
+            ],
+        }
+    }
+}
+
+/// The largest bits that a thread saw: of ‖A‖∞, and for each right-hand side of the residual and the errors of the two
+/// kinds of rows.
+#[derive(Clone, Copy, Default)]
+struct Most {
+    a: u64,
+    of: [[u64; 3]; TOGETHER],
+}
+
+/// A row of which everything is summed.
+#[derive(Clone, Copy)]
+struct Settle {
+    row: Row,
+    n: usize,
+    i: usize,
+    nrhs: usize,
+    b: Global<f64>,
+    residual: GlobalMut<f64>,
+    measures: GlobalMut<u64>,
+}
+
+impl Settle {
+    /// Writes the residual of right-hand side `first` + `u`, if there is one, and raises what the thread saw.
+    #[inline(always)]
+    fn rhs(self, first: usize, u: usize, most: [u64; 3]) -> [u64; 3] {
+        let rhs = first + u;
+        if rhs >= self.nrhs {
+            return most;
+        }
+        let [residual, large, small] = most;
+        let place = rhs * self.n + self.i;
+        let b = self.b.get(place);
+        let difference = b - self.row.product[u];
+        self.residual.set(place, difference);
+        let norm_x = f64::from_bits(self.measures.get(rhs * measure::LEN + measure::X));
+        let size = self.row.size[u] + b.abs();
+        let rounding =
+            1000.0 * self.n as f64 * f64::EPSILON * (self.row.largest * norm_x + b.abs());
+        let is_large = size > rounding;
+        let size = if is_large {
+            size
+        } else {
+            self.row.size[u] + self.row.sum * norm_x
+        };
+        let error = if difference == 0.0 {
+            0
+        } else {
+            magnitude_bits(difference.abs() / size)
+        };
+        let residual = larger(residual, magnitude_bits(difference));
+        if is_large {
+            [residual, larger(large, error), small]
+        } else {
+            [residual, large, larger(small, error)]
+        }
+    }
+}
+
+/// The bits of |`value`|.
+#[inline(always)]
+fn magnitude_bits(value: f64) -> u64 {
+    value.to_bits() & (u64::MAX >> 1)
+}
+
+#[inline(always)]
+fn larger(one: u64, other: u64) -> u64 {
+    if one > other { one } else { other }
+}
+
+/// Raises a measure to the largest `bits` of a warp. All lanes call it.
+#[inline(always)]
+fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
+    let mut most = bits;
+    let mut distance = warp::WARP_SIZE / 2;
+    while distance > 0 {
+        most = larger(most, warp::shuffle_xor(warp::FULL_MASK, most, distance));
+        distance /= 2;
+    }
+    if thread::lane_id() == 0 && most != 0 {
+        let measure = measures.atomic(place);
+        measure.fetch_max(most, Ordering::Relaxed, Scope::Device);
+    }
+}
+
+/// The residuals b − A·x of `nrhs` solutions, and what backward errors are made of (Rigal and Gaches 1967; Arioli,
+/// Demmel and Duff 1989, with their two kinds of rows): `measures[k]` with k as in [`measure`], for one right-hand side
+/// after another.
+///
+/// The entries of row i are `row_ptr[i] .. row_ptr[i + 1]`: entry p is in column `col_idx[p]`, with value
+/// `values[entries[p]]`, or `values[p]` if `entries` is empty.
+///
+/// Threads: a lane a row, in a grid stride; a row of more than 32 entries is summed by its warp. Writes: `residual` of a
+/// row by its lane alone; `measures` by atomic maxima. Order: a barrier of the grid between the norms of x and b and the
+/// rows. Shared memory: none. Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: the arrays
+/// describe a square matrix; `measures` and `barrier` are zero.
+#[kernel(
+    max_threads(256),
+    require(
+        nrhs >= 1,
+        entries.len() == 0 || entries.len() == col_idx.len(),
+        x.len() == nrhs as usize * (row_ptr.len() - 1),
+        b.len() == x.len(),
+        residual.len() == x.len(),
+        measures.len() == nrhs as usize * measure::LEN,
+        barrier.len() >= 1
+    )
+)]
+pub unsafe fn residuals(
+    nrhs: u32,
+    row_ptr: Global<u64>,
+    col_idx: Global<u32>,
+    entries: Global<u32>,
+    values: Global<f64>,
+    x: Global<f64>,
+    b: Global<f64>,
+    residual: GlobalMut<f64>,
+    measures: GlobalMut<u64>,
+    barrier: GlobalMut<u32>,
+) {
+    let n = row_ptr.len() - 1;
+    let nrhs = nrhs as usize;
+    let lane = thread::lane_id();
+    let mut rhs = 0;
+    while rhs < nrhs {
+        let (mut most_x, mut most_b) = (0, 0);
+        for i in thread::grid_stride(n) {
+            most_x = larger(most_x, magnitude_bits(x.get(rhs * n + i)));
+            most_b = larger(most_b, magnitude_bits(b.get(rhs * n + i)));
+        }
+        raise(measures, rhs * measure::LEN + measure::X, most_x);
+        raise(measures, rhs * measure::LEN + measure::B, most_b);
+        rhs += 1;
+    }
+    GridBarrier::new(barrier).wait();
+
+    let mut rhs = 0;
+    while rhs < nrhs {
+        let matrix = Matrix {
+            n,
+            col_idx,
+            entries,
+            values,
+            x,
+            rhs,
+            // Those that there are not are taken for the last one, again.
+            last: nrhs - 1,
+        };
+        let mut most = Most::default();
+        // The lanes of a warp together, some past the end.
+        let mut first = (thread::index_1d() - lane) as usize;
+        while first < n {
+            let i = first + lane as usize;
+            let (mut begin, mut end) = (0, 0);
+            if i < n {
+                begin = row_ptr.get(i);
+                end = row_ptr.get(i + 1);
+            }
+            let mut row = Row::zero();
+            let is_long = end - begin > LONG;
+            if !is_long {
+                let mut p = begin;
+                while p < end {
+                    row = matrix.add(p, row);
+                    p += 1;
+                }
+            }
+            let mut long = warp::ballot(warp::FULL_MASK, is_long);
+            while long != 0 {
+                let owner = long.trailing_zeros();
+                long &= long - 1;
+                let mut p = warp::shuffle(warp::FULL_MASK, begin, owner) + u64::from(lane);
+                let end = warp::shuffle(warp::FULL_MASK, end, owner);
+                let mut part = Row::zero();
+                while p < end {
+                    part = matrix.add(p, part);
+                    p += u64::from(warp::WARP_SIZE);
+                }
+                let whole = part.joined();
+                if lane == owner {
+                    row = whole;
+                }
+            }
+            if i < n {
+                most.a = larger(most.a, magnitude_bits(row.sum));
+                let settle = Settle {
+                    row,
+                    n,
+                    i,
+                    nrhs,
+                    b,
+                    residual,
+                    measures,
+                };
+                most.of = [
+                    settle.rhs(rhs, 0, most.of[0]),
+                    settle.rhs(rhs, 1, most.of[1]),
+                    settle.rhs(rhs, 2, most.of[2]),
+                    settle.rhs(rhs, 3, most.of[3]),
+                ];
+            }
+            first += thread::num_threads_1d() as usize;
+        }
+        let mut u = 0;
+        while u < TOGETHER && rhs + u < nrhs {
+            let [residual, large, small] = if u < 2 {
+                if u == 0 { most.of[0] } else { most.of[1] }
+            } else if u == 2 {
+                most.of[2]
+            } else {
+                most.of[3]
+            };
+            let at = (rhs + u) * measure::LEN;
+            raise(measures, at + measure::A, most.a);
+            raise(measures, at + measure::RESIDUAL, residual);
+            raise(measures, at + measure::LARGE_ROWS, large);
+            raise(measures, at + measure::SMALL_ROWS, small);
+            u += 1;
+        }
+        rhs += TOGETHER;
+    }
+}
+
+/// x := x + `correction`.
+///
+/// Threads: a grid-stride loop, an entry an iteration. Writes: `x[i]` by its thread alone. Shared memory: none. Launch:
+/// 1-D, any size.
+#[kernel(require(correction.len() == x.len()))]
+pub unsafe fn correct(correction: Global<f64>, x: GlobalMut<f64>) {
+    for i in thread::grid_stride(x.len()) {
+        x.set(i, x.get(i) + correction.get(i));
+    }
+}

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use luge_device::Buffer;
 use luge_device::Stream;
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, StaticPivots};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots};
 use luge_frontal::{FrontalLu, Options, Tree, TreeOptions};
-use luge_sparse::CompressedPattern;
-use luge_sparse::Scalar;
+use luge_sparse::{ColPerm, CompressedPattern, Permutation, RowPerm, Scalar, Scaling};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{
@@ -122,18 +122,41 @@ fn solve<T: Scalar>(tree: &Tree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -
     solution
 }
 
-fn factorized<T: DeviceScalar>(stream: &Stream, problem: &Problem) -> DeviceFrontalLu<T> {
-    let on_device = Arc::new(DeviceTree::upload(stream, &problem.tree).unwrap());
-    let values: Vec<T> = problem
-        .values
-        .iter()
-        .map(|&v| Scalar::from_f64(v))
-        .collect();
+/// The tree on the device, of a matrix that is neither permuted nor scaled.
+fn uploaded(stream: &Stream, problem: &Problem) -> Arc<DeviceTree> {
+    let n = problem.tree.n();
+    let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
+    let placement = Placement {
+        row_perm: &RowPerm(Permutation::identity(n)),
+        col_perm: &ColPerm(Permutation::identity(n)),
+        scaling: &Scaling::identity(n, n),
+        entries: &entries,
+        block_ptr: &[0, n],
+        coupling: &CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap(),
+        coupling_entries: &[],
+    };
+    Arc::new(DeviceTree::upload(stream, &problem.tree, &placement).unwrap())
+}
+
+/// The factors, with the values that they were made of.
+fn factorized<T: DeviceScalar>(
+    stream: &Stream,
+    problem: &Problem,
+) -> (DeviceFrontalLu<T>, Buffer<f64>) {
     let pivots = StaticPivots {
         smallest: if size_of::<T>() == 4 { 1e-30 } else { 1e-300 },
         ..PIVOTS
     };
-    DeviceFrontalLu::factorize(stream, &on_device, &values, &pivots).unwrap()
+    let values = stream.upload(&problem.values).unwrap();
+    let on_device = uploaded(stream, problem);
+    let (factors, quality) =
+        DeviceFrontalLu::factorize(stream, &on_device, &values, &pivots).unwrap();
+    let largest = problem
+        .values
+        .iter()
+        .fold(0.0, |max: f64, v| max.max(v.abs()));
+    assert_eq!(quality.max_b, largest);
+    (factors, values)
 }
 
 fn backward_error<T: DeviceScalar>(
@@ -198,11 +221,11 @@ fn lu_fronts_solves_named_matrices() {
             for options in [TreeOptions::default(), merged()] {
                 let problem = Problem::new(&a, &options);
                 let error =
-                    backward_error(&stream, &problem, &factorized::<f64>(&stream, &problem));
+                    backward_error(&stream, &problem, &factorized::<f64>(&stream, &problem).0);
                 let bound = 10.0 * error_on_host(&problem) + 1e-14;
                 assert!(error <= bound, "{name}: {error:e}, at most {bound:e}");
                 let error =
-                    backward_error(&stream, &problem, &factorized::<f32>(&stream, &problem));
+                    backward_error(&stream, &problem, &factorized::<f32>(&stream, &problem).0);
                 let bound = bound * f64::from(f32::EPSILON) / f64::EPSILON;
                 assert!(
                     error <= bound,
@@ -218,12 +241,13 @@ fn solve_fronts_matches_the_definition() {
     for stream in seeded_streams() {
         for (name, a) in named_matrices() {
             let problem = Problem::new(&a, &merged());
-            let mut factors = factorized::<f64>(&stream, &problem);
+            let (mut factors, _) = factorized::<f64>(&stream, &problem);
             let n = problem.tree.n();
             let known: Vec<f64> = (0..3 * n).map(|i| 1.0 + (i % 5) as f64).collect();
             let b: Vec<f64> = known.chunks(n).flat_map(|x| problem.times(x)).collect();
-            let mut x = b.clone();
-            factors.solve(&stream, &mut x, false).unwrap();
+            let mut x = stream.upload(&b).unwrap();
+            factors.solve(&stream, &mut x, 3, false).unwrap();
+            let x = stream.download(&x).unwrap();
             let bound = 10.0 * error_on_host(&problem) + 1e-14;
             for (x, b) in x.chunks(n).zip(b.chunks(n)) {
                 let error = problem.backward_error(x, b);
@@ -231,8 +255,9 @@ fn solve_fronts_matches_the_definition() {
             }
             let transposed = Problem::new(&a.transpose_view().to_csr(), &merged());
             let b = transposed.times(&known[..n]);
-            let mut x = b.clone();
-            factors.solve(&stream, &mut x, true).unwrap();
+            let mut x = stream.upload(&b).unwrap();
+            factors.solve(&stream, &mut x, 1, true).unwrap();
+            let x = stream.download(&x).unwrap();
             let error = transposed.backward_error(&x, &b);
             assert!(
                 error <= bound,
@@ -248,11 +273,9 @@ fn refactorizing_repeats_the_bits_whatever_the_schedule() {
     let problem = Problem::new(a, &TreeOptions::default());
     let mut bits: Option<Vec<f64>> = None;
     for stream in seeded_streams() {
-        let mut factors = factorized::<f64>(&stream, &problem);
+        let (mut factors, values) = factorized::<f64>(&stream, &problem);
         let first = stream.download(factors.factors()).unwrap();
-        factors
-            .refactorize(&stream, &problem.values, &PIVOTS)
-            .unwrap();
+        factors.refactorize(&stream, &values, &PIVOTS).unwrap();
         assert_eq!(stream.download(factors.factors()).unwrap(), first);
         let bits = bits.get_or_insert_with(|| first.clone());
         assert_eq!(*bits, first);
@@ -266,7 +289,7 @@ proptest! {
     fn lu_fronts_solves_any_dominant_matrix(a in dominant_matrices(60)) {
         let stream = &streams()[0];
         let problem = Problem::new(&a, &TreeOptions::default());
-        let error = backward_error(stream, &problem, &factorized::<f64>(stream, &problem));
+        let error = backward_error(stream, &problem, &factorized::<f64>(stream, &problem).0);
         prop_assert!(error < 1e-13, "{error:e}");
     }
 }

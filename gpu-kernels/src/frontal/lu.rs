@@ -42,6 +42,32 @@ pub mod counter {
     pub const LEN: usize = 4;
 }
 
+/// Places in `extremes`: bits of a non-negative `f64`, which are ordered as the numbers are; all start at zero.
+pub mod extreme {
+    /// Largest magnitude in the diagonal blocks of B.
+    pub const MAX_B: usize = 0;
+    /// Largest magnitude in U.
+    pub const MAX_U: usize = 1;
+    /// Largest magnitude in L.
+    pub const MAX_L: usize = 2;
+    /// Number of extremes.
+    pub const LEN: usize = 3;
+}
+
+/// `value` · 2^`exponent` for |exponent| <= 2044.
+#[inline(always)]
+pub(super) fn times_power_of_two(value: f64, exponent: i32) -> f64 {
+    // The power itself may be out of range where the product is not.
+    let half = exponent >> 1;
+    value * power_of_two(half) * power_of_two(exponent - half)
+}
+
+/// 2^`exponent` for |exponent| <= 1022.
+#[inline(always)]
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + i64::from(exponent)) as u64) << 52)
+}
+
 /// The assembly tree and what hangs on it.
 #[derive(Clone, Copy)]
 struct Tree<T: Real> {
@@ -58,13 +84,15 @@ struct Tree<T: Real> {
     entry_ptr: Global<u32>,
     source: Global<u32>,
     destination: Global<u32>,
-    values: Global<T>,
+    exponents: Global<i32>,
+    values: Global<f64>,
     slots: Global<u64>,
     element_at: Global<u64>,
     factors: GlobalMut<T>,
     elements: GlobalMut<T>,
     pivot_rows: GlobalMut<u32>,
     counters: GlobalMut<u32>,
+    extremes: GlobalMut<u64>,
     /// Row of the pivot, of each team.
     found: Shared<u32>,
 }
@@ -75,12 +103,16 @@ impl<T: Real> Tree<T> {
     fn assemble(self, team: Team, s: u32, shape: Shape, front: impl Entries<T>) {
         team.for_each(shape.m() * shape.m(), |p| front.set(p, T::ZERO));
         team.sync();
+        let mut most = 0.0;
         let first = self.entry_ptr.get(s as usize);
         team.for_each(self.entry_ptr.get(s as usize + 1) - first, |e| {
             let e = (first + e) as usize;
             let value = self.values.get(self.source.get(e) as usize);
-            front.set(self.destination.get(e), value);
+            let value = times_power_of_two(value, self.exponents.get(e));
+            most = most.max(value.abs());
+            front.set(self.destination.get(e), T::from_f64(value));
         });
+        self.raise(extreme::MAX_B, most);
         team.sync();
         let mut at = self.child_ptr.get(s as usize);
         let end = self.child_ptr.get(s as usize + 1);
@@ -253,6 +285,40 @@ impl<T: Real> Tree<T> {
         }
     }
 
+    /// Raises an extreme to `value` if it is larger. All lanes of a warp call it.
+    #[inline(always)]
+    fn raise(self, which: usize, value: f64) {
+        let mut most = value;
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            most = most.max(warp::shuffle_xor(warp::FULL_MASK, most, distance));
+            distance /= 2;
+        }
+        if thread::lane_id() == 0 {
+            let extreme = self.extremes.atomic(which);
+            extreme.fetch_max(most.to_bits(), Ordering::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Raises the extremes to those of the panels of a front.
+    #[inline(always)]
+    fn measure(self, team: Team, shape: Shape, front: impl Entries<T>) {
+        let (mut lower, mut upper) = (0.0f64, 0.0f64);
+        team.for_cells(shape.m(), shape.k, |i, j| {
+            let size = front.get(shape.lower(i, j)).abs().to_f64();
+            if i > j {
+                lower = lower.max(size);
+            } else {
+                upper = upper.max(size);
+            }
+        });
+        team.for_cells(shape.c, shape.k, |q, i| {
+            upper = upper.max(front.get(shape.upper(i, q)).abs().to_f64());
+        });
+        self.raise(extreme::MAX_L, lower);
+        self.raise(extreme::MAX_U, upper);
+    }
+
     /// A whole front that fits the team's shared memory from value `first` on.
     #[inline(always)]
     fn work_in_shared(self, team: Team, s: u32, shape: Shape, shared: Shared<T>, first: u32) {
@@ -263,6 +329,7 @@ impl<T: Real> Tree<T> {
         self.assemble(team, s, shape, front);
         self.eliminate(team, s, shape, front);
         team.sync();
+        self.measure(team, shape, front);
         let slot = self.slots.get(s as usize);
         team.for_each(shape.panels(), |p| {
             self.factors
@@ -287,6 +354,8 @@ impl<T: Real> Tree<T> {
         };
         self.assemble(team, s, shape, front);
         self.eliminate(team, s, shape, front);
+        team.sync();
+        self.measure(team, shape, front);
     }
 }
 
@@ -294,8 +363,8 @@ impl<T: Real> Tree<T> {
 ///
 /// Front s has the pivots `starts[s] .. starts[s + 1]` and `below[s]` rows below them; its panels lie at `slots[s]`
 /// of `factors`, its element at `element_at[s]` of `elements` (see the module for their layout). Row i of those of
-/// child c is row `relative[rows[c] + i]` of the parent. Value `source[e]` of B belongs to place `destination[e]` of its
-/// front, `entry_ptr[s] <= e < entry_ptr[s + 1]`. `pivot_rows[p]` is the row that changed places with row p of its
+/// child c is row `relative[rows[c] + i]` of the parent. Value `source[e]` of A, times 2^`exponents[e]`, belongs to place
+/// `destination[e]` of its front, `entry_ptr[s] <= e < entry_ptr[s + 1]`. `pivot_rows[p]` is the row that changed places with row p of its
 /// front, counted within the front, before p was eliminated; `search` = 0 takes those that are there.
 ///
 /// A pivot on the diagonal is taken if it reaches `threshold` times the largest entry of its column among the rows of
@@ -322,7 +391,8 @@ impl<T: Real> Tree<T> {
         pending.len() == below.len(),
         queue.len() == below.len(),
         schedule.len() == schedule::LEN,
-        counters.len() == counter::LEN
+        counters.len() == counter::LEN,
+        extremes.len() == extreme::LEN
     )
 )]
 pub unsafe fn lu_fronts<T: Real>(
@@ -340,7 +410,8 @@ pub unsafe fn lu_fronts<T: Real>(
     entry_ptr: Global<u32>,
     source: Global<u32>,
     destination: Global<u32>,
-    values: Global<T>,
+    exponents: Global<i32>,
+    values: Global<f64>,
     slots: Global<u64>,
     element_at: Global<u64>,
     factors: GlobalMut<T>,
@@ -350,6 +421,7 @@ pub unsafe fn lu_fronts<T: Real>(
     queue: GlobalMut<u32>,
     schedule: GlobalMut<u32>,
     counters: GlobalMut<u32>,
+    extremes: GlobalMut<u64>,
 ) {
     let found = shared_array![u32; (THREADS / warp::WARP_SIZE) as usize];
     let next = shared_array![u32; 1];
@@ -378,6 +450,7 @@ pub unsafe fn lu_fronts<T: Real>(
         entry_ptr,
         source,
         destination,
+        exponents,
         values,
         slots,
         element_at,
@@ -385,6 +458,7 @@ pub unsafe fn lu_fronts<T: Real>(
         elements,
         pivot_rows,
         counters,
+        extremes,
         found,
     };
     let first = WARP_VALUES * (thread::thread_idx_x() / warp::WARP_SIZE);

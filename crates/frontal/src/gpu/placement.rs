@@ -1,0 +1,64 @@
+//! How the matrix that is factorized comes from the one that callers have.
+
+use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+
+/// How B = P·Dr·A·Dc·Q, block upper triangular, comes from A.
+///
+/// The trees of the diagonal blocks of B are one forest; the entries right of those blocks couple them in a solve.
+#[derive(Debug, Clone, Copy)]
+pub struct Placement<'a> {
+    /// Row i of B is row `row_perm[i]` of A.
+    pub row_perm: &'a RowPerm,
+    /// Column j of B is column `col_perm[j]` of A.
+    pub col_perm: &'a ColPerm,
+    /// Dr and Dc in A's order, all powers of two.
+    pub scaling: &'a Scaling,
+    /// Entry p of the pattern that the tree was made of is value `entries[p]` of A.
+    pub entries: &'a [u32],
+    /// First column of each diagonal block of B, and n; the tree has no entry outside these blocks.
+    pub block_ptr: &'a [usize],
+    /// The rows of B right of the diagonal blocks, n by n.
+    pub coupling: &'a CompressedPattern,
+    /// Entry p of `coupling` is value `coupling_entries[p]` of A.
+    pub coupling_entries: &'a [u32],
+}
+
+impl Placement<'_> {
+    /// Panics where a length does not go with a matrix of order `n` and a tree of `nnz` entries.
+    #[track_caller]
+    pub(super) fn check(&self, n: usize, nnz: usize) {
+        assert_eq!(self.row_perm.len(), n, "one row of A for each row of B");
+        assert_eq!(
+            self.col_perm.len(),
+            n,
+            "one column of A for each column of B"
+        );
+        assert_eq!(self.scaling.rows.len(), n, "a factor for each row");
+        assert_eq!(self.scaling.cols.len(), n, "a factor for each column");
+        assert_eq!(
+            self.entries.len(),
+            nnz,
+            "a value for each entry of the tree"
+        );
+        assert_eq!(
+            self.block_ptr.last(),
+            Some(&n),
+            "the blocks end with the matrix"
+        );
+        assert_eq!(
+            self.coupling.major_dim(),
+            n,
+            "a row of couplings for each row of B"
+        );
+        assert_eq!(
+            self.coupling_entries.len(),
+            self.coupling.nnz(),
+            "a value for each coupling"
+        );
+    }
+}
+
+/// e where `factor` is 2^e.
+pub(super) fn exponent(factor: f64) -> i32 {
+    (factor.to_bits() >> 52) as i32 - 1023
+}

@@ -277,6 +277,7 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
             num_perturbed: pivots.num_perturbed,
             first_perturbed: pivots.first_perturbed.map(old),
             growth: pivots.growth,
+            epsilon: F::epsilon().to_f64(),
             code_path: vec![self.values.factors.code_path()],
             device: self.values.factors.device_costs(),
             ..FactorReport::default()
@@ -286,7 +287,8 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
         let transform = &self.chain.transform;
         transform.around(&transform.row_perm, b, nrhs, transpose, |values| {
-            self.values.factors
+            self.values
+                .factors
                 .solve(values, nrhs, transpose)
                 .map_err(|e| self.chain.in_terms_of_a(e))
         })
@@ -303,6 +305,7 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
 
     fn determinant(&self) -> Result<Determinant, Error> {
         let pivots = self
+            .values
             .factors
             .diagonal()
             .map_err(|e| self.chain.in_terms_of_a(e))?;

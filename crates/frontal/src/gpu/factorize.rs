@@ -6,6 +6,7 @@ use luge_device::{Buffer, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::lu::{self as kernels, counter, extreme};
 use luge_kernel::math::Real;
 
+use super::solve::SolveState;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar, StaticPivots};
 
@@ -17,6 +18,7 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     elements: Buffer<T>,
     pub(super) pivot_rows: Buffer<u32>,
     pub(super) pending: Buffer<u32>,
+    pub(super) solve_state: SolveState<T>,
     /// Largest magnitude in B, of which the smallest pivot is a part.
     scale: f64,
 }
@@ -50,6 +52,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             elements: stream.alloc(tree.element_entries as usize)?,
             pivot_rows: stream.alloc(host.n())?,
             pending: stream.upload(&children)?,
+            solve_state: SolveState::new(stream, tree)?,
             scale: 1.0,
             tree: Arc::clone(tree),
         };
@@ -112,6 +115,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 column: column(pivot),
             });
         }
+        self.solve_state
+            .refresh(stream, &tree, a, &self.pivot_rows, search)?;
         Ok(report.quality)
     }
 

@@ -27,8 +27,9 @@ pub trait DeviceScalar:
     luge_sparse::Scalar
     + Real
     + kernels::lu_fronts::Instance
-    + solve_kernels::solve_fronts_up::Instance
-    + solve_kernels::solve_fronts_down::Instance
+    + solve_kernels::solve_fronts_single::Instance
+    + solve_kernels::solve_fronts_many::Instance
+    + solve_kernels::prepare::coupling_values::Instance
 {
 }
 impl DeviceScalar for f32 {}

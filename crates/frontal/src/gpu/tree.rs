@@ -5,10 +5,10 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_gpu_kernels::frontal::climb::schedule;
 use luge_gpu_kernels::frontal::lu as kernels;
-use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_sparse::etree::NONE;
 
 use super::placement::{Placement, exponent};
+use super::solve::SolvePlan;
 use crate::tree::Tree;
 
 /// An assembly tree on the device.
@@ -17,12 +17,10 @@ pub struct DeviceTree {
     pub(super) tree: Arc<Tree>,
     /// Column of A of each pivot, in the order of elimination.
     pub(super) columns: Vec<u32>,
-    /// Row of A of each pivot, before rows are exchanged.
-    pub(super) rows_of_a: Vec<u32>,
     /// Number of values that A has at least.
     pub(super) max_source: usize,
     pub(super) to_factorize: Start,
-    pub(super) to_solve: Start,
+    pub(super) solve: SolvePlan,
     pub(super) starts: Buffer<u32>,
     pub(super) below: Buffer<u32>,
     pub(super) parents: Buffer<u32>,
@@ -108,8 +106,6 @@ impl DeviceTree {
             .iter()
             .map(|&p| placement.entries[p as usize])
             .collect();
-        let rows_of_a = tree.perm().iter();
-        let rows_of_a = rows_of_a.map(|&i| placement.row_perm.as_slice()[i as usize]);
         let columns = tree.perm().iter();
         let columns = columns.map(|&j| placement.col_perm.as_slice()[j as usize]);
         let fronts = tree.fronts();
@@ -144,7 +140,7 @@ impl DeviceTree {
         let of = |f: fn(&crate::tree::Front) -> u32| fronts.iter().map(f).collect::<Vec<_>>();
         Ok(Self {
             to_factorize: Start::new(stream, tree, &childless, kernels::WARP_FRONT)?,
-            to_solve: Start::new(stream, tree, &childless, solve_kernels::WARP_FRONT)?,
+            solve: SolvePlan::upload(stream, tree, placement)?,
             starts: stream.upload(&starts)?,
             below: stream.upload(&of(|front| front.below))?,
             parents: stream.upload(&of(|front| front.parent))?,
@@ -158,8 +154,11 @@ impl DeviceTree {
             destination: stream.upload(&layout.target)?,
             exponents: stream.upload(&exponents)?,
             columns: columns.collect(),
-            rows_of_a: rows_of_a.collect(),
-            max_source: source.iter().max().map_or(0, |&p| p as usize + 1),
+            max_source: source
+                .iter()
+                .chain(placement.coupling_entries)
+                .max()
+                .map_or(0, |&p| p as usize + 1),
             slots: stream.upload(&layout.slot)?,
             element_at: stream.upload(&element_at)?,
             element_entries,

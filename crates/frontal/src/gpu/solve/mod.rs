@@ -1,0 +1,234 @@
+//! Solves with the factors.
+//!
+//! A solve is one launch for up to 64 right-hand sides (see `luge_gpu_kernels::frontal::solve`), on lists that
+//! [`SolvePlan`] makes once for a tree. Right-hand sides and solutions stay on the device.
+
+mod plan;
+
+use luge_device::{Buffer, LaunchConfig, Stream};
+use luge_gpu_kernels::frontal::solve as kernels;
+use luge_gpu_kernels::frontal::solve::layout::{MANY, MAX_NRHS, THREADS};
+
+pub(super) use plan::SolvePlan;
+
+use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
+
+/// Bytes of the vectors of a launch from which on it takes fewer right-hand sides.
+const VECTOR_BYTES: usize = 1 << 30;
+
+/// What solves need of one matrix beside the panels of its factors, and their working memory.
+#[derive(Debug)]
+pub(super) struct SolveState<T: DeviceScalar> {
+    /// The exchanges of rows of each front as one permutation.
+    order: Buffer<u32>,
+    /// Entries right of the diagonal blocks.
+    coupling: Buffer<T>,
+    vectors: Option<Vectors<T>>,
+}
+
+/// The vectors of a launch.
+#[derive(Debug)]
+struct Vectors<T: DeviceScalar> {
+    unknowns: Buffer<T>,
+    eliminated: Buffer<T>,
+    carried: Buffer<T>,
+    control: Buffer<u32>,
+}
+
+impl<T: DeviceScalar> SolveState<T> {
+    /// For factors that are not there yet.
+    pub(super) fn new(stream: &Stream, tree: &DeviceTree) -> Result<Self, DeviceFrontalError> {
+        Ok(Self {
+            order: stream.alloc(tree.tree.n())?,
+            coupling: stream.alloc(tree.solve.coupling_entries.len())?,
+            vectors: None,
+        })
+    }
+
+    /// Takes from the values `a` of A, and from the exchanges if they are `new_pivots`, what solves need.
+    pub(super) fn refresh(
+        &mut self,
+        stream: &Stream,
+        tree: &DeviceTree,
+        a: &Buffer<f64>,
+        pivot_rows: &Buffer<u32>,
+        new_pivots: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let plan = &tree.solve;
+        if new_pivots && !self.order.is_empty() {
+            let threads = tree.tree.num_supernodes() * 32;
+            let config = LaunchConfig::for_elements(threads, THREADS);
+            // SAFETY: the plan describes the fronts with these pivots.
+            unsafe {
+                kernels::prepare::compose_exchanges::launch(
+                    stream,
+                    &config,
+                    &plan.fronts,
+                    pivot_rows,
+                    &mut self.order,
+                )?;
+            }
+        }
+        if !self.coupling.is_empty() {
+            let config = LaunchConfig::for_elements(self.coupling.len(), THREADS);
+            // SAFETY: the placement's entries are values of A; the factorization has checked how many there are.
+            unsafe {
+                kernels::prepare::coupling_values::launch::<T, _>(
+                    stream,
+                    &config,
+                    &plan.coupling_entries,
+                    &plan.coupling_exponents,
+                    a,
+                    &mut self.coupling,
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: DeviceScalar> Vectors<T> {
+    /// Vectors for `lanes` right-hand sides, `chunks` times as many as are solved for together: those there are, if
+    /// they suffice.
+    fn of<'a>(
+        kept: &'a mut Option<Self>,
+        stream: &Stream,
+        tree: &DeviceTree,
+        lanes: usize,
+        chunks: usize,
+    ) -> Result<&'a mut Self, DeviceFrontalError> {
+        let (n, rows) = (tree.tree.n(), tree.tree.rows.len());
+        let words = tree.solve.control_words(chunks);
+        let suffices = |v: &Self| v.unknowns.len() >= n * lanes && v.control.len() >= words;
+        // Others are freed first: both need not exist at once.
+        let vectors = match kept.take().filter(suffices) {
+            Some(vectors) => vectors,
+            None => Self {
+                unknowns: stream.alloc(n * lanes)?,
+                eliminated: stream.alloc(n * lanes)?,
+                carried: stream.alloc(rows * lanes)?,
+                control: stream.alloc(words)?,
+            },
+        };
+        Ok(kept.insert(vectors))
+    }
+}
+
+impl<T: DeviceScalar> DeviceFrontalLu<T> {
+    /// Solves A·X = R, or Aᵀ·X = R, in place, for `nrhs` right-hand sides of A's order, one after another.
+    ///
+    /// Right-hand sides may be of any magnitude. The bits of a solution depend on the factors, its right-hand side and
+    /// whether it comes alone. Nothing is waited for: errors of the device may come later.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If `x` has not n · `nrhs` values.
+    #[track_caller]
+    pub fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let n = self.tree.tree.n();
+        assert_eq!(x.len(), n * nrhs, "{nrhs} right-hand sides of length {n}");
+        if x.is_empty() {
+            return Ok(());
+        }
+        let of_one = (2 * n + self.tree.tree.rows.len()) * size_of::<T>();
+        let chunks = (VECTOR_BYTES / (MANY * of_one)).clamp(1, MAX_NRHS / MANY);
+        let at_once = chunks * MANY;
+        let mut first = 0;
+        while first < nrhs {
+            let count = at_once.min(nrhs - first);
+            self.launch(stream, x, first, count, transpose)?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// Solves for right-hand sides `first .. first + nrhs`.
+    fn launch(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        first: usize,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let tree = &*self.tree;
+        let plan = &tree.solve;
+        let n = tree.tree.n();
+        let lists = &plan.directions[usize::from(transpose)];
+        let together = if nrhs == 1 { 1 } else { MANY };
+        let chunks = nrhs.div_ceil(together);
+        let kernel = if nrhs == 1 {
+            kernels::solve_fronts_single::desc::<T>()
+        } else {
+            kernels::solve_fronts_many::desc::<T>()
+        };
+        let resident = stream.device().max_resident_blocks(kernel, THREADS, 0)?;
+        let (of_warps, of_blocks) = plan.blocks(resident, n, chunks as u32);
+        let config = LaunchConfig::linear(of_warps + of_blocks, THREADS).cooperative();
+        let SolveState {
+            order,
+            coupling,
+            vectors,
+        } = &mut self.solve_state;
+        let vectors = Vectors::of(vectors, stream, tree, chunks * together, chunks)?;
+        stream.fill_zero(&mut vectors.control.slice_mut(..plan.control_words(chunks)))?;
+        let mut x = x.slice_mut(first * n..(first + nrhs) * n);
+        macro_rules! launch {
+            ($kernel:ident) => {
+                // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
+                // waits for, and gives both kinds of tasks blocks; the control is zero.
+                unsafe {
+                    kernels::$kernel::launch::<T, _>(
+                        stream,
+                        &config,
+                        transpose.into(),
+                        nrhs as u32,
+                        of_blocks,
+                        plan.num_flags,
+                        &plan.fronts,
+                        &plan.gather_ptr,
+                        &plan.carry_to,
+                        &tree.row_idx,
+                        order,
+                        &self.factors,
+                        &lists.levels,
+                        &lists.warps_up,
+                        &lists.warps_down,
+                        &lists.blocks_up,
+                        &lists.blocks_down,
+                        &lists.singles,
+                        &lists.coupled,
+                        &lists.coupled_idx,
+                        &lists.coupled_entries,
+                        coupling,
+                        &lists.enter,
+                        &lists.enter_exponents,
+                        &lists.leave,
+                        &lists.leave_exponents,
+                        &mut x,
+                        &mut vectors.unknowns,
+                        &mut vectors.eliminated,
+                        &mut vectors.carried,
+                        &mut vectors.control,
+                    )?
+                }
+            };
+        }
+        if nrhs == 1 {
+            launch!(solve_fronts_single);
+        } else {
+            launch!(solve_fronts_many);
+        }
+        Ok(())
+    }
+}

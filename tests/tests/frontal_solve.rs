@@ -1,0 +1,371 @@
+//! Solves with fronts on the device: right for every order of A, and always with the same bits.
+
+use std::sync::Arc;
+
+use luge_device::Stream;
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots};
+use luge_frontal::{Tree, TreeOptions};
+use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+use luge_testkit::generators::adversaries::{ArrowHead, arrow};
+use luge_testkit::generators::applications::{circuit, convection_diffusion_2d, laplacian_1d};
+use sprs::CsMat;
+
+mod chain;
+use chain::{noise, seeded_streams, streams};
+
+/// Backward errors in units of n·ε that static pivots of these matrices stay below.
+const BOUND: f64 = 32.0;
+
+/// Uniform in −1 .. 1.
+fn uniform(seed: u64, i: usize) -> f64 {
+    (noise(seed, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+fn shuffled(n: usize, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..n as u32).collect();
+    order.sort_by_key(|&i| noise(seed, i as usize));
+    order
+}
+
+/// A matrix without structure, which needs exchanges of rows.
+fn dense(n: usize) -> CsMat<f64> {
+    let mut triplets = sprs::TriMat::new((n, n));
+    for i in 0..n {
+        for j in 0..n {
+            triplets.add_triplet(i, j, uniform(7, i * n + j));
+        }
+    }
+    triplets.to_csr()
+}
+
+/// Two dense blocks of `k` pivots below one of `c`: fronts of several tiles of both kinds.
+fn large_fronts(k: usize, c: usize) -> CsMat<f64> {
+    let n = 2 * k + c;
+    let mut triplets = sprs::TriMat::new((n, n));
+    for i in 0..n {
+        for j in 0..n {
+            let apart = i < 2 * k && j < 2 * k && i / k != j / k;
+            if !apart {
+                let value = uniform(9, i * n + j) / 8.0;
+                triplets.add_triplet(i, j, if i == j { value + 4.0 } else { value });
+            }
+        }
+    }
+    triplets.to_csr()
+}
+
+/// B with A around it.
+struct System {
+    /// Rows of B.
+    rows: Vec<Vec<(usize, f64)>>,
+    block_ptr: Vec<usize>,
+    row_perm: RowPerm,
+    col_perm: ColPerm,
+    scaling: Scaling,
+    /// By columns of B, the entries of the diagonal blocks and their places in A.
+    columns: CompressedPattern,
+    entries: Vec<u32>,
+    coupling: CompressedPattern,
+    coupling_entries: Vec<u32>,
+    a: Vec<f64>,
+}
+
+impl System {
+    /// These diagonal blocks, with couplings right of them where `coupled(row, column)`, and factors of the scaling up to
+    /// 2^±`spread`.
+    fn new(
+        blocks: &[CsMat<f64>],
+        coupled: impl Fn(usize, usize) -> bool,
+        spread: i32,
+        seed: u64,
+    ) -> Self {
+        let mut block_ptr = vec![0];
+        for block in blocks {
+            block_ptr.push(block_ptr[block_ptr.len() - 1] + block.rows());
+        }
+        let n = block_ptr[blocks.len()];
+        let mut rows: Vec<Vec<(usize, f64)>> = vec![Vec::new(); n];
+        for (block, range) in blocks.iter().zip(block_ptr.windows(2)) {
+            for (&value, (i, j)) in block {
+                rows[range[0] + i].push((range[0] + j, value));
+            }
+            for (i, row) in rows.iter_mut().enumerate().take(range[1]).skip(range[0]) {
+                row.extend(
+                    (range[1]..n)
+                        .filter(|&j| coupled(i, j))
+                        .map(|j| (j, uniform(seed, i * n + j))),
+                );
+                row.sort_by_key(|entry| entry.0);
+            }
+        }
+        let factor = |seed: u64, i: usize| {
+            let exponent = (uniform(seed, i) * f64::from(spread)) as i32;
+            2f64.powi(exponent)
+        };
+        let scaling = Scaling {
+            rows: (0..n).map(|i| factor(seed + 1, i)).collect(),
+            cols: (0..n).map(|i| factor(seed + 2, i)).collect(),
+        };
+        let row_perm = RowPerm::new(shuffled(n, seed + 3)).unwrap();
+        let col_perm = ColPerm::new(shuffled(n, seed + 4)).unwrap();
+        // A's values in an order of their own.
+        let nnz: usize = rows.iter().map(Vec::len).sum();
+        let place = shuffled(nnz, seed + 5);
+        let mut a = vec![0.0; nnz];
+        let mut by_column = vec![Vec::new(); n];
+        let (mut coupling_ptr, mut coupling_idx) = (vec![0], Vec::new());
+        let mut coupling_entries = Vec::new();
+        let mut p = 0;
+        for (range, block) in block_ptr.windows(2).zip(0..) {
+            let _: usize = block;
+            for i in range[0]..range[1] {
+                for &(j, value) in &rows[i] {
+                    let row = scaling.rows[row_perm.as_slice()[i] as usize];
+                    let col = scaling.cols[col_perm.as_slice()[j] as usize];
+                    a[place[p] as usize] = value / row / col;
+                    if j < range[1] {
+                        by_column[j].push((i as u32, place[p]));
+                    } else {
+                        coupling_idx.push(j as u32);
+                        coupling_entries.push(place[p]);
+                    }
+                    p += 1;
+                }
+                coupling_ptr.push(coupling_idx.len() as u64);
+            }
+        }
+        let mut ptr = vec![0];
+        let (mut idx, mut entries) = (Vec::new(), Vec::new());
+        for column in by_column {
+            for (i, place) in column {
+                idx.push(i);
+                entries.push(place);
+            }
+            ptr.push(idx.len() as u64);
+        }
+        Self {
+            rows,
+            block_ptr,
+            row_perm,
+            col_perm,
+            scaling,
+            columns: CompressedPattern::new(n, ptr, idx).unwrap(),
+            entries,
+            coupling: CompressedPattern::new(n, coupling_ptr, coupling_idx).unwrap(),
+            coupling_entries,
+            a,
+        }
+    }
+
+    fn alone(block: &CsMat<f64>) -> Self {
+        Self::new(std::slice::from_ref(block), |_, _| false, 0, 1)
+    }
+
+    fn n(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// B·y or Bᵀ·y, and the same of magnitudes.
+    fn times(&self, y: &[f64], transpose: bool) -> (Vec<f64>, Vec<f64>) {
+        let (mut sum, mut size) = (vec![0.0; y.len()], vec![0.0; y.len()]);
+        for (i, row) in self.rows.iter().enumerate() {
+            for &(j, value) in row {
+                let (to, from) = if transpose { (j, i) } else { (i, j) };
+                sum[to] += value * y[from];
+                size[to] += (value * y[from]).abs();
+            }
+        }
+        (sum, size)
+    }
+
+    /// Where A has entry i of a right-hand side of B and unknown j, with their factors.
+    fn placed(&self, transpose: bool) -> [(&[u32], &[f64]); 2] {
+        let rows = (self.row_perm.as_slice(), &self.scaling.rows[..]);
+        let cols = (self.col_perm.as_slice(), &self.scaling.cols[..]);
+        if transpose {
+            [cols, rows]
+        } else {
+            [rows, cols]
+        }
+    }
+
+    /// The right-hand side of A with solution `y` of B.
+    fn right_hand_side(&self, y: &[f64], transpose: bool) -> Vec<f64> {
+        let [(perm, factors), _] = self.placed(transpose);
+        let mut b = vec![0.0; y.len()];
+        for (&old, value) in perm.iter().zip(self.times(y, transpose).0) {
+            b[old as usize] = value / factors[old as usize];
+        }
+        b
+    }
+
+    /// ‖c − B·y‖∞ / ‖|B|·|y| + |c|‖∞ for a solution `x` of A.
+    fn backward_error(&self, x: &[f64], b: &[f64], transpose: bool) -> f64 {
+        let [(enter, before), (leave, after)] = self.placed(transpose);
+        let scaled = |perm: &[u32], v: &[f64], f: &dyn Fn(f64, usize) -> f64| -> Vec<f64> {
+            perm.iter()
+                .map(|&old| f(v[old as usize], old as usize))
+                .collect()
+        };
+        let y = scaled(leave, x, &|v, i| v / after[i]);
+        let c = scaled(enter, b, &|v, i| v * before[i]);
+        let (sum, size) = self.times(&y, transpose);
+        let (mut error, mut largest) = (0.0f64, 0.0f64);
+        for i in 0..c.len() {
+            assert!(sum[i].is_finite(), "unknown {i}");
+            error = error.max((c[i] - sum[i]).abs());
+            largest = largest.max(size[i] + c[i].abs());
+        }
+        if largest == 0.0 { 0.0 } else { error / largest }
+    }
+
+    fn factorized<T: DeviceScalar>(
+        &self,
+        stream: &Stream,
+        options: &TreeOptions,
+    ) -> DeviceFrontalLu<T> {
+        let tree = Arc::new(Tree::analyze(&self.columns, options).unwrap());
+        let placement = Placement {
+            row_perm: &self.row_perm,
+            col_perm: &self.col_perm,
+            scaling: &self.scaling,
+            entries: &self.entries,
+            block_ptr: &self.block_ptr,
+            coupling: &self.coupling,
+            coupling_entries: &self.coupling_entries,
+        };
+        let tree = Arc::new(DeviceTree::upload(stream, &tree, &placement).unwrap());
+        let pivots = StaticPivots {
+            threshold: 1.0,
+            smallest: 1e-30,
+        };
+        let a = stream.upload(&self.a).unwrap();
+        let factors = DeviceFrontalLu::factorize(stream, &tree, &a, &pivots);
+        factors.unwrap().0
+    }
+
+    /// Known solutions of B and the right-hand sides of A that belong to them.
+    fn right_hand_sides(&self, nrhs: usize, transpose: bool) -> Vec<f64> {
+        (0..nrhs)
+            .flat_map(|rhs| {
+                let y: Vec<f64> = (0..self.n())
+                    .map(|i| 1.0 + uniform(rhs as u64, i))
+                    .collect();
+                self.right_hand_side(&y, transpose)
+            })
+            .collect()
+    }
+
+    /// Solves for some right-hand sides and checks each; the solutions.
+    fn check<T: DeviceScalar>(
+        &self,
+        stream: &Stream,
+        factors: &mut DeviceFrontalLu<T>,
+        nrhs: usize,
+        transpose: bool,
+        what: &str,
+    ) -> Vec<f64> {
+        let n = self.n();
+        let b = self.right_hand_sides(nrhs, transpose);
+        let x = solved(stream, factors, &b, nrhs, transpose);
+        let epsilon = if size_of::<T>() == 4 {
+            f64::from(f32::EPSILON)
+        } else {
+            f64::EPSILON
+        };
+        let bound = BOUND * n as f64 * epsilon;
+        for rhs in 0..nrhs {
+            let range = rhs * n..(rhs + 1) * n;
+            let error = self.backward_error(&x[range.clone()], &b[range], transpose);
+            assert!(
+                error <= bound,
+                "{what}, right-hand side {rhs} of {nrhs}, transpose {transpose}: {error:e}, at most {bound:e}"
+            );
+        }
+        x
+    }
+}
+
+fn solved<T: DeviceScalar>(
+    stream: &Stream,
+    factors: &mut DeviceFrontalLu<T>,
+    b: &[f64],
+    nrhs: usize,
+    transpose: bool,
+) -> Vec<f64> {
+    let mut x = stream.upload(b).unwrap();
+    factors.solve(stream, &mut x, nrhs, transpose).unwrap();
+    stream.download(&x).unwrap()
+}
+
+fn merged() -> TreeOptions {
+    TreeOptions {
+        zero_fraction: 0.9,
+        tiny_zero_fraction: 0.9,
+        tiny_pivots: 64,
+        ..TreeOptions::default()
+    }
+}
+
+fn one(value: f64) -> CsMat<f64> {
+    CsMat::new((1, 1), vec![0, 1], vec![0], vec![value])
+}
+
+/// A big block among singles, on several levels, one single with many couplings.
+fn coupled_blocks(spread: i32) -> System {
+    let mut blocks: Vec<CsMat<f64>> = (0..40).map(|i| one(2.0 + uniform(5, i))).collect();
+    blocks.push(circuit(60, 3));
+    blocks.push(convection_diffusion_2d(7, 6, 1.0));
+    blocks.extend((0..50).map(|i| one(-2.0 + uniform(6, i))));
+    let coupled = |i: usize, j: usize| i == 3 || noise(11, i * 1000 + j).is_multiple_of(23);
+    System::new(&blocks, coupled, spread, 20)
+}
+
+fn named_systems() -> Vec<(&'static str, System)> {
+    vec![
+        ("none", System::new(&[], |_, _| false, 0, 1)),
+        ("one", System::alone(&one(-3.0))),
+        ("line of 31", System::alone(&laplacian_1d(31))),
+        ("line of 32", System::alone(&laplacian_1d(32))),
+        ("line of 33", System::alone(&laplacian_1d(33))),
+        ("dense 33", System::alone(&dense(33))),
+        ("dense 70", System::alone(&dense(70))),
+        ("arrow", System::alone(&arrow(100, ArrowHead::Last))),
+        ("grid", System::alone(&convection_diffusion_2d(17, 16, 1.0))),
+        ("large fronts", System::alone(&large_fronts(40, 110))),
+        ("blocks", coupled_blocks(0)),
+        ("scaled blocks", coupled_blocks(250)),
+    ]
+}
+
+#[test]
+fn solutions_satisfy_the_matrix() {
+    for stream in seeded_streams() {
+        for (name, system) in named_systems() {
+            for options in [TreeOptions::default(), merged()] {
+                let mut factors = system.factorized::<f64>(&stream, &options);
+                for transpose in [false, true] {
+                    for nrhs in [1, 3] {
+                        system.check(&stream, &mut factors, nrhs, transpose, name);
+                    }
+                }
+            }
+            let mut factors = system.factorized::<f32>(&stream, &TreeOptions::default());
+            for transpose in [false, true] {
+                for nrhs in [1, 2] {
+                    system.check(&stream, &mut factors, nrhs, transpose, name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn shuffles_need_not_order_memory() {
+    let stream = &streams()[streams().len() - 1];
+    for (name, system) in named_systems() {
+        let mut factors = system.factorized::<f64>(stream, &merged());
+        system.check(stream, &mut factors, 1, false, name);
+        system.check(stream, &mut factors, 2, true, name);
+    }
+}

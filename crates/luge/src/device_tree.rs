@@ -32,11 +32,9 @@ use crate::solver::{Rows, Shared};
 /// a front cost no fill.
 const FRONT_THRESHOLD: f64 = 0.1;
 
-/// Right-hand sides whose largest entry, scaled, is within 2^±this are solved as they are in `f64` ...
-const NEAR_DOUBLE: i32 = 400;
-
-/// ... and in `f32`.
-const NEAR_SINGLE: i32 = 30;
+/// Bytes on the device of an entry right of the diagonal blocks, beside its value: where it comes from, its scaling, and
+/// its place and number in the lists of two directions.
+const COUPLING_BYTES: usize = (2 + 2 * 2) * 4;
 
 /// The plan for a pattern on the host.
 pub(crate) struct Forest {
@@ -181,9 +179,8 @@ impl Forest {
     pub(crate) fn device_bytes(&self) -> u64 {
         let value_bytes = if self.single { 4 } else { 8 };
         let values = 2 * size_of::<f64>() * self.source.len();
-        DeviceTree::predicted_bytes(&self.tree, value_bytes)
-            + 8 * self.coupling.nnz() as u64
-            + values as u64
+        let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
+        DeviceTree::predicted_bytes(&self.tree, value_bytes) + (values + couplings) as u64
     }
 
     /// Copies the plan to the device.
@@ -484,17 +481,6 @@ fn search<F: crate::backend::FactorScalar>(
     Ok((count > 0).then(|| (found.row_perm().clone(), count)))
 }
 
-/// floor(log2 |x|), roughly for subnormal numbers; very small for zero.
-fn exponent(x: f64) -> i32 {
-    ((x.to_bits() >> 52) & 0x7ff) as i32 - 1023
-}
-
-/// x · 2^e, without an intermediate number that leaves the range.
-fn scaled(x: f64, e: i32) -> f64 {
-    let half = e / 2;
-    x * 2f64.powi(half) * 2f64.powi(e - half)
-}
-
 impl TreeEngine {
     fn lu(&self) -> MutexGuard<'_, TreeLu> {
         self.lu.lock().unwrap_or_else(PoisonError::into_inner)
@@ -511,28 +497,6 @@ impl TreeEngine {
             return 0.0;
         }
         max_u * max_l.max(1.0) / max_b
-    }
-
-    /// Exponents to take off right-hand sides of length n so that the solve stays in the range of its type.
-    fn far_exponents(&self, b: &[f64], transpose: bool) -> Vec<i32> {
-        let forest = &self.chain.forest;
-        let factors = if transpose {
-            &forest.transform.scaling.cols
-        } else {
-            &forest.transform.scaling.rows
-        };
-        let limit = if forest.single {
-            NEAR_SINGLE
-        } else {
-            NEAR_DOUBLE
-        };
-        b.chunks_exact(factors.len().max(1))
-            .map(|b| {
-                let nonzero = b.iter().zip(factors).filter(|(b, _)| **b != 0.0);
-                let largest = nonzero.map(|(&b, &f)| exponent(b) + exponent(f)).max();
-                largest.filter(|e| e.abs() > limit).unwrap_or(0)
-            })
-            .collect()
     }
 
     /// Factorizes the values in `spare`, which change places with the old ones.
@@ -609,25 +573,10 @@ impl Engine for TreeEngine {
 
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
         let in_solve = |e| Error::from_device(e, "solve");
-        let exponents = self.far_exponents(b, transpose);
-        let is_near = exponents.iter().all(|&e| e == 0);
-        let n = self.chain.forest.tree.n().max(1);
         let stream = &self.chain.stream;
-        let shifted = |x: &[f64], sign: i32| -> Vec<f64> {
-            let columns = x.chunks_exact(n).zip(&exponents);
-            columns
-                .flat_map(|(x, &e)| x.iter().map(move |&v| scaled(v, sign * e)))
-                .collect()
-        };
-        let mut x = if is_near {
-            stream.upload(b)
-        } else {
-            stream.upload(&shifted(b, -1))
-        }
-        .map_err(in_solve)?;
+        let mut x = stream.upload(b).map_err(in_solve)?;
         self.solve_resident(&mut x, nrhs, transpose)?;
-        let x = stream.download(&x).map_err(in_solve)?;
-        Ok(if is_near { x } else { shifted(&x, 1) })
+        stream.download(&x).map_err(in_solve)
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {

@@ -162,7 +162,7 @@ fn the_inform_tells_which_engine_ran_and_what_it_cost() {
         tree.peak_device_bytes.unwrap() as f64,
     );
     assert!(
-        predicted <= 1.2 * peak && peak <= 1.5 * predicted,
+        predicted <= 1.25 * peak && peak <= 1.25 * predicted,
         "{predicted} {peak}"
     );
     // The condition of the scaled matrix is nearly a property of the matrix.
@@ -424,7 +424,7 @@ fn refactorizing_refuses_other_patterns_and_bad_values() {
 
 #[test]
 fn data_on_the_device_stays_there() {
-    let steps = circuit_sequence(50, 9, 3);
+    let steps = [1.0, 1.5, 2.0].map(|wind| convection_diffusion_2d(9, 8, wind));
     for engine in ENGINES {
         for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
             let options = Options {

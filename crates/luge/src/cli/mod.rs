@@ -23,7 +23,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use luge::ordering::{Matching, Method, OrderingOptions};
-use luge::{BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, Options, Pivoting, RowPerm};
+use luge::{
+    BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, Options, Pivoting,
+    RowPerm,
+};
 
 /// Sparse direct solver for GPUs and CPUs.
 #[derive(Parser)]

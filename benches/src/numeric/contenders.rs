@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge::{Analysis, BackendChoice, FactorPrecision, Factors, Inform, Options, Refactorized};
+use luge::{
+    Analysis, BackendChoice, DeviceEngine, FactorPrecision, Factors, Inform, Options, Refactorized,
+};
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_peers::cudss::{Cudss, CudssError, CudssScalar, Library};
 use luge_peers::klu::Klu;
@@ -183,7 +185,7 @@ impl Staged {
 }
 
 impl<'a, T: Scalar> Luge<'a, T> {
-    /// Luge with default options on `backend`, its factors in `precision`.
+    /// Luge with default options on `backend`, by an engine of the device, its factors in `precision`.
     ///
     /// # Errors
     ///
@@ -191,10 +193,12 @@ impl<'a, T: Scalar> Luge<'a, T> {
     pub fn new(
         problem: &'a Problem<T>,
         backend: BackendChoice,
+        device_engine: DeviceEngine,
         precision: Precision,
     ) -> Result<Self, Refusal> {
         let options = Options {
             backend,
+            device_engine,
             precision: match precision {
                 Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
                 Precision::Mixed => FactorPrecision::Single,
@@ -339,18 +343,19 @@ impl<T: Scalar> Resident for Luge<'_, T> {
 
     fn refactorize_on_clock(&mut self) -> Result<f64, Refusal> {
         let (factors, staged) = self.on_device()?;
-        staged.between_marks(|| {
-            factors.refactorize_on_device(&staged.first)?;
+        let mut outcome = None;
+        let seconds = staged.between_marks(|| {
+            outcome = Some(factors.refactorize_on_device(&staged.first)?);
             Ok(())
-        })
+        })?;
+        outcome.iter().for_each(|outcome| self.count(outcome));
+        Ok(seconds)
     }
 
     fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, Refusal> {
         let (factors, staged) = self.on_device()?;
-        let mut x = staged
-            .stream
-            .alloc(staged.systems[usize::from(nrhs == MANY)].0.len())?;
         let (b, _) = &staged.systems[usize::from(nrhs == MANY)];
+        let mut x = staged.stream.alloc(b.len())?;
         staged.stream.copy(&mut x, b)?;
         staged.between_marks(|| Ok(factors.solve_on_device(&mut x, nrhs, false)?))
     }

@@ -133,7 +133,7 @@ pub struct Plan {
     pub options: Options,
     /// How far a matrix is taken.
     pub depth: Depth,
-    /// Whether patterns and levels are compared with the CPU's.
+    /// Whether patterns and levels are compared with the CPU's. Only the column engine of a device finds any.
     pub compare: bool,
 }
 
@@ -193,7 +193,8 @@ fn read_real(entry: &Entry) -> Result<CsMat<f64>, (Outcome, Option<Expectation>)
 fn run_phases(a: &CsMat<f64>, plan: &Plan, report: &mut Report) -> Result<Outcome, Error> {
     let analysis = Solver::new(plan.options.clone())?.analyze(a)?;
     report.inform = Some(analysis.inform().clone());
-    if plan.compare {
+    let compare = plan.compare && analysis.inform().num_levels.is_some();
+    if compare {
         let mut options = Options {
             backend: BackendChoice::Cpu,
             ..plan.options.clone()
@@ -212,7 +213,7 @@ fn run_phases(a: &CsMat<f64>, plan: &Plan, report: &mut Report) -> Result<Outcom
     let factors = analysis.factorize(a)?;
     report.inform = Some(factors.inform().clone());
     let rows_moved = factors.inform().pivoting == Some("threshold");
-    if plan.compare && rows_moved {
+    if compare && rows_moved {
         // What was compared above is not what was factorized.
         let factorized = Comparison::new(factors.structure()?, factors.structure_on_cpu()?);
         report.comparison = report.comparison.take().map(|first| first.or(factorized));

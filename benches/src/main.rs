@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use comfy_table::{Table, presets};
-use luge::{BackendChoice, Options};
+use luge::{BackendChoice, DeviceEngine, Options};
 use luge_benches::{Comparison, Depth, Outcome, Plan, Record, run_entry};
 use luge_testkit::corpus::{Corpus, Group};
 use serde::Serialize;
@@ -30,6 +30,9 @@ struct Arguments {
     /// Stop after symbolic and levels.
     #[arg(long)]
     analyze: bool,
+    /// What factorizes on a device.
+    #[arg(long, value_enum, default_value = "auto")]
+    engine: EngineName,
     /// Do not compare the device's patterns and levels with the CPU's.
     #[arg(long)]
     no_compare: bool,
@@ -39,6 +42,14 @@ struct Arguments {
     /// Words about the machine and the commit, for the file.
     #[arg(long, default_value = "")]
     note: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EngineName {
+    Auto,
+    /// Whose patterns and levels are compared with the CPU's.
+    Columns,
+    Tree,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,6 +90,11 @@ fn main() -> anyhow::Result<ExitCode> {
             arguments.seeds.iter().map(on_seed).collect()
         }
     };
+    let device_engine = match arguments.engine {
+        EngineName::Auto => DeviceEngine::Auto,
+        EngineName::Columns => DeviceEngine::Columns,
+        EngineName::Tree => DeviceEngine::Tree,
+    };
     let compare = arguments.backend != Backend::Cpu && !arguments.no_compare;
 
     let mut runs = Vec::new();
@@ -93,6 +109,7 @@ fn main() -> anyhow::Result<ExitCode> {
             let plan = Plan {
                 options: Options {
                     backend,
+                    device_engine,
                     ..Options::default()
                 },
                 depth,

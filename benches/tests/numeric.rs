@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use luge::BackendChoice;
+use luge::{BackendChoice, DeviceEngine};
 use luge_benches::machine::Machine;
 use luge_benches::numeric::contenders::{AnalysisSeconds, Contender, Luge, Refusal, Resident};
 use luge_benches::numeric::measure::{Effort, measure};
@@ -32,10 +32,10 @@ fn small() -> (Matrix, Matrix) {
     (a, next)
 }
 
-fn measured<T: Scalar>(precision: Precision) -> Run {
+fn measured<T: Scalar>(engine: DeviceEngine, precision: Precision) -> Run {
     let (a, next) = small();
     let problem = Problem::<T>::new(&a, &next);
-    let mut luge = Luge::new(&problem, SIMULATOR, precision).unwrap();
+    let mut luge = Luge::new(&problem, SIMULATOR, engine, precision).unwrap();
     measure(
         &problem,
         &mut luge,
@@ -57,10 +57,12 @@ fn every_phase_is_timed_and_every_solution_measured() {
             error_bound::<f64>(n),
         ),
     ];
-    for (precision, plain, refined) in bounds {
+    let engines = [DeviceEngine::Columns, DeviceEngine::Tree];
+    let runs = engines.map(|engine| bounds.map(|bounds| (engine, bounds)));
+    for (engine, (precision, plain, refined)) in runs.into_iter().flatten() {
         let run = match precision {
-            Precision::F32 => measured::<f32>(precision),
-            Precision::F64 | Precision::Mixed => measured::<f64>(precision),
+            Precision::F32 => measured::<f32>(engine, precision),
+            Precision::F64 | Precision::Mixed => measured::<f64>(engine, precision),
         };
         assert_eq!(run.outcome, Outcome::Measured);
         assert_eq!((run.failed_steps, &run.details), (0, &Vec::new()));
@@ -71,7 +73,8 @@ fn every_phase_is_timed_and_every_solution_measured() {
         ];
         for phase in Phase::ALL {
             let samples = run.phases.get(&phase).map(|samples| samples.seconds.len());
-            let expected = (!resident.contains(&phase)).then_some(EFFORT.samples);
+            let is_timed = engine == DeviceEngine::Tree || !resident.contains(&phase);
+            let expected = is_timed.then_some(EFFORT.samples);
             assert_eq!(samples, expected, "{precision}, {phase:?}");
         }
         let errors = [
@@ -94,9 +97,13 @@ fn every_phase_is_timed_and_every_solution_measured() {
         let expected = (run.factor_entries.unwrap() + 100) * precision.bytes();
         assert!((moved / expected as f64 - 1.0).abs() < 1e-12);
         assert!(run.peak_device_bytes.unwrap() > 0);
-        // A first call and one that ends at the other values, and back, beside the samples.
+        // A first call and one that ends at the other values, and back, beside the samples; where data stays on the
+        // device, one that brings it there, a first call, and one on the device's clock.
+        let rounds = if engine == DeviceEngine::Tree { 2 } else { 1 };
         let (reused, repivoted) = run.reused_and_repivoted.unwrap();
-        assert_eq!(reused + repivoted, EFFORT.samples as u64 + 3);
+        assert_eq!(reused + repivoted, rounds * (EFFORT.samples as u64 + 3));
+        let on_clock = run.device_seconds.values().filter(|&&s| s > 0.0).count();
+        assert_eq!(on_clock, if engine == DeviceEngine::Tree { 2 } else { 0 });
         let inform = run.inform.unwrap();
         assert_eq!(inform["backend"], "simulator");
         assert_eq!(inform["n"], n);
@@ -211,7 +218,7 @@ fn a_refused_refactorization_is_told() {
 fn a_long_call_is_not_repeated() {
     let (a, next) = small();
     let problem = Problem::<f64>::new(&a, &next);
-    let mut luge = Luge::new(&problem, SIMULATOR, Precision::F64).unwrap();
+    let mut luge = Luge::new(&problem, SIMULATOR, DeviceEngine::Auto, Precision::F64).unwrap();
     let effort = Effort {
         samples: 5,
         long: 0.0,

@@ -6,13 +6,14 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use luge::{BackendChoice, Options};
+use luge::{BackendChoice, DeviceEngine, Options};
 use luge_benches::{Depth, Plan, Record, run_entry};
 use luge_device::Backend;
 use luge_testkit::corpus::{Corpus, Entry, Group};
 
-/// Takes the entries of order up to `max_n` and all degenerate ones through the phases on each backend, and panics with all records that are not as expected.
-fn check(max_n: u64, backends: &[BackendChoice], compare: bool) {
+/// Takes the entries of order up to `max_n` and all degenerate ones through the phases on each backend, on a device by
+/// `device_engine`, and panics with all records that are not as expected.
+fn check(max_n: u64, backends: &[BackendChoice], device_engine: DeviceEngine, compare: bool) {
     let Some(corpus) = Corpus::open_or_skip(1) else {
         return;
     };
@@ -21,6 +22,7 @@ fn check(max_n: u64, backends: &[BackendChoice], compare: bool) {
         .map(|&backend| Plan {
             options: Options {
                 backend,
+                device_engine,
                 ..Options::default()
             },
             depth: Depth::Solve,
@@ -77,18 +79,29 @@ fn describe(record: &Record) -> String {
 
 #[test]
 fn corpus_on_the_cpu() {
-    check(20_000, &[BackendChoice::Cpu], false);
+    check(20_000, &[BackendChoice::Cpu], DeviceEngine::Auto, false);
 }
 
-#[test]
-fn corpus_on_the_device() {
+fn corpus_on_the_device(engine: DeviceEngine, seeds: &[u64]) {
     // Names the test in the log of device tests, and opens the GPU if it is asked for.
     drop(luge_tests::devices());
     match luge_tests::backend() {
         Backend::Simulator => {
-            let seeds = luge_tests::SEEDS.map(|seed| BackendChoice::Simulator { seed });
-            check(600, &seeds, true);
+            let on_seed = |&seed| BackendChoice::Simulator { seed };
+            let backends: Vec<BackendChoice> = seeds.iter().map(on_seed).collect();
+            check(600, &backends, engine, true);
         }
-        Backend::Cuda => check(20_000, &[BackendChoice::Gpu { ordinal: 0 }], true),
+        Backend::Cuda => check(20_000, &[BackendChoice::Gpu { ordinal: 0 }], engine, true),
     }
+}
+
+#[test]
+fn corpus_by_columns_on_the_device() {
+    corpus_on_the_device(DeviceEngine::Columns, &luge_tests::SEEDS);
+}
+
+#[test]
+fn corpus_by_the_tree_on_the_device() {
+    // One schedule: the tests of the fronts try more of them.
+    corpus_on_the_device(DeviceEngine::Tree, &luge_tests::SEEDS[..1]);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
-use luge::BackendChoice;
+use luge::{BackendChoice, DeviceEngine};
 use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
 use luge_benches::child::{attempt, try_apart};
 use luge_benches::machine::{Machine, command_without_folders, now};
@@ -53,6 +53,9 @@ struct Arguments {
     /// Where Luge runs; times on the simulator mean nothing.
     #[arg(long, value_enum, default_value_t = Backend::Gpu)]
     backend: Backend,
+    /// What factorizes on the device in Luge.
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    engine: Engine,
     /// Other solvers: klu, cudss; `none` for Luge alone.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "klu,cudss")]
     peers: Vec<PeerName>,
@@ -84,6 +87,13 @@ enum Backend {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Engine {
+    Auto,
+    Columns,
+    Tree,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PeerName {
     Klu,
     Cudss,
@@ -93,6 +103,7 @@ enum PeerName {
 /// What takes part.
 struct Setup {
     backend: BackendChoice,
+    engine: DeviceEngine,
     device: String,
     klu: Option<Arc<klu::Library>>,
     cudss: Option<OpenCudss>,
@@ -156,6 +167,11 @@ impl Setup {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut this = Self {
             backend,
+            engine: match arguments.engine {
+                Engine::Auto => DeviceEngine::Auto,
+                Engine::Columns => DeviceEngine::Columns,
+                Engine::Tree => DeviceEngine::Tree,
+            },
             device: name.clone(),
             klu: None,
             cudss: None,
@@ -263,7 +279,7 @@ fn run_matrix(
     let next = rescaled(&a);
     if arguments.min_entries > 0 {
         let problem = Problem::<f64>::new(&a, &next);
-        let filled = Luge::new(&problem, setup.backend, Precision::F64)?.filled();
+        let filled = Luge::new(&problem, setup.backend, setup.engine, Precision::F64)?.filled();
         // A matrix that is refused is run, so that the table says so.
         if filled.is_ok_and(|filled| filled <= arguments.min_entries) {
             return Ok(None);
@@ -334,7 +350,7 @@ fn in_precision<T: CudssScalar + Scalar>(
         };
     let mut runs = Vec::new();
     for precision in precisions {
-        let luge = Luge::new(&problem, setup.backend, precision);
+        let luge = Luge::new(&problem, setup.backend, setup.engine, precision);
         runs.push(one(LUGE, precision, luge.map(|luge| Box::new(luge) as _)));
     }
     if let Some(OpenCudss {

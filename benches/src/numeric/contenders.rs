@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge::{Analysis, BackendChoice, FactorPrecision, Factors, Inform, Options, Refactorized};
-use luge_device::{Buffer, Stream};
+use luge::{
+    Analysis, BackendChoice, DeviceEngine, FactorPrecision, Factors, Inform, Options, Refactorized,
+};
+use luge_device::{Buffer, DeviceError, Stream};
 use luge_peers::cudss::{Cudss, CudssError, CudssScalar, Library};
 use luge_peers::klu::Klu;
 use luge_peers::{Matrix, Peer, PeerError};
@@ -12,6 +14,7 @@ use luge_sparse::Scalar;
 
 use super::problem::{Problem, Values};
 use super::results::{Precision, Run};
+use crate::systems::MANY;
 
 /// A solver's words when it refuses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,6 +23,12 @@ pub struct Refusal(pub String);
 
 impl From<luge::Error> for Refusal {
     fn from(error: luge::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<DeviceError> for Refusal {
+    fn from(error: DeviceError) -> Self {
         Self(error.to_string())
     }
 }
@@ -141,12 +150,42 @@ pub struct Luge<'a, T: Scalar> {
     solver: luge::Solver,
     analysis: Option<Analysis<T>>,
     factors: Option<Factors<T>>,
+    staged: Option<Staged>,
     reused: u64,
     repivoted: u64,
 }
 
+/// What Luge finds on the device.
+struct Staged {
+    stream: Stream,
+    first: Buffer<f64>,
+    next: Buffer<f64>,
+    /// One right-hand side, and where it is solved; then the same for many.
+    systems: [(Buffer<f64>, Buffer<f64>); 2],
+}
+
+impl Staged {
+    fn values(&self, values: Values) -> &Buffer<f64> {
+        match values {
+            Values::First => &self.first,
+            Values::Next => &self.next,
+        }
+    }
+
+    /// Seconds between two marks on the stream, one before the work of `step` and one behind it.
+    fn between_marks(&self, step: impl FnOnce() -> Result<(), Refusal>) -> Result<f64, Refusal> {
+        let device = self.stream.device();
+        let (start, end) = (device.create_event()?, device.create_event()?);
+        self.stream.record(&start)?;
+        step()?;
+        self.stream.record(&end)?;
+        end.synchronize()?;
+        Ok(f64::from(start.elapsed_ms(&end)?) / 1e3)
+    }
+}
+
 impl<'a, T: Scalar> Luge<'a, T> {
-    /// Luge with default options on `backend`, its factors in `precision`.
+    /// Luge with default options on `backend`, by an engine of the device, its factors in `precision`.
     ///
     /// # Errors
     ///
@@ -154,10 +193,12 @@ impl<'a, T: Scalar> Luge<'a, T> {
     pub fn new(
         problem: &'a Problem<T>,
         backend: BackendChoice,
+        device_engine: DeviceEngine,
         precision: Precision,
     ) -> Result<Self, Refusal> {
         let options = Options {
             backend,
+            device_engine,
             precision: match precision {
                 Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
                 Precision::Mixed => FactorPrecision::Single,
@@ -169,6 +210,7 @@ impl<'a, T: Scalar> Luge<'a, T> {
             solver: luge::Solver::new(options)?,
             analysis: None,
             factors: None,
+            staged: None,
             reused: 0,
             repivoted: 0,
         })
@@ -210,10 +252,8 @@ impl<T: Scalar> Contender<T> for Luge<'_, T> {
 
     fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
         let factors = self.factors.as_mut().ok_or_else(out_of_order)?;
-        match factors.refactorize(self.problem.matrix(values))? {
-            Refactorized::Reused { .. } => self.reused += 1,
-            Refactorized::Repivoted { .. } => self.repivoted += 1,
-        }
+        let outcome = factors.refactorize(self.problem.matrix(values))?;
+        self.count(&outcome);
         Ok(())
     }
 
@@ -225,6 +265,13 @@ impl<T: Scalar> Contender<T> for Luge<'_, T> {
     fn solve_refined(&mut self, b: &[T]) -> Option<Result<Vec<T>, Refusal>> {
         let solution = self.factors.as_ref()?.solve(b);
         Some(solution.map(|solution| solution.x).map_err(Refusal::from))
+    }
+
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        self.solver.stream()?;
+        // The engine that goes by levels takes its values from the host.
+        let by_levels = self.factors.as_ref()?.inform().num_levels.is_some();
+        (!by_levels).then_some(self)
     }
 
     fn describe(&mut self, run: &mut Run) {
@@ -242,8 +289,75 @@ impl<T: Scalar> Contender<T> for Luge<'_, T> {
     }
 
     fn forget(&mut self) {
+        self.staged = None;
         self.factors = None;
         self.analysis = None;
+    }
+}
+
+impl<T: Scalar> Luge<'_, T> {
+    fn count(&mut self, outcome: &Refactorized) {
+        match outcome {
+            Refactorized::Reused { .. } => self.reused += 1,
+            Refactorized::Repivoted { .. } => self.repivoted += 1,
+        }
+    }
+
+    /// The factors, and what is on the device beside them.
+    fn on_device(&mut self) -> Result<(&mut Factors<T>, &mut Staged), Refusal> {
+        let factors = self.factors.as_mut().ok_or_else(out_of_order)?;
+        Ok((factors, self.staged.as_mut().ok_or_else(out_of_order)?))
+    }
+}
+
+impl<T: Scalar> Resident for Luge<'_, T> {
+    fn stage(&mut self) -> Result<(), Refusal> {
+        let stream = self.solver.stream().ok_or_else(out_of_order)?.clone();
+        let problem = self.problem;
+        let upload = |numbers: &[T]| stream.upload(&T::in_f64(numbers));
+        let system = |b: &[T]| Ok::<_, DeviceError>((upload(b)?, stream.alloc(b.len())?));
+        self.staged = Some(Staged {
+            first: upload(problem.a.data())?,
+            next: upload(problem.next.data())?,
+            systems: [system(&problem.b)?, system(&problem.many_b)?],
+            stream: stream.clone(),
+        });
+        Resident::refactorize(self, Values::First)
+    }
+
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
+        let (factors, staged) = self.on_device()?;
+        let outcome = factors.refactorize_on_device(staged.values(values))?;
+        staged.stream.synchronize()?;
+        self.count(&outcome);
+        Ok(())
+    }
+
+    fn solve(&mut self, nrhs: usize) -> Result<(), Refusal> {
+        let (factors, staged) = self.on_device()?;
+        let (b, x) = &mut staged.systems[usize::from(nrhs == MANY)];
+        staged.stream.copy(x, b)?;
+        factors.solve_on_device(x, nrhs, false)?;
+        Ok(staged.stream.synchronize()?)
+    }
+
+    fn refactorize_on_clock(&mut self) -> Result<f64, Refusal> {
+        let (factors, staged) = self.on_device()?;
+        let mut outcome = None;
+        let seconds = staged.between_marks(|| {
+            outcome = Some(factors.refactorize_on_device(&staged.first)?);
+            Ok(())
+        })?;
+        outcome.iter().for_each(|outcome| self.count(outcome));
+        Ok(seconds)
+    }
+
+    fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, Refusal> {
+        let (factors, staged) = self.on_device()?;
+        let (b, _) = &staged.systems[usize::from(nrhs == MANY)];
+        let mut x = staged.stream.alloc(b.len())?;
+        staged.stream.copy(&mut x, b)?;
+        staged.between_marks(|| Ok(factors.solve_on_device(&mut x, nrhs, false)?))
     }
 }
 

@@ -3,11 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use luge_device::Buffer;
+use luge_ordering::Matching;
 use luge_solve::backward_error::RowNorms;
 use luge_solve::refine;
 use luge_sparse::{MatrixView, Scalar};
 
-use crate::device_chain::{AnyDeviceChain, Perturbation};
+use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Perturbation};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
 use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
@@ -22,12 +24,76 @@ const SEARCH_THRESHOLD: f64 = 0.01;
 /// Factors on the device that passed their probe, or the best there were.
 pub(crate) struct DeviceFactors {
     pub chain: Arc<dyn AnyDeviceChain>,
-    pub engine: Box<dyn Engine>,
-    pub probe: Probe,
+    pub engine: Box<dyn AnyDeviceEngine>,
+    /// None where the values never were on the host.
+    pub probe: Option<Probe>,
     /// Off-diagonal pivots, if they were searched.
     pub searched: Option<usize>,
     /// Estimated if pivots were searched.
     pub condition: Option<Condition>,
+}
+
+impl DeviceFactors {
+    /// Of a new engine, pivots not searched.
+    fn new(chain: Arc<dyn AnyDeviceChain>, engine: Box<dyn AnyDeviceEngine>, probe: Probe) -> Self {
+        Self {
+            chain,
+            engine,
+            probe: Some(probe),
+            searched: None,
+            condition: None,
+        }
+    }
+
+    /// The backward error that is known of these factors: the probe's, else what their growth lets expect.
+    pub(crate) fn backward_error(&self) -> f64 {
+        match self.probe {
+            Some(probe) => probe.backward_error,
+            None => expected_error(self.engine.as_ref()),
+        }
+    }
+
+    /// Brings the factors of the old values back, and gives `error`, or what kept them from coming back.
+    pub(crate) fn restored(&mut self, error: Error) -> Error {
+        self.engine.restore().err().unwrap_or(error)
+    }
+
+    fn misses(&self, target: f64) -> bool {
+        is_above(self.backward_error(), target)
+    }
+
+    fn unstable(&self) -> Error {
+        unstable(self.engine.as_ref(), self.probe)
+    }
+}
+
+/// ε of the factors times their growth: rounding errors are about that large, relative to B.
+fn expected_error(engine: &dyn AnyDeviceEngine) -> f64 {
+    let report = engine.report();
+    report.growth * report.epsilon
+}
+
+fn unstable(engine: &dyn AnyDeviceEngine, probe: Option<Probe>) -> Error {
+    let growth = engine.report().growth;
+    match probe {
+        Some(probe) => probe.unstable(growth),
+        None => Error::Unstable {
+            row: 0,
+            growth,
+            backward_error: expected_error(engine),
+        },
+    }
+}
+
+/// Whether other pivots might do better.
+fn is_numerical(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ZeroPivot { .. }
+            | Error::Overflow { .. }
+            | Error::SingularToRounding { .. }
+            | Error::Unstable { .. }
+    )
 }
 
 /// A matrix to factorize, and what the way there needs.
@@ -42,13 +108,23 @@ pub(crate) struct Task<'a, T> {
 }
 
 impl<T: Scalar> Task<'_, T> {
-    /// Solves for a known solution with refinement, and writes down how long that took.
-    pub(crate) fn probe(&self, engine: &dyn Engine, journal: &mut Journal) -> Result<Probe, Error> {
-        let max_steps = self.shared.options.max_refinement_steps;
-        self.probe_with(max_steps, engine, journal)
+    /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
+    /// are as good as they must be; else refinement shows what can be made of them.
+    fn probe(&self, engine: &dyn Engine, journal: &mut Journal) -> Result<Probe, Error> {
+        let start = Instant::now();
+        let quick = Probe::quick(self.a, |x| {
+            let solution = engine.solve(x, 1, false)?;
+            x.copy_from_slice(&solution);
+            Ok(())
+        })?;
+        journal.add_probe(start.elapsed());
+        match quick.filter(|probe| !probe.misses(self.shared.target)) {
+            Some(probe) => Ok(probe),
+            None => self.probe_with(self.shared.options.max_refinement_steps, engine, journal),
+        }
     }
 
-    /// As [`probe`](Self::probe), with so many steps of refinement.
+    /// Solves for a known solution with so many steps of refinement.
     pub(crate) fn probe_with(
         &self,
         max_steps: usize,
@@ -71,6 +147,14 @@ impl<T: Scalar> Task<'_, T> {
     }
 }
 
+/// What came of new values on old pivots.
+enum Renewal {
+    /// They serve; with the probe, if there was one.
+    Serves(Option<Probe>),
+    /// They do not, for this reason, and others may be searched.
+    Fails(String),
+}
+
 impl DevicePath {
     fn perturbation(shared: &Shared) -> Perturbation {
         shared
@@ -85,50 +169,71 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
-        let shared = task.shared;
-        let is_auto = match shared.options.pivoting {
-            Pivoting::Threshold { .. } => return self.search(&self.chain, task, journal),
-            Pivoting::Static => false,
-            Pivoting::Auto => true,
+        self.establish_on(&self.chain, self.alternative, task, journal)
+    }
+
+    /// As [`establish`](Self::establish), with the first chain to try and what else might do.
+    fn establish_on<T: Scalar>(
+        &self,
+        chain: &Arc<dyn AnyDeviceChain>,
+        alternative: Option<Matching>,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        if let Pivoting::Threshold { .. } = task.shared.options.pivoting {
+            return self.search(chain, task, journal);
+        }
+        let reason = match self.try_static(chain, task, journal)? {
+            Ok(factors) => return Ok(factors),
+            Err(reason) => reason,
         };
-        let start = Instant::now();
-        let factorized = Arc::clone(&self.chain).factorize(
-            task.values,
-            Self::perturbation(shared),
-            &shared.limits,
-        );
-        journal.add_numeric(start.elapsed());
-        let reason = match factorized {
-            Ok(engine) => {
-                let probe = task.probe(engine.as_ref(), journal)?;
-                let num_perturbed = engine.report().num_perturbed;
-                let reason = if num_perturbed > 0 {
-                    Some(format!("{num_perturbed} tiny pivots"))
-                } else if probe.misses(shared.target) {
-                    Some(format!("backward error {:.1e}", probe.backward_error))
-                } else {
-                    None
-                };
-                match reason.filter(|_| is_auto) {
-                    Some(reason) => reason,
-                    None => {
-                        return Ok(DeviceFactors {
-                            chain: Arc::clone(&self.chain),
-                            engine,
-                            probe,
-                            searched: None,
-                            condition: None,
-                        });
-                    }
-                }
+        let mut chain = Arc::clone(chain);
+        if let Some(matching) = alternative {
+            let start = Instant::now();
+            chain = self.analyze_again(task.shared, task.values, Some(matching))?;
+            *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+            if let Ok(factors) = self.try_static(&chain, task, journal)? {
+                journal.warnings.push(Warning::RowsMatched { reason });
+                return Ok(factors);
             }
+        }
+        journal.warnings.push(Warning::PivotsSearched { reason });
+        self.search(&chain, task, journal)
+    }
+
+    /// Factorizes with static pivots. The inner error says what is wrong with them, where others may be searched.
+    fn try_static<T: Scalar>(
+        &self,
+        chain: &Arc<dyn AnyDeviceChain>,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<Result<DeviceFactors, String>, Error> {
+        let shared = task.shared;
+        let is_auto = shared.options.pivoting == Pivoting::Auto;
+        let start = Instant::now();
+        let factorized =
+            Arc::clone(chain).factorize(task.values, Self::perturbation(shared), &shared.limits);
+        journal.add_numeric(start.elapsed());
+        let engine = match factorized {
+            Ok(engine) => engine,
             Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if is_auto => {
-                error.to_string()
+                return Ok(Err(error.to_string()));
             }
             Err(error) => return Err(error),
         };
-        journal.warnings.push(Warning::PivotsSearched { reason });
-        self.search(&self.chain, task, journal)
+        let probe = task.probe(engine.as_ref(), journal)?;
+        let num_perturbed = engine.report().num_perturbed;
+        let reason = if num_perturbed > 0 {
+            Some(format!("{num_perturbed} tiny pivots"))
+        } else if probe.misses(shared.target) {
+            Some(format!("backward error {:.1e}", probe.backward_error))
+        } else {
+            None
+        };
+        Ok(match reason.filter(|_| is_auto) {
+            Some(reason) => Err(reason),
+            None => Ok(DeviceFactors::new(Arc::clone(chain), engine, probe)),
+        })
     }
 
     /// Searches pivots and factorizes with them. Under [`Pivoting::Auto`], if the probe misses the
@@ -164,14 +269,11 @@ impl DevicePath {
             let reached = !probe.misses(shared.target);
             if best
                 .as_ref()
-                .is_none_or(|best| !is_above(probe.backward_error, best.probe.backward_error))
+                .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
             {
                 best = Some(DeviceFactors {
-                    chain: found.chain,
-                    engine,
-                    probe,
                     searched: Some(found.num_off_diagonal),
-                    condition: None,
+                    ..DeviceFactors::new(found.chain, engine, probe)
                 });
             }
             if reached {
@@ -188,74 +290,171 @@ impl DevicePath {
         Ok(best)
     }
 
-    /// Factorizes new values with the pivots of `old`, or with new ones if those do not serve.
+    /// Factorizes new values with the pivots of `old`, or with new ones if those do not serve. After an error `old`
+    /// has its old values again.
     pub(crate) fn refactorize<T: Scalar>(
+        &self,
+        old: &mut DeviceFactors,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Error> {
+        let perturbation = Self::kept_perturbation(old, task.shared);
+        let start = Instant::now();
+        let limits = &task.shared.limits;
+        let renewed = old.engine.refactorize(task.values, perturbation, limits);
+        journal.add_numeric(start.elapsed());
+        let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
+            Ok(Some(task.probe(engine, journal)?))
+        };
+        match self.judge(old, renewed, task.shared, journal, probe) {
+            Ok(Renewal::Serves(probe)) => Ok(Self::keep(old, probe)),
+            Ok(Renewal::Fails(reason)) => self.repivot(old, reason, task, journal),
+            Err(error) => Err(old.restored(error)),
+        }
+    }
+
+    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there. `Err` in the result:
+    /// the old pivots do not serve, for this reason, and [`repivot`](Self::repivot) has to go on, whatever it takes
+    /// to bring the values to the host.
+    pub(crate) fn refactorize_resident(
+        &self,
+        old: &mut DeviceFactors,
+        values: &Buffer<f64>,
+        shared: &Shared,
+        journal: &mut Journal,
+    ) -> Result<Result<Outcome, String>, Error> {
+        let perturbation = Self::kept_perturbation(old, shared);
+        let engine = old
+            .engine
+            .resident_mut()
+            .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
+        let start = Instant::now();
+        let renewed = engine.refactorize_resident(values, perturbation);
+        journal.add_numeric(start.elapsed());
+        match self.judge(old, renewed, shared, journal, |_, _| Ok(None)) {
+            Ok(Renewal::Serves(probe)) => Ok(Ok(Self::keep(old, probe))),
+            Ok(Renewal::Fails(reason)) => Ok(Err(reason)),
+            Err(error) => Err(old.restored(error)),
+        }
+    }
+
+    /// Numbers on the device, copied to the host.
+    pub(crate) fn fetch(&self, numbers: &Buffer<f64>) -> Result<Vec<f64>, Error> {
+        let fetched = self.backend.stream().download(numbers);
+        fetched.map_err(|e| Error::from_device(e, "numeric"))
+    }
+
+    /// What becomes of tiny pivots in a refactorization of `old`.
+    fn kept_perturbation(old: &DeviceFactors, shared: &Shared) -> Perturbation {
+        match (shared.options.pivoting, old.searched) {
+            (Pivoting::Threshold { .. }, _) | (_, Some(_)) => Perturbation::Never,
+            _ => Self::perturbation(shared),
+        }
+    }
+
+    /// Whether the factors of new values on old pivots serve. `probe` measures what the engine did not.
+    fn judge(
+        &self,
+        old: &DeviceFactors,
+        renewed: Result<(), Error>,
+        shared: &Shared,
+        journal: &mut Journal,
+        probe: impl FnOnce(&dyn AnyDeviceEngine, &mut Journal) -> Result<Option<Probe>, Error>,
+    ) -> Result<Renewal, Error> {
+        let is_static = shared.options.pivoting == Pivoting::Static;
+        match renewed {
+            Ok(()) => {}
+            Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
+                return Ok(Renewal::Fails(error.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
+        let engine = old.engine.as_ref();
+        let report = engine.report();
+        let growth = report.growth;
+        let hopeless = if is_above(growth, shared.options.max_growth) {
+            Some(format!("growth {growth:.1e}"))
+        } else if report.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
+            Some(format!("{} tiny pivots", report.num_perturbed))
+        } else {
+            None
+        };
+        if let Some(reason) = hopeless.clone().filter(|_| !is_static) {
+            return Ok(Renewal::Fails(reason));
+        }
+        let probe = probe(engine, journal)?;
+        let error = probe.map_or_else(|| expected_error(engine), |probe| probe.backward_error);
+        if hopeless.is_none() && !is_above(error, shared.target) {
+            return Ok(Renewal::Serves(probe));
+        }
+        if is_static {
+            return Err(unstable(engine, probe));
+        }
+        Ok(Renewal::Fails(format!("backward error {error:.1e}")))
+    }
+
+    fn keep(old: &mut DeviceFactors, probe: Option<Probe>) -> Outcome {
+        old.engine.keep();
+        (old.probe, old.condition) = (probe, None);
+        Refactorized::Reused {
+            growth: old.engine.report().growth,
+            backward_error: old.backward_error(),
+        }
+    }
+
+    /// New pivots for new values, the old ones having failed for `reason`. After an error `old` has its old values
+    /// again.
+    pub(crate) fn repivot<T: Scalar>(
+        &self,
+        old: &mut DeviceFactors,
+        reason: String,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<Outcome, Error> {
+        let factors = match self.new_pivots(old, task, journal) {
+            Ok(factors) => factors,
+            Err(error) => return Err(old.restored(error)),
+        };
+        let outcome = Refactorized::Repivoted {
+            reason: reason.clone(),
+            growth: factors.engine.report().growth,
+            backward_error: factors.backward_error(),
+        };
+        journal.warnings.push(Warning::PivotsSearched { reason });
+        *old = factors;
+        Ok(outcome)
+    }
+
+    /// New pivots on the old order and scaling; if those do not do, everything anew for the new values.
+    fn new_pivots<T: Scalar>(
         &self,
         old: &DeviceFactors,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<(Outcome, DeviceFactors), Error> {
-        let shared = task.shared;
-        let perturbation = match (shared.options.pivoting, old.searched) {
-            (Pivoting::Threshold { .. }, _) | (_, Some(_)) => Perturbation::Never,
-            _ => Self::perturbation(shared),
+    ) -> Result<DeviceFactors, Error> {
+        let target = task.shared.target;
+        let serves = |found: DeviceFactors| {
+            if found.misses(target) {
+                Err(found.unstable())
+            } else {
+                Ok(found)
+            }
+        };
+        let failure = match self.search(&old.chain, task, journal).and_then(serves) {
+            Err(error) if is_numerical(&error) || matches!(error, Error::OutOfMemory { .. }) => {
+                error
+            }
+            done => return done,
         };
         let start = Instant::now();
-        let again = Arc::clone(&old.chain).factorize(task.values, perturbation, &shared.limits);
-        journal.add_numeric(start.elapsed());
-        let is_static = shared.options.pivoting == Pivoting::Static;
-        let reason = match again {
-            Ok(engine) => {
-                let probe = task.probe(engine.as_ref(), journal)?;
-                let report = engine.report();
-                let growth = report.growth;
-                let reason = if is_above(growth, shared.options.max_growth) {
-                    Some(format!("growth {growth:.1e}"))
-                } else if probe.misses(shared.target) {
-                    Some(format!("backward error {:.1e}", probe.backward_error))
-                } else if report.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
-                    Some(format!("{} tiny pivots", report.num_perturbed))
-                } else {
-                    None
-                };
-                let Some(reason) = reason else {
-                    let outcome = Refactorized::Reused {
-                        growth,
-                        backward_error: probe.backward_error,
-                    };
-                    let factors = DeviceFactors {
-                        chain: Arc::clone(&old.chain),
-                        engine,
-                        probe,
-                        searched: old.searched,
-                        condition: None,
-                    };
-                    return Ok((outcome, factors));
-                };
-                if is_static {
-                    return Err(probe.unstable(growth));
-                }
-                reason
-            }
-            Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
-                error.to_string()
-            }
-            Err(error) => return Err(error),
-        };
-
-        let factors = self.search(&old.chain, task, journal)?;
-        let growth = factors.engine.report().growth;
-        if factors.probe.misses(shared.target) {
-            return Err(factors.probe.unstable(growth));
-        }
-        journal.warnings.push(Warning::PivotsSearched {
-            reason: reason.clone(),
-        });
-        let outcome = Refactorized::Repivoted {
-            reason,
-            growth,
-            backward_error: factors.probe.backward_error,
-        };
-        Ok((outcome, factors))
+        let chain = self.analyze_again(task.shared, task.values, None);
+        *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+        let warnings = journal.warnings.len();
+        let found = chain
+            .and_then(|chain| self.establish_on(&chain, self.alternative, task, journal))
+            .and_then(serves);
+        // One warning tells why there are new pivots.
+        journal.warnings.truncate(warnings);
+        found.map_err(|_| failure)
     }
 }

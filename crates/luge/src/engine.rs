@@ -88,6 +88,8 @@ pub(crate) struct FactorReport {
     pub num_off_diagonal: Option<usize>,
     pub num_delayed: Option<usize>,
     pub growth: f64,
+    /// ε of the type of the factors.
+    pub epsilon: f64,
     pub host_bytes: u64,
     /// Entries of L and of U, where they differ from what the analysis predicted.
     pub sizes: Option<(u64, u64)>,

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use luge_device::Buffer;
 use luge_solve::backward_error::{Residual, RowNorms, max_abs};
 use luge_solve::refine::{Refined, refine};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Scalar};
@@ -35,8 +36,9 @@ const ILL_CONDITIONED: f64 = 10.0;
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
     shared: Arc<Shared>,
-    /// The values of the matrix in the stored order of the analysis, for residuals.
-    values: Vec<T>,
+    /// The values of the matrix in the stored order of the analysis, for residuals; empty until somebody asks where
+    /// they came from the device.
+    values: OnceLock<Vec<T>>,
     norms: OnceLock<RowNorms>,
     transpose_norms: OnceLock<RowNorms>,
     computed: Computed,
@@ -62,6 +64,14 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// A journal that starts after the analysis.
+    fn after(analyzed: &Inform) -> Self {
+        Self {
+            seconds: analyzed.seconds,
+            warnings: Vec::new(),
+        }
+    }
+
     pub(crate) fn add_numeric(&mut self, time: Duration) {
         *self.seconds.numeric.get_or_insert(0.0) += time.as_secs_f64();
     }
@@ -91,7 +101,7 @@ pub enum Refactorized {
         growth: f64,
         /// Normwise backward error of a probe; on the CPU, where growth and pivots are like those
         /// of factors that were probed, the largest column of wᵀ·(B − L·U), relative to that of B,
-        /// for a random vector w of ±1.
+        /// for a random vector w of ±1; of values that were on the device, the growth times ε.
         backward_error: f64,
     },
     /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
@@ -122,10 +132,7 @@ impl<T: Scalar> Factors<T> {
     ) -> Result<Self, Error> {
         let values = shared.values_of(a, 1)?;
         let norms = OnceLock::new();
-        let mut journal = Journal {
-            seconds: analyzed.seconds,
-            warnings: Vec::new(),
-        };
+        let mut journal = Journal::after(analyzed);
         let computed = {
             let in_f64 = T::in_f64(&values);
             let task = Task {
@@ -141,7 +148,7 @@ impl<T: Scalar> Factors<T> {
         };
         let mut factors = Self {
             shared,
-            values: values.into_owned(),
+            values: OnceLock::from(values.into_owned()),
             norms,
             transpose_norms: OnceLock::new(),
             computed,
@@ -154,12 +161,25 @@ impl<T: Scalar> Factors<T> {
         Ok(factors)
     }
 
-    fn view(&self) -> MatrixView<'_, T> {
-        self.shared.view(&self.values)
+    /// The values on the host, fetched from the device if they came from there.
+    fn values(&self) -> Result<&[T], Error> {
+        if let Some(values) = self.values.get() {
+            return Ok(values);
+        }
+        let resident = match &self.computed {
+            Computed::Host(_) => None,
+            Computed::Device(device) => device.engine.resident(),
+        };
+        let resident =
+            resident.unwrap_or_else(|| unreachable!("values are here unless an engine has them"));
+        let values = resident.download_values()?;
+        Ok(self
+            .values
+            .get_or_init(|| values.into_iter().map(T::from_f64).collect()))
     }
 
-    fn norms(&self) -> &RowNorms {
-        self.norms.get_or_init(|| RowNorms::new(self.view()))
+    fn view(&self) -> Result<MatrixView<'_, T>, Error> {
+        Ok(self.shared.view(self.values()?))
     }
 
     /// What is known of these factors: sizes, pivots, growth, the probe's backward error.
@@ -182,7 +202,7 @@ impl<T: Scalar> Factors<T> {
     pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
         match &self.computed {
             Computed::Host(host) => self.shared.host_structure(host.engine.transform()),
-            Computed::Device(device) => device.chain.structure(),
+            Computed::Device(device) => device.chain.structure(&self.shared),
         }
     }
 
@@ -219,7 +239,7 @@ impl<T: Scalar> Factors<T> {
         match known {
             Some(condition) => Ok(condition.rcond),
             None => {
-                let values = T::in_f64(&self.values);
+                let values = T::in_f64(self.values()?);
                 Ok(self.computed.engine().condition(&values)?.rcond)
             }
         }
@@ -311,10 +331,11 @@ impl<T: Scalar> Factors<T> {
     #[track_caller]
     pub fn solve_transpose(&self, b: &[T]) -> Result<Solution<T>, Error> {
         assert_eq!(b.len(), self.n(), "right-hand side of another length");
+        let transpose = self.view()?.transpose();
         let norms = self
             .transpose_norms
-            .get_or_init(|| RowNorms::new(self.view().transpose()));
-        self.solve_columns(self.view().transpose(), norms, b, 1, true)
+            .get_or_init(|| RowNorms::new(transpose));
+        self.solve_columns(transpose, norms, b, 1, true)
     }
 
     /// Solves A·X = B for `nrhs` right-hand sides that stand one after another in `b`. The inform
@@ -334,7 +355,9 @@ impl<T: Scalar> Factors<T> {
             self.n() * nrhs,
             "right-hand side of another length"
         );
-        self.solve_columns(self.view(), self.norms(), b, nrhs, false)
+        let a = self.view()?;
+        let norms = self.norms.get_or_init(|| RowNorms::new(a));
+        self.solve_columns(a, norms, b, nrhs, false)
     }
 
     fn solve_columns(
@@ -424,10 +447,7 @@ impl<T: Scalar> Factors<T> {
     ) -> Result<Refactorized, Error> {
         let values = shared.values_of(a, threads)?;
         let norms = OnceLock::new();
-        let mut journal = Journal {
-            seconds: self.analyzed.seconds,
-            warnings: Vec::new(),
-        };
+        let mut journal = Journal::after(&self.analyzed);
         let in_f64 = T::in_f64(&values);
         let task = Task {
             shared,
@@ -437,23 +457,129 @@ impl<T: Scalar> Factors<T> {
         };
         let outcome = match (&shared.path, &mut self.computed) {
             (Path::Host(path), Computed::Host(factors)) => {
-                path.refactorize(factors, &T::in_f64(&self.values), task, &mut journal)?
+                let old = self.values.get();
+                let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
+                path.refactorize(factors, &T::in_f64(old), task, &mut journal)?
             }
             (Path::Device(path), Computed::Device(factors)) => {
-                let (outcome, renewed) = path.refactorize(factors, task, &mut journal)?;
-                *factors = renewed;
-                outcome
+                path.refactorize(factors, task, &mut journal)?
             }
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_f64);
-        lanes::copy(&values, &mut self.values, threads);
+        match self.values.get_mut() {
+            Some(old) => lanes::copy(&values, old, threads),
+            None => self.values = OnceLock::from(values.into_owned()),
+        }
+        self.accept(norms, journal)?;
+        Ok(outcome)
+    }
+
+    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
+    /// which the matrix that was analyzed is stored (`CsMat::data`). Nothing but the report comes to the host.
+    ///
+    /// The guard is the growth and the number of replaced pivots. Where they tell that the old pivots do not serve, the
+    /// values are brought to the host, and new pivots are searched as in `refactorize`. With
+    /// [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) every refactorization goes that way round.
+    ///
+    /// # Errors
+    ///
+    /// As for [`refactorize`](Self::refactorize). A value that is not finite may also be an [`Error::Overflow`].
+    ///
+    /// # Panics
+    ///
+    /// If the factors are on the CPU, or `values` has not one value for each entry of the matrix.
+    #[track_caller]
+    pub fn refactorize_on_device(&mut self, values: &Buffer<f64>) -> Result<Refactorized, Error> {
+        let shared = Arc::clone(&self.shared);
+        let (path, factors) = match (&shared.path, &mut self.computed) {
+            (Path::Device(path), Computed::Device(factors)) => (path, factors),
+            _ => panic!("factors on the CPU take no values on a device"),
+        };
+        assert_eq!(
+            values.len(),
+            shared.nnz(),
+            "one value for each entry of the matrix"
+        );
+        let mut journal = Journal::after(&self.analyzed);
+        let mut reason = None;
+        if factors.engine.resident().is_some() {
+            match path.refactorize_resident(factors, values, &shared, &mut journal)? {
+                Ok(outcome) => {
+                    self.values = OnceLock::new();
+                    self.accept(OnceLock::new(), journal)?;
+                    return Ok(outcome);
+                }
+                Err(failure) => reason = Some(failure),
+            }
+        }
+        let fetched = path.fetch(values).and_then(|in_f64| {
+            shared.check_finite(&in_f64)?;
+            let values: Vec<T> = in_f64.iter().map(|&v| T::from_f64(v)).collect();
+            Ok((in_f64, values))
+        });
+        let (in_f64, values) = fetched.map_err(|error| factors.restored(error))?;
+        let norms = OnceLock::new();
+        let task = Task {
+            shared: &shared,
+            a: shared.view(&values),
+            values: &in_f64,
+            norms: &norms,
+        };
+        let outcome = match reason {
+            Some(reason) => path.repivot(factors, reason, task, &mut journal),
+            None => path.refactorize(factors, task, &mut journal),
+        }?;
+        self.values = OnceLock::from(values);
+        self.accept(norms, journal)?;
+        Ok(outcome)
+    }
+
+    /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if
+    /// `transpose`, by one pass of triangular solves. Nothing comes to the host, and nothing is measured: what overflows
+    /// is not finite in `x`. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) the vectors go over the host.
+    ///
+    /// # Errors
+    ///
+    /// Those of the device.
+    ///
+    /// # Panics
+    ///
+    /// If the factors are on the CPU, or `x` has not n · `nrhs` values.
+    #[track_caller]
+    pub fn solve_on_device(
+        &self,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), Error> {
+        let (path, factors) = match (&self.shared.path, &self.computed) {
+            (Path::Device(path), Computed::Device(factors)) => (path, factors),
+            _ => panic!("factors on the CPU solve for no vectors on a device"),
+        };
+        assert_eq!(
+            x.len(),
+            self.n() * nrhs,
+            "{nrhs} right-hand sides of length {}",
+            self.n()
+        );
+        if let Some(engine) = factors.engine.resident() {
+            return engine.solve_resident(x, nrhs, transpose);
+        }
+        let solution = factors.engine.solve(&path.fetch(x)?, nrhs, transpose)?;
+        let stream = path.backend.stream();
+        let copied = stream.copy_from_host(x, &solution);
+        copied.map_err(|e| Error::from_device(e, "solve"))
+    }
+
+    /// Forgets what was known of the old values.
+    fn accept(&mut self, norms: OnceLock<RowNorms>, journal: Journal) -> Result<(), Error> {
         self.norms = norms;
         self.transpose_norms = OnceLock::new();
         self.journal = journal;
         self.inform = OnceLock::new();
         self.condition = self.wanted_condition()?;
-        Ok(outcome)
+        Ok(())
     }
 
     /// What is already known of the condition.
@@ -472,7 +598,8 @@ impl<T: Scalar> Factors<T> {
             return Ok(known);
         }
         let start = Instant::now();
-        let estimated = self.computed.engine().condition(&T::in_f64(&self.values))?;
+        let values = T::in_f64(self.values()?);
+        let estimated = self.computed.engine().condition(&values)?;
         self.journal.add_probe(start.elapsed());
         Ok(Some(estimated))
     }
@@ -501,13 +628,14 @@ impl<T: Scalar> Factors<T> {
                 (host.probe, !is_static)
             }
             Computed::Device(device) => {
-                inform.describe_plan(device.chain.as_ref());
+                device.chain.describe(&mut inform);
                 if device.searched.is_some() {
                     let search = "pivots: Gilbert-Peierls on the CPU";
                     inform.code_path.insert(0, search);
                 }
                 inform.num_off_diagonal = device.searched;
-                (Some(device.probe), device.searched.is_some())
+                inform.backward_error = Some(device.backward_error());
+                (device.probe, device.searched.is_some())
             }
         };
         if let Some(probe) = probe {
@@ -520,7 +648,8 @@ impl<T: Scalar> Factors<T> {
         if let Some((lnz, unz)) = report.sizes {
             (inform.lnz, inform.unz) = (lnz, unz);
         }
-        let held = report.host_bytes + size_of_val(&*self.values) as u64;
+        let values = self.values.get().map_or(0, |values| size_of_val(&**values));
+        let held = report.host_bytes + values as u64;
         inform.peak_host_bytes = inform.peak_host_bytes.max(held);
         if let Some(first_column) = report.first_perturbed {
             inform.warnings.push(Warning::PerturbedPivots {

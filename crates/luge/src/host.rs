@@ -257,7 +257,7 @@ impl EntryScaling {
 }
 
 /// The columns of B, and the place of each of its entries among those of A by rows.
-fn permuted_columns(
+pub(crate) fn permuted_columns(
     a_rows: &CompressedPattern,
     transform: &Transform,
 ) -> (CompressedPattern, Vec<u32>) {
@@ -456,6 +456,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
+            epsilon: F::epsilon().to_f64(),
             host_bytes: self.lu.bytes(),
             sizes: Some((self.lu.lnz(), self.lu.unz())),
             code_path: self.lu.code_path(),

@@ -10,7 +10,8 @@ use serde::Serialize;
 pub struct Seconds {
     /// Matching, scaling and ordering.
     pub ordering: f64,
-    /// Filled pattern on a device; on the CPU, the choice of engines and the trees of the fronts.
+    /// Filled pattern on a device, or the tree of the fronts and its way there; on the CPU, the choice of engines and
+    /// the trees of the fronts.
     pub symbolic: f64,
     /// Search for supernodes in the filled pattern, on a device.
     pub supernode: Option<f64>,
@@ -40,6 +41,11 @@ pub enum Warning {
         count: usize,
         /// Column of A of the first.
         first_column: usize,
+    },
+    /// The diagonal did not do for static pivots, and rows were matched to columns by value.
+    RowsMatched {
+        /// Why.
+        reason: String,
     },
     /// Static pivoting did not do, and pivots were searched.
     PivotsSearched {
@@ -76,6 +82,10 @@ impl std::fmt::Display for Warning {
                 f,
                 "{count} tiny pivots were replaced, the first in column {first_column}"
             ),
+            Self::RowsMatched { reason } => write!(
+                f,
+                "the diagonal did not do for static pivots, rows were matched: {reason}"
+            ),
             Self::PivotsSearched { reason } => {
                 write!(
                     f,
@@ -109,7 +119,7 @@ pub struct Inform {
     pub nnz: usize,
     /// Entries of L with its unit diagonal: predicted by the analysis, exact with factors.
     pub lnz: u64,
-    /// Entries of U with its diagonal and, on the CPU, with the entries above the diagonal blocks.
+    /// Entries of U with its diagonal and, where blocks are factorized apart, with the entries above them.
     pub unz: u64,
     /// Floating-point operations of the factorization.
     pub flops: f64,
@@ -119,7 +129,7 @@ pub struct Inform {
     pub num_levels: Option<usize>,
     /// Columns of the widest level, likewise.
     pub max_level_width: Option<usize>,
-    /// Supernodes: on a device those of T3 with at most 128 rows, on the CPU those of the fronts.
+    /// Supernodes: those of the fronts; with the columns on a device those of T3 with at most 128 rows.
     pub num_supernodes: Option<usize>,
     /// Order of the largest front.
     pub max_front: Option<usize>,
@@ -128,6 +138,8 @@ pub struct Inform {
     /// Bytes that the analysis predicts for factorization and factors on the CPU; pivots off the
     /// diagonal may need more.
     pub predicted_host_bytes: Option<u64>,
+    /// Bytes that the analysis predicts for plan, factors and fronts on a device, for the tree engine.
+    pub predicted_device_bytes: Option<u64>,
     /// Most bytes allocated on the device at once.
     pub peak_device_bytes: Option<u64>,
     /// Bytes of frontiers moved between the device and the host for want of room, on a device.
@@ -146,8 +158,8 @@ pub struct Inform {
     pub num_neg: Option<usize>,
     /// Numeric rank: n once factorized, for singular matrices are refused.
     pub rank: Option<usize>,
-    /// Growth: on a device max|U|/max|B|; on the CPU max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁,
-    /// which is larger.
+    /// Growth: with the columns on a device max|U|/max|B|, with the tree times max|L| if that is above 1; on the
+    /// CPU max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁, which is larger.
     pub growth: Option<f64>,
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
     pub rcond: Option<f64>,

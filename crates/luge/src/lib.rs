@@ -37,7 +37,10 @@
 mod backend;
 mod determinant;
 mod device_chain;
+mod device_choice;
+mod device_columns;
 mod device_path;
+mod device_tree;
 mod engine;
 mod error;
 mod factors;
@@ -54,8 +57,11 @@ pub use determinant::Determinant;
 pub use error::Error;
 pub use factors::{Factors, Refactorized, Solution};
 pub use inform::{Inform, Seconds, Warning};
+/// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
+/// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
+pub use luge_device as device;
 pub use luge_ordering as ordering;
 pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
 pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
-pub use options::{BackendChoice, CpuEngine, FactorPrecision, Options, Pivoting};
+pub use options::{BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting};
 pub use solver::{Analysis, Solver};

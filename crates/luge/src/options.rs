@@ -30,8 +30,8 @@ pub enum Pivoting {
     /// On the CPU, threshold partial pivoting that prefers the diagonal: at 0.001 first, and if that
     /// does not reach the target backward error, partial pivoting. On a device, static pivoting on
     /// the matched and scaled matrix; if a pivot is too small, or a probe does not reach the target,
-    /// pivots are searched on the CPU, and the device factorizes with the row permutation found
-    /// there.
+    /// rows are matched by value where they were not yet, and if that does not do either, pivots are
+    /// searched on the CPU, and the device factorizes with the row permutation found there.
     #[default]
     Auto,
     /// Static pivoting: tiny pivots are replaced, counted and left to refinement.
@@ -57,6 +57,21 @@ pub enum FactorPrecision {
 
 pub use luge_numeric::cpu::blocks::Engine as CpuEngine;
 
+/// What factorizes on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum DeviceEngine {
+    /// The tree, unless its factors and fronts are predicted not to fit the device's memory where the columns' do.
+    #[default]
+    Auto,
+    /// The filled pattern of the whole permuted matrix is found on the device, and its columns are factorized level by
+    /// level, hybrid right-looking, with the pivots on the diagonal. Rows are matched by value unless the options
+    /// say otherwise.
+    Columns,
+    /// The diagonal blocks of the block triangular form are factorized as a forest of dense fronts, with pivots
+    /// searched within each front. New values take the memory of the old ones.
+    Tree,
+}
+
 /// Options of a [`Solver`](crate::Solver).
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -68,6 +83,8 @@ pub struct Options {
     pub pivoting: Pivoting,
     /// Which engine factorizes on the CPU.
     pub engine: CpuEngine,
+    /// Which engine factorizes on a device.
+    pub device_engine: DeviceEngine,
     /// Most threads that may work on the CPU; `None`: as many as rayon's global pool has. Results do
     /// not depend on it, bit for bit.
     pub threads: Option<usize>,
@@ -89,6 +106,10 @@ pub struct Options {
     /// Most bytes that one phase may use on the host, checked against what it is predicted to need
     /// before it begins, and against what it holds as it goes; `None`: no limit.
     pub max_host_bytes: Option<u64>,
+    /// Most bytes that the solver may hold on a device at once; `None`: what is free there. The
+    /// [tree](DeviceEngine::Tree) is checked against it, and against what is free, before it is copied to the
+    /// device.
+    pub max_device_bytes: Option<u64>,
     /// Raise it to stop the phase that runs.
     pub cancel: CancelFlag,
 }
@@ -100,6 +121,7 @@ impl Default for Options {
             ordering: OrderingOptions::default(),
             pivoting: Pivoting::default(),
             engine: CpuEngine::default(),
+            device_engine: DeviceEngine::default(),
             threads: None,
             perturbation: None,
             precision: FactorPrecision::default(),
@@ -108,6 +130,7 @@ impl Default for Options {
             max_growth: 1e8,
             estimate_condition: false,
             max_host_bytes: None,
+            max_device_bytes: None,
             cancel: CancelFlag::new(),
         }
     }

@@ -5,22 +5,25 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+use luge_device::Stream;
 use luge_ordering::{Matching, MethodUsed, Ordering, OrderingOptions, order};
 use luge_solve::refine;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling, to_u32};
-use luge_symbolic::gpu::Report as SymbolicReport;
 use sprs::CsMat;
 
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{Backend, Limits};
-use crate::device_chain::{AnyDeviceChain, DeviceChain, permuted_rows};
+use crate::device_chain::AnyDeviceChain;
+use crate::device_choice;
+use crate::device_columns::{ColumnChain, permuted_rows};
+use crate::device_tree::Forest;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
 use crate::factors::Factors;
 use crate::host::{AnyHost, HostChain};
 use crate::inform::{Inform, Seconds, Warning};
 use crate::lanes::{all_stretches, same_integers, sum_in_lanes};
-use crate::options::{FactorPrecision, Options, Pivoting};
+use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
 use crate::threads::Threads;
 
 /// Solves sparse linear systems: options and a device, ready for any number of matrices.
@@ -107,6 +110,12 @@ pub(crate) struct HostPath {
 pub(crate) struct DevicePath {
     pub chain: Arc<dyn AnyDeviceChain>,
     pub backend: GpuBackend,
+    /// What else might do if static pivots on this chain do not.
+    pub alternative: Option<Matching>,
+    /// The engine that was chosen, and how rows are matched for it.
+    engine: DeviceEngine,
+    matching: Matching,
+    single: bool,
 }
 
 impl Solver {
@@ -118,14 +127,16 @@ impl Solver {
     pub fn new(options: Options) -> Result<Self, Error> {
         let backend = Backend::open(&options)?;
         let threads = Threads::new(options.threads)?;
-        let on_cpu = matches!(backend, Backend::Cpu { .. });
-        let searches = on_cpu && options.pivoting != Pivoting::Static;
+        let on_columns =
+            matches!(backend, Backend::Gpu(_)) && options.device_engine == DeviceEngine::Columns;
+        let searches = !on_columns && options.pivoting != Pivoting::Static;
+        let matching = options.ordering.matching;
         let ordering = OrderingOptions {
             cancel: options.cancel.clone(),
-            // Static pivots want the largest diagonal there is.
-            matching: match options.ordering.matching {
-                Matching::Auto if !searches => Matching::Always,
-                chosen => chosen,
+            matching: if searches {
+                matching
+            } else {
+                for_static_pivots(matching)
             },
             threads: 1,
             ..options.ordering.clone()
@@ -141,6 +152,17 @@ impl Solver {
     /// The options.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// The stream of the device on which all work of this solver is, in order; `None` on the CPU.
+    ///
+    /// Buffers for [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`] are made on it; what is enqueued
+    /// on it before such a call is done before, and what comes after sees the results.
+    pub fn stream(&self) -> Option<&Stream> {
+        match &self.backend {
+            Backend::Cpu { .. } => None,
+            Backend::Gpu(backend) => Some(backend.stream()),
+        }
     }
 
     /// Orders and analyzes a square matrix; its values guide matching and scaling.
@@ -175,19 +197,16 @@ impl Solver {
         let mut inform = Inform {
             n,
             nnz: a.nnz(),
-            num_blocks: ordering.block_ptr.len() - 1,
             seconds: Seconds {
-                ordering: ordering.seconds.total,
                 module_load: description.module_load_seconds,
                 ..Seconds::default()
             },
             backend: description.backend,
             device: description.device,
-            ordering: name_of(ordering.method_used),
-            matched: ordering.rows_matched,
             scaled: self.options.ordering.scaling,
             ..Inform::default()
         };
+        inform.describe_ordering(&ordering);
         inform
             .warnings
             .extend(description.no_gpu.map(|reason| Warning::NoGpu { reason }));
@@ -222,17 +241,15 @@ impl Solver {
                 Path::Host(path)
             }
             Backend::Gpu(backend) => {
-                let transform = transform_of(ordering).0;
-                let chain: Arc<dyn AnyDeviceChain> = if single {
-                    DeviceChain::<f32>::analyze(&rows.pattern, transform, backend, &limits)?
-                } else {
-                    DeviceChain::<f64>::analyze(&rows.pattern, transform, backend, &limits)?
+                let place = DevicePlace {
+                    backend,
+                    limits: &limits,
+                    rows: &rows,
+                    single,
                 };
-                inform.describe_plan(chain.as_ref());
-                Path::Device(DevicePath {
-                    chain,
-                    backend: backend.clone(),
-                })
+                let path = self.device_path(place, &values, ordering, &mut inform)?;
+                path.chain.describe(&mut inform);
+                Path::Device(path)
             }
         };
         drop(rows);
@@ -257,6 +274,129 @@ impl Solver {
             inform: Arc::new(inform),
             scalar: PhantomData,
         })
+    }
+}
+
+/// What plans for a device are made of.
+#[derive(Clone, Copy)]
+struct DevicePlace<'a> {
+    backend: &'a GpuBackend,
+    limits: &'a Limits,
+    rows: &'a Rows<'a>,
+    single: bool,
+}
+
+impl DevicePlace<'_> {
+    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+        let transform = transform_of(ordering).0;
+        Ok(if self.single {
+            ColumnChain::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
+        } else {
+            ColumnChain::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
+        })
+    }
+
+    fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        if ordering.log10_matching_product.is_some() {
+            round_to_powers_of_two(&mut ordering.scaling);
+        }
+        let (transform, block_ptr) = transform_of(ordering);
+        Forest::analyze(self.rows, transform, block_ptr, self.single)
+    }
+
+    /// The tree on the device, if there is memory for its factors.
+    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+        self.backend.check_memory(forest.device_bytes())?;
+        Ok(forest.upload(self.backend)?)
+    }
+}
+
+impl Solver {
+    /// Chooses an engine for a matrix with these values by rows, and plans for it. Where that takes another ordering
+    /// than the one there is, the inform hears of it.
+    fn device_path(
+        &self,
+        place: DevicePlace<'_>,
+        values: &[f64],
+        ordering: Ordering,
+        inform: &mut Inform,
+    ) -> Result<DevicePath, Error> {
+        let path = |engine, matching, alternative, chain| DevicePath {
+            chain,
+            backend: place.backend.clone(),
+            alternative,
+            engine,
+            matching,
+            single: place.single,
+        };
+        let matching = self.ordering.matching;
+        let wanted = self.options.device_engine;
+        if wanted == DeviceEngine::Columns {
+            let chain = place.columns(ordering)?;
+            return Ok(path(DeviceEngine::Columns, matching, None, chain));
+        }
+        let predicted = ordering.predicted;
+        let is_matched = ordering.log10_matching_product.is_some();
+        let forest = place.forest(ordering)?;
+        let n = place.rows.pattern.major_dim();
+        let value_bytes = if place.single { 4 } else { 8 };
+        let chosen = device_choice::choose(
+            forest.device_bytes(),
+            device_choice::column_bytes(n, &predicted, value_bytes),
+            place.backend.available_bytes()?,
+        );
+        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
+            let unmatched = matching == Matching::Auto && !is_matched;
+            let alternative = unmatched.then_some(Matching::Always);
+            let chain = place.tree(forest)?;
+            return Ok(path(DeviceEngine::Tree, matching, alternative, chain));
+        }
+        let matching = for_static_pivots(matching);
+        let options = OrderingOptions {
+            matching,
+            ..(*self.ordering).clone()
+        };
+        let ordering = order_rows(&options, &self.threads, place.rows, values)?;
+        inform.describe_ordering(&ordering);
+        let chain = place.columns(ordering)?;
+        Ok(path(DeviceEngine::Columns, matching, None, chain))
+    }
+}
+
+impl DevicePath {
+    /// Orders and plans anew for other values, and if that is given with another matching.
+    pub(crate) fn analyze_again(
+        &self,
+        shared: &Shared,
+        values: &[f64],
+        matching: Option<Matching>,
+    ) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+        let rows = Rows::new(&shared.pattern, shared.by_columns);
+        let by_rows = rows.values(values);
+        let options = OrderingOptions {
+            matching: matching.unwrap_or(self.matching),
+            ..(*shared.ordering).clone()
+        };
+        let ordering = order_rows(&options, &shared.threads, &rows, &by_rows)?;
+        let place = DevicePlace {
+            backend: &self.backend,
+            limits: &shared.limits,
+            rows: &rows,
+            single: self.single,
+        };
+        match self.engine {
+            DeviceEngine::Columns => place.columns(ordering),
+            DeviceEngine::Tree | DeviceEngine::Auto => place.tree(place.forest(ordering)?),
+        }
+    }
+}
+
+/// Static pivots on the diagonal want the largest diagonal there is.
+fn for_static_pivots(matching: Matching) -> Matching {
+    match matching {
+        Matching::Auto => Matching::Always,
+        chosen => chosen,
     }
 }
 
@@ -430,6 +570,10 @@ impl Shared {
         self.pattern.major_dim()
     }
 
+    pub(crate) fn nnz(&self) -> usize {
+        self.pattern.nnz()
+    }
+
     /// The matrix with these values in stored order.
     pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
         if self.by_columns {
@@ -491,18 +635,24 @@ impl Shared {
             sum_in_lanes(&values[range], |v| (v * T::zero()).to_f64()) == 0.0
         });
         if !clean {
-            for (outer, lane) in a.outer_iterator().enumerate() {
-                if let Some((inner, _)) = lane.iter().find(|(_, v)| !v.is_finite()) {
-                    let (row, column) = if self.by_columns {
-                        (inner, outer)
-                    } else {
-                        (outer, inner)
-                    };
-                    return Err(Error::NotFinite { row, column });
-                }
-            }
+            self.check_finite(values)?;
         }
         Ok(Cow::Borrowed(values))
+    }
+
+    /// Refuses values in stored order one of which is not finite.
+    pub(crate) fn check_finite<T: Scalar>(&self, values: &[T]) -> Result<(), Error> {
+        let Some(at) = values.iter().position(|v| !v.is_finite()) else {
+            return Ok(());
+        };
+        let outer = self.pattern.ptr().partition_point(|&p| p <= at as u64) - 1;
+        let inner = self.pattern.idx()[at] as usize;
+        let (row, column) = if self.by_columns {
+            (inner, outer)
+        } else {
+            (outer, inner)
+        };
+        Err(Error::NotFinite { row, column })
     }
 
     /// The first row in which `a` has other entries than the analyzed matrix.
@@ -547,8 +697,8 @@ impl<T: Scalar> Analysis<T> {
         &self.inform
     }
 
-    /// The filled pattern of the permuted matrix B and the levels of its columns, as the backend
-    /// found them. On a device they are copied to the host; on the CPU they are computed again.
+    /// The filled pattern of the permuted matrix B and the levels of its columns. From the column engine of a device
+    /// they are copied to the host as it found them; otherwise they are computed, on the CPU.
     ///
     /// # Errors
     ///
@@ -556,7 +706,7 @@ impl<T: Scalar> Analysis<T> {
     pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
         match &self.shared.path {
             Path::Host(path) => self.shared.host_structure(path.chain.transform().clone()),
-            Path::Device(path) => path.chain.structure(),
+            Path::Device(path) => path.chain.structure(&self.shared),
         }
     }
 
@@ -581,26 +731,12 @@ impl<T> std::fmt::Debug for Analysis<T> {
 }
 
 impl Inform {
-    /// Takes over the sizes and times of a chain analyzed for a device.
-    pub(crate) fn describe_plan(&mut self, chain: &dyn AnyDeviceChain) {
-        let report = chain.report();
-        self.lnz = report.lnz;
-        self.unz = report.unz;
-        self.flops = report.flops;
-        self.num_supernodes = Some(report.num_supernodes);
-        self.num_levels = Some(report.num_levels);
-        self.max_level_width = Some(report.max_level_width);
-        self.peak_host_bytes = self.peak_host_bytes.max(report.host_bytes);
-        self.seconds.symbolic = report.symbolic_seconds;
-        self.seconds.supernode = Some(report.supernode_seconds);
-        self.seconds.levelize = Some(report.levelize_seconds);
-        self.precision = chain.precision();
-        self.spilled_bytes = Some(match &report.symbolic {
-            SymbolicReport::Panels(_) => 0,
-            SymbolicReport::Fill2(fill2) => fill2.pool.spilled_bytes,
-        });
-        self.symbolic = Some(report.symbolic.clone());
-        self.code_path = report.code_path.clone();
+    /// Takes over what became of an ordering; times add up.
+    fn describe_ordering(&mut self, ordering: &Ordering) {
+        self.num_blocks = ordering.block_ptr.len() - 1;
+        self.ordering = name_of(ordering.method_used);
+        self.matched = ordering.rows_matched;
+        self.seconds.ordering += ordering.seconds.total;
     }
 
     /// Takes over what is planned for the CPU; the ordering predicts `lnz` and `unz`.

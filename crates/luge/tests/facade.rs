@@ -2,8 +2,8 @@
 
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
-    BackendChoice, CancelFlag, CpuEngine, Error, FactorPrecision, Factors, Options, Pivoting,
-    Refactorized, Scalar, Solver, SymbolicReport, Warning,
+    BackendChoice, CancelFlag, CpuEngine, DeviceEngine, Error, FactorPrecision, Factors, Options,
+    Pivoting, Refactorized, Scalar, Solver, SymbolicReport, Warning,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::{structurally_singular, tiny_diagonal};
@@ -480,6 +480,7 @@ fn the_simulator_finds_the_structure_of_the_cpu_and_solves() {
     let analyze = |backend| {
         let options = Options {
             backend,
+            device_engine: DeviceEngine::Columns,
             pivoting: Pivoting::Static,
             ..Options::default()
         };

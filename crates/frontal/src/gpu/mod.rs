@@ -8,6 +8,7 @@
 //! Memory: the factors, and the elements of all fronts at once.
 
 mod factorize;
+mod memory;
 mod placement;
 mod plan;
 mod solve;

@@ -15,7 +15,7 @@ use luge_sparse::{CompressedPattern, FilledPattern, Levels};
 use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
-use crate::error::PhaseError;
+use crate::error::{Error, PhaseError};
 
 /// An open device.
 #[derive(Debug, Clone)]
@@ -45,21 +45,46 @@ struct GpuFactors<F: SolveScalar> {
 }
 
 impl GpuBackend {
-    /// The GPU of this number, its kernels loaded.
-    pub(crate) fn cuda(ordinal: usize) -> Result<Self, DeviceError> {
-        Self::on(&Device::cuda(ordinal)?)
+    /// The GPU of this number, its kernels loaded, held to a budget of bytes.
+    pub(crate) fn cuda(ordinal: usize, budget: Option<u64>) -> Result<Self, DeviceError> {
+        Self::on(&Device::cuda(ordinal)?, budget)
     }
 
-    /// The simulator with the schedules of this seed.
-    pub(crate) fn simulator(seed: u64) -> Result<Self, DeviceError> {
-        Self::on(&Device::simulator(SimulatorOptions::with_seed(seed)))
+    /// The simulator with the schedules of this seed, likewise.
+    pub(crate) fn simulator(seed: u64, budget: Option<u64>) -> Result<Self, DeviceError> {
+        let device = Device::simulator(SimulatorOptions::with_seed(seed));
+        Self::on(&device, budget)
     }
 
-    fn on(device: &Device) -> Result<Self, DeviceError> {
+    fn on(device: &Device, budget: Option<u64>) -> Result<Self, DeviceError> {
         luge_symbolic::gpu::load_kernels(device)?;
+        device.set_budget(budget);
         Ok(Self {
             stream: device.create_stream()?,
         })
+    }
+
+    pub(crate) fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Bytes that can still be allocated.
+    pub(crate) fn available_bytes(&self) -> Result<u64, Error> {
+        let available = self.stream.device().available_bytes();
+        available.map_err(|e| Error::from_device(e, "numeric"))
+    }
+
+    /// Refuses factors that are predicted to take `asked` bytes if there are fewer.
+    pub(crate) fn check_memory(&self, asked: u64) -> Result<(), Error> {
+        let available = self.available_bytes()?;
+        if asked > available {
+            return Err(Error::OutOfMemory {
+                asked,
+                available,
+                phase: "numeric",
+            });
+        }
+        Ok(())
     }
 
     pub(crate) fn description(&self) -> Description {

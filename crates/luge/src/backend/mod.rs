@@ -130,18 +130,19 @@ pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
 
 impl Backend {
     pub(crate) fn open(options: &Options) -> Result<Self, Error> {
+        let budget = options.max_device_bytes;
         match options.backend {
-            BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0) {
+            BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0, budget) {
                 Ok(gpu) => Self::Gpu(gpu),
                 Err(error) => Self::Cpu {
                     no_gpu: Some(error.to_string()),
                 },
             }),
             BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
-            BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal)
+            BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal, budget)
                 .map(Self::Gpu)
                 .map_err(|e| Error::from_device(e, "opening the device")),
-            BackendChoice::Simulator { seed } => gpu::GpuBackend::simulator(seed)
+            BackendChoice::Simulator { seed } => gpu::GpuBackend::simulator(seed, budget)
                 .map(Self::Gpu)
                 .map_err(|e| Error::from_device(e, "opening the device")),
         }

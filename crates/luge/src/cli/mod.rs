@@ -23,7 +23,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use luge::ordering::{Matching, Method, OrderingOptions};
-use luge::{BackendChoice, ColPerm, CpuEngine, Error, FactorPrecision, Options, Pivoting, RowPerm};
+use luge::{
+    BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, Options, Pivoting,
+    RowPerm,
+};
 
 /// Sparse direct solver for GPUs and CPUs.
 #[derive(Parser)]
@@ -79,12 +82,18 @@ struct SolverArguments {
     /// promises to be faster.
     #[arg(long, value_enum, default_value = "auto")]
     engine: EngineName,
+    /// What factorizes on a GPU: the columns of the whole matrix by levels, or a tree of dense fronts.
+    #[arg(long, value_enum, default_value = "auto")]
+    device_engine: DeviceEngineName,
     /// Most threads on the CPU; without it, all.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Most bytes on the host; more is refused before it is allocated.
     #[arg(long, value_name = "BYTES")]
     max_bytes: Option<u64>,
+    /// Most bytes on the GPU; factors that are predicted to take more are refused.
+    #[arg(long, value_name = "BYTES")]
+    max_device_bytes: Option<u64>,
     /// Type of the factors; with f32 refinement recovers the accuracy of f64.
     #[arg(long, value_enum, default_value = "f64")]
     precision: PrecisionName,
@@ -122,6 +131,13 @@ enum EngineName {
     Auto,
     Columns,
     Fronts,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DeviceEngineName {
+    Auto,
+    Columns,
+    Tree,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -236,8 +252,14 @@ impl SolverArguments {
                 EngineName::Columns => CpuEngine::Columns,
                 EngineName::Fronts => CpuEngine::Fronts,
             },
+            device_engine: match self.device_engine {
+                DeviceEngineName::Auto => DeviceEngine::Auto,
+                DeviceEngineName::Columns => DeviceEngine::Columns,
+                DeviceEngineName::Tree => DeviceEngine::Tree,
+            },
             threads: self.threads.map(usize::from),
             max_host_bytes: self.max_bytes,
+            max_device_bytes: self.max_device_bytes,
             precision: match self.precision {
                 PrecisionName::F64 => FactorPrecision::Matrix,
                 PrecisionName::F32 => FactorPrecision::Single,

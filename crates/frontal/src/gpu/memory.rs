@@ -1,0 +1,32 @@
+//! What a tree and the factors on it take on the device.
+
+use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, TASK_WORDS};
+
+use super::DeviceTree;
+use crate::tree::Tree;
+
+impl DeviceTree {
+    /// Predicted bytes on the device of `tree`, of the factors of one matrix with values of `value_bytes` bytes, and of
+    /// the elements of all its fronts. The values of A, the entries right of the diagonal blocks, right-hand sides and
+    /// what a solve works in are not counted.
+    pub fn predicted_bytes(tree: &Tree, value_bytes: usize) -> u64 {
+        let fronts = tree.num_supernodes() as u64;
+        let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
+        let rows = tree.rows.len() as u64;
+        let elements = tree.fronts().iter().map(|f| u64::from(f.below).pow(2));
+        let values = (tree.layout.slots + elements.sum::<u64>()) * value_bytes as u64;
+        // Starts, sizes, parents, children and their offsets, offsets of entries, what is pending, leaves, a queue: of
+        // 4 bytes each; slots, elements and rows: offsets of 8.
+        let to_factorize = fronts * (8 * 4 + 3 * 8);
+        // A description, and about one task in each of two directions, up and down.
+        let to_solve = fronts * 4 * (FRONT_WORDS + 4 * TASK_WORDS) as u64;
+        // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
+        let of_rows = 3 * 4 * rows;
+        // Where an entry comes from, where it goes, and its scaling.
+        let of_entries = 3 * 4 * nnz;
+        // Exchanges of rows, pivot by pivot and as one permutation; in two directions, the row and column of A of each
+        // pivot and their scaling.
+        let of_pivots = (2 + 2 * 4) * 4 * n;
+        values + to_factorize + to_solve + of_rows + of_entries + of_pivots
+    }
+}

@@ -1,0 +1,350 @@
+//! The column engine of a device: the filled pattern and levels of all of B, static pivots, one plan for many values.
+//!
+//! [`ColumnChain`] knows the permutations, the scaling and the plan of a device; the engines it makes have the
+//! factors. New values come from the host and get factors of their own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use luge_numeric::TinyPivots;
+use luge_numeric::cpu::columns::{self, ColumnLu};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm};
+use luge_symbolic::gpu::Report as SymbolicReport;
+
+use crate::backend::gpu::GpuBackend;
+use crate::backend::{FactorScalar, Limits, NumericFactors, Plan};
+use crate::determinant::Determinant;
+use crate::device_chain::{
+    AnyDeviceChain, AnyDeviceEngine, Perturbation, ResidentEngine, SearchedPivots,
+};
+use crate::engine::{Condition, Engine, FactorReport, Transform};
+use crate::error::{Error, PhaseError};
+use crate::inform::Inform;
+use crate::solver::{Rows, Shared};
+
+/// See the module's page.
+pub(crate) struct ColumnChain<F> {
+    transform: Transform,
+    /// The pattern of B by rows.
+    rows: CompressedPattern,
+    /// Where each entry of B stands among those of A, as it is stored.
+    source: Vec<u64>,
+    plan: Box<dyn Plan<F>>,
+}
+
+struct ColumnEngine<F> {
+    chain: Arc<ColumnChain<F>>,
+    values: Values<F>,
+    /// Those before the last refactorization, until it is kept.
+    previous: Option<Values<F>>,
+}
+
+/// What belongs to one matrix.
+struct Values<F> {
+    factors: Box<dyn NumericFactors<F>>,
+    /// ‖B‖₁.
+    norm1: f64,
+}
+
+/// The rows of B and the place in A of each of their entries.
+pub(crate) fn permuted_rows(
+    a_rows: &CompressedPattern,
+    transform: &Transform,
+) -> (CompressedPattern, Vec<u64>) {
+    let n = a_rows.major_dim();
+    let new_col = transform.col_perm.inverse();
+    let mut ptr = Vec::with_capacity(n + 1);
+    ptr.push(0u64);
+    let mut idx = Vec::with_capacity(a_rows.nnz());
+    let mut source = Vec::with_capacity(a_rows.nnz());
+    let mut row: Vec<(u32, u64)> = Vec::new();
+    for &old in transform.row_perm.as_slice() {
+        row.clear();
+        row.extend(
+            a_rows
+                .range(old as usize)
+                .map(|p| (new_col[a_rows.idx()[p] as usize], p as u64)),
+        );
+        row.sort_unstable();
+        idx.extend(row.iter().map(|&(col, _)| col));
+        source.extend(row.iter().map(|&(_, p)| p));
+        ptr.push(idx.len() as u64);
+    }
+    let rows = CompressedPattern::new(n, ptr, idx)
+        .unwrap_or_else(|e| unreachable!("a permuted pattern stays valid: {e}"));
+    (rows, source)
+}
+
+impl<F: FactorScalar> ColumnChain<F> {
+    /// Permutes the rows of A and analyzes the result.
+    pub(crate) fn analyze(
+        a: &Rows<'_>,
+        transform: Transform,
+        backend: &GpuBackend,
+        limits: &Limits,
+    ) -> Result<Arc<Self>, Error> {
+        let (rows, mut source) = permuted_rows(&a.pattern, &transform);
+        if let Some(entries) = &a.entries {
+            source.iter_mut().for_each(|p| *p = entries[*p as usize]);
+        }
+        Self::plan(rows, source, transform, backend, limits)
+    }
+
+    fn plan(
+        rows: CompressedPattern,
+        source: Vec<u64>,
+        transform: Transform,
+        backend: &GpuBackend,
+        limits: &Limits,
+    ) -> Result<Arc<Self>, Error> {
+        let plan = F::plan_on_device(backend, &rows, limits)
+            .map_err(|e| e.in_terms_of_a(transform.col_perm.as_slice()))?;
+        Ok(Arc::new(Self {
+            transform,
+            rows,
+            source,
+            plan,
+        }))
+    }
+
+    /// The values of B in the order of its rows.
+    fn values(&self, a: &[f64]) -> Vec<F> {
+        let mut values = Vec::with_capacity(self.source.len());
+        let col_perm = self.transform.col_perm.as_slice();
+        for (i, row) in self.rows.lanes().enumerate() {
+            let old_row = self.transform.row_perm.as_slice()[i] as usize;
+            for (&j, &source) in row.iter().zip(&self.source[self.rows.range(i)]) {
+                let old_col = col_perm[j as usize] as usize;
+                let scaled = self
+                    .transform
+                    .scaling
+                    .apply(old_row, old_col, a[source as usize]);
+                values.push(F::from_f64(scaled));
+            }
+        }
+        values
+    }
+
+    /// Factorizes the values `a` of A in stored order.
+    fn numeric(
+        &self,
+        a: &[f64],
+        perturbation: Perturbation,
+        limits: &Limits,
+    ) -> Result<Values<F>, Error> {
+        let _span = tracing::info_span!("numeric").entered();
+        let tiny_pivots = match perturbation {
+            Perturbation::Default => TinyPivots::perturb_default::<F>(),
+            Perturbation::Below(threshold) => TinyPivots::Perturb { threshold },
+            Perturbation::Never => TinyPivots::Keep,
+        };
+        let values = self.values(a);
+        let mut column_sums = vec![0.0f64; self.rows.major_dim()];
+        for (&j, value) in self.rows.idx().iter().zip(&values) {
+            column_sums[j as usize] += value.abs().to_f64();
+        }
+        let factors = self
+            .plan
+            .factorize(&values, tiny_pivots, limits)
+            .map_err(|e| self.in_terms_of_a(e))?;
+        Ok(Values {
+            factors,
+            norm1: column_sums.into_iter().fold(0.0, f64::max),
+        })
+    }
+
+    fn in_terms_of_a(&self, error: PhaseError) -> Error {
+        error.in_terms_of_a(self.transform.col_perm.as_slice())
+    }
+}
+
+impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
+    fn transform(&self) -> &Transform {
+        &self.transform
+    }
+
+    fn describe(&self, inform: &mut Inform) {
+        let report = self.plan.report();
+        inform.lnz = report.lnz;
+        inform.unz = report.unz;
+        inform.flops = report.flops;
+        inform.num_supernodes = Some(report.num_supernodes);
+        inform.num_levels = Some(report.num_levels);
+        inform.max_level_width = Some(report.max_level_width);
+        inform.peak_host_bytes = inform.peak_host_bytes.max(report.host_bytes);
+        inform.seconds.symbolic = report.symbolic_seconds;
+        inform.seconds.supernode = Some(report.supernode_seconds);
+        inform.seconds.levelize = Some(report.levelize_seconds);
+        inform.precision = F::NAME;
+        inform.spilled_bytes = Some(match &report.symbolic {
+            SymbolicReport::Panels(_) => 0,
+            SymbolicReport::Fill2(fill2) => fill2.pool.spilled_bytes,
+        });
+        inform.symbolic = Some(report.symbolic.clone());
+        inform.code_path = report.code_path.clone();
+    }
+
+    fn structure(&self, _shared: &Shared) -> Result<(FilledPattern, Levels), Error> {
+        self.plan.structure().map_err(|e| self.in_terms_of_a(e))
+    }
+
+    fn factorize(
+        self: Arc<Self>,
+        a: &[f64],
+        perturbation: Perturbation,
+        limits: &Limits,
+    ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
+        let values = self.numeric(a, perturbation, limits)?;
+        Ok(Box::new(ColumnEngine {
+            chain: self,
+            values,
+            previous: None,
+        }))
+    }
+
+    fn search_pivots(
+        self: Arc<Self>,
+        a: &[f64],
+        threshold: f64,
+        backend: &GpuBackend,
+        limits: &Limits,
+    ) -> Result<SearchedPivots, Error> {
+        let _span = tracing::info_span!("pivot search").entered();
+        let start = Instant::now();
+        let by_rows = self.values(a);
+        let (cols, map) = self.rows.transpose_with_map();
+        let by_cols: Vec<F> = map.iter().map(|&p| by_rows[p as usize]).collect();
+        let options = columns::Options {
+            threshold,
+            cancel: limits.cancel.clone(),
+            max_bytes: limits.max_host_bytes,
+            ..columns::Options::default()
+        };
+        let (found, quality) = ColumnLu::factorize(&cols, &by_cols, &options)
+            .map_err(|e| self.in_terms_of_a(e.into()))?;
+        let num_off_diagonal = quality.num_off_diagonal;
+        let moved = found.row_perm().clone();
+        drop(found);
+        let chain: Arc<dyn AnyDeviceChain> = if num_off_diagonal == 0 {
+            self
+        } else {
+            let transform = Transform {
+                row_perm: RowPerm(self.transform.row_perm.then(&moved)),
+                ..self.transform.clone()
+            };
+            let mut ptr = Vec::with_capacity(self.rows.ptr().len());
+            ptr.push(0u64);
+            let mut idx = Vec::with_capacity(self.rows.nnz());
+            let mut source = Vec::with_capacity(self.rows.nnz());
+            for &old in moved.as_slice() {
+                let range = self.rows.range(old as usize);
+                idx.extend_from_slice(&self.rows.idx()[range.clone()]);
+                source.extend_from_slice(&self.source[range]);
+                ptr.push(idx.len() as u64);
+            }
+            let rows = CompressedPattern::new(self.rows.minor_dim(), ptr, idx)
+                .unwrap_or_else(|e| unreachable!("permuted rows stay valid: {e}"));
+            Self::plan(rows, source, transform, backend, limits)?
+        };
+        Ok(SearchedPivots {
+            chain,
+            num_off_diagonal,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+impl<F: FactorScalar> ColumnEngine<F> {
+    /// Solves with B, in `f64`, through the type of the factors.
+    fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+        self.values
+            .factors
+            .solve(&mut rounded, 1, transpose)
+            .map_err(|e| self.chain.in_terms_of_a(e))?;
+        x.iter_mut()
+            .zip(rounded)
+            .for_each(|(x, rounded)| *x = rounded.to_f64());
+        Ok(())
+    }
+}
+
+impl<F: FactorScalar> Engine for ColumnEngine<F> {
+    fn report(&self) -> FactorReport {
+        let pivots = self.values.factors.pivots();
+        let old = |column: usize| self.chain.transform.col_perm.as_slice()[column] as usize;
+        FactorReport {
+            num_perturbed: pivots.num_perturbed,
+            first_perturbed: pivots.first_perturbed.map(old),
+            growth: pivots.growth,
+            epsilon: F::epsilon().to_f64(),
+            code_path: vec![self.values.factors.code_path()],
+            device: self.values.factors.device_costs(),
+            ..FactorReport::default()
+        }
+    }
+
+    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
+        let transform = &self.chain.transform;
+        transform.around(&transform.row_perm, b, nrhs, transpose, |values| {
+            self.values
+                .factors
+                .solve(values, nrhs, transpose)
+                .map_err(|e| self.chain.in_terms_of_a(e))
+        })
+    }
+
+    fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
+        Condition::estimate::<F>(
+            &self.chain.transform,
+            || self.values.norm1,
+            |x| self.solve_permuted(x, false),
+            |x| self.solve_permuted(x, true),
+        )
+    }
+
+    fn determinant(&self) -> Result<Determinant, Error> {
+        let pivots = self
+            .values
+            .factors
+            .diagonal()
+            .map_err(|e| self.chain.in_terms_of_a(e))?;
+        let transform = &self.chain.transform;
+        let product = pivots.iter().fold(Determinant::ONE, |product, &pivot| {
+            product.times(pivot.to_f64())
+        });
+        Ok(transform.undo_determinant(&transform.row_perm, product))
+    }
+}
+
+impl<F: FactorScalar> AnyDeviceEngine for ColumnEngine<F> {
+    fn refactorize(
+        &mut self,
+        a: &[f64],
+        perturbation: Perturbation,
+        limits: &Limits,
+    ) -> Result<(), Error> {
+        let renewed = self.chain.numeric(a, perturbation, limits)?;
+        self.previous = Some(std::mem::replace(&mut self.values, renewed));
+        Ok(())
+    }
+
+    fn keep(&mut self) {
+        self.previous = None;
+    }
+
+    fn restore(&mut self) -> Result<(), Error> {
+        if let Some(previous) = self.previous.take() {
+            self.values = previous;
+        }
+        Ok(())
+    }
+
+    fn resident(&self) -> Option<&dyn ResidentEngine> {
+        None
+    }
+
+    fn resident_mut(&mut self) -> Option<&mut dyn ResidentEngine> {
+        None
+    }
+}

@@ -1,7 +1,8 @@
 //! Static factorization on the device: hybrid right-looking LU by levels (GLU).
 //!
 //! A [`ColumnPlan`] is made once for a pattern. Every factorization is four launches then, whatever the number of
-//! levels: clear, scatter B, eliminate all levels, divide L. The host waits once, for the report on the pivots.
+//! levels: clear, scatter B, eliminate all levels, divide L. The host waits twice: until B's values are copied, and for the
+//! report on the pivots.
 //!
 //! | choice | options |
 //! |---|---|
@@ -14,19 +15,20 @@
 //! column.
 
 mod mapping;
+mod monitor;
 mod order;
 mod plan;
 
 use luge_device::{Buffer, DeviceError, Stream};
-use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
+use luge_gpu_kernels::numeric as kernels;
 use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
-use luge_gpu_kernels::numeric::{self as kernels, counter, extreme};
 use luge_kernel::math::Real;
 use luge_levelize::gpu::DeviceLevels;
 use luge_sparse::{CancelFlag, CompressedPattern, Scalar};
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
+use self::monitor::{Counted, Monitor};
 pub use plan::{ColumnMode, ColumnOptions, ColumnPlan, ColumnReport, ElementAccess};
 
 use crate::error::NumericError;
@@ -112,9 +114,7 @@ pub struct DeviceFactors<T: DeviceScalar> {
     b: Buffer<T>,
     /// Dense columns, all zero between factorizations.
     dense: Buffer<T>,
-    barrier: Buffer<u32>,
-    counters: Buffer<u32>,
-    extremes: Buffer<u64>,
+    monitor: Monitor,
     pivots: PivotReport,
 }
 
@@ -175,10 +175,8 @@ pub fn factorize<T: DeviceScalar>(
         values: stream.alloc(columns.filled.nnz())?,
         b: stream.alloc(b.len())?,
         dense: stream.alloc_zeroed(report.dense_columns * columns.plan.n)?,
-        barrier: stream.alloc(GRID_BARRIER_WORDS)?,
-        counters: stream.alloc(counter::LEN)?,
-        extremes: stream.alloc(extreme::LEN)?,
-        pivots: pivot_report(&counters_at_start(), &extremes_at_start(), 0.0),
+        monitor: Monitor::new(stream)?,
+        pivots: Counted::START.report(0.0)?,
     };
     refactorize(stream, columns, b, tiny_pivots, cancel, &mut factors)?;
     Ok(factors)
@@ -229,8 +227,7 @@ pub fn refactorize<T: DeviceScalar>(
     };
     let geometry = Geometry::of(&stream.device());
     stream.copy_from_host(&mut factors.b, b)?;
-    stream.copy_from_host(&mut factors.counters, &counters_at_start())?;
-    stream.copy_from_host(&mut factors.extremes, &extremes_at_start())?;
+    factors.monitor.restart(stream)?;
     stream.fill_zero(&mut factors.values)?;
     // SAFETY: the positions are distinct, and the other values are zero.
     unsafe {
@@ -243,6 +240,7 @@ pub fn refactorize<T: DeviceScalar>(
         )?;
     }
     eliminate(stream, columns, smallest, factors)?;
+    let (mut counters, mut extremes) = factors.monitor.counted();
     // SAFETY: the patterns belong to the values; counters and extremes are at their start.
     unsafe {
         kernels::lu_finish::launch::<T, _>(
@@ -253,27 +251,11 @@ pub fn refactorize<T: DeviceScalar>(
             filled.csr_to_csc(),
             filled.col_ptr(),
             &mut factors.values,
-            &mut factors.counters,
-            &mut factors.extremes,
+            &mut counters,
+            &mut extremes,
         )?;
     }
-    let counters = stream.download(&factors.counters)?;
-    let extremes = stream.download(&factors.extremes)?;
-    let zero = counters[counter::FIRST_ZERO];
-    let not_finite = counters[counter::FIRST_NOT_FINITE];
-    // What comes after a bad column is bad too, so the smaller of the two is the first offender. A
-    // zero pivot makes its own L infinite: that column is reported as singular.
-    if zero != u32::MAX && zero <= not_finite {
-        return Err(NumericError::ZeroPivot {
-            column: zero as usize,
-        });
-    }
-    if not_finite != u32::MAX {
-        return Err(NumericError::NotFinite {
-            column: not_finite as usize,
-        });
-    }
-    factors.pivots = pivot_report(&counters, &extremes, max_b);
+    factors.pivots = factors.monitor.read(stream)?.report(max_b)?;
     Ok(())
 }
 
@@ -315,7 +297,7 @@ fn eliminate<T: DeviceScalar>(
         plan,
     } = columns;
     let num_dense = plan.report().dense_columns as u32;
-    stream.fill_zero(&mut factors.barrier)?;
+    let mut barrier = factors.monitor.barrier();
     match &plan.order {
         // SAFETY: the order was made of this pattern and these levels, and the mappings for this grid; the barrier is
         // zero; the launch is cooperative.
@@ -337,7 +319,7 @@ fn eliminate<T: DeviceScalar>(
                 filled.row_idx(),
                 &mut factors.values,
                 &mut factors.dense,
-                &mut factors.barrier,
+                &mut barrier,
             )
         },
         // SAFETY: patterns and levels belong to each other, and the mappings were made for this grid; dense columns and
@@ -360,36 +342,8 @@ fn eliminate<T: DeviceScalar>(
                 filled.row_idx(),
                 &mut factors.values,
                 &mut factors.dense,
-                &mut factors.barrier,
+                &mut barrier,
             )
         },
-    }
-}
-
-fn counters_at_start() -> [u32; counter::LEN] {
-    let mut counters = [u32::MAX; counter::LEN];
-    counters[counter::NUM_PERTURBED] = 0;
-    counters
-}
-
-fn extremes_at_start() -> [u64; extreme::LEN] {
-    let mut extremes = [0; extreme::LEN];
-    extremes[extreme::MIN_PIVOT] = f64::INFINITY.to_bits();
-    extremes
-}
-
-fn pivot_report(counters: &[u32], extremes: &[u64], max_b: f64) -> PivotReport {
-    let extreme = |which: usize| f64::from_bits(extremes[which]);
-    let first = counters[counter::FIRST_PERTURBED];
-    PivotReport {
-        num_perturbed: counters[counter::NUM_PERTURBED] as usize,
-        first_perturbed: (first != u32::MAX).then_some(first as usize),
-        growth: if max_b > 0.0 {
-            extreme(extreme::MAX_U) / max_b
-        } else {
-            1.0
-        },
-        min_pivot: extreme(extreme::MIN_PIVOT),
-        max_pivot: extreme(extreme::MAX_PIVOT),
     }
 }

@@ -3,16 +3,15 @@
 use std::marker::PhantomData;
 
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
-use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
 use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::mapping::{Mapping, level_shapes, shape};
 use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
-use luge_gpu_kernels::numeric::{counter, extreme};
 use luge_levelize::gpu::DeviceLevels;
 use luge_sparse::CompressedPattern;
 use luge_symbolic::gpu::{DeviceFilled, Geometry};
 
 use super::mapping::{Choice, Grid, LevelMode, SourceWork};
+use super::monitor::Monitor;
 use super::order::{DeviceOrder, UpdateOrder};
 use super::{DeviceScalar, positions};
 use crate::error::NumericError;
@@ -123,7 +122,7 @@ impl<T: DeviceScalar> ColumnPlan<T> {
         let num_levels = levels.num_levels() as usize;
         let mut report = ColumnReport {
             plan_bytes: 8 * rows.nnz() as u64 + 4 * num_levels as u64,
-            factor_bytes: value_bytes * (filled.nnz() + rows.nnz()) as u64 + WORKSPACE_BYTES,
+            factor_bytes: value_bytes * (filled.nnz() + rows.nnz()) as u64 + Monitor::BYTES,
             ..ColumnReport::default()
         };
         let available = options
@@ -237,10 +236,6 @@ impl<T: DeviceScalar> ColumnPlan<T> {
         self.order.is_some()
     }
 }
-
-/// Bytes of a barrier, of counters and of extremes.
-const WORKSPACE_BYTES: u64 =
-    4 * (GRID_BARRIER_WORDS + counter::LEN) as u64 + 8 * extreme::LEN as u64;
 
 /// What each level consists of, counted on the device.
 fn shapes(

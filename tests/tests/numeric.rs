@@ -774,8 +774,10 @@ fn too_little_memory_is_told_before_any_is_taken() {
             max_device_bytes,
             ..ColumnOptions::default()
         };
+        let before = device.allocated_bytes();
         let plan = problem.plan(&stream, &options(None)).unwrap();
         let report = *plan.report();
+        assert_eq!(device.allocated_bytes() - before, report.plan_bytes);
         let least = report.plan_bytes + report.factor_bytes;
         assert!(problem.plan(&stream, &options(Some(least))).is_ok());
 

@@ -80,6 +80,44 @@ pub struct ColumnReport {
     pub factor_bytes: u64,
 }
 
+impl ColumnReport {
+    /// Adds a level of so many columns: with the mapping that is taken, if there is memory for `most_dense` dense
+    /// columns.
+    fn count(
+        &mut self,
+        columns: u64,
+        choice: Choice,
+        grid: Grid,
+        access: ElementAccess,
+        most_dense: u64,
+    ) -> Mapping {
+        match choice.mode {
+            LevelMode::SmallBlock => self.small_block_levels += 1,
+            LevelMode::LargeBlock => self.large_block_levels += 1,
+            LevelMode::Stream => self.stream_levels += 1,
+        }
+        let wanted = grid.dense_teams(choice.dense, columns);
+        let dense = match access {
+            ElementAccess::Search => false,
+            ElementAccess::Dense => true,
+            ElementAccess::Auto => choice.dense_pays && wanted <= most_dense,
+        };
+        if !dense {
+            return choice.search;
+        }
+        // A level may have nothing to update.
+        let teams = wanted.min(most_dense).max(1);
+        self.dense_levels += 1;
+        self.dense_columns = self.dense_columns.max(teams as usize);
+        // Teams without a dense column do not work, so more parts would be parts of nobody.
+        let parts = (teams / columns.max(1)).max(1) as u32;
+        Mapping {
+            parts: choice.dense.parts.min(parts),
+            ..choice.dense
+        }
+    }
+}
+
 /// The column algorithm for one pattern and any number of value sets.
 ///
 /// Holds the places of B's entries and, for each level, how its work is shared out. It belongs to the pattern and the
@@ -177,35 +215,13 @@ impl<T: DeviceScalar> ColumnPlan<T> {
         };
         let most_dense = dense_room / dense_bytes.max(1);
 
-        let mut mappings = Vec::with_capacity(num_levels);
-        for (columns, choice) in choices {
-            match choice.mode {
-                LevelMode::SmallBlock => report.small_block_levels += 1,
-                LevelMode::LargeBlock => report.large_block_levels += 1,
-                LevelMode::Stream => report.stream_levels += 1,
-            }
-            let wanted = grid.dense_teams(choice.dense, columns);
-            let dense = match options.access {
-                ElementAccess::Search => false,
-                ElementAccess::Dense => true,
-                ElementAccess::Auto => choice.dense_pays && wanted <= most_dense,
-            };
-            let mapping = if dense {
-                report.dense_levels += 1;
-                // Levels may have nothing to update.
-                let teams = wanted.min(most_dense).max(1);
-                report.dense_columns = report.dense_columns.max(teams as usize);
-                // Teams without a dense column do not work, so more parts would be parts of nobody.
-                let parts = (teams / columns.max(1)).max(1) as u32;
-                Mapping {
-                    parts: choice.dense.parts.min(parts),
-                    ..choice.dense
-                }
-            } else {
-                choice.search
-            };
-            mappings.push(mapping.pack());
-        }
+        let mappings: Vec<u32> = choices
+            .into_iter()
+            .map(|(columns, choice)| {
+                let mapping = report.count(columns, choice, grid, options.access, most_dense);
+                mapping.pack()
+            })
+            .collect();
         report.factor_bytes += report.dense_columns as u64 * dense_bytes;
         tracing::debug!(?report, "planned columns");
 

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_device::{Backend, Buffer, Device, DeviceError, SimulatorOptions, Stream};
+use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
 use luge_levelize::gpu::DeviceLevels;
-use luge_numeric::gpu::DeviceFactors;
+use luge_numeric::gpu::{ColumnOptions, ColumnPlan, Columns, DeviceFactors};
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels};
@@ -24,23 +24,22 @@ pub(crate) struct GpuBackend {
 }
 
 /// What factors keep of their plan.
-struct OnDevice {
+struct OnDevice<F: SolveScalar> {
     stream: Stream,
     filled: DeviceFilled,
     levels: DeviceLevels,
-    /// Place of each entry of B among the values of L+U.
-    positions: Buffer<u64>,
+    columns: ColumnPlan<F>,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
 }
 
-struct GpuPlan {
-    on_device: Arc<OnDevice>,
+struct GpuPlan<F: SolveScalar> {
+    on_device: Arc<OnDevice<F>>,
     report: PlanReport,
 }
 
 struct GpuFactors<F: SolveScalar> {
-    on_device: Arc<OnDevice>,
+    on_device: Arc<OnDevice<F>>,
     factors: DeviceFactors<F>,
 }
 
@@ -127,7 +126,8 @@ impl GpuBackend {
         let widths = levels.widths(stream)?;
         let levelize_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let positions = luge_numeric::gpu::positions(stream, &filled, rows)?;
+        let options = ColumnOptions::default();
+        let columns = ColumnPlan::new(stream, &filled, &levels, rows, &options)?;
         let order = rows.major_dim() as u64;
         let report = PlanReport {
             lnz: statistics.lnz,
@@ -138,7 +138,7 @@ impl GpuBackend {
             max_level_width: widths.into_iter().max().unwrap_or(0) as usize,
             // The positions, which come to the host once to be checked.
             host_bytes: 8 * rows.nnz() as u64,
-            // The places of B's entries are part of the layout of L+U.
+            // The places of B's entries are part of the layout of L+U, and so is who works on it.
             symbolic_seconds: symbolic_seconds + start.elapsed().as_secs_f64(),
             supernode_seconds,
             levelize_seconds,
@@ -160,7 +160,7 @@ impl GpuBackend {
                 stream: stream.clone(),
                 filled,
                 levels,
-                positions,
+                columns,
                 earlier_transfers,
             }),
             report,
@@ -168,7 +168,7 @@ impl GpuBackend {
     }
 }
 
-impl<F: SolveScalar> Plan<F> for GpuPlan {
+impl<F: SolveScalar> Plan<F> for GpuPlan<F> {
     fn report(&self) -> &PlanReport {
         &self.report
     }
@@ -192,9 +192,11 @@ impl<F: SolveScalar> Plan<F> for GpuPlan {
         let on_device = Arc::clone(&self.on_device);
         let factors = luge_numeric::gpu::factorize(
             &on_device.stream,
-            &on_device.filled,
-            &on_device.levels,
-            &on_device.positions,
+            Columns {
+                filled: &on_device.filled,
+                levels: &on_device.levels,
+                plan: &on_device.columns,
+            },
             b,
             tiny_pivots,
             &limits.cancel,

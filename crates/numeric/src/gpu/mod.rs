@@ -1,18 +1,35 @@
 //! Static factorization on the device: hybrid right-looking LU by levels (GLU).
 //!
-//! Every factorization is four launches: clear, scatter B, eliminate all levels, divide L. The host
-//! waits once, for the report on the pivots. Updates within a level are added atomically, so the
-//! factors may differ in the last bits from run to run.
+//! A [`ColumnPlan`] is made once for a pattern. Every factorization is four launches then, whatever the number of
+//! levels: clear, scatter B, eliminate all levels, divide L. The host waits twice: until B's values are copied, and for the
+//! report on the pivots.
 //!
-//! Cost: the flops of the filled pattern, a binary search in a column for each update, one grid
-//! barrier a level; 8 bytes for each entry of B and one value for each entry of L+U.
+//! | choice | options |
+//! |---|---|
+//! | who works on what | [`ColumnMode`], by default for each level after its columns, sub-columns and rows |
+//! | how entries are found | [`ElementAccess`]: by search in sorted columns, or in dense columns as far as memory reaches |
+//! | in which order updates are added | atomically, so that factors may differ in the last bits from run to run; or [`deterministic`](ColumnOptions::deterministic) |
+//!
+//! Cost: the flops of the filled pattern, for each update a search in a column or a look at a dense one, one grid
+//! barrier a level; 8 bytes for each entry of B, one value for each entry of B and of L+U, n values for each dense
+//! column.
 
-use luge_device::{Buffer, Stream};
-use luge_gpu_kernels::numeric::{self as kernels, counter, extreme};
+mod mapping;
+mod monitor;
+mod order;
+mod plan;
+
+use luge_device::{Buffer, DeviceError, Stream};
+use luge_gpu_kernels::numeric as kernels;
+use luge_gpu_kernels::numeric::levels::lu_levels;
+use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
 use luge_kernel::math::Real;
 use luge_levelize::gpu::DeviceLevels;
 use luge_sparse::{CancelFlag, CompressedPattern, Scalar};
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
+
+use self::monitor::{Counted, Monitor};
+pub use plan::{ColumnMode, ColumnOptions, ColumnPlan, ColumnReport, ElementAccess};
 
 use crate::error::NumericError;
 use crate::pivots::{PivotReport, TinyPivots};
@@ -22,7 +39,8 @@ pub trait DeviceScalar:
     Scalar
     + Real
     + kernels::scatter_values::Instance
-    + kernels::lu_levels::Instance
+    + lu_levels::Instance
+    + lu_levels_ordered::Instance
     + kernels::lu_finish::Instance
 {
 }
@@ -66,11 +84,37 @@ pub fn positions(
     Ok(map)
 }
 
+/// A pattern with its levels and its plan.
+#[derive(Debug)]
+pub struct Columns<'a, T: DeviceScalar> {
+    /// Pattern of L+U.
+    pub filled: &'a DeviceFilled,
+    /// Its levels.
+    pub levels: &'a DeviceLevels,
+    /// The plan made of both.
+    pub plan: &'a ColumnPlan<T>,
+}
+
+impl<T: DeviceScalar> Clone for Columns<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: DeviceScalar> Copy for Columns<'_, T> {}
+
 /// The factors of one B on the device: U on and above the diagonal, L below it, by columns of the
 /// filled pattern.
+///
+/// They keep what a factorization needs, so that [`refactorize`] allocates nothing.
 #[derive(Debug)]
 pub struct DeviceFactors<T: DeviceScalar> {
     values: Buffer<T>,
+    /// Values of B.
+    b: Buffer<T>,
+    /// Dense columns, all zero between factorizations.
+    dense: Buffer<T>,
+    monitor: Monitor,
     pivots: PivotReport,
 }
 
@@ -101,12 +145,13 @@ impl<T: DeviceScalar> DeviceFactors<T> {
     }
 }
 
-/// Factorizes B statically. `positions[p]` is the place of `b[p]`, as [`positions`] gives it.
+/// Factorizes B statically; `b` are its values, in the order of the pattern that the plan was made of.
 ///
 /// # Errors
 ///
 /// [`NumericError::ZeroPivot`] and [`NumericError::NotFinite`] with the smallest column concerned;
-/// [`NumericError::Device`]; [`NumericError::Cancelled`] if the flag is raised before the launch.
+/// [`NumericError::Device`], with [`DeviceError::OutOfMemory`] before anything is allocated if the factors do not fit;
+/// [`NumericError::Cancelled`] if the flag is raised before the launch.
 ///
 /// # Panics
 ///
@@ -114,78 +159,57 @@ impl<T: DeviceScalar> DeviceFactors<T> {
 #[track_caller]
 pub fn factorize<T: DeviceScalar>(
     stream: &Stream,
-    filled: &DeviceFilled,
-    levels: &DeviceLevels,
-    positions: &Buffer<u64>,
+    columns: Columns<'_, T>,
     b: &[T],
     tiny_pivots: TinyPivots,
     cancel: &CancelFlag,
 ) -> Result<DeviceFactors<T>, NumericError> {
-    let values = stream.alloc(filled.nnz())?;
-    factorize_into(
-        stream,
-        filled,
-        levels,
-        positions,
-        b,
-        tiny_pivots,
-        cancel,
-        values,
-    )
+    check(columns, b);
+    cancel.check()?;
+    let report = columns.plan.report();
+    let (asked, available) = (report.factor_bytes, stream.device().available_bytes()?);
+    if asked > available {
+        return Err(DeviceError::OutOfMemory { asked, available }.into());
+    }
+    let mut factors = DeviceFactors {
+        values: stream.alloc(columns.filled.nnz())?,
+        b: stream.alloc(b.len())?,
+        dense: stream.alloc_zeroed(report.dense_columns * columns.plan.n)?,
+        monitor: Monitor::new(stream)?,
+        pivots: Counted::START.report(0.0)?,
+    };
+    refactorize(stream, columns, b, tiny_pivots, cancel, &mut factors)?;
+    Ok(factors)
 }
 
-/// As [`factorize`], in the memory of `previous`.
+/// As [`factorize`], in the memory of factors of the same plan, which become those of the new values. Nothing is
+/// allocated.
 ///
 /// # Errors
 ///
-/// As [`factorize`].
+/// As [`factorize`], but for a lack of memory. `factors` are of no use then until a refactorization succeeds, except
+/// after [`NumericError::Cancelled`], which leaves them as they were.
 ///
 /// # Panics
 ///
 /// As [`factorize`].
 #[track_caller]
-#[allow(clippy::too_many_arguments)]
 pub fn refactorize<T: DeviceScalar>(
     stream: &Stream,
-    filled: &DeviceFilled,
-    levels: &DeviceLevels,
-    positions: &Buffer<u64>,
+    columns: Columns<'_, T>,
     b: &[T],
     tiny_pivots: TinyPivots,
     cancel: &CancelFlag,
-    previous: DeviceFactors<T>,
-) -> Result<DeviceFactors<T>, NumericError> {
-    factorize_into(
-        stream,
-        filled,
-        levels,
-        positions,
-        b,
-        tiny_pivots,
-        cancel,
-        previous.values,
-    )
-}
-
-#[track_caller]
-#[allow(clippy::too_many_arguments)]
-fn factorize_into<T: DeviceScalar>(
-    stream: &Stream,
-    filled: &DeviceFilled,
-    levels: &DeviceLevels,
-    positions: &Buffer<u64>,
-    b: &[T],
-    tiny_pivots: TinyPivots,
-    cancel: &CancelFlag,
-    mut values: Buffer<T>,
-) -> Result<DeviceFactors<T>, NumericError> {
+    factors: &mut DeviceFactors<T>,
+) -> Result<(), NumericError> {
+    check(columns, b);
+    let Columns { filled, plan, .. } = columns;
     let n = filled.n();
-    assert_eq!(levels.n(), n, "levels and filled pattern differ in size");
-    assert_eq!(positions.len(), b.len(), "one position for each value of B");
-    assert_eq!(
-        values.len(),
-        filled.nnz(),
-        "one value for each entry of L+U"
+    assert!(
+        factors.values.len() == plan.nnz
+            && factors.b.len() == b.len()
+            && factors.dense.len() == plan.report().dense_columns * n,
+        "factors of another plan"
     );
     let span = tracing::debug_span!("factorize_levels", n, entries = filled.nnz());
     let _entered = span.enter();
@@ -195,55 +219,28 @@ fn factorize_into<T: DeviceScalar>(
         .iter()
         .fold(0.0, |max, &v| f64::max(max, Scalar::to_f64(v).abs()));
     if n == 0 {
-        return Ok(DeviceFactors {
-            values,
-            pivots: pivot_report(&counters_at_start(), &extremes_at_start(), max_b),
-        });
+        return Ok(());
     }
     let smallest: T = match tiny_pivots {
         TinyPivots::Perturb { threshold } => Scalar::from_f64(threshold * max_b),
         TinyPivots::Keep => T::ZERO,
     };
-    let device = stream.device();
-    let geometry = Geometry::of(&device);
-    let b_values = stream.upload(b)?;
-    stream.fill_zero(&mut values)?;
+    let geometry = Geometry::of(&stream.device());
+    stream.copy_from_host(&mut factors.b, b)?;
+    factors.monitor.restart(stream)?;
+    stream.fill_zero(&mut factors.values)?;
     // SAFETY: the positions are distinct, and the other values are zero.
     unsafe {
         kernels::scatter_values::launch::<T, _>(
             stream,
             &geometry.threads_for(b.len()),
-            positions,
-            &b_values,
-            &mut values,
+            &plan.positions,
+            &factors.b,
+            &mut factors.values,
         )?;
     }
-    let mut barrier = primitives::grid_barrier(stream)?;
-    // Columns share their updates among warps, so a device full of warps is of use at any n.
-    let entries = filled.nnz().div_ceil(32);
-    let config = geometry.persistent(&device, kernels::lu_levels::desc::<T>(), entries)?;
-    // SAFETY: patterns and levels belong to each other; the barrier is zero; the launch is
-    // cooperative.
-    unsafe {
-        kernels::lu_levels::launch::<T, _>(
-            stream,
-            &config,
-            levels.num_levels(),
-            smallest,
-            levels.level_ptr(),
-            levels.level_cols(),
-            filled.row_ptr(),
-            filled.diag_pos(),
-            filled.col_idx(),
-            filled.csr_to_csc(),
-            filled.col_ptr(),
-            filled.row_idx(),
-            &mut values,
-            &mut barrier,
-        )?;
-    }
-    let mut counters = stream.upload(&counters_at_start())?;
-    let mut extremes = stream.upload(&extremes_at_start())?;
+    eliminate(stream, columns, smallest, factors)?;
+    let (mut counters, mut extremes) = factors.monitor.counted();
     // SAFETY: the patterns belong to the values; counters and extremes are at their start.
     unsafe {
         kernels::lu_finish::launch::<T, _>(
@@ -253,57 +250,100 @@ fn factorize_into<T: DeviceScalar>(
             filled.diag_pos(),
             filled.csr_to_csc(),
             filled.col_ptr(),
-            &mut values,
+            &mut factors.values,
             &mut counters,
             &mut extremes,
         )?;
     }
-    let counters = stream.download(&counters)?;
-    let extremes = stream.download(&extremes)?;
-    let zero = counters[counter::FIRST_ZERO];
-    let not_finite = counters[counter::FIRST_NOT_FINITE];
-    // What comes after a bad column is bad too, so the smaller of the two is the first offender. A
-    // zero pivot makes its own L infinite: that column is reported as singular.
-    if zero != u32::MAX && zero <= not_finite {
-        return Err(NumericError::ZeroPivot {
-            column: zero as usize,
-        });
-    }
-    if not_finite != u32::MAX {
-        return Err(NumericError::NotFinite {
-            column: not_finite as usize,
-        });
-    }
-    Ok(DeviceFactors {
-        values,
-        pivots: pivot_report(&counters, &extremes, max_b),
-    })
+    factors.pivots = factors.monitor.read(stream)?.report(max_b)?;
+    Ok(())
 }
 
-fn counters_at_start() -> [u32; counter::LEN] {
-    let mut counters = [u32::MAX; counter::LEN];
-    counters[counter::NUM_PERTURBED] = 0;
-    counters
+/// That pattern, levels, plan and values belong to each other, as far as lengths tell.
+#[track_caller]
+fn check<T: DeviceScalar>(columns: Columns<'_, T>, b: &[T]) {
+    let Columns {
+        filled,
+        levels,
+        plan,
+    } = columns;
+    assert_eq!(
+        (filled.n(), filled.nnz()),
+        (plan.n, plan.nnz),
+        "the plan is for another pattern"
+    );
+    assert_eq!(
+        (levels.n(), levels.num_levels() as usize),
+        (plan.n, plan.mappings.len()),
+        "the plan is for other levels"
+    );
+    assert_eq!(
+        b.len(),
+        plan.positions.len(),
+        "one value for each entry of B"
+    );
 }
 
-fn extremes_at_start() -> [u64; extreme::LEN] {
-    let mut extremes = [0; extreme::LEN];
-    extremes[extreme::MIN_PIVOT] = f64::INFINITY.to_bits();
-    extremes
-}
-
-fn pivot_report(counters: &[u32], extremes: &[u64], max_b: f64) -> PivotReport {
-    let extreme = |which: usize| f64::from_bits(extremes[which]);
-    let first = counters[counter::FIRST_PERTURBED];
-    PivotReport {
-        num_perturbed: counters[counter::NUM_PERTURBED] as usize,
-        first_perturbed: (first != u32::MAX).then_some(first as usize),
-        growth: if max_b > 0.0 {
-            extreme(extreme::MAX_U) / max_b
-        } else {
-            1.0
+/// Launches the elimination of all levels, in the order that the plan says.
+fn eliminate<T: DeviceScalar>(
+    stream: &Stream,
+    columns: Columns<'_, T>,
+    smallest: T,
+    factors: &mut DeviceFactors<T>,
+) -> Result<(), DeviceError> {
+    let Columns {
+        filled,
+        levels,
+        plan,
+    } = columns;
+    let num_dense = plan.report().dense_columns as u32;
+    let mut barrier = factors.monitor.barrier();
+    match &plan.order {
+        // SAFETY: the order was made of this pattern and these levels, and the mappings for this grid; the barrier is
+        // zero; the launch is cooperative.
+        Some(order) => unsafe {
+            lu_levels_ordered::launch::<T, _>(
+                stream,
+                &plan.config,
+                levels.num_levels(),
+                num_dense,
+                smallest,
+                &plan.mappings,
+                &order.target_ptr,
+                &order.target_cols,
+                &order.update_ptr,
+                &order.updates,
+                filled.diag_pos(),
+                filled.csr_to_csc(),
+                filled.col_ptr(),
+                filled.row_idx(),
+                &mut factors.values,
+                &mut factors.dense,
+                &mut barrier,
+            )
         },
-        min_pivot: extreme(extreme::MIN_PIVOT),
-        max_pivot: extreme(extreme::MAX_PIVOT),
+        // SAFETY: patterns and levels belong to each other, and the mappings were made for this grid; dense columns and
+        // the barrier are zero; the launch is cooperative.
+        None => unsafe {
+            lu_levels::launch::<T, _>(
+                stream,
+                &plan.config,
+                levels.num_levels(),
+                num_dense,
+                smallest,
+                &plan.mappings,
+                levels.level_ptr(),
+                levels.level_cols(),
+                filled.row_ptr(),
+                filled.diag_pos(),
+                filled.col_idx(),
+                filled.csr_to_csc(),
+                filled.col_ptr(),
+                filled.row_idx(),
+                &mut factors.values,
+                &mut factors.dense,
+                &mut barrier,
+            )
+        },
     }
 }

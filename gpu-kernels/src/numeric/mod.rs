@@ -1,21 +1,29 @@
-//! Hybrid right-looking LU by levels (GLU, Algorithms 2 and 5) on the columns of the filled pattern.
+//! LU of the columns of the filled pattern by levels: hybrid right-looking, with static pivots.
 //!
-//! Column k of a level updates every column j > k with U(k, j) ≠ 0:
+//! K. He, S. X.-D. Tan, H. Wang and G. Shi, "GPU-accelerated parallel sparse LU factorization method for fast circuit
+//! analysis" (GLU), Algorithm 2; S. Peng and S. X.-D. Tan, "GLU3.0: Fast GPU-based parallel sparse LU factorization
+//! for circuit simulation", Algorithm 5 and its modes by the shape of a level; "End-to-end LU factorization of large
+//! matrices on GPUs" (PPoPP 2023), section 3.4, for the search in sorted columns instead of dense ones.
+//!
+//! Column k of a level updates every column j > k with U(k, j) ≠ 0, its sub-columns:
 //! `B(i, j) -= B(i, k) · (U(k, j) / p)` for the rows i of column k below the diagonal, p its pivot.
 //! The quotient is taken of U(k, j) and not of B(i, k), so column k is only read while it updates, and
-//! any number of warps may share its updates without waiting for one that divides. [`lu_finish`](fn@lu_finish)
+//! any number of threads may share its updates without waiting for one that divides. [`lu_finish`](fn@lu_finish)
 //! divides L by the pivots at the end, in one pass.
 //!
 //! Why the reads of a level need no order among its columns: B(i, k), p and U(k, j) are final
 //! once all columns k' < k with U(k', k) ≠ 0 or L(k, k') ≠ 0 are done, for a column k' that
 //! changes B(i, k) or p has U(k', k) ≠ 0, and one that changes U(k, j) has L(k, k') ≠ 0. Those are the
 //! relaxed dependencies, so all of them are in earlier levels. Two columns of a level may change the
-//! same entry B(i, j); they do so by atomic addition.
+//! same entry B(i, j): [`levels`] adds atomically, [`ordered`] gives column j one owner, which adds in a fixed order.
 
 use luge_kernel::prelude::*;
 
-use crate::grid::GridBarrier;
 use crate::search::lower_bound;
+
+pub mod levels;
+pub mod mapping;
+pub mod ordered;
 
 /// Places of the counters in the `counters` of [`lu_finish`](fn@lu_finish).
 pub mod counter {
@@ -54,6 +62,37 @@ fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
     }
 }
 
+/// The pattern of L+U, by rows and by columns, and its values by columns.
+#[derive(Clone, Copy)]
+struct Factors<T: Real> {
+    /// Pivots below it are used as ± this.
+    smallest: T,
+    diag_pos: Global<u64>,
+    csr_to_csc: Global<u64>,
+    col_ptr: Global<u64>,
+    row_idx: Global<u32>,
+    lu: GlobalMut<T>,
+}
+
+impl<T: Real> Factors<T> {
+    /// Position of the pivot of column `k`, by columns.
+    #[inline(always)]
+    fn diagonal(self, k: usize) -> u64 {
+        self.csr_to_csc.get(self.diag_pos.get(k) as usize)
+    }
+
+    #[inline(always)]
+    fn pivot(self, diagonal: u64) -> T {
+        usable_pivot(self.lu.get(diagonal as usize), self.smallest)
+    }
+
+    /// Position of row `i` in `begin..end`, where it is; rows increase.
+    #[inline(always)]
+    fn find(self, i: u32, begin: u64, end: u64) -> u64 {
+        lower_bound(begin, end, |p| self.row_idx.get(p as usize) < i)
+    }
+}
+
 /// Puts the entries of B in their places: `lu[positions[p]] = b[p]`.
 ///
 /// Threads: one an entry, grid-strided. Writes: positions are distinct, so each place has one writer.
@@ -62,111 +101,6 @@ fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
 pub unsafe fn scatter_values<T: Real>(positions: Global<u64>, b: Global<T>, lu: GlobalMut<T>) {
     for p in thread::grid_stride(b.len()) {
         lu.set(positions.get(p) as usize, b.get(p));
-    }
-}
-
-/// Eliminates all columns, level by level, in one launch. Leaves U above the diagonal, the pivots as
-/// they came on it, and L times the pivot of its column below it.
-///
-/// A pivot p with |p| < `smallest` is used as ± `smallest` here; it is [`lu_finish`](fn@lu_finish) that stores it.
-///
-/// Threads: persistent grid. A level of w columns gives each column ⌊warps / w⌋ warps, at least
-/// one, which share its row of U; a warp takes as many entries of U at once as columns of L as short
-/// as this one fit into 32 lanes. Each lane finds its row in the sorted column j by halving what is
-/// left of it. Writes: atomic additions only. Orders: see the module; a grid barrier ends each level.
-///
-/// Launch: cooperative, 1-D, a multiple of 32 threads. Preconditions: patterns are the filled pattern
-/// by rows and by columns; the levels are those of the relaxed dependencies; `barrier` is zero.
-#[kernel(
-    T = [f32, f64],
-    max_threads(1024),
-    require(
-        col_idx.len() == lu.len(),
-        row_idx.len() == lu.len(),
-        csr_to_csc.len() == lu.len(),
-        level_ptr.len() > num_levels as usize,
-        level_cols.len() == diag_pos.len(),
-        row_ptr.len() == diag_pos.len() + 1,
-        col_ptr.len() == diag_pos.len() + 1,
-        barrier.len() >= 1
-    )
-)]
-pub unsafe fn lu_levels<T: Real>(
-    num_levels: u32,
-    smallest: T,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
-    lu: GlobalMut<T>,
-    barrier: GlobalMut<u32>,
-) {
-    let mut grid = GridBarrier::new(barrier);
-    let lane = thread::lane_id();
-    let warps = thread::num_threads_1d() / warp::WARP_SIZE;
-    let first = thread::index_1d() / warp::WARP_SIZE;
-    let mut level = 0u32;
-    while level < num_levels {
-        let begin = level_ptr.get(level as usize);
-        let width = (level_ptr.get(level as usize + 1) - begin) as u32;
-        // Levels are not empty and parts is not zero, so the quotients exist.
-        let parts = match warps.checked_div(width) {
-            Some(parts) if parts > 1 => parts,
-            _ => 1,
-        };
-        let items = width * parts;
-        let mut item = first;
-        while item < items {
-            let column = item.checked_div(parts).unwrap_or(0);
-            let part = u64::from(item - column * parts);
-            let k = level_cols.get((begin + u64::from(column)) as usize) as usize;
-            let row_diagonal = diag_pos.get(k);
-            let row_end = row_ptr.get(k + 1);
-            let diagonal = csr_to_csc.get(row_diagonal as usize);
-            let col_end = col_ptr.get(k + 1);
-            let below = col_end - diagonal - 1;
-            if below > 0 {
-                let pivot = usable_pivot(lu.get(diagonal as usize), smallest);
-                // 2^lanes_log2 lanes share an entry of U: enough for the column, at most a warp.
-                let lanes_log2 = if below >= u64::from(warp::WARP_SIZE) {
-                    5
-                } else {
-                    32 - (below as u32 - 1).leading_zeros()
-                };
-                let lanes = 1u64 << lanes_log2;
-                let at_once = u64::from(warp::WARP_SIZE >> lanes_log2);
-                let mut q = row_diagonal + 1 + part * at_once + u64::from(lane >> lanes_log2);
-                while q < row_end {
-                    let upper = csr_to_csc.get(q as usize);
-                    let u = lu.get(upper as usize);
-                    if u != T::ZERO {
-                        let factor = u / pivot;
-                        let end = col_ptr.get(col_idx.get(q as usize) as usize + 1);
-                        let mut target = upper;
-                        let mut p = diagonal + 1 + (u64::from(lane) & (lanes - 1));
-                        while p < col_end {
-                            let i = row_idx.get(p as usize);
-                            target = lower_bound(target + 1, end, |p| row_idx.get(p as usize) < i);
-                            let update = -(lu.get(p as usize) * factor);
-                            lu.atomic(target as usize).reduce_add(
-                                update,
-                                Ordering::Relaxed,
-                                Scope::Device,
-                            );
-                            p += lanes;
-                        }
-                    }
-                    q += u64::from(parts) * at_once;
-                }
-            }
-            item += warps;
-        }
-        grid.wait();
-        level += 1;
     }
 }
 
@@ -191,7 +125,8 @@ fn warp_max(value: u64) -> u64 {
 /// there.
 ///
 /// Threads: a warp a column, grid-strided. Writes: the warp of column k alone writes its values;
-/// lane 0 stores the pivot behind a `sync_warp`, which all lanes reach after they read it. Counters and extremes by atomics. Launch: 1-D, a multiple of 32 threads.
+/// lane 0 stores the pivot behind a `sync_warp`, which all lanes reach after they read it. Counters and extremes by
+/// atomics. Launch: 1-D, a multiple of 32 threads.
 #[kernel(
     T = [f32, f64],
     max_threads(1024),

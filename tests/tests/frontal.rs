@@ -280,37 +280,6 @@ fn every_way_to_work_on_a_front_does_alone() {
 }
 
 #[test]
-fn solve_fronts_matches_the_definition() {
-    for stream in seeded_streams() {
-        for (name, a) in named_matrices() {
-            let problem = Problem::new(&a, &merged());
-            let (mut factors, _) = factorized::<f64>(&stream, &problem, Limits::default());
-            let n = problem.tree.n();
-            let known: Vec<f64> = (0..3 * n).map(|i| 1.0 + (i % 5) as f64).collect();
-            let b: Vec<f64> = known.chunks(n).flat_map(|x| problem.times(x)).collect();
-            let mut x = stream.upload(&b).unwrap();
-            factors.solve(&stream, &mut x, 3, false).unwrap();
-            let x = stream.download(&x).unwrap();
-            let bound = 10.0 * error_on_host(&problem) + 1e-14;
-            for (x, b) in x.chunks(n).zip(b.chunks(n)) {
-                let error = problem.backward_error(x, b);
-                assert!(error <= bound, "{name}: {error:e}, at most {bound:e}");
-            }
-            let transposed = Problem::new(&a.transpose_view().to_csr(), &merged());
-            let b = transposed.times(&known[..n]);
-            let mut x = stream.upload(&b).unwrap();
-            factors.solve(&stream, &mut x, 1, true).unwrap();
-            let x = stream.download(&x).unwrap();
-            let error = transposed.backward_error(&x, &b);
-            assert!(
-                error <= bound,
-                "{name} transposed: {error:e}, at most {bound:e}"
-            );
-        }
-    }
-}
-
-#[test]
 fn refactorizing_repeats_the_bits_whatever_the_schedule() {
     let (_, a) = &named_matrices()[6];
     let problem = Problem::new(a, &TreeOptions::default());

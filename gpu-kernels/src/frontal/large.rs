@@ -8,16 +8,21 @@
 //! parallel tiled linear algebra algorithms for multicore architectures", Parallel Computing 35 (2009), has tiles as
 //! tasks.)
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "rows and columns by their numbers, which are constants in the unrolled loops"
+)]
+
 use luge_kernel::prelude::*;
 
 use super::plan::{BLOCK_VALUES, THREADS, TILE, WHOLE_FRONT, piece, state, task};
 use super::work::{Seen, Work, wide};
 
-/// Columns of a panel: what one warp eliminates in registers.
+/// Columns that are solved for at once.
 const PANEL: u32 = 8;
 
-/// Rows of a front that a lane has in such a panel.
-const PANEL_ROWS: usize = 3;
+/// Rows of a piece that a lane has.
+const PIECE_ROWS: usize = 3;
 
 /// Pivots whose products are added at once.
 const CHUNK: u32 = 16;
@@ -32,13 +37,17 @@ const OWN: usize = 4;
 const SIDE: u32 = 16;
 
 const _: () = assert!(THREADS == SIDE * SIDE && SIDE * OWN as u32 == TILE);
-const _: () = assert!(WHOLE_FRONT <= warp::WARP_SIZE * PANEL_ROWS as u32);
+const _: () = assert!(WHOLE_FRONT <= warp::WARP_SIZE * PIECE_ROWS as u32);
+const _: () = assert!(WHOLE_FRONT <= SIDE * MAX_OWN as u32 && WHOLE_FRONT <= THREADS);
 const _: () = assert!(WHOLE_FRONT * (WHOLE_FRONT | 1) <= BLOCK_VALUES);
 const _: () = assert!(2 * TILE * TILE_STRIDE <= BLOCK_VALUES);
 const _: () = assert!(TILE * TILE_STRIDE + 4 * TILE * CHUNK <= BLOCK_VALUES);
 
-/// Columns of a panel, in the registers of a warp: lane l has rows l, l + 32 and l + 64.
-type Panel<T> = [[T; PANEL_ROWS]; PANEL as usize];
+/// Entries of a front in the registers of a thread, by columns.
+type Owned<T, const N: usize> = [[T; N]; N];
+
+/// Most rows and columns of a front that a thread has.
+const MAX_OWN: usize = 6;
 
 /// The large fronts.
 #[derive(Clone, Copy)]
@@ -403,7 +412,7 @@ impl<T: Real> LargeFronts<T> {
             let mut sum = matrix.get(row, column);
             while addend < end {
                 let source = self.addends.get(addend as usize);
-                sum = sum + self.work.elements.get(source as usize);
+                sum += self.work.elements.get(source as usize);
                 addend += 1;
             }
             matrix.set(row, column, sum);
@@ -434,7 +443,7 @@ impl<T: Real> LargeFronts<T> {
                 let place = relative + u64::from(i);
                 self.work.relative.get(place as usize)
             };
-            let mut places = [0u32; PANEL_ROWS];
+            let mut places = [0u32; PIECE_ROWS];
             for (x, place) in places.iter_mut().enumerate() {
                 let i = lane + x as u32 * warp::WARP_SIZE;
                 if i < rows {
@@ -461,8 +470,8 @@ impl<T: Real> LargeFronts<T> {
                     let (to_a, to_b) = (of_lane(goes_to, a), of_lane(goes_to, b & 31));
                     let from_a = element + wide_product(column + q + a, below);
                     let from_b = element + wide_product(column + q + b, below);
-                    let (mut of_a, mut of_b) = ([T::ZERO; PANEL_ROWS], [T::ZERO; PANEL_ROWS]);
-                    for x in 0..PANEL_ROWS {
+                    let (mut of_a, mut of_b) = ([T::ZERO; PIECE_ROWS], [T::ZERO; PIECE_ROWS]);
+                    for x in 0..PIECE_ROWS {
                         let i = lane + x as u32 * warp::WARP_SIZE;
                         if i < rows {
                             of_a[x] = self
@@ -477,7 +486,7 @@ impl<T: Real> LargeFronts<T> {
                             }
                         }
                     }
-                    for x in 0..PANEL_ROWS {
+                    for x in 0..PIECE_ROWS {
                         let i = lane + x as u32 * warp::WARP_SIZE;
                         if i < rows {
                             matrix.set(places[x], to_a, matrix.get(places[x], to_a) + of_a[x]);
@@ -523,18 +532,7 @@ impl<T: Real> LargeFronts<T> {
         } else {
             tile.slot + wide_product(tile.column + own, m)
         };
-        let chunk = |number: u32| TILE * TILE_STRIDE + (number & 1) * 2 * TILE * CHUNK;
-        let mut at = 0;
-        let mut number = 0;
-        while at < pivots {
-            if at & (TILE - 1) == 0 {
-                let step = at / TILE;
-                self.await_tile(ti, step, 0);
-                self.await_tile(step, tj, warp::WARP_SIZE);
-                thread::sync_threads();
-            }
-            let lower = chunk(number);
-            let upper = lower + TILE * CHUNK;
+        let load = |at: u32| {
             let mut of_lower = [T::ZERO; OWN];
             let mut of_upper = [T::ZERO; OWN];
             for x in 0..OWN {
@@ -555,12 +553,31 @@ impl<T: Real> LargeFronts<T> {
                     }
                 }
             }
+            (of_lower, of_upper)
+        };
+        let await_step = |step: u32| {
+            self.await_tile(ti, step, 0);
+            self.await_tile(step, tj, warp::WARP_SIZE);
+            thread::sync_threads();
+        };
+        await_step(0);
+        let (mut of_lower, mut of_upper) = load(0);
+        let mut at = 0;
+        while at < pivots {
+            let lower = TILE * TILE_STRIDE + ((at / CHUNK) & 1) * 2 * TILE * CHUNK;
+            let upper = lower + TILE * CHUNK;
             for x in 0..OWN {
                 let place = (depth + x as u32 * (THREADS / TILE)) * TILE + own;
                 self.values.set((lower + place) as usize, of_lower[x]);
                 self.values.set((upper + place) as usize, of_upper[x]);
             }
             thread::sync_threads();
+            at += CHUNK;
+            // The next chunk is on its way during the products, unless its tiles have to be waited for.
+            let is_awaited = at & (TILE - 1) == 0;
+            if !is_awaited && at < pivots {
+                (of_lower, of_upper) = load(at);
+            }
             let mut p = 0;
             while p < CHUNK {
                 let mut left = [T::ZERO; OWN];
@@ -577,8 +594,10 @@ impl<T: Real> LargeFronts<T> {
                 }
                 p += 1;
             }
-            at += CHUNK;
-            number += 1;
+            if is_awaited && at < pivots {
+                await_step(at / TILE);
+                (of_lower, of_upper) = load(at);
+            }
         }
         for (s, sums) in sums.iter().enumerate() {
             for (r, &sum) in sums.iter().enumerate() {
@@ -614,160 +633,128 @@ impl<T: Real> LargeFronts<T> {
     /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
     #[inline(always)]
     fn eliminate<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
-        let m = tile.rows;
         let k = tile.k.min(tile.row + tile.columns) - tile.row;
-        let first_pivot = tile.start + tile.row;
         if SEARCH {
             self.search_and_eliminate(tile, matrix, k);
+        } else if tile.rows <= 2 * SIDE {
+            self.eliminate_owned::<2>(tile, matrix, k);
+        } else if tile.rows <= 4 * SIDE {
+            self.eliminate_owned::<4>(tile, matrix, k);
+        } else {
+            self.eliminate_owned::<MAX_OWN>(tile, matrix, k);
+        }
+    }
+
+    /// Eliminates the first `k` columns with the entries in registers: each thread has N × N of them, [`SIDE`] apart.
+    ///
+    /// For each pivot those who have its column and its row show them to all, in one of two places by turns, so that
+    /// one barrier a pivot does.
+    #[inline(always)]
+    fn eliminate_owned<const N: usize>(self, tile: Tile, matrix: Matrix<T>, k: u32) {
+        let m = tile.rows;
+        let thread = thread::thread_idx_x();
+        let (x, y) = (thread & (SIDE - 1), thread / SIDE);
+        let mut own: Owned<T, N> = [[T::ZERO; N]; N];
+        for c in 0..N {
+            for r in 0..N {
+                let (i, j) = (x + r as u32 * SIDE, y + c as u32 * SIDE);
+                if i < m && j < m {
+                    own[c][r] = matrix.get(i, j);
+                }
+            }
+        }
+        // What is shown lies where the matrix was.
+        thread::sync_threads();
+        let mut own_pivot = T::ONE;
+        self.owned_step::<N, 0>(&mut own, k, &mut own_pivot);
+        self.owned_step::<N, 1>(&mut own, k, &mut own_pivot);
+        self.owned_step::<N, 2>(&mut own, k, &mut own_pivot);
+        self.owned_step::<N, 3>(&mut own, k, &mut own_pivot);
+        self.owned_step::<N, 4>(&mut own, k, &mut own_pivot);
+        self.owned_step::<N, 5>(&mut own, k, &mut own_pivot);
+        if thread < k {
+            self.work.note(own_pivot, tile.start + tile.row + thread);
+        }
+        thread::sync_threads();
+        for c in 0..N {
+            for r in 0..N {
+                let (i, j) = (x + r as u32 * SIDE, y + c as u32 * SIDE);
+                if i < m && j < m {
+                    matrix.set(i, j, own[c][r]);
+                }
+            }
+        }
+        thread::sync_threads();
+    }
+
+    /// Eliminates the columns from S · [`SIDE`] on of which each thread has its S-th. Registers have no index, so S is
+    /// a constant.
+    #[inline(always)]
+    fn owned_step<const N: usize, const S: usize>(
+        self,
+        own: &mut Owned<T, N>,
+        k: u32,
+        own_pivot: &mut T,
+    ) {
+        if S >= N {
             return;
         }
         let thread = thread::thread_idx_x();
-        let is_first_warp = thread < warp::WARP_SIZE;
-        let everybody = Workers::of_block();
-        let others = Workers {
-            x: thread & (SIDE - 1),
-            y: (thread / SIDE).wrapping_sub(warp::WARP_SIZE / SIDE),
-            columns: SIDE - warp::WARP_SIZE / SIDE,
-        };
-        if is_first_warp {
-            self.eliminate_panel(matrix, m, 0, k.min(PANEL), 0, first_pivot);
-        }
-        thread::sync_threads();
-        let mut j = 0;
-        loop {
-            let pivots = (k - j).min(PANEL);
-            let from = j + pivots;
-            if from >= m {
-                break;
+        let (x, y) = (thread & (SIDE - 1), thread / SIDE);
+        let first = S as u32 * SIDE;
+        let mut step = 0;
+        while step < SIDE && first + step < k {
+            let pivot_at = first + step;
+            let column = (pivot_at & 1) * 2 * MAX_OWN as u32 * SIDE;
+            let row = column + MAX_OWN as u32 * SIDE;
+            if y == step {
+                for r in S..N {
+                    let place = column + x + r as u32 * SIDE;
+                    self.values.set(place as usize, own[S][r]);
+                }
             }
-            lower_panel(matrix, matrix, j, pivots, from, m);
-            thread::sync_threads();
-            // The first warp goes ahead with the next panel while the others update what is right of it.
-            let next = (k - from).min(PANEL);
-            if next == 0 {
-                subtract(
-                    everybody,
-                    matrix,
-                    matrix,
-                    matrix,
-                    (j, pivots),
-                    (from, m),
-                    (from, m),
-                );
-            } else if is_first_warp {
-                self.eliminate_panel(matrix, m, from, next, pivots, first_pivot);
-            } else {
-                let columns = (from + next, m);
-                subtract(
-                    others,
-                    matrix,
-                    matrix,
-                    matrix,
-                    (j, pivots),
-                    (from, m),
-                    columns,
-                );
+            if x == step {
+                for c in S..N {
+                    let place = row + y + c as u32 * SIDE;
+                    self.values.set(place as usize, own[c][S]);
+                }
             }
             thread::sync_threads();
-            j = from;
-            if j >= k {
-                break;
+            let came = self.values.get((column + pivot_at) as usize);
+            let pivot = self.work.usable(came);
+            let inverse = pivot.reciprocal();
+            if thread == pivot_at {
+                *own_pivot = came;
             }
-        }
-    }
-
-    /// Eliminates columns `j..j + pivots` of all rows from `j` on, in the registers of a warp, after it has subtracted
-    /// the product of the `before` columns and rows before them.
-    #[inline(always)]
-    fn eliminate_panel(
-        self,
-        matrix: Matrix<T>,
-        m: u32,
-        j: u32,
-        pivots: u32,
-        before: u32,
-        first_pivot: u32,
-    ) {
-        let lane = thread::lane_id();
-        let mut panel: Panel<T> = [[T::ZERO; PANEL_ROWS]; PANEL as usize];
-        for (q, column) in panel.iter_mut().enumerate() {
-            for (x, value) in column.iter_mut().enumerate() {
-                let i = j + lane + x as u32 * warp::WARP_SIZE;
-                if (q as u32) < pivots && i < m {
-                    *value = matrix.get(i, j + q as u32);
+            // Zero for the rows and columns that are eliminated already.
+            let mut multipliers = [T::ZERO; N];
+            let mut upper = [T::ZERO; N];
+            for r in S..N {
+                if r > S || x > step {
+                    let place = column + x + r as u32 * SIDE;
+                    multipliers[r] = self.values.get(place as usize) * inverse;
+                }
+                if r > S || y > step {
+                    let place = row + y + r as u32 * SIDE;
+                    upper[r] = self.values.get(place as usize);
                 }
             }
-        }
-        let mut p = j - before;
-        while p < j {
-            let mut multipliers = [T::ZERO; PANEL_ROWS];
-            for (x, multiplier) in multipliers.iter_mut().enumerate() {
-                let i = j + lane + x as u32 * warp::WARP_SIZE;
-                if i < m {
-                    *multiplier = -matrix.get(i, p);
+            for c in S..N {
+                for r in S..N {
+                    own[c][r] = (-multipliers[r]).mul_add(upper[c], own[c][r]);
                 }
             }
-            for (q, column) in panel.iter_mut().enumerate() {
-                let mut upper = T::ZERO;
-                if (q as u32) < pivots {
-                    upper = matrix.get(p, j + q as u32);
+            if y == step {
+                for r in S..N {
+                    if r > S || x > step {
+                        own[S][r] = multipliers[r];
+                    }
                 }
-                for x in 0..PANEL_ROWS {
-                    column[x] = multipliers[x].mul_add(upper, column[x]);
-                }
-            }
-            p += 1;
-        }
-        let mut own_pivot = T::ONE;
-        self.panel_step::<0>(&mut panel, &mut own_pivot);
-        self.panel_step::<1>(&mut panel, &mut own_pivot);
-        self.panel_step::<2>(&mut panel, &mut own_pivot);
-        self.panel_step::<3>(&mut panel, &mut own_pivot);
-        self.panel_step::<4>(&mut panel, &mut own_pivot);
-        self.panel_step::<5>(&mut panel, &mut own_pivot);
-        self.panel_step::<6>(&mut panel, &mut own_pivot);
-        self.panel_step::<7>(&mut panel, &mut own_pivot);
-        if lane < pivots {
-            self.work.note(own_pivot, first_pivot + j + lane);
-        }
-        for (q, column) in panel.iter().enumerate() {
-            for (x, &value) in column.iter().enumerate() {
-                let i = j + lane + x as u32 * warp::WARP_SIZE;
-                if (q as u32) < pivots && i < m {
-                    matrix.set(i, j + q as u32, value);
+                if x == step {
+                    own[S][S] = pivot;
                 }
             }
-        }
-    }
-
-    /// Eliminates column `P` of a panel. The loops are unrolled, for registers have no index. Columns that are not
-    /// there are zero, and what becomes of them is left away.
-    #[inline(always)]
-    fn panel_step<const P: usize>(self, panel: &mut Panel<T>, own_pivot: &mut T) {
-        let p = P as u32;
-        let lane = thread::lane_id();
-        let came = warp::shuffle(warp::FULL_MASK, panel[P][0], p);
-        let pivot = self.work.usable(came);
-        let inverse = pivot.reciprocal();
-        let is_below = lane > p;
-        if lane == p {
-            *own_pivot = came;
-            panel[P][0] = pivot;
-        }
-        if is_below {
-            panel[P][0] = panel[P][0] * inverse;
-        }
-        for x in 1..PANEL_ROWS {
-            panel[P][x] = panel[P][x] * inverse;
-        }
-        for q in P + 1..PANEL as usize {
-            let upper = warp::shuffle(warp::FULL_MASK, panel[q][0], p);
-            if is_below {
-                panel[q][0] = (-panel[P][0]).mul_add(upper, panel[q][0]);
-            }
-            for x in 1..PANEL_ROWS {
-                panel[q][x] = (-panel[P][x]).mul_add(upper, panel[q][x]);
-            }
+            step += 1;
         }
     }
 
@@ -893,32 +880,10 @@ fn lower_panel<T: Real>(
     }
 }
 
-/// Threads that share the entries of a matrix: each has those a multiple of [`SIDE`] rows and of `columns` columns
-/// from its own.
-#[derive(Clone, Copy)]
-struct Workers {
-    x: u32,
-    y: u32,
-    columns: u32,
-}
-
-impl Workers {
-    #[inline(always)]
-    fn of_block() -> Self {
-        let thread = thread::thread_idx_x();
-        Self {
-            x: thread & (SIDE - 1),
-            y: thread / SIDE,
-            columns: SIDE,
-        }
-    }
-}
-
 /// Subtracts from the entries of `matrix` in these rows and columns the product of columns `j..j + pivots` of `left`
 /// and the rows of the same numbers of `right`.
 #[inline(always)]
 fn subtract<T: Real>(
-    workers: Workers,
     left: Matrix<T>,
     right: Matrix<T>,
     matrix: Matrix<T>,
@@ -926,11 +891,8 @@ fn subtract<T: Real>(
     rows: (u32, u32),
     columns: (u32, u32),
 ) {
-    let Workers {
-        x,
-        y,
-        columns: side,
-    } = workers;
+    let thread = thread::thread_idx_x();
+    let (x, y) = (thread & (SIDE - 1), thread / SIDE);
     let mut column = columns.0;
     while column < columns.1 {
         let mut row = rows.0;
@@ -938,7 +900,7 @@ fn subtract<T: Real>(
             let mut sums = [[T::ZERO; OWN]; OWN];
             for s in 0..OWN {
                 for r in 0..OWN {
-                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * side);
+                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * SIDE);
                     if i < rows.1 && q < columns.1 {
                         sums[s][r] = matrix.get(i, q);
                     }
@@ -951,7 +913,7 @@ fn subtract<T: Real>(
                 for r in 0..OWN {
                     // What lies outside is multiplied too, and left away.
                     let i = (row + x + r as u32 * SIDE).min(rows.1 - 1);
-                    let q = (column + y + r as u32 * side).min(columns.1 - 1);
+                    let q = (column + y + r as u32 * SIDE).min(columns.1 - 1);
                     multipliers[r] = -left.get(i, p);
                     upper[r] = right.get(p, q);
                 }
@@ -964,7 +926,7 @@ fn subtract<T: Real>(
             }
             for s in 0..OWN {
                 for r in 0..OWN {
-                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * side);
+                    let (i, q) = (row + x + r as u32 * SIDE, column + y + s as u32 * SIDE);
                     if i < rows.1 && q < columns.1 {
                         matrix.set(i, q, sums[s][r]);
                     }
@@ -972,7 +934,7 @@ fn subtract<T: Real>(
             }
             row += TILE;
         }
-        column += side * OWN as u32;
+        column += TILE;
     }
 }
 
@@ -986,7 +948,6 @@ fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, columns: u3
         thread::sync_threads();
         if j + pivots < k {
             subtract(
-                Workers::of_block(),
                 lower,
                 matrix,
                 matrix,
@@ -1017,7 +978,7 @@ fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) 
             }
             for p in 0..PANEL as usize {
                 if (p as u32) < pivots {
-                    values[p] = values[p] * upper.get(TILE, j + p as u32);
+                    values[p] *= upper.get(TILE, j + p as u32);
                     for r in p + 1..PANEL as usize {
                         if (r as u32) < pivots {
                             let multiplier = -upper.get(j + p as u32, j + r as u32);
@@ -1035,7 +996,6 @@ fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) 
         thread::sync_threads();
         if j + pivots < k {
             subtract(
-                Workers::of_block(),
                 matrix,
                 upper,
                 matrix,

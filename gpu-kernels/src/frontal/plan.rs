@@ -5,10 +5,10 @@
 //! [`WHOLE_FRONT`] rows, else on tiles of [`TILE`] × [`TILE`] entries.
 
 /// Rows of the largest front that a warp factorizes.
-pub const SMALL_FRONT: u32 = 32;
+pub const SMALL_FRONT: u32 = 16;
 
-/// Values of shared memory that a warp needs: a front, or one and its child if both fit.
-pub const SMALL_VALUES: u32 = SMALL_FRONT * SMALL_FRONT;
+/// Values of shared memory that a warp needs: a front and its child.
+pub const SMALL_VALUES: u32 = 2 * SMALL_FRONT * SMALL_FRONT;
 
 /// Rows of the largest front that one block factorizes in its shared memory.
 pub const WHOLE_FRONT: u32 = 95;

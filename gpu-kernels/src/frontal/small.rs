@@ -7,7 +7,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::plan::{NONE, SMALL_VALUES, child, small, state};
+use super::plan::{NONE, SMALL_FRONT, SMALL_VALUES, child, small, state};
 use super::work::{Seen, Work, wide};
 
 /// The small fronts.
@@ -24,11 +24,16 @@ pub(super) struct SmallFronts<T: Real> {
     pub base: u32,
 }
 
+const _: () = assert!(
+    SMALL_FRONT == 16,
+    "the lanes are two columns of rows, or more"
+);
+
 /// Children whose words are fetched at once.
 const CHILDREN_A_TURN: u32 = warp::WARP_SIZE / child::LEN;
 
 /// Entries of a row that a lane has in hand at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 2;
 
 /// What is read of a front before its turn comes, besides its words: each lane has its part.
 #[derive(Clone, Copy)]
@@ -66,10 +71,8 @@ impl Grid {
             2
         } else if rows <= 8 {
             3
-        } else if rows <= 16 {
-            4
         } else {
-            5
+            4
         };
         Self {
             row: lane & ((1 << log) - 1),
@@ -312,8 +315,8 @@ impl<T: Real> SmallFronts<T> {
             while t < turn {
                 let of = |which: u32| of_lane(words, t * child::LEN + which);
                 let c = of(child::BELOW);
-                let lane = thread::lane_id();
-                let position = of(child::POSITIONS + lane / 4) >> (8 * (lane & 3)) & 0xff;
+                let row = thread::lane_id() & (SMALL_FRONT - 1);
+                let position = of(child::POSITIONS + row / 4) >> (8 * (row & 3)) & 0xff;
                 if let Some(kept) = kept
                     && at + t == 0
                 {

@@ -1,5 +1,6 @@
 //! What a tree and the factors on it take on the device.
 
+use luge_gpu_kernels::frontal::plan::{child, small};
 use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, TASK_WORDS};
 
 use super::DeviceTree;
@@ -15,18 +16,17 @@ impl DeviceTree {
         let rows = tree.rows.len() as u64;
         let elements = tree.fronts().iter().map(|f| u64::from(f.below).pow(2));
         let values = (tree.layout.slots + elements.sum::<u64>()) * value_bytes as u64;
-        // Starts, sizes, parents, children and their offsets, offsets of entries, what is pending, leaves, a queue: of
-        // 4 bytes each; slots, elements and rows: offsets of 8.
-        let to_factorize = fronts * (8 * 4 + 3 * 8);
+        // A small front, its words as a child, the arrivals before it; large ones are few.
+        let to_factorize = fronts * 4 * u64::from(small::LEN + child::LEN + 1);
         // A description, and about one task in each of two directions, up and down.
         let to_solve = fronts * 4 * (FRONT_WORDS + 4 * TASK_WORDS) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
         let of_rows = 3 * 4 * rows;
-        // Where an entry comes from, where it goes, and its scaling.
-        let of_entries = 3 * 4 * nnz;
-        // Exchanges of rows, pivot by pivot and as one permutation; in two directions, the row and column of A of each
+        // Where an entry comes from, and where it goes with its scaling.
+        let of_entries = 2 * 4 * nnz;
+        // Exchanges of rows, pivot by pivot and as a permutation in two directions; in two directions, the row and column of A of each
         // pivot and their scaling.
-        let of_pivots = (2 + 2 * 4) * 4 * n;
+        let of_pivots = (3 + 2 * 4) * 4 * n;
         values + to_factorize + to_solve + of_rows + of_entries + of_pivots
     }
 }

@@ -36,7 +36,7 @@ const SECONDS_A_STEP: f64 = 20e-6;
 /// Limits of the ways to work on a front, for tests of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Rows of the largest small front: at most 32.
+    /// Rows of the largest small front: at most 16.
     pub small_front: u32,
     /// Rows of the largest front that one block works on as a whole: at most 95.
     pub whole_front: u32,
@@ -195,7 +195,6 @@ impl Planner<'_> {
         for (at, turn) in order.iter().enumerate() {
             position[turn.front as usize] = at as u32;
         }
-        let small_entries = SMALL_FRONT * SMALL_FRONT;
         let mut kept = false;
         for (at, turn) in order.iter().enumerate() {
             let s = turn.front as usize;
@@ -245,9 +244,7 @@ impl Planner<'_> {
                 }
             } else {
                 let next = order[at + 1];
-                let size = self.fronts[next.front as usize].size();
-                let fits = front.size().pow(2) + size.pow(2) <= small_entries;
-                kept = next.front == front.parent && next.joins == 0 && fits;
+                kept = next.front == front.parent && next.joins == 0;
                 if !kept {
                     flags |= small::WRITES_ELEMENT;
                 }
@@ -298,7 +295,8 @@ impl Planner<'_> {
             } else if front.size() <= self.limits.whole_front {
                 SECONDS_A_TASK + f64::from(front.pivots) * SECONDS_A_PIVOT
             } else {
-                SECONDS_A_TASK + f64::from(front.pivots.div_ceil(TILE)) * SECONDS_A_STEP
+                // As long as that of its first task, or longer: its children's tasks come before.
+                f64::from(front.pivots.div_ceil(TILE) + 1) * SECONDS_A_STEP
             };
             path[s] = above + own;
         }

@@ -20,9 +20,7 @@
 use luge_kernel::prelude::*;
 
 use super::large::{LargeFronts, NUM_WORDS};
-use super::plan::{
-    BLOCK_VALUES, SMALL_VALUES, WHOLE_FRONT, child, piece, report, small, state, task,
-};
+use super::plan;
 use super::small::SmallFronts;
 use super::work::{Seen, Work};
 
@@ -35,16 +33,16 @@ macro_rules! factorization {
             max_threads(256),
             min_blocks(2),
             require(
-                fronts.len() == small::LEN as usize * joined.len(),
-                children.len() % child::LEN as usize == 0,
+                fronts.len() == plan::small::LEN as usize * joined.len(),
+                children.len() % plan::child::LEN as usize == 0,
                 source.len() == places.len(),
-                tasks.len() % task::LEN as usize == 0,
-                pieces.len() % piece::LEN as usize == 0,
+                tasks.len() % plan::task::LEN as usize == 0,
+                pieces.len() % plan::piece::LEN as usize == 0,
                 sums.len() >= 2,
                 pivot_rows.len() == row_places.len(),
-                state.len() == state::LEN,
-                extremes.len() == report::NUM_EXTREMES,
-                report.len() == report::LEN
+                state.len() == plan::state::LEN,
+                extremes.len() == plan::report::NUM_EXTREMES,
+                report.len() == plan::report::LEN
             )
         )]
         pub unsafe fn $name<T: Real>(
@@ -74,8 +72,8 @@ macro_rules! factorization {
             report: GlobalMut<u64>,
         ) {
             let words = shared_array![u32; NUM_WORDS];
-            let rows = shared_array![u32; WHOLE_FRONT as usize];
-            let shared = dynamic_shared::<T>(0, BLOCK_VALUES as usize);
+            let rows = shared_array![u32; plan::WHOLE_FRONT as usize];
+            let shared = dynamic_shared::<T>(0, plan::BLOCK_VALUES as usize);
             let work = Work {
                 epoch,
                 threshold,
@@ -101,7 +99,7 @@ macro_rules! factorization {
                 starts,
                 joined,
                 values: shared,
-                base: warp * SMALL_VALUES,
+                base: warp * plan::SMALL_VALUES,
             };
             let large_fronts = LargeFronts {
                 work,
@@ -138,7 +136,7 @@ factorization! {
     /// a tile, by those who work on it. Orders: an arrival counted at the parent, or a tile's flag, is a release behind
     /// the writes and an acquire before the reads; the last block to finish makes the report.
     ///
-    /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`BLOCK_VALUES`] values of dynamic shared memory. Preconditions: the words are
+    /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`BLOCK_VALUES`](super::plan::BLOCK_VALUES) values of dynamic shared memory. Preconditions: the words are
     /// a valid plan; `joined`, `arrived` and `flags` are zero before the first factorization, whose `epoch` is 1, and
     /// then left alone, the epoch being one more each time; `state` and `extremes` are zero.
     lu_fronts, false

@@ -16,7 +16,7 @@
 use luge_kernel::prelude::*;
 
 use super::plan::{BLOCK_VALUES, THREADS, TILE, WHOLE_FRONT, piece, state, task};
-use super::work::{Seen, Work, wide};
+use super::work::{Seen, Work, quotient, wide};
 
 /// Columns that are solved for at once.
 const PANEL: u32 = 8;
@@ -732,7 +732,7 @@ impl<T: Real> LargeFronts<T> {
             for r in S..N {
                 if r > S || x > step {
                     let place = column + x + r as u32 * SIDE;
-                    multipliers[r] = self.values.get(place as usize) * inverse;
+                    multipliers[r] = quotient(self.values.get(place as usize), pivot, inverse);
                 }
                 if r > S || y > step {
                     let place = row + y + r as u32 * SIDE;
@@ -813,7 +813,7 @@ impl<T: Real> LargeFronts<T> {
             }
             let mut i = j + 1 + thread;
             while i < m {
-                matrix.set(i, j, matrix.get(i, j) * inverse);
+                matrix.set(i, j, quotient(matrix.get(i, j), pivot, inverse));
                 i += THREADS;
             }
             thread::sync_threads();
@@ -978,7 +978,8 @@ fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) 
             }
             for p in 0..PANEL as usize {
                 if (p as u32) < pivots {
-                    values[p] *= upper.get(TILE, j + p as u32);
+                    let at = j + p as u32;
+                    values[p] = quotient(values[p], upper.get(at, at), upper.get(TILE, at));
                     for r in p + 1..PANEL as usize {
                         if (r as u32) < pivots {
                             let multiplier = -upper.get(j + p as u32, j + r as u32);

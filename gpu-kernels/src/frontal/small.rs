@@ -8,7 +8,7 @@
 use luge_kernel::prelude::*;
 
 use super::plan::{NONE, SMALL_FRONT, SMALL_VALUES, child, small, state};
-use super::work::{Seen, Work, wide};
+use super::work::{Seen, Work, quotient, wide};
 
 /// The small fronts.
 #[derive(Clone, Copy)]
@@ -421,7 +421,8 @@ impl<T: Real> SmallFronts<T> {
             let is_below = grid.row > j && grid.row < m;
             let mut multiplier = T::ZERO;
             if is_below {
-                multiplier = self.values.get(at(grid.row, j)) * pivot.reciprocal();
+                let value = self.values.get(at(grid.row, j));
+                multiplier = quotient(value, pivot, pivot.reciprocal());
                 let mut q = j + 1 + grid.column;
                 while q < m {
                     let mut values = [T::ZERO; AT_ONCE];

@@ -56,6 +56,16 @@ impl<T: Real> Seen<T> {
     }
 }
 
+/// `value` / `divisor`, `inverse` being nearly 1/`divisor`: rounded correctly but for rare cases, so that what divides
+/// exactly does, and a singular matrix of small integers has a pivot of zero (P. W. Markstein, "Computation of
+/// elementary functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990).
+#[inline(always)]
+pub(super) fn quotient<T: Real>(value: T, divisor: T, inverse: T) -> T {
+    let quotient = value * inverse;
+    let rest = (-quotient).mul_add(divisor, value);
+    rest.mul_add(inverse, quotient)
+}
+
 /// A 64-bit word, the lower half first.
 #[inline(always)]
 pub(super) fn wide(low: u32, high: u32) -> u64 {

@@ -7,7 +7,7 @@
 //!
 //! A front gets its entries of B, then the elements of its children in a fixed order; then the columns of its pivots
 //! are eliminated, and what is left below is the element for the parent. Small fronts are a warp's, large ones a
-//! block's or several blocks' (see [`plan`](super::plan)). Every entry is one chain of operations in an order that
+//! block's or several blocks' (see [`plan`]). Every entry is one chain of operations in an order that
 //! neither the schedule nor the grid enters: factors are the same bits in every run.
 //!
 //! # Pivots
@@ -123,7 +123,7 @@ macro_rules! factorization {
 factorization! {
     /// Factorizes B = L·U in the fronts of an assembly tree, with rows placed as a search found.
     ///
-    /// `fronts`, `children`, `tasks` and `pieces` are made of the words that [`plan`](super::plan) describes: small
+    /// `fronts`, `children`, `tasks` and `pieces` are made of the words that [`plan`] describes: small
     /// fronts in the order of execution, their children, the tasks on large fronts, the pieces of children's elements.
     /// `starts` are the small fronts that nothing has to precede. Sum q of a tile goes to the place `sums[2 q]` and
     /// consists of the entries `addends[sums[2 q + 1]..sums[2 q + 3]]` of the elements. Value `source[e]` of A goes to

@@ -1,5 +1,6 @@
 //! Dense fronts in an assembly tree.
 
+mod columns;
 mod large;
 pub mod lu;
 pub mod plan;

@@ -109,6 +109,18 @@ impl<T: Real> Work<T> {
         }
     }
 
+    /// What is divided by for a pivot that came so, and nearly its reciprocal.
+    #[inline(always)]
+    pub fn pivot(&self, came: T) -> (T, T) {
+        // Most pivots are taken as they come: their reciprocals do not wait for the comparison.
+        let (mut pivot, mut inverse) = (came, came.reciprocal());
+        if came.abs() < self.smallest {
+            pivot = self.usable(came);
+            inverse = pivot.reciprocal();
+        }
+        (pivot, inverse)
+    }
+
     /// Takes note of a pivot that came so, if there is something to note.
     #[inline(always)]
     pub fn note(self, came: T, pivot: u32) {

@@ -1,0 +1,180 @@
+//! Elimination of the pivots of a whole front, or of a tile on the diagonal.
+//!
+//! What takes its time is the way from one pivot to the next: through a shuffle, a reciprocal and a quotient, if one
+//! warp has the columns in its registers. So a warp eliminates a panel of columns by itself, and all then take its
+//! pivots off the columns right of it at once. (The blocked right-looking form of LAPACK's `getrf`.)
+
+use luge_kernel::prelude::*;
+
+use super::triangle::{PANEL, lower_panel, subtract};
+use super::{LargeFronts, Matrix, Tile};
+use crate::frontal::columns::Columns;
+use crate::frontal::plan::{THREADS, WHOLE_FRONT, task};
+use crate::frontal::work::quotient;
+
+const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
+
+impl<T: Real> LargeFronts<T> {
+    /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
+    #[inline(always)]
+    pub(super) fn eliminate<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
+        let k = tile.k.min(tile.row + tile.columns) - tile.row;
+        if SEARCH {
+            self.search_and_eliminate(tile, matrix, k);
+        } else {
+            self.eliminate_by_panels(tile, matrix, k);
+        }
+    }
+
+    /// Eliminates the first `k` columns, a panel after the other. A barrier ends it.
+    #[inline(always)]
+    fn eliminate_by_panels(self, tile: Tile, matrix: Matrix<T>, k: u32) {
+        let m = tile.rows;
+        let mut j = 0;
+        while j < k {
+            let panel = (j, (k - j).min(PANEL));
+            if thread::thread_idx_x() < warp::WARP_SIZE {
+                let left = m - j;
+                let came = if left <= warp::WARP_SIZE {
+                    self.eliminate_panel::<1>(matrix, m, panel)
+                } else if left <= 2 * warp::WARP_SIZE {
+                    self.eliminate_panel::<2>(matrix, m, panel)
+                } else {
+                    self.eliminate_panel::<3>(matrix, m, panel)
+                };
+                let lane = thread::lane_id();
+                if lane < panel.1 {
+                    self.work.note(came, tile.start + tile.row + j + lane);
+                }
+            }
+            thread::sync_threads();
+            let next = j + panel.1;
+            if next < m {
+                lower_panel(matrix, matrix, panel, next, m);
+                thread::sync_threads();
+                subtract(matrix, matrix, matrix, panel, (next, m), (next, m));
+                thread::sync_threads();
+            }
+            j = next;
+        }
+    }
+
+    /// Eliminates the columns of a panel in the rows from its first pivot to row `m`, of which each lane has at most R.
+    /// Lane p is answered with its p-th pivot as it came. One warp calls it.
+    #[inline(always)]
+    fn eliminate_panel<const R: usize>(
+        self,
+        matrix: Matrix<T>,
+        m: u32,
+        (j, pivots): (u32, u32),
+    ) -> T {
+        let lane = thread::lane_id();
+        let row = |r: usize| j + lane + r as u32 * warp::WARP_SIZE;
+        let mut columns = Columns::<T, { PANEL as usize }, R>::zero();
+        for r in 0..R {
+            if row(r) < m {
+                for c in 0..PANEL {
+                    // Beyond the panel, its last column once more, which nobody looks at.
+                    let value = matrix.get(row(r), j + c.min(pivots - 1));
+                    columns.set(c as usize, r, value);
+                }
+            }
+        }
+        let mut own = T::ONE;
+        let mut came = columns.first(0);
+        let mut p = 0;
+        while p < pivots {
+            if lane == p {
+                own = came;
+            }
+            let (finished, next) = columns.eliminate(&self.work, p, came, PANEL);
+            for (r, &value) in finished.iter().enumerate() {
+                if row(r) < m {
+                    matrix.set(row(r), j + p, value);
+                }
+            }
+            came = next;
+            p += 1;
+        }
+        own
+    }
+
+    /// Eliminates one column after the other, each with its largest entry among the rows of the pivots unless the
+    /// diagonal is large enough. A barrier ends it.
+    #[inline(always)]
+    fn search_and_eliminate(self, tile: Tile, matrix: Matrix<T>, k: u32) {
+        let thread = thread::thread_idx_x();
+        let m = tile.rows;
+        let first_pivot = tile.start + tile.row;
+        let mut j = 0;
+        while j < k {
+            if thread == 0 {
+                let (mut row, mut most) = (j, T::ZERO);
+                let mut i = j;
+                while i < k {
+                    let size = matrix.get(i, j).abs();
+                    if size > most {
+                        (row, most) = (i, size);
+                    }
+                    i += 1;
+                }
+                if matrix.get(j, j).abs() >= self.work.threshold * most {
+                    row = j;
+                }
+                let (upper, lower) = (
+                    self.row_places.get(j as usize),
+                    self.row_places.get(row as usize),
+                );
+                // From here on they say which row, as it came, is in each place.
+                self.row_places.set(j as usize, lower);
+                self.row_places.set(row as usize, upper);
+                self.words.set(task::LEN as usize, row);
+                let pivot = (first_pivot + j) as usize;
+                self.work.pivot_rows.set(pivot, tile.row + row);
+            }
+            thread::sync_threads();
+            let row = self.words.get(task::LEN as usize);
+            if row != j {
+                let mut q = thread;
+                while q < tile.columns {
+                    let value = matrix.get(j, q);
+                    matrix.set(j, q, matrix.get(row, q));
+                    matrix.set(row, q, value);
+                    q += THREADS;
+                }
+                thread::sync_threads();
+            }
+            let came = matrix.get(j, j);
+            let pivot = self.work.usable(came);
+            thread::sync_threads();
+            let inverse = pivot.reciprocal();
+            if thread == 0 {
+                self.work.note(came, first_pivot + j);
+                matrix.set(j, j, pivot);
+            }
+            let mut i = j + 1 + thread;
+            while i < m {
+                matrix.set(i, j, quotient(matrix.get(i, j), pivot, inverse));
+                i += THREADS;
+            }
+            thread::sync_threads();
+            let rest = Tile {
+                rows: m - j - 1,
+                columns: tile.columns - j - 1,
+                ..tile
+            };
+            rest.for_each(|i, q| {
+                let (i, q) = (i + j + 1, q + j + 1);
+                let value = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
+                matrix.set(i, q, value);
+            });
+            thread::sync_threads();
+            j += 1;
+        }
+        if thread < k {
+            let came_from = self.row_places.get(thread as usize);
+            let place = (first_pivot + came_from) as usize;
+            self.work.row_places.set(place, tile.row + thread);
+        }
+    }
+}

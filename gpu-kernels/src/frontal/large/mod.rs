@@ -1,0 +1,332 @@
+//! Large fronts: blocks work on whole fronts or on tiles of them, in shared memory.
+//!
+//! Tasks are handed out in an order in which each comes after those that it waits for, so whoever waits, waits for
+//! somebody who is at work. A tile is worked on once, from the left: its entries of B and of the children's elements,
+//! then the products of the tiles to its left and above it, one pivot after the other, then what its place asks for:
+//! elimination on the diagonal, a triangular solve beside it, nothing in the element. So each entry is written once,
+//! and is one chain of operations in a fixed order. (A. Buttari, J. Langou, J. Kurzak and J. Dongarra, "A class of
+//! parallel tiled linear algebra algorithms for multicore architectures", Parallel Computing 35 (2009), has tiles as
+//! tasks.)
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "rows and columns by their numbers, which are constants in the unrolled loops"
+)]
+
+mod assemble;
+mod eliminate;
+mod product;
+mod triangle;
+
+use luge_kernel::prelude::*;
+
+use self::triangle::{solve_lower, solve_upper};
+use super::plan::{BLOCK_VALUES, THREADS, TILE, WHOLE_FRONT, state, task};
+use super::work::{Seen, Work, wide};
+
+/// Distance of the columns of a tile.
+const TILE_STRIDE: u32 = TILE + 1;
+
+/// Rows and columns of a tile that a thread has, each [`SIDE`] apart.
+const OWN: usize = 4;
+
+/// Threads along one side of a tile.
+const SIDE: u32 = 16;
+
+const _: () = assert!(THREADS == SIDE * SIDE && SIDE * OWN as u32 == TILE);
+const _: () = assert!(WHOLE_FRONT <= THREADS);
+const _: () = assert!(WHOLE_FRONT * (WHOLE_FRONT | 1) <= BLOCK_VALUES);
+const _: () = assert!(2 * TILE * TILE_STRIDE <= BLOCK_VALUES);
+
+/// The large fronts.
+#[derive(Clone, Copy)]
+pub(super) struct LargeFronts<T: Real> {
+    pub work: Work<T>,
+    pub tasks: Global<u32>,
+    pub pieces: Global<u32>,
+    pub sums: Global<u32>,
+    pub addends: Global<u32>,
+    pub flags: GlobalMut<u32>,
+    /// The block's values.
+    pub values: Shared<T>,
+    /// The words of the task, then one for the next task.
+    pub words: Shared<u32>,
+    /// Place of each row of the tile: where the exchange of rows puts it.
+    pub row_places: Shared<u32>,
+}
+
+/// Words of [`LargeFronts::words`].
+pub(super) const NUM_WORDS: usize = task::LEN as usize + 1;
+
+/// A column-major matrix in the shared memory.
+#[derive(Clone, Copy)]
+struct Matrix<T: Real> {
+    values: Shared<T>,
+    first: u32,
+    stride: u32,
+}
+
+impl<T: Real> Matrix<T> {
+    #[inline(always)]
+    fn get(self, i: u32, j: u32) -> T {
+        self.values.get((self.first + j * self.stride + i) as usize)
+    }
+
+    #[inline(always)]
+    fn set(self, i: u32, j: u32, value: T) {
+        self.values
+            .set((self.first + j * self.stride + i) as usize, value);
+    }
+}
+
+/// A task: the tile of rows `row..row + rows` and columns `column..column + columns` of a front, which may be all of it.
+#[derive(Clone, Copy)]
+struct Tile {
+    k: u32,
+    c: u32,
+    slot: u64,
+    element: u64,
+    /// First pivot of the front.
+    start: u32,
+    row: u32,
+    rows: u32,
+    column: u32,
+    columns: u32,
+}
+
+impl Tile {
+    #[inline(always)]
+    fn m(self) -> u32 {
+        self.k + self.c
+    }
+
+    /// Calls `f(i, j)` for the entries of the tile, each by one thread of the block.
+    #[inline(always)]
+    fn for_each(self, mut f: impl FnMut(u32, u32)) {
+        let thread = thread::thread_idx_x();
+        let mut j = thread / TILE;
+        while j < self.columns {
+            let mut i = thread & (TILE - 1);
+            while i < self.rows {
+                f(i, j);
+                i += TILE;
+            }
+            j += THREADS / TILE;
+        }
+    }
+}
+
+/// Rows or columns of tile `t` of a front: the pivots are cut by themselves.
+#[inline(always)]
+fn stretch(t: u32, k: u32, m: u32) -> (u32, u32) {
+    let of_pivots = k.div_ceil(TILE);
+    let (begin, end) = if t < of_pivots {
+        (t * TILE, k)
+    } else {
+        (k + (t - of_pivots) * TILE, m)
+    };
+    (begin, (end - begin).min(TILE))
+}
+
+impl<T: Real> LargeFronts<T> {
+    /// Works on tasks until all are handed out. All threads of the block call it.
+    #[inline(always)]
+    pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
+        let thread = thread::thread_idx_x();
+        let num_tasks = self.tasks.len() as u32 / task::LEN;
+        loop {
+            thread::sync_threads();
+            if thread == 0 {
+                let taken = self.work.state.atomic(state::TASKS_TAKEN);
+                let next = taken.fetch_add(1, Ordering::Relaxed, Scope::Device);
+                self.words.set(task::LEN as usize, next);
+            }
+            thread::sync_threads();
+            let next = self.words.get(task::LEN as usize);
+            if next >= num_tasks {
+                break;
+            }
+            if thread < task::LEN {
+                let word = self.tasks.get((next * task::LEN + thread) as usize);
+                self.words.set(thread as usize, word);
+            }
+            thread::sync_threads();
+            self.front::<SEARCH>(seen);
+        }
+    }
+
+    #[inline(always)]
+    fn word(self, which: u32) -> u32 {
+        self.words.get(which as usize)
+    }
+
+    #[inline(always)]
+    fn task(self, row: u32, rows: u32, column: u32, columns: u32) -> Tile {
+        Tile {
+            k: self.word(task::PIVOTS),
+            c: self.word(task::BELOW),
+            slot: wide(self.word(task::SLOT), self.word(task::SLOT + 1)),
+            element: wide(self.word(task::ELEMENT), self.word(task::ELEMENT + 1)),
+            start: self.word(task::START),
+            row,
+            rows,
+            column,
+            columns,
+        }
+    }
+
+    /// Works on a tile of a front, or on all of it.
+    #[inline(always)]
+    fn front<const SEARCH: bool>(self, seen: &mut Seen<T>) {
+        let (k, c) = (self.word(task::PIVOTS), self.word(task::BELOW));
+        let m = k + c;
+        let which = self.word(task::TILE);
+        let is_whole = which == task::WHOLE;
+        let (mut ti, mut tj) = (0, 0);
+        let mut tile = self.task(0, m, 0, m);
+        let mut stride = m | 1;
+        if !is_whole {
+            (ti, tj) = (which & 0xffff, which >> 16);
+            (tile.row, tile.rows) = stretch(ti, k, m);
+            (tile.column, tile.columns) = stretch(tj, k, m);
+            stride = TILE_STRIDE;
+        }
+        let matrix = Matrix {
+            values: self.values,
+            first: 0,
+            stride,
+        };
+        let of_pivots = k.div_ceil(TILE);
+        let step = ti.min(tj).min(of_pivots);
+        self.assemble::<SEARCH>(tile, matrix, seen);
+        if step > 0 {
+            self.subtract_products(tile, ti, tj, (step * TILE).min(k));
+        }
+        if step < of_pivots {
+            if ti == tj {
+                self.eliminate::<SEARCH>(tile, matrix);
+            } else {
+                self.solve::<SEARCH>(tile, step, ti > tj);
+            }
+        }
+        self.store(tile, matrix, seen);
+        thread::sync_threads();
+        if thread::thread_idx_x() == 0 {
+            if is_whole || step == of_pivots {
+                let parent = self.word(task::PARENT);
+                if parent != super::plan::NONE {
+                    self.work.arrive(parent);
+                }
+            } else {
+                self.flag(ti, tj)
+                    .store(self.work.epoch, Ordering::Release, Scope::Device);
+            }
+        }
+    }
+
+    /// The tile with [`TILE_STRIDE`], from place `first`.
+    #[inline(always)]
+    fn matrix(self, first: u32) -> Matrix<T> {
+        Matrix {
+            values: self.values,
+            first,
+            stride: TILE_STRIDE,
+        }
+    }
+
+    /// Stores what is finished of the factors, and of the element.
+    #[inline(always)]
+    fn store(self, tile: Tile, matrix: Matrix<T>, seen: &mut Seen<T>) {
+        let Tile { k, c, slot, .. } = tile;
+        let m = tile.m();
+        tile.for_each(|i, j| {
+            let value = matrix.get(i, j);
+            let (row, column) = (tile.row + i, tile.column + j);
+            if column < k {
+                seen.entry(value, row > column);
+                let place = slot + wide_product(column, m) + u64::from(row);
+                self.work.factors.set(place as usize, value);
+            } else if row >= k {
+                let place = tile.element + wide_product(column - k, c) + u64::from(row - k);
+                self.work.elements.set(place as usize, value);
+            }
+        });
+        if tile.row >= k || tile.column + tile.columns <= k {
+            return;
+        }
+        // The rows of pivots right of their columns, by rows: here the columns run fastest.
+        let turned = Tile {
+            rows: tile.columns,
+            columns: tile.rows.min(k - tile.row),
+            ..tile
+        };
+        turned.for_each(|j, i| {
+            let (row, column) = (tile.row + i, tile.column + j);
+            if column >= k {
+                let value = matrix.get(i, j);
+                seen.entry(value, false);
+                let place = slot + wide_product(k, m) + wide_product(row, c);
+                let place = place + u64::from(column - k);
+                self.work.factors.set(place as usize, value);
+            }
+        });
+    }
+
+    /// Solves for a tile beside or above the diagonal tile of its step. A barrier ends it.
+    #[inline(always)]
+    fn solve<const SEARCH: bool>(self, tile: Tile, step: u32, is_below: bool) {
+        let (matrix, other) = (self.matrix(0), self.matrix(TILE * TILE_STRIDE));
+        self.await_tile(step, step, 0);
+        thread::sync_threads();
+        let (pivot, pivots) = stretch(step, tile.k, tile.m());
+        let diagonal = Tile {
+            row: pivot,
+            rows: pivots,
+            column: pivot,
+            columns: pivots,
+            ..tile
+        };
+        diagonal.for_each(|i, j| {
+            let place = tile.slot + wide_product(pivot + j, tile.m()) + u64::from(pivot + i);
+            let value = self.work.factors.get(place as usize);
+            other.set(i, j, value);
+            if i == j {
+                // There is a row to spare.
+                other.set(TILE, j, value.reciprocal());
+            }
+        });
+        thread::sync_threads();
+        if is_below {
+            solve_upper(other, pivots, matrix, tile.rows);
+        } else {
+            if SEARCH {
+                self.exchange_rows(tile, matrix, pivots);
+            }
+            solve_lower(other, pivots, matrix, tile.columns);
+        }
+    }
+
+    /// The flag of a tile: the number of the last factorization in which it was written.
+    #[inline(always)]
+    fn flag(self, ti: u32, tj: u32) -> Atomic<u32> {
+        let (k, c) = (self.word(task::PIVOTS), self.word(task::BELOW));
+        let side = k.div_ceil(TILE) + c.div_ceil(TILE);
+        let at = self.word(task::FLAGS) + ti * side + tj;
+        self.flags.atomic(at as usize)
+    }
+
+    /// Thread `waiter` waits until a tile is written. A barrier of the block is to follow.
+    #[inline(always)]
+    fn await_tile(self, ti: u32, tj: u32, waiter: u32) {
+        if thread::thread_idx_x() == waiter {
+            let flag = self.flag(ti, tj);
+            spin_wait(|| flag.load(Ordering::Acquire, Scope::Device) == self.work.epoch);
+        }
+    }
+}
+
+/// a · b without a wrap.
+#[inline(always)]
+fn wide_product(a: u32, b: u32) -> u64 {
+    u64::from(a) * u64::from(b)
+}

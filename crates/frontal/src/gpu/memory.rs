@@ -1,7 +1,7 @@
 //! What a tree and the factors on it take on the device.
 
 use luge_gpu_kernels::frontal::plan::{child, small};
-use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, TASK_WORDS};
+use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, SMALL_WORDS};
 
 use super::DeviceTree;
 use crate::tree::Tree;
@@ -18,8 +18,8 @@ impl DeviceTree {
         let values = (tree.layout.slots + elements.sum::<u64>()) * value_bytes as u64;
         // A small front, its words as a child, the arrivals before it; large ones are few.
         let to_factorize = fronts * 4 * u64::from(small::LEN + child::LEN + 1);
-        // A description, and about one task in each of two directions, up and down.
-        let to_solve = fronts * 4 * (FRONT_WORDS + 4 * TASK_WORDS) as u64;
+        // A description, and about one task in each of two directions, up and down; large ones are few.
+        let to_solve = fronts * 4 * (FRONT_WORDS + 4 * SMALL_WORDS) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
         let of_rows = 3 * 4 * rows;
         // Where an entry comes from, and where it goes with its scaling.

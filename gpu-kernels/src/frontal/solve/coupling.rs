@@ -2,8 +2,9 @@
 
 use luge_kernel::prelude::*;
 
+use super::handover::LONG;
 use super::layout::{COUPLED_WORDS, SINGLE_WORDS, single};
-use super::{Chunk, LONG, Sweep};
+use super::{Chunk, Sweep};
 
 /// The entries of B right of its diagonal blocks, by rows, or for Bᵀ below them, by columns.
 #[derive(Clone, Copy)]
@@ -86,7 +87,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 at = chunk.unknowns + word(single::PIVOT) as usize * R;
                 let mut r = 0;
                 while r < R {
-                    value[r] = self.unknowns.get(at + r);
+                    value[r] = self.entered.get(at + r);
                     r += 1;
                 }
             }
@@ -94,7 +95,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             if i < part.1 {
                 let mut r = 0;
                 while r < R {
-                    self.unknowns.set(at + r, value[r]);
+                    self.entered.set(at + r, value[r]);
                     r += 1;
                 }
             }
@@ -122,7 +123,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 let at = chunk.unknowns + e as usize * R;
                 let mut r = 0;
                 while r < R {
-                    value[r] = self.unknowns.get(at + r);
+                    value[r] = self.entered.get(at + r);
                     r += 1;
                 }
             }

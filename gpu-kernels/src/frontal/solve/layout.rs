@@ -1,4 +1,4 @@
-//! Words of the lists that the host makes for a solve, and of its flags.
+//! Words of the lists that the host makes for a solve.
 
 /// Words that describe a front.
 pub const FRONT_WORDS: usize = 8;
@@ -17,43 +17,27 @@ pub mod front {
     pub const SLOT_LOW: usize = 4;
     /// Upper half of that.
     pub const SLOT_HIGH: usize = 5;
-    /// Its first flag, if it has any.
-    pub const FLAGS: usize = 6;
 }
 
-/// In place of a flag: there is none.
-pub const NO_FLAG: u32 = u32::MAX;
+/// Words of a task of a warp: a front.
+pub const SMALL_WORDS: usize = 1;
 
-/// Words of a task: fronts that a warp walks, or tiles of a front that a block works on.
-pub const TASK_WORDS: usize = 6;
+/// Words of a task of a block: a front, and a tile or [`WHOLE`].
+pub const LARGE_WORDS: usize = 2;
 
-/// Places of the words of a task.
-pub mod task {
-    /// Of a warp the first front, of a block the front.
-    pub const FIRST: usize = 0;
-    /// Of a warp the last front, of a block the first tile.
-    pub const SECOND: usize = 1;
-    /// Of a block the end of its tiles.
-    pub const END: usize = 2;
-    /// The flag to wait for, relative to the flags of a chunk, or none.
-    pub const WAIT: usize = 3;
-    /// The value that it must have reached.
-    pub const NEEDED: usize = 4;
-    /// Upwards the flag to raise, of the parent, or none. Downwards the flag to set, the own, or none.
-    pub const SIGNAL: usize = 5;
+/// Places of the words of a task of a block.
+pub mod large {
+    /// The front.
+    pub const FRONT: usize = 0;
+    /// The tile of it.
+    pub const TILE: usize = 1;
 }
 
-/// Flags of a front that has any, relative to its first.
-pub mod flag {
-    /// Parts of children that are done on the way up.
-    pub const CHILDREN: u32 = 0;
-    /// Tiles of pivots that are done on the way up.
-    pub const UP: u32 = 1;
-    /// Tiles of pivots that are done on the way down, all of them in a front of a warp at once.
-    pub const DOWN: u32 = 2;
-    /// Number of flags.
-    pub const LEN: u32 = 3;
-}
+/// In place of a tile: all of the front.
+pub const WHOLE: u32 = u32::MAX;
+
+/// Rows of the largest front that is one task of a block, a row a thread.
+pub const WHOLE_ROWS: u32 = THREADS;
 
 /// Words of a level: ends of its parts of the lists, which begin where those of the level before end.
 pub const LEVEL_WORDS: usize = 6;
@@ -94,7 +78,7 @@ pub mod single {
 /// Words of a row with couplings: the first three of [`single`].
 pub const COUPLED_WORDS: usize = 3;
 
-/// Words of the control of a launch before the flags.
+/// Words of the control of a launch.
 pub const CONTROL_WORDS: usize = 128;
 
 /// Places of words of the control.

@@ -18,33 +18,34 @@
 //! B = L·U with the rows of each front's pivots exchanged: upwards those of the right-hand side are, for Bᵀ downwards
 //! those of the solution, backwards.
 //!
-//! Who works on what is planned by the host (see `luge_frontal::gpu`). Small fronts are for warps: the bottom of the
-//! forest in subtrees that a warp walks without asking anybody, each front above as a task of its own. A larger one is
-//! for blocks, in tiles of 32 rows, one block for all or for each tile. Tasks stand in lists, in an order in which none
-//! waits for a later one; worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Flags in
-//! global memory tell of what is done.
+//! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
+//! or on a tile of 32 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
+//! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. A task waits for numbers and not
+//! for other tasks: see [`handover`].
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
 
 mod coupling;
+mod enter;
+mod handover;
 pub mod layout;
+mod lists;
+mod passes;
 pub mod prepare;
 mod scaled;
 mod small;
 mod tiles;
+mod whole;
 
 use luge_kernel::prelude::*;
 
 use self::layout::{
-    CONTROL_WORDS, FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, NO_FLAG, TASK_WORDS, THREADS, TILE,
-    control, front, level, task,
+    CONTROL_WORDS, FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, THREADS, TILE, WHOLE_ROWS, front,
+    level,
 };
-use self::scaled::{BIAS, biased_exponent, headroom, shifted};
+use self::lists::Lists;
 use crate::grid::GridBarrier;
-
-/// Contributions of children to one row from which on a warp adds them up together.
-const LONG: u32 = 32;
 
 /// Warps of a block.
 const WARPS: u32 = THREADS / warp::WARP_SIZE;
@@ -61,22 +62,26 @@ struct Front {
     /// Where its rows below begin among those of all fronts.
     rows: u32,
     slot: u64,
-    /// Its first flag, if it has any.
-    flags: u32,
     transpose: bool,
 }
 
 impl Front {
+    /// Number of rows.
+    #[inline(always)]
+    fn m(self) -> u32 {
+        self.k + self.c
+    }
+
     /// How far it is from one row of the pivots' block to the next.
     #[inline(always)]
     fn along_row(self) -> u32 {
-        if self.transpose { self.k + self.c } else { 1 }
+        if self.transpose { self.m() } else { 1 }
     }
 
     /// How far it is from one column of the pivots' block to the next.
     #[inline(always)]
     fn along_col(self) -> u32 {
-        if self.transpose { 1 } else { self.k + self.c }
+        if self.transpose { 1 } else { self.m() }
     }
 
     /// Place of (i, j) of the pivots' block.
@@ -88,13 +93,13 @@ impl Front {
     /// Where the panel begins whose columns are those of L below the pivots, and how far they are apart.
     #[inline(always)]
     fn lower(self) -> (u32, u32) {
-        (self.k, self.k + self.c)
+        (self.k, self.m())
     }
 
     /// Likewise of the rows of U right of the pivots.
     #[inline(always)]
     fn upper(self) -> (u32, u32) {
-        (self.k * (self.k + self.c), self.c)
+        (self.k * self.m(), self.c)
     }
 
     /// Likewise of the panel that is used upwards.
@@ -116,18 +121,21 @@ impl Front {
             self.upper()
         }
     }
+
+    /// Number of tiles of pivots.
+    #[inline(always)]
+    fn tiles_of_pivots(self) -> u32 {
+        self.k.div_ceil(TILE)
+    }
+
+    /// Number of pivots of tile `t`.
+    #[inline(always)]
+    fn pivots_of_tile(self, t: u32) -> u32 {
+        (self.k - t * TILE).min(TILE)
+    }
 }
 
-/// What a lane reads of a triangle before its right-hand side is known.
-#[derive(Clone, Copy)]
-struct Ahead<T: Real> {
-    /// One over the lane's pivot.
-    inverse: T,
-    /// Its row in the first columns that are eliminated, negative.
-    column: [T; AHEAD],
-}
-
-/// The part of the vectors and flags that belongs to some right-hand sides, [`Sweep`]'s `R` of them.
+/// The part of the vectors that belongs to some right-hand sides, [`Sweep`]'s `R` of them.
 #[derive(Clone, Copy)]
 struct Chunk {
     /// First right-hand side.
@@ -136,8 +144,6 @@ struct Chunk {
     unknowns: usize,
     /// Where its contributions begin.
     carried: usize,
-    /// Where its flags begin in the control.
-    flags: usize,
 }
 
 /// All that a solve for `R` right-hand sides at a time needs. The values of one unknown for them lie side by side.
@@ -145,8 +151,6 @@ struct Chunk {
 struct Sweep<T: Real, const R: usize> {
     transpose: bool,
     nrhs: u32,
-    /// Flags of a chunk.
-    num_flags: u32,
     fronts: Global<u32>,
     gather_ptr: Global<u32>,
     carry_to: Global<u32>,
@@ -157,15 +161,19 @@ struct Sweep<T: Real, const R: usize> {
     leave_exponents: Global<i32>,
     /// Right-hand sides and solutions of A.
     x: GlobalMut<f64>,
-    /// Right-hand sides of B, then its solutions, in the order of elimination before rows are exchanged.
-    unknowns: GlobalMut<T>,
+    /// Right-hand sides of B, in the order of elimination before rows are exchanged.
+    entered: GlobalMut<T>,
     /// What the first triangle leaves of them.
     eliminated: GlobalMut<T>,
+    /// Solutions of B, in the order of elimination before rows are exchanged.
+    unknowns: GlobalMut<T>,
     /// Contributions of fronts to rows of their parents, those to one row side by side.
     carried: GlobalMut<T>,
     control: GlobalMut<u32>,
-    /// Sums of the warps of a block, a tile each.
-    sums: Shared<T>,
+    /// For the rows of a front of a block.
+    values: Shared<T>,
+    /// Likewise.
+    products: Shared<T>,
 }
 
 impl<T: Real, const R: usize> Sweep<T, R> {
@@ -187,7 +195,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             first: number * R as u32,
             unknowns: number_wide * self.n() * R,
             carried: number_wide * self.carry_to.len() * R,
-            flags: CONTROL_WORDS + number_wide * self.num_flags as usize,
         }
     }
 
@@ -200,7 +207,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             c: word(front::BELOW),
             rows: word(front::ROWS),
             slot: u64::from(word(front::SLOT_HIGH)) << 32 | u64::from(word(front::SLOT_LOW)),
-            flags: word(front::FLAGS),
             transpose: self.transpose,
         }
     }
@@ -210,456 +216,29 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         self.factors.get((front.slot + u64::from(place)) as usize)
     }
 
-    /// Place of the unknown `row` of a front's pivots, counted within it, before rows are exchanged.
+    /// Place of unknown `pivot` of a front, counted within it, before rows are exchanged.
     #[inline(always)]
-    fn unexchanged(self, front: Front, row: u32) -> u32 {
-        front.start + self.order.get((front.start + row) as usize)
+    fn unexchanged(self, front: Front, pivot: u32) -> u32 {
+        front.start + self.order.get((front.start + pivot) as usize)
     }
 
-    /// Where the contributions of children to row `row` of a front lie; none if not `wanted`.
+    /// The row of the front, as its children know it, that is row `row` once rows are exchanged.
     #[inline(always)]
-    fn contributions(self, front: Front, row: u32, wanted: bool) -> (u32, u32) {
-        if !wanted {
-            return (0, 0);
-        }
-        // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
-        let at = (front.start + front.rows) as usize + row as usize;
-        (self.gather_ptr.get(at), self.gather_ptr.get(at + 1))
-    }
-
-    /// Adds the contributions `begin .. end` to `value`, for `N` right-hand sides from `rhs` on. All lanes of a warp call
-    /// it, each with its own range.
-    #[inline(always)]
-    fn gather<const N: usize>(
-        self,
-        chunk: Chunk,
-        rhs: u32,
-        (begin, end): (u32, u32),
-        value: &mut [T; N],
-    ) {
-        let at = |p: u32, r: usize| {
-            self.carried
-                .get(chunk.carried + p as usize * R + rhs as usize + r)
-        };
-        let is_long = end - begin > LONG;
-        if !is_long {
-            let mut p = begin;
-            if N == 1 {
-                // Reads under way together.
-                while p + 3 < end {
-                    let four = [at(p, 0), at(p + 1, 0), at(p + 2, 0), at(p + 3, 0)];
-                    value[0] = value[0] + four[0] + four[1] + four[2] + four[3];
-                    p += 4;
-                }
-            }
-            while p < end {
-                let mut r = 0;
-                while r < N {
-                    value[r] += at(p, r);
-                    r += 1;
-                }
-                p += 1;
-            }
-        }
-        let mut long = warp::ballot(warp::FULL_MASK, is_long);
-        while long != 0 {
-            let owner = long.trailing_zeros();
-            long &= long - 1;
-            let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
-            let end = warp::shuffle(warp::FULL_MASK, end, owner);
-            self.sum_together::<N>((begin, end), owner, value, at);
-        }
-    }
-
-    /// Adds `term(p, r)` for `begin <= p < end` to value r of lane `owner`: the work of a warp, all lanes of which call
-    /// it alike. A lane has every 32nd term, or of several right-hand sides every fourth one of one.
-    #[inline(always)]
-    fn sum_together<const N: usize>(
-        self,
-        (begin, end): (u32, u32),
-        owner: u32,
-        value: &mut [T; N],
-        term: impl Fn(u32, usize) -> T,
-    ) {
-        let lane = thread::lane_id();
-        let together = N as u32;
-        let r = lane % together;
-        let mut sum = T::ZERO;
-        let mut p = begin + lane / together;
-        while p < end {
-            sum += term(p, r as usize);
-            p += warp::WARP_SIZE / together;
-        }
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance >= together {
-            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
-            distance /= 2;
-        }
-        let mut r = 0;
-        while r < N {
-            let of_rhs = warp::shuffle(warp::FULL_MASK, sum, r as u32);
-            if lane == owner {
-                value[r] += of_rhs;
-            }
-            r += 1;
-        }
-    }
-
-    /// What the solve with the first triangle of the pivots `first .. first + count` reads first.
-    #[inline(always)]
-    fn ahead_up(self, front: Front, first: u32, count: u32) -> Ahead<T> {
-        Ahead {
-            inverse: self.inverse_pivot(front, first, count, !self.transpose),
-            column: self.columns_up(front, first, count, 0),
-        }
-    }
-
-    /// Likewise of the other triangle.
-    #[inline(always)]
-    fn ahead_down(self, front: Front, first: u32, count: u32) -> Ahead<T> {
-        Ahead {
-            inverse: self.inverse_pivot(front, first, count, self.transpose),
-            column: self.columns_down(front, first, count, count),
-        }
-    }
-
-    /// One over the pivot of this lane, pivot `first` + lane of `count`; 1 where the triangle has a unit diagonal.
-    #[inline(always)]
-    fn inverse_pivot(self, front: Front, first: u32, count: u32, unit: bool) -> T {
-        let lane = thread::lane_id();
-        if unit || lane >= count {
-            T::ONE
+    fn row_as_it_came(self, front: Front, row: u32) -> u32 {
+        if row < front.k && !self.transpose {
+            self.order.get((front.start + row) as usize)
         } else {
-            T::ONE / self.factor(front, front.pivot(first + lane, first + lane))
+            row
         }
     }
 
-    /// This lane's row in the columns from `j` on of the first triangle, negative.
+    /// Place of the solution for `pivot` of a front.
     #[inline(always)]
-    fn columns_up(self, front: Front, first: u32, count: u32, j: u32) -> [T; AHEAD] {
-        let lane = thread::lane_id();
-        let mut columns = [T::ZERO; AHEAD];
-        let mut u = 0;
-        while u < AHEAD as u32 {
-            if lane > j + u && lane < count {
-                let place = front.pivot(first + lane, first + j + u);
-                columns[u as usize] = -self.factor(front, place);
-            }
-            u += 1;
-        }
-        columns
-    }
-
-    /// This lane's row in the columns before `left`, backwards, of the other triangle, negative.
-    #[inline(always)]
-    fn columns_down(self, front: Front, first: u32, count: u32, left: u32) -> [T; AHEAD] {
-        let lane = thread::lane_id();
-        let mut columns = [T::ZERO; AHEAD];
-        let mut u = 0;
-        while u < AHEAD as u32 {
-            if lane + u + 1 < left && lane < count {
-                let place = front.pivot(first + lane, first + left - 1 - u);
-                columns[u as usize] = -self.factor(front, place);
-            }
-            u += 1;
-        }
-        columns
-    }
-
-    /// Solves with the first triangle of the pivots `first .. first + count` (at most 32), row by lane. All lanes of a
-    /// warp call it; `value` is zero in those that have no row.
-    #[inline(always)]
-    fn solve_up<const N: usize>(
-        self,
-        front: Front,
-        (first, count): (u32, u32),
-        ahead: Ahead<T>,
-        value: &mut [T; N],
-    ) {
-        let Ahead {
-            inverse,
-            column: mut next,
-        } = ahead;
-        let mut j = 0;
-        while j + 1 < count {
-            let column = next;
-            next = self.columns_up(front, first, count, j + AHEAD as u32);
-            let mut u = 0;
-            while u < AHEAD {
-                let mut r = 0;
-                while r < N {
-                    let found = warp::shuffle(warp::FULL_MASK, value[r] * inverse, j + u as u32);
-                    value[r] = column[u].mul_add(found, value[r]);
-                    r += 1;
-                }
-                u += 1;
-            }
-            j += AHEAD as u32;
-        }
-        let mut r = 0;
-        while r < N {
-            value[r] *= inverse;
-            r += 1;
-        }
-    }
-
-    /// Solves with the other triangle, likewise.
-    #[inline(always)]
-    fn solve_down<const N: usize>(
-        self,
-        front: Front,
-        (first, count): (u32, u32),
-        ahead: Ahead<T>,
-        value: &mut [T; N],
-    ) {
-        let Ahead {
-            inverse,
-            column: mut next,
-        } = ahead;
-        let mut left = count;
-        while left > 1 {
-            let column = next;
-            next = self.columns_down(front, first, count, left.saturating_sub(AHEAD as u32));
-            let mut u = 0;
-            while u < AHEAD {
-                let mut r = 0;
-                while r < N {
-                    let from = left.wrapping_sub(1 + u as u32);
-                    let found = warp::shuffle(warp::FULL_MASK, value[r] * inverse, from);
-                    value[r] = column[u].mul_add(found, value[r]);
-                    r += 1;
-                }
-                u += 1;
-            }
-            left = left.saturating_sub(AHEAD as u32);
-        }
-        let mut r = 0;
-        while r < N {
-            value[r] *= inverse;
-            r += 1;
-        }
-    }
-
-    /// Writes unknown `e` of `N` right-hand sides of a chunk from `rhs` on: for the fronts below, and of A.
-    #[inline(always)]
-    fn finish<const N: usize>(self, chunk: Chunk, rhs: u32, e: u32, value: [T; N]) {
-        let place = chunk.unknowns + e as usize * R + rhs as usize;
-        let to = self.leave.get(e as usize) as usize;
-        let exponent = self.leave_exponents.get(e as usize);
-        let first = (chunk.first + rhs) as usize;
-        let mut r = 0;
-        while r < N {
-            self.unknowns.set(place + r, value[r]);
-            if first + r < self.nrhs as usize {
-                let exponent = exponent + self.exponent(first + r);
-                let value = shifted(value[r].to_f64(), exponent);
-                self.x.set((first + r) * self.n() + to, value);
-            }
-            r += 1;
-        }
-    }
-
-    /// Right-hand side `rhs` of B is 2 to this power times what is solved with. Once the barrier after the search for
-    /// it is passed.
-    #[inline(always)]
-    fn exponent(self, rhs: usize) -> i32 {
-        let largest = self.control.get(control::EXPONENTS + rhs) as i32;
-        if largest == 0 {
-            0
+    fn place_down(self, front: Front, pivot: u32) -> u32 {
+        if self.transpose {
+            self.unexchanged(front, pivot)
         } else {
-            largest - BIAS - headroom::<T>()
-        }
-    }
-
-    /// Waits until a flag has reached `needed`; then what its setter wrote before is seen. All lanes of a warp call it.
-    #[inline(always)]
-    fn wait(self, chunk: Chunk, number: u32, needed: u32) {
-        if thread::lane_id() == 0 {
-            let flag = self.control.atomic(chunk.flags + number as usize);
-            spin_wait(|| flag.load(Ordering::Acquire, Scope::Device) >= needed);
-        }
-        warp::sync_warp(warp::FULL_MASK);
-    }
-
-    /// Sets a flag. One thread calls it, behind a barrier of those that wrote what the flag tells of.
-    #[inline(always)]
-    fn set_flag(self, chunk: Chunk, number: u32, value: u32) {
-        let flag = self.control.atomic(chunk.flags + number as usize);
-        flag.store(value, Ordering::Release, Scope::Device);
-    }
-
-    /// Adds one to a flag, likewise.
-    #[inline(always)]
-    fn raise_flag(self, chunk: Chunk, number: u32) {
-        let flag = self.control.atomic(chunk.flags + number as usize);
-        flag.reduce_add(1, Ordering::Release, Scope::Device);
-    }
-
-    /// Brings right-hand sides into the order of elimination, each near a power of two. All threads of the grid call
-    /// it; what it writes is seen by all afterwards.
-    #[inline(always)]
-    fn enter(
-        self,
-        order: Global<u32>,
-        exponents: Global<i32>,
-        largest: Shared<u32>,
-        barrier: &mut GridBarrier,
-    ) {
-        let t = thread::thread_idx_x() as usize;
-        if t < MAX_NRHS {
-            largest.set(t, 0);
-        }
-        thread::sync_threads();
-        let n = self.n();
-        let given = |e: usize, rhs: usize| self.x.get(rhs * n + order.get(e) as usize);
-        let mut rhs = 0;
-        while rhs < self.nrhs as usize {
-            let mut most = 0;
-            for e in thread::grid_stride(n) {
-                let of_entry = biased_exponent(given(e, rhs));
-                if of_entry != 0 {
-                    let exponent = of_entry + exponents.get(e);
-                    most = if exponent > most { exponent } else { most };
-                }
-            }
-            let most = warp::reduce_max(warp::FULL_MASK, most as u32);
-            if thread::lane_id() == 0 && most != 0 {
-                let largest = largest.atomic(rhs);
-                largest.fetch_max(most, Ordering::Relaxed, Scope::Block);
-            }
-            rhs += 1;
-        }
-        thread::sync_threads();
-        if t < self.nrhs as usize && largest.get(t) != 0 {
-            let of_grid = self.control.atomic(control::EXPONENTS + t);
-            of_grid.fetch_max(largest.get(t), Ordering::Relaxed, Scope::Device);
-        }
-        barrier.wait();
-        let mut number = 0;
-        while number < self.num_chunks() {
-            let chunk = self.chunk(number);
-            for e in thread::grid_stride(n) {
-                let mut r = 0;
-                while r < R {
-                    let rhs = chunk.first as usize + r;
-                    let value = if rhs < self.nrhs as usize {
-                        let exponent = exponents.get(e) - self.exponent(rhs);
-                        T::from_f64(shifted(given(e, rhs), exponent))
-                    } else {
-                        T::ZERO
-                    };
-                    self.unknowns.set(chunk.unknowns + e * R + r, value);
-                    r += 1;
-                }
-            }
-            number += 1;
-        }
-        barrier.wait();
-    }
-}
-
-/// Entries of a column that a lane reads ahead of the arithmetic.
-const AHEAD: usize = 4;
-
-/// The lists of a solve; see [`layout`].
-#[derive(Clone, Copy)]
-struct Lists {
-    levels: Global<u32>,
-    warps_up: Global<u32>,
-    warps_down: Global<u32>,
-    blocks_up: Global<u32>,
-    blocks_down: Global<u32>,
-    singles: Global<u32>,
-    coupled: Global<u32>,
-    /// Blocks of the grid that work as a whole; the last ones.
-    num_blocks: u32,
-}
-
-/// A task of a list.
-#[derive(Clone, Copy)]
-struct Task {
-    first: u32,
-    second: u32,
-    end: u32,
-    wait: u32,
-    needed: u32,
-    signal: u32,
-}
-
-impl Task {
-    /// In place of a task that there is not.
-    const NONE: Self = Self {
-        first: 0,
-        second: 0,
-        end: 0,
-        wait: NO_FLAG,
-        needed: 0,
-        signal: NO_FLAG,
-    };
-
-    #[inline(always)]
-    fn of(list: Global<u32>, number: u32) -> Self {
-        let word = |which: usize| list.get(number as usize * TASK_WORDS + which);
-        Self {
-            first: word(task::FIRST),
-            second: word(task::SECOND),
-            end: word(task::END),
-            wait: word(task::WAIT),
-            needed: word(task::NEEDED),
-            signal: word(task::SIGNAL),
-        }
-    }
-}
-
-impl Lists {
-    /// The part of a list, given by the place of its end among the words of a level, for `level`.
-    #[inline(always)]
-    fn part(self, level: usize, which: usize) -> (u32, u32) {
-        let begin = if level == 0 {
-            0
-        } else {
-            self.levels.get((level - 1) * LEVEL_WORDS + which)
-        };
-        (begin, self.levels.get(level * LEVEL_WORDS + which))
-    }
-
-    /// Calls `work(chunk, task)` for the tasks `begin .. end` of `list`, for each of `num_chunks` chunks, that worker
-    /// `worker` of `workers` has.
-    #[inline(always)]
-    fn for_tasks(
-        list: Global<u32>,
-        (begin, end): (u32, u32),
-        num_chunks: u32,
-        (worker, workers): (u32, u32),
-        mut work: impl FnMut(u32, Task),
-    ) {
-        // Chunks run fastest, as many as the next power of two: without a division, at the price of some that there
-        // are not.
-        let shift = u32::BITS - (num_chunks - 1).leading_zeros();
-        let mask = (1 << shift) - 1;
-        let count = (end - begin) << shift;
-        let mut index = worker;
-        let mut next = Task::NONE;
-        let mut is_there = false;
-        loop {
-            let (task, chunk, is_task) = (next, index & mask, is_there);
-            if is_task {
-                index += workers;
-            }
-            while index < count && index & mask >= num_chunks {
-                index += workers;
-            }
-            // Read while its predecessor is worked on.
-            is_there = index < count;
-            if is_there {
-                next = Task::of(list, begin + (index >> shift));
-            }
-            if is_task {
-                work(chunk, task);
-            }
-            if !is_there {
-                break;
-            }
+            front.start + pivot
         }
     }
 }
@@ -680,12 +259,10 @@ fn solve<T: Real, const R: usize>(
         idx: coupled_idx,
         entries: coupled_entries,
     };
-    let num_chunks = sweep.num_chunks();
     let num_levels = lists.levels.len() / LEVEL_WORDS;
-    let blocks = thread::grid_dim_x();
-    let of_warps = blocks - lists.num_blocks;
+    let of_warps = thread::grid_dim_x() - lists.num_blocks;
     let block = thread::block_idx_x();
-    let warps = (
+    let warp = (
         thread::thread_idx_x() / warp::WARP_SIZE * of_warps + block,
         of_warps * WARPS,
     );
@@ -702,29 +279,31 @@ fn solve<T: Real, const R: usize>(
         sweep.solve_singles(couplings, lists.singles, lists.part(number, level::SINGLES));
         if block < of_warps {
             let part = lists.part(number, level::WARPS_UP);
-            Lists::for_tasks(lists.warps_up, part, num_chunks, warps, |chunk, task| {
-                sweep.walk_up(sweep.chunk(chunk), task);
+            sweep.for_small(lists.warps_up, part, warp, |chunk, front| {
+                sweep.small_up(chunk, front);
             });
             let part = lists.part(number, level::WARPS_DOWN);
-            Lists::for_tasks(lists.warps_down, part, num_chunks, warps, |chunk, task| {
-                sweep.walk_down(sweep.chunk(chunk), task);
+            sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
+                sweep.small_down(chunk, front);
             });
         } else {
-            let workers = (block - of_warps, lists.num_blocks);
+            let block = (block - of_warps, lists.num_blocks);
             let part = lists.part(number, level::BLOCKS_UP);
-            Lists::for_tasks(lists.blocks_up, part, num_chunks, workers, |chunk, task| {
-                sweep.tiles_up(sweep.chunk(chunk), task);
+            sweep.for_large(lists.blocks_up, part, block, |chunk, front, tile| {
+                if tile == layout::WHOLE {
+                    sweep.whole_up(chunk, front);
+                } else {
+                    sweep.tile_up(chunk, front, tile);
+                }
             });
             let part = lists.part(number, level::BLOCKS_DOWN);
-            Lists::for_tasks(
-                lists.blocks_down,
-                part,
-                num_chunks,
-                workers,
-                |chunk, task| {
-                    sweep.tiles_down(sweep.chunk(chunk), task);
-                },
-            );
+            sweep.for_large(lists.blocks_down, part, block, |chunk, front, tile| {
+                if tile == layout::WHOLE {
+                    sweep.whole_down(chunk, front);
+                } else {
+                    sweep.tile_down(chunk, front, tile);
+                }
+            });
         }
         number += 1;
     }
@@ -755,15 +334,14 @@ macro_rules! solve_fronts {
                     unknowns.len() >= (nrhs as usize).div_ceil($many) * $many * order.len(),
                     eliminated.len() == unknowns.len(),
                     carried.len() >= (nrhs as usize).div_ceil($many) * $many * row_idx.len(),
-                    control.len()
-                        >= CONTROL_WORDS + (nrhs as usize).div_ceil($many) * num_flags as usize
+                    entered.len() == unknowns.len(),
+                    control.len() >= CONTROL_WORDS
                 )
             )]
             pub unsafe fn $name<T: Real>(
                 transpose: u32,
                 nrhs: u32,
                 num_blocks: u32,
-                num_flags: u32,
                 fronts: Global<u32>,
                 gather_ptr: Global<u32>,
                 carry_to: Global<u32>,
@@ -785,17 +363,18 @@ macro_rules! solve_fronts {
                 leave: Global<u32>,
                 leave_exponents: Global<i32>,
                 x: GlobalMut<f64>,
+                entered: GlobalMut<T>,
                 unknowns: GlobalMut<T>,
                 eliminated: GlobalMut<T>,
                 carried: GlobalMut<T>,
                 control: GlobalMut<u32>,
             ) {
                 let largest = shared_array![u32; MAX_NRHS];
-                let sums = shared_array![T; (WARPS * TILE) as usize];
+                let values = shared_array![T; WHOLE_ROWS as usize * $many];
+                let products = shared_array![T; WHOLE_ROWS as usize * $many];
                 let sweep = Sweep::<T, { $many }> {
                     transpose: transpose != 0,
                     nrhs,
-                    num_flags,
                     fronts,
                     gather_ptr,
                     carry_to,
@@ -805,11 +384,13 @@ macro_rules! solve_fronts {
                     leave,
                     leave_exponents,
                     x,
+                    entered,
                     unknowns,
                     eliminated,
                     carried,
                     control,
-                    sums,
+                    values,
+                    products,
                 };
                 let lists = Lists {
                     levels,

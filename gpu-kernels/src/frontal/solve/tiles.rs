@@ -1,4 +1,4 @@
-//! Large fronts, in tiles of 32 rows, each the work of a block.
+//! Very large fronts, in tiles of 32 rows, each the work of a block.
 //!
 //! ```text
 //!            pivots, k            rows below, c           upwards a tile is 32 rows of the left columns; it needs the
@@ -16,32 +16,17 @@
 
 use luge_kernel::prelude::*;
 
-use super::layout::flag;
-use super::{AHEAD, Chunk, Front, NO_FLAG, Sweep, TILE, Task, WARPS};
-
-/// Rows of U (of Lᵀ) whose products with the rows below a warp forms at once.
-const ROWS: usize = 4;
-
-/// The part of a tile of columns that lies in a lane's row.
-#[derive(Clone, Copy)]
-struct Columns {
-    /// Place of the first entry, and how far it is from one to the next.
-    first: u32,
-    stride: u32,
-    /// Number of columns; those from the 32nd on belong to other tiles.
-    columns: u32,
-    /// Whether the lane has a row.
-    is_row: bool,
-}
+use super::handover::{give, take};
+use super::passes::{BELOW, Spread};
+use super::{Chunk, Front, Sweep, TILE, WARPS};
 
 impl<T: Real, const R: usize> Sweep<T, R> {
-    /// Of a tile of columns the first that this warp has, and the end of those.
+    /// Of a tile of columns the first that this warp has, and how many.
     #[inline(always)]
     fn own_columns(self) -> (u32, u32) {
         if R == 1 {
             let width = TILE / WARPS;
-            let first = thread::thread_idx_x() / warp::WARP_SIZE * width;
-            (first, first + width)
+            (thread::thread_idx_x() / warp::WARP_SIZE * width, width)
         } else {
             (0, TILE)
         }
@@ -70,278 +55,163 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             return value;
         }
         let lane = thread::lane_id() as usize;
-        self.sums.set(thread::thread_idx_x() as usize, value);
+        self.products.set(thread::thread_idx_x() as usize, value);
         thread::sync_threads();
         let mut sum = T::ZERO;
         if self.is_finisher() {
             let mut warp = 0;
             while warp < WARPS as usize {
-                sum += self.sums.get(warp * TILE as usize + lane);
+                sum += self.products.get(warp * TILE as usize + lane);
                 warp += 1;
             }
         }
         sum
     }
 
-    /// Takes off `value` a tile of columns times their unknowns. `ready` returns when the unknowns are known, `found(j)`
-    /// is that of column j of the tile. All lanes of a warp call it, and some may have no row.
+    /// One tile on the way up; those of the pivots come first. All threads of the block call it.
     #[inline(always)]
-    fn subtract_tile(
-        self,
-        front: Front,
-        tile: Columns,
-        ready: impl FnOnce(),
-        found: impl FnOnce(u32) -> T,
-        value: T,
-    ) -> T {
-        let Columns {
-            first,
-            stride,
-            columns,
-            is_row,
-        } = tile;
-        let (own, end) = self.own_columns();
-        let entries = |j: u32| {
-            let mut entries = [T::ZERO; AHEAD];
-            let mut u = 0;
-            while u < AHEAD as u32 {
-                if is_row && j + u < columns {
-                    entries[u as usize] = -self.factor(front, first + (j + u) * stride);
-                }
-                u += 1;
-            }
-            entries
-        };
-        // Under way while others finish the unknowns.
-        let mut ahead = entries(own);
-        ready();
-        let lane = thread::lane_id();
-        let found = if lane < columns { found(lane) } else { T::ZERO };
-        let mut value = value;
-        let mut j = own;
-        while j < end {
-            let now = ahead;
-            j += AHEAD as u32;
-            if j < end {
-                ahead = entries(j);
-            }
-            let mut u = 0;
-            while u < AHEAD {
-                let from = j - (AHEAD - u) as u32;
-                let other = warp::shuffle(warp::FULL_MASK, found, from);
-                value = now[u].mul_add(other, value);
-                u += 1;
-            }
-        }
-        value
-    }
-
-    /// The tiles of a task on the way up. All threads of the block call it.
-    #[inline(always)]
-    pub(super) fn tiles_up(self, chunk: Chunk, task: Task) {
+    pub(super) fn tile_up(self, chunk: Chunk, front: Front, t: u32) {
         let lane = thread::lane_id();
         let rhs = self.own_rhs();
-        let front = self.front(task.first);
-        let of_pivots = front.k.div_ceil(TILE);
-        let mut is_first = true;
-        let mut t = task.second;
-        while t < task.end {
-            let is_pivots = t < of_pivots;
-            // Counted among the pivots, or among the rows below.
-            let (tile, rows) = if is_pivots {
-                (t, front.k)
-            } else {
-                (t - of_pivots, front.c)
-            };
-            let i = tile * TILE + lane;
-            let is_row = i < rows;
-            let mut value = [T::ZERO];
-            let mut ahead = None;
-            if self.is_finisher() {
-                let mut row = if is_pivots { i } else { front.k + i };
-                if is_row && is_pivots {
-                    if !self.transpose {
-                        row = self.order.get((front.start + i) as usize);
-                    }
-                    let at = (front.start + row) as usize * R + rhs as usize;
-                    value[0] = self.unknowns.get(chunk.unknowns + at);
-                }
-                let own = self.contributions(front, row, is_row);
-                if is_pivots {
-                    ahead = Some(self.ahead_up(front, t * TILE, self.rows_of_tile(front, t)));
-                }
-                if is_first && task.wait != NO_FLAG {
-                    self.wait(chunk, task.wait, task.needed);
-                }
-                self.gather(chunk, rhs, own, &mut value);
-            }
-            let (first, stride) = if is_pivots {
-                (front.pivot(i, 0), front.along_col())
-            } else {
-                let (first, stride) = front.up();
-                (first + i, stride)
-            };
-            let mut j = 0;
-            while j < t && j < of_pivots {
-                value[0] = self.subtract_tile(
-                    front,
-                    Columns {
-                        first: first + j * TILE * stride,
-                        stride,
-                        columns: front.k - j * TILE,
-                        is_row,
-                    },
-                    || {
-                        if j < task.second {
-                            self.wait(chunk, front.flags + flag::UP, j + 1);
-                        }
-                    },
-                    |lane| {
-                        let e = (front.start + j * TILE + lane) as usize;
-                        self.eliminated.get(chunk.unknowns + e * R + rhs as usize)
-                    },
-                    value[0],
-                );
-                j += 1;
-            }
-            value[0] = self.join(value[0]);
-            if self.is_finisher() {
-                if let Some(ahead) = ahead {
-                    let pivots = (t * TILE, self.rows_of_tile(front, t));
-                    self.solve_up(front, pivots, ahead, &mut value);
-                    if is_row {
-                        let at = (front.start + i) as usize * R + rhs as usize;
-                        self.eliminated.set(chunk.unknowns + at, value[0]);
-                    }
-                } else if is_row {
-                    let to = self.carry_to.get((front.rows + i) as usize) as usize;
-                    let at = to * R + rhs as usize;
-                    self.carried.set(chunk.carried + at, value[0]);
-                }
-            }
-            // The sums of the warps are read, and what is behind the flags is written.
-            thread::sync_threads();
-            if is_pivots && thread::thread_idx_x() == 0 {
-                self.set_flag(chunk, front.flags + flag::UP, t + 1);
-            }
-            is_first = false;
-            t += 1;
-        }
-        if task.end > of_pivots && task.signal != NO_FLAG && thread::thread_idx_x() == 0 {
-            self.raise_flag(chunk, task.signal);
-        }
-    }
-
-    /// The tiles of a task on the way down, from the last to the first. All threads of the block call it.
-    #[inline(always)]
-    pub(super) fn tiles_down(self, chunk: Chunk, task: Task) {
-        let lane = thread::lane_id();
-        let rhs = self.own_rhs();
-        let front = self.front(task.first);
-        let of_pivots = front.k.div_ceil(TILE);
-        if task.wait != NO_FLAG {
-            self.wait(chunk, task.wait, task.needed);
-        }
-        let place = |i: u32| {
-            if self.transpose {
-                self.unexchanged(front, i)
-            } else {
-                front.start + i
-            }
+        let of_pivots = front.tiles_of_pivots();
+        let is_pivots = t < of_pivots;
+        let (first, end) = if is_pivots {
+            (t * TILE, front.k)
+        } else {
+            (front.k + (t - of_pivots) * TILE, front.m())
         };
-        let mut t = task.end;
-        while t > task.second {
-            t -= 1;
-            let i = t * TILE + lane;
-            let is_row = i < front.k;
-            let pivots = (t * TILE, self.rows_of_tile(front, t));
-            let ahead = self.ahead_down(front, pivots.0, pivots.1);
-            let mut value = [T::ZERO];
-            if is_row && self.is_finisher() {
-                let at = (front.start + i) as usize * R + rhs as usize;
-                value[0] = self.eliminated.get(chunk.unknowns + at);
+        let i = first + lane;
+        let is_row = i < end;
+        let (from, width) = self.own_columns();
+        let before = if is_pivots { t } else { of_pivots };
+        let count_of = |j: u32| front.pivots_of_tile(j).saturating_sub(from).min(width);
+        let line_of = |j: u32| {
+            let line = self.line_up(front, j * TILE, front.pivots_of_tile(j), i);
+            line.part(from, width).only_if(is_row)
+        };
+        let mut line = line_of(0);
+        let mut ahead = self.read(front, line, 0, if before > 0 { count_of(0) } else { 0 });
+        let mut value = [T::ZERO];
+        let mut own = None;
+        if self.is_finisher() {
+            let mut row = i;
+            if is_row && is_pivots {
+                row = self.row_as_it_came(front, i);
+                let at = (front.start + row) as usize * R + rhs as usize;
+                value[0] = self.entered.get(chunk.unknowns + at);
             }
-            self.subtract_below(chunk, front, t, &mut value[0]);
-            let mut j = of_pivots;
-            while j > t + 1 {
-                j -= 1;
-                value[0] = self.subtract_tile(
-                    front,
-                    Columns {
-                        first: front.pivot(i, j * TILE),
-                        stride: front.along_col(),
-                        columns: front.k - j * TILE,
-                        is_row,
-                    },
-                    || {
-                        if j >= task.end {
-                            self.wait(chunk, front.flags + flag::DOWN, of_pivots - j);
-                        }
-                    },
-                    |lane| {
-                        let e = place(j * TILE + lane) as usize;
-                        self.unknowns.get(chunk.unknowns + e * R + rhs as usize)
-                    },
-                    value[0],
-                );
+            let contributions = self.contributions(front, row, is_row);
+            if is_pivots {
+                let count = front.pivots_of_tile(t);
+                let line = self.line_up(front, t * TILE, count, i).only_if(is_row);
+                let inverse = self.inverse_pivot(front, i, is_row, !self.transpose);
+                own = Some((line, self.read(front, line, 0, count), inverse));
             }
-            value[0] = self.join(value[0]);
-            if self.is_finisher() {
-                self.solve_down(front, pivots, ahead, &mut value);
+            self.gather(chunk, rhs, contributions, &mut value);
+        }
+        let mut j = 0;
+        while j < before {
+            let (count, now, of_now) = (count_of(j), ahead, line);
+            if j + 1 < before {
+                line = line_of(j + 1);
+                ahead = self.read(front, line, 0, count_of(j + 1));
+            }
+            let e = (front.start + j * TILE + from + lane) as usize;
+            let at = chunk.unknowns + e * R + rhs as usize;
+            let found = take(self.eliminated, at, lane < count);
+            self.apply::<1, false>(front, of_now, count, found, now, &mut value);
+            j += 1;
+        }
+        value[0] = self.join(value[0]);
+        if self.is_finisher() {
+            if let Some((line, next, inverse)) = own {
+                let count = front.pivots_of_tile(t);
+                self.pass::<1, false>(front, line, count, inverse, next, &mut value);
                 if is_row {
-                    self.finish(chunk, rhs, place(i), value);
+                    let at = (front.start + i) as usize * R + rhs as usize;
+                    give(self.eliminated, chunk.unknowns + at, value);
                 }
-            }
-            thread::sync_threads();
-            if thread::thread_idx_x() == 0 {
-                self.set_flag(chunk, front.flags + flag::DOWN, of_pivots - t);
+            } else if is_row {
+                let to = self.carry(front, i) as usize;
+                give(self.carried, chunk.carried + to * R + rhs as usize, value);
             }
         }
+        // The sums of the warps are read.
+        thread::sync_threads();
     }
 
-    /// Number of pivots of tile `t`.
+    /// One tile of pivots on the way down. All threads of the block call it.
     #[inline(always)]
-    fn rows_of_tile(self, front: Front, t: u32) -> u32 {
-        let left = front.k - t * TILE;
-        if left < TILE { left } else { TILE }
+    pub(super) fn tile_down(self, chunk: Chunk, front: Front, t: u32) {
+        let lane = thread::lane_id();
+        let rhs = self.own_rhs();
+        let i = t * TILE + lane;
+        let is_row = i < front.k;
+        let count = front.pivots_of_tile(t);
+        let line = self.line_down(front, t * TILE, count, i);
+        let next = self.read(front, line, 0, count);
+        let inverse = self.inverse_pivot(front, i, is_row, self.transpose);
+        let mut value = [T::ZERO];
+        self.subtract_below(chunk, front, t, &mut value[0]);
+        let (from, width) = self.own_columns();
+        let mut j = front.tiles_of_pivots();
+        while j > t + 1 {
+            j -= 1;
+            let of_tile = front.pivots_of_tile(j);
+            let count = of_tile.saturating_sub(from).min(width);
+            let line = self.line_down(front, j * TILE, of_tile, i);
+            let line = line.part(from, width).only_if(is_row);
+            let next = self.read(front, line, 0, count);
+            let mut at = 0;
+            if lane < count {
+                let pivot = j * TILE + of_tile - 1 - from - lane;
+                let e = self.place_down(front, pivot) as usize;
+                at = chunk.unknowns + e * R + rhs as usize;
+            }
+            let found = take(self.unknowns, at, lane < count);
+            self.apply::<1, false>(front, line, count, found, next, &mut value);
+        }
+        value[0] = self.join(value[0]);
+        if self.is_finisher() {
+            let at = (front.start + i) as usize * R + rhs as usize;
+            let [eliminated] = take(self.eliminated, chunk.unknowns + at, is_row);
+            value[0] += eliminated;
+            self.pass::<1, true>(front, line, count, inverse, next, &mut value);
+            if is_row {
+                self.finish(chunk, rhs, self.place_down(front, i), value);
+            }
+        }
+        thread::sync_threads();
     }
 
-    /// Takes off the unknowns of the rows below, for the pivots of tile `t`: of several right-hand sides all of them off
-    /// `value` in the lane of the pivot; of one right-hand side, each warp has some of the pivots.
+    /// Takes the unknowns of the rows below off the pivots of tile `t`, each in its lane: of several right-hand sides
+    /// off all of them; of one right-hand side, each warp has some of the pivots.
     #[inline(always)]
     fn subtract_below(self, chunk: Chunk, front: Front, t: u32, value: &mut T) {
         let lane = thread::lane_id();
         let rhs = self.own_rhs();
-        let (own, end) = self.own_columns();
-        let mut first = own;
-        while first < end {
-            let mut sums = [T::ZERO; ROWS];
-            let mut q = lane;
-            while q < front.c {
-                let unknown = self.row_idx.get((front.rows + q) as usize) as usize;
-                let at = chunk.unknowns + unknown * R + rhs as usize;
-                let found = self.unknowns.get(at);
-                let mut u = 0;
-                while u < ROWS {
-                    let i = t * TILE + first + u as u32;
-                    if i < front.k {
-                        let (first, stride) = front.down();
-                        let place = first + q + i * stride;
-                        sums[u] = self.factor(front, place).mul_add(found, sums[u]);
-                    }
-                    u += 1;
-                }
-                q += warp::WARP_SIZE;
-            }
+        let (from, width) = self.own_columns();
+        let first = t * TILE + from;
+        let rows = front.k.saturating_sub(first).min(width);
+        let spread = Spread::over(first, rows.max(1), if rows > 0 { front.c } else { 0 });
+        let mut sum = T::ZERO;
+        let mut p = 0;
+        while spread.reaches(p, front.c) {
+            let entries = self.read_below(front, spread, p);
+            let unknowns = self.unknowns_below(front, spread, p);
             let mut u = 0;
-            while u < ROWS {
-                let sum = warp::reduce_sum(warp::FULL_MASK, sums[u]);
-                if lane == first + u as u32 {
-                    *value -= sum;
-                }
+            while u < BELOW {
+                let at = chunk.unknowns + unknowns[u] as usize * R + rhs as usize;
+                let [found] = take(self.unknowns, at, spread.has(p + u as u32));
+                sum = entries[u].mul_add(found, sum);
                 u += 1;
             }
-            first += ROWS as u32;
+            p += BELOW as u32;
+        }
+        let sum = spread.sum(sum);
+        let own = warp::shuffle(warp::FULL_MASK, sum, lane.wrapping_sub(from) & 31);
+        if lane >= from && lane < from + rows {
+            *value += own;
         }
     }
 }

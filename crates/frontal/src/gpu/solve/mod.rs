@@ -7,7 +7,7 @@ mod plan;
 
 use luge_device::{Buffer, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
-use luge_gpu_kernels::frontal::solve::layout::{MANY, MAX_NRHS, THREADS};
+use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY, MAX_NRHS, THREADS};
 
 pub(super) use plan::SolvePlan;
 
@@ -29,6 +29,7 @@ pub(super) struct SolveState<T: DeviceScalar> {
 /// The vectors of a launch.
 #[derive(Debug)]
 struct Vectors<T: DeviceScalar> {
+    entered: Buffer<T>,
     unknowns: Buffer<T>,
     eliminated: Buffer<T>,
     carried: Buffer<T>,
@@ -88,26 +89,24 @@ impl<T: DeviceScalar> SolveState<T> {
 }
 
 impl<T: DeviceScalar> Vectors<T> {
-    /// Vectors for `lanes` right-hand sides, `chunks` times as many as are solved for together: those there are, if
-    /// they suffice.
+    /// Vectors for `lanes` right-hand sides: those there are, if they suffice.
     fn of<'a>(
         kept: &'a mut Option<Self>,
         stream: &Stream,
         tree: &DeviceTree,
         lanes: usize,
-        chunks: usize,
     ) -> Result<&'a mut Self, DeviceFrontalError> {
         let (n, rows) = (tree.tree.n(), tree.tree.rows.len());
-        let words = tree.solve.control_words(chunks);
-        let suffices = |v: &Self| v.unknowns.len() >= n * lanes && v.control.len() >= words;
+        let suffices = |v: &Self| v.unknowns.len() >= n * lanes;
         // Others are freed first: both need not exist at once.
         let vectors = match kept.take().filter(suffices) {
             Some(vectors) => vectors,
             None => Self {
+                entered: stream.alloc(n * lanes)?,
                 unknowns: stream.alloc(n * lanes)?,
                 eliminated: stream.alloc(n * lanes)?,
                 carried: stream.alloc(rows * lanes)?,
-                control: stream.alloc(words)?,
+                control: stream.alloc(CONTROL_WORDS)?,
             },
         };
         Ok(kept.insert(vectors))
@@ -140,7 +139,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         if x.is_empty() {
             return Ok(());
         }
-        let of_one = (2 * n + self.tree.tree.rows.len()) * size_of::<T>();
+        let of_one = (3 * n + self.tree.tree.rows.len()) * size_of::<T>();
         let chunks = (VECTOR_BYTES / (MANY * of_one)).clamp(1, MAX_NRHS / MANY);
         let at_once = chunks * MANY;
         let mut first = 0;
@@ -180,8 +179,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             coupling,
             vectors,
         } = &mut self.solve_state;
-        let vectors = Vectors::of(vectors, stream, tree, chunks * together, chunks)?;
-        stream.fill_zero(&mut vectors.control.slice_mut(..plan.control_words(chunks)))?;
+        let vectors = Vectors::of(vectors, stream, tree, chunks * together)?;
+        stream.fill_zero(&mut vectors.control)?;
         let mut x = x.slice_mut(first * n..(first + nrhs) * n);
         macro_rules! launch {
             ($kernel:ident) => {
@@ -194,7 +193,6 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                         transpose.into(),
                         nrhs as u32,
                         of_blocks,
-                        plan.num_flags,
                         &plan.fronts,
                         &plan.gather_ptr,
                         &plan.carry_to,
@@ -216,6 +214,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                         &lists.leave,
                         &lists.leave_exponents,
                         &mut x,
+                        &mut vectors.entered,
                         &mut vectors.unknowns,
                         &mut vectors.eliminated,
                         &mut vectors.carried,

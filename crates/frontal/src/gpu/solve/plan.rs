@@ -1,13 +1,14 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
-//! The bottom of the forest is cut into subtrees of small fronts, each a task of one warp. Every front above is a task
-//! of its own, of a warp if it is small, else of one block, or of a block for each tile of 32 rows. Tasks stand in the
-//! order of the longest way that is left, with which none comes before one that it waits for.
+//! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each tile of 32
+//! rows. Tasks stand in the order of the longest way that is left, with which none comes before one that it waits for.
+
+use std::cmp::Reverse;
 
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_gpu_kernels::frontal::solve::layout::{
-    CONTROL_WORDS, COUPLED_WORDS, FRONT_WORDS, NO_FLAG, SINGLE_WORDS, TASK_WORDS, THREADS, TILE,
-    flag,
+    COUPLED_WORDS, FRONT_WORDS, LARGE_WORDS, SINGLE_WORDS, SMALL_WORDS, THREADS, TILE, WHOLE,
+    WHOLE_ROWS,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
@@ -17,16 +18,14 @@ use crate::tree::{Front, Tree};
 
 /// Most pivots of a front for a warp: a lane has one.
 const SMALL_PIVOTS: u32 = TILE;
-/// Most rows below them.
-const SMALL_BELOW: u32 = 64;
-/// Most entries of the panels of a front whose tiles one block works on, one after the other.
-const ENTRIES_FOR_ONE_BLOCK: u64 = 1 << 13;
-/// Subtrees are cut so that there are about this many for the weight of all fronts together.
-const NUM_SUBTREES: u64 = 1 << 14;
-/// Least weight of a subtree that is not cut.
-const LEAST_SUBTREE: u64 = 4 * FIXED_WEIGHT;
-/// What a front costs a warp whatever its size, in steps of about ten nanoseconds.
-const FIXED_WEIGHT: u64 = 100;
+/// Most rows below them: two for a lane on the way down.
+const SMALL_BELOW: u32 = 2 * TILE;
+/// What a front costs whatever its size, in nanoseconds.
+const FIXED_WEIGHT: u64 = 400;
+/// What each pivot costs: one is solved for after the other.
+const PIVOT_WEIGHT: u64 = 20;
+/// What each tile of 32 pivots costs beside that.
+const TILE_WEIGHT: u64 = 500;
 
 /// The lists of solves with B, or of those with Bᵀ.
 #[derive(Debug)]
@@ -59,8 +58,6 @@ pub(in crate::gpu) struct SolvePlan {
     pub(super) coupling_exponents: Buffer<i32>,
     /// For B, and for Bᵀ.
     pub(super) directions: [Direction; 2],
-    /// Flags for each eight right-hand sides.
-    pub(super) num_flags: u32,
     /// Most tasks of warps in one list.
     pub(super) num_warp_tasks: u32,
     /// Most tasks of blocks in one list.
@@ -69,50 +66,55 @@ pub(in crate::gpu) struct SolvePlan {
     pub(super) block_share: f64,
 }
 
-/// What the planner knows of a front.
-#[derive(Clone, Copy)]
-struct Node {
-    /// It and all below it are for warps.
-    is_small: bool,
-    /// Weight of it and all below it.
-    subtree: u64,
-    /// First front of its subtree.
-    first: u32,
-    /// First of its flags, if it is not inside a subtree of a task.
-    flags: u32,
-    /// Level of its diagonal block.
-    level: u32,
+/// Who works on a front.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// One pivot and nothing else: a thread, apart from all tasks.
+    Single,
+    /// A warp.
+    Small,
+    /// A block.
+    Whole,
+    /// A block for each tile.
+    Tiles,
 }
 
-/// Tasks with their priority, high first.
-#[derive(Default)]
-struct TaskList {
-    tasks: Vec<(u32, u64, [u32; TASK_WORDS])>,
-}
-
-impl TaskList {
-    fn push(&mut self, level: u32, left: u64, words: [u32; TASK_WORDS]) {
-        self.tasks.push((level, left, words));
+impl Kind {
+    fn of(front: &Front) -> Self {
+        if front.pivots == 1 && front.below == 0 && front.num_children == 0 {
+            Self::Single
+        } else if front.pivots <= SMALL_PIVOTS && front.below <= SMALL_BELOW {
+            Self::Small
+        } else if front.size() <= WHOLE_ROWS {
+            Self::Whole
+        } else {
+            Self::Tiles
+        }
     }
+}
 
+/// Tasks with their levels and priorities, high first.
+#[derive(Default)]
+struct TaskList<const WORDS: usize> {
+    tasks: Vec<(u32, u64, [u32; WORDS])>,
+}
+
+impl<const WORDS: usize> TaskList<WORDS> {
     /// The words of the tasks, level by level in the given order, and the number of tasks up to each level's end.
     fn ordered(&self, levels: &[u32]) -> (Vec<u32>, Vec<u32>) {
-        let mut position = vec![0; levels.len()];
-        for (at, &level) in levels.iter().enumerate() {
-            position[level as usize] = at;
-        }
-        let mut order: Vec<usize> = (0..self.tasks.len()).collect();
-        // Stable: the tiles of a front stay in order.
-        order.sort_by_key(|&t| {
-            let (level, left, _) = self.tasks[t];
-            (position[level as usize], std::cmp::Reverse(left))
+        let position = inverse(levels);
+        let mut order: Vec<u32> = (0..self.tasks.len() as u32).collect();
+        // The tiles of a front stay in order.
+        order.sort_unstable_by_key(|&t| {
+            let (level, left, _) = self.tasks[t as usize];
+            (position[level as usize], Reverse(left), t)
         });
         let mut ends = vec![0; levels.len()];
-        for &t in &order {
-            ends[position[self.tasks[t].0 as usize]] += 1;
+        for (level, ..) in &self.tasks {
+            ends[position[*level as usize] as usize] += 1;
         }
-        let words = order.iter().flat_map(|&t| self.tasks[t].2).collect();
-        (words, accumulated(ends))
+        let words = order.iter().flat_map(|&t| self.tasks[t as usize].2);
+        (words.collect(), accumulated(ends))
     }
 }
 
@@ -125,55 +127,14 @@ fn accumulated(mut counts: Vec<u32>) -> Vec<u32> {
     counts
 }
 
-fn is_small(front: &Front) -> bool {
-    front.pivots <= SMALL_PIVOTS && front.below <= SMALL_BELOW
-}
-
-fn is_single(front: &Front) -> bool {
-    front.pivots == 1 && front.below == 0 && front.num_children == 0
-}
-
 fn entries(front: &Front) -> u64 {
     u64::from(front.pivots) * u64::from(front.pivots + 2 * front.below)
 }
 
-/// Steps of a triangular solve with the front, roughly.
+/// Nanoseconds that a front adds to a way through the tree in one direction, roughly.
 fn weight(front: &Front) -> u64 {
-    FIXED_WEIGHT + 2 * u64::from(front.pivots) + entries(front) / 64
-}
-
-fn tiles(rows: u32) -> u32 {
-    rows.div_ceil(TILE)
-}
-
-/// Tiles of one task.
-fn tiles_at_once(front: &Front, num_tiles: u32) -> u32 {
-    if entries(front) <= ENTRIES_FOR_ONE_BLOCK {
-        num_tiles
-    } else {
-        1
-    }
-}
-
-/// Signals of a front that is a task, or several, to the parent.
-fn signals(front: &Front) -> u32 {
-    if is_small(front) {
-        1
-    } else {
-        let of_pivots = tiles(front.pivots);
-        let num_tiles = of_pivots + tiles(front.below);
-        let at_once = tiles_at_once(front, num_tiles);
-        num_tiles.div_ceil(at_once) - of_pivots / at_once
-    }
-}
-
-/// The value of the flag of the way down that says that a front is done.
-fn done_down(front: &Front) -> u32 {
-    if is_small(front) {
-        1
-    } else {
-        tiles(front.pivots)
-    }
+    let pivots = u64::from(front.pivots);
+    FIXED_WEIGHT + PIVOT_WEIGHT * pivots + TILE_WEIGHT * (pivots / u64::from(TILE))
 }
 
 /// For each row of each front where the contributions of children to it begin, and for each row below a front its own
@@ -242,7 +203,6 @@ impl SolvePlan {
         let fronts = tree.fronts();
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
-        let (nodes, num_flags) = nodes(tree, placement);
         let mut words = Vec::with_capacity(fronts.len() * FRONT_WORDS);
         for (s, front) in fronts.iter().enumerate() {
             let slot = tree.layout.slot[s];
@@ -253,19 +213,24 @@ impl SolvePlan {
                 front.rows as u32,
                 slot as u32,
                 (slot >> 32) as u32,
-                nodes[s].flags,
+                0,
                 0,
             ]);
         }
         let (gather_ptr, carry_to) = contributions(tree);
-        let tasks = Tasks::new(tree, &nodes);
+        let levels = block_levels(placement);
+        let levels: Vec<u32> = fronts
+            .iter()
+            .map(|front| levels[tree.perm()[front.start as usize] as usize])
+            .collect();
+        let tasks = Tasks::new(tree, &levels);
         let directions = [
-            tasks.direction(stream, tree, &nodes, placement, false)?,
-            tasks.direction(stream, tree, &nodes, placement, true)?,
+            tasks.direction(stream, tree, &levels, placement, false)?,
+            tasks.direction(stream, tree, &levels, placement, true)?,
         ];
-        let most = |one: &TaskList, other: &TaskList| one.tasks.len().max(other.tasks.len()) as u32;
         let total: u64 = fronts.iter().map(entries).sum();
-        let of_blocks: u64 = fronts.iter().filter(|f| !is_small(f)).map(entries).sum();
+        let is_large = |front: &&Front| matches!(Kind::of(front), Kind::Whole | Kind::Tiles);
+        let of_blocks: u64 = fronts.iter().filter(is_large).map(entries).sum();
         Ok(Self {
             fronts: stream.upload(&words)?,
             gather_ptr: stream.upload(&gather_ptr)?,
@@ -273,9 +238,8 @@ impl SolvePlan {
             coupling_entries: stream.upload(placement.coupling_entries)?,
             coupling_exponents: stream.upload(&coupling_exponents(placement))?,
             directions,
-            num_flags,
-            num_warp_tasks: most(&tasks.warps_up, &tasks.warps_down),
-            num_block_tasks: most(&tasks.blocks_up, &tasks.blocks_down),
+            num_warp_tasks: tasks.warps_up.tasks.len() as u32,
+            num_block_tasks: tasks.blocks_up.tasks.len() as u32,
             block_share: of_blocks as f64 / total.max(1) as f64,
         })
     }
@@ -297,155 +261,62 @@ impl SolvePlan {
         let left = resident.saturating_sub(of_blocks).max(1);
         (useful.min(left), of_blocks)
     }
-
-    /// Words of the control for some times eight right-hand sides.
-    pub(super) fn control_words(&self, chunks: usize) -> usize {
-        CONTROL_WORDS + chunks * self.num_flags as usize
-    }
 }
 
-/// What the planner needs of each front, and the number of flags.
-fn nodes(tree: &Tree, placement: &Placement<'_>) -> (Vec<Node>, u32) {
-    let fronts = tree.fronts();
-    let levels = block_levels(placement);
-    let mut nodes: Vec<Node> = fronts
-        .iter()
-        .enumerate()
-        .map(|(s, front)| Node {
-            is_small: is_small(front),
-            subtree: weight(front),
-            first: s as u32,
-            flags: NO_FLAG,
-            level: levels[tree.perm()[front.start as usize] as usize],
-        })
-        .collect();
-    for s in 0..fronts.len() {
-        let node = nodes[s];
-        if let Some(parent) = nodes.get_mut(fronts[s].parent as usize) {
-            parent.is_small &= node.is_small;
-            parent.subtree += node.subtree;
-            parent.first = parent.first.min(node.first);
-        }
-    }
-    let total: u64 = fronts.iter().map(weight).sum();
-    let limit = LEAST_SUBTREE.max(total / NUM_SUBTREES);
-    let is_whole = |node: &Node| node.is_small && node.subtree <= limit;
-    let mut num_flags = 0;
-    for s in 0..fronts.len() {
-        if is_single(&fronts[s]) {
-            continue;
-        }
-        let is_inside = nodes.get(fronts[s].parent as usize).is_some_and(is_whole);
-        if is_inside {
-            continue;
-        }
-        nodes[s].flags = num_flags;
-        num_flags += flag::LEN;
-        if !is_whole(&nodes[s]) {
-            nodes[s].first = s as u32;
-        }
-    }
-    (nodes, num_flags)
-}
-
-/// The tasks of all fronts, with their levels and priorities.
+/// The tasks of all fronts.
 #[derive(Default)]
 struct Tasks {
-    warps_up: TaskList,
-    warps_down: TaskList,
-    blocks_up: TaskList,
-    blocks_down: TaskList,
+    warps_up: TaskList<SMALL_WORDS>,
+    warps_down: TaskList<SMALL_WORDS>,
+    blocks_up: TaskList<LARGE_WORDS>,
+    blocks_down: TaskList<LARGE_WORDS>,
 }
 
 impl Tasks {
-    fn new(tree: &Tree, nodes: &[Node]) -> Self {
+    fn new(tree: &Tree, levels: &[u32]) -> Self {
         let fronts = tree.fronts();
-        let is_task = |s: usize| nodes[s].flags != NO_FLAG;
-        // Weight of the fronts of a task.
-        let own = |s: usize| {
-            if nodes[s].first < s as u32 {
-                nodes[s].subtree
-            } else {
-                weight(&fronts[s])
-            }
-        };
+        // The ways from a front to its root, and to its farthest leaf.
         let mut up = vec![0; fronts.len()];
         let mut down = vec![0; fronts.len()];
-        let mut needed = vec![0; fronts.len()];
-        for s in (0..fronts.len()).filter(|&s| is_task(s)) {
-            down[s] += own(s);
-            let parent = fronts[s].parent as usize;
-            if parent < fronts.len() {
-                down[parent] = down[s].max(down[parent]);
-                needed[parent] += signals(&fronts[s]);
+        for (s, front) in fronts.iter().enumerate() {
+            down[s] += weight(front);
+            if let Some(parent) = fronts.get(front.parent as usize) {
+                debug_assert!(parent.start > front.start);
+                let below = down[s];
+                let parent = &mut down[front.parent as usize];
+                *parent = below.max(*parent);
             }
         }
         let mut tasks = Self::default();
-        for s in (0..fronts.len()).rev().filter(|&s| is_task(s)) {
-            let parent = fronts[s].parent as usize;
-            up[s] = own(s) + up.get(parent).copied().unwrap_or(0);
-            tasks.push(s, fronts, nodes, needed[s], (up[s], down[s]));
+        for (s, front) in fronts.iter().enumerate().rev() {
+            let above = up.get(front.parent as usize).copied().unwrap_or(0);
+            up[s] = weight(front) + above;
+            let (number, level) = (s as u32, levels[s]);
+            match Kind::of(front) {
+                Kind::Single => {}
+                Kind::Small => {
+                    tasks.warps_up.tasks.push((level, up[s], [number]));
+                    tasks.warps_down.tasks.push((level, down[s], [number]));
+                }
+                Kind::Whole => {
+                    let words = [number, WHOLE];
+                    tasks.blocks_up.tasks.push((level, up[s], words));
+                    tasks.blocks_down.tasks.push((level, down[s], words));
+                }
+                Kind::Tiles => {
+                    let of_pivots = front.pivots.div_ceil(TILE);
+                    for tile in 0..of_pivots + front.below.div_ceil(TILE) {
+                        let task = (level, up[s], [number, tile]);
+                        tasks.blocks_up.tasks.push(task);
+                    }
+                    for tile in (0..of_pivots).rev() {
+                        let task = (level, down[s], [number, tile]);
+                        tasks.blocks_down.tasks.push(task);
+                    }
+                }
+            }
         }
         tasks
-    }
-
-    /// The tasks of front `s`, or of the subtree below it.
-    fn push(
-        &mut self,
-        s: usize,
-        fronts: &[Front],
-        nodes: &[Node],
-        needed: u32,
-        (up, down): (u64, u64),
-    ) {
-        let front = &fronts[s];
-        let Node {
-            first,
-            flags,
-            level,
-            ..
-        } = nodes[s];
-        // A root tells itself that it is done on the way up.
-        let (signal, wait_down, needed_down) = match fronts.get(front.parent as usize) {
-            Some(parent) => {
-                let of_parent = nodes[front.parent as usize].flags;
-                (
-                    of_parent + flag::CHILDREN,
-                    of_parent + flag::DOWN,
-                    done_down(parent),
-                )
-            }
-            None => (flags + flag::UP, flags + flag::UP, done_down(front)),
-        };
-        let wait_up = if needed == 0 {
-            NO_FLAG
-        } else {
-            flags + flag::CHILDREN
-        };
-        let own_down = flags + flag::DOWN;
-        let index = s as u32;
-        if is_small(front) {
-            self.warps_up
-                .push(level, up, [first, index, 0, wait_up, needed, signal]);
-            let words = [first, index, 0, wait_down, needed_down, own_down];
-            self.warps_down.push(level, down, words);
-            return;
-        }
-        let of_pivots = tiles(front.pivots);
-        let num_tiles = of_pivots + tiles(front.below);
-        let at_once = tiles_at_once(front, num_tiles);
-        for begin in (0..num_tiles).step_by(at_once as usize) {
-            let end = (begin + at_once).min(num_tiles);
-            self.blocks_up
-                .push(level, up, [index, begin, end, wait_up, needed, signal]);
-        }
-        let mut end = of_pivots;
-        while end > 0 {
-            let begin = end.saturating_sub(at_once);
-            let words = [index, begin, end, wait_down, needed_down, NO_FLAG];
-            self.blocks_down.push(level, down, words);
-            end = begin;
-        }
     }
 
     /// Copies the lists for solves with B or Bᵀ to the device.
@@ -453,12 +324,12 @@ impl Tasks {
         &self,
         stream: &Stream,
         tree: &Tree,
-        nodes: &[Node],
+        levels: &[u32],
         placement: &Placement<'_>,
         transpose: bool,
     ) -> Result<Direction, DeviceError> {
         let perm = tree.perm();
-        let num_levels = nodes.iter().map(|node| node.level + 1).max().unwrap_or(0);
+        let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
         let mut order: Vec<u32> = (0..num_levels).collect();
         if transpose {
             order.reverse();
@@ -474,13 +345,13 @@ impl Tasks {
         let mut coupled = Vec::new();
         let mut coupled_ends = Vec::new();
         let mut by_level = vec![Vec::new(); num_levels as usize];
-        for (s, node) in nodes.iter().enumerate() {
-            by_level[node.level as usize].push(s);
+        for (s, &level) in levels.iter().enumerate() {
+            by_level[level as usize].push(s);
         }
         for &level in &order {
             for &s in &by_level[level as usize] {
                 let front = &tree.fronts()[s];
-                if is_single(front) {
+                if Kind::of(front) == Kind::Single {
                     let [begin, end] = couplings.range(front.start);
                     let slot = tree.layout.slot[s];
                     let words = [front.start, begin, end, slot as u32, (slot >> 32) as u32];
@@ -497,9 +368,9 @@ impl Tasks {
             singles_ends.push((singles.len() / SINGLE_WORDS) as u32);
             coupled_ends.push((coupled.len() / COUPLED_WORDS) as u32);
         }
-        let mut levels = Vec::new();
+        let mut level_words = Vec::new();
         for at in 0..num_levels as usize {
-            levels.extend([
+            level_words.extend([
                 warps_up_ends[at],
                 warps_down_ends[at],
                 blocks_up_ends[at],
@@ -523,7 +394,7 @@ impl Tasks {
             enter_exponents: stream.upload(&enter.1)?,
             leave: stream.upload(&leave.0)?,
             leave_exponents: stream.upload(&leave.1)?,
-            levels: stream.upload(&levels)?,
+            levels: stream.upload(&level_words)?,
             warps_up: stream.upload(&warps_up)?,
             warps_down: stream.upload(&warps_down)?,
             blocks_up: stream.upload(&blocks_up)?,

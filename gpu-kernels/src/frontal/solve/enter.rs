@@ -1,0 +1,115 @@
+//! Right-hand sides of A as those of B, and solutions of B as those of A.
+
+use luge_kernel::prelude::*;
+
+use super::handover::{awaited, give};
+use super::layout::{MAX_NRHS, control};
+use super::scaled::{BIAS, biased_exponent, headroom, shifted};
+use super::{Chunk, Sweep};
+use crate::grid::GridBarrier;
+
+impl<T: Real, const R: usize> Sweep<T, R> {
+    /// Right-hand side `rhs` of B is 2 to this power times what is solved with. Once the barrier after the search for
+    /// it is passed.
+    #[inline(always)]
+    fn exponent(self, rhs: usize) -> i32 {
+        let largest = self.control.get(control::EXPONENTS + rhs) as i32;
+        if largest == 0 {
+            0
+        } else {
+            largest - BIAS - headroom::<T>()
+        }
+    }
+
+    /// Brings right-hand sides into the order of elimination, each near a power of two, and makes the vectors that are
+    /// handed over awaited. All threads of the grid call it; what it writes is seen by all afterwards.
+    #[inline(always)]
+    pub(super) fn enter(
+        self,
+        order: Global<u32>,
+        exponents: Global<i32>,
+        largest: Shared<u32>,
+        barrier: &mut GridBarrier,
+    ) {
+        let t = thread::thread_idx_x() as usize;
+        if t < MAX_NRHS {
+            largest.set(t, 0);
+        }
+        thread::sync_threads();
+        let n = self.n();
+        let given = |e: usize, rhs: usize| self.x.get(rhs * n + order.get(e) as usize);
+        let mut rhs = 0;
+        while rhs < self.nrhs as usize {
+            let mut most = 0;
+            for e in thread::grid_stride(n) {
+                let of_entry = biased_exponent(given(e, rhs));
+                if of_entry != 0 {
+                    let exponent = of_entry + exponents.get(e);
+                    most = if exponent > most { exponent } else { most };
+                }
+            }
+            let most = warp::reduce_max(warp::FULL_MASK, most as u32);
+            if thread::lane_id() == 0 && most != 0 {
+                let largest = largest.atomic(rhs);
+                largest.fetch_max(most, Ordering::Relaxed, Scope::Block);
+            }
+            rhs += 1;
+        }
+        let num_chunks = self.num_chunks() as usize;
+        for i in thread::grid_stride(num_chunks * n * R) {
+            self.eliminated.set(i, awaited());
+            self.unknowns.set(i, awaited());
+        }
+        for i in thread::grid_stride(num_chunks * self.carry_to.len() * R) {
+            self.carried.set(i, awaited());
+        }
+        thread::sync_threads();
+        if t < self.nrhs as usize && largest.get(t) != 0 {
+            let of_grid = self.control.atomic(control::EXPONENTS + t);
+            of_grid.fetch_max(largest.get(t), Ordering::Relaxed, Scope::Device);
+        }
+        barrier.wait();
+        let mut number = 0;
+        while number < self.num_chunks() {
+            let chunk = self.chunk(number);
+            for e in thread::grid_stride(n) {
+                let mut r = 0;
+                while r < R {
+                    let rhs = chunk.first as usize + r;
+                    let value = if rhs < self.nrhs as usize {
+                        let exponent = exponents.get(e) - self.exponent(rhs);
+                        T::from_f64(shifted(given(e, rhs), exponent))
+                    } else {
+                        T::ZERO
+                    };
+                    self.entered.set(chunk.unknowns + e * R + r, value);
+                    r += 1;
+                }
+            }
+            number += 1;
+        }
+        barrier.wait();
+    }
+
+    /// Writes unknown `e` of `N` right-hand sides of a chunk from `rhs` on: for the fronts below, and of A.
+    #[inline(always)]
+    pub(super) fn finish<const N: usize>(self, chunk: Chunk, rhs: u32, e: u32, value: [T; N]) {
+        give(
+            self.unknowns,
+            chunk.unknowns + e as usize * R + rhs as usize,
+            value,
+        );
+        let to = self.leave.get(e as usize) as usize;
+        let exponent = self.leave_exponents.get(e as usize);
+        let first = (chunk.first + rhs) as usize;
+        let mut r = 0;
+        while r < N {
+            if first + r < self.nrhs as usize {
+                let exponent = exponent + self.exponent(first + r);
+                let value = shifted(value[r].to_f64(), exponent);
+                self.x.set((first + r) * self.n() + to, value);
+            }
+            r += 1;
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Numbers that say themselves that they are there.
+//!
+//! Who waits for a number reads it until it is not NaN: every vector that is handed over is NaN from the beginning of a
+//! launch on, and nobody hands over a NaN. So a number and the news of it come in one trip through the memory, and
+//! nothing has to order two of them: reads and writes are atomic and relaxed. (W. Liu, A. Li, J. Hogg, I. S. Duff and
+//! B. Vinter, "A synchronization-free algorithm for parallel sparse triangular solves", Euro-Par 2016, has counters for
+//! that, behind fences.)
+
+use luge_kernel::prelude::*;
+
+use super::{Chunk, Front, Sweep};
+
+/// Contributions of children to one row from which on a warp adds them up together.
+pub(super) const LONG: u32 = 32;
+
+/// Contributions that are asked for at once.
+const AT_ONCE: usize = 4;
+
+/// What is in place of a number until it comes.
+#[inline(always)]
+pub(super) fn awaited<T: Real>() -> T {
+    T::from_f64(f64::NAN)
+}
+
+#[inline(always)]
+fn is_there<T: Real>(value: T) -> bool {
+    value.abs() >= T::ZERO
+}
+
+/// Hands over values from place `at` on. Infinity stands for NaN: both spoil the solution, and neither keeps anybody
+/// waiting.
+#[inline(always)]
+pub(super) fn give<T: Real, const N: usize>(to: GlobalMut<T>, at: usize, values: [T; N]) {
+    let mut r = 0;
+    while r < N {
+        let value = if is_there(values[r]) {
+            values[r]
+        } else {
+            T::from_f64(f64::INFINITY)
+        };
+        to.atomic(at + r)
+            .store(value, Ordering::Relaxed, Scope::Device);
+        r += 1;
+    }
+}
+
+/// Reads `N` values from place `at` on, and whether all of them are there.
+#[inline(always)]
+pub(super) fn look<T: Real, const N: usize>(
+    from: GlobalMut<T>,
+    at: usize,
+    values: &mut [T; N],
+) -> bool {
+    let mut all = true;
+    let mut r = 0;
+    while r < N {
+        values[r] = from.atomic(at + r).load(Ordering::Relaxed, Scope::Device);
+        all &= is_there(values[r]);
+        r += 1;
+    }
+    all
+}
+
+/// Waits for the values from place `at` on; zeros if they are not `wanted`. All lanes of a warp call it and go on
+/// together: lanes that went on alone would make every shuffle behind it slow.
+#[inline(always)]
+pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wanted: bool) -> [T; N] {
+    let mut values = [T::ZERO; N];
+    spin_wait(|| {
+        let is_there = !wanted || look(from, at, &mut values);
+        warp::vote_all(warp::FULL_MASK, is_there)
+    });
+    values
+}
+
+/// Waits for the value in place `at`, for a lane by itself.
+#[inline(always)]
+fn take_alone<T: Real>(from: GlobalMut<T>, at: usize) -> T {
+    let mut value = [T::ZERO];
+    spin_wait(|| look(from, at, &mut value));
+    value[0]
+}
+
+impl<T: Real, const R: usize> Sweep<T, R> {
+    /// Where the contributions of children to row `row` of a front lie; none if not `wanted`.
+    #[inline(always)]
+    pub(super) fn contributions(self, front: Front, row: u32, wanted: bool) -> (u32, u32) {
+        if !wanted {
+            return (0, 0);
+        }
+        // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
+        let at = (front.start + front.rows) as usize + row as usize;
+        (self.gather_ptr.get(at), self.gather_ptr.get(at + 1))
+    }
+
+    /// Adds the contributions `begin .. end` to `value` as they come, for `N` right-hand sides from `rhs` on. All lanes
+    /// of a warp call it, each with its own range.
+    #[inline(always)]
+    pub(super) fn gather<const N: usize>(
+        self,
+        chunk: Chunk,
+        rhs: u32,
+        (begin, end): (u32, u32),
+        value: &mut [T; N],
+    ) {
+        let place = |p: u32| chunk.carried + p as usize * R + rhs as usize;
+        let is_long = end - begin > LONG;
+        let (mut p, end_alone) = (begin, if is_long { begin } else { end });
+        while warp::vote_any(warp::FULL_MASK, p < end_alone) {
+            if N == 1 {
+                let mut several = [T::ZERO; AT_ONCE];
+                spin_wait(|| {
+                    let mut all = true;
+                    let mut u = 0;
+                    while u < AT_ONCE {
+                        if p + (u as u32) < end_alone {
+                            let mut value = [T::ZERO];
+                            all &= look(self.carried, place(p + u as u32), &mut value);
+                            several[u] = value[0];
+                        }
+                        u += 1;
+                    }
+                    warp::vote_all(warp::FULL_MASK, all)
+                });
+                let mut u = 0;
+                while u < AT_ONCE {
+                    value[0] += several[u];
+                    u += 1;
+                }
+                p += AT_ONCE as u32;
+            } else {
+                let contribution: [T; N] = take(self.carried, place(p), p < end_alone);
+                let mut r = 0;
+                while r < N {
+                    value[r] += contribution[r];
+                    r += 1;
+                }
+                p += 1;
+            }
+        }
+        let mut long = warp::ballot(warp::FULL_MASK, is_long);
+        while long != 0 {
+            let owner = long.trailing_zeros();
+            long &= long - 1;
+            let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
+            let end = warp::shuffle(warp::FULL_MASK, end, owner);
+            self.sum_together::<N>((begin, end), owner, value, |p, r| {
+                take_alone(self.carried, place(p) + r)
+            });
+        }
+    }
+
+    /// Adds `term(p, r)` for `begin <= p < end` to value r of lane `owner`: the work of a warp, all lanes of which call
+    /// it alike. A lane has every 32nd term, or of several right-hand sides every fourth one of one.
+    #[inline(always)]
+    pub(super) fn sum_together<const N: usize>(
+        self,
+        (begin, end): (u32, u32),
+        owner: u32,
+        value: &mut [T; N],
+        term: impl Fn(u32, usize) -> T,
+    ) {
+        let lane = thread::lane_id();
+        let together = N as u32;
+        let r = lane % together;
+        let mut sum = T::ZERO;
+        let mut p = begin + lane / together;
+        while p < end {
+            sum += term(p, r as usize);
+            p += warp::WARP_SIZE / together;
+        }
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance >= together {
+            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
+            distance /= 2;
+        }
+        let mut r = 0;
+        while r < N {
+            let of_rhs = warp::shuffle(warp::FULL_MASK, sum, r as u32);
+            if lane == owner {
+                value[r] += of_rhs;
+            }
+            r += 1;
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The lists of a solve, and who does what of them.
+
+use luge_kernel::prelude::*;
+
+use super::layout::{LARGE_WORDS, LEVEL_WORDS, SMALL_WORDS, large};
+use super::{Chunk, Front, Sweep};
+
+/// The lists of a solve; see [`layout`](super::layout).
+#[derive(Clone, Copy)]
+pub(super) struct Lists {
+    pub levels: Global<u32>,
+    pub warps_up: Global<u32>,
+    pub warps_down: Global<u32>,
+    pub blocks_up: Global<u32>,
+    pub blocks_down: Global<u32>,
+    pub singles: Global<u32>,
+    pub coupled: Global<u32>,
+    /// Blocks of the grid that work as a whole; the last ones.
+    pub num_blocks: u32,
+}
+
+impl Lists {
+    /// The part of a list, given by the place of its end among the words of a level, for `level`.
+    #[inline(always)]
+    pub fn part(self, level: usize, which: usize) -> (u32, u32) {
+        let begin = if level == 0 {
+            0
+        } else {
+            self.levels.get((level - 1) * LEVEL_WORDS + which)
+        };
+        (begin, self.levels.get(level * LEVEL_WORDS + which))
+    }
+}
+
+/// The tasks of one worker: every one of a list for every chunk, chunks fastest. Chunks are counted up to the next power
+/// of two: without a division, at the price of some that there are not.
+#[derive(Clone, Copy)]
+struct Turns {
+    begin: u32,
+    count: u32,
+    shift: u32,
+    num_chunks: u32,
+    workers: u32,
+}
+
+impl Turns {
+    #[inline(always)]
+    fn new((begin, end): (u32, u32), num_chunks: u32, workers: u32) -> Self {
+        let shift = u32::BITS - (num_chunks - 1).leading_zeros();
+        Self {
+            begin,
+            count: (end - begin) << shift,
+            shift,
+            num_chunks,
+            workers,
+        }
+    }
+
+    #[inline(always)]
+    fn chunk(self, index: u32) -> u32 {
+        index & ((1 << self.shift) - 1)
+    }
+
+    /// The first turn from `index` on that there is, or one past all.
+    #[inline(always)]
+    fn from(self, index: u32) -> u32 {
+        let mut index = index;
+        while index < self.count && self.chunk(index) >= self.num_chunks {
+            index += self.workers;
+        }
+        index
+    }
+
+    #[inline(always)]
+    fn after(self, index: u32) -> u32 {
+        self.from(index + self.workers)
+    }
+
+    /// Place of a turn's task in the list.
+    #[inline(always)]
+    fn task(self, index: u32) -> usize {
+        (self.begin + (index >> self.shift)) as usize
+    }
+}
+
+impl<T: Real, const R: usize> Sweep<T, R> {
+    /// Calls `work` for each chunk and each task of the part of `list` that worker `worker` of `workers` has; tasks have
+    /// `words` words, the first of which is the front. Numbers of fronts are read two tasks ahead, fronts one.
+    #[inline(always)]
+    fn for_tasks(
+        self,
+        list: Global<u32>,
+        words: usize,
+        part: (u32, u32),
+        (worker, workers): (u32, u32),
+        mut work: impl FnMut(Chunk, Front, usize),
+    ) {
+        let turns = Turns::new(part, self.num_chunks(), workers);
+        let mut at = turns.from(worker);
+        if at >= turns.count {
+            return;
+        }
+        let number = |at: u32| list.get(turns.task(at) * words);
+        let mut front = self.front(number(at));
+        let mut next = turns.after(at);
+        let mut next_number = 0;
+        if next < turns.count {
+            next_number = number(next);
+        }
+        while at < turns.count {
+            let mut next_front = front;
+            let mut after = next;
+            let mut number_after = 0;
+            if next < turns.count {
+                next_front = self.front(next_number);
+                after = turns.after(next);
+                if after < turns.count {
+                    number_after = number(after);
+                }
+            }
+            work(self.chunk(turns.chunk(at)), front, turns.task(at));
+            (at, front) = (next, next_front);
+            (next, next_number) = (after, number_after);
+        }
+    }
+
+    /// Calls `work(chunk, front)` for the small fronts of a warp.
+    #[inline(always)]
+    pub(super) fn for_small(
+        self,
+        list: Global<u32>,
+        part: (u32, u32),
+        worker: (u32, u32),
+        mut work: impl FnMut(Chunk, Front),
+    ) {
+        self.for_tasks(list, SMALL_WORDS, part, worker, |chunk, front, _| {
+            work(chunk, front);
+        });
+    }
+
+    /// Calls `work(chunk, front, tile)` for the fronts and tiles of a block.
+    #[inline(always)]
+    pub(super) fn for_large(
+        self,
+        list: Global<u32>,
+        part: (u32, u32),
+        worker: (u32, u32),
+        mut work: impl FnMut(Chunk, Front, u32),
+    ) {
+        self.for_tasks(list, LARGE_WORDS, part, worker, |chunk, front, task| {
+            work(chunk, front, list.get(task * LARGE_WORDS + large::TILE));
+        });
+    }
+}

@@ -1,0 +1,301 @@
+//! What warps do with the rows of a front: a lane has a row.
+
+use luge_kernel::prelude::*;
+
+use super::{Front, Sweep};
+
+/// Entries of a row that are under way at once.
+pub(super) const AHEAD: usize = 8;
+
+/// Entries that are read or left away together.
+const GROUP: usize = 2;
+
+/// The entries of a lane's row in some columns: number p, if `p < end`, at `first` + p · `stride`.
+#[derive(Clone, Copy)]
+pub(super) struct Line {
+    first: u32,
+    /// Backwards it is 2³² less a distance.
+    stride: u32,
+    end: u32,
+}
+
+impl Line {
+    /// Entries `from .. from + count` alone.
+    #[inline(always)]
+    pub fn part(self, from: u32, count: u32) -> Self {
+        Self {
+            first: self.first.wrapping_add(from.wrapping_mul(self.stride)),
+            stride: self.stride,
+            end: self.end.saturating_sub(from).min(count),
+        }
+    }
+
+    /// The line, or one without entries.
+    #[inline(always)]
+    pub fn only_if(self, wanted: bool) -> Self {
+        Self {
+            end: if wanted { self.end } else { 0 },
+            ..self
+        }
+    }
+}
+
+impl<T: Real, const R: usize> Sweep<T, R> {
+    /// Row `row` of a front in the columns of the pivots `first .. first + count` on the way up: those before the
+    /// diagonal.
+    #[inline(always)]
+    pub(super) fn line_up(self, front: Front, first: u32, count: u32, row: u32) -> Line {
+        if row < front.k {
+            Line {
+                first: front.pivot(row, first),
+                stride: front.along_col(),
+                end: row.saturating_sub(first).min(count),
+            }
+        } else {
+            let (begin, stride) = front.up();
+            Line {
+                first: begin + (row - front.k) + first * stride,
+                stride,
+                end: if row < front.m() { count } else { 0 },
+            }
+        }
+    }
+
+    /// Row `row` of the pivots' block in those columns on the way down, the last one first: those behind the diagonal.
+    #[inline(always)]
+    pub(super) fn line_down(self, front: Front, first: u32, count: u32, row: u32) -> Line {
+        let last = first + count - 1;
+        Line {
+            first: front.pivot(row, last),
+            stride: front.along_col().wrapping_neg(),
+            end: if row < front.k {
+                last.saturating_sub(row).min(count)
+            } else {
+                0
+            },
+        }
+    }
+
+    /// Entries `p .. p + AHEAD` of a line, negative; zero where there is none, and from `count` on.
+    #[inline(always)]
+    pub(super) fn read(self, front: Front, line: Line, p: u32, count: u32) -> [T; AHEAD] {
+        let mut entries = [T::ZERO; AHEAD];
+        let end = line.end.min(count);
+        let mut g = 0;
+        while g < AHEAD {
+            if p + (g as u32) < count {
+                let mut u = 0;
+                while u < GROUP {
+                    let at = p + (g + u) as u32;
+                    if at < end {
+                        let place = line.first.wrapping_add(at.wrapping_mul(line.stride));
+                        entries[g + u] = -self.factor(front, place);
+                    }
+                    u += 1;
+                }
+            }
+            g += GROUP;
+        }
+        entries
+    }
+
+    /// One over pivot `row`; 1 where the triangle has a unit diagonal, and where there is no pivot.
+    #[inline(always)]
+    pub(super) fn inverse_pivot(self, front: Front, row: u32, wanted: bool, unit: bool) -> T {
+        if unit || !wanted {
+            T::ONE
+        } else {
+            self.factor(front, front.pivot(row, row)).reciprocal()
+        }
+    }
+
+    /// Solves with a triangle of `count` pivots, whose rows are those of the first lanes, from its first row to its
+    /// last, or `BACK` again; lanes whose lines reach further take part. `next` is what [`read`](Self::read) has of the
+    /// line from 0 on. All lanes of a warp call it; those without a row have an empty line.
+    #[inline(always)]
+    pub(super) fn pass<const N: usize, const BACK: bool>(
+        self,
+        front: Front,
+        line: Line,
+        count: u32,
+        inverse: T,
+        next: [T; AHEAD],
+        value: &mut [T; N],
+    ) {
+        let mut next = next;
+        let mut p = 0;
+        while p < count {
+            let now = next;
+            if p + (AHEAD as u32) < count {
+                next = self.read(front, line, p + AHEAD as u32, count);
+            }
+            let mut g = 0;
+            while g < AHEAD {
+                if p + (g as u32) < count {
+                    let mut u = 0;
+                    while u < GROUP {
+                        let at = p + (g + u) as u32;
+                        let from = if BACK {
+                            (count - 1).wrapping_sub(at)
+                        } else {
+                            at
+                        };
+                        let mut r = 0;
+                        while r < N {
+                            let found =
+                                warp::shuffle(warp::FULL_MASK, value[r] * inverse, from & 31);
+                            value[r] = now[g + u].mul_add(found, value[r]);
+                            r += 1;
+                        }
+                        u += 1;
+                    }
+                }
+                g += GROUP;
+            }
+            p += AHEAD as u32;
+        }
+        let mut r = 0;
+        while r < N {
+            value[r] *= inverse;
+            r += 1;
+        }
+    }
+
+    /// Takes off `value` a line times the unknowns of `count` pivots, which the first lanes have in `found`, backwards if
+    /// the line is. `next` as for [`pass`](Self::pass).
+    #[inline(always)]
+    pub(super) fn apply<const N: usize, const BACK: bool>(
+        self,
+        front: Front,
+        line: Line,
+        count: u32,
+        found: [T; N],
+        next: [T; AHEAD],
+        value: &mut [T; N],
+    ) {
+        let mut next = next;
+        let mut p = 0;
+        while p < count {
+            let now = next;
+            if p + (AHEAD as u32) < count {
+                next = self.read(front, line, p + AHEAD as u32, count);
+            }
+            let mut g = 0;
+            while g < AHEAD {
+                if p + (g as u32) < count {
+                    let mut u = 0;
+                    while u < GROUP {
+                        let at = p + (g + u) as u32;
+                        let from = if BACK {
+                            (count - 1).wrapping_sub(at)
+                        } else {
+                            at
+                        };
+                        let mut r = 0;
+                        while r < N {
+                            let found = warp::shuffle(warp::FULL_MASK, found[r], from & 31);
+                            value[r] = now[g + u].mul_add(found, value[r]);
+                            r += 1;
+                        }
+                        u += 1;
+                    }
+                }
+                g += GROUP;
+            }
+            p += AHEAD as u32;
+        }
+    }
+
+    /// What lanes that have `spread` read of the panel that is used downwards, negative, from number `p` on.
+    #[inline(always)]
+    pub(super) fn read_below(self, front: Front, spread: Spread, p: u32) -> [T; BELOW] {
+        let (first, stride) = front.down();
+        let line = first + spread.row * stride;
+        let mut entries = [T::ZERO; BELOW];
+        let mut u = 0;
+        while u < BELOW {
+            let q = spread.column(p + u as u32);
+            if q < spread.end {
+                entries[u] = -self.factor(front, line + q);
+            }
+            u += 1;
+        }
+        entries
+    }
+
+    /// Which unknowns those are for.
+    #[inline(always)]
+    pub(super) fn unknowns_below(self, front: Front, spread: Spread, p: u32) -> [u32; BELOW] {
+        let mut unknowns = [0; BELOW];
+        let mut u = 0;
+        while u < BELOW {
+            let q = spread.column(p + u as u32);
+            if q < spread.end {
+                unknowns[u] = self.row_idx.get((front.rows + q) as usize);
+            }
+            u += 1;
+        }
+        unknowns
+    }
+}
+
+/// Columns of the panel used downwards that a lane reads at once.
+pub(super) const BELOW: usize = 4;
+
+/// Lanes that share rows: 2^`log` side by side have one, each every 2^`log`th of its entries.
+#[derive(Clone, Copy)]
+pub(super) struct Spread {
+    pub log: u32,
+    /// The lane's row, counted from the first of the warp.
+    pub row: u32,
+    /// Its first entry.
+    first: u32,
+    /// The end of its entries.
+    end: u32,
+}
+
+impl Spread {
+    /// Over `rows` rows (at most 32) of `entries` entries, the first of which is row `first_row`.
+    #[inline(always)]
+    pub fn over(first_row: u32, rows: u32, entries: u32) -> Self {
+        let lane = thread::lane_id();
+        // As many lanes a row as there are for the next power of two of rows.
+        let log = (rows - 1).leading_zeros() - (u32::BITS - 5);
+        let row = lane >> log;
+        Self {
+            log,
+            row: first_row + row,
+            first: lane & ((1 << log) - 1),
+            end: if row < rows { entries } else { 0 },
+        }
+    }
+
+    /// The lane's `p`th entry.
+    #[inline(always)]
+    pub fn column(self, p: u32) -> u32 {
+        self.first + (p << self.log)
+    }
+
+    /// Whether any lane has a `p`th entry of `entries`.
+    #[inline(always)]
+    pub fn reaches(self, p: u32, entries: u32) -> bool {
+        p << self.log < entries
+    }
+
+    #[inline(always)]
+    pub fn has(self, p: u32) -> bool {
+        self.column(p) < self.end
+    }
+
+    /// The sums over the lanes of each row, in the lane of that number. All lanes of a warp call it.
+    #[inline(always)]
+    pub fn sum<T: Real>(self, value: T) -> T {
+        let mut sum = value;
+        let mut distance = 1;
+        while distance < 1 << self.log {
+            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
+            distance *= 2;
+        }
+        warp::shuffle(warp::FULL_MASK, sum, thread::lane_id() << self.log & 31)
+    }
+}

@@ -1,10 +1,14 @@
 //! Entries right of the diagonal blocks, and the fronts of one pivot and nothing else.
+//!
+//! A row of a supply net may have couplings to all of a circuit. Long rows are cut into segments, each the work of a warp;
+//! then every row, the work of a lane, takes off what its couplings or its segments come to.
 
 use luge_kernel::prelude::*;
 
-use super::handover::LONG;
-use super::layout::{COUPLED_WORDS, SINGLE_WORDS, single};
+use super::layout::{COUPLED_WORDS, SEGMENT_WORDS, SINGLE_WORDS, coupled, level, single};
+use super::lists::Lists;
 use super::{Chunk, Sweep};
+use crate::grid::GridBarrier;
 
 /// The entries of B right of its diagonal blocks, by rows, or for Bᵀ below them, by columns.
 #[derive(Clone, Copy)]
@@ -17,8 +21,17 @@ pub(super) struct Couplings<T: Real> {
 }
 
 impl<T: Real, const R: usize> Sweep<T, R> {
-    /// Takes the couplings `begin .. end` times their unknowns off `value`. All lanes of a warp call it, each with its
-    /// own range.
+    /// Coupling `p` times its unknown, negative.
+    #[inline(always)]
+    fn coupled_term(self, couplings: Couplings<T>, chunk: Chunk, p: u32, r: usize) -> T {
+        let entry = couplings
+            .coupling
+            .get(couplings.entries.get(p as usize) as usize);
+        let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
+        -entry * self.unknowns.get(at + r)
+    }
+
+    /// Takes the couplings `begin .. end` times their unknowns off `value`.
     #[inline(always)]
     fn uncouple(
         self,
@@ -27,36 +40,26 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         (begin, end): (u32, u32),
         value: &mut [T; R],
     ) {
-        let entry = |p: u32| {
-            -couplings
+        let mut p = begin;
+        while p < end {
+            let entry = -couplings
                 .coupling
-                .get(couplings.entries.get(p as usize) as usize)
-        };
-        let unknown = |p: u32, r: usize| {
+                .get(couplings.entries.get(p as usize) as usize);
             let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
-            self.unknowns.get(at + r)
-        };
-        let is_long = end - begin > LONG;
-        if !is_long {
-            let mut p = begin;
-            while p < end {
-                let entry = entry(p);
-                let mut r = 0;
-                while r < R {
-                    value[r] = entry.mul_add(unknown(p, r), value[r]);
-                    r += 1;
-                }
-                p += 1;
+            let mut r = 0;
+            while r < R {
+                value[r] = entry.mul_add(self.unknowns.get(at + r), value[r]);
+                r += 1;
             }
+            p += 1;
         }
-        let mut long = warp::ballot(warp::FULL_MASK, is_long);
-        while long != 0 {
-            let owner = long.trailing_zeros();
-            long &= long - 1;
-            let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
-            let end = warp::shuffle(warp::FULL_MASK, end, owner);
-            self.sum_together::<R>((begin, end), owner, value, |p, r| entry(p) * unknown(p, r));
-        }
+    }
+
+    /// Where the sum of a segment is.
+    #[inline(always)]
+    fn segment(self, chunk: Chunk, number: u32) -> usize {
+        let of_chunk = chunk.first as usize * self.num_segments as usize;
+        of_chunk + number as usize * R
     }
 
     /// Calls `work(chunk, i)` for `begin <= i < end` and every chunk, i by lane, with 32 of them, some past the end, for
@@ -75,23 +78,86 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
-    /// Takes the couplings off the rows `part` of `list`. All threads of the grid call it.
+    /// Takes the couplings off the rows of a level. All threads of the grid call it; what it writes is seen by all
+    /// afterwards.
     #[inline(always)]
-    pub(super) fn couple(self, couplings: Couplings<T>, list: Global<u32>, part: (u32, u32)) {
+    pub(super) fn couple(
+        self,
+        couplings: Couplings<T>,
+        lists: Lists,
+        number: usize,
+        barrier: &mut GridBarrier,
+    ) {
+        let segments = lists.part(number, level::SEGMENTS);
+        if segments.0 < segments.1 {
+            self.sum_segments(couplings, lists.segments, segments);
+            barrier.wait();
+        }
+        let rows = lists.part(number, level::COUPLED);
+        if rows.0 < rows.1 {
+            self.couple_rows(couplings, lists.coupled, rows);
+            barrier.wait();
+        }
+    }
+
+    /// The sums of the segments `begin .. end` of `list`, each by a warp.
+    #[inline(always)]
+    fn sum_segments(self, couplings: Couplings<T>, list: Global<u32>, (begin, end): (u32, u32)) {
+        let lane = thread::lane_id();
+        let mut number = 0;
+        while number < self.num_chunks() {
+            let chunk = self.chunk(number);
+            let mut i = begin + thread::index_1d() / warp::WARP_SIZE;
+            while i < end {
+                let word = |which: usize| list.get(i as usize * SEGMENT_WORDS + which);
+                let mut sums = [T::ZERO; R];
+                self.sum_together::<R>((word(0), word(1)), 0, &mut sums, |p, r, term| {
+                    *term = self.coupled_term(couplings, chunk, p, r);
+                    true
+                });
+                if lane == 0 {
+                    let at = self.segment(chunk, i);
+                    let mut r = 0;
+                    while r < R {
+                        self.segments.set(at + r, sums[r]);
+                        r += 1;
+                    }
+                }
+                i += thread::num_threads_1d() / warp::WARP_SIZE;
+            }
+            number += 1;
+        }
+    }
+
+    /// Takes the couplings off the rows `part` of `list`.
+    #[inline(always)]
+    fn couple_rows(self, couplings: Couplings<T>, list: Global<u32>, part: (u32, u32)) {
         self.for_lanes(part, |chunk, i| {
             let mut value = [T::ZERO; R];
-            let (mut range, mut at) = ((0, 0), 0);
+            let (mut own, mut segments, mut at) = ((0, 0), (0, 0), 0);
             if i < part.1 {
                 let word = |which: usize| list.get(i as usize * COUPLED_WORDS + which);
-                range = (word(single::BEGIN), word(single::END));
-                at = chunk.unknowns + word(single::PIVOT) as usize * R;
+                own = (word(coupled::BEGIN), word(coupled::END));
+                segments = (word(coupled::FIRST_SEGMENT), word(coupled::END_OF_SEGMENTS));
+                at = chunk.unknowns + word(coupled::PIVOT) as usize * R;
                 let mut r = 0;
                 while r < R {
                     value[r] = self.entered.get(at + r);
                     r += 1;
                 }
             }
-            self.uncouple(couplings, chunk, range, &mut value);
+            self.uncouple(couplings, chunk, own, &mut value);
+            let mut cut = warp::ballot(warp::FULL_MASK, segments.0 < segments.1);
+            while cut != 0 {
+                let owner = cut.trailing_zeros();
+                cut &= cut - 1;
+                let begin = warp::shuffle(warp::FULL_MASK, segments.0, owner);
+                let end = warp::shuffle(warp::FULL_MASK, segments.1, owner);
+                self.sum_together::<R>((begin, end), owner, &mut value, |p, r, term| {
+                    *term = self.segments.get(self.segment(chunk, p) + r);
+                    true
+                });
+            }
             if i < part.1 {
                 let mut r = 0;
                 while r < R {
@@ -111,32 +177,28 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         part: (u32, u32),
     ) {
         self.for_lanes(part, |chunk, i| {
+            if i >= part.1 {
+                return;
+            }
+            let word = |which: usize| list.get(i as usize * SINGLE_WORDS + which);
+            let e = word(single::PIVOT);
+            let slot = u64::from(word(single::SLOT_HIGH)) << 32 | u64::from(word(single::SLOT_LOW));
+            let inverse = self.factors.get(slot as usize).reciprocal();
             let mut value = [T::ZERO; R];
-            let (mut range, mut e, mut pivot) = ((0, 0), 0, T::ONE);
-            if i < part.1 {
-                let word = |which: usize| list.get(i as usize * SINGLE_WORDS + which);
-                range = (word(single::BEGIN), word(single::END));
-                e = word(single::PIVOT);
-                let slot =
-                    u64::from(word(single::SLOT_HIGH)) << 32 | u64::from(word(single::SLOT_LOW));
-                pivot = self.factors.get(slot as usize);
-                let at = chunk.unknowns + e as usize * R;
-                let mut r = 0;
-                while r < R {
-                    value[r] = self.entered.get(at + r);
-                    r += 1;
-                }
+            let at = chunk.unknowns + e as usize * R;
+            let mut r = 0;
+            while r < R {
+                value[r] = self.entered.get(at + r);
+                r += 1;
             }
-            self.uncouple(couplings, chunk, range, &mut value);
-            if i < part.1 {
-                let inverse = T::ONE / pivot;
-                let mut r = 0;
-                while r < R {
-                    value[r] *= inverse;
-                    r += 1;
-                }
-                self.finish(chunk, 0, e, value);
+            let own = (word(single::BEGIN), word(single::END));
+            self.uncouple(couplings, chunk, own, &mut value);
+            let mut r = 0;
+            while r < R {
+                value[r] *= inverse;
+                r += 1;
             }
+            self.finish(chunk, 0, e, value);
         });
     }
 }

@@ -73,14 +73,6 @@ pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wante
     values
 }
 
-/// Waits for the value in place `at`, for a lane by itself.
-#[inline(always)]
-fn take_alone<T: Real>(from: GlobalMut<T>, at: usize) -> T {
-    let mut value = [T::ZERO];
-    spin_wait(|| look(from, at, &mut value));
-    value[0]
-}
-
 impl<T: Real, const R: usize> Sweep<T, R> {
     /// Where the contributions of children to row `row` of a front lie; none if not `wanted`.
     #[inline(always)]
@@ -144,30 +136,52 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             long &= long - 1;
             let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
             let end = warp::shuffle(warp::FULL_MASK, end, owner);
-            self.sum_together::<N>((begin, end), owner, value, |p, r| {
-                take_alone(self.carried, place(p) + r)
+            self.sum_together::<N>((begin, end), owner, value, |p, r, term| {
+                let mut several = [T::ZERO];
+                let is_there = look(self.carried, place(p) + r, &mut several);
+                *term = several[0];
+                is_there
             });
         }
     }
 
-    /// Adds `term(p, r)` for `begin <= p < end` to value r of lane `owner`: the work of a warp, all lanes of which call
-    /// it alike. A lane has every 32nd term, or of several right-hand sides every fourth one of one.
+    /// Adds to value r of lane `owner` what `look(p, r, term)` puts into `term` for `begin <= p < end`, once it answers
+    /// true: the work of a warp, all lanes of which call it alike. A lane has every 32nd term, or of several right-hand
+    /// sides every fourth one of one.
     #[inline(always)]
     pub(super) fn sum_together<const N: usize>(
         self,
         (begin, end): (u32, u32),
         owner: u32,
         value: &mut [T; N],
-        term: impl Fn(u32, usize) -> T,
+        look: impl Fn(u32, usize, &mut T) -> bool,
     ) {
         let lane = thread::lane_id();
         let together = N as u32;
-        let r = lane % together;
+        let (r, stride) = (lane % together, warp::WARP_SIZE / together);
+        let first = lane / together;
         let mut sum = T::ZERO;
-        let mut p = begin + lane / together;
+        let mut p = begin;
         while p < end {
-            sum += term(p, r as usize);
-            p += warp::WARP_SIZE / together;
+            let mut several = [T::ZERO; AT_ONCE];
+            spin_wait(|| {
+                let mut all = true;
+                let mut u = 0;
+                while u < AT_ONCE {
+                    let own = p + first + u as u32 * stride;
+                    if own < end {
+                        all &= look(own, r as usize, &mut several[u]);
+                    }
+                    u += 1;
+                }
+                warp::vote_all(warp::FULL_MASK, all)
+            });
+            let mut u = 0;
+            while u < AT_ONCE {
+                sum += several[u];
+                u += 1;
+            }
+            p += AT_ONCE as u32 * stride;
         }
         let mut distance = warp::WARP_SIZE / 2;
         while distance >= together {

@@ -40,7 +40,7 @@ pub const WHOLE: u32 = u32::MAX;
 pub const WHOLE_ROWS: u32 = THREADS;
 
 /// Words of a level: ends of its parts of the lists, which begin where those of the level before end.
-pub const LEVEL_WORDS: usize = 6;
+pub const LEVEL_WORDS: usize = 7;
 
 /// Places of the words of a level.
 pub mod level {
@@ -54,8 +54,10 @@ pub mod level {
     pub const BLOCKS_DOWN: usize = 3;
     /// Of the fronts of one pivot and nothing else.
     pub const SINGLES: usize = 4;
-    /// Of the rows of other fronts with couplings.
+    /// Of the rows with couplings of other fronts, and of those with long rows.
     pub const COUPLED: usize = 5;
+    /// Of the segments of long rows.
+    pub const SEGMENTS: usize = 6;
 }
 
 /// Words of a front of one pivot and nothing else.
@@ -65,7 +67,7 @@ pub const SINGLE_WORDS: usize = 5;
 pub mod single {
     /// Its pivot in the order of elimination.
     pub const PIVOT: usize = 0;
-    /// First of its couplings.
+    /// First of its couplings; none where a row of [`coupled`](super::coupled) has them.
     pub const BEGIN: usize = 1;
     /// Their end.
     pub const END: usize = 2;
@@ -75,8 +77,31 @@ pub mod single {
     pub const SLOT_HIGH: usize = 4;
 }
 
-/// Words of a row with couplings: the first three of [`single`].
-pub const COUPLED_WORDS: usize = 3;
+/// Couplings of a row from which on it is cut into segments.
+pub const LONG_ROW: u32 = 32;
+
+/// Most couplings of a segment.
+pub const SEGMENT: u32 = 256;
+
+/// Words of a segment: its first coupling, and the end of them.
+pub const SEGMENT_WORDS: usize = 2;
+
+/// Words of a row with couplings.
+pub const COUPLED_WORDS: usize = 5;
+
+/// Places of its words.
+pub mod coupled {
+    /// Its pivot in the order of elimination.
+    pub const PIVOT: usize = 0;
+    /// First of its couplings, if it is not cut.
+    pub const BEGIN: usize = 1;
+    /// Their end.
+    pub const END: usize = 2;
+    /// First of its segments, if it is.
+    pub const FIRST_SEGMENT: usize = 3;
+    /// Their end.
+    pub const END_OF_SEGMENTS: usize = 4;
+}
 
 /// Words of the control of a launch.
 pub const CONTROL_WORDS: usize = 128;

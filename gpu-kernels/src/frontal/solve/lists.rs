@@ -15,6 +15,7 @@ pub(super) struct Lists {
     pub blocks_down: Global<u32>,
     pub singles: Global<u32>,
     pub coupled: Global<u32>,
+    pub segments: Global<u32>,
     /// Blocks of the grid that work as a whole; the last ones.
     pub num_blocks: u32,
 }

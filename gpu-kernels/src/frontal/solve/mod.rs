@@ -41,8 +41,8 @@ mod whole;
 use luge_kernel::prelude::*;
 
 use self::layout::{
-    CONTROL_WORDS, FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, THREADS, TILE, WHOLE_ROWS, front,
-    level,
+    CONTROL_WORDS, FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, SEGMENT_WORDS, THREADS, TILE,
+    WHOLE_ROWS, front, level,
 };
 use self::lists::Lists;
 use crate::grid::GridBarrier;
@@ -169,6 +169,10 @@ struct Sweep<T: Real, const R: usize> {
     unknowns: GlobalMut<T>,
     /// Contributions of fronts to rows of their parents, those to one row side by side.
     carried: GlobalMut<T>,
+    /// Segments of long rows in all of the list.
+    num_segments: u32,
+    /// Their sums.
+    segments: GlobalMut<T>,
     control: GlobalMut<u32>,
     /// For the rows of a front of a block.
     values: Shared<T>,
@@ -271,11 +275,7 @@ fn solve<T: Real, const R: usize>(
         if number > 0 {
             barrier.wait();
         }
-        let coupled = lists.part(number, level::COUPLED);
-        if coupled.0 < coupled.1 {
-            sweep.couple(couplings, lists.coupled, coupled);
-            barrier.wait();
-        }
+        sweep.couple(couplings, lists, number, &mut barrier);
         sweep.solve_singles(couplings, lists.singles, lists.part(number, level::SINGLES));
         if block < of_warps {
             let part = lists.part(number, level::WARPS_UP);
@@ -335,6 +335,8 @@ macro_rules! solve_fronts {
                     eliminated.len() == unknowns.len(),
                     carried.len() >= (nrhs as usize).div_ceil($many) * $many * row_idx.len(),
                     entered.len() == unknowns.len(),
+                    sums.len()
+                        >= (nrhs as usize).div_ceil($many) * $many * (segments.len() / SEGMENT_WORDS),
                     control.len() >= CONTROL_WORDS
                 )
             )]
@@ -355,6 +357,7 @@ macro_rules! solve_fronts {
                 blocks_down: Global<u32>,
                 singles: Global<u32>,
                 coupled: Global<u32>,
+                segments: Global<u32>,
                 coupled_idx: Global<u32>,
                 coupled_entries: Global<u32>,
                 coupling: Global<T>,
@@ -367,6 +370,7 @@ macro_rules! solve_fronts {
                 unknowns: GlobalMut<T>,
                 eliminated: GlobalMut<T>,
                 carried: GlobalMut<T>,
+                sums: GlobalMut<T>,
                 control: GlobalMut<u32>,
             ) {
                 let largest = shared_array![u32; MAX_NRHS];
@@ -388,6 +392,8 @@ macro_rules! solve_fronts {
                     unknowns,
                     eliminated,
                     carried,
+                    num_segments: (segments.len() / SEGMENT_WORDS) as u32,
+                    segments: sums,
                     control,
                     values,
                     products,
@@ -400,6 +406,7 @@ macro_rules! solve_fronts {
                     blocks_down,
                     singles,
                     coupled,
+                    segments,
                     num_blocks,
                 };
                 solve(
@@ -424,7 +431,7 @@ solve_fronts! {
     /// `row_idx` which unknown it is. `order` is that of
     /// [`compose_exchanges`](fn@prepare::compose_exchanges), `coupling` of
     /// [`coupling_values`](fn@prepare::coupling_values): couplings `p` of a row are of unknown `coupled_idx[p]`, with
-    /// value `coupling[coupled_entries[p]]`.
+    /// value `coupling[coupled_entries[p]]`; `sums` is for those of segments.
     ///
     /// Threads: the last `num_blocks` blocks of the grid work as a whole, on tiles, each warp of the others by itself.
     /// Writes: the part of `unknowns`, `eliminated` and `x` that belongs to a front's pivots, and the contributions of

@@ -33,6 +33,8 @@ struct Vectors<T: DeviceScalar> {
     unknowns: Buffer<T>,
     eliminated: Buffer<T>,
     carried: Buffer<T>,
+    /// Of segments of long rows right of the diagonal blocks.
+    sums: Buffer<T>,
     control: Buffer<u32>,
 }
 
@@ -106,6 +108,7 @@ impl<T: DeviceScalar> Vectors<T> {
                 unknowns: stream.alloc(n * lanes)?,
                 eliminated: stream.alloc(n * lanes)?,
                 carried: stream.alloc(rows * lanes)?,
+                sums: stream.alloc(tree.solve.num_segments() * lanes)?,
                 control: stream.alloc(CONTROL_WORDS)?,
             },
         };
@@ -206,6 +209,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                         &lists.blocks_down,
                         &lists.singles,
                         &lists.coupled,
+                        &lists.segments,
                         &lists.coupled_idx,
                         &lists.coupled_entries,
                         coupling,
@@ -218,6 +222,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                         &mut vectors.unknowns,
                         &mut vectors.eliminated,
                         &mut vectors.carried,
+                        &mut vectors.sums,
                         &mut vectors.control,
                     )?
                 }

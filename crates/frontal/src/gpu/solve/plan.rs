@@ -7,8 +7,8 @@ use std::cmp::Reverse;
 
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_gpu_kernels::frontal::solve::layout::{
-    COUPLED_WORDS, FRONT_WORDS, LARGE_WORDS, SINGLE_WORDS, SMALL_WORDS, THREADS, TILE, WHOLE,
-    WHOLE_ROWS,
+    COUPLED_WORDS, FRONT_WORDS, LARGE_WORDS, LEVEL_WORDS, LONG_ROW, SEGMENT, SEGMENT_WORDS,
+    SINGLE_WORDS, SMALL_WORDS, THREADS, TILE, WHOLE, WHOLE_ROWS,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
@@ -43,6 +43,7 @@ pub(super) struct Direction {
     pub blocks_down: Buffer<u32>,
     pub singles: Buffer<u32>,
     pub coupled: Buffer<u32>,
+    pub segments: Buffer<u32>,
     pub coupled_idx: Buffer<u32>,
     pub coupled_entries: Buffer<u32>,
 }
@@ -244,6 +245,12 @@ impl SolvePlan {
         })
     }
 
+    /// Most segments of long rows in one direction.
+    pub(super) fn num_segments(&self) -> usize {
+        let of = |direction: &Direction| direction.segments.len() / SEGMENT_WORDS;
+        self.directions.iter().map(of).max().unwrap_or(0)
+    }
+
     /// Blocks of a grid whose warps work alone, and of those that work as a whole, if `resident` fit on the device.
     pub(super) fn blocks(&self, resident: u32, n: usize, chunks: u32) -> (u32, u32) {
         let of_blocks = if self.num_block_tasks == 0 {
@@ -342,17 +349,22 @@ impl Tasks {
         let couplings = Couplings::new(placement, perm, transpose);
         let mut singles = Vec::new();
         let mut singles_ends = Vec::new();
-        let mut coupled = Vec::new();
-        let mut coupled_ends = Vec::new();
+        let mut coupled = CoupledRows::default();
         let mut by_level = vec![Vec::new(); num_levels as usize];
         for (s, &level) in levels.iter().enumerate() {
             by_level[level as usize].push(s);
         }
-        for &level in &order {
+        let mut level_words = Vec::new();
+        for (at, &level) in order.iter().enumerate() {
             for &s in &by_level[level as usize] {
                 let front = &tree.fronts()[s];
-                if Kind::of(front) == Kind::Single {
-                    let [begin, end] = couplings.range(front.start);
+                let is_single = Kind::of(front) == Kind::Single;
+                if is_single {
+                    let [mut begin, end] = couplings.range(front.start);
+                    if end - begin > LONG_ROW {
+                        coupled.push(front.start, [begin, end]);
+                        begin = end;
+                    }
                     let slot = tree.layout.slot[s];
                     let words = [front.start, begin, end, slot as u32, (slot >> 32) as u32];
                     singles.extend::<[u32; SINGLE_WORDS]>(words);
@@ -361,24 +373,25 @@ impl Tasks {
                 for e in front.start..front.start + front.pivots {
                     let [begin, end] = couplings.range(e);
                     if begin < end {
-                        coupled.extend::<[u32; COUPLED_WORDS]>([e, begin, end]);
+                        coupled.push(e, [begin, end]);
                     }
                 }
             }
             singles_ends.push((singles.len() / SINGLE_WORDS) as u32);
-            coupled_ends.push((coupled.len() / COUPLED_WORDS) as u32);
-        }
-        let mut level_words = Vec::new();
-        for at in 0..num_levels as usize {
-            level_words.extend([
+            level_words.extend::<[u32; LEVEL_WORDS]>([
                 warps_up_ends[at],
                 warps_down_ends[at],
                 blocks_up_ends[at],
                 blocks_down_ends[at],
                 singles_ends[at],
-                coupled_ends[at],
+                (coupled.rows.len() / COUPLED_WORDS) as u32,
+                (coupled.segments.len() / SEGMENT_WORDS) as u32,
             ]);
         }
+        let CoupledRows {
+            rows: coupled,
+            segments,
+        } = coupled;
         let row_perm = placement.row_perm.as_slice();
         let col_perm = placement.col_perm.as_slice();
         let (row_factors, col_factors) = (&placement.scaling.rows, &placement.scaling.cols);
@@ -401,9 +414,34 @@ impl Tasks {
             blocks_down: stream.upload(&blocks_down)?,
             singles: stream.upload(&singles)?,
             coupled: stream.upload(&coupled)?,
+            segments: stream.upload(&segments)?,
             coupled_idx: stream.upload(&couplings.idx)?,
             coupled_entries: stream.upload(&couplings.entries)?,
         })
+    }
+}
+
+/// The words of rows with couplings, and of the segments of long ones.
+#[derive(Default)]
+struct CoupledRows {
+    rows: Vec<u32>,
+    segments: Vec<u32>,
+}
+
+impl CoupledRows {
+    /// Adds the row of pivot `e` with the couplings `begin .. end`.
+    fn push(&mut self, e: u32, [begin, end]: [u32; 2]) {
+        let first = (self.segments.len() / SEGMENT_WORDS) as u32;
+        let words = if end - begin <= LONG_ROW {
+            [e, begin, end, first, first]
+        } else {
+            for begin in (begin..end).step_by(SEGMENT as usize) {
+                self.segments.extend([begin, end.min(begin + SEGMENT)]);
+            }
+            let end_of_segments = (self.segments.len() / SEGMENT_WORDS) as u32;
+            [e, begin, begin, first, end_of_segments]
+        };
+        self.rows.extend::<[u32; COUPLED_WORDS]>(words);
     }
 }
 

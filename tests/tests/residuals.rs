@@ -133,7 +133,7 @@ fn find_not_finite_names_the_first() {
             let clean: Vec<f64> = (0..n).map(|i| f64::MAX / 8.0 * integer(7, i)).collect();
             let mut first = |x: &[f64]| {
                 search.enqueue(&stream, &stream.upload(x).unwrap()).unwrap();
-                search.first(&stream).unwrap()
+                search.first().unwrap()
             };
             assert_eq!(first(&clean), None);
             for at in [0, n / 2, n.saturating_sub(1)] {

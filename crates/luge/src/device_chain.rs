@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use luge_device::Buffer;
+use luge_device::{Buffer, Slice};
+use luge_solve::gpu::{Measures, Refined};
+use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels};
 
 use crate::backend::Limits;
@@ -70,14 +72,28 @@ pub(crate) trait AnyDeviceEngine: Engine {
 
 /// What needs no copy between the host and the device.
 pub(crate) trait ResidentEngine {
-    /// As [`AnyDeviceEngine::refactorize`]. The values are copied.
+    /// As [`AnyDeviceEngine::refactorize`]. The values are copied. If it is to be `probed`, the new factors also
+    /// [solve for a known solution](Self::probe), which the host waits for together with the report on the pivots.
     fn refactorize_resident(
         &mut self,
-        a: &Buffer<f64>,
+        a: NewValues<'_>,
         perturbation: Perturbation,
-    ) -> Result<(), Error>;
+        probed: Option<&Shared>,
+    ) -> Result<Option<Measures>, Error>;
 
-    /// Replaces right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions.
+    /// Solves once for a known solution with entries ±1, and measures what came back.
+    fn probe(&self, shared: &Shared) -> Result<Measures, Error>;
+
+    /// Refines what the last probe gave. If the target is missed all the same, also the row with the largest
+    /// componentwise error.
+    fn refine_probe(
+        &self,
+        shared: &Shared,
+        options: &refine::Options,
+    ) -> Result<(Refined, Option<usize>), Error>;
+
+    /// Replaces right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions, waits for them, and refuses
+    /// those that are not finite.
     fn solve_resident(
         &self,
         x: &mut Buffer<f64>,
@@ -85,8 +101,40 @@ pub(crate) trait ResidentEngine {
         transpose: bool,
     ) -> Result<(), Error>;
 
+    /// Solves A·X = B or Aᵀ·X = B for right-hand sides one after another, and refines each solution.
+    fn solve_refined(
+        &self,
+        system: System<'_>,
+        b: &Buffer<f64>,
+        x: &mut Buffer<f64>,
+        options: &refine::Options,
+    ) -> Result<Vec<Refined>, Error>;
+
+    /// Measures solutions.
+    fn measure(
+        &self,
+        system: System<'_>,
+        b: &Buffer<f64>,
+        x: &Buffer<f64>,
+    ) -> Result<Vec<Measures>, Error>;
+
     /// The values that were factorized, copied to the host.
     fn download_values(&self) -> Result<Vec<f64>, Error>;
+}
+
+/// New values of A, in stored order.
+#[derive(Clone, Copy)]
+pub(crate) enum NewValues<'a> {
+    OnHost(&'a [f64]),
+    OnDevice(Slice<'a, f64>),
+}
+
+/// What is solved: A·X = B, or Aᵀ·X = B, for some right-hand sides.
+#[derive(Clone, Copy)]
+pub(crate) struct System<'a> {
+    pub shared: &'a Shared,
+    pub nrhs: usize,
+    pub transpose: bool,
 }
 
 /// What becomes of tiny static pivots.

@@ -63,5 +63,7 @@ pub use luge_device as device;
 pub use luge_ordering as ordering;
 pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
 pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
-pub use options::{BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting};
+pub use options::{
+    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
+};
 pub use solver::{Analysis, Solver};

@@ -84,9 +84,9 @@ pub(crate) struct Shared {
     pub limits: Limits,
     pub threads: Threads,
     /// The pattern that was analyzed, as it is stored.
-    pattern: CompressedPattern,
+    pub pattern: CompressedPattern,
     /// Whether it is stored by columns.
-    by_columns: bool,
+    pub by_columns: bool,
     pub path: Path,
     /// Normwise backward error to reach.
     pub target: f64,

@@ -56,7 +56,7 @@ pub fn refine<E: From<SolveError>>(
     {
         let mut search = NotFinite::new(stream)?;
         search.enqueue(stream, x)?;
-        let first = search.first(stream)?;
+        let first = search.first()?;
         let row = first.map_or(0, |at| at % n.max(1));
         return Err(SolveError::NotFinite { row }.into());
     }
@@ -107,7 +107,7 @@ pub fn refine<E: From<SolveError>>(
         }
         for range in runs(&kept) {
             let range = range.start * n..range.end * n;
-            let mut keep = |best: &mut Buffer<f64>, next: &Buffer<f64>| {
+            let keep = |best: &mut Buffer<f64>, next: &Buffer<f64>| {
                 stream.copy(
                     &mut best.slice_mut(range.clone()),
                     &next.slice(range.clone()),

@@ -1,6 +1,6 @@
 //! Residuals and backward errors of solutions on the device, in `f64`.
 
-use luge_device::{Buffer, BufferView, Stream};
+use luge_device::{Buffer, BufferView, PinnedBuffer, Stream};
 use luge_gpu_kernels::refine as kernels;
 use luge_gpu_kernels::refine::measure;
 use luge_sparse::CompressedPattern;
@@ -277,6 +277,7 @@ pub fn correct(
 #[derive(Debug)]
 pub struct NotFinite {
     word: Buffer<u64>,
+    on_host: PinnedBuffer<u64>,
 }
 
 impl NotFinite {
@@ -288,6 +289,7 @@ impl NotFinite {
     pub fn new(stream: &Stream) -> Result<Self, SolveError> {
         Ok(Self {
             word: stream.alloc(1)?,
+            on_host: stream.device().alloc_pinned(1)?,
         })
     }
 
@@ -301,6 +303,7 @@ impl NotFinite {
         let config = Geometry::of(&stream.device()).threads_for(x.len());
         // SAFETY: the word is zero, and blocks are of whole warps.
         unsafe { kernels::find_not_finite::launch(stream, &config, x, &mut self.word)? };
+        stream.copy_to_pinned(&self.word, &mut self.on_host, 0)?;
         Ok(())
     }
 
@@ -309,18 +312,9 @@ impl NotFinite {
     /// # Errors
     ///
     /// [`SolveError::Device`].
-    pub fn first(&self, stream: &Stream) -> Result<Option<usize>, SolveError> {
-        Ok(Self::from_word(stream.download(&self.word)?[0]))
-    }
-
-    /// The word on the device that says so, for callers who bring it to the host with more of their own.
-    pub fn word(&self) -> &Buffer<u64> {
-        &self.word
-    }
-
-    /// What the [word](Self::word) says.
-    pub fn from_word(word: u64) -> Option<usize> {
-        (word != 0).then_some(!word as usize)
+    pub fn first(&self) -> Result<Option<usize>, SolveError> {
+        let word = self.on_host.as_slice()?[0];
+        Ok((word != 0).then_some(!word as usize))
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use luge_device::{Buffer, Slice};
+use luge_device::{Buffer, Slice, Stream};
 use luge_solve::gpu::{Measures, Refined};
 use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels};
@@ -35,6 +35,16 @@ pub(crate) trait AnyDeviceChain: Send + Sync {
         perturbation: Perturbation,
         limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error>;
+
+    /// The same plan for engines whose work is on another stream, and which share what they work in; `None` if engines
+    /// cannot share a plan that way.
+    fn on_stream(
+        self: Arc<Self>,
+        stream: &Stream,
+    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error>;
+
+    /// What many matrices take on the device, if engines can share the plan.
+    fn batch_bytes(&self) -> Option<BatchBytes>;
 
     /// Searches pivots by threshold partial pivoting on the CPU, and analyzes B with its rows so permuted.
     fn search_pivots(
@@ -120,6 +130,17 @@ pub(crate) trait ResidentEngine {
 
     /// The values that were factorized, copied to the host.
     fn download_values(&self) -> Result<Vec<f64>, Error>;
+}
+
+/// Bytes on the device, beside the plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchBytes {
+    /// Of what all have in common.
+    pub common: u64,
+    /// Of each stream.
+    pub stream: u64,
+    /// Of each matrix and its factors.
+    pub system: u64,
 }
 
 /// New values of A, in stored order.

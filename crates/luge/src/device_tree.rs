@@ -26,8 +26,8 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, NewValues, Perturbation, ResidentEngine, SearchedPivots,
-    System,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, NewValues, Perturbation, ResidentEngine,
+    SearchedPivots, System,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -46,6 +46,9 @@ const COUPLING_BYTES: usize = (2 + 2 * 2) * 4;
 
 /// Bytes on the device of a row of a system with a known solution: right-hand side, solution, residual.
 const KNOWN_BYTES_PER_ROW: usize = 3 * 8;
+
+/// Bytes of the words that measures and searches leave, at most.
+const SMALL_BUFFERS: u64 = 256;
 
 /// The plan for a pattern on the host.
 pub(crate) struct Forest {
@@ -539,6 +542,44 @@ impl AnyDeviceChain for TreeChain {
             previous: None,
             chain: self,
         }))
+    }
+
+    fn on_stream(
+        self: Arc<Self>,
+        stream: &Stream,
+    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error> {
+        let scratch = Scratch::new(stream, &self.on_device, self.forest.single);
+        let scratch = scratch.map_err(numeric_error)?;
+        Ok(Some(Arc::new(Self {
+            forest: Arc::clone(&self.forest),
+            on_device: Arc::clone(&self.on_device),
+            stream: stream.clone(),
+            patterns: Arc::clone(&self.patterns),
+            scratch: Some(Arc::new(scratch)),
+            ..*self
+        })))
+    }
+
+    fn batch_bytes(&self) -> Option<BatchBytes> {
+        let Forest {
+            tree,
+            source,
+            coupling,
+            single,
+            ..
+        } = &*self.forest;
+        let (n, nnz) = (tree.n(), source.len());
+        let (value_bytes, workspace) = if *single {
+            (4, Workspace::<f32>::bytes(&self.on_device))
+        } else {
+            (8, Workspace::<f64>::bytes(&self.on_device))
+        };
+        let values = 2 * size_of::<f64>() * nnz + value_bytes * coupling.nnz();
+        Some(BatchBytes {
+            common: DevicePattern::predicted_bytes(n, nnz),
+            stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
+            system: DeviceTree::factor_bytes(tree, value_bytes) + values as u64,
+        })
     }
 
     fn search_pivots(

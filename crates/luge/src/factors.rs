@@ -1,5 +1,6 @@
 //! Factors, what they solve, and their renewal for new values.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -132,7 +133,16 @@ impl<T: Scalar> Factors<T> {
         a: &CsMat<T>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
-        let values = shared.values_of(a, 1)?;
+        let values = shared.values_of(a, 1)?.into_owned();
+        Self::of_values(shared, values, analyzed)
+    }
+
+    /// Factors of the matrix with these values in the stored order of the analysis, all finite.
+    pub(crate) fn of_values(
+        shared: Arc<Shared>,
+        values: Vec<T>,
+        analyzed: &Arc<Inform>,
+    ) -> Result<Self, Error> {
         let norms = OnceLock::new();
         let mut journal = Journal::after(analyzed);
         let computed = {
@@ -150,7 +160,7 @@ impl<T: Scalar> Factors<T> {
         };
         let mut factors = Self {
             shared,
-            values: OnceLock::from(values.into_owned()),
+            values: OnceLock::from(values),
             norms,
             transpose_norms: OnceLock::new(),
             computed,
@@ -501,18 +511,19 @@ impl<T: Scalar> Factors<T> {
         let shared = Arc::clone(&self.shared);
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
-        shared
-            .threads
-            .run(seconds, |threads| self.renew(&shared, a, threads))
+        shared.threads.run(seconds, |threads| {
+            let values = shared.values_of(a, threads)?;
+            self.renew(&shared, values, threads)
+        })
     }
 
-    fn renew(
+    /// Factorizes these values, in the stored order of the analysis and all finite.
+    pub(crate) fn renew(
         &mut self,
         shared: &Shared,
-        a: &CsMat<T>,
+        values: Cow<'_, [T]>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
-        let values = shared.values_of(a, threads)?;
         let norms = OnceLock::new();
         let mut journal = Journal::after(&self.analyzed);
         let in_f64 = T::in_f64(&values);

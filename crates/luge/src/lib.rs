@@ -35,6 +35,7 @@
 //! - Real square matrices.
 
 mod backend;
+mod batch;
 mod determinant;
 mod device_chain;
 mod device_choice;
@@ -53,6 +54,7 @@ mod probe;
 mod solver;
 mod threads;
 
+pub use batch::BatchFactors;
 pub use determinant::Determinant;
 pub use error::Error;
 pub use factors::{Factors, Refactorized, Solution};

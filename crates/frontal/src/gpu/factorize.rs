@@ -61,6 +61,17 @@ impl<T: DeviceScalar> Workspace<T> {
         })
     }
 
+    /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
+    pub fn bytes(tree: &DeviceTree) -> u64 {
+        let plan = &tree.plan;
+        let host = tree.tree();
+        let values = plan.element_entries + (2 * host.n() + host.rows.len()) as u64;
+        let counters = plan.num_small + plan.num_large + plan.num_flags + words::state::LEN;
+        let counters = counters + tree.solve.control_words(1);
+        let reports = report::NUM_EXTREMES + report::LEN;
+        values * size_of::<T>() as u64 + (4 * counters + 8 * reports) as u64
+    }
+
     fn lock(&self) -> MutexGuard<'_, Working<T>> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -299,7 +299,7 @@ impl SolvePlan {
     }
 
     /// Words of the control for some times eight right-hand sides.
-    pub(super) fn control_words(&self, chunks: usize) -> usize {
+    pub(in crate::gpu) fn control_words(&self, chunks: usize) -> usize {
         CONTROL_WORDS + chunks * self.num_flags as usize
     }
 }

@@ -604,3 +604,53 @@ impl<T> std::fmt::Debug for BatchFactors<T> {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        for num_streams in [1, 2, 3, 8] {
+            for threaded in [false, true] {
+                let lanes = Lanes::Device {
+                    num_streams,
+                    threaded,
+                };
+                for count in [0, 1, 7, 8, 9, 100] {
+                    let doubled = lanes.for_each((0..count).collect(), 0.0, |k: usize| 2 * k);
+                    assert_eq!(doubled, (0..count).map(|k| 2 * k).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the third")]
+    fn a_panic_of_one_is_that_of_all() {
+        let lanes = Lanes::Device {
+            num_streams: 2,
+            threaded: true,
+        };
+        lanes.for_each(vec![1, 2, 3], 0.0, |k| assert_ne!(k, 3, "the third"));
+    }
+
+    #[test]
+    fn memory_says_how_many_fit() {
+        assert!(check_memory(0, 10, 10, 0).is_ok());
+        assert!(check_memory(3, 10, 30, 100).is_ok());
+        match check_memory(4, 10, 30, 100) {
+            Err(Error::BatchOutOfMemory {
+                systems: 4,
+                fitting: 3,
+                asked: 130,
+                available: 100,
+            }) => {}
+            other => panic!("{other:?}"),
+        }
+        match check_memory(1, 200, 30, 100) {
+            Err(Error::BatchOutOfMemory { fitting: 0, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -4,10 +4,10 @@
 //! [`AnyDeviceEngine`] has factors on the device, renews them, and solves with A. Both are used through trait
 //! objects, so that what stands above is generic over the type of A only.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_device::{Buffer, Slice, Stream};
-use luge_solve::gpu::{Measures, Refined};
+use luge_solve::gpu::{Measures, NotFinite, Refined};
 use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels};
 
@@ -102,14 +102,14 @@ pub(crate) trait ResidentEngine {
         options: &refine::Options,
     ) -> Result<(Refined, Option<usize>), Error>;
 
-    /// Replaces right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions, waits for them, and refuses
-    /// those that are not finite.
-    fn solve_resident(
+    /// Enqueues replacing right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions, and looking for
+    /// entries that are not finite.
+    fn begin_solve(
         &self,
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<(), Error>;
+    ) -> Result<Search, Error>;
 
     /// Solves A·X = B or Aᵀ·X = B for right-hand sides one after another, and refines each solution.
     fn solve_refined(
@@ -148,6 +148,54 @@ pub(crate) struct BatchBytes {
 pub(crate) enum NewValues<'a> {
     OnHost(&'a [f64]),
     OnDevice(Slice<'a, f64>),
+}
+
+/// Searches that have nothing to look for just now.
+pub(crate) type IdleSearches = Arc<Mutex<Vec<NotFinite>>>;
+
+/// A search for entries of solutions that are not finite. It goes back to the idle ones when it is dropped.
+pub(crate) struct Search {
+    /// There until it is dropped.
+    search: Option<NotFinite>,
+    idle: IdleSearches,
+    n: usize,
+}
+
+impl Search {
+    /// Begins to look through solutions of length `n`.
+    pub(crate) fn begin(
+        idle: &IdleSearches,
+        stream: &Stream,
+        x: &Buffer<f64>,
+        n: usize,
+    ) -> Result<Self, Error> {
+        let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut search = match kept {
+            Some(search) => search,
+            None => NotFinite::new(stream)?,
+        };
+        search.enqueue(stream, x)?;
+        Ok(Self {
+            search: Some(search),
+            idle: Arc::clone(idle),
+            n,
+        })
+    }
+
+    /// Waits, and refuses solutions that are not finite.
+    pub(crate) fn wait(self) -> Result<(), Error> {
+        match self.search.as_ref().map(NotFinite::first).transpose()? {
+            Some(Some(at)) => Err(Error::SolutionNotFinite { row: at % self.n }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.extend(self.search.take());
+    }
 }
 
 /// What is solved: A·X = B, or Aᵀ·X = B, for some right-hand sides.

@@ -17,7 +17,7 @@ use luge_frontal::{FrontalError, Tree, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{
-    self as solve_gpu, DeviceMatrix, DevicePattern, Measures, NotFinite, Refined, Residuals,
+    self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined, Residuals,
 };
 use luge_solve::refine;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
@@ -26,8 +26,8 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, NewValues, Perturbation, ResidentEngine,
-    SearchedPivots, System,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, Perturbation,
+    ResidentEngine, Search, SearchedPivots, System,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -91,7 +91,7 @@ struct Patterns {
 struct Scratch {
     lu: TreeWorkspace,
     known: Mutex<Option<Known>>,
-    not_finite: Mutex<Option<NotFinite>>,
+    idle: IdleSearches,
 }
 
 /// In the type of the factors.
@@ -314,7 +314,7 @@ impl Scratch {
                 TreeWorkspace::Double(Arc::new(Workspace::new(stream, tree)?))
             },
             known: Mutex::default(),
-            not_finite: Mutex::default(),
+            idle: IdleSearches::default(),
         })
     }
 }
@@ -947,27 +947,17 @@ impl ResidentEngine for TreeEngine {
         Ok((refined, Some(worst_row(&residual, &b))))
     }
 
-    fn solve_resident(
+    fn begin_solve(
         &self,
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Search, Error> {
         let stream = &self.chain.stream;
-        let n = self.chain.forest.tree.n();
-        let mut slot = lock(&self.scratch.not_finite);
-        let search = match &mut *slot {
-            Some(search) => search,
-            None => slot.insert(NotFinite::new(stream)?),
-        };
         self.lu()
             .solve(stream, x, nrhs, transpose)
             .map_err(solve_error)?;
-        search.enqueue(stream, x)?;
-        match search.first()? {
-            Some(at) => Err(Error::SolutionNotFinite { row: at % n }),
-            None => Ok(()),
-        }
+        Search::begin(&self.scratch.idle, stream, x, self.chain.forest.tree.n())
     }
 
     fn solve_refined(

@@ -13,7 +13,7 @@ use serde::Serialize;
 use sprs::CsMat;
 
 use crate::determinant::Determinant;
-use crate::device_chain::{ResidentEngine, System};
+use crate::device_chain::{ResidentEngine, Search, System};
 use crate::device_path::{DeviceFactors, Task};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
@@ -91,6 +91,31 @@ pub struct Solution<T> {
     pub x: Vec<T>,
     /// The report, backward error and refinement steps included.
     pub inform: Inform,
+}
+
+/// Whether solutions that were begun on a device are finite: see [`Factors::begin_solve_on_device`].
+#[must_use = "a solution that is not finite is told of by `wait` alone"]
+pub struct SolutionCheck {
+    /// None where that is known already.
+    search: Option<Search>,
+}
+
+impl SolutionCheck {
+    /// Waits for the solutions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SolutionNotFinite`] if a solution, or its right-hand side, has an entry that is infinite or not a
+    /// number; those of the device.
+    pub fn wait(self) -> Result<(), Error> {
+        self.search.map_or(Ok(()), Search::wait)
+    }
+}
+
+impl std::fmt::Debug for SolutionCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SolutionCheck").finish_non_exhaustive()
+    }
 }
 
 pub(crate) use Refactorized as Outcome;
@@ -684,9 +709,34 @@ impl<T: Scalar> Factors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), Error> {
+        self.begin_solve_on_device(x, nrhs, transpose)?.wait()
+    }
+
+    /// As [`solve_on_device`](Self::solve_on_device), but does not wait: what is enqueued on
+    /// [`Solver::stream`](crate::Solver::stream) afterwards works with the solutions, and [`SolutionCheck::wait`] tells
+    /// later whether they are finite. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) it is all done at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_on_device`](Self::solve_on_device), here or from [`SolutionCheck::wait`].
+    ///
+    /// # Panics
+    ///
+    /// As [`solve_on_device`](Self::solve_on_device).
+    #[track_caller]
+    pub fn begin_solve_on_device(
+        &self,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<SolutionCheck, Error> {
         let path = self.check_vectors(x, nrhs);
         if let Some((engine, _)) = self.resident() {
-            return engine.solve_resident(x, nrhs, transpose);
+            let search = engine.begin_solve(x, nrhs, transpose)?;
+            return Ok(SolutionCheck {
+                search: Some(search),
+            });
         }
         let engine = self.computed.engine();
         let solution = engine.solve(&path.fetch(x)?, nrhs, transpose)?;
@@ -694,7 +744,7 @@ impl<T: Scalar> Factors<T> {
         copied.map_err(|e| Error::from_device(e, "solve"))?;
         match solution.iter().position(|v| !v.is_finite()) {
             Some(at) => Err(Error::SolutionNotFinite { row: at % self.n() }),
-            None => Ok(()),
+            None => Ok(SolutionCheck { search: None }),
         }
     }
 

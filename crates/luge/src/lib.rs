@@ -57,7 +57,7 @@ mod threads;
 pub use batch::BatchFactors;
 pub use determinant::Determinant;
 pub use error::Error;
-pub use factors::{Factors, Refactorized, Solution};
+pub use factors::{Factors, Refactorized, Solution, SolutionCheck};
 pub use inform::{Inform, Seconds, Warning};
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].

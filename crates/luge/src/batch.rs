@@ -74,7 +74,7 @@ struct Slot<T> {
 enum Lanes {
     /// The threads of the solver, on any.
     Host(Arc<Shared>),
-    /// A thread for each stream, if there are several, on every so manieth.
+    /// A thread for each stream, if there are several, on every `num_streams`-th.
     Device { num_streams: usize, threaded: bool },
 }
 

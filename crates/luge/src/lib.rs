@@ -2,8 +2,9 @@
 //!
 //! [`Solver::analyze`] orders a matrix and finds the pattern of its factors, [`Analysis::factorize`]
 //! computes them, [`Factors::solve`] uses them, [`Factors::refactorize`] renews them for other values
-//! on the same pattern. Each step has its own type, so a wrong order does not compile, and each
-//! reports in an [`Inform`] what ran, how long it took and how good the result is.
+//! on the same pattern. [`Analysis::factorize_batch`] does that for many matrices of one pattern, side
+//! by side. Each step has its own type, so a wrong order does not compile, and each reports in an
+//! [`Inform`] what ran, how long it took and how good the result is.
 //!
 //! ```
 //! use luge::{BackendChoice, Options, Solver};

@@ -1,10 +1,12 @@
 //! Many matrices of one pattern: each as if it were alone, on every backend.
 
+use luge::ordering::{Matching, OrderingOptions};
 use luge::{
-    Analysis, BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Refactorized,
-    Scalar, Solver,
+    Analysis, BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Pivoting,
+    Refactorized, Scalar, Solver,
 };
 use luge_testkit::convert::to_scalar;
+use luge_testkit::generators::adversaries::tiny_diagonal;
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use sprs::{CsMat, TriMat};
 
@@ -290,6 +292,34 @@ fn one_system_gets_new_pivots_and_the_others_keep_theirs() {
                 assert!(is_kept || k == 1, "{at}: {outcome:?}");
             }
             check_solves(&batch, &alone, 40, &at);
+        }
+    }
+}
+
+#[test]
+fn replaced_pivots_are_counted_for_each_system() {
+    let (good, bad) = (tiny_diagonal(40, 10.0, 3), tiny_diagonal(40, 1e-20, 3));
+    let systems = [good.clone(), bad.clone(), good.clone(), bad];
+    for options in backends() {
+        let at = name(&options);
+        let options = Options {
+            ordering: OrderingOptions {
+                matching: Matching::Never,
+                scaling: false,
+                block_triangular: false,
+                ..OrderingOptions::default()
+            },
+            pivoting: Pivoting::Static,
+            ..options
+        };
+        let analysis = Solver::new(options).unwrap().analyze(&good).unwrap();
+        let batch = analysis.factorize_batch(&values_of(&systems), 4).unwrap();
+        for (k, a) in systems.iter().enumerate() {
+            let alone = analysis.factorize(a).unwrap();
+            let (alone, inform) = (alone.inform(), batch.inform(k).unwrap());
+            assert_eq!(inform.num_perturbed, alone.num_perturbed, "{at}");
+            assert_eq!(inform.warnings, alone.warnings, "{at}");
+            assert_eq!(inform.num_perturbed > Some(0), k % 2 == 1, "{at}");
         }
     }
 }

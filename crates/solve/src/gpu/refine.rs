@@ -68,7 +68,9 @@ pub fn refine<E: From<SolveError>>(
             .check()
             .map_err(|c| E::from(SolveError::from(c)))?;
         for (goes_on, best) in goes_on.iter_mut().zip(&best) {
-            *goes_on &= !(best.measures.omega() <= options.epsilon);
+            if best.measures.omega() <= options.epsilon {
+                *goes_on = false;
+            }
         }
         if !goes_on.contains(&true) {
             break;
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn runs_are_the_stretches_of_true() {
         assert!(runs(&[]).is_empty() && runs(&[false, false]).is_empty());
-        assert_eq!(runs(&[true, true]), [0..2]);
+        assert_eq!(runs(&[true, true, false, true]), [0..2, 3..4]);
         assert_eq!(runs(&[false, true, false, true, true]), [1..2, 3..5]);
     }
 }

@@ -358,3 +358,38 @@ pub unsafe fn correct(correction: Global<f64>, x: GlobalMut<f64>) {
         x.set(i, x.get(i) + correction.get(i));
     }
 }
+
+/// Finds the first of the numbers `x` that is infinite or not a number: raises `found[0]` to the complement of its place,
+/// which leaves zero if there is none.
+///
+/// Threads: a grid-stride loop, a number an iteration. Writes: `found[0]` by atomic maxima. Shared memory: none. Launch:
+/// 1-D, a multiple of 32 threads a block. Preconditions: `found[0]` is zero.
+#[kernel(max_threads(256), require(found.len() >= 1))]
+pub unsafe fn find_not_finite(x: Global<f64>, found: GlobalMut<u64>) {
+    let mut first = 0;
+    for i in thread::grid_stride(x.len()) {
+        if !x.get(i).is_finite() {
+            first = larger(first, !(i as u64));
+        }
+    }
+    raise(found, 0, first);
+}
+
+/// Sets the numbers `x` to ±1 without a pattern (multiplicative hashing of their places), so that rows of a product with
+/// them do not cancel.
+///
+/// Threads: a grid-stride loop, a number an iteration. Writes: `x[i]` by its thread alone. Shared memory: none. Launch:
+/// 1-D, any size.
+#[kernel]
+pub unsafe fn set_signs(x: GlobalMut<f64>) {
+    for i in thread::grid_stride(x.len()) {
+        x.set(i, sign(i as u64));
+    }
+}
+
+/// The sign that [`set_signs`](fn@set_signs) gives to place `i`.
+#[inline(always)]
+pub fn sign(i: u64) -> f64 {
+    let bit = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
+    2.0 * bit - 1.0
+}

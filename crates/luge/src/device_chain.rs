@@ -4,9 +4,11 @@
 //! [`AnyDeviceEngine`] has factors on the device, renews them, and solves with A. Both are used through trait
 //! objects, so that what stands above is generic over the type of A only.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use luge_device::Buffer;
+use luge_device::{Buffer, Slice, Stream};
+use luge_solve::gpu::{Measures, NotFinite, Refined};
+use luge_solve::refine;
 use luge_sparse::{FilledPattern, Levels};
 
 use crate::backend::Limits;
@@ -33,6 +35,16 @@ pub(crate) trait AnyDeviceChain: Send + Sync {
         perturbation: Perturbation,
         limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error>;
+
+    /// The same plan for engines whose work is on another stream, and which share what they work in; `None` if engines
+    /// cannot share a plan that way.
+    fn on_stream(
+        self: Arc<Self>,
+        stream: &Stream,
+    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error>;
+
+    /// What many matrices take on the device, if engines can share the plan.
+    fn batch_bytes(&self) -> Option<BatchBytes>;
 
     /// Searches pivots by threshold partial pivoting on the CPU, and analyzes B with its rows so permuted.
     fn search_pivots(
@@ -70,23 +82,128 @@ pub(crate) trait AnyDeviceEngine: Engine {
 
 /// What needs no copy between the host and the device.
 pub(crate) trait ResidentEngine {
-    /// As [`AnyDeviceEngine::refactorize`]. The values are copied.
+    /// As [`AnyDeviceEngine::refactorize`]. The values are copied. If it is to be `probed`, the new factors also
+    /// [solve for a known solution](Self::probe), which the host waits for together with the report on the pivots.
     fn refactorize_resident(
         &mut self,
-        a: &Buffer<f64>,
+        a: NewValues<'_>,
         perturbation: Perturbation,
-    ) -> Result<(), Error>;
+        probed: Option<&Shared>,
+    ) -> Result<Option<Measures>, Error>;
 
-    /// Replaces right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions.
-    fn solve_resident(
+    /// Solves once for a known solution with entries ±1, and measures what came back.
+    fn probe(&self, shared: &Shared) -> Result<Measures, Error>;
+
+    /// Refines what the last probe gave. If the target is missed all the same, also the row with the largest
+    /// componentwise error.
+    fn refine_probe(
+        &self,
+        shared: &Shared,
+        options: &refine::Options,
+    ) -> Result<(Refined, Option<usize>), Error>;
+
+    /// Enqueues replacing right-hand sides of A·X = B or Aᵀ·X = B, one after another, by solutions, and looking for
+    /// entries that are not finite.
+    fn begin_solve(
         &self,
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<(), Error>;
+    ) -> Result<Search, Error>;
+
+    /// Solves A·X = B or Aᵀ·X = B for right-hand sides one after another, and refines each solution.
+    fn solve_refined(
+        &self,
+        system: System<'_>,
+        b: &Buffer<f64>,
+        x: &mut Buffer<f64>,
+        options: &refine::Options,
+    ) -> Result<Vec<Refined>, Error>;
+
+    /// Measures solutions.
+    fn measure(
+        &self,
+        system: System<'_>,
+        b: &Buffer<f64>,
+        x: &Buffer<f64>,
+    ) -> Result<Vec<Measures>, Error>;
 
     /// The values that were factorized, copied to the host.
     fn download_values(&self) -> Result<Vec<f64>, Error>;
+}
+
+/// Bytes on the device, beside the plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchBytes {
+    /// Of what all have in common.
+    pub common: u64,
+    /// Of each stream.
+    pub stream: u64,
+    /// Of each matrix and its factors.
+    pub system: u64,
+}
+
+/// New values of A, in stored order.
+#[derive(Clone, Copy)]
+pub(crate) enum NewValues<'a> {
+    OnHost(&'a [f64]),
+    OnDevice(Slice<'a, f64>),
+}
+
+/// Searches that have nothing to look for just now.
+pub(crate) type IdleSearches = Arc<Mutex<Vec<NotFinite>>>;
+
+/// A search for entries of solutions that are not finite. It goes back to the idle ones when it is dropped.
+pub(crate) struct Search {
+    /// There until it is dropped.
+    search: Option<NotFinite>,
+    idle: IdleSearches,
+    n: usize,
+}
+
+impl Search {
+    /// Begins to look through solutions of length `n`.
+    pub(crate) fn begin(
+        idle: &IdleSearches,
+        stream: &Stream,
+        x: &Buffer<f64>,
+        n: usize,
+    ) -> Result<Self, Error> {
+        let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut search = match kept {
+            Some(search) => search,
+            None => NotFinite::new(stream)?,
+        };
+        search.enqueue(stream, x)?;
+        Ok(Self {
+            search: Some(search),
+            idle: Arc::clone(idle),
+            n,
+        })
+    }
+
+    /// Waits, and refuses solutions that are not finite.
+    pub(crate) fn wait(self) -> Result<(), Error> {
+        match self.search.as_ref().map(NotFinite::first).transpose()? {
+            Some(Some(at)) => Err(Error::SolutionNotFinite { row: at % self.n }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Search {
+    fn drop(&mut self) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.extend(self.search.take());
+    }
+}
+
+/// What is solved: A·X = B, or Aᵀ·X = B, for some right-hand sides.
+#[derive(Clone, Copy)]
+pub(crate) struct System<'a> {
+    pub shared: &'a Shared,
+    pub nrhs: usize,
+    pub transpose: bool,
 }
 
 /// What becomes of tiny static pivots.

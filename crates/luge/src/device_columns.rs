@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use luge_device::Stream;
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm};
@@ -15,7 +16,7 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{FactorScalar, Limits, NumericFactors, Plan};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, Perturbation, ResidentEngine, SearchedPivots,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, Perturbation, ResidentEngine, SearchedPivots,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -200,6 +201,17 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
             values,
             previous: None,
         }))
+    }
+
+    fn on_stream(
+        self: Arc<Self>,
+        _stream: &Stream,
+    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error> {
+        Ok(None)
+    }
+
+    fn batch_bytes(&self) -> Option<BatchBytes> {
+        None
     }
 
     fn search_pivots(

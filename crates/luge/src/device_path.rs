@@ -3,18 +3,19 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use luge_device::Buffer;
+use luge_device::{BufferView, Slice};
 use luge_ordering::Matching;
 use luge_solve::backward_error::RowNorms;
+use luge_solve::gpu::Measures;
 use luge_solve::refine;
 use luge_sparse::{MatrixView, Scalar};
 
-use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Perturbation};
+use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, NewValues, Perturbation};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
 use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
 use crate::inform::Warning;
-use crate::options::Pivoting;
+use crate::options::{Pivoting, ResidualCheck};
 use crate::probe::{Probe, is_above};
 use crate::solver::{DevicePath, Shared};
 
@@ -25,7 +26,7 @@ const SEARCH_THRESHOLD: f64 = 0.01;
 pub(crate) struct DeviceFactors {
     pub chain: Arc<dyn AnyDeviceChain>,
     pub engine: Box<dyn AnyDeviceEngine>,
-    /// None where the values never were on the host.
+    /// None where the options ask for none.
     pub probe: Option<Probe>,
     /// Off-diagonal pivots, if they were searched.
     pub searched: Option<usize>,
@@ -73,6 +74,15 @@ fn expected_error(engine: &dyn AnyDeviceEngine) -> f64 {
     report.growth * report.epsilon
 }
 
+/// Whether the options want the new factors of a refactorization measured by a solve.
+fn is_to_be_probed(engine: &dyn AnyDeviceEngine, shared: &Shared) -> bool {
+    match shared.options.residual_check {
+        ResidualCheck::Always => true,
+        ResidualCheck::WhereInDoubt => is_above(expected_error(engine), shared.target),
+        ResidualCheck::Never => false,
+    }
+}
+
 fn unstable(engine: &dyn AnyDeviceEngine, probe: Option<Probe>) -> Error {
     let growth = engine.report().growth;
     match probe {
@@ -109,9 +119,16 @@ pub(crate) struct Task<'a, T> {
 
 impl<T: Scalar> Task<'_, T> {
     /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
-    /// are as good as they must be; else refinement shows what can be made of them.
-    fn probe(&self, engine: &dyn Engine, journal: &mut Journal) -> Result<Probe, Error> {
+    /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
+    /// engine keeps the values there.
+    fn probe(&self, engine: &dyn AnyDeviceEngine, journal: &mut Journal) -> Result<Probe, Error> {
         let start = Instant::now();
+        if let Some(resident) = engine.resident() {
+            let refinement = self.shared.refinement::<T>();
+            let probe = Probe::resident(resident, self.shared, None, &refinement)?;
+            journal.add_probe(start.elapsed());
+            return Ok(probe);
+        }
         let quick = Probe::quick(self.a, |x| {
             let solution = engine.solve(x, 1, false)?;
             x.copy_from_slice(&solution);
@@ -298,15 +315,24 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Outcome, Error> {
-        let perturbation = Self::kept_perturbation(old, task.shared);
-        let start = Instant::now();
-        let limits = &task.shared.limits;
-        let renewed = old.engine.refactorize(task.values, perturbation, limits);
-        journal.add_numeric(start.elapsed());
-        let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
-            Ok(Some(task.probe(engine, journal)?))
+        let shared = task.shared;
+        let renewed = if old.engine.resident().is_some() {
+            let values = NewValues::OnHost(task.values);
+            self.renew_resident(old, values, shared, &shared.refinement::<T>(), journal)
+        } else {
+            let perturbation = Self::kept_perturbation(old, shared);
+            let start = Instant::now();
+            let renewed = old
+                .engine
+                .refactorize(task.values, perturbation, &shared.limits);
+            journal.add_numeric(start.elapsed());
+            let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
+                let probe = is_to_be_probed(engine, shared).then(|| task.probe(engine, journal));
+                probe.transpose()
+            };
+            self.judge(old, renewed, shared, journal, probe)
         };
-        match self.judge(old, renewed, task.shared, journal, probe) {
+        match renewed {
             Ok(Renewal::Serves(probe)) => Ok(Self::keep(old, probe)),
             Ok(Renewal::Fails(reason)) => self.repivot(old, reason, task, journal),
             Err(error) => Err(old.restored(error)),
@@ -319,27 +345,59 @@ impl DevicePath {
     pub(crate) fn refactorize_resident(
         &self,
         old: &mut DeviceFactors,
-        values: &Buffer<f64>,
+        values: Slice<'_, f64>,
         shared: &Shared,
+        refinement: &refine::Options,
         journal: &mut Journal,
     ) -> Result<Result<Outcome, String>, Error> {
-        let perturbation = Self::kept_perturbation(old, shared);
-        let engine = old
-            .engine
-            .resident_mut()
-            .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
-        let start = Instant::now();
-        let renewed = engine.refactorize_resident(values, perturbation);
-        journal.add_numeric(start.elapsed());
-        match self.judge(old, renewed, shared, journal, |_, _| Ok(None)) {
+        let values = NewValues::OnDevice(values);
+        match self.renew_resident(old, values, shared, refinement, journal) {
             Ok(Renewal::Serves(probe)) => Ok(Ok(Self::keep(old, probe))),
             Ok(Renewal::Fails(reason)) => Ok(Err(reason)),
             Err(error) => Err(old.restored(error)),
         }
     }
 
+    /// New values on old pivots, and whether they serve. The host waits once unless that leaves a doubt.
+    fn renew_resident(
+        &self,
+        old: &mut DeviceFactors,
+        values: NewValues<'_>,
+        shared: &Shared,
+        refinement: &refine::Options,
+        journal: &mut Journal,
+    ) -> Result<Renewal, Error> {
+        let perturbation = Self::kept_perturbation(old, shared);
+        let is_always_probed = shared.options.residual_check == ResidualCheck::Always;
+        let engine = old
+            .engine
+            .resident_mut()
+            .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
+        let start = Instant::now();
+        let renewed =
+            engine.refactorize_resident(values, perturbation, is_always_probed.then_some(shared));
+        journal.add_numeric(start.elapsed());
+        let (renewed, measured): (_, Option<Measures>) = match renewed {
+            Ok(measured) => (Ok(()), measured),
+            Err(error) => (Err(error), None),
+        };
+        let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
+            let Some(engine) = engine
+                .resident()
+                .filter(|_| is_to_be_probed(engine, shared))
+            else {
+                return Ok(None);
+            };
+            let start = Instant::now();
+            let probe = Probe::resident(engine, shared, measured, refinement)?;
+            journal.add_probe(start.elapsed());
+            Ok(Some(probe))
+        };
+        self.judge(old, renewed, shared, journal, probe)
+    }
+
     /// Numbers on the device, copied to the host.
-    pub(crate) fn fetch(&self, numbers: &Buffer<f64>) -> Result<Vec<f64>, Error> {
+    pub(crate) fn fetch(&self, numbers: &impl BufferView<f64>) -> Result<Vec<f64>, Error> {
         let fetched = self.backend.stream().download(numbers);
         fetched.map_err(|e| Error::from_device(e, "numeric"))
     }
@@ -383,14 +441,15 @@ impl DevicePath {
             return Ok(Renewal::Fails(reason));
         }
         let probe = probe(engine, journal)?;
-        let error = probe.map_or_else(|| expected_error(engine), |probe| probe.backward_error);
-        if hopeless.is_none() && !is_above(error, shared.target) {
-            return Ok(Renewal::Serves(probe));
+        let missed = probe.filter(|probe| probe.misses(shared.target));
+        match missed {
+            None if hopeless.is_none() => Ok(Renewal::Serves(probe)),
+            Some(probe) if !is_static => Ok(Renewal::Fails(format!(
+                "backward error {:.1e}",
+                probe.backward_error
+            ))),
+            _ => Err(unstable(engine, probe)),
         }
-        if is_static {
-            return Err(unstable(engine, probe));
-        }
-        Ok(Renewal::Fails(format!("backward error {error:.1e}")))
     }
 
     fn keep(old: &mut DeviceFactors, probe: Option<Probe>) -> Outcome {

@@ -8,24 +8,32 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use luge_device::{Buffer, DeviceError, Stream};
+use luge_device::{Buffer, DeviceError, PinnedBuffer, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Placement, StaticPivots,
+    Workspace,
 };
 use luge_frontal::{FrontalError, Tree, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
+use luge_solve::backward_error::Residual;
+use luge_solve::gpu::{
+    self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined, Residuals,
+};
+use luge_solve::refine;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
 
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, Perturbation, ResidentEngine, SearchedPivots,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, Perturbation,
+    ResidentEngine, Search, SearchedPivots, System,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
 use crate::host::permuted_columns;
 use crate::inform::Inform;
+use crate::probe::{is_above, worst_row};
 use crate::solver::{Rows, Shared};
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
@@ -35,6 +43,12 @@ const FRONT_THRESHOLD: f64 = 0.1;
 /// Bytes on the device of an entry right of the diagonal blocks, beside its value: where it comes from, its scaling, and
 /// its place and number in the lists of two directions.
 const COUPLING_BYTES: usize = (2 + 2 * 2) * 4;
+
+/// Bytes on the device of a row of a system with a known solution: right-hand side, solution, residual.
+const KNOWN_BYTES_PER_ROW: usize = 3 * 8;
+
+/// Bytes of the words that measures and searches leave, at most.
+const SMALL_BUFFERS: u64 = 256;
 
 /// The plan for a pattern on the host.
 pub(crate) struct Forest {
@@ -55,12 +69,44 @@ pub(crate) struct Forest {
 
 /// See the module's page.
 pub(crate) struct TreeChain {
-    forest: Forest,
+    forest: Arc<Forest>,
     on_device: Arc<DeviceTree>,
+    /// All work of its engines is on it, in order.
     stream: Stream,
+    patterns: Arc<Patterns>,
+    /// What its engines work in, if they share it; each its own otherwise.
+    scratch: Option<Arc<Scratch>>,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
+}
+
+/// A's pattern for products with A and with Aᵀ, on the device once somebody needs it.
+#[derive(Default)]
+struct Patterns {
+    of: Mutex<[Option<Arc<DevicePattern>>; 2]>,
+}
+
+/// What engines on one stream work in, one after another.
+struct Scratch {
+    lu: TreeWorkspace,
+    known: Mutex<Option<Known>>,
+    idle: IdleSearches,
+}
+
+/// In the type of the factors.
+enum TreeWorkspace {
+    Single(Arc<Workspace<f32>>),
+    Double(Arc<Workspace<f64>>),
+}
+
+/// A system whose solution is known, and what comes of solving it.
+struct Known {
+    x: Buffer<f64>,
+    b: Buffer<f64>,
+    residual: Buffer<f64>,
+    residuals: Residuals,
+    measures: PinnedBuffer<u64>,
 }
 
 /// Factors in the type that was asked for.
@@ -71,6 +117,7 @@ enum TreeLu {
 
 struct TreeEngine {
     chain: Arc<TreeChain>,
+    scratch: Arc<Scratch>,
     /// A solve works in memory of the factors.
     lu: Mutex<TreeLu>,
     /// The values of A in stored order.
@@ -175,12 +222,16 @@ impl Forest {
         })
     }
 
-    /// Predicted bytes on the device: tree, factors, elements, and the values of A twice.
+    /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, and what a probe works
+    /// in.
     pub(crate) fn device_bytes(&self) -> u64 {
         let value_bytes = if self.single { 4 } else { 8 };
         let values = 2 * size_of::<f64>() * self.source.len();
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
-        DeviceTree::predicted_bytes(&self.tree, value_bytes) + (values + couplings) as u64
+        let (n, nnz) = (self.tree.n(), self.source.len());
+        DeviceTree::predicted_bytes(&self.tree, value_bytes)
+            + DevicePattern::predicted_bytes(n, nnz)
+            + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
 
     /// Copies the plan to the device.
@@ -206,8 +257,10 @@ impl Forest {
             .map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(TreeChain {
             on_device: Arc::new(on_device),
-            forest: self,
+            forest: Arc::new(self),
             stream,
+            patterns: Arc::default(),
+            scratch: None,
             earlier_transfers,
             upload_seconds: start.elapsed().as_secs_f64(),
         }))
@@ -229,32 +282,130 @@ fn solve_error(error: DeviceFrontalError) -> Error {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Patterns {
+    /// The pattern of A, or of Aᵀ, for products with it.
+    fn get(
+        &self,
+        stream: &Stream,
+        shared: &Shared,
+        transpose: bool,
+    ) -> Result<Arc<DevicePattern>, Error> {
+        let slot = &mut lock(&self.of)[usize::from(transpose)];
+        if let Some(pattern) = slot {
+            return Ok(Arc::clone(pattern));
+        }
+        // Copies from the host are done when they return, so other streams see them.
+        let pattern =
+            DevicePattern::upload(stream, &shared.pattern, !shared.by_columns, transpose)?;
+        Ok(Arc::clone(slot.insert(Arc::new(pattern))))
+    }
+}
+
+impl Scratch {
+    fn new(stream: &Stream, tree: &DeviceTree, single: bool) -> Result<Self, DeviceFrontalError> {
+        Ok(Self {
+            lu: if single {
+                TreeWorkspace::Single(Arc::new(Workspace::new(stream, tree)?))
+            } else {
+                TreeWorkspace::Double(Arc::new(Workspace::new(stream, tree)?))
+            },
+            known: Mutex::default(),
+            idle: IdleSearches::default(),
+        })
+    }
+}
+
+impl Known {
+    fn new(stream: &Stream, n: usize) -> Result<Self, Error> {
+        let in_probe = |e| Error::from_device(e, "numeric");
+        let alloc = || stream.alloc(n).map_err(in_probe);
+        let device = stream.device();
+        Ok(Self {
+            x: alloc()?,
+            b: alloc()?,
+            residual: alloc()?,
+            residuals: Residuals::new(stream, 1)?,
+            measures: device.alloc_pinned(Measures::NUM_WORDS).map_err(in_probe)?,
+        })
+    }
+
+    /// Makes a right-hand side whose solution has entries ±1, solves and measures. Nothing is waited for.
+    fn enqueue(
+        &mut self,
+        stream: &Stream,
+        a: DeviceMatrix<'_>,
+        solve: impl FnOnce(&mut Buffer<f64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let in_probe = |e| Error::from_device(e, "solve");
+        let Self {
+            x,
+            b,
+            residual,
+            residuals,
+            measures,
+        } = self;
+        solve_gpu::set_signs(stream, x)?;
+        // 0 − A·x is the right-hand side of −x.
+        stream.fill_zero(residual).map_err(in_probe)?;
+        residuals.enqueue(stream, a, x, residual, b)?;
+        stream.copy(x, b).map_err(in_probe)?;
+        solve(x)?;
+        residuals.enqueue(stream, a, x, b, residual)?;
+        let words = residuals.words();
+        stream.copy_to_pinned(words, measures, 0).map_err(in_probe)
+    }
+
+    /// Waits for what was measured last.
+    fn measures(&self) -> Result<Measures, Error> {
+        let words = self.measures.as_slice();
+        let words = words.map_err(|e| Error::from_device(e, "solve"))?;
+        Ok(Measures::from_words(words))
+    }
+}
+
 impl TreeLu {
     fn factorize(
+        scratch: &Scratch,
         stream: &Stream,
         tree: &Arc<DeviceTree>,
         values: &Buffer<f64>,
         pivots: &StaticPivots,
-        single: bool,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
-        Ok(if single {
-            let (lu, quality) = DeviceFrontalLu::factorize(stream, tree, values, pivots)?;
-            (Self::Single(lu), quality)
-        } else {
-            let (lu, quality) = DeviceFrontalLu::factorize(stream, tree, values, pivots)?;
-            (Self::Double(lu), quality)
+        Ok(match &scratch.lu {
+            TreeWorkspace::Single(space) => {
+                let (lu, quality) =
+                    DeviceFrontalLu::factorize_in(space, stream, tree, values, pivots)?;
+                (Self::Single(lu), quality)
+            }
+            TreeWorkspace::Double(space) => {
+                let (lu, quality) =
+                    DeviceFrontalLu::factorize_in(space, stream, tree, values, pivots)?;
+                (Self::Double(lu), quality)
+            }
         })
     }
 
-    fn refactorize(
+    fn begin_refactorize(
         &mut self,
         stream: &Stream,
         values: &Buffer<f64>,
         pivots: &StaticPivots,
-    ) -> Result<DeviceQuality, DeviceFrontalError> {
+    ) -> Result<(), DeviceFrontalError> {
         match self {
-            Self::Single(lu) => lu.refactorize(stream, values, pivots),
-            Self::Double(lu) => lu.refactorize(stream, values, pivots),
+            Self::Single(lu) => lu.begin_refactorize(stream, values, pivots),
+            Self::Double(lu) => lu.begin_refactorize(stream, values, pivots),
+        }
+    }
+
+    /// See [`DeviceFrontalLu::report`].
+    fn report(&mut self) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
+        match self {
+            Self::Single(lu) => lu.report(),
+            Self::Double(lu) => lu.report(),
         }
     }
 
@@ -287,16 +438,20 @@ impl TreeLu {
 }
 
 impl TreeChain {
-    fn pivots(&self, perturbation: Perturbation) -> StaticPivots {
-        let epsilon = if self.forest.single {
+    /// ε of the type of the factors.
+    fn epsilon(&self) -> f64 {
+        if self.forest.single {
             f64::from(f32::EPSILON)
         } else {
             f64::EPSILON
-        };
+        }
+    }
+
+    fn pivots(&self, perturbation: Perturbation) -> StaticPivots {
         StaticPivots {
             threshold: FRONT_THRESHOLD,
             smallest: match perturbation {
-                Perturbation::Default => epsilon.sqrt(),
+                Perturbation::Default => self.epsilon().sqrt(),
                 Perturbation::Below(threshold) => threshold,
                 Perturbation::Never => 0.0,
             },
@@ -310,7 +465,7 @@ impl TreeChain {
             source,
             transform,
             ..
-        } = &self.forest;
+        } = &*self.forest;
         let (rows, cols) = (transform.row_perm.as_slice(), transform.col_perm.as_slice());
         let sums = (0..columns.major_dim()).map(|j| {
             columns
@@ -367,16 +522,19 @@ impl AnyDeviceChain for TreeChain {
             .stream
             .upload(a)
             .map_err(|e| Error::from_device(e, "numeric"))?;
-        let (lu, quality) = TreeLu::factorize(
-            &self.stream,
-            &self.on_device,
-            &values,
-            &pivots,
-            self.forest.single,
-        )
-        .map_err(numeric_error)?;
+        let scratch = match &self.scratch {
+            Some(scratch) => Arc::clone(scratch),
+            None => {
+                let scratch = Scratch::new(&self.stream, &self.on_device, self.forest.single);
+                Arc::new(scratch.map_err(numeric_error)?)
+            }
+        };
+        let (lu, quality) =
+            TreeLu::factorize(&scratch, &self.stream, &self.on_device, &values, &pivots)
+                .map_err(numeric_error)?;
         Ok(Box::new(TreeEngine {
             lu: Mutex::new(lu),
+            scratch,
             values,
             spare: None,
             pivots,
@@ -384,6 +542,44 @@ impl AnyDeviceChain for TreeChain {
             previous: None,
             chain: self,
         }))
+    }
+
+    fn on_stream(
+        self: Arc<Self>,
+        stream: &Stream,
+    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error> {
+        let scratch = Scratch::new(stream, &self.on_device, self.forest.single);
+        let scratch = scratch.map_err(numeric_error)?;
+        Ok(Some(Arc::new(Self {
+            forest: Arc::clone(&self.forest),
+            on_device: Arc::clone(&self.on_device),
+            stream: stream.clone(),
+            patterns: Arc::clone(&self.patterns),
+            scratch: Some(Arc::new(scratch)),
+            ..*self
+        })))
+    }
+
+    fn batch_bytes(&self) -> Option<BatchBytes> {
+        let Forest {
+            tree,
+            source,
+            coupling,
+            single,
+            ..
+        } = &*self.forest;
+        let (n, nnz) = (tree.n(), source.len());
+        let (value_bytes, workspace) = if *single {
+            (4, Workspace::<f32>::bytes(&self.on_device))
+        } else {
+            (8, Workspace::<f64>::bytes(&self.on_device))
+        };
+        let values = 2 * size_of::<f64>() * nnz + value_bytes * coupling.nnz();
+        Some(BatchBytes {
+            common: DevicePattern::predicted_bytes(n, nnz),
+            stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
+            system: DeviceTree::factor_bytes(tree, value_bytes) + values as u64,
+        })
     }
 
     fn search_pivots(
@@ -448,6 +644,18 @@ impl AnyDeviceChain for TreeChain {
     }
 }
 
+/// What is there, or a new one.
+fn known<'a>(
+    slot: &'a mut Option<Known>,
+    stream: &Stream,
+    n: usize,
+) -> Result<&'a mut Known, Error> {
+    Ok(match slot {
+        Some(known) => known,
+        None => slot.insert(Known::new(stream, n)?),
+    })
+}
+
 /// Searches pivots in the columns of B: where its rows go, and how many pivots are off the diagonal; `None` if all are
 /// on it. A column has no entry below its block, so rows stay in their blocks.
 fn search<F: crate::backend::FactorScalar>(
@@ -483,7 +691,7 @@ fn search<F: crate::backend::FactorScalar>(
 
 impl TreeEngine {
     fn lu(&self) -> MutexGuard<'_, TreeLu> {
-        self.lu.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.lu)
     }
 
     fn growth(&self) -> f64 {
@@ -499,22 +707,49 @@ impl TreeEngine {
         max_u * max_l.max(1.0) / max_b
     }
 
-    /// Factorizes the values in `spare`, which change places with the old ones.
-    fn factorize_spare(&mut self, spare: Buffer<f64>, pivots: StaticPivots) -> Result<(), Error> {
-        self.spare = Some(std::mem::replace(&mut self.values, spare));
-        self.previous = Some((self.pivots, self.quality));
-        self.pivots = pivots;
-        self.renew()
+    /// The matrix that was factorized, or its transpose, on the device.
+    fn matrix<'a>(&'a self, pattern: &'a DevicePattern) -> DeviceMatrix<'a> {
+        DeviceMatrix {
+            pattern,
+            values: &self.values,
+        }
     }
 
-    /// Factorizes the values that are there.
-    fn renew(&mut self) -> Result<(), Error> {
+    /// A's pattern, or that of Aᵀ.
+    fn pattern(&self, shared: &Shared, transpose: bool) -> Result<Arc<DevicePattern>, Error> {
+        let chain = &self.chain;
+        chain.patterns.get(&chain.stream, shared, transpose)
+    }
+
+    /// Factorizes the values that are there, and measures the factors with a known solution if there is A's pattern to
+    /// do so. The host waits once, when everything is enqueued.
+    fn renew(&mut self, probed: Option<&DevicePattern>) -> Result<Option<Measures>, Error> {
         let _span = tracing::info_span!("numeric").entered();
+        let stream = &self.chain.stream;
         let lu = self.lu.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.quality = lu
-            .refactorize(&self.chain.stream, &self.values, &self.pivots)
-            .map_err(numeric_error)?;
-        Ok(())
+        let values = &self.values;
+        let mut slot = lock(&self.scratch.known);
+        let mut known = match probed {
+            Some(pattern) => {
+                let matrix = DeviceMatrix { pattern, values };
+                Some((known(&mut slot, stream, pattern.n())?, matrix))
+            }
+            None => None,
+        };
+        loop {
+            lu.begin_refactorize(stream, values, &self.pivots)
+                .map_err(numeric_error)?;
+            if let Some((known, matrix)) = &mut known {
+                known.enqueue(stream, *matrix, |x| {
+                    lu.solve(stream, x, 1, false).map_err(solve_error)
+                })?;
+            }
+            if let Some(quality) = lu.report().map_err(numeric_error)? {
+                self.quality = quality;
+                break;
+            }
+        }
+        known.map(|(known, _)| known.measures()).transpose()
     }
 
     /// The buffer for other values.
@@ -562,6 +797,7 @@ impl Engine for TreeEngine {
             num_perturbed: self.quality.num_perturbed as usize,
             first_perturbed: self.quality.first_perturbed,
             growth: self.growth(),
+            epsilon: self.chain.epsilon(),
             code_path: vec!["numeric: fronts up the forest, one launch"],
             device: DeviceCosts {
                 peak_bytes: Some(device.peak_bytes()),
@@ -575,7 +811,9 @@ impl Engine for TreeEngine {
         let in_solve = |e| Error::from_device(e, "solve");
         let stream = &self.chain.stream;
         let mut x = stream.upload(b).map_err(in_solve)?;
-        self.solve_resident(&mut x, nrhs, transpose)?;
+        self.lu()
+            .solve(stream, &mut x, nrhs, transpose)
+            .map_err(solve_error)?;
         stream.download(&x).map_err(in_solve)
     }
 
@@ -621,11 +859,8 @@ impl AnyDeviceEngine for TreeEngine {
         perturbation: Perturbation,
         _limits: &Limits,
     ) -> Result<(), Error> {
-        let pivots = self.chain.pivots(perturbation);
-        let mut spare = self.take_spare()?;
-        let copied = self.chain.stream.copy_from_host(&mut spare, a);
-        copied.map_err(|e| Error::from_device(e, "numeric"))?;
-        self.factorize_spare(spare, pivots)
+        self.refactorize_resident(NewValues::OnHost(a), perturbation, None)?;
+        Ok(())
     }
 
     fn keep(&mut self) {
@@ -639,7 +874,7 @@ impl AnyDeviceEngine for TreeEngine {
         };
         self.spare = Some(std::mem::replace(&mut self.values, spare));
         self.pivots = pivots;
-        self.renew()?;
+        self.renew(None)?;
         // What was measured of the old factors when they were accepted.
         self.quality = quality;
         Ok(())
@@ -657,25 +892,116 @@ impl AnyDeviceEngine for TreeEngine {
 impl ResidentEngine for TreeEngine {
     fn refactorize_resident(
         &mut self,
-        a: &Buffer<f64>,
+        a: NewValues<'_>,
         perturbation: Perturbation,
-    ) -> Result<(), Error> {
-        let pivots = self.chain.pivots(perturbation);
+        probed: Option<&Shared>,
+    ) -> Result<Option<Measures>, Error> {
+        let pattern = probed.map(|shared| self.pattern(shared, false));
+        let pattern = pattern.transpose()?;
         let mut spare = self.take_spare()?;
-        let copied = self.chain.stream.copy(&mut spare, a);
+        let stream = &self.chain.stream;
+        let copied = match a {
+            NewValues::OnHost(a) => stream.copy_from_host(&mut spare, a),
+            NewValues::OnDevice(a) => stream.copy(&mut spare, &a),
+        };
         copied.map_err(|e| Error::from_device(e, "numeric"))?;
-        self.factorize_spare(spare, pivots)
+        self.spare = Some(std::mem::replace(&mut self.values, spare));
+        self.previous = Some((self.pivots, self.quality));
+        self.pivots = self.chain.pivots(perturbation);
+        self.renew(pattern.as_deref())
     }
 
-    fn solve_resident(
+    fn probe(&self, shared: &Shared) -> Result<Measures, Error> {
+        let pattern = self.pattern(shared, false)?;
+        let stream = &self.chain.stream;
+        let mut lu = self.lu();
+        let mut slot = lock(&self.scratch.known);
+        let known = known(&mut slot, stream, pattern.n())?;
+        known.enqueue(stream, self.matrix(&pattern), |x| {
+            lu.solve(stream, x, 1, false).map_err(solve_error)
+        })?;
+        known.measures()
+    }
+
+    fn refine_probe(
+        &self,
+        shared: &Shared,
+        options: &refine::Options,
+    ) -> Result<(Refined, Option<usize>), Error> {
+        let pattern = self.pattern(shared, false)?;
+        let stream = &self.chain.stream;
+        let mut lu = self.lu();
+        let mut slot = lock(&self.scratch.known);
+        let Known { x, b, .. } = known(&mut slot, stream, pattern.n())?;
+        let solve = |x: &mut Buffer<f64>| lu.solve(stream, x, 1, false).map_err(solve_error);
+        let matrix = self.matrix(&pattern);
+        let refined = solve_gpu::refine(stream, matrix, b, x, 1, solve, options)?[0];
+        if !is_above(refined.measures.normwise(), options.target) {
+            return Ok((refined, None));
+        }
+        let fetched = |numbers| stream.download(numbers);
+        let in_probe = |e| Error::from_device(e, "solve");
+        let values = self.download_values()?;
+        let (x, b) = (fetched(x).map_err(in_probe)?, fetched(b).map_err(in_probe)?);
+        let residual = Residual::new(shared.view(&values), &x, &b);
+        Ok((refined, Some(worst_row(&residual, &b))))
+    }
+
+    fn begin_solve(
         &self,
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Search, Error> {
+        let stream = &self.chain.stream;
         self.lu()
-            .solve(&self.chain.stream, x, nrhs, transpose)
-            .map_err(solve_error)
+            .solve(stream, x, nrhs, transpose)
+            .map_err(solve_error)?;
+        Search::begin(&self.scratch.idle, stream, x, self.chain.forest.tree.n())
+    }
+
+    fn solve_refined(
+        &self,
+        system: System<'_>,
+        b: &Buffer<f64>,
+        x: &mut Buffer<f64>,
+        options: &refine::Options,
+    ) -> Result<Vec<Refined>, Error> {
+        let System {
+            shared,
+            nrhs,
+            transpose,
+        } = system;
+        let pattern = self.pattern(shared, transpose)?;
+        let stream = &self.chain.stream;
+        let mut lu = self.lu();
+        let copied = stream.copy(x, b);
+        copied.map_err(|e| Error::from_device(e, "solve"))?;
+        let mut solve =
+            |x: &mut Buffer<f64>| lu.solve(stream, x, nrhs, transpose).map_err(solve_error);
+        solve(x)?;
+        solve_gpu::refine(stream, self.matrix(&pattern), b, x, nrhs, solve, options)
+    }
+
+    fn measure(
+        &self,
+        system: System<'_>,
+        b: &Buffer<f64>,
+        x: &Buffer<f64>,
+    ) -> Result<Vec<Measures>, Error> {
+        let pattern = self.pattern(system.shared, system.transpose)?;
+        let stream = &self.chain.stream;
+        let residual = stream.alloc(b.len());
+        let mut residual = residual.map_err(|e| Error::from_device(e, "solve"))?;
+        let matrix = self.matrix(&pattern);
+        Ok(solve_gpu::residuals(
+            stream,
+            matrix,
+            x,
+            b,
+            &mut residual,
+            system.nrhs,
+        )?)
     }
 
     fn download_values(&self) -> Result<Vec<f64>, Error> {

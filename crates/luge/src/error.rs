@@ -112,6 +112,29 @@ pub enum Error {
         /// The phase.
         phase: &'static str,
     },
+    /// The factors of a batch do not fit the allowed memory together. Nothing was begun.
+    #[error(
+        "the factors of {systems} systems need {asked} bytes, {available} are available, which is enough for {fitting}"
+    )]
+    BatchOutOfMemory {
+        /// How many systems there are.
+        systems: usize,
+        /// How many would fit.
+        fitting: usize,
+        /// Bytes needed for all.
+        asked: u64,
+        /// Bytes allowed.
+        available: u64,
+    },
+    /// A system of a batch has no factors, or no solution.
+    #[error("system {system}: {error}")]
+    System {
+        /// Its number, from 0.
+        system: usize,
+        /// What is wrong with it.
+        #[source]
+        error: std::sync::Arc<Error>,
+    },
     /// A dimension does not fit 32-bit indices.
     #[error(transparent)]
     IndexOverflow(#[from] IndexOverflow),

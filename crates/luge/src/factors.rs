@@ -1,16 +1,19 @@
 //! Factors, what they solve, and their renewal for new values.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use luge_device::Buffer;
+use luge_device::{Buffer, Slice, Stream};
 use luge_solve::backward_error::{Residual, RowNorms, max_abs};
+use luge_solve::gpu::Measures;
 use luge_solve::refine::{Refined, refine};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Scalar};
 use serde::Serialize;
 use sprs::CsMat;
 
 use crate::determinant::Determinant;
+use crate::device_chain::{ResidentEngine, Search, System};
 use crate::device_path::{DeviceFactors, Task};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
@@ -19,7 +22,7 @@ use crate::inform::{Inform, Seconds, Warning};
 use crate::lanes;
 use crate::options::Pivoting;
 use crate::probe::is_above;
-use crate::solver::{Path, Shared};
+use crate::solver::{DevicePath, Path, Shared};
 
 /// A matrix whose pivots were searched and whose reciprocal condition number, scaled, is below this
 /// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
@@ -90,6 +93,31 @@ pub struct Solution<T> {
     pub inform: Inform,
 }
 
+/// Whether solutions that were begun on a device are finite: see [`Factors::begin_solve_on_device`].
+#[must_use = "a solution that is not finite is told of by `wait` alone"]
+pub struct SolutionCheck {
+    /// None where that is known already.
+    search: Option<Search>,
+}
+
+impl SolutionCheck {
+    /// Waits for the solutions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SolutionNotFinite`] if a solution, or its right-hand side, has an entry that is infinite or not a
+    /// number; those of the device.
+    pub fn wait(self) -> Result<(), Error> {
+        self.search.map_or(Ok(()), Search::wait)
+    }
+}
+
+impl std::fmt::Debug for SolutionCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SolutionCheck").finish_non_exhaustive()
+    }
+}
+
 pub(crate) use Refactorized as Outcome;
 
 /// How new values were factorized.
@@ -101,7 +129,7 @@ pub enum Refactorized {
         growth: f64,
         /// Normwise backward error of a probe; on the CPU, where growth and pivots are like those
         /// of factors that were probed, the largest column of wᵀ·(B − L·U), relative to that of B,
-        /// for a random vector w of ±1; of values that were on the device, the growth times ε.
+        /// for a random vector w of ±1; on a device without a probe, the growth times ε.
         backward_error: f64,
     },
     /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
@@ -130,7 +158,16 @@ impl<T: Scalar> Factors<T> {
         a: &CsMat<T>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
-        let values = shared.values_of(a, 1)?;
+        let values = shared.values_of(a, 1)?.into_owned();
+        Self::of_values(shared, values, analyzed)
+    }
+
+    /// Factors of the matrix with these values in the stored order of the analysis, all finite.
+    pub(crate) fn of_values(
+        shared: Arc<Shared>,
+        values: Vec<T>,
+        analyzed: &Arc<Inform>,
+    ) -> Result<Self, Error> {
         let norms = OnceLock::new();
         let mut journal = Journal::after(analyzed);
         let computed = {
@@ -148,7 +185,7 @@ impl<T: Scalar> Factors<T> {
         };
         let mut factors = Self {
             shared,
-            values: OnceLock::from(values.into_owned()),
+            values: OnceLock::from(values),
             norms,
             transpose_norms: OnceLock::new(),
             computed,
@@ -331,6 +368,9 @@ impl<T: Scalar> Factors<T> {
     #[track_caller]
     pub fn solve_transpose(&self, b: &[T]) -> Result<Solution<T>, Error> {
         assert_eq!(b.len(), self.n(), "right-hand side of another length");
+        if let Some(resident) = self.resident() {
+            return self.solve_columns_resident(resident, b, 1, true);
+        }
         let transpose = self.view()?.transpose();
         let norms = self
             .transpose_norms
@@ -355,9 +395,70 @@ impl<T: Scalar> Factors<T> {
             self.n() * nrhs,
             "right-hand side of another length"
         );
+        if let Some(resident) = self.resident() {
+            return self.solve_columns_resident(resident, b, nrhs, false);
+        }
         let a = self.view()?;
         let norms = self.norms.get_or_init(|| RowNorms::new(a));
         self.solve_columns(a, norms, b, nrhs, false)
+    }
+
+    /// The engine that keeps values and vectors on the device, if that is where they are, and its stream.
+    fn resident(&self) -> Option<(&dyn ResidentEngine, &Stream)> {
+        match (&self.shared.path, &self.computed) {
+            (Path::Device(path), Computed::Device(factors)) => {
+                Some((factors.engine.resident()?, path.backend.stream()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Solves and refines on the device. Right-hand sides go there and solutions come back, once.
+    fn solve_columns_resident(
+        &self,
+        (engine, stream): (&dyn ResidentEngine, &Stream),
+        b: &[T],
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<Solution<T>, Error> {
+        let _span = tracing::info_span!("solve").entered();
+        let start = Instant::now();
+        let in_solve = |e| Error::from_device(e, "solve");
+        let n = self.n();
+        let b = T::in_f64(b);
+        check_right_hand_sides(&b, n)?;
+        let options = self.shared.refinement::<T>();
+        let mut achieved = Achieved::default();
+        let mut x = Vec::with_capacity(n * nrhs);
+        for b in b.chunks(AT_ONCE * n.max(1)) {
+            let system = System {
+                shared: &self.shared,
+                nrhs: b.len() / n,
+                transpose,
+            };
+            let there = stream.upload(b).map_err(in_solve)?;
+            let mut solution = stream.alloc(b.len()).map_err(in_solve)?;
+            let refined = engine.solve_refined(system, &there, &mut solution, &options)?;
+            let mut solved = stream.download(&solution).map_err(in_solve)?;
+            achieved.add_steps(refined.iter().map(|refined| refined.steps));
+            if size_of::<T>() == size_of::<f64>() {
+                achieved.add_errors(refined.iter().map(|refined| refined.measures));
+            } else {
+                // What the caller gets is measured.
+                solved
+                    .iter_mut()
+                    .for_each(|v| *v = T::from_f64(*v).to_f64());
+                if let Some(at) = solved.iter().position(|v| !v.is_finite()) {
+                    return Err(Error::SolutionNotFinite { row: at % n });
+                }
+                let copied = stream.copy_from_host(&mut solution, &solved);
+                copied.map_err(in_solve)?;
+                achieved.add_errors(engine.measure(system, &there, &solution)?);
+            }
+            x.extend(solved.into_iter().map(T::from_f64));
+        }
+        let inform = self.describe_solve(start, achieved);
+        Ok(Solution { x, inform })
     }
 
     fn solve_columns(
@@ -372,14 +473,9 @@ impl<T: Scalar> Factors<T> {
         let start = Instant::now();
         let n = self.n();
         let b = T::in_f64(b);
-        if let Some(at) = b.iter().position(|v| !v.is_finite()) {
-            return Err(Error::NotFinite {
-                row: at % n,
-                column: at / n,
-            });
-        }
+        check_right_hand_sides(&b, n)?;
         let mut x = Vec::with_capacity(b.len());
-        let (mut worst, mut worst_componentwise, mut most_steps) = (0.0f64, 0.0f64, 0);
+        let mut achieved = Achieved::default();
         // All first solutions at once, then each right-hand side is refined by itself.
         let first = self.computed.engine().solve(&b, nrhs, transpose)?;
         for (column, b) in b.chunks_exact(n.max(1)).enumerate() {
@@ -396,22 +492,27 @@ impl<T: Scalar> Factors<T> {
             )?;
             let rounded: Vec<T> = refined.x.iter().map(|&v| T::from_f64(v)).collect();
             let (normwise, componentwise) = measure_rounded(a, norms, &refined, &rounded, b)?;
-            worst = max_abs(&[worst, normwise]);
-            worst_componentwise = max_abs(&[worst_componentwise, componentwise]);
-            most_steps = most_steps.max(refined.steps);
+            achieved.add(normwise, componentwise);
+            achieved.add_steps([refined.steps]);
             x.extend(rounded);
         }
+        let inform = self.describe_solve(start, achieved);
+        Ok(Solution { x, inform })
+    }
+
+    /// The report of these factors with what came of a solve that began at `start`.
+    fn describe_solve(&self, start: Instant, achieved: Achieved) -> Inform {
         let mut inform = self.inform().clone();
-        inform.backward_error = Some(worst);
-        inform.componentwise_error = Some(worst_componentwise);
-        inform.refinement_steps = Some(most_steps);
+        inform.backward_error = Some(achieved.normwise);
+        inform.componentwise_error = Some(achieved.componentwise);
+        inform.refinement_steps = Some(achieved.steps);
         inform.seconds.solve = Some(start.elapsed().as_secs_f64());
         inform.take_device_costs(self.computed.engine());
         inform
             .warnings
             .retain(|warning| !matches!(warning, Warning::TargetMissed { .. }));
         inform.check_target(self.shared.target);
-        Ok(Solution { x, inform })
+        inform
     }
 
     /// Factorizes new values on the same pattern.
@@ -419,7 +520,8 @@ impl<T: Scalar> Factors<T> {
     /// Pivots and scaling are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth), no pivot has to be replaced (under
     /// [`Pivoting::Auto`]) and the factors reach the target backward error. On a device that is
-    /// measured by a probe, a solve with a known solution. On the CPU growth and a checksum of B − L·U
+    /// measured by a probe, a solve with a known solution, as often as
+    /// [`residual_check`](crate::Options::residual_check) says. On the CPU growth and a checksum of B − L·U
     /// are measured while the columns are at hand; a probe follows where these, or pivots that
     /// changed by orders of magnitude, leave a doubt. Where the old pivots do not serve, new ones are
     /// searched, unless the options forbid it.
@@ -434,18 +536,19 @@ impl<T: Scalar> Factors<T> {
         let shared = Arc::clone(&self.shared);
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
-        shared
-            .threads
-            .run(seconds, |threads| self.renew(&shared, a, threads))
+        shared.threads.run(seconds, |threads| {
+            let values = shared.values_of(a, threads)?;
+            self.renew(&shared, values, threads)
+        })
     }
 
-    fn renew(
+    /// Factorizes these values, in the stored order of the analysis and all finite.
+    pub(crate) fn renew(
         &mut self,
         shared: &Shared,
-        a: &CsMat<T>,
+        values: Cow<'_, [T]>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
-        let values = shared.values_of(a, threads)?;
         let norms = OnceLock::new();
         let mut journal = Journal::after(&self.analyzed);
         let in_f64 = T::in_f64(&values);
@@ -476,11 +579,46 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
-    /// which the matrix that was analyzed is stored (`CsMat::data`). Nothing but the report comes to the host.
+    /// which the matrix that was analyzed is stored (`CsMat::data`).
     ///
-    /// The guard is the growth and the number of replaced pivots. Where they tell that the old pivots do not serve, the
-    /// values are brought to the host, and new pivots are searched as in `refactorize`. With
-    /// [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) every refactorization goes that way round.
+    /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
+    /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
+    ///
+    /// - the growth max|U| · max(1, max|L|) / max|B| may be [`max_growth`](crate::Options::max_growth) at most;
+    /// - under [`Pivoting::Auto`] no pivot may have been replaced;
+    /// - the probe must reach the target backward error: a right-hand side is made from the new values for a solution
+    ///   with entries ±1, the new factors solve for it, and ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is measured, all on the
+    ///   device. Where one solve misses the target, as with factors in `f32`, the solution is refined there.
+    ///   [`residual_check`](crate::Options::residual_check) makes the probe rarer; without one the growth times ε of
+    ///   the factors is reported as the backward error.
+    ///
+    /// Where these tell that the old pivots do not serve, the values are brought to the host, and new pivots are searched
+    /// as in `refactorize`. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) every refactorization goes that
+    /// way round.
+    ///
+    /// ```
+    /// use luge::{BackendChoice, Options, Refactorized, Solver};
+    /// use sprs::CsMat;
+    ///
+    /// // 4 1
+    /// // 1 3
+    /// let a: CsMat<f64> =
+    ///     CsMat::new((2, 2), vec![0, 2, 4], vec![0, 1, 0, 1], vec![4.0, 1.0, 1.0, 3.0]);
+    /// let options = Options { backend: BackendChoice::Simulator { seed: 1 }, ..Options::default() };
+    /// let solver = Solver::new(options)?;
+    /// let mut factors = solver.analyze(&a)?.factorize(&a)?;
+    ///
+    /// let stream = solver.stream().expect("the solver is on a device");
+    /// let values = stream.upload(&[5.0, 2.0, 2.0, 4.0]).expect("there is memory");
+    /// let outcome = factors.refactorize_on_device(&values)?;
+    /// assert!(matches!(outcome, Refactorized::Reused { backward_error, .. } if backward_error < 1e-15));
+    ///
+    /// let mut x = stream.upload(&[9.0, 10.0]).expect("there is memory");
+    /// factors.solve_on_device(&mut x, 1, false)?;
+    /// let x = stream.download(&x).expect("the solution is there");
+    /// assert!((x[0] - 1.0).abs() < 1e-14 && (x[1] - 2.0).abs() < 1e-14);
+    /// # Ok::<(), luge::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -491,20 +629,33 @@ impl<T: Scalar> Factors<T> {
     /// If the factors are on the CPU, or `values` has not one value for each entry of the matrix.
     #[track_caller]
     pub fn refactorize_on_device(&mut self, values: &Buffer<f64>) -> Result<Refactorized, Error> {
-        let shared = Arc::clone(&self.shared);
-        let (path, factors) = match (&shared.path, &mut self.computed) {
-            (Path::Device(path), Computed::Device(factors)) => (path, factors),
-            _ => panic!("factors on the CPU take no values on a device"),
-        };
+        assert!(
+            matches!(self.computed, Computed::Device(_)),
+            "factors on the CPU take no values on a device"
+        );
         assert_eq!(
             values.len(),
-            shared.nnz(),
+            self.shared.nnz(),
             "one value for each entry of the matrix"
         );
+        self.refactorize_slice(values.slice(..))
+    }
+
+    /// As [`refactorize_on_device`](Self::refactorize_on_device), for factors that are there.
+    pub(crate) fn refactorize_slice(
+        &mut self,
+        values: Slice<'_, f64>,
+    ) -> Result<Refactorized, Error> {
+        let shared = Arc::clone(&self.shared);
+        let (Path::Device(path), Computed::Device(factors)) = (&shared.path, &mut self.computed)
+        else {
+            unreachable!("factors on a device")
+        };
         let mut journal = Journal::after(&self.analyzed);
         let mut reason = None;
         if factors.engine.resident().is_some() {
-            match path.refactorize_resident(factors, values, &shared, &mut journal)? {
+            let refinement = shared.refinement::<T>();
+            match path.refactorize_resident(factors, values, &shared, &refinement, &mut journal)? {
                 Ok(outcome) => {
                     self.values = OnceLock::new();
                     self.accept(OnceLock::new(), journal)?;
@@ -513,7 +664,7 @@ impl<T: Scalar> Factors<T> {
                 Err(failure) => reason = Some(failure),
             }
         }
-        let fetched = path.fetch(values).and_then(|in_f64| {
+        let fetched = path.fetch(&values).and_then(|in_f64| {
             shared.check_finite(&in_f64)?;
             let values: Vec<T> = in_f64.iter().map(|&v| T::from_f64(v)).collect();
             Ok((in_f64, values))
@@ -536,12 +687,17 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if
-    /// `transpose`, by one pass of triangular solves. Nothing comes to the host, and nothing is measured: what overflows
-    /// is not finite in `x`. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) the vectors go over the host.
+    /// `transpose`, by one pass of triangular solves. Vectors stay on the device, but for those with
+    /// [`DeviceEngine::Columns`](crate::DeviceEngine::Columns), which go over the host. No backward error is measured;
+    /// [`solve_refined_on_device`](Self::solve_refined_on_device) does that.
+    ///
+    /// The solutions are looked through for numbers that are not finite, behind the solve on the same stream, and the
+    /// call returns when that is done.
     ///
     /// # Errors
     ///
-    /// Those of the device.
+    /// [`Error::SolutionNotFinite`] if a solution, or its right-hand side, has an entry that is infinite or not a
+    /// number; `x` then holds what was computed. Those of the device.
     ///
     /// # Panics
     ///
@@ -553,9 +709,114 @@ impl<T: Scalar> Factors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), Error> {
-        let (path, factors) = match (&self.shared.path, &self.computed) {
-            (Path::Device(path), Computed::Device(factors)) => (path, factors),
-            _ => panic!("factors on the CPU solve for no vectors on a device"),
+        self.begin_solve_on_device(x, nrhs, transpose)?.wait()
+    }
+
+    /// As [`solve_on_device`](Self::solve_on_device), but does not wait: what is enqueued on
+    /// [`Solver::stream`](crate::Solver::stream) afterwards works with the solutions, and [`SolutionCheck::wait`] tells
+    /// later whether they are finite. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) it is all done at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_on_device`](Self::solve_on_device), here or from [`SolutionCheck::wait`].
+    ///
+    /// # Panics
+    ///
+    /// As [`solve_on_device`](Self::solve_on_device).
+    #[track_caller]
+    pub fn begin_solve_on_device(
+        &self,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<SolutionCheck, Error> {
+        let path = self.check_vectors(x, nrhs);
+        if let Some((engine, _)) = self.resident() {
+            let search = engine.begin_solve(x, nrhs, transpose)?;
+            return Ok(SolutionCheck {
+                search: Some(search),
+            });
+        }
+        let engine = self.computed.engine();
+        let solution = engine.solve(&path.fetch(x)?, nrhs, transpose)?;
+        let copied = path.backend.stream().copy_from_host(x, &solution);
+        copied.map_err(|e| Error::from_device(e, "solve"))?;
+        match solution.iter().position(|v| !v.is_finite()) {
+            Some(at) => Err(Error::SolutionNotFinite { row: at % self.n() }),
+            None => Ok(SolutionCheck { search: None }),
+        }
+    }
+
+    /// Solves A·X = B, or Aᵀ·X = B if `transpose`, for right-hand sides on the device, `f64` and one after another, and
+    /// refines: residuals, corrections and backward errors are computed on the device in `f64`, whatever the type of the
+    /// factors, and the host reads a few words for each step. The inform is that of [`solve_many`](Self::solve_many).
+    ///
+    /// With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) vectors go over the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve). After one `x` is of no use.
+    ///
+    /// # Panics
+    ///
+    /// If the factors are on the CPU, or `b` or `x` has not n · `nrhs` values.
+    #[track_caller]
+    pub fn solve_refined_on_device(
+        &self,
+        b: &Buffer<f64>,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<Inform, Error> {
+        let path = self.check_vectors(x, nrhs);
+        self.check_vectors(b, nrhs);
+        let start = Instant::now();
+        let n = self.n();
+        let options = self.shared.refinement::<T>();
+        if let Some((engine, _)) = self.resident() {
+            let _span = tracing::info_span!("solve").entered();
+            let system = System {
+                shared: &self.shared,
+                nrhs,
+                transpose,
+            };
+            let refined = engine.solve_refined(system, b, x, &options);
+            let refined = refined.map_err(|error| match error {
+                Error::SolutionNotFinite { .. } => {
+                    let b = path.fetch(b).and_then(|b| check_right_hand_sides(&b, n));
+                    b.err().unwrap_or(error)
+                }
+                error => error,
+            })?;
+            let mut achieved = Achieved::default();
+            achieved.add_steps(refined.iter().map(|refined| refined.steps));
+            achieved.add_errors(refined.iter().map(|refined| refined.measures));
+            return Ok(self.describe_solve(start, achieved));
+        }
+        let b: Vec<T> = path.fetch(b)?.into_iter().map(T::from_f64).collect();
+        let a = self.view()?;
+        let solution = if transpose {
+            let a = a.transpose();
+            let norms = self.transpose_norms.get_or_init(|| RowNorms::new(a));
+            self.solve_columns(a, norms, &b, nrhs, true)?
+        } else {
+            let norms = self.norms.get_or_init(|| RowNorms::new(a));
+            self.solve_columns(a, norms, &b, nrhs, false)?
+        };
+        let copied = path
+            .backend
+            .stream()
+            .copy_from_host(x, &T::in_f64(&solution.x));
+        copied.map_err(|e| Error::from_device(e, "solve"))?;
+        Ok(solution.inform)
+    }
+
+    /// The path of factors on a device, for vectors of the right length.
+    #[track_caller]
+    fn check_vectors(&self, x: &Buffer<f64>, nrhs: usize) -> &DevicePath {
+        let Path::Device(path) = &self.shared.path else {
+            panic!("factors on the CPU solve for no vectors on a device")
         };
         assert_eq!(
             x.len(),
@@ -563,13 +824,7 @@ impl<T: Scalar> Factors<T> {
             "{nrhs} right-hand sides of length {}",
             self.n()
         );
-        if let Some(engine) = factors.engine.resident() {
-            return engine.solve_resident(x, nrhs, transpose);
-        }
-        let solution = factors.engine.solve(&path.fetch(x)?, nrhs, transpose)?;
-        let stream = path.backend.stream();
-        let copied = stream.copy_from_host(x, &solution);
-        copied.map_err(|e| Error::from_device(e, "solve"))
+        path
     }
 
     /// Forgets what was known of the old values.
@@ -693,6 +948,46 @@ impl Inform {
                 target,
             });
         }
+    }
+}
+
+/// Right-hand sides that are refined together on a device.
+const AT_ONCE: usize = 64;
+
+/// The largest errors and the most steps of several right-hand sides.
+#[derive(Default)]
+struct Achieved {
+    normwise: f64,
+    componentwise: f64,
+    steps: usize,
+}
+
+impl Achieved {
+    /// NaN stays.
+    fn add(&mut self, normwise: f64, componentwise: f64) {
+        self.normwise = max_abs(&[self.normwise, normwise]);
+        self.componentwise = max_abs(&[self.componentwise, componentwise]);
+    }
+
+    fn add_errors(&mut self, measures: impl IntoIterator<Item = Measures>) {
+        for measures in measures {
+            self.add(measures.normwise(), measures.omega());
+        }
+    }
+
+    fn add_steps(&mut self, steps: impl IntoIterator<Item = usize>) {
+        self.steps = steps.into_iter().fold(self.steps, usize::max);
+    }
+}
+
+/// Refuses right-hand sides of length `n` one of whose entries is not finite.
+fn check_right_hand_sides(b: &[f64], n: usize) -> Result<(), Error> {
+    match b.iter().position(|v| !v.is_finite()) {
+        Some(at) => Err(Error::NotFinite {
+            row: at % n,
+            column: at / n,
+        }),
+        None => Ok(()),
     }
 }
 

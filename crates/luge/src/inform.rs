@@ -21,7 +21,8 @@ pub struct Seconds {
     pub pivot_search: Option<f64>,
     /// Numeric factorization.
     pub numeric: Option<f64>,
-    /// Probe of the factors: a solve with a known solution, and the condition estimate.
+    /// Probe of the factors: a solve with a known solution, and the condition estimate. In a refactorization by the tree
+    /// on a device the first solve counts as numeric: the host waits for both at once.
     pub probe: Option<f64>,
     /// Triangular solves and refinement.
     pub solve: Option<f64>,

@@ -2,8 +2,9 @@
 //!
 //! [`Solver::analyze`] orders a matrix and finds the pattern of its factors, [`Analysis::factorize`]
 //! computes them, [`Factors::solve`] uses them, [`Factors::refactorize`] renews them for other values
-//! on the same pattern. Each step has its own type, so a wrong order does not compile, and each
-//! reports in an [`Inform`] what ran, how long it took and how good the result is.
+//! on the same pattern. [`Analysis::factorize_batch`] does that for many matrices of one pattern, side
+//! by side. Each step has its own type, so a wrong order does not compile, and each reports in an
+//! [`Inform`] what ran, how long it took and how good the result is.
 //!
 //! ```
 //! use luge::{BackendChoice, Options, Solver};
@@ -35,6 +36,7 @@
 //! - Real square matrices.
 
 mod backend;
+mod batch;
 mod determinant;
 mod device_chain;
 mod device_choice;
@@ -53,9 +55,10 @@ mod probe;
 mod solver;
 mod threads;
 
+pub use batch::BatchFactors;
 pub use determinant::Determinant;
 pub use error::Error;
-pub use factors::{Factors, Refactorized, Solution};
+pub use factors::{Factors, Refactorized, Solution, SolutionCheck};
 pub use inform::{Inform, Seconds, Warning};
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
@@ -63,5 +66,7 @@ pub use luge_device as device;
 pub use luge_ordering as ordering;
 pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
 pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
-pub use options::{BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting};
+pub use options::{
+    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
+};
 pub use solver::{Analysis, Solver};

@@ -72,6 +72,22 @@ pub enum DeviceEngine {
     Tree,
 }
 
+/// When a refactorization on a device solves for a known solution to measure what the new factors are worth.
+///
+/// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the
+/// refactorization of a small matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub enum ResidualCheck {
+    /// Every time. The solve is enqueued behind the factorization, and the host waits once for both.
+    #[default]
+    Always,
+    /// Where growth times ε of the factors is above the target backward error, and always for factors in a shorter
+    /// type than that needs.
+    WhereInDoubt,
+    /// Never: the growth alone, against [`Options::max_growth`], and replaced pivots decide.
+    Never,
+}
+
 /// Options of a [`Solver`](crate::Solver).
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -100,6 +116,8 @@ pub struct Options {
     /// Growth (see [`Inform::growth`](crate::Inform::growth)) beyond which a refactorization does not
     /// trust the old pivots.
     pub max_growth: f64,
+    /// When a refactorization on a device is measured by a solve. New factorizations always are.
+    pub residual_check: ResidualCheck,
     /// Whether a factorization also estimates the reciprocal condition number of the scaled matrix,
     /// at the cost of up to ten solves.
     pub estimate_condition: bool,
@@ -128,6 +146,7 @@ impl Default for Options {
             max_refinement_steps: 10,
             target_backward_error: None,
             max_growth: 1e8,
+            residual_check: ResidualCheck::default(),
             estimate_condition: false,
             max_host_bytes: None,
             max_device_bytes: None,

@@ -1,11 +1,14 @@
 //! A solve with a known solution: what factors are worth, whoever made them.
 
 use luge_solve::backward_error::{Residual, RowNorms};
+use luge_solve::gpu::Measures;
 use luge_solve::refine::{self, refine};
 use luge_sparse::{MatrixView, Scalar};
 
+use crate::device_chain::ResidentEngine;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::solver::Shared;
 
 /// What came back for a solution with entries ±1.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +17,7 @@ pub(crate) struct Probe {
     pub backward_error: f64,
     pub componentwise: f64,
     pub steps: usize,
-    /// The row with the largest componentwise error.
+    /// The row with the largest componentwise error; on a device only if the target was missed.
     pub worst_row: usize,
 }
 
@@ -82,29 +85,61 @@ impl Probe {
         match refine(a, norms, &b, |r| engine.solve(r, 1, false), refinement) {
             Ok(refined) => {
                 let residual = Residual::new(a, &refined.x, &b);
-                let error = |i: usize| {
-                    let r = residual.residual[i].abs();
-                    if r == 0.0 {
-                        0.0
-                    } else {
-                        r / (residual.magnitude[i] + b[i].abs())
-                    }
-                };
                 Ok(Self {
                     backward_error: refined.normwise,
                     componentwise: refined.componentwise[0] + refined.componentwise[1],
                     steps: refined.steps,
-                    worst_row: (0..b.len())
-                        .fold(0, |at, i| if error(i) > error(at) { i } else { at }),
+                    worst_row: worst_row(&residual, &b),
                 })
             }
-            Err(Error::SolutionNotFinite { row }) => Ok(Self {
-                backward_error: f64::INFINITY,
-                componentwise: f64::INFINITY,
-                steps: 0,
-                worst_row: row,
-            }),
+            Err(Error::SolutionNotFinite { row }) => Ok(Self::overflowed(row)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Solves for the known solution on a device and measures there; with refinement where one solve, which may have
+    /// been measured before, misses `target`.
+    pub(crate) fn resident(
+        engine: &dyn ResidentEngine,
+        shared: &Shared,
+        measured: Option<Measures>,
+        refinement: &refine::Options,
+    ) -> Result<Self, Error> {
+        let _span = tracing::info_span!("probe").entered();
+        let measures = match measured {
+            Some(measures) => measures,
+            None => engine.probe(shared)?,
+        };
+        let quick = Self::measured(&measures, 0, None);
+        if !quick.misses(shared.target) {
+            return Ok(quick);
+        }
+        match engine.refine_probe(shared, refinement) {
+            Ok((refined, row)) => Ok(Self::measured(&refined.measures, refined.steps, row)),
+            Err(Error::SolutionNotFinite { row }) => Ok(Self::overflowed(row)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn measured(measures: &Measures, steps: usize, worst_row: Option<usize>) -> Self {
+        let or_infinite = |error: f64| {
+            if error.is_nan() { f64::INFINITY } else { error }
+        };
+        Self {
+            backward_error: or_infinite(measures.normwise()),
+            componentwise: or_infinite(measures.omega()),
+            steps,
+            worst_row: worst_row.unwrap_or(0),
+        }
+    }
+
+    /// The entry of the solution in this row is not finite.
+    fn overflowed(row: usize) -> Self {
+        Self {
+            backward_error: f64::INFINITY,
+            componentwise: f64::INFINITY,
+            steps: 0,
+            worst_row: row,
         }
     }
 
@@ -121,6 +156,19 @@ impl Probe {
     pub(crate) fn misses(&self, target: f64) -> bool {
         is_above(self.backward_error, target)
     }
+}
+
+/// The row with the largest componentwise error.
+pub(crate) fn worst_row(residual: &Residual, b: &[f64]) -> usize {
+    let error = |i: usize| {
+        let r = residual.residual[i].abs();
+        if r == 0.0 {
+            0.0
+        } else {
+            r / (residual.magnitude[i] + b[i].abs())
+        }
+    };
+    (0..b.len()).fold(0, |at, i| if error(i) > error(at) { i } else { at })
 }
 
 /// Signs without a pattern (multiplicative hashing), so that rows do not cancel.

@@ -72,8 +72,8 @@ pub struct Solver {
 /// pattern and levels. Good for every matrix of the same pattern, though permutations and scaling
 /// were chosen for the values that were analyzed.
 pub struct Analysis<T> {
-    shared: Arc<Shared>,
-    inform: Arc<Inform>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inform: Arc<Inform>,
     scalar: PhantomData<T>,
 }
 
@@ -84,9 +84,9 @@ pub(crate) struct Shared {
     pub limits: Limits,
     pub threads: Threads,
     /// The pattern that was analyzed, as it is stored.
-    pattern: CompressedPattern,
+    pub pattern: Arc<CompressedPattern>,
     /// Whether it is stored by columns.
-    by_columns: bool,
+    pub by_columns: bool,
     pub path: Path,
     /// Normwise backward error to reach.
     pub target: f64,
@@ -267,7 +267,7 @@ impl Solver {
                 ordering: Arc::clone(&self.ordering),
                 limits,
                 threads: self.threads.clone(),
-                pattern,
+                pattern: Arc::new(pattern),
                 by_columns,
                 path,
             }),
@@ -365,6 +365,16 @@ impl Solver {
 }
 
 impl DevicePath {
+    /// The same plan for work on another stream, if the engine can share it.
+    pub(crate) fn on_stream(&self, stream: &Stream) -> Result<Option<Self>, Error> {
+        let chain = Arc::clone(&self.chain).on_stream(stream)?;
+        Ok(chain.map(|chain| Self {
+            chain,
+            backend: self.backend.on_stream(stream),
+            ..*self
+        }))
+    }
+
     /// Orders and plans anew for other values, and if that is given with another matching.
     pub(crate) fn analyze_again(
         &self,
@@ -572,6 +582,19 @@ impl Shared {
 
     pub(crate) fn nnz(&self) -> usize {
         self.pattern.nnz()
+    }
+
+    /// The same for factors on another path.
+    pub(crate) fn on_path(&self, path: Path) -> Self {
+        Self {
+            options: Arc::clone(&self.options),
+            ordering: Arc::clone(&self.ordering),
+            limits: self.limits.clone(),
+            threads: self.threads.clone(),
+            pattern: Arc::clone(&self.pattern),
+            path,
+            ..*self
+        }
     }
 
     /// The matrix with these values in stored order.

@@ -3,7 +3,7 @@
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
     BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Pivoting, Refactorized,
-    Scalar, Solver, Warning,
+    ResidualCheck, Scalar, Solver, Warning,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::tiny_diagonal;
@@ -526,6 +526,270 @@ fn values_on_the_device_are_guarded_too() {
             "{refused:?}"
         );
         check_all_solves(&uneven, &factors);
+    }
+}
+
+#[test]
+fn the_residual_check_sees_what_growth_is_allowed_to_hide() {
+    let (even, uneven) = (needs_other_rows(40, 4.0), needs_other_rows(40, 1e-10));
+    let refactorized = |residual_check, pivoting, on_device: bool| {
+        let options = Options {
+            max_growth: f64::MAX,
+            perturbation: Some(1e-300),
+            // Which would make up for a loss that is not total.
+            max_refinement_steps: 0,
+            residual_check,
+            pivoting,
+            ..self::on_device(DeviceEngine::Tree)
+        };
+        let solver = Solver::new(options).unwrap();
+        let mut factors = solver.analyze(&even).unwrap().factorize(&even).unwrap();
+        let outcome = if on_device {
+            let values = solver.stream().unwrap().upload(uneven.data()).unwrap();
+            factors.refactorize_on_device(&values)
+        } else {
+            factors.refactorize(&uneven)
+        };
+        (outcome, factors)
+    };
+    for on_device in [false, true] {
+        for check in [ResidualCheck::Always, ResidualCheck::WhereInDoubt] {
+            match refactorized(check, Pivoting::Auto, on_device) {
+                (Ok(Refactorized::Repivoted { reason, .. }), factors) => {
+                    assert!(reason.starts_with("backward error"), "{reason}");
+                    check_all_solves(&uneven, &factors);
+                }
+                (other, _) => panic!("{check:?}: {other:?}"),
+            }
+            match refactorized(check, Pivoting::Static, on_device) {
+                (
+                    Err(Error::Unstable {
+                        row,
+                        growth,
+                        backward_error,
+                    }),
+                    factors,
+                ) => {
+                    assert!(row < 40 && growth > 1e6 && backward_error > 1e-12);
+                    check_all_solves(&even, &factors);
+                }
+                (other, _) => panic!("{check:?}: {other:?}"),
+            }
+        }
+        // Growth is all that is asked for, and its bound allows anything.
+        match refactorized(ResidualCheck::Never, Pivoting::Auto, on_device) {
+            (
+                Ok(Refactorized::Reused {
+                    growth,
+                    backward_error,
+                }),
+                factors,
+            ) => {
+                assert_eq!(backward_error, growth * f64::EPSILON);
+                assert!(factors.inform().refinement_steps.is_none());
+            }
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn refactorizations_report_what_the_probe_measured() {
+    let steps = [1.0, 1.5, 2.0].map(|wind| convection_diffusion_2d(9, 8, wind));
+    for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+        for check in [
+            ResidualCheck::Always,
+            ResidualCheck::WhereInDoubt,
+            ResidualCheck::Never,
+        ] {
+            let options = Options {
+                precision,
+                residual_check: check,
+                ..on_device(DeviceEngine::Tree)
+            };
+            let solver = Solver::new(options).unwrap();
+            let stream = solver.stream().unwrap();
+            let mut factors = solver
+                .analyze(&steps[0])
+                .unwrap()
+                .factorize(&steps[0])
+                .unwrap();
+            for step in &steps[1..] {
+                let values = stream.upload(step.data()).unwrap();
+                let Refactorized::Reused {
+                    growth,
+                    backward_error,
+                } = factors.refactorize_on_device(&values).unwrap()
+                else {
+                    panic!("the pivots serve");
+                };
+                let inform = factors.inform();
+                let is_single = precision == FactorPrecision::Single;
+                let is_probed = check == ResidualCheck::Always
+                    || check == ResidualCheck::WhereInDoubt && is_single;
+                assert_eq!(inform.backward_error, Some(backward_error));
+                if is_probed {
+                    assert!(backward_error <= 1e-12);
+                    // Factors in f32 do not reach that without a step.
+                    assert_eq!(inform.refinement_steps.unwrap() > 0, is_single);
+                } else {
+                    let epsilon = if is_single {
+                        f64::from(f32::EPSILON)
+                    } else {
+                        f64::EPSILON
+                    };
+                    assert_eq!(backward_error, growth * epsilon);
+                    assert_eq!(inform.refinement_steps, None);
+                }
+                check_all_solves_refined(step, &factors);
+            }
+        }
+    }
+}
+
+#[test]
+fn refinement_on_the_device_leaves_vectors_there() {
+    let a = convection_diffusion_2d(9, 8, 5.0);
+    let n = a.rows();
+    for engine in ENGINES {
+        for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+            let options = Options {
+                precision,
+                ..on_device(engine)
+            };
+            let solver = Solver::new(options).unwrap();
+            let stream = solver.stream().unwrap();
+            let factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+            for transpose in [false, true] {
+                let a = if transpose {
+                    a.to_csc().transpose_into()
+                } else {
+                    a.clone()
+                };
+                let (b, _) = known_solution(&a);
+                let b: Vec<f64> = (0..3)
+                    .flat_map(|k| b.iter().map(move |v| v * k as f64))
+                    .collect();
+                let there = stream.upload(&b).unwrap();
+                let mut x = stream.alloc(3 * n).unwrap();
+                let solve = |x: &mut _| factors.solve_refined_on_device(&there, x, 3, transpose);
+                // The pattern goes there once.
+                solve(&mut x).unwrap();
+                let before = stream.device().transfers();
+                let inform = solve(&mut x).unwrap();
+                let after = stream.device().transfers();
+                if engine == DeviceEngine::Tree {
+                    let moved = after.to_host_bytes - before.to_host_bytes;
+                    assert!(moved < 8 * n as u64, "{moved} bytes");
+                    assert_eq!(after.to_device_bytes, before.to_device_bytes);
+                }
+                let x = stream.download(&x).unwrap();
+                for (x, b) in x.chunks(n).zip(b.chunks(n)) {
+                    assert_backward_error(&a, x, b);
+                }
+                assert!(inform.backward_error.unwrap() <= 1e-12);
+                let is_single = precision == FactorPrecision::Single;
+                assert!(inform.refinement_steps.unwrap() >= usize::from(is_single));
+                if !transpose {
+                    let solution = factors.solve_many(&b, 3).unwrap();
+                    assert_eq!(solution.x, x);
+                    assert_eq!(solution.inform.backward_error, inform.backward_error);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn more_right_hand_sides_than_are_refined_at_once_solve() {
+    let a = circuit(30, 3);
+    let n = a.rows();
+    let (b, _) = known_solution(&a);
+    let many: Vec<f64> = (0..130)
+        .flat_map(|k| b.iter().map(move |v| v * f64::from(k)))
+        .collect();
+    let factors = factorize(&a, on_device(DeviceEngine::Tree)).unwrap();
+    let solution = factors.solve_many(&many, 130).unwrap();
+    assert_eq!(solution.x.len(), 130 * n);
+    for (x, b) in solution.x.chunks(n).zip(many.chunks(n)) {
+        assert_backward_error(&a, x, b);
+    }
+    assert!(solution.inform.backward_error.unwrap() <= 1e-12);
+}
+
+#[test]
+fn a_solution_that_is_not_finite_never_leaves_as_ok() {
+    // Diagonal, so that one entry overflows and the others do not.
+    let n = 70;
+    let mut a = TriMat::new((n, n));
+    for i in 0..n {
+        a.add_triplet(i, i, if i == 40 { 1e-200 } else { 2.0 });
+    }
+    let a: CsMat<f64> = a.to_csr();
+    let overflowing = vec![1e200; n];
+    let mut not_a_number = vec![1.0; n];
+    not_a_number[40] = f64::NAN;
+    for engine in ENGINES {
+        let solver = Solver::new(on_device(engine)).unwrap();
+        let stream = solver.stream().unwrap();
+        let factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+        let names_it = |outcome: Result<(), Error>| {
+            assert!(
+                matches!(outcome, Err(Error::SolutionNotFinite { row: 40 })),
+                "{engine:?}: {outcome:?}"
+            );
+        };
+        for transpose in [false, true] {
+            for bad in [&overflowing, &not_a_number] {
+                // The second of two.
+                let two = [vec![1.0; n], bad.clone()].concat();
+                let mut x = stream.upload(&two).unwrap();
+                names_it(factors.solve_on_device(&mut x, 2, transpose));
+                let mut x = two.clone();
+                names_it(if transpose {
+                    factors.solve_transpose_in_place(&mut x)
+                } else {
+                    factors.solve_in_place(&mut x)
+                });
+                assert!(x.iter().zip(&two).all(|(x, b)| x.to_bits() == b.to_bits()));
+            }
+            // Begun one after another, each is told what became of its own.
+            let begun: Vec<_> = [vec![1.0; n], overflowing.clone(), vec![2.0; n]]
+                .iter()
+                .map(|b| {
+                    let mut x = stream.upload(b).unwrap();
+                    factors.begin_solve_on_device(&mut x, 1, transpose)
+                })
+                .collect();
+            for (k, check) in begun.into_iter().enumerate() {
+                match check.and_then(luge::SolutionCheck::wait) {
+                    Ok(()) => assert_ne!(k, 1),
+                    refused => names_it(refused),
+                }
+            }
+            let mut x = stream.alloc(2 * n).unwrap();
+            let mut refined = |bad: &[f64]| {
+                let two = [&vec![1.0; n], bad].concat();
+                let b = stream.upload(&two).unwrap();
+                factors
+                    .solve_refined_on_device(&b, &mut x, 2, transpose)
+                    .map(|_| ())
+            };
+            names_it(refined(&overflowing));
+            let refused = refined(&not_a_number);
+            assert!(
+                matches!(refused, Err(Error::NotFinite { row: 40, column: 1 })),
+                "{refused:?}"
+            );
+            refined(&vec![1.0; n]).unwrap();
+        }
+        names_it(factors.solve(&overflowing).map(|_| ()));
+        names_it(factors.solve_transpose(&overflowing).map(|_| ()));
+        let refused = factors.solve(&not_a_number);
+        assert!(matches!(
+            refused,
+            Err(Error::NotFinite { row: 40, column: 0 })
+        ));
     }
 }
 

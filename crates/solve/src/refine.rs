@@ -36,6 +36,28 @@ pub struct Refined {
     pub componentwise: [f64; 2],
 }
 
+/// What becomes of an iterate that a correction made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Verdict {
+    /// It is kept in place of the one before.
+    pub is_better: bool,
+    /// Another correction is worth it.
+    pub goes_on: bool,
+}
+
+impl Verdict {
+    /// Of an iterate with the componentwise error `next_omega`, after one with `omega` and `normwise`.
+    pub(crate) fn of(next_omega: f64, omega: f64, normwise: f64, target: f64) -> Self {
+        // A NaN compares false and ends it too.
+        let is_better = next_omega < omega;
+        let is_halved = next_omega <= omega / 2.0;
+        Self {
+            is_better,
+            goes_on: is_halved || is_better && normwise > target,
+        }
+    }
+}
+
 /// Solves A·x = b with `correct`, which applies an approximate inverse of A, and refines.
 ///
 /// # Errors
@@ -94,15 +116,12 @@ where
             normwise = next.normwise,
             "refined"
         );
-        // A NaN compares false and ends the loop too.
-        let better = next_omega < omega;
-        let halved = next_omega <= omega / 2.0;
-        let wanted = best.normwise > options.target;
-        if better {
+        let verdict = Verdict::of(next_omega, omega, best.normwise, options.target);
+        if verdict.is_better {
             best = next;
             residual = next_residual;
         }
-        if !(halved || better && wanted) {
+        if !verdict.goes_on {
             break;
         }
     }

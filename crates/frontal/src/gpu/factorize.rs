@@ -1,25 +1,29 @@
 //! Factors of one matrix.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use luge_device::{Buffer, LaunchConfig, PinnedBuffer, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{self as words, report};
+use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
 use luge_kernel::math::Real;
 
-use super::solve::SolveState;
+use super::solve::{SolveState, Vectors};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar, StaticPivots};
 
-/// Factors of one matrix on the device.
+/// What factorizations and solves with one tree work in.
+///
+/// Factors of several matrices may share it if all their work is on one stream, which has it in order, and nobody
+/// begins a factorization before the report on the last one was read.
 #[derive(Debug)]
-pub struct DeviceFrontalLu<T: DeviceScalar> {
-    pub(super) tree: Arc<DeviceTree>,
-    pub(super) factors: Buffer<T>,
+pub struct Workspace<T: DeviceScalar> {
+    working: Mutex<Working<T>>,
+}
+
+#[derive(Debug)]
+struct Working<T: DeviceScalar> {
     elements: Buffer<T>,
-    pub(super) pivot_rows: Buffer<u32>,
-    /// Where the exchange of rows puts each of the pivots' rows within its front.
-    row_places: Buffer<u32>,
     /// Counters and flags of the factorizations.
     joined: Buffer<u32>,
     arrived: Buffer<u32>,
@@ -30,6 +34,60 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     report_on_host: PinnedBuffer<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
+    /// Those of the solves.
+    vectors: Option<Vectors<T>>,
+}
+
+impl<T: DeviceScalar> Workspace<T> {
+    /// Memory for factors on `tree`.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    pub fn new(stream: &Stream, tree: &DeviceTree) -> Result<Self, DeviceFrontalError> {
+        let plan = &tree.plan;
+        Ok(Self {
+            working: Mutex::new(Working {
+                elements: stream.alloc(plan.element_entries as usize)?,
+                joined: stream.alloc_zeroed(plan.num_small)?,
+                arrived: stream.alloc_zeroed(plan.num_large)?,
+                flags: stream.alloc_zeroed(plan.num_flags)?,
+                state: stream.alloc_zeroed(words::state::LEN)?,
+                extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
+                report: stream.alloc(report::LEN)?,
+                report_on_host: stream.device().alloc_pinned(report::LEN)?,
+                epoch: 0,
+                vectors: None,
+            }),
+        })
+    }
+
+    /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
+    pub fn bytes(tree: &DeviceTree) -> u64 {
+        let plan = &tree.plan;
+        let host = tree.tree();
+        let of_one = 3 * host.n() + host.rows.len() + tree.solve.num_segments();
+        let values = plan.element_entries + of_one as u64;
+        let counters = plan.num_small + plan.num_large + plan.num_flags + words::state::LEN;
+        let counters = counters + CONTROL_WORDS;
+        let reports = report::NUM_EXTREMES + report::LEN;
+        values * size_of::<T>() as u64 + (4 * counters + 8 * reports) as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Working<T>> {
+        self.working.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Factors of one matrix on the device.
+#[derive(Debug)]
+pub struct DeviceFrontalLu<T: DeviceScalar> {
+    pub(super) tree: Arc<DeviceTree>,
+    workspace: Arc<Workspace<T>>,
+    pub(super) factors: Buffer<T>,
+    pub(super) pivot_rows: Buffer<u32>,
+    /// Where the exchange of rows puts each of the pivots' rows within its front.
+    row_places: Buffer<u32>,
     pub(super) solve_state: SolveState<T>,
     /// Largest magnitude in B, of which the smallest pivot is a part.
     scale: f64,
@@ -53,28 +111,46 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<f64>,
         pivots: &StaticPivots,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
+        let workspace = Arc::new(Workspace::new(stream, tree)?);
+        Self::factorize_in(&workspace, stream, tree, a, pivots)
+    }
+
+    /// As [`factorize`](Self::factorize), in memory that was made for the same tree on the same stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
+    #[track_caller]
+    pub fn factorize_in(
+        workspace: &Arc<Workspace<T>>,
+        stream: &Stream,
+        tree: &Arc<DeviceTree>,
+        a: &Buffer<f64>,
+        pivots: &StaticPivots,
+    ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         let host = tree.tree();
-        let plan = &tree.plan;
         let mut factors = Self {
             factors: stream.alloc(host.layout.slots as usize)?,
-            elements: stream.alloc(plan.element_entries as usize)?,
             pivot_rows: stream.alloc(host.n())?,
             row_places: stream.alloc(host.n())?,
-            joined: stream.alloc_zeroed(plan.num_small)?,
-            arrived: stream.alloc_zeroed(plan.num_large)?,
-            flags: stream.alloc_zeroed(plan.num_flags)?,
-            state: stream.alloc_zeroed(words::state::LEN)?,
-            extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
-            report: stream.alloc(report::LEN)?,
-            report_on_host: stream.device().alloc_pinned(report::LEN)?,
-            epoch: 0,
             solve_state: SolveState::new(stream, tree)?,
             scale: 1.0,
+            workspace: Arc::clone(workspace),
             tree: Arc::clone(tree),
         };
         // Looking for pivots moves rows, which the factors know nothing of: they are computed once more.
-        factors.run_scaled(stream, a, pivots, true)?;
-        let quality = factors.run_scaled(stream, a, pivots, false)?;
+        loop {
+            factors.launch_fronts(stream, a, pivots, true)?;
+            if factors.report()?.is_some() {
+                break;
+            }
+        }
+        factors.refresh_solves(stream, a, true)?;
+        let quality = factors.refactorize(stream, a, pivots)?;
         Ok((factors, quality))
     }
 
@@ -95,58 +171,104 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<f64>,
         pivots: &StaticPivots,
     ) -> Result<DeviceQuality, DeviceFrontalError> {
-        self.run_scaled(stream, a, pivots, false)
+        loop {
+            self.begin_refactorize(stream, a, pivots)?;
+            if let Some(quality) = self.report()? {
+                return Ok(quality);
+            }
+        }
     }
 
-    /// Factorizes with the smallest pivot for the largest magnitude that B had last time, and again if that is far
-    /// from what it is.
+    /// Enqueues what [`refactorize`](Self::refactorize) does, and does not wait for it. Work enqueued afterwards uses the
+    /// new factors, whatever their [`report`](Self::report) will say of them.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
     #[track_caller]
-    fn run_scaled(
+    pub fn begin_refactorize(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &StaticPivots,
+    ) -> Result<(), DeviceFrontalError> {
+        self.launch_fronts(stream, a, pivots, false)?;
+        self.refresh_solves(stream, a, false)
+    }
+
+    /// Waits for the factorization that was begun last, and tells what became of it. `None` if the magnitude of B is far
+    /// from that of the matrix before, by which the smallest pivot was chosen: it has to be begun again.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    pub fn report(&mut self) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
+        let tree = &*self.tree;
+        if tree.tree.num_supernodes() == 0 {
+            return Ok(Some(DeviceQuality::default()));
+        }
+        let working = self.workspace.lock();
+        let report = working.report_on_host.as_slice()?;
+        let column = |which: usize| {
+            let pivot = !(report[which] as u32);
+            (report[which] != 0).then(|| tree.columns[pivot as usize] as usize)
+        };
+        let extreme = |which: usize| f64::from_bits(report[which]);
+        let max_b = extreme(report::MAX_B);
+        if max_b.is_finite() && max_b > 0.0 && !(0.25..=4.0).contains(&(max_b / self.scale)) {
+            self.scale = max_b;
+            return Ok(None);
+        }
+        if let Some(column) = column(report::FIRST_NOT_FINITE) {
+            return Err(DeviceFrontalError::NotFinite { column });
+        }
+        if let Some(column) = column(report::FIRST_ZERO) {
+            return Err(DeviceFrontalError::ZeroPivot { column });
+        }
+        Ok(Some(DeviceQuality {
+            num_perturbed: report[report::NUM_PERTURBED] as u32,
+            first_perturbed: column(report::FIRST_PERTURBED),
+            max_b,
+            max_u: extreme(report::MAX_U),
+            max_l: extreme(report::MAX_L),
+        }))
+    }
+
+    /// Takes from the values `a` of A, and from the exchanges if they are `new_pivots`, what solves need.
+    fn refresh_solves(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        new_pivots: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        if self.tree.tree.num_supernodes() == 0 {
+            return Ok(());
+        }
+        self.solve_state
+            .refresh(stream, &self.tree, a, &self.pivot_rows, new_pivots)
+    }
+
+    /// Enqueues one launch and the copy of its report.
+    #[track_caller]
+    fn launch_fronts(
         &mut self,
         stream: &Stream,
         a: &Buffer<f64>,
         pivots: &StaticPivots,
         search: bool,
-    ) -> Result<DeviceQuality, DeviceFrontalError> {
-        let tree = Arc::clone(&self.tree);
+    ) -> Result<(), DeviceFrontalError> {
+        let tree = &*self.tree;
         assert!(
             a.len() >= tree.max_source,
             "a value for each entry of the tree"
         );
         if tree.tree.num_supernodes() == 0 {
-            return Ok(DeviceQuality::default());
+            return Ok(());
         }
-        let mut report = self.run(stream, a, pivots, search)?;
-        let max_b = report.quality.max_b;
-        if max_b.is_finite() && max_b > 0.0 && !(0.25..=4.0).contains(&(max_b / self.scale)) {
-            self.scale = max_b;
-            report = self.run(stream, a, pivots, search)?;
-        }
-        let column = |pivot: u32| tree.columns[pivot as usize] as usize;
-        if let Some(pivot) = report.first_not_finite {
-            return Err(DeviceFrontalError::NotFinite {
-                column: column(pivot),
-            });
-        }
-        if let Some(pivot) = report.first_zero {
-            return Err(DeviceFrontalError::ZeroPivot {
-                column: column(pivot),
-            });
-        }
-        self.solve_state
-            .refresh(stream, &tree, a, &self.pivot_rows, search)?;
-        Ok(report.quality)
-    }
-
-    /// One launch.
-    fn run(
-        &mut self,
-        stream: &Stream,
-        a: &Buffer<f64>,
-        pivots: &StaticPivots,
-        search: bool,
-    ) -> Result<Report, DeviceFrontalError> {
-        let tree = &*self.tree;
         let plan = &tree.plan;
         let device = stream.device();
         let kernel = if search {
@@ -161,7 +283,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
             .with_shared(shared_bytes);
-        self.epoch = self.epoch.wrapping_add(1);
+        let mut working = self.workspace.lock();
+        let working = &mut *working;
+        // Counted once the launch is made: flags and epoch go together.
+        let epoch = working.epoch.wrapping_add(1);
         macro_rules! launch {
             ($kernel:ident) => {
                 // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters
@@ -170,30 +295,30 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                     kernels::$kernel::launch::<T, _>(
                         stream,
                         &config,
-                        self.epoch,
+                        epoch,
                         Real::from_f64(pivots.threshold),
                         Real::from_f64(pivots.smallest * self.scale),
                         &plan.fronts,
                         &plan.children,
                         &plan.starts,
-                        &mut self.joined,
+                        &mut working.joined,
                         &plan.tasks,
                         &plan.pieces,
                         &plan.sums,
                         &plan.addends,
-                        &mut self.arrived,
-                        &mut self.flags,
+                        &mut working.arrived,
+                        &mut working.flags,
                         &tree.relative,
                         &plan.source,
                         &plan.places,
                         a,
                         &mut self.factors,
-                        &mut self.elements,
+                        &mut working.elements,
                         &mut self.pivot_rows,
                         &mut self.row_places,
-                        &mut self.state,
-                        &mut self.extremes,
-                        &mut self.report,
+                        &mut working.state,
+                        &mut working.extremes,
+                        &mut working.report,
                     )
                 }
             };
@@ -203,22 +328,34 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             launch!(lu_fronts)?;
         }
-        stream.copy_to_pinned(&self.report, &mut self.report_on_host, 0)?;
-        let report = self.report_on_host.as_slice()?;
-        let pivot = |which: usize| (report[which] != 0).then(|| !(report[which] as u32));
-        let extreme = |which: usize| f64::from_bits(report[which]);
-        Ok(Report {
-            first_not_finite: pivot(report::FIRST_NOT_FINITE),
-            first_zero: pivot(report::FIRST_ZERO),
-            quality: DeviceQuality {
-                num_perturbed: report[report::NUM_PERTURBED] as u32,
-                first_perturbed: pivot(report::FIRST_PERTURBED)
-                    .map(|pivot| tree.columns[pivot as usize] as usize),
-                max_b: extreme(report::MAX_B),
-                max_u: extreme(report::MAX_U),
-                max_l: extreme(report::MAX_L),
-            },
-        })
+        working.epoch = epoch;
+        stream.copy_to_pinned(&working.report, &mut working.report_on_host, 0)?;
+        Ok(())
+    }
+
+    /// Enqueues a solve of A·X = R, or Aᵀ·X = R, in place, for `nrhs` right-hand sides of A's order, one after another.
+    ///
+    /// Right-hand sides may be of any magnitude. The bits of a solution depend on the factors, its right-hand side and
+    /// whether it comes alone. Nothing is waited for: errors of the device may come later.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If `x` has not n · `nrhs` values.
+    #[track_caller]
+    pub fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let workspace = Arc::clone(&self.workspace);
+        let vectors = &mut workspace.lock().vectors;
+        self.solve_with(vectors, stream, x, nrhs, transpose)
     }
 
     /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of
@@ -231,11 +368,4 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     pub fn pivot_rows(&self) -> &Buffer<u32> {
         &self.pivot_rows
     }
-}
-
-/// What a launch found. Pivots are counted in the order of elimination.
-struct Report {
-    first_not_finite: Option<u32>,
-    first_zero: Option<u32>,
-    quality: DeviceQuality,
 }

@@ -14,19 +14,35 @@ impl DeviceTree {
         let fronts = tree.num_supernodes() as u64;
         let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
         let rows = tree.rows.len() as u64;
-        let elements = tree.fronts().iter().map(|f| u64::from(f.below).pow(2));
-        let values = (tree.layout.slots + elements.sum::<u64>()) * value_bytes as u64;
-        // A small front, its words as a child, the arrivals before it; large ones are few.
-        let to_factorize = fronts * 4 * u64::from(small::LEN + child::LEN + 1);
+        // A small front and its words as a child; large ones are few.
+        let to_factorize = fronts * 4 * u64::from(small::LEN + child::LEN);
         // A description, and about one task in each of two directions, up and down; large ones are few.
         let to_solve = fronts * 4 * (FRONT_WORDS + 4 * SMALL_WORDS) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
         let of_rows = 3 * 4 * rows;
         // Where an entry comes from, and where it goes with its scaling.
         let of_entries = 2 * 4 * nnz;
-        // Exchanges of rows, pivot by pivot and as a permutation in two directions; in two directions, the row and column of A of each
-        // pivot and their scaling.
-        let of_pivots = (3 + 2 * 4) * 4 * n;
-        values + to_factorize + to_solve + of_rows + of_entries + of_pivots
+        // In two directions, the row and column of A of each pivot and their scaling.
+        let of_pivots = 2 * 4 * 4 * n;
+        to_factorize
+            + to_solve
+            + of_rows
+            + of_entries
+            + of_pivots
+            + Self::factor_bytes(tree, value_bytes)
+            + Self::workspace_bytes(tree, value_bytes)
+    }
+
+    /// That part of them that each matrix needs for itself.
+    pub fn factor_bytes(tree: &Tree, value_bytes: usize) -> u64 {
+        // Exchanges of rows: pivot by pivot, as places, and as a permutation.
+        tree.layout.slots * value_bytes as u64 + 3 * 4 * tree.n() as u64
+    }
+
+    /// That part of them that factors share if they share a [`Workspace`](super::Workspace).
+    pub fn workspace_bytes(tree: &Tree, value_bytes: usize) -> u64 {
+        let elements = tree.fronts().iter().map(|f| u64::from(f.below).pow(2));
+        // Arrivals before a front.
+        elements.sum::<u64>() * value_bytes as u64 + 4 * tree.num_supernodes() as u64
     }
 }

@@ -3,9 +3,10 @@
 //! [`DeviceTree`] is the assembly tree on the device, for many matrices of one pattern; [`DeviceFrontalLu`] the factors
 //! of one. Both are told by a [`Placement`] how the matrix that is factorized comes from that of the caller, so values,
 //! right-hand sides and solutions are the caller's, on the device. A factorization is one launch (see
-//! `luge_gpu_kernels::frontal::lu`) and the host waits for the report on the pivots.
+//! `luge_gpu_kernels::frontal::lu`) and the host waits for the report on the pivots, at once or later.
 //!
-//! Memory: the factors, and the elements of all fronts at once.
+//! Memory: the factors, and a [`Workspace`] with the elements of all fronts at once, which factors of many matrices may
+//! share.
 
 mod factorize;
 mod memory;
@@ -19,7 +20,7 @@ use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
 
-pub use factorize::DeviceFrontalLu;
+pub use factorize::{DeviceFrontalLu, Workspace};
 pub use placement::Placement;
 pub use plan::Limits;
 pub use tree::DeviceTree;

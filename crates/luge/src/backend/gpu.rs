@@ -67,6 +67,13 @@ impl GpuBackend {
         &self.stream
     }
 
+    /// The same device with another stream.
+    pub(crate) fn on_stream(&self, stream: &Stream) -> Self {
+        Self {
+            stream: stream.clone(),
+        }
+    }
+
     /// Bytes that can still be allocated.
     pub(crate) fn available_bytes(&self) -> Result<u64, Error> {
         let available = self.stream.device().available_bytes();

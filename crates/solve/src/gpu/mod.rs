@@ -1,4 +1,4 @@
-//! Triangular solves on the device, by levels, one launch a triangle; residuals for refinement there.
+//! Triangular solves on the device, by levels, one launch a triangle; residuals and refinement there.
 //!
 //! The sum of an unknown is formed in a fixed order, so the solution depends on the factors and the
 //! right-hand side alone.
@@ -6,6 +6,7 @@
 //! Cost: one pass over L and one over U for each right-hand side, one grid barrier a level and
 //! triangle.
 
+mod refine;
 mod residual;
 
 use luge_device::{Buffer, Stream};
@@ -17,7 +18,10 @@ use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use crate::error::SolveError;
 
-pub use residual::{DevicePattern, Measures, correct, residuals};
+pub use refine::{Refined, refine};
+pub use residual::{
+    DeviceMatrix, DevicePattern, Measures, NotFinite, Residuals, correct, residuals, set_signs,
+};
 
 /// A type that the device solves in: `f32` or `f64`.
 pub trait SolveScalar:

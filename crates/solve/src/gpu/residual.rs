@@ -1,6 +1,6 @@
 //! Residuals and backward errors of solutions on the device, in `f64`.
 
-use luge_device::{Buffer, Stream};
+use luge_device::{Buffer, BufferView, PinnedBuffer, Stream};
 use luge_gpu_kernels::refine as kernels;
 use luge_gpu_kernels::refine::measure;
 use luge_sparse::CompressedPattern;
@@ -9,27 +9,27 @@ use luge_symbolic::gpu::{Geometry, primitives};
 use crate::backward_error::normwise;
 use crate::error::SolveError;
 
-/// The pattern of a square matrix A on the device, for products with A and with Aᵀ.
+/// The pattern of a square matrix A on the device, for products with A or with Aᵀ.
 ///
 /// Values stay with the caller, in the order in which A is stored.
 #[derive(Debug)]
 pub struct DevicePattern {
-    /// As it is stored, lane by lane.
-    stored: Lanes,
-    /// The transpose, with the place in the stored order of each entry.
-    turned: Lanes,
-    n: usize,
-    nnz: usize,
-    by_rows: bool,
-}
-
-/// One direction.
-#[derive(Debug)]
-struct Lanes {
+    /// The rows of A, or of Aᵀ.
     ptr: Buffer<u64>,
     idx: Buffer<u32>,
     /// Places of the values; empty where they are in this order.
     entries: Buffer<u32>,
+    n: usize,
+    nnz: usize,
+}
+
+/// A matrix on the device: values in the order in which it is stored.
+#[derive(Debug, Clone, Copy)]
+pub struct DeviceMatrix<'a> {
+    /// For products with it.
+    pub pattern: &'a DevicePattern,
+    /// One value for each entry.
+    pub values: &'a Buffer<f64>,
 }
 
 /// What a solution's residual amounts to.
@@ -49,6 +49,31 @@ pub struct Measures {
 }
 
 impl Measures {
+    /// Words of one solution.
+    pub const NUM_WORDS: usize = measure::LEN;
+
+    /// Measures from their [words](Residuals::words).
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer than [`NUM_WORDS`](Self::NUM_WORDS).
+    #[track_caller]
+    pub fn from_words(words: &[u64]) -> Self {
+        let number = |which: usize| f64::from_bits(words[which]);
+        Self {
+            norm_x: number(measure::X),
+            norm_b: number(measure::B),
+            norm_residual: number(measure::RESIDUAL),
+            norm_a: number(measure::A),
+            componentwise: [number(measure::LARGE_ROWS), number(measure::SMALL_ROWS)],
+        }
+    }
+
+    /// Both componentwise backward errors together.
+    pub fn omega(&self) -> f64 {
+        self.componentwise[0] + self.componentwise[1]
+    }
+
     /// The normwise backward error, see [`Residual::normwise`](crate::backward_error::Residual::normwise).
     pub fn normwise(&self) -> f64 {
         normwise(self.norm_residual, self.norm_a, self.norm_x, self.norm_b)
@@ -56,7 +81,8 @@ impl Measures {
 }
 
 impl DevicePattern {
-    /// Copies the pattern of a square matrix to the device: its rows, or if not `by_rows` its columns.
+    /// Copies the pattern of a square matrix A, which is stored by rows, or if not `by_rows` by columns, to the device:
+    /// for products with A, or if `transpose` with Aᵀ.
     ///
     /// # Errors
     ///
@@ -70,28 +96,30 @@ impl DevicePattern {
         stream: &Stream,
         pattern: &CompressedPattern,
         by_rows: bool,
+        transpose: bool,
     ) -> Result<Self, SolveError> {
         let n = pattern.major_dim();
         assert_eq!(n, pattern.minor_dim(), "a square matrix");
-        let (turned, map) = pattern.transpose_with_map();
-        let entries: Vec<u32> = map
-            .iter()
-            .map(|&p| u32::try_from(p).expect("fewer than 2³² entries"))
-            .collect();
-        let lanes = |pattern: &CompressedPattern, entries: &[u32]| {
-            Ok::<_, SolveError>(Lanes {
-                ptr: stream.upload(pattern.ptr())?,
-                idx: stream.upload(pattern.idx())?,
-                entries: stream.upload(entries)?,
-            })
+        let turned;
+        let (lanes, entries): (&CompressedPattern, Vec<u32>) = if by_rows == transpose {
+            turned = pattern.transpose_with_map();
+            let place = |&p: &u64| u32::try_from(p).expect("fewer than 2³² entries");
+            (&turned.0, turned.1.iter().map(place).collect())
+        } else {
+            (pattern, Vec::new())
         };
         Ok(Self {
-            stored: lanes(pattern, &[])?,
-            turned: lanes(&turned, &entries)?,
+            ptr: stream.upload(lanes.ptr())?,
+            idx: stream.upload(lanes.idx())?,
+            entries: stream.upload(&entries)?,
             n,
             nnz: pattern.nnz(),
-            by_rows,
         })
+    }
+
+    /// Bytes on the device of a matrix of order `n` with `nnz` entries, at most.
+    pub fn predicted_bytes(n: usize, nnz: usize) -> u64 {
+        (8 * (n + 1) + (4 + 4) * nnz) as u64
     }
 
     /// Order of the matrix.
@@ -105,8 +133,99 @@ impl DevicePattern {
     }
 }
 
-/// Leaves b − A·x, or b − Aᵀ·x, in `residual`, for `nrhs` solutions one after another, and measures each. Waits for the
-/// device.
+/// Residuals of some solutions, measured on the device.
+#[derive(Debug)]
+pub struct Residuals {
+    words: Buffer<u64>,
+    barrier: Buffer<u32>,
+}
+
+impl Residuals {
+    /// For `nrhs` solutions at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    pub fn new(stream: &Stream, nrhs: usize) -> Result<Self, SolveError> {
+        Ok(Self {
+            words: stream.alloc_zeroed(nrhs * measure::LEN)?,
+            barrier: primitives::grid_barrier(stream)?,
+        })
+    }
+
+    /// Leaves b − A·x in `residual`, for solutions one after another, and measures each. Nothing is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If a length does not go with the matrix and the number of solutions.
+    #[track_caller]
+    pub fn enqueue(
+        &mut self,
+        stream: &Stream,
+        a: DeviceMatrix<'_>,
+        x: &Buffer<f64>,
+        b: &Buffer<f64>,
+        residual: &mut Buffer<f64>,
+    ) -> Result<(), SolveError> {
+        let DeviceMatrix { pattern, values } = a;
+        let nrhs = self.words.len() / measure::LEN;
+        assert_eq!(values.len(), pattern.nnz, "one value for each entry of A");
+        assert_eq!(x.len(), pattern.n * nrhs, "nrhs solutions of length n");
+        assert_eq!(b.len(), x.len(), "a right-hand side for each solution");
+        assert_eq!(residual.len(), x.len(), "a residual for each solution");
+        if nrhs == 0 {
+            return Ok(());
+        }
+        stream.fill_zero(&mut self.words)?;
+        stream.fill_zero(&mut self.barrier)?;
+        let device = stream.device();
+        let kernel = kernels::residuals::desc();
+        let config = Geometry::of(&device).persistent_threads(&device, kernel, pattern.n)?;
+        // SAFETY: a CompressedPattern of a square matrix; measures and barrier are zero; the launch is cooperative.
+        unsafe {
+            kernels::residuals::launch(
+                stream,
+                &config,
+                nrhs as u32,
+                &pattern.ptr,
+                &pattern.idx,
+                &pattern.entries,
+                values,
+                x,
+                b,
+                residual,
+                &mut self.words,
+                &mut self.barrier,
+            )?;
+        }
+        Ok(())
+    }
+
+    /// What was measured last, one solution after another; waits for it.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    pub fn measures(&self, stream: &Stream) -> Result<Vec<Measures>, SolveError> {
+        let words = stream.download(&self.words)?;
+        Ok(words
+            .chunks_exact(measure::LEN)
+            .map(Measures::from_words)
+            .collect())
+    }
+
+    /// The words of the measures on the device, for callers who bring them to the host with more of their own:
+    /// [`Measures::NUM_WORDS`] a solution.
+    pub fn words(&self) -> &Buffer<u64> {
+        &self.words
+    }
+}
+
+/// Leaves b − A·x in `residual`, for `nrhs` solutions one after another, and measures each. Waits for the device.
 ///
 /// # Errors
 ///
@@ -116,63 +235,17 @@ impl DevicePattern {
 ///
 /// If a length does not go with the matrix and `nrhs`.
 #[track_caller]
-#[allow(clippy::too_many_arguments)]
 pub fn residuals(
     stream: &Stream,
-    pattern: &DevicePattern,
-    values: &Buffer<f64>,
+    a: DeviceMatrix<'_>,
     x: &Buffer<f64>,
     b: &Buffer<f64>,
     residual: &mut Buffer<f64>,
     nrhs: usize,
-    transpose: bool,
 ) -> Result<Vec<Measures>, SolveError> {
-    assert_eq!(values.len(), pattern.nnz, "one value for each entry of A");
-    assert_eq!(x.len(), pattern.n * nrhs, "nrhs solutions of length n");
-    assert_eq!(b.len(), x.len(), "a right-hand side for each solution");
-    assert_eq!(residual.len(), x.len(), "a residual for each solution");
-    if nrhs == 0 {
-        return Ok(Vec::new());
-    }
-    let lanes = if pattern.by_rows == transpose {
-        &pattern.turned
-    } else {
-        &pattern.stored
-    };
-    let mut measures = stream.alloc_zeroed::<u64>(nrhs * measure::LEN)?;
-    let mut barrier = primitives::grid_barrier(stream)?;
-    let device = stream.device();
-    let kernel = kernels::residuals::desc();
-    let config = Geometry::of(&device).persistent_threads(&device, kernel, pattern.n)?;
-    // SAFETY: a CompressedPattern of a square matrix; measures and barrier are zero; the launch is cooperative.
-    unsafe {
-        kernels::residuals::launch(
-            stream,
-            &config,
-            nrhs as u32,
-            &lanes.ptr,
-            &lanes.idx,
-            &lanes.entries,
-            values,
-            x,
-            b,
-            residual,
-            &mut measures,
-            &mut barrier,
-        )?;
-    }
-    let bits = stream.download(&measures)?;
-    let of = |words: &[u64]| {
-        let number = |which: usize| f64::from_bits(words[which]);
-        Measures {
-            norm_x: number(measure::X),
-            norm_b: number(measure::B),
-            norm_residual: number(measure::RESIDUAL),
-            norm_a: number(measure::A),
-            componentwise: [number(measure::LARGE_ROWS), number(measure::SMALL_ROWS)],
-        }
-    };
-    Ok(bits.chunks_exact(measure::LEN).map(of).collect())
+    let mut residuals = Residuals::new(stream, nrhs)?;
+    residuals.enqueue(stream, a, x, b, residual)?;
+    residuals.measures(stream)
 }
 
 /// x := x + `correction`, on the device.
@@ -197,5 +270,65 @@ pub fn correct(
     let config = Geometry::of(&stream.device()).threads_for(x.len());
     // SAFETY: nothing beyond the lengths, which the launcher checks.
     unsafe { kernels::correct::launch(stream, &config, correction, x)? };
+    Ok(())
+}
+
+/// The search for numbers that are infinite or not a number, on the device.
+#[derive(Debug)]
+pub struct NotFinite {
+    word: Buffer<u64>,
+    on_host: PinnedBuffer<u64>,
+}
+
+impl NotFinite {
+    /// Memory for it.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    pub fn new(stream: &Stream) -> Result<Self, SolveError> {
+        Ok(Self {
+            word: stream.alloc(1)?,
+            on_host: stream.device().alloc_pinned(1)?,
+        })
+    }
+
+    /// Looks through `x`. Nothing is waited for.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    pub fn enqueue(&mut self, stream: &Stream, x: &impl BufferView<f64>) -> Result<(), SolveError> {
+        stream.fill_zero(&mut self.word)?;
+        let config = Geometry::of(&stream.device()).threads_for(x.len());
+        // SAFETY: the word is zero, and blocks are of whole warps.
+        unsafe { kernels::find_not_finite::launch(stream, &config, x, &mut self.word)? };
+        stream.copy_to_pinned(&self.word, &mut self.on_host, 0)?;
+        Ok(())
+    }
+
+    /// The first such place that was found last; waits for the search.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    pub fn first(&self) -> Result<Option<usize>, SolveError> {
+        let word = self.on_host.as_slice()?[0];
+        Ok((word != 0).then_some(!word as usize))
+    }
+}
+
+/// Sets `x` to ±1 without a pattern, on the device.
+///
+/// # Errors
+///
+/// [`SolveError::Device`].
+pub fn set_signs(stream: &Stream, x: &mut Buffer<f64>) -> Result<(), SolveError> {
+    if x.is_empty() {
+        return Ok(());
+    }
+    let config = Geometry::of(&stream.device()).threads_for(x.len());
+    // SAFETY: no preconditions.
+    unsafe { kernels::set_signs::launch(stream, &config, x)? };
     Ok(())
 }

@@ -16,19 +16,18 @@ use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
 /// Bytes of the vectors of a launch from which on it takes fewer right-hand sides.
 const VECTOR_BYTES: usize = 1 << 30;
 
-/// What solves need of one matrix beside the panels of its factors, and their working memory.
+/// What solves need of one matrix beside the panels of its factors.
 #[derive(Debug)]
 pub(super) struct SolveState<T: DeviceScalar> {
     /// The exchanges of rows of each front as one permutation.
     order: Buffer<u32>,
     /// Entries right of the diagonal blocks.
     coupling: Buffer<T>,
-    vectors: Option<Vectors<T>>,
 }
 
 /// The vectors of a launch.
 #[derive(Debug)]
-struct Vectors<T: DeviceScalar> {
+pub(super) struct Vectors<T: DeviceScalar> {
     entered: Buffer<T>,
     unknowns: Buffer<T>,
     eliminated: Buffer<T>,
@@ -44,7 +43,6 @@ impl<T: DeviceScalar> SolveState<T> {
         Ok(Self {
             order: stream.alloc(tree.tree.n())?,
             coupling: stream.alloc(tree.solve.coupling_entries.len())?,
-            vectors: None,
         })
     }
 
@@ -117,21 +115,11 @@ impl<T: DeviceScalar> Vectors<T> {
 }
 
 impl<T: DeviceScalar> DeviceFrontalLu<T> {
-    /// Solves A·X = R, or Aᵀ·X = R, in place, for `nrhs` right-hand sides of A's order, one after another.
-    ///
-    /// Right-hand sides may be of any magnitude. The bits of a solution depend on the factors, its right-hand side and
-    /// whether it comes alone. Nothing is waited for: errors of the device may come later.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceFrontalError::Device`].
-    ///
-    /// # Panics
-    ///
-    /// If `x` has not n · `nrhs` values.
+    /// Solves in `vectors`, whose former content is of no use.
     #[track_caller]
-    pub fn solve(
+    pub(super) fn solve_with(
         &mut self,
+        vectors: &mut Option<Vectors<T>>,
         stream: &Stream,
         x: &mut Buffer<f64>,
         nrhs: usize,
@@ -148,7 +136,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let mut first = 0;
         while first < nrhs {
             let count = at_once.min(nrhs - first);
-            self.launch(stream, x, first, count, transpose)?;
+            self.launch(vectors, stream, x, first, count, transpose)?;
             first += count;
         }
         Ok(())
@@ -157,6 +145,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     /// Solves for right-hand sides `first .. first + nrhs`.
     fn launch(
         &mut self,
+        vectors: &mut Option<Vectors<T>>,
         stream: &Stream,
         x: &mut Buffer<f64>,
         first: usize,
@@ -177,11 +166,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let resident = stream.device().max_resident_blocks(kernel, THREADS, 0)?;
         let (of_warps, of_blocks) = plan.blocks(resident, n, chunks as u32);
         let config = LaunchConfig::linear(of_warps + of_blocks, THREADS).cooperative();
-        let SolveState {
-            order,
-            coupling,
-            vectors,
-        } = &mut self.solve_state;
+        let SolveState { order, coupling } = &self.solve_state;
         let vectors = Vectors::of(vectors, stream, tree, chunks * together)?;
         stream.fill_zero(&mut vectors.control)?;
         let mut x = x.slice_mut(first * n..(first + nrhs) * n);

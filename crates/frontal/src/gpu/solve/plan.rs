@@ -246,7 +246,7 @@ impl SolvePlan {
     }
 
     /// Most segments of long rows in one direction.
-    pub(super) fn num_segments(&self) -> usize {
+    pub(in crate::gpu) fn num_segments(&self) -> usize {
         let of = |direction: &Direction| direction.segments.len() / SEGMENT_WORDS;
         self.directions.iter().map(of).max().unwrap_or(0)
     }

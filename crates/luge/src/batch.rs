@@ -1,0 +1,656 @@
+//! Many matrices of one pattern, factorized and solved together.
+//!
+//! Each system has factors of its own and goes through the same steps as if it were alone, so its results have the same
+//! bits. On the CPU the threads of the solver share the systems. On a device with the tree engine, the systems share the
+//! plan and are dealt out to a few streams, each with a thread of the host that enqueues and waits: a small system does
+//! not fill a GPU, and while one is waited for, others run. Systems of a stream also share what factorizations work in.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
+use luge_sparse::Scalar;
+use rayon::prelude::*;
+
+use crate::error::Error;
+use crate::factors::{Factors, Refactorized, Solution};
+use crate::inform::Inform;
+use crate::solver::{Analysis, Path, Shared};
+
+/// Streams of a batch, at most.
+const MAX_STREAMS: usize = 8;
+
+/// Seconds that a factorization or a solve takes for each entry, roughly and at least.
+const SECONDS_PER_ENTRY: f64 = 5e-9;
+
+/// Factors of many matrices of one pattern: Monte-Carlo samples, corners, the frequencies of a sweep.
+///
+/// Made by [`Analysis::factorize_batch`]. Values, right-hand sides and solutions of the systems stand one system after
+/// another. What fails fails for its system alone, with an [`Error::System`] that names it; the others go on.
+///
+/// ```
+/// use luge::{BackendChoice, Error, Options, Solver};
+/// use sprs::CsMat;
+///
+/// // 2 1
+/// // 1 3
+/// let a: CsMat<f64> =
+///     CsMat::new((2, 2), vec![0, 2, 4], vec![0, 1, 0, 1], vec![2.0, 1.0, 1.0, 3.0]);
+/// let options = Options { backend: BackendChoice::Cpu, ..Options::default() };
+/// let analysis = Solver::new(options)?.analyze(&a)?;
+///
+/// // Three systems; the second is singular.
+/// let values = [[2.0, 1.0, 1.0, 3.0], [1.0, 1.0, 1.0, 1.0], [4.0, 1.0, 1.0, 3.0]].concat();
+/// let mut factors = analysis.factorize_batch(&values, 3)?;
+/// assert!(matches!(factors.inform(1), Err(Error::System { system: 1, .. })));
+///
+/// let right_hand_sides = [[3.0, 4.0], [0.0, 0.0], [5.0, 4.0]].concat();
+/// let solutions = factors.solve(&right_hand_sides, 1);
+/// assert!((solutions[0].as_ref().unwrap().x[1] - 1.0).abs() < 1e-15);
+/// assert!(solutions[1].is_err());
+/// assert!((solutions[2].as_ref().unwrap().x[0] - 1.0).abs() < 1e-15);
+///
+/// // Other values for all of them.
+/// let values = [[2.0, 1.0, 1.0, 3.0], [2.0, 1.0, 1.0, 4.0], [4.0, 1.0, 1.0, 5.0]].concat();
+/// assert!(factors.refactorize(&values).iter().all(|outcome| outcome.is_ok()));
+/// # Ok::<(), luge::Error>(())
+/// ```
+pub struct BatchFactors<T> {
+    lanes: Lanes,
+    /// Of the analysis: where callers enqueue their work, and what the report of factors starts from.
+    shared: Arc<Shared>,
+    analyzed: Arc<Inform>,
+    systems: Vec<Slot<T>>,
+}
+
+/// One system.
+struct Slot<T> {
+    number: usize,
+    shared: Arc<Shared>,
+    state: Result<Box<Factors<T>>, Arc<Error>>,
+}
+
+/// Who works on which systems.
+enum Lanes {
+    /// The threads of the solver, on any.
+    Host(Arc<Shared>),
+    /// A thread for each stream, if there are several, on every `num_streams`-th.
+    Device { num_streams: usize, threaded: bool },
+}
+
+impl Lanes {
+    /// Calls `work` for each item; `seconds` is what one is predicted to take at least.
+    fn for_each<I: Send, R: Send>(
+        &self,
+        items: Vec<I>,
+        seconds: f64,
+        work: impl Fn(I) -> R + Sync,
+    ) -> Vec<R> {
+        match self {
+            Self::Host(shared) => {
+                let seconds = seconds * items.len() as f64;
+                shared.threads.run(seconds, |threads| {
+                    if threads == 1 || items.len() == 1 {
+                        items.into_iter().map(&work).collect()
+                    } else {
+                        items.into_par_iter().map(&work).collect()
+                    }
+                })
+            }
+            &Self::Device {
+                num_streams,
+                threaded,
+            } if threaded && num_streams > 1 => {
+                let count = items.len();
+                let mut dealt: Vec<Vec<I>> = (0..num_streams).map(|_| Vec::new()).collect();
+                for (at, item) in items.into_iter().enumerate() {
+                    dealt[at % num_streams].push(item);
+                }
+                let work = &work;
+                let mut done: Vec<_> = std::thread::scope(|scope| {
+                    let threads = dealt.into_iter().map(|items| {
+                        scope.spawn(move || items.into_iter().map(work).collect::<Vec<R>>())
+                    });
+                    let threads: Vec<_> = threads.collect();
+                    let joined = threads.into_iter().map(|thread| {
+                        let joined = thread.join();
+                        joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    });
+                    joined.map(Vec::into_iter).collect()
+                });
+                let next = |at: usize| done[at % num_streams].next();
+                (0..count).filter_map(next).collect()
+            }
+            Self::Device { .. } => items.into_iter().map(work).collect(),
+        }
+    }
+}
+
+impl<T: Scalar> Analysis<T> {
+    /// Factorizes `count` matrices of the pattern that was analyzed, with `values` one matrix after another, each in the
+    /// order in which the analyzed one is stored (`CsMat::data`).
+    ///
+    /// Each matrix is treated as [`factorize`](Self::factorize) does it, and the factors have the same bits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchOutOfMemory`] before any work, if the factors of all together are predicted to need more memory than
+    /// [`max_host_bytes`](crate::Options::max_host_bytes), or than the device has left. What is wrong with one system
+    /// alone is asked for by [`BatchFactors::inform`].
+    ///
+    /// # Panics
+    ///
+    /// If there are not `count` times as many values as entries.
+    #[track_caller]
+    pub fn factorize_batch(&self, values: &[T], count: usize) -> Result<BatchFactors<T>, Error> {
+        let nnz = self.shared.nnz();
+        check_length(values.len(), nnz, count);
+        let (lanes, places) = self.lanes(count)?;
+        let slots = values_of(values, nnz, count).zip(places.iter().cycle());
+        let items: Vec<_> = slots.enumerate().collect();
+        let systems = lanes.for_each(
+            items,
+            seconds(&self.inform),
+            |(number, (values, shared))| {
+                let factors = shared
+                    .check_finite(values)
+                    .and_then(|()| {
+                        Factors::of_values(Arc::clone(shared), values.to_vec(), &self.inform)
+                    })
+                    .and_then(|factors| settled(shared).map(|()| factors));
+                Slot {
+                    number,
+                    shared: Arc::clone(shared),
+                    state: factors.map(Box::new).map_err(Arc::new),
+                }
+            },
+        );
+        Ok(BatchFactors {
+            lanes,
+            shared: Arc::clone(&self.shared),
+            analyzed: Arc::clone(&self.inform),
+            systems,
+        })
+    }
+
+    /// As [`factorize_batch`](Self::factorize_batch), for values on the device: `f64`, made on
+    /// [`Solver::stream`](crate::Solver::stream). They are brought to the host once, where pivots may have to be
+    /// searched; a refactorization leaves them on the device.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize_batch`](Self::factorize_batch); those of the device.
+    ///
+    /// # Panics
+    ///
+    /// If the analysis is for the CPU, or there are not `count` times as many values as entries.
+    #[track_caller]
+    pub fn factorize_batch_on_device(
+        &self,
+        values: &Buffer<f64>,
+        count: usize,
+    ) -> Result<BatchFactors<T>, Error> {
+        let Path::Device(path) = &self.shared.path else {
+            panic!("an analysis for the CPU takes no values on a device")
+        };
+        check_length(values.len(), self.shared.nnz(), count);
+        let values = path.fetch(values)?.into_iter().map(T::from_f64);
+        self.factorize_batch(&values.collect::<Vec<T>>(), count)
+    }
+
+    /// Who is to work on `count` systems, and what the systems of each have in common, if there is memory for all.
+    fn lanes(&self, count: usize) -> Result<(Lanes, Vec<Arc<Shared>>), Error> {
+        let shared = &self.shared;
+        let path = match &shared.path {
+            Path::Host(path) => {
+                if let (Some(asked), Some(available)) = (
+                    self.inform.predicted_host_bytes,
+                    shared.limits.max_host_bytes,
+                ) {
+                    let plan = path.chain.plan().bytes();
+                    let each = asked.saturating_sub(plan);
+                    check_memory(count, plan, each, available)?;
+                }
+                return Ok((Lanes::Host(Arc::clone(shared)), vec![Arc::clone(shared)]));
+            }
+            Path::Device(path) => path,
+        };
+        let one = Lanes::Device {
+            num_streams: 1,
+            threaded: false,
+        };
+        let Some(bytes) = path.chain.batch_bytes() else {
+            return Ok((one, vec![Arc::clone(shared)]));
+        };
+        let available = path.backend.available_bytes()?;
+        check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
+        let left = available - bytes.common - count as u64 * bytes.system;
+        let affordable = (left / bytes.stream.max(1)).min(MAX_STREAMS as u64) as usize;
+        let num_streams = affordable.min(count).max(1);
+        let device = path.backend.stream().device();
+        let mut places = Vec::with_capacity(num_streams);
+        for _ in 0..num_streams {
+            let stream = device.create_stream().map_err(in_batch)?;
+            match path.on_stream(&stream)? {
+                Some(path) => places.push(Arc::new(shared.on_path(Path::Device(path)))),
+                None => return Ok((one, vec![Arc::clone(shared)])),
+            }
+        }
+        let lanes = Lanes::Device {
+            num_streams,
+            // The simulator takes the launches of all streams in one order.
+            threaded: device.properties().backend == Backend::Cuda,
+        };
+        Ok((lanes, places))
+    }
+}
+
+/// What work on one system is predicted to take on the CPU at least.
+fn seconds(analyzed: &Inform) -> f64 {
+    SECONDS_PER_ENTRY * (analyzed.lnz + analyzed.unz) as f64
+}
+
+impl<T: Scalar> BatchFactors<T> {
+    /// Number of systems.
+    pub fn len(&self) -> usize {
+        self.systems.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.systems.is_empty()
+    }
+
+    /// What is known of the factors of a system, as [`Factors::inform`] tells it: growth, replaced pivots, backward error
+    /// of the probe.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] if it has none, with the reason.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such system.
+    #[track_caller]
+    pub fn inform(&self, system: usize) -> Result<&Inform, Error> {
+        Ok(self.systems[system].factors()?.inform())
+    }
+
+    /// Factorizes new values for all systems, each as [`Factors::refactorize`] does it: the old pivots are kept where they
+    /// serve. A system without factors is factorized from the start, which counts as [`Refactorized::Repivoted`]; one
+    /// whose new values fail has none from then on.
+    ///
+    /// # Errors
+    ///
+    /// One outcome for each system, [`Error::System`] with the reason where there is none.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many values as entries of all systems.
+    #[track_caller]
+    pub fn refactorize(&mut self, values: &[T]) -> Vec<Result<Refactorized, Error>> {
+        let nnz = self.shared.nnz();
+        check_length(values.len(), nnz, self.systems.len());
+        let values = values_of(values, nnz, self.systems.len());
+        let items: Vec<_> = self.systems.iter_mut().zip(values).collect();
+        let analyzed = &self.analyzed;
+        self.lanes
+            .for_each(items, seconds(&self.analyzed), |(slot, values)| {
+                slot.renew(
+                    |slot| {
+                        slot.shared.check_finite(values)?;
+                        Factors::of_values(Arc::clone(&slot.shared), values.to_vec(), analyzed)
+                    },
+                    |factors, shared| {
+                        shared.check_finite(values)?;
+                        factors.renew(shared, Cow::Borrowed(values), 1)
+                    },
+                )
+            })
+    }
+
+    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there, as
+    /// [`Factors::refactorize_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before
+    /// is done before, and the call returns when all factors are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize); those of the device for all systems together.
+    ///
+    /// # Panics
+    ///
+    /// If the factors are on the CPU, or there are not as many values as entries of all systems.
+    #[track_caller]
+    pub fn refactorize_on_device(
+        &mut self,
+        values: &Buffer<f64>,
+    ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
+        let nnz = self.shared.nnz();
+        self.check_device("factors on the CPU take no values on a device");
+        check_length(values.len(), nnz, self.systems.len());
+        let before = self.enqueued()?;
+        let analyzed = &self.analyzed;
+        let items: Vec<_> = self
+            .systems
+            .iter_mut()
+            .enumerate()
+            .map(|(k, slot)| (slot, values.slice(k * nnz..(k + 1) * nnz)))
+            .collect();
+        Ok(self.lanes.for_each(items, 0.0, |(slot, values)| {
+            slot.renew(
+                |slot| {
+                    let values = slot.fetch(&before, values)?;
+                    slot.shared.check_finite(&values)?;
+                    Factors::of_values(Arc::clone(&slot.shared), values, analyzed)
+                },
+                |factors, shared| {
+                    stream_of(shared).wait(&before).map_err(in_batch)?;
+                    factors.refactorize_slice(values)
+                },
+            )
+        }))
+    }
+
+    /// Solves with each system for `nrhs` right-hand sides of its own, and refines, as [`Factors::solve_many`] does it.
+    ///
+    /// # Errors
+    ///
+    /// One solution for each system, [`Error::System`] with the reason where there is none.
+    ///
+    /// # Panics
+    ///
+    /// If `b` has not `nrhs` right-hand sides for each system.
+    #[track_caller]
+    pub fn solve(&self, b: &[T], nrhs: usize) -> Vec<Result<Solution<T>, Error>> {
+        let len = self.shared.n() * nrhs;
+        check_vectors(b.len(), len, self.systems.len());
+        let b = values_of(b, len, self.systems.len());
+        let items: Vec<_> = self.systems.iter().zip(b).collect();
+        self.lanes
+            .for_each(items, seconds(&self.analyzed), |(slot, b)| {
+                let solution = slot.factors()?.solve_many(b, nrhs);
+                solution
+                    .and_then(|solution| settled(&slot.shared).map(|()| solution))
+                    .map_err(|error| slot.named(error))
+            })
+    }
+
+    /// Replaces the right-hand sides of each system, `nrhs` of its own, by solutions with it, or with its transpose: one
+    /// pass of triangular solves, as [`Factors::solve_in_place`] does it.
+    ///
+    /// # Errors
+    ///
+    /// One outcome for each system, [`Error::System`] with the reason where there is no solution.
+    ///
+    /// # Panics
+    ///
+    /// If `x` has not `nrhs` right-hand sides for each system.
+    #[track_caller]
+    pub fn solve_in_place(
+        &self,
+        x: &mut [T],
+        nrhs: usize,
+        transpose: bool,
+    ) -> Vec<Result<(), Error>> {
+        let len = self.shared.n() * nrhs;
+        check_vectors(x.len(), len, self.systems.len());
+        let mut rest = x;
+        let items = self.systems.iter().map(|slot| {
+            let (x, after) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = after;
+            (slot, x)
+        });
+        let items: Vec<_> = items.collect();
+        self.lanes
+            .for_each(items, seconds(&self.analyzed), |(slot, x)| {
+                let factors = slot.factors()?;
+                let solved = if transpose {
+                    factors.solve_transpose_in_place(x)
+                } else {
+                    factors.solve_in_place(x)
+                };
+                solved
+                    .and_then(|()| settled(&slot.shared))
+                    .map_err(|error| slot.named(error))
+            })
+    }
+
+    /// As [`solve_in_place`](Self::solve_in_place), for vectors that are on the device and stay there, as
+    /// [`Factors::solve_on_device`] does it. What is enqueued on [`Solver::stream`](crate::Solver::stream) before is done
+    /// before, and the call returns when all solutions are there.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_in_place`](Self::solve_in_place); those of the device for all systems together.
+    ///
+    /// # Panics
+    ///
+    /// If the factors are on the CPU, or `x` has not `nrhs` right-hand sides for each system.
+    #[track_caller]
+    pub fn solve_on_device(
+        &self,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<Vec<Result<(), Error>>, Error> {
+        let len = self.shared.n() * nrhs;
+        self.check_device("factors on the CPU solve for no vectors on a device");
+        check_vectors(x.len(), len, self.systems.len());
+        let before = self.enqueued()?;
+        let mut rest = x.slice_mut(..);
+        let mut items = Vec::with_capacity(self.systems.len());
+        for slot in &self.systems {
+            let (x, after) = rest.into_split_at(len);
+            rest = after;
+            items.push((slot, x));
+        }
+        Ok(self.lanes.for_each(items, 0.0, |(slot, mut x)| {
+            let factors = slot.factors()?;
+            slot.solve_slice(factors, &before, &mut x, nrhs, transpose)
+                .map_err(|error| slot.named(error))
+        }))
+    }
+
+    #[track_caller]
+    fn check_device(&self, message: &str) {
+        assert!(matches!(self.shared.path, Path::Device(_)), "{message}");
+    }
+
+    /// What was enqueued on the caller's stream so far.
+    fn enqueued(&self) -> Result<Event, Error> {
+        let stream = stream_of(&self.shared);
+        let event = stream.device().create_event().map_err(in_batch)?;
+        stream.record(&event).map_err(in_batch)?;
+        Ok(event)
+    }
+}
+
+impl<T: Scalar> Slot<T> {
+    fn factors(&self) -> Result<&Factors<T>, Error> {
+        match &self.state {
+            Ok(factors) => Ok(factors),
+            Err(error) => Err(Error::System {
+                system: self.number,
+                error: Arc::clone(error),
+            }),
+        }
+    }
+
+    fn named(&self, error: Error) -> Error {
+        Error::System {
+            system: self.number,
+            error: Arc::new(error),
+        }
+    }
+
+    /// New values: factors by `renew` if there are old ones, else by `establish`.
+    fn renew(
+        &mut self,
+        establish: impl FnOnce(&Self) -> Result<Factors<T>, Error>,
+        renew: impl FnOnce(&mut Factors<T>, &Shared) -> Result<Refactorized, Error>,
+    ) -> Result<Refactorized, Error> {
+        let outcome = match &mut self.state {
+            Ok(factors) => renew(factors, &self.shared),
+            Err(_) => establish(self).map(|factors| {
+                let inform = factors.inform();
+                let outcome = Refactorized::Repivoted {
+                    reason: "there were no factors".into(),
+                    growth: inform.growth.unwrap_or(f64::NAN),
+                    backward_error: inform.backward_error.unwrap_or(f64::NAN),
+                };
+                self.state = Ok(Box::new(factors));
+                outcome
+            }),
+        };
+        let outcome = outcome.and_then(|outcome| settled(&self.shared).map(|()| outcome));
+        outcome.map_err(|error| {
+            let error = Arc::new(error);
+            self.state = Err(Arc::clone(&error));
+            Error::System {
+                system: self.number,
+                error,
+            }
+        })
+    }
+
+    /// Values on the device, copied to the host.
+    fn fetch(&self, before: &Event, values: Slice<'_, f64>) -> Result<Vec<T>, Error> {
+        stream_of(&self.shared).wait(before).map_err(in_batch)?;
+        let fetched = stream_of(&self.shared)
+            .download(&values)
+            .map_err(in_batch)?;
+        Ok(fetched.into_iter().map(T::from_f64).collect())
+    }
+
+    /// Solves in a buffer of its own, which the right-hand sides go to and the solutions come from.
+    fn solve_slice(
+        &self,
+        factors: &Factors<T>,
+        before: &Event,
+        x: &mut SliceMut<'_, f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), Error> {
+        let stream = stream_of(&self.shared);
+        stream.wait(before).map_err(in_batch)?;
+        let mut own = stream.alloc(x.len()).map_err(in_batch)?;
+        stream.copy(&mut own, x).map_err(in_batch)?;
+        let solved = factors.solve_on_device(&mut own, nrhs, transpose);
+        stream.copy(x, &own).map_err(in_batch)?;
+        settled(&self.shared).and(solved)
+    }
+}
+
+/// What is done with each system when a call returns, so that what the caller enqueues next comes after it.
+fn settled(shared: &Shared) -> Result<(), Error> {
+    match &shared.path {
+        Path::Host(_) => Ok(()),
+        Path::Device(path) => path.backend.stream().synchronize().map_err(in_batch),
+    }
+}
+
+fn stream_of(shared: &Shared) -> &Stream {
+    match &shared.path {
+        Path::Device(path) => path.backend.stream(),
+        Path::Host(_) => unreachable!("systems on a device"),
+    }
+}
+
+fn in_batch(error: DeviceError) -> Error {
+    Error::from_device(error, "batch")
+}
+
+/// Refuses `count` systems of which each needs `each` bytes, if those and `common` bytes are more than there are.
+fn check_memory(count: usize, common: u64, each: u64, available: u64) -> Result<(), Error> {
+    let asked = common.saturating_add(each.saturating_mul(count as u64));
+    if count == 0 || asked <= available {
+        return Ok(());
+    }
+    Err(Error::BatchOutOfMemory {
+        systems: count,
+        fitting: (available.saturating_sub(common) / each.max(1)) as usize,
+        asked,
+        available,
+    })
+}
+
+#[track_caller]
+fn check_length(len: usize, nnz: usize, count: usize) {
+    assert_eq!(
+        len,
+        nnz * count,
+        "one value for each entry of {count} matrices"
+    );
+}
+
+#[track_caller]
+fn check_vectors(len: usize, each: usize, count: usize) {
+    assert_eq!(
+        len,
+        each * count,
+        "{each} numbers for each of {count} systems"
+    );
+}
+
+/// The numbers of each of `count` systems, `each` of them.
+fn values_of<T>(values: &[T], each: usize, count: usize) -> impl Iterator<Item = &[T]> {
+    (0..count).map(move |k| &values[k * each..(k + 1) * each])
+}
+
+impl<T> std::fmt::Debug for BatchFactors<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BatchFactors")
+            .field("systems", &self.systems.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_the_order_of_the_items() {
+        for num_streams in [1, 2, 3, 8] {
+            for threaded in [false, true] {
+                let lanes = Lanes::Device {
+                    num_streams,
+                    threaded,
+                };
+                for count in [0, 1, 7, 8, 9, 100] {
+                    let doubled = lanes.for_each((0..count).collect(), 0.0, |k: usize| 2 * k);
+                    assert_eq!(doubled, (0..count).map(|k| 2 * k).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "the third")]
+    fn a_panic_of_one_is_that_of_all() {
+        let lanes = Lanes::Device {
+            num_streams: 2,
+            threaded: true,
+        };
+        lanes.for_each(vec![1, 2, 3], 0.0, |k| assert_ne!(k, 3, "the third"));
+    }
+
+    #[test]
+    fn memory_says_how_many_fit() {
+        assert!(check_memory(0, 10, 10, 0).is_ok());
+        assert!(check_memory(3, 10, 30, 100).is_ok());
+        match check_memory(4, 10, 30, 100) {
+            Err(Error::BatchOutOfMemory {
+                systems: 4,
+                fitting: 3,
+                asked: 130,
+                available: 100,
+            }) => {}
+            other => panic!("{other:?}"),
+        }
+        match check_memory(1, 200, 30, 100) {
+            Err(Error::BatchOutOfMemory { fitting: 0, .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -74,27 +74,27 @@ pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wante
 }
 
 impl<T: Real, const R: usize> Sweep<T, R> {
-    /// Where the contributions of children to row `row` of a front lie; none if not `wanted`.
+    /// Where the contributions of children to row `row` of a front lie; anything if it has no such row.
     #[inline(always)]
-    pub(super) fn contributions(self, front: Front, row: u32, wanted: bool) -> (u32, u32) {
-        if !wanted {
-            return (0, 0);
-        }
+    pub(super) fn contributions(self, front: Front, row: u32) -> (u32, u32) {
         // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
+        let row = if row < front.m() { row } else { 0 };
         let at = (front.start + front.rows) as usize + row as usize;
         (self.gather_ptr.get(at), self.gather_ptr.get(at + 1))
     }
 
-    /// Adds the contributions `begin .. end` to `value` as they come, for `N` right-hand sides from `rhs` on. All lanes
-    /// of a warp call it, each with its own range.
+    /// Adds the contributions `begin .. end` to `value` as they come if they are `wanted`, for `N` right-hand sides from
+    /// `rhs` on. All lanes of a warp call it, each with its own range.
     #[inline(always)]
     pub(super) fn gather<const N: usize>(
         self,
         chunk: Chunk,
         rhs: u32,
         (begin, end): (u32, u32),
+        wanted: bool,
         value: &mut [T; N],
     ) {
+        let end = if wanted { end } else { begin };
         let place = |p: u32| chunk.carried + p as usize * R + rhs as usize;
         let is_long = end - begin > LONG;
         let (mut p, end_alone) = (begin, if is_long { begin } else { end });

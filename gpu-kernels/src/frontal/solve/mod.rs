@@ -229,8 +229,11 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     /// The row of the front, as its children know it, that is row `row` once rows are exchanged.
     #[inline(always)]
     fn row_as_it_came(self, front: Front, row: u32) -> u32 {
-        if row < front.k && !self.transpose {
-            self.order.get((front.start + row) as usize)
+        let is_pivot = row < front.k;
+        let pivot = if is_pivot { row } else { 0 };
+        let exchanged = self.order.get((front.start + pivot) as usize);
+        if is_pivot && !self.transpose {
+            exchanged
         } else {
             row
         }

@@ -4,8 +4,11 @@ use luge_kernel::prelude::*;
 
 use super::{Front, Sweep};
 
-/// Entries of a row that are under way at once.
+/// Entries of a row of a small front that are under way at once.
 pub(super) const AHEAD: usize = 8;
+
+/// Likewise of a larger one.
+pub(super) const FAR_AHEAD: usize = 8;
 
 /// Entries that are read or left away together.
 const GROUP: usize = 2;
@@ -76,21 +79,26 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
-    /// Entries `p .. p + AHEAD` of a line, negative; zero where there is none, and from `count` on.
+    /// Entries `p .. p + A` of a line; anything where there is none, and from `count` on. Lanes without an entry read the
+    /// front's first: a read on a condition would be waited for at once, and the others with it.
     #[inline(always)]
-    pub(super) fn read(self, front: Front, line: Line, p: u32, count: u32) -> [T; AHEAD] {
-        let mut entries = [T::ZERO; AHEAD];
-        let end = line.end.min(count);
+    pub(super) fn read<const A: usize>(
+        self,
+        front: Front,
+        line: Line,
+        p: u32,
+        count: u32,
+    ) -> [T; A] {
+        let mut entries = [T::ZERO; A];
         let mut g = 0;
-        while g < AHEAD {
+        while g < A {
             if p + (g as u32) < count {
                 let mut u = 0;
                 while u < GROUP {
                     let at = p + (g + u) as u32;
-                    if at < end {
-                        let place = line.first.wrapping_add(at.wrapping_mul(line.stride));
-                        entries[g + u] = -self.factor(front, place);
-                    }
+                    let place = line.first.wrapping_add(at.wrapping_mul(line.stride));
+                    let place = if at < line.end { place } else { 0 };
+                    entries[g + u] = self.factor(front, place);
                     u += 1;
                 }
             }
@@ -99,61 +107,37 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         entries
     }
 
-    /// One over pivot `row`; 1 where the triangle has a unit diagonal, and where there is no pivot.
+    /// Pivot `row`, or any entry if there is none.
     #[inline(always)]
-    pub(super) fn inverse_pivot(self, front: Front, row: u32, wanted: bool, unit: bool) -> T {
-        if unit || !wanted {
-            T::ONE
-        } else {
-            self.factor(front, front.pivot(row, row)).reciprocal()
-        }
+    pub(super) fn pivot_of(self, front: Front, row: u32) -> T {
+        let row = if row < front.k { row } else { 0 };
+        self.factor(front, front.pivot(row, row))
+    }
+
+    /// One over pivot `row` if it is divided by, else 1.
+    #[inline(always)]
+    pub(super) fn inverse_pivot(self, front: Front, row: u32, divides: bool) -> T {
+        let pivot = self.pivot_of(front, row);
+        if divides { pivot.reciprocal() } else { T::ONE }
     }
 
     /// Solves with a triangle of `count` pivots, whose rows are those of the first lanes, from its first row to its
-    /// last, or `BACK` again; lanes whose lines reach further take part. `next` is what [`read`](Self::read) has of the
-    /// line from 0 on. All lanes of a warp call it; those without a row have an empty line.
+    /// last, or `BACK` again; lanes whose lines reach further take part. What is found is multiplied with `inverse`, one
+    /// over the lane's pivot or 1. `next` is what [`read`](Self::read) has of the line from 0 on. All lanes of a warp call
+    /// it; those without a row have an empty line.
     #[inline(always)]
-    pub(super) fn pass<const N: usize, const BACK: bool>(
+    pub(super) fn pass<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
         line: Line,
         count: u32,
         inverse: T,
-        next: [T; AHEAD],
+        next: [T; A],
         value: &mut [T; N],
     ) {
-        let mut next = next;
-        let mut p = 0;
-        while p < count {
-            let now = next;
-            if p + (AHEAD as u32) < count {
-                next = self.read(front, line, p + AHEAD as u32, count);
-            }
-            let mut g = 0;
-            while g < AHEAD {
-                if p + (g as u32) < count {
-                    let mut u = 0;
-                    while u < GROUP {
-                        let at = p + (g + u) as u32;
-                        let from = if BACK {
-                            (count - 1).wrapping_sub(at)
-                        } else {
-                            at
-                        };
-                        let mut r = 0;
-                        while r < N {
-                            let found =
-                                warp::shuffle(warp::FULL_MASK, value[r] * inverse, from & 31);
-                            value[r] = now[g + u].mul_add(found, value[r]);
-                            r += 1;
-                        }
-                        u += 1;
-                    }
-                }
-                g += GROUP;
-            }
-            p += AHEAD as u32;
-        }
+        self.eliminate::<N, BACK, A>(front, line, count, next, value, |value, r| {
+            value[r] * inverse
+        });
         let mut r = 0;
         while r < N {
             value[r] *= inverse;
@@ -164,24 +148,39 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     /// Takes off `value` a line times the unknowns of `count` pivots, which the first lanes have in `found`, backwards if
     /// the line is. `next` as for [`pass`](Self::pass).
     #[inline(always)]
-    pub(super) fn apply<const N: usize, const BACK: bool>(
+    pub(super) fn apply<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
         line: Line,
         count: u32,
         found: [T; N],
-        next: [T; AHEAD],
+        next: [T; A],
         value: &mut [T; N],
     ) {
+        self.eliminate::<N, BACK, A>(front, line, count, next, value, |_, r| found[r]);
+    }
+
+    /// Takes off `value` a line times what lane p has by `found` when its turn comes.
+    #[inline(always)]
+    fn eliminate<const N: usize, const BACK: bool, const A: usize>(
+        self,
+        front: Front,
+        line: Line,
+        count: u32,
+        next: [T; A],
+        value: &mut [T; N],
+        found: impl Fn(&[T; N], usize) -> T,
+    ) {
+        let end = line.end.min(count);
         let mut next = next;
         let mut p = 0;
         while p < count {
             let now = next;
-            if p + (AHEAD as u32) < count {
-                next = self.read(front, line, p + AHEAD as u32, count);
+            if p + (A as u32) < count {
+                next = self.read(front, line, p + A as u32, count);
             }
             let mut g = 0;
-            while g < AHEAD {
+            while g < A {
                 if p + (g as u32) < count {
                     let mut u = 0;
                     while u < GROUP {
@@ -193,8 +192,10 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                         };
                         let mut r = 0;
                         while r < N {
-                            let found = warp::shuffle(warp::FULL_MASK, found[r], from & 31);
-                            value[r] = now[g + u].mul_add(found, value[r]);
+                            let found = warp::shuffle(warp::FULL_MASK, found(value, r), from & 31);
+                            if at < end {
+                                value[r] = (-now[g + u]).mul_add(found, value[r]);
+                            }
                             r += 1;
                         }
                         u += 1;
@@ -202,11 +203,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 }
                 g += GROUP;
             }
-            p += AHEAD as u32;
+            p += A as u32;
         }
     }
 
-    /// What lanes that have `spread` read of the panel that is used downwards, negative, from number `p` on.
+    /// What lanes that have `spread` read of the panel that is used downwards, from number `p` on; anything where there is
+    /// nothing.
     #[inline(always)]
     pub(super) fn read_below(self, front: Front, spread: Spread, p: u32) -> [T; BELOW] {
         let (first, stride) = front.down();
@@ -214,25 +216,31 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let mut entries = [T::ZERO; BELOW];
         let mut u = 0;
         while u < BELOW {
-            let q = spread.column(p + u as u32);
-            if q < spread.end {
-                entries[u] = -self.factor(front, line + q);
-            }
+            let number = p + u as u32;
+            let place = if spread.has(number) {
+                line + spread.column(number)
+            } else {
+                0
+            };
+            entries[u] = self.factor(front, place);
             u += 1;
         }
         entries
     }
 
-    /// Which unknowns those are for.
+    /// Which unknowns those are for. The front has rows below.
     #[inline(always)]
     pub(super) fn unknowns_below(self, front: Front, spread: Spread, p: u32) -> [u32; BELOW] {
         let mut unknowns = [0; BELOW];
         let mut u = 0;
         while u < BELOW {
-            let q = spread.column(p + u as u32);
-            if q < spread.end {
-                unknowns[u] = self.row_idx.get((front.rows + q) as usize);
-            }
+            let number = p + u as u32;
+            let q = if spread.has(number) {
+                spread.column(number)
+            } else {
+                0
+            };
+            unknowns[u] = self.row_idx.get((front.rows + q) as usize);
             u += 1;
         }
         unknowns

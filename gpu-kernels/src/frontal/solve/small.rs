@@ -3,7 +3,7 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{give, look, take};
-use super::passes::{BELOW, Spread};
+use super::passes::{AHEAD, BELOW, Spread};
 use super::{Chunk, Front, Sweep};
 
 impl<T: Real, const R: usize> Sweep<T, R> {
@@ -15,21 +15,18 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let is_pivot = lane < k;
         let row = self.row_as_it_came(front, lane);
         let line = self.line_up(front, 0, k, lane);
-        let next = self.read(front, line, 0, k);
-        let inverse = self.inverse_pivot(front, lane, is_pivot, !self.transpose);
-        let own = self.contributions(front, row, lane < m);
-        let mut to = self.carry(front, lane);
-        let mut value = [T::ZERO; R];
-        if is_pivot {
-            let at = chunk.unknowns + (front.start + row) as usize * R;
-            let mut r = 0;
-            while r < R {
-                value[r] = self.entered.get(at + r);
-                r += 1;
-            }
-        }
-        self.gather(chunk, 0, own, &mut value);
-        self.pass::<R, false>(front, line, k, inverse, next, &mut value);
+        let next: [T; AHEAD] = self.read(front, line, 0, k);
+        let pivot = self.pivot_of(front, lane);
+        let to = self.carry(front, lane);
+        let own = self.contributions(front, row);
+        let mut value = self.entered_at(chunk, front, row);
+        self.gather(chunk, 0, own, lane < m, &mut value);
+        let inverse = if is_pivot && self.transpose {
+            pivot.reciprocal()
+        } else {
+            T::ONE
+        };
+        self.pass::<R, false, AHEAD>(front, line, k, inverse, next, &mut value);
         if is_pivot {
             let at = chunk.unknowns + (front.start + lane) as usize * R;
             give(self.eliminated, at, value);
@@ -41,12 +38,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         while first < m {
             let row = first + lane;
             let line = self.line_up(front, 0, k, row);
-            let next = self.read(front, line, 0, k);
-            let own = self.contributions(front, row, row < m);
-            to = self.carry(front, row);
+            let next: [T; AHEAD] = self.read(front, line, 0, k);
+            let to = self.carry(front, row);
+            let own = self.contributions(front, row);
             let mut value = [T::ZERO; R];
-            self.gather(chunk, 0, own, &mut value);
-            self.apply::<R, false>(front, line, k, found, next, &mut value);
+            self.gather(chunk, 0, own, row < m, &mut value);
+            self.apply::<R, false, AHEAD>(front, line, k, found, next, &mut value);
             if row < m {
                 give(self.carried, chunk.carried + to as usize * R, value);
             }
@@ -54,11 +51,29 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
-    /// Where the contribution to row `row` of a front goes, if that is below the pivots.
+    /// What was entered for row `row` of a front, as it came: zero below the pivots.
+    #[inline(always)]
+    pub(super) fn entered_at(self, chunk: Chunk, front: Front, row: u32) -> [T; R] {
+        let is_pivot = row < front.k;
+        let row = if is_pivot { row } else { 0 };
+        let at = chunk.unknowns + (front.start + row) as usize * R;
+        let mut value = [T::ZERO; R];
+        let mut r = 0;
+        while r < R {
+            let entered = self.entered.get(at + r);
+            value[r] = if is_pivot { entered } else { T::ZERO };
+            r += 1;
+        }
+        value
+    }
+
+    /// Where the contribution to row `row` of a front goes, if that is below the pivots; else anything.
     #[inline(always)]
     pub(super) fn carry(self, front: Front, row: u32) -> u32 {
-        if row >= front.k && row < front.m() {
-            self.carry_to.get((front.rows + row - front.k) as usize)
+        let is_below = row >= front.k && row < front.m();
+        let q = if is_below { row - front.k } else { 0 };
+        if front.c > 0 {
+            self.carry_to.get((front.rows + q) as usize)
         } else {
             0
         }
@@ -71,37 +86,45 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let (k, c) = (front.k, front.c);
         let is_pivot = lane < k;
         let line = self.line_down(front, 0, k, lane);
-        let next = self.read(front, line, 0, k);
-        let inverse = self.inverse_pivot(front, lane, is_pivot, self.transpose);
-        let mut e = 0;
-        if is_pivot {
-            e = self.place_down(front, lane);
-        }
+        let next: [T; AHEAD] = self.read(front, line, 0, k);
+        let pivot = self.pivot_of(front, lane);
+        let e = self.place_down(front, if is_pivot { lane } else { 0 });
         let spread = Spread::over(0, k, c);
-        let mut entries = self.read_below(front, spread, 0);
-        let mut unknowns = self.unknowns_below(front, spread, 0);
         let at = chunk.unknowns + (front.start + lane) as usize * R;
-        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
         let mut sums = [T::ZERO; R];
-        let mut p = 0;
-        while spread.reaches(p, c) {
-            let (now, of_now) = (entries, unknowns);
-            let after = p + BELOW as u32;
-            if spread.reaches(after, c) {
-                entries = self.read_below(front, spread, after);
-                unknowns = self.unknowns_below(front, spread, after);
-            }
-            self.take_off(chunk, spread, p, now, of_now, &mut sums);
-            p = after;
-        }
         if c > 0 {
+            let mut entries = self.read_below(front, spread, 0);
+            let mut unknowns = self.unknowns_below(front, spread, 0);
+            let mut p = 0;
+            while spread.reaches(p, c) {
+                let (now, of_now) = (entries, unknowns);
+                let after = p + BELOW as u32;
+                if spread.reaches(after, c) {
+                    entries = self.read_below(front, spread, after);
+                    unknowns = self.unknowns_below(front, spread, after);
+                }
+                self.take_off(chunk, spread, p, now, of_now, &mut sums);
+                p = after;
+            }
             let mut r = 0;
             while r < R {
-                value[r] += spread.sum(sums[r]);
+                sums[r] = spread.sum(sums[r]);
                 r += 1;
             }
         }
-        self.pass::<R, true>(front, line, k, inverse, next, &mut value);
+        // It is there: the unknowns above come from it, as all else that leads to the root.
+        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
+        let mut r = 0;
+        while r < R {
+            value[r] -= sums[r];
+            r += 1;
+        }
+        let inverse = if is_pivot && !self.transpose {
+            pivot.reciprocal()
+        } else {
+            T::ONE
+        };
+        self.pass::<R, true, AHEAD>(front, line, k, inverse, next, &mut value);
         if is_pivot {
             self.finish(chunk, 0, e, value);
         }
@@ -133,10 +156,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         });
         let mut u = 0;
         while u < BELOW {
-            let mut r = 0;
-            while r < R {
-                sums[r] = entries[u].mul_add(found[u][r], sums[r]);
-                r += 1;
+            if spread.has(p + u as u32) {
+                let mut r = 0;
+                while r < R {
+                    sums[r] = entries[u].mul_add(found[u][r], sums[r]);
+                    r += 1;
+                }
             }
             u += 1;
         }

@@ -17,7 +17,7 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
-use super::passes::{BELOW, Spread};
+use super::passes::{BELOW, FAR_AHEAD, Spread};
 use super::{Chunk, Front, Sweep, TILE, WARPS};
 
 impl<T: Real, const R: usize> Sweep<T, R> {
@@ -100,14 +100,14 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 let at = (front.start + row) as usize * R + rhs as usize;
                 value[0] = self.entered.get(chunk.unknowns + at);
             }
-            let contributions = self.contributions(front, row, is_row);
+            let contributions = self.contributions(front, row);
             if is_pivots {
                 let count = front.pivots_of_tile(t);
                 let line = self.line_up(front, t * TILE, count, i).only_if(is_row);
-                let inverse = self.inverse_pivot(front, i, is_row, !self.transpose);
+                let inverse = self.inverse_pivot(front, i, is_row && self.transpose);
                 own = Some((line, self.read(front, line, 0, count), inverse));
             }
-            self.gather(chunk, rhs, contributions, &mut value);
+            self.gather(chunk, rhs, contributions, is_row, &mut value);
         }
         let mut j = 0;
         while j < before {
@@ -119,14 +119,14 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             let e = (front.start + j * TILE + from + lane) as usize;
             let at = chunk.unknowns + e * R + rhs as usize;
             let found = take(self.eliminated, at, lane < count);
-            self.apply::<1, false>(front, of_now, count, found, now, &mut value);
+            self.apply::<1, false, FAR_AHEAD>(front, of_now, count, found, now, &mut value);
             j += 1;
         }
         value[0] = self.join(value[0]);
         if self.is_finisher() {
             if let Some((line, next, inverse)) = own {
                 let count = front.pivots_of_tile(t);
-                self.pass::<1, false>(front, line, count, inverse, next, &mut value);
+                self.pass::<1, false, FAR_AHEAD>(front, line, count, inverse, next, &mut value);
                 if is_row {
                     let at = (front.start + i) as usize * R + rhs as usize;
                     give(self.eliminated, chunk.unknowns + at, value);
@@ -150,7 +150,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let count = front.pivots_of_tile(t);
         let line = self.line_down(front, t * TILE, count, i);
         let next = self.read(front, line, 0, count);
-        let inverse = self.inverse_pivot(front, i, is_row, self.transpose);
+        let inverse = self.inverse_pivot(front, i, is_row && !self.transpose);
         let mut value = [T::ZERO];
         self.subtract_below(chunk, front, t, &mut value[0]);
         let (from, width) = self.own_columns();
@@ -169,14 +169,14 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 at = chunk.unknowns + e * R + rhs as usize;
             }
             let found = take(self.unknowns, at, lane < count);
-            self.apply::<1, false>(front, line, count, found, next, &mut value);
+            self.apply::<1, false, FAR_AHEAD>(front, line, count, found, next, &mut value);
         }
         value[0] = self.join(value[0]);
         if self.is_finisher() {
             let at = (front.start + i) as usize * R + rhs as usize;
             let [eliminated] = take(self.eliminated, chunk.unknowns + at, is_row);
             value[0] += eliminated;
-            self.pass::<1, true>(front, line, count, inverse, next, &mut value);
+            self.pass::<1, true, FAR_AHEAD>(front, line, count, inverse, next, &mut value);
             if is_row {
                 self.finish(chunk, rhs, self.place_down(front, i), value);
             }
@@ -203,7 +203,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             while u < BELOW {
                 let at = chunk.unknowns + unknowns[u] as usize * R + rhs as usize;
                 let [found] = take(self.unknowns, at, spread.has(p + u as u32));
-                sum = entries[u].mul_add(found, sum);
+                if spread.has(p + u as u32) {
+                    sum = (-entries[u]).mul_add(found, sum);
+                }
                 u += 1;
             }
             p += BELOW as u32;

@@ -7,7 +7,7 @@ use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
 use super::layout::{TILE, WHOLE_ROWS};
-use super::passes::{AHEAD, BELOW, Spread};
+use super::passes::{BELOW, FAR_AHEAD, Spread};
 use super::{Chunk, Front, Sweep, WARPS};
 
 const _: () = assert!(WHOLE_ROWS == WARPS * warp::WARP_SIZE && TILE == warp::WARP_SIZE);
@@ -56,29 +56,28 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             0
         };
         let own_line = self.line_up(front, warp * TILE, own_count, thread);
-        let own_next = self.read(front, own_line, 0, own_count);
-        let inverse = self.inverse_pivot(front, thread, is_pivot, !self.transpose);
+        let own_next: [T; FAR_AHEAD] = self.read(front, own_line, 0, own_count);
+        let pivot = self.pivot_of(front, thread);
         let to = self.carry(front, thread);
-        let contributions = self.contributions(front, row, thread < m);
-        let mut value = [T::ZERO; R];
-        if is_pivot {
-            let at = chunk.unknowns + (front.start + row) as usize * R;
-            let mut r = 0;
-            while r < R {
-                value[r] = self.entered.get(at + r);
-                r += 1;
-            }
-        }
-        self.gather(chunk, 0, contributions, &mut value);
+        let contributions = self.contributions(front, row);
+        let mut value = self.entered_at(chunk, front, row);
+        self.gather(chunk, 0, contributions, thread < m, &mut value);
+        let inverse = if is_pivot && self.transpose {
+            pivot.reciprocal()
+        } else {
+            T::ONE
+        };
         let mut t = 0;
         while t < num_tiles {
             let count = front.pivots_of_tile(t);
             let line = self.line_up(front, t * TILE, count, thread);
             let is_own = warp == t;
             let is_behind = warp > t && warp * TILE < m;
-            let mut next = [T::ZERO; AHEAD];
+            let mut next = [T::ZERO; FAR_AHEAD];
             if is_own {
-                self.pass::<R, false>(front, own_line, count, inverse, own_next, &mut value);
+                self.pass::<R, false, FAR_AHEAD>(
+                    front, own_line, count, inverse, own_next, &mut value,
+                );
                 self.show(t, value);
             } else if is_behind {
                 next = self.read(front, line, 0, count);
@@ -91,7 +90,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 }
             } else if is_behind {
                 let found = self.shown(t, count);
-                self.apply::<R, false>(front, line, count, found, next, &mut value);
+                self.apply::<R, false, FAR_AHEAD>(front, line, count, found, next, &mut value);
             }
             t += 1;
         }
@@ -117,12 +116,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             1
         };
         let own_line = self.line_down(front, warp * TILE, own_count, thread);
-        let own_next = self.read(front, own_line, 0, own_count);
-        let inverse = self.inverse_pivot(front, thread, is_pivot, self.transpose);
-        let mut e = 0;
-        if is_pivot {
-            e = self.place_down(front, thread);
-        }
+        let own_next: [T; FAR_AHEAD] = self.read(front, own_line, 0, own_count);
+        let pivot = self.pivot_of(front, thread);
+        let e = self.place_down(front, if is_pivot { thread } else { 0 });
         // The products with the unknowns below: warps share the rows.
         let rows_of_warp = k.div_ceil(WARPS);
         let first_row = warp * rows_of_warp;
@@ -131,8 +127,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let mut entries = self.read_below(front, spread, 0);
         let is_below = thread < c;
         let mut unknown = 0;
-        if is_below {
-            unknown = self.row_idx.get((front.rows + thread) as usize) as usize;
+        if c > 0 {
+            let q = if is_below { thread } else { 0 };
+            unknown = self.row_idx.get((front.rows + q) as usize) as usize;
         }
         let found: [T; R] = take(self.unknowns, chunk.unknowns + unknown * R, is_below);
         if is_below {
@@ -157,7 +154,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                     let at = spread.column(p + u as u32) as usize * R;
                     let mut r = 0;
                     while r < R {
-                        sums[r] = now[u].mul_add(self.values.get(at + r), sums[r]);
+                        sums[r] = (-now[u]).mul_add(self.values.get(at + r), sums[r]);
                         r += 1;
                     }
                 }
@@ -187,6 +184,11 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 r += 1;
             }
         }
+        let inverse = if is_pivot && !self.transpose {
+            pivot.reciprocal()
+        } else {
+            T::ONE
+        };
         let mut t = num_tiles;
         while t > 0 {
             t -= 1;
@@ -194,9 +196,11 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             let line = self.line_down(front, t * TILE, count, thread);
             let is_own = warp == t;
             let is_before = warp < t;
-            let mut next = [T::ZERO; AHEAD];
+            let mut next = [T::ZERO; FAR_AHEAD];
             if is_own {
-                self.pass::<R, true>(front, own_line, count, inverse, own_next, &mut value);
+                self.pass::<R, true, FAR_AHEAD>(
+                    front, own_line, count, inverse, own_next, &mut value,
+                );
                 self.show(t, value);
             } else if is_before {
                 next = self.read(front, line, 0, count);
@@ -208,7 +212,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 }
             } else if is_before {
                 let found = self.shown(t, count);
-                self.apply::<R, true>(front, line, count, found, next, &mut value);
+                self.apply::<R, true, FAR_AHEAD>(front, line, count, found, next, &mut value);
             }
         }
         // The next task shows something else.

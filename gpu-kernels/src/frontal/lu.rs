@@ -38,7 +38,7 @@ macro_rules! factorization {
                 source.len() == places.len(),
                 tasks.len() % plan::task::LEN as usize == 0,
                 pieces.len() % plan::piece::LEN as usize == 0,
-                sums.len() >= 2,
+                sums.len() >= 4 && sums.len() % 2 == 0,
                 pivot_rows.len() == row_places.len(),
                 state.len() == plan::state::LEN,
                 extremes.len() == plan::report::NUM_EXTREMES,
@@ -125,7 +125,9 @@ factorization! {
     ///
     /// `fronts`, `children`, `tasks` and `pieces` are made of the words that [`plan`] describes: small
     /// fronts in the order of execution, their children, the tasks on large fronts, the pieces of children's elements.
-    /// `starts` are the small fronts that nothing has to precede. Sum q of a tile goes to the place `sums[2 q]` and
+    /// Behind the last sum are its end and a pair more, and an addend: these may be read in vain; if there are tasks there
+    /// are entries too. `starts` are the small fronts that nothing has to precede. Sum q of a tile goes to the place
+    /// `sums[2 q]` and
     /// consists of the entries `addends[sums[2 q + 1]..sums[2 q + 3]]` of the elements. Value `source[e]` of A goes to
     /// `places[e]`. Row i below a front's pivots is row `relative[r + i]` of its parent, r being a word of the front.
     /// Row i of a front's pivots, which begin with pivot s, comes to lie in row `row_places[s + i]`.

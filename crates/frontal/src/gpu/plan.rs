@@ -490,8 +490,10 @@ impl Planner<'_> {
                 ));
             }
         }
-        // The end of the last sum's addends.
-        self.plan.sums.extend([0, self.plan.addends.len() as u32]);
+        // The end of the last sum's addends, and what threads without a sum read.
+        let end = self.plan.addends.len() as u32;
+        self.plan.sums.extend([0, end, 0, end]);
+        self.plan.addends.push(0);
         // Stable: what a task waits for was made before it, and has no shorter way.
         tasks.sort_by(|a, b| b.0.total_cmp(&a.0));
         self.plan.tasks = tasks.into_iter().flat_map(|(_, words)| words).collect();

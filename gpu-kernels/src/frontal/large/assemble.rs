@@ -11,6 +11,23 @@ const PIECE_ROWS: usize = 3;
 
 const _: () = assert!(WHOLE_FRONT <= warp::WARP_SIZE * PIECE_ROWS as u32);
 
+/// Addends of a sum that are on their way at once.
+const AT_ONCE: usize = 4;
+
+/// Columns of a piece that are on their way at once.
+const COLUMNS_AT_ONCE: usize = 4;
+
+/// A sum of entries of elements, as far as it is known before the elements are there.
+#[derive(Clone, Copy)]
+struct Sum {
+    /// Where it goes.
+    place: u32,
+    addend: u32,
+    end: u32,
+    /// Places of the first addends.
+    sources: [u32; AT_ONCE],
+}
+
 impl<T: Real> LargeFronts<T> {
     /// Brings the tile's entries of B and of the children's elements together. A barrier ends it.
     #[inline(always)]
@@ -21,27 +38,42 @@ impl<T: Real> LargeFronts<T> {
         seen: &mut Seen<T>,
     ) {
         let thread = thread::thread_idx_x();
-        if thread < tile.rows {
-            let mut place = thread;
-            if !SEARCH && tile.row + thread < tile.k {
-                let pivot = (tile.start + tile.row + thread) as usize;
-                place = self.work.row_places.get(pivot) - tile.row;
-            }
-            self.row_places.set(thread as usize, place);
-        }
-        tile.for_each(|i, j| matrix.set(i, j, T::ZERO));
-        thread::sync_threads();
         let first = self.word(task::ENTRIES);
         let count = self.word(task::NUM_ENTRIES);
+        // Each read waits long for its answer, so they begin before what does not need them. They are made whether or
+        // not the thread needs them: what depends on a condition would be waited for at once.
+        let last = self.work.places.len() as u32 - 1;
+        let at = (first + thread).min(last) as usize;
+        let (mut entry, source) = (self.work.places.get(at), self.work.source.get(at));
+        let mut row_place = thread;
+        if !SEARCH {
+            let last = self.work.row_places.len() as u32 - 1;
+            let pivot = (tile.start + tile.row + thread).min(last);
+            row_place = self.work.row_places.get(pivot as usize);
+        }
+        let sum = self.read_sum(thread);
+        tile.for_each(|i, j| matrix.set(i, j, T::ZERO));
+        let mut value = self.work.values.get(source as usize);
+        if thread < tile.rows {
+            if !SEARCH && tile.row + thread < tile.k {
+                row_place -= tile.row;
+            } else {
+                row_place = thread;
+            }
+            self.row_places.set(thread as usize, row_place);
+        }
+        thread::sync_threads();
         let mut e = thread;
         while e < count {
-            let at = (first + e) as usize;
-            let place = self.work.places.get(at);
-            let value = self.work.values.get(self.work.source.get(at) as usize);
-            let value = self.work.scaled(value, place, seen);
-            let row = self.row_places.get((place & 0xff) as usize);
-            matrix.set(row, place >> 8 & 0xff, value);
+            let value_of_b = self.work.scaled(value, entry, seen);
+            let row = self.row_places.get((entry & 0xff) as usize);
+            matrix.set(row, entry >> 8 & 0xff, value_of_b);
             e += THREADS;
+            if e < count {
+                let at = (first + e) as usize;
+                entry = self.work.places.get(at);
+                value = self.work.values.get(self.work.source.get(at) as usize);
+            }
         }
         let pieces = self.word(task::NUM_PIECES);
         let sums = self.word(task::NUM_SUMS);
@@ -52,7 +84,7 @@ impl<T: Real> LargeFronts<T> {
                 spin_wait(|| arrived.load(Ordering::Acquire, Scope::Device) == arrivals);
             }
             thread::sync_threads();
-            self.add_sums(matrix, sums);
+            self.add_sums(matrix, sum, sums);
             if pieces > 0 {
                 thread::sync_threads();
                 self.add_pieces(tile, matrix, pieces);
@@ -61,25 +93,61 @@ impl<T: Real> LargeFronts<T> {
         thread::sync_threads();
     }
 
-    /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order.
+    /// Sum `at` of the tile, or another one if there are not so many.
     #[inline(always)]
-    fn add_sums(self, matrix: Matrix<T>, count: u32) {
-        let first = self.word(task::SUMS);
+    fn read_sum(self, at: u32) -> Sum {
+        // Behind the sums there are the end of the last one's addends, and an entry that is left away.
+        let last = self.sums.len() as u32 / 2 - 2;
+        let sum = 2 * (self.word(task::SUMS) + at).min(last) as usize;
+        let (addend, end) = (self.sums.get(sum + 1), self.sums.get(sum + 3));
+        Sum {
+            place: self.sums.get(sum),
+            addend,
+            end,
+            sources: self.read_addends(addend, end),
+        }
+    }
+
+    /// The addends from `first` on, and the one before `end` instead of what lies behind it.
+    #[inline(always)]
+    fn read_addends(self, first: u32, end: u32) -> [u32; AT_ONCE] {
+        let last = end.max(1) - 1;
+        let mut sources = [0; AT_ONCE];
+        for x in 0..AT_ONCE {
+            sources[x] = self.addends.get((first + x as u32).min(last) as usize);
+        }
+        sources
+    }
+
+    /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order. The thread's
+    /// first sum was read before.
+    #[inline(always)]
+    fn add_sums(self, matrix: Matrix<T>, first: Sum, count: u32) {
+        let mut sum = first;
         let mut at = thread::thread_idx_x();
         while at < count {
-            let place = self.sums.get(2 * (first + at) as usize);
-            let mut addend = self.sums.get(2 * (first + at) as usize + 1);
-            let end = self.sums.get(2 * (first + at) as usize + 3);
-            let row = self.row_places.get((place & 0xff) as usize);
-            let column = place >> 8 & 0xff;
-            let mut sum = matrix.get(row, column);
-            while addend < end {
-                let source = self.addends.get(addend as usize);
-                sum += self.work.elements.get(source as usize);
-                addend += 1;
+            let row = self.row_places.get((sum.place & 0xff) as usize);
+            let column = sum.place >> 8 & 0xff;
+            let mut total = matrix.get(row, column);
+            let mut addend = sum.addend;
+            let mut sources = sum.sources;
+            while addend < sum.end {
+                let mut values = [T::ZERO; AT_ONCE];
+                for x in 0..AT_ONCE {
+                    values[x] = self.work.elements.get(sources[x] as usize);
+                }
+                let left = sum.end - addend;
+                addend += AT_ONCE as u32;
+                sources = self.read_addends(addend, sum.end);
+                for x in 0..AT_ONCE {
+                    if (x as u32) < left {
+                        total += values[x];
+                    }
+                }
             }
-            matrix.set(row, column, sum);
+            matrix.set(row, column, total);
             at += THREADS;
+            sum = self.read_sum(at);
         }
     }
 
@@ -122,39 +190,32 @@ impl<T: Real> LargeFronts<T> {
                 let is_own = goes_to != u32::MAX && goes_to & 7 == own;
                 let mut left = warp::ballot(warp::FULL_MASK, is_own);
                 while left != 0 {
-                    // Two columns at a time are on their way.
-                    let a = left.trailing_zeros();
-                    left &= left - 1;
-                    let mut b = warp::WARP_SIZE;
-                    if left != 0 {
-                        b = left.trailing_zeros();
-                        left &= left - 1;
+                    let mut from = [0; COLUMNS_AT_ONCE];
+                    let mut to = [0; COLUMNS_AT_ONCE];
+                    let mut values = [[T::ZERO; PIECE_ROWS]; COLUMNS_AT_ONCE];
+                    let mut count = 0;
+                    for s in 0..COLUMNS_AT_ONCE {
+                        let lane_of = left.trailing_zeros() & (warp::WARP_SIZE - 1);
+                        to[s] = of_lane(goes_to, lane_of);
+                        from[s] = element + wide_product(column + q + lane_of, below);
+                        count += u32::from(left != 0);
+                        left &= left.wrapping_sub(1);
                     }
-                    let (to_a, to_b) = (of_lane(goes_to, a), of_lane(goes_to, b & 31));
-                    let from_a = element + wide_product(column + q + a, below);
-                    let from_b = element + wide_product(column + q + b, below);
-                    let (mut of_a, mut of_b) = ([T::ZERO; PIECE_ROWS], [T::ZERO; PIECE_ROWS]);
-                    for x in 0..PIECE_ROWS {
-                        let i = lane + x as u32 * warp::WARP_SIZE;
-                        if i < rows {
-                            of_a[x] = self
-                                .work
-                                .elements
-                                .get((from_a + u64::from(row + i)) as usize);
-                            if b < warp::WARP_SIZE {
-                                of_b[x] = self
-                                    .work
-                                    .elements
-                                    .get((from_b + u64::from(row + i)) as usize);
+                    for s in 0..COLUMNS_AT_ONCE {
+                        for x in 0..PIECE_ROWS {
+                            let i = lane + x as u32 * warp::WARP_SIZE;
+                            if i < rows && (s as u32) < count {
+                                let place = from[s] + u64::from(row + i);
+                                values[s][x] = self.work.elements.get(place as usize);
                             }
                         }
                     }
-                    for x in 0..PIECE_ROWS {
-                        let i = lane + x as u32 * warp::WARP_SIZE;
-                        if i < rows {
-                            matrix.set(places[x], to_a, matrix.get(places[x], to_a) + of_a[x]);
-                            if b < warp::WARP_SIZE {
-                                matrix.set(places[x], to_b, matrix.get(places[x], to_b) + of_b[x]);
+                    for s in 0..COLUMNS_AT_ONCE {
+                        for x in 0..PIECE_ROWS {
+                            let i = lane + x as u32 * warp::WARP_SIZE;
+                            if i < rows && (s as u32) < count {
+                                let sum = matrix.get(places[x], to[s]) + values[s][x];
+                                matrix.set(places[x], to[s], sum);
                             }
                         }
                     }

@@ -203,13 +203,14 @@ impl<T: Real> LargeFronts<T> {
                     }
                     for s in 0..COLUMNS_AT_ONCE {
                         for x in 0..PIECE_ROWS {
-                            let i = lane + x as u32 * warp::WARP_SIZE;
-                            if i < rows && (s as u32) < count {
-                                let place = from[s] + u64::from(row + i);
-                                values[s][x] = self.work.elements.get(place as usize);
-                            }
+                            // Beyond the piece, something of it once more.
+                            let i = (lane + x as u32 * warp::WARP_SIZE).min(rows - 1);
+                            let place = from[s] + u64::from(row + i);
+                            values[s][x] = self.work.elements.get(place as usize);
                         }
                     }
+                    // So that all are on their way before one is used: the compiler moves no read past this.
+                    warp::sync_warp(warp::FULL_MASK);
                     for s in 0..COLUMNS_AT_ONCE {
                         for x in 0..PIECE_ROWS {
                             let i = lane + x as u32 * warp::WARP_SIZE;

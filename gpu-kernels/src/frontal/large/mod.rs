@@ -30,6 +30,9 @@ const TILE_STRIDE: u32 = TILE + 1;
 /// Rows and columns of a tile that a thread has, each [`SIDE`] apart.
 const OWN: usize = 4;
 
+/// Entries of a tile that a thread has.
+const TILE_VALUES: usize = (TILE * TILE / THREADS) as usize;
+
 /// Threads along one side of a tile.
 const SIDE: u32 = 16;
 
@@ -279,22 +282,29 @@ impl<T: Real> LargeFronts<T> {
         self.await_tile(step, step, 0);
         thread::sync_threads();
         let (pivot, pivots) = stretch(step, tile.k, tile.m());
-        let diagonal = Tile {
-            row: pivot,
-            rows: pivots,
-            column: pivot,
-            columns: pivots,
-            ..tile
+        let thread = thread::thread_idx_x();
+        let (row, column) = (thread & (TILE - 1), thread / TILE);
+        let entry = |i: u32, j: u32| {
+            let (i, j) = (pivot + i.min(pivots - 1), pivot + j.min(pivots - 1));
+            let place = tile.slot + wide_product(j, tile.m()) + u64::from(i);
+            self.work.factors.get(place as usize)
         };
-        diagonal.for_each(|i, j| {
-            let place = tile.slot + wide_product(pivot + j, tile.m()) + u64::from(pivot + i);
-            let value = self.work.factors.get(place as usize);
-            other.set(i, j, value);
-            if i == j {
-                // There is a row to spare.
-                other.set(TILE, j, value.reciprocal());
+        // All that the thread reads is on its way before it waits for the first.
+        let mut values = [T::ZERO; TILE_VALUES];
+        for x in 0..TILE_VALUES {
+            values[x] = entry(row, column + x as u32 * (THREADS / TILE));
+        }
+        let on_diagonal = entry(thread, thread);
+        for x in 0..TILE_VALUES {
+            let j = column + x as u32 * (THREADS / TILE);
+            if row < pivots && j < pivots {
+                other.set(row, j, values[x]);
             }
-        });
+        }
+        if thread < pivots {
+            // There is a row to spare.
+            other.set(TILE, thread, on_diagonal.reciprocal());
+        }
         thread::sync_threads();
         if is_below {
             solve_upper(other, pivots, matrix, tile.rows);

@@ -30,33 +30,26 @@ impl<T: Real> LargeFronts<T> {
         let own = thread & (TILE - 1);
         let depth = thread / TILE;
         let m = tile.m();
-        let lower_from = tile.slot + u64::from(tile.row + own);
+        // What lies outside the tile or behind the pivots is read elsewhere in it: a value that depends on a condition
+        // would be waited for at once.
+        let lower_from = tile.slot + u64::from(tile.row + own.min(tile.rows - 1));
+        let upper_own = own.min(tile.columns - 1);
         let is_right = tile.column >= tile.k;
         let upper_from = if is_right {
-            tile.slot + wide_product(tile.k, m) + u64::from(tile.column - tile.k + own)
+            tile.slot + wide_product(tile.k, m) + u64::from(tile.column - tile.k + upper_own)
         } else {
-            tile.slot + wide_product(tile.column + own, m)
+            tile.slot + wide_product(tile.column + upper_own, m)
         };
+        let upper_stride = if is_right { tile.c } else { 1 };
         let load = |at: u32| {
             let mut of_lower = [T::ZERO; OWN];
             let mut of_upper = [T::ZERO; OWN];
             for x in 0..OWN {
-                let p = at + depth + x as u32 * (THREADS / TILE);
-                if p < pivots {
-                    if own < tile.rows {
-                        let place = lower_from + wide_product(p, m);
-                        of_lower[x] = self.work.factors.get(place as usize);
-                    }
-                    if own < tile.columns {
-                        let place = upper_from
-                            + if is_right {
-                                wide_product(p, tile.c)
-                            } else {
-                                u64::from(p)
-                            };
-                        of_upper[x] = self.work.factors.get(place as usize);
-                    }
-                }
+                let p = (at + depth + x as u32 * (THREADS / TILE)).min(pivots - 1);
+                let lower = lower_from + wide_product(p, m);
+                of_lower[x] = self.work.factors.get(lower as usize);
+                let upper = upper_from + wide_product(p, upper_stride);
+                of_upper[x] = self.work.factors.get(upper as usize);
             }
             (of_lower, of_upper)
         };
@@ -72,9 +65,14 @@ impl<T: Real> LargeFronts<T> {
             let lower = TILE * TILE_STRIDE + ((at / CHUNK) & 1) * 2 * TILE * CHUNK;
             let upper = lower + TILE * CHUNK;
             for x in 0..OWN {
-                let place = (depth + x as u32 * (THREADS / TILE)) * TILE + own;
-                self.values.set((lower + place) as usize, of_lower[x]);
-                self.values.set((upper + place) as usize, of_upper[x]);
+                let p = depth + x as u32 * (THREADS / TILE);
+                let place = p * TILE + own;
+                let (mut of_lower, mut of_upper) = (of_lower[x], of_upper[x]);
+                if at + p >= pivots {
+                    (of_lower, of_upper) = (T::ZERO, T::ZERO);
+                }
+                self.values.set((lower + place) as usize, of_lower);
+                self.values.set((upper + place) as usize, of_upper);
             }
             thread::sync_threads();
             at += CHUNK;

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use luge::{BackendChoice, DeviceEngine};
+use luge::{BackendChoice, DeviceEngine, ResidualCheck};
 use luge_benches::machine::Machine;
-use luge_benches::numeric::contenders::{AnalysisSeconds, Contender, Luge, Refusal, Resident};
+use luge_benches::numeric::contenders::{
+    AnalysisSeconds, Contender, Luge, LugeSettings, Refusal, Resident,
+};
 use luge_benches::numeric::measure::{Effort, measure};
 use luge_benches::numeric::problem::{Problem, Values, rescaled};
 use luge_benches::numeric::results::{
@@ -21,6 +23,14 @@ use luge_testkit::residual::error_bound;
 
 const SIMULATOR: BackendChoice = BackendChoice::Simulator { seed: 0 };
 
+fn on_simulator(device_engine: DeviceEngine) -> LugeSettings {
+    LugeSettings {
+        backend: SIMULATOR,
+        device_engine,
+        residual_check: ResidualCheck::Always,
+    }
+}
+
 const EFFORT: Effort = Effort {
     samples: 2,
     long: 1e9,
@@ -35,7 +45,7 @@ fn small() -> (Matrix, Matrix) {
 fn measured<T: Scalar>(engine: DeviceEngine, precision: Precision) -> Run {
     let (a, next) = small();
     let problem = Problem::<T>::new(&a, &next);
-    let mut luge = Luge::new(&problem, SIMULATOR, engine, precision).unwrap();
+    let mut luge = Luge::new(&problem, on_simulator(engine), precision).unwrap();
     measure(
         &problem,
         &mut luge,
@@ -218,7 +228,7 @@ fn a_refused_refactorization_is_told() {
 fn a_long_call_is_not_repeated() {
     let (a, next) = small();
     let problem = Problem::<f64>::new(&a, &next);
-    let mut luge = Luge::new(&problem, SIMULATOR, DeviceEngine::Auto, Precision::F64).unwrap();
+    let mut luge = Luge::new(&problem, on_simulator(DeviceEngine::Auto), Precision::F64).unwrap();
     let effort = Effort {
         samples: 5,
         long: 0.0,

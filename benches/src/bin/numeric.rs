@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
-use luge::{BackendChoice, DeviceEngine};
+use luge::{BackendChoice, DeviceEngine, ResidualCheck};
 use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
 use luge_benches::child::{attempt, try_apart};
 use luge_benches::machine::{Machine, command_without_folders, now};
-use luge_benches::numeric::contenders::{Contender, Luge, OnCudss, OnKlu, Refusal};
+use luge_benches::numeric::contenders::{Contender, Luge, LugeSettings, OnCudss, OnKlu, Refusal};
 use luge_benches::numeric::measure::{Effort, measure};
 use luge_benches::numeric::problem::{Problem, rescaled};
 use luge_benches::numeric::results::{MatrixResult, Phase, Precision, Results, Run, SCHEMA};
@@ -56,6 +56,9 @@ struct Arguments {
     /// What factorizes on the device in Luge.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
+    /// When Luge measures a refactorization on the device by a solve; cuDSS never does.
+    #[arg(long, value_enum, default_value_t = Check::Always)]
+    residual_check: Check,
     /// Other solvers: klu, cudss; `none` for Luge alone.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "klu,cudss")]
     peers: Vec<PeerName>,
@@ -94,6 +97,13 @@ enum Engine {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Check {
+    Always,
+    WhereInDoubt,
+    Never,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PeerName {
     Klu,
     Cudss,
@@ -102,8 +112,7 @@ enum PeerName {
 
 /// What takes part.
 struct Setup {
-    backend: BackendChoice,
-    engine: DeviceEngine,
+    luge: LugeSettings,
     device: String,
     klu: Option<Arc<klu::Library>>,
     cudss: Option<OpenCudss>,
@@ -165,19 +174,31 @@ impl Setup {
         };
         let name = device.properties().name.clone();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let residual_check = match arguments.residual_check {
+            Check::Always => ResidualCheck::Always,
+            Check::WhereInDoubt => ResidualCheck::WhereInDoubt,
+            Check::Never => ResidualCheck::Never,
+        };
+        let mut notes = vec![name.clone()];
+        if residual_check != ResidualCheck::Always {
+            notes.push(format!("residual check {residual_check:?}"));
+        }
         let mut this = Self {
-            backend,
-            engine: match arguments.engine {
-                Engine::Auto => DeviceEngine::Auto,
-                Engine::Columns => DeviceEngine::Columns,
-                Engine::Tree => DeviceEngine::Tree,
+            luge: LugeSettings {
+                backend,
+                device_engine: match arguments.engine {
+                    Engine::Auto => DeviceEngine::Auto,
+                    Engine::Columns => DeviceEngine::Columns,
+                    Engine::Tree => DeviceEngine::Tree,
+                },
+                residual_check,
             },
-            device: name.clone(),
+            device: name,
             klu: None,
             cudss: None,
             solvers: vec![SolverInfo {
                 threads: vec![cores],
-                ..info(LUGE, env!("CARGO_PKG_VERSION").to_owned(), vec![name])
+                ..info(LUGE, env!("CARGO_PKG_VERSION").to_owned(), notes)
             }],
             effort: Effort {
                 samples: arguments.samples,
@@ -279,7 +300,7 @@ fn run_matrix(
     let next = rescaled(&a);
     if arguments.min_entries > 0 {
         let problem = Problem::<f64>::new(&a, &next);
-        let filled = Luge::new(&problem, setup.backend, setup.engine, Precision::F64)?.filled();
+        let filled = Luge::new(&problem, setup.luge, Precision::F64)?.filled();
         // A matrix that is refused is run, so that the table says so.
         if filled.is_ok_and(|filled| filled <= arguments.min_entries) {
             return Ok(None);
@@ -350,7 +371,7 @@ fn in_precision<T: CudssScalar + Scalar>(
         };
     let mut runs = Vec::new();
     for precision in precisions {
-        let luge = Luge::new(&problem, setup.backend, setup.engine, precision);
+        let luge = Luge::new(&problem, setup.luge, precision);
         runs.push(one(LUGE, precision, luge.map(|luge| Box::new(luge) as _)));
     }
     if let Some(OpenCudss {

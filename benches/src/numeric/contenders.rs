@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use luge::{
     Analysis, BackendChoice, DeviceEngine, FactorPrecision, Factors, Inform, Options, Refactorized,
+    ResidualCheck,
 };
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_peers::cudss::{Cudss, CudssError, CudssScalar, Library};
@@ -184,21 +185,32 @@ impl Staged {
     }
 }
 
+/// How Luge runs.
+#[derive(Debug, Clone, Copy)]
+pub struct LugeSettings {
+    /// Where.
+    pub backend: BackendChoice,
+    /// What factorizes on a device.
+    pub device_engine: DeviceEngine,
+    /// When refactorizations on a device are measured by a solve.
+    pub residual_check: ResidualCheck,
+}
+
 impl<'a, T: Scalar> Luge<'a, T> {
-    /// Luge with default options on `backend`, by an engine of the device, its factors in `precision`.
+    /// Luge with these settings and else the default options, its factors in `precision`.
     ///
     /// # Errors
     ///
     /// Luge's own if the backend cannot be used.
     pub fn new(
         problem: &'a Problem<T>,
-        backend: BackendChoice,
-        device_engine: DeviceEngine,
+        settings: LugeSettings,
         precision: Precision,
     ) -> Result<Self, Refusal> {
         let options = Options {
-            backend,
-            device_engine,
+            backend: settings.backend,
+            device_engine: settings.device_engine,
+            residual_check: settings.residual_check,
             precision: match precision {
                 Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
                 Precision::Mixed => FactorPrecision::Single,

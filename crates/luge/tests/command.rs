@@ -245,7 +245,15 @@ fn every_option_of_the_ordering_solves() {
         "order.txt",
         &(1..=36).rev().map(|i| format!("{i}\n")).collect::<String>(),
     );
-    for ordering in ["auto", "amd", "colamd", "nd", "natural", "file"] {
+    for ordering in [
+        "auto",
+        "amd",
+        "colamd",
+        "nd",
+        "reduced-nd",
+        "natural",
+        "file",
+    ] {
         let mut arguments = vec![
             "solve",
             "--backend",

@@ -10,8 +10,10 @@
 //! | [`equilibrate`] | scaling by powers of two |
 //! | [`block_triangular`] | block triangular form |
 //!
-//! Fill is reduced by approximate minimum degree, column approximate minimum degree
-//! or nested dissection (METIS, whose C source the crate `metis-sys` compiles in).
+//! Fill is reduced by approximate minimum degree, column approximate minimum degree,
+//! nested dissection (METIS, whose C source the crate `metis-sys` compiles in), or nested dissection of
+//! what is left after vertices of low degree are eliminated, which needs no METIS and runs on several
+//! threads.
 //! Candidates are compared by the column counts of a symbolic Cholesky factorization.
 //!
 //! # Current limitations
@@ -19,12 +21,14 @@
 //! - Square real matrices. METIS takes at most 2³¹−1 graph entries.
 //! - While METIS runs, one call at a time in the process, it handles SIGTERM and SIGABRT itself,
 //!   and other code that draws from the C library's `rand` makes its result vary.
-//! - The fill-reducing methods are serial and cannot be cancelled midway; candidates run in
-//!   parallel on rayon's pool.
+//! - The fill-reducing methods cannot be cancelled midway, and all but the reduced nested dissection are
+//!   serial; candidates run in parallel on rayon's pool.
+//! - [`Method::Auto`] does not try [`Method::ReducedNestedDissection`].
 
 mod btf;
 mod column_degree;
 mod cost;
+mod dissection;
 mod elimination;
 mod equilibrate;
 mod error;

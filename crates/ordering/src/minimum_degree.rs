@@ -43,7 +43,7 @@ const ELEMENT: u32 = u32::MAX;
 
 /// A variable or an element.
 #[derive(Clone, Copy)]
-struct Node {
+pub(crate) struct Node {
     /// Where its list starts.
     start: u32,
     /// Length of its list.
@@ -72,13 +72,69 @@ pub(crate) struct MinimumDegreeOrder {
     pub predicted: Option<Prediction>,
 }
 
+/// Which variable is eliminated next.
+pub(crate) trait PivotChoice {
+    /// Live variable `i` has this degree now. Called for every variable at the start, and for those next to
+    /// a pivot once it is eliminated.
+    fn insert(&mut self, i: u32, degree: usize);
+
+    /// A live variable; there is one.
+    fn pop(&mut self, graph: Quotient) -> u32;
+
+    /// Whether two variables may be eliminated together.
+    fn may_join(&self, i: u32, j: u32) -> bool;
+}
+
+/// The quotient graph between two eliminations.
+#[derive(Clone, Copy)]
+pub(crate) struct Quotient<'a> {
+    nodes: &'a [Node],
+    lists: &'a [u32],
+}
+
+impl<'a> Quotient<'a> {
+    /// Number of vertices of the graph that it came from.
+    pub fn len(self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The number of vertices that live variable `i` stands for; zero if `i` is no live variable.
+    pub fn weight(self, i: u32) -> u32 {
+        self.nodes[i as usize].weight as u32
+    }
+
+    /// The bound of the degree of live variable `i`.
+    pub fn degree(self, i: u32) -> u32 {
+        self.nodes[i as usize].degree
+    }
+
+    /// Calls `visit` with every live variable joined to live variable `i`, some several times, and with
+    /// `i` itself.
+    pub fn for_each_neighbour(self, i: u32, mut visit: impl FnMut(u32)) {
+        let list_of =
+            |node: Node| &self.lists[node.start as usize..(node.start + node.len) as usize];
+        let node = self.nodes[i as usize];
+        let (elements, edges) = list_of(node).split_at(node.elements as usize);
+        let elements = elements
+            .iter()
+            .map(|&e| self.nodes[e as usize])
+            .filter(|element| element.mark != 0);
+        for list in elements.map(list_of).chain([edges]) {
+            for &j in list {
+                if self.weight(j) != 0 {
+                    visit(j);
+                }
+            }
+        }
+    }
+}
+
 /// The quotient graph while it is ordered.
 struct MinimumDegree {
     nodes: Vec<Node>,
     lists: Vec<u32>,
     /// Start of the unused end of `lists`.
     free: usize,
-    queue: Queue,
 }
 
 /// Variables by degree, last in, first out. A variable whose degree changes is entered again; what it
@@ -98,27 +154,11 @@ struct Entry {
 }
 
 impl Queue {
-    fn insert(&mut self, variable: u32, degree: usize) {
-        let place = self.entries.len() as u32;
-        let next = std::mem::replace(&mut self.heads[degree], place);
-        self.entries.push(Entry { variable, next });
-        self.lowest = self.lowest.min(degree);
-    }
-
-    /// The entry of least degree that is still true.
-    fn pop(&mut self, nodes: &[Node]) -> u32 {
-        loop {
-            let place = self.heads[self.lowest];
-            if place == NONE {
-                self.lowest += 1;
-                continue;
-            }
-            let Entry { variable, next } = self.entries[place as usize];
-            self.heads[self.lowest] = next;
-            let node = &nodes[variable as usize];
-            if node.weight > 0 && node.degree as usize == self.lowest {
-                return variable;
-            }
+    fn new(n: usize) -> Self {
+        Self {
+            entries: Vec::with_capacity(2 * n),
+            heads: vec![NONE; n],
+            lowest: n,
         }
     }
 
@@ -137,13 +177,54 @@ impl Queue {
     }
 }
 
+impl PivotChoice for Queue {
+    fn insert(&mut self, variable: u32, degree: usize) {
+        let place = self.entries.len() as u32;
+        let next = std::mem::replace(&mut self.heads[degree], place);
+        self.entries.push(Entry { variable, next });
+        self.lowest = self.lowest.min(degree);
+    }
+
+    /// The entry of least degree that is still true.
+    fn pop(&mut self, graph: Quotient) -> u32 {
+        self.tidy(graph.nodes);
+        loop {
+            let place = self.heads[self.lowest];
+            if place == NONE {
+                self.lowest += 1;
+                continue;
+            }
+            let Entry { variable, next } = self.entries[place as usize];
+            self.heads[self.lowest] = next;
+            let node = &graph.nodes[variable as usize];
+            if node.weight > 0 && node.degree as usize == self.lowest {
+                return variable;
+            }
+        }
+    }
+
+    #[inline]
+    fn may_join(&self, _: u32, _: u32) -> bool {
+        true
+    }
+}
+
 /// Orders the undirected graph with the neighbours `lists[ptr[v]..ptr[v + 1]]` of vertex `v`, in any
 /// order, each edge in both lists, no loops. The lists are used up.
 ///
 /// # Panics
 ///
 /// If the lists do not fit 32-bit positions; see [`fits`].
-pub(crate) fn minimum_degree(ptr: &[usize], mut lists: Vec<u32>) -> MinimumDegreeOrder {
+pub(crate) fn minimum_degree(ptr: &[usize], lists: Vec<u32>) -> MinimumDegreeOrder {
+    eliminate(ptr, lists, &mut Queue::new(ptr.len() - 1))
+}
+
+/// Likewise, in the order of `choice`.
+pub(crate) fn eliminate(
+    ptr: &[usize],
+    mut lists: Vec<u32>,
+    choice: &mut impl PivotChoice,
+) -> MinimumDegreeOrder {
     let n = ptr.len() - 1;
     assert!(fits(n, lists.len()), "positions in the lists have 32 bits");
     let used = lists.len();
@@ -165,13 +246,8 @@ pub(crate) fn minimum_degree(ptr: &[usize], mut lists: Vec<u32>) -> MinimumDegre
         nodes,
         lists,
         free: used,
-        queue: Queue {
-            entries: Vec::with_capacity(2 * n),
-            heads: vec![NONE; n],
-            lowest: n,
-        },
     };
-    state.run()
+    state.run(choice)
 }
 
 /// Length of the lists with room for new elements.
@@ -220,7 +296,7 @@ impl MinimumDegree {
         self.lists = moved;
     }
 
-    fn run(&mut self) -> MinimumDegreeOrder {
+    fn run(&mut self, choice: &mut impl PivotChoice) -> MinimumDegreeOrder {
         let n = self.nodes.len();
         let dense_limit = dense_limit(n) as u32;
         let mut dense: Vec<u32> = Vec::new();
@@ -230,7 +306,7 @@ impl MinimumDegree {
                 self.nodes[i].weight = 0;
                 dense.push(i as u32);
             } else {
-                self.queue.insert(i as u32, degree as usize);
+                choice.insert(i as u32, degree as usize);
             }
         }
         let num_sparse = n - dense.len();
@@ -255,8 +331,10 @@ impl MinimumDegree {
         let mut flag = 2u32;
         let mut largest = 0u32;
         while num_ordered < num_sparse {
-            self.queue.tidy(&self.nodes);
-            let me = self.queue.pop(&self.nodes);
+            let me = choice.pop(Quotient {
+                nodes: &self.nodes,
+                lists: &self.lists,
+            });
             let pivot = self.nodes[me as usize];
             self.nodes[me as usize].weight = -pivot.weight;
             let mut pivot_weight = pivot.weight as u32;
@@ -270,7 +348,7 @@ impl MinimumDegree {
                 let node = &mut self.nodes[i as usize];
                 node.weight = -node.weight;
                 node.degree -= pivot_weight;
-                self.queue.insert(i, node.degree as usize);
+                choice.insert(i, node.degree as usize);
                 self.close(me, i, pivot_weight);
                 pivots.push(me);
                 add_front(pivot_weight, degree);
@@ -293,7 +371,7 @@ impl MinimumDegree {
             let mut candidates = 0;
             for q in start..end {
                 let i = self.lists[q];
-                match self.update_variable(me, i, flag) {
+                match self.update_variable(me, i, flag, choice) {
                     None => {
                         let weight = self.nodes[i as usize].weight.unsigned_abs();
                         let node = &mut self.nodes[i as usize];
@@ -315,7 +393,7 @@ impl MinimumDegree {
             largest = largest.max(degree);
             flag += largest + 1;
             if candidates > 1 {
-                flag = self.merge_equal_variables(start, end, &mut table, mask, flag);
+                flag = self.merge_equal_variables(start, end, &mut table, mask, flag, choice);
             } else if candidates == 1 {
                 for q in start..end {
                     let node = &self.nodes[self.lists[q] as usize];
@@ -337,7 +415,7 @@ impl MinimumDegree {
                 let bound =
                     (node.degree + degree - weight).min((num_sparse - num_ordered) as u32 - weight);
                 node.degree = bound;
-                self.queue.insert(i, bound as usize);
+                choice.insert(i, bound as usize);
                 self.lists[kept] = i;
                 kept += 1;
             }
@@ -455,9 +533,15 @@ impl MinimumDegree {
 
     /// Drops what the pivot's element covers from the lists of variable `i`, puts that element into
     /// them, and bounds the degree without the pivot's list. Returns the hash of the lists, or nothing
-    /// if only the pivot's element is left.
+    /// if only the pivot's element is left and `i` may be eliminated with the pivot.
     #[inline]
-    fn update_variable(&mut self, me: u32, i: u32, flag: u32) -> Option<u32> {
+    fn update_variable(
+        &mut self,
+        me: u32,
+        i: u32,
+        flag: u32,
+        choice: &impl PivotChoice,
+    ) -> Option<u32> {
         let node = self.nodes[i as usize];
         let list = &mut self.lists[node.start as usize..(node.start + node.len) as usize];
         let (mut degree, mut hash, mut kept) = (0u32, 0u32, 0);
@@ -489,7 +573,7 @@ impl MinimumDegree {
                 kept += 1;
             }
         }
-        if kept == 0 {
+        if kept == 0 && choice.may_join(me, i) {
             return None;
         }
         // At least the pivot or an absorbed element went, so there is room for one more.
@@ -513,6 +597,7 @@ impl MinimumDegree {
         table: &mut [u32],
         mask: usize,
         mut flag: u32,
+        choice: &impl PivotChoice,
     ) -> u32 {
         for q in start..end {
             let node = self.nodes[self.lists[q] as usize];
@@ -530,6 +615,7 @@ impl MinimumDegree {
                     if other.tag != first.tag
                         || other.len != first.len
                         || other.elements != first.elements
+                        || !choice.may_join(i, j)
                     {
                         before = j;
                         j = other.next;

@@ -9,12 +9,13 @@ use smallvec::SmallVec;
 
 use crate::btf::block_triangular;
 use crate::cost::{Costs, Prediction};
+use crate::dissection::reduced_nested_dissection;
 use crate::elimination::{postorder_and_predict, predict};
 use crate::error::OrderingError;
 use crate::fill;
 use crate::graph::BlockPattern;
 use crate::matching::{ProductMatching, check_rank, check_square, match_by_product};
-use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
+use crate::minimum_degree::{MinimumDegreeOrder, fits, minimum_degree, with_spare_room};
 use crate::survey::{Survey, survey};
 
 /// How columns are ordered to keep fill low.
@@ -30,6 +31,9 @@ pub enum Method {
     Colamd,
     /// Nested dissection on B + Bᵀ.
     NestedDissection,
+    /// Nested dissection of what is left of B + Bᵀ after vertices of low degree are eliminated: trees about
+    /// as low as with `NestedDissection`, in less time, and on several threads.
+    ReducedNestedDissection,
     /// No reordering inside the diagonal blocks.
     Natural,
     /// These permutations as they are: no matching, no block triangular form.
@@ -107,6 +111,8 @@ pub enum MethodUsed {
     Colamd,
     /// Nested dissection.
     NestedDissection,
+    /// Nested dissection of what was left after vertices of low degree were eliminated.
+    ReducedNestedDissection,
     /// Nested dissection for some diagonal blocks, approximate minimum degree for others.
     AmdAndNestedDissection,
     /// No reordering.
@@ -128,7 +134,7 @@ pub struct OrderingSeconds {
     pub amd: f64,
     /// Column approximate minimum degree, likewise.
     pub colamd: f64,
-    /// Nested dissection, likewise.
+    /// Nested dissection of either kind, likewise.
     pub nested_dissection: f64,
     /// The whole phase.
     pub total: f64,
@@ -458,6 +464,7 @@ fn candidate(
                 method: match options.method {
                     Method::Colamd => MethodUsed::Colamd,
                     Method::NestedDissection => MethodUsed::NestedDissection,
+                    Method::ReducedNestedDissection => MethodUsed::ReducedNestedDissection,
                     Method::Natural => MethodUsed::Natural,
                     _ => MethodUsed::Amd,
                 },
@@ -493,6 +500,7 @@ fn candidate(
     let method_used = match options.method {
         Method::Amd => MethodUsed::Amd,
         Method::NestedDissection => MethodUsed::NestedDissection,
+        Method::ReducedNestedDissection => MethodUsed::ReducedNestedDissection,
         Method::Colamd => MethodUsed::Colamd,
         Method::Natural => MethodUsed::Natural,
         _ => match (
@@ -550,24 +558,51 @@ impl Clock {
     }
 }
 
-fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
+/// By an order of the graph's lists that predicts its cost unless vertices are set aside.
+fn by_elimination(
+    block: &BlockPattern,
+    method: MethodUsed,
+    name: &'static str,
+    eliminate: impl FnOnce(&[usize], Vec<u32>) -> MinimumDegreeOrder,
+) -> Result<BlockOrder, OrderingError> {
     let graph = block.symmetrized(with_spare_room);
     if !fits(graph.len(), graph.idx.len()) {
         return Err(OrderingError::GraphTooLarge {
-            method: "approximate minimum degree",
+            method: name,
             entries: graph.idx.len(),
             limit: u32::MAX as usize / 8,
         });
     }
-    let mut found = minimum_degree(&graph.ptr, graph.idx);
+    let mut found = eliminate(&graph.ptr, graph.idx);
     let predicted = found
         .predicted
         .unwrap_or_else(|| postorder_and_predict(block, &mut found.order));
     Ok(BlockOrder {
         order: found.order,
-        method: MethodUsed::Amd,
+        method,
         predicted,
     })
+}
+
+fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
+    by_elimination(
+        block,
+        MethodUsed::Amd,
+        "approximate minimum degree",
+        minimum_degree,
+    )
+}
+
+fn by_reduced_dissection(
+    block: &BlockPattern,
+    parallel: bool,
+) -> Result<BlockOrder, OrderingError> {
+    by_elimination(
+        block,
+        MethodUsed::ReducedNestedDissection,
+        "reduced nested dissection",
+        |ptr, lists| reduced_nested_dissection(ptr, lists, parallel),
+    )
 }
 
 fn by_dissection(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
@@ -592,6 +627,11 @@ fn order_block(
         method,
     };
     match &options.method {
+        Method::ReducedNestedDissection => {
+            let ordered = by_reduced_dissection(block, options.threads > 1);
+            seconds.nested_dissection += clock.lap();
+            ordered
+        }
         Method::NestedDissection => {
             let ordered = by_dissection(block);
             seconds.nested_dissection += clock.lap();

@@ -12,11 +12,12 @@ use luge_testkit::convert::pattern_of;
 use luge_testkit::strategies::matrices;
 use proptest::prelude::*;
 
-const METHODS: [Method; 5] = [
+const METHODS: [Method; 6] = [
     Method::Auto,
     Method::Amd,
     Method::Colamd,
     Method::NestedDissection,
+    Method::ReducedNestedDissection,
     Method::Natural,
 ];
 

@@ -120,6 +120,8 @@ enum OrderingName {
     Colamd,
     /// Nested dissection.
     Nd,
+    /// Nested dissection of what is left after variables of low degree are eliminated.
+    ReducedNd,
     /// As the columns stand.
     Natural,
     /// As the file of `--permutation` says.
@@ -223,6 +225,7 @@ impl SolverArguments {
             OrderingName::Amd => Method::Amd,
             OrderingName::Colamd => Method::Colamd,
             OrderingName::Nd => Method::NestedDissection,
+            OrderingName::ReducedNd => Method::ReducedNestedDissection,
             OrderingName::Natural => Method::Natural,
             OrderingName::File => self.permutation_from_file(n)?,
         };

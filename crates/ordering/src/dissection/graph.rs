@@ -1,0 +1,234 @@
+//! Weighted graphs and the smaller graphs that are made from them.
+
+use std::ops::Range;
+
+/// No vertex.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Vertices of at least so many neighbours are matched last, in any order.
+const MANY_NEIGHBOURS: usize = 15;
+
+/// More vertices than one in so many left single: they are matched through their neighbours.
+const MAX_SINGLE: usize = 8;
+
+/// An undirected graph without loops, every edge in both lists, with weights.
+#[derive(Debug, Default)]
+pub(super) struct WeightedGraph {
+    /// Where the list of each vertex starts in `idx`, and the end.
+    pub ptr: Vec<usize>,
+    /// Neighbours, in any order.
+    pub idx: Vec<u32>,
+    /// Weights of the edges, as in `idx`.
+    pub edge_weight: Vec<u32>,
+    /// Weights of the vertices.
+    pub weight: Vec<u32>,
+}
+
+impl WeightedGraph {
+    pub fn len(&self) -> usize {
+        self.weight.len()
+    }
+
+    fn range(&self, v: u32) -> Range<usize> {
+        self.ptr[v as usize]..self.ptr[v as usize + 1]
+    }
+
+    pub fn neighbours(&self, v: u32) -> &[u32] {
+        &self.idx[self.range(v)]
+    }
+
+    pub fn total_weight(&self) -> u64 {
+        self.weight.iter().map(|&w| u64::from(w)).sum()
+    }
+
+    /// For each vertex the first of those that are joined to each other and to the same others: itself, if
+    /// there are none before it.
+    pub fn first_of_equals(&self) -> Vec<u32> {
+        let n = self.len() as u32;
+        let spread = |v: u32| (u64::from(v) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut hashed: Vec<(u64, u32)> = (0..n)
+            .map(|v| {
+                let sum = self
+                    .neighbours(v)
+                    .iter()
+                    .fold(spread(v), |sum, &u| sum.wrapping_add(spread(u)));
+                (sum, v)
+            })
+            .collect();
+        hashed.sort_unstable();
+        let mut first: Vec<u32> = (0..n).collect();
+        let mut mark = vec![NONE; n as usize];
+        for alike in hashed.chunk_by(|x, y| x.0 == y.0) {
+            for (k, &(_, v)) in alike.iter().enumerate() {
+                if k + 1 == alike.len() || first[v as usize] != v {
+                    continue;
+                }
+                mark[v as usize] = v;
+                for &u in self.neighbours(v) {
+                    mark[u as usize] = v;
+                }
+                for &(_, w) in &alike[k + 1..] {
+                    let is_equal = self.range(w).len() == self.range(v).len()
+                        && mark[w as usize] == v
+                        && self.neighbours(w).iter().all(|&u| mark[u as usize] == v);
+                    if is_equal {
+                        first[w as usize] = v;
+                    }
+                }
+            }
+        }
+        first
+    }
+
+    /// The graph of some vertices. `new_index` has their numbers in the order of `vertices`, and [`NONE`]
+    /// for all others.
+    pub fn induced(&self, vertices: impl Iterator<Item = u32>, new_index: &[u32]) -> Self {
+        let mut part = Self {
+            ptr: vec![0],
+            ..Self::default()
+        };
+        for v in vertices {
+            for q in self.range(v) {
+                let u = new_index[self.idx[q] as usize];
+                if u != NONE {
+                    part.idx.push(u);
+                    part.edge_weight.push(self.edge_weight[q]);
+                }
+            }
+            part.ptr.push(part.idx.len());
+            part.weight.push(self.weight[v as usize]);
+        }
+        part
+    }
+
+    /// Joins vertices in pairs of a weight of at most `most`, along heavy edges. Returns for each vertex
+    /// the number of its pair; pairs, and vertices left single, are numbered by their first vertex. Among
+    /// vertices of like degree the search begins with `start`.
+    pub fn matched(&self, most: u32, start: u32) -> Vec<u32> {
+        let n = self.len() as u32;
+        let mut mate = vec![NONE; n as usize];
+        let mut num_single = 0;
+        for v in self.by_degree(start) {
+            if mate[v as usize] != NONE {
+                continue;
+            }
+            let weight = self.weight[v as usize];
+            // Of equally heavy edges the one to the lightest vertex.
+            let mut best = (0, u32::MAX);
+            let mut partner = v;
+            for q in self.range(v) {
+                let u = self.idx[q];
+                let other = self.weight[u as usize];
+                if mate[u as usize] == NONE && weight + other <= most {
+                    let edge = self.edge_weight[q];
+                    if edge > best.0 || edge == best.0 && other < best.1 {
+                        best = (edge, other);
+                        partner = u;
+                    }
+                }
+            }
+            num_single += usize::from(partner == v);
+            mate[v as usize] = partner;
+            mate[partner as usize] = v;
+        }
+        if MAX_SINGLE * num_single > n as usize {
+            self.match_through_neighbours(&mut mate, most);
+        }
+        let mut map = vec![NONE; n as usize];
+        let mut count = 0;
+        for v in 0..n as usize {
+            if map[v] == NONE {
+                map[v] = count;
+                map[mate[v] as usize] = count;
+                count += 1;
+            }
+        }
+        map
+    }
+
+    /// All vertices, those of few neighbours first, because they have the least choice.
+    fn by_degree(&self, start: u32) -> Vec<u32> {
+        let n = self.len() as u32;
+        let degree = |v: u32| self.range(v).len().min(MANY_NEIGHBOURS);
+        let mut place = [0u32; MANY_NEIGHBOURS + 2];
+        for v in 0..n {
+            place[degree(v) + 1] += 1;
+        }
+        for k in 1..place.len() {
+            place[k] += place[k - 1];
+        }
+        let mut sorted = vec![0; n as usize];
+        for v in (start..n).chain(0..start) {
+            let place = &mut place[degree(v)];
+            sorted[*place as usize] = v;
+            *place += 1;
+        }
+        sorted
+    }
+
+    /// Pairs single vertices whose heaviest edges lead to the same neighbour, as around the hub of a star.
+    fn match_through_neighbours(&self, mate: &mut [u32], most: u32) {
+        let mut waiting = vec![NONE; self.len()];
+        for v in 0..self.len() as u32 {
+            if mate[v as usize] != v {
+                continue;
+            }
+            let hub = self
+                .range(v)
+                .max_by_key(|&q| self.edge_weight[q])
+                .map_or(v, |q| self.idx[q]);
+            let other = &mut waiting[hub as usize];
+            let fits = |u: u32| self.weight[u as usize] + self.weight[v as usize] <= most;
+            if *other == NONE || !fits(*other) {
+                *other = v;
+            } else {
+                mate[*other as usize] = v;
+                mate[v as usize] = *other;
+                *other = NONE;
+            }
+        }
+    }
+
+    /// The graph of the pairs of `map`, as [`Self::matched`] numbers them. Weights are summed.
+    pub fn coarsened(&self, map: &[u32]) -> Self {
+        let n = map.iter().max().map_or(0, |&c| c as usize + 1);
+        let mut pairs = vec![[NONE; 2]; n];
+        for (v, &c) in map.iter().enumerate() {
+            let pair = &mut pairs[c as usize];
+            pair[usize::from(pair[0] != NONE)] = v as u32;
+        }
+        let mut coarse = Self {
+            ptr: Vec::with_capacity(n + 1),
+            idx: Vec::with_capacity(self.idx.len()),
+            edge_weight: Vec::with_capacity(self.idx.len()),
+            weight: Vec::with_capacity(n),
+        };
+        coarse.ptr.push(0);
+        // One more than the place of the edge to a pair, if that is beyond the start of the list.
+        let mut place = vec![0; n];
+        for (c, pair) in pairs.iter().enumerate() {
+            let start = coarse.idx.len();
+            let mut weight = 0;
+            for &v in pair.iter().filter(|&&v| v != NONE) {
+                weight += self.weight[v as usize];
+                for q in self.range(v) {
+                    let d = map[self.idx[q] as usize];
+                    if d as usize == c {
+                        continue;
+                    }
+                    let place = &mut place[d as usize];
+                    if *place > start {
+                        coarse.edge_weight[*place - 1] += self.edge_weight[q];
+                    } else {
+                        coarse.idx.push(d);
+                        coarse.edge_weight.push(self.edge_weight[q]);
+                        *place = coarse.idx.len();
+                    }
+                }
+            }
+            coarse.ptr.push(coarse.idx.len());
+            coarse.weight.push(weight);
+        }
+        coarse
+    }
+}

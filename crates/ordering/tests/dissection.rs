@@ -1,0 +1,144 @@
+//! Reduced nested dissection: low trees, the same order on any number of threads.
+
+mod common;
+
+use common::{fill_entries, grid, pattern, random_pattern};
+use luge_ordering::{Matching, Method, MethodUsed, Ordering, OrderingOptions, order};
+use luge_sparse::{CompressedPattern, etree};
+
+fn ordered(a: &CompressedPattern, method: Method) -> Ordering {
+    let options = OrderingOptions {
+        method,
+        matching: Matching::Never,
+        ..OrderingOptions::default()
+    };
+    order(a, None, &options).unwrap()
+}
+
+/// The columns on the longest path of the elimination tree of a symmetric pattern.
+fn height(a: &CompressedPattern, ordering: &Ordering) -> usize {
+    let order = ordering.col_perm.as_slice();
+    let new_index = ordering.col_perm.inverse();
+    let joined = |k: u32| {
+        let lane = a.lane(order[k as usize] as usize);
+        lane.iter().map(|&w| new_index[w as usize])
+    };
+    let parent = etree::elimination_tree(order.len(), joined);
+    let mut height = vec![1; parent.len()];
+    for (k, &up) in parent.iter().enumerate() {
+        if let Some(&below) = height.get(k).filter(|_| (up as usize) < parent.len()) {
+            height[up as usize] = height[up as usize].max(below + 1);
+        }
+    }
+    height.into_iter().max().unwrap_or(0)
+}
+
+/// A ring of `cells` cliques of so many vertices, each joined to the next by all of its vertices.
+fn ring(cells: usize, size: usize) -> CompressedPattern {
+    let n = cells * size;
+    let rows: Vec<Vec<u32>> = (0..n)
+        .map(|v| {
+            let cell = v / size;
+            [cell + cells - 1, cell, cell + 1]
+                .iter()
+                .flat_map(|&cell| (0..size).map(move |k| (cell % cells * size + k) as u32))
+                .collect()
+        })
+        .collect();
+    pattern(n, &rows)
+}
+
+#[test]
+fn a_ring_gets_a_tree_of_logarithmic_height() {
+    for cells in [1000, 100_000] {
+        let a = ring(cells, 1);
+        let found = ordered(&a, Method::ReducedNestedDissection);
+        assert_eq!(found.method_used, MethodUsed::ReducedNestedDissection);
+        let bound = 3.0 * (cells as f64).log2();
+        let height = height(&a, &found);
+        assert!(height as f64 <= bound, "{height} of {cells} cells");
+    }
+}
+
+#[test]
+fn a_ring_of_dense_cells_is_divided() {
+    // Degrees are too high for the reduction.
+    let (cells, size) = (2000, 7);
+    let a = ring(cells, size);
+    let height = height(&a, &ordered(&a, Method::ReducedNestedDissection));
+    let bound = 3.0 * size as f64 * (cells as f64).log2();
+    assert!(height as f64 <= bound, "{height}");
+}
+
+#[test]
+fn trees_and_fill_of_grids_are_as_with_metis() {
+    for (nx, ny) in [(60, 60), (150, 100), (40, 400)] {
+        let a = grid(nx, ny);
+        let metis = ordered(&a, Method::NestedDissection);
+        let found = ordered(&a, Method::ReducedNestedDissection);
+        let (by_metis, ours) = (height(&a, &metis), height(&a, &found));
+        assert!(
+            ours as f64 <= 1.3 * by_metis as f64,
+            "{ours} and {by_metis}"
+        );
+        assert!(found.predicted.lnz as f64 <= 1.15 * metis.predicted.lnz as f64);
+        // Diagonal pivots of a symmetric pattern: the prediction is exact.
+        let (rows, cols) = (found.row_perm.as_slice(), found.col_perm.as_slice());
+        let entries = fill_entries(&a, rows, cols);
+        assert_eq!(found.predicted.factor_nnz(nx * ny), entries);
+    }
+}
+
+#[test]
+fn the_order_is_the_same_on_any_number_of_threads() {
+    let patterns = [
+        grid(200, 150),
+        ring(3000, 7),
+        random_pattern(4000, 2, true, 7),
+    ];
+    for a in &patterns {
+        let on = |threads: usize| {
+            let options = OrderingOptions {
+                method: Method::ReducedNestedDissection,
+                threads,
+                ..OrderingOptions::default()
+            };
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| order(a, None, &options).unwrap().col_perm)
+        };
+        let first = on(1);
+        assert!(first == on(2) && first == on(4));
+    }
+}
+
+#[test]
+fn hubs_and_pieces_are_ordered() {
+    // Hubs below the degree of dense vertices, over pieces that are joined to nothing else: no separator
+    // is small, and no growing part stays connected.
+    let n = 20_000u32;
+    let mut rows: Vec<Vec<u32>> = (0..n)
+        .map(|v| {
+            let piece = v / 50 * 50;
+            let mut row: Vec<u32> = (0..14).map(|k| piece + (v * 7 + k * k + 1) % 50).collect();
+            row.extend([v, v % 1000 / 50 * 50]);
+            row
+        })
+        .collect();
+    for v in 0..n {
+        for u in rows[v as usize].clone() {
+            rows[u as usize].push(v);
+        }
+    }
+    let a = pattern(n as usize, &rows);
+    let found = ordered(&a, Method::ReducedNestedDissection);
+    let (rows, cols) = (found.row_perm.as_slice(), found.col_perm.as_slice());
+    assert_eq!(
+        found.predicted.factor_nnz(n as usize),
+        fill_entries(&a, rows, cols)
+    );
+    let amd = ordered(&a, Method::Amd);
+    assert!(found.predicted.lnz < 2 * amd.predicted.lnz);
+}

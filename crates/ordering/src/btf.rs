@@ -5,9 +5,10 @@
 //! Duff and J. K. Reid, "An implementation of Tarjan's algorithm for the block triangularization of
 //! a matrix", ACM TOMS 4 (1978)). They are found by R. Tarjan, "Depth-first search and linear graph
 //! algorithms", SIAM J. Comput. 1 (1972), with explicit stacks; O(n + nnz). Which rows stand on the
-//! diagonal does not change the blocks.
+//! diagonal does not change the blocks. In a symmetric pattern they are the connected components, which one pass over
+//! the entries finds, together with the symmetry.
 
-use luge_sparse::{CompressedPattern, Permutation};
+use luge_sparse::{CompressedPattern, Permutation, to_u32};
 use smallvec::{SmallVec, smallvec};
 
 /// Blocks in upper block triangular order.
@@ -41,7 +42,89 @@ pub fn block_triangular(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTrian
     let n = a.major_dim();
     assert_eq!(n, a.minor_dim(), "block triangular form of a square matrix");
     assert_eq!(row_of_col.len(), n, "one row per column");
+    let is_unmoved = row_of_col
+        .iter()
+        .enumerate()
+        .all(|(j, &row)| j == row as usize);
+    let connected = if is_unmoved {
+        connected_components(a)
+    } else {
+        None
+    };
+    connected.unwrap_or_else(|| strong_components(a, row_of_col))
+}
 
+/// The components of a symmetric pattern, which are those that [`strong_components`] finds for less; none if the pattern
+/// is not symmetric.
+fn connected_components(a: &CompressedPattern) -> Option<BlockTriangular> {
+    let n = a.major_dim();
+    let idx = a.idx();
+    to_u32(idx.len(), "entries of the matrix").ok()?;
+    // The entry of each row whose counterpart above the diagonal comes next.
+    let mut next: Vec<u32> = a.ptr()[..n].iter().map(|&p| p as u32).collect();
+    // Towards the first vertex of the component.
+    let mut top: Vec<u32> = (0..n as u32).collect();
+    let find = |top: &mut [u32], mut v: u32| {
+        while top[v as usize] != v {
+            top[v as usize] = top[top[v as usize] as usize];
+            v = top[v as usize];
+        }
+        v
+    };
+    for i in 0..n {
+        let range = a.range(i);
+        let above = next[i] as usize;
+        // What is left of the diagonal was met from above, all of it.
+        if above < range.end && (idx[above] as usize) < i {
+            return None;
+        }
+        let mut first = find(&mut top, i as u32);
+        for &j in &idx[above..range.end] {
+            if j as usize == i {
+                continue;
+            }
+            let place = next[j as usize] as usize;
+            if place >= a.ptr()[j as usize + 1] as usize || idx[place] as usize != i {
+                return None;
+            }
+            next[j as usize] += 1;
+            let other = find(&mut top, j);
+            if other != first {
+                let earlier = first.min(other);
+                top[first.max(other) as usize] = earlier;
+                first = earlier;
+            }
+        }
+    }
+    // Sizes of the components by their first vertices; the last component comes first.
+    let mut starts = vec![0u32; n];
+    for v in 0..n as u32 {
+        let first = find(&mut top, v);
+        top[v as usize] = first;
+        starts[first as usize] += 1;
+    }
+    let mut block_ptr = vec![0];
+    let mut end = 0;
+    for start in starts.iter_mut().rev().filter(|size| **size > 0) {
+        let size = std::mem::replace(start, end);
+        end += size;
+        block_ptr.push(end as usize);
+    }
+    let mut perm = vec![0; n];
+    for v in 0..n as u32 {
+        let place = &mut starts[top[v as usize] as usize];
+        perm[*place as usize] = v;
+        *place += 1;
+    }
+    Some(BlockTriangular {
+        perm: Permutation::new(perm).expect("every vertex is in one component"),
+        block_ptr,
+    })
+}
+
+/// The strongly connected components, in order.
+fn strong_components(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangular {
+    let n = a.major_dim();
     // number[j]: which visit j was, in order; DONE once its component is complete.
     let mut number: SmallVec<[u32; 32]> = smallvec![UNSEEN; n];
     let number = &mut number[..];
@@ -136,4 +219,40 @@ struct Visit {
     low: u32,
     /// The entries of its row that were not looked at yet.
     entries: std::ops::Range<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use luge_testkit::strategies::patterns;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn connected_components_are_the_strong_ones(
+            a in patterns(20),
+            makes_symmetric in any::<bool>(),
+            thin in 1..9usize,
+        ) {
+            let n = a.major_dim();
+            let keeps = |i: usize, j: usize| ((i + j) * 7 + i * j).is_multiple_of(thin);
+            let (mut ptr, mut idx) = (vec![0], Vec::new());
+            for i in 0..n {
+                let has = |i: usize, j: usize| a.lane(i).contains(&(j as u32)) && keeps(i, j);
+                let row = (0..n).filter(|&j| i == j || has(i, j) || (makes_symmetric && has(j, i)));
+                idx.extend(row.map(|j| j as u32));
+                ptr.push(idx.len() as u64);
+            }
+            let a = CompressedPattern::new(n, ptr, idx).unwrap();
+            let identity: Vec<u32> = (0..n as u32).collect();
+            let found = connected_components(&a);
+            prop_assert_eq!(found.is_some(), a.transpose() == a);
+            if let Some(found) = found {
+                prop_assert_eq!(found, strong_components(&a, &identity));
+            }
+        }
+    }
 }

@@ -13,6 +13,16 @@
 /// No parent: the vertex is a root.
 pub const NONE: u32 = u32::MAX;
 
+/// The elimination tree of a graph, or the forest if it is not connected, numbered in [`postorder`], and the sizes of
+/// the columns of its Cholesky factor.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EliminationForest {
+    /// The parent of each column, or [`NONE`].
+    pub parent: Vec<u32>,
+    /// Number of entries of each column, the diagonal included.
+    pub counts: Vec<u32>,
+}
+
 /// The parent of each of `n` vertices in the elimination tree, larger than the vertex, or [`NONE`].
 ///
 /// Only neighbours smaller than a vertex are looked at: half of the edges are enough.

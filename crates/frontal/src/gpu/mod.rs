@@ -8,6 +8,7 @@
 //! Memory: the factors, and a [`Workspace`] with the elements of all fronts at once, which factors of many matrices may
 //! share.
 
+mod cost;
 mod factorize;
 mod memory;
 mod placement;
@@ -20,6 +21,7 @@ use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
 
+pub use cost::{DeviceCosts, DevicePrediction};
 pub use factorize::{DeviceFrontalLu, Workspace};
 pub use placement::Placement;
 pub use plan::Limits;

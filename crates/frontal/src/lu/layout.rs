@@ -18,7 +18,7 @@
 
 use luge_sparse::{CompressedPattern, IndexOverflow, to_u32};
 
-use crate::tree::Front;
+use crate::tree::{Front, Transposed};
 
 /// Slots of the fronts and the assembly of the matrix into them.
 #[derive(Debug, Clone)]
@@ -36,20 +36,23 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// Of fronts with these rows below their pivots, and a matrix by columns and rows in the order `perm` (new to old).
     pub fn new(
         fronts: &[Front],
         rows: &[u32],
         cols: &CompressedPattern,
-        rows_of: &CompressedPattern,
-        row_map: &[u64],
+        rows_of: &Transposed,
         perm: &[u32],
         inv_perm: &[u32],
     ) -> Result<Self, IndexOverflow> {
         let mut slot = Vec::with_capacity(fronts.len() + 1);
         let mut slots = 0u64;
         let mut entry_ptr = Vec::with_capacity(fronts.len() + 1);
-        let mut source = Vec::with_capacity(cols.nnz());
-        let mut target = Vec::with_capacity(cols.nnz());
+        // Every entry is written to the next place, which moves on only if the entry belongs there: a branch would be
+        // guessed wrong half of the time. So there is one place more.
+        let mut source = vec![0u32; cols.nnz() + 1];
+        let mut target = vec![0u32; cols.nnz() + 1];
+        let mut next = 0;
         let mut position = vec![0u32; perm.len()];
         for front in fronts {
             let (k, c) = (front.pivots as usize, front.below as usize);
@@ -58,7 +61,7 @@ impl Layout {
             to_u32(size, "entries of a front's panels")?;
             slot.push(slots);
             slots += size as u64;
-            entry_ptr.push(source.len() as u32);
+            entry_ptr.push(next as u32);
             let start = front.start as usize;
             for (i, &row) in rows[front.row_range()].iter().enumerate() {
                 position[row as usize] = (k + i) as u32;
@@ -68,28 +71,29 @@ impl Layout {
             }
             for j in 0..k {
                 let old = perm[start + j] as usize;
-                for p in cols.range(old) {
-                    let row = inv_perm[cols.idx()[p] as usize] as usize;
-                    if row >= start {
-                        source.push(p as u32);
-                        target.push(position[row] + (j * m) as u32);
-                    }
+                for (&row, p) in cols.lane(old).iter().zip(cols.range(old)) {
+                    let row = inv_perm[row as usize] as usize;
+                    source[next] = p as u32;
+                    target[next] = position[row].wrapping_add((j * m) as u32);
+                    next += usize::from(row >= start);
                 }
             }
             for i in 0..k {
                 let old = perm[start + i] as usize;
-                for p in rows_of.range(old) {
-                    let col = inv_perm[rows_of.idx()[p] as usize] as usize;
-                    if col >= start + k {
-                        source.push(row_map[p] as u32);
-                        target.push((m * k + i * c) as u32 + position[col] - k as u32);
-                    }
+                let first = (m * k + i * c) as u32;
+                for (col, p) in rows_of.entries(old) {
+                    let col = inv_perm[col as usize] as usize;
+                    source[next] = p;
+                    target[next] = first.wrapping_add(position[col]).wrapping_sub(k as u32);
+                    next += usize::from(col >= start + k);
                 }
             }
         }
+        debug_assert_eq!(next, cols.nnz());
+        source.truncate(next);
+        target.truncate(next);
         slot.push(slots);
-        entry_ptr.push(source.len() as u32);
-        debug_assert_eq!(source.len(), cols.nnz());
+        entry_ptr.push(next as u32);
         Ok(Self {
             slot,
             slots,

@@ -7,14 +7,18 @@ mod structure;
 mod supernodes;
 
 pub use cost::CostModel;
+pub(crate) use supernodes::{Supernodes, supernodes};
 
-use luge_sparse::etree::{self, NONE, inverse};
+use std::sync::Arc;
+
+use luge_sparse::etree::{self, EliminationForest, NONE, inverse};
 use luge_sparse::{CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
 use crate::lu::{Layout, Schedule};
 use cost::{front_entries, front_flops};
 use structure::Symmetrized;
+pub(crate) use structure::Transposed;
 
 /// How fronts are merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +88,7 @@ impl Front {
 #[derive(Debug, Clone)]
 pub struct Tree {
     /// The pattern that was analyzed.
-    pub(crate) pattern: CompressedPattern,
+    pub(crate) pattern: Arc<CompressedPattern>,
     /// Elimination order: new to input.
     pub(crate) perm: Vec<u32>,
     pub(crate) fronts: Vec<Front>,
@@ -115,69 +119,79 @@ impl Tree {
     /// [`FrontalError::NotSquare`]; [`FrontalError::IndexOverflow`] if a front or the entries of B
     /// exceed 32-bit positions.
     pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
-        let n = cols.major_dim();
-        if cols.minor_dim() != n {
-            return Err(FrontalError::NotSquare {
-                rows: cols.minor_dim(),
-                columns: n,
-            });
-        }
-        to_u32(cols.nnz(), "number of entries of the block")?;
-        let (rows_of, row_map) = cols.transpose_with_map();
-        let graph = Symmetrized {
-            cols,
-            rows: &rows_of,
-        };
-        let parent = etree::elimination_tree(n, |v| graph.neighbours(v));
+        check(cols)?;
+        let rows = Transposed::new(cols);
+        let graph = Symmetrized::new(cols, &rows);
+        let parent = etree::elimination_tree(cols.major_dim(), |v| graph.neighbours(v));
         let post = etree::postorder(&parent);
         let position = inverse(&post);
-        let posted_parent = etree::renumbered(&parent, &post, &position);
-        let counts = etree::column_counts(&posted_parent, |j| {
+        let parent = etree::renumbered(&parent, &post, &position);
+        let counts = etree::column_counts(&parent, |j| {
             let joined = graph.neighbours(post[j as usize]);
             joined.map(|w| position[w as usize])
         });
-        let supernodes = supernodes::supernodes(&posted_parent, &counts, options);
-        let order = child_order(&supernodes);
+        let forest = EliminationForest { parent, counts };
+        let skeleton = Skeleton::new(&forest, Some(&post), options);
+        Self::build(Arc::new(cols.clone()), rows, skeleton, options, 1)
+    }
 
-        let ns = order.len();
-        let new_number = inverse(&order);
-        let mut perm = Vec::with_capacity(n);
-        let mut fronts = Vec::with_capacity(ns);
-        let mut front_of = vec![0u32; n];
-        let mut num_rows = 0u64;
-        for (s, &old) in order.iter().enumerate() {
-            let old = old as usize;
-            let columns =
-                supernodes.column_ptr[old] as usize..supernodes.column_ptr[old + 1] as usize;
-            let start = perm.len();
-            perm.extend(
-                supernodes.columns[columns]
-                    .iter()
-                    .map(|&c| post[c as usize]),
-            );
-            front_of[start..perm.len()].fill(s as u32);
-            fronts.push(Front {
-                start: start as u32,
-                pivots: supernodes.pivots[old],
-                below: supernodes.below[old],
-                pivots_in_parent: 0,
-                parent: match supernodes.parent[old] {
-                    NONE => NONE,
-                    p => new_number[p as usize],
-                },
-                children: 0,
-                num_children: 0,
-                depth: 0,
-                rows: num_rows,
-            });
-            num_rows += u64::from(supernodes.below[old]);
-        }
-        let children = link_children(&mut fronts);
+    /// As [`analyze`](Self::analyze), for columns whose order is a postorder of the elimination forest of B + Bᵀ, which
+    /// is given with the sizes of the columns of the Cholesky factor. With `threads` above 1, independent parts are done
+    /// side by side on the current rayon pool; the tree is the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze).
+    ///
+    /// # Panics
+    ///
+    /// If `forest` has another number of columns. The tree of a forest that is not B's has rows that the entries of B
+    /// do not fill; where that would lead out of bounds, it panics.
+    #[track_caller]
+    pub fn analyze_posted(
+        cols: Arc<CompressedPattern>,
+        forest: &EliminationForest,
+        options: &TreeOptions,
+        threads: usize,
+    ) -> Result<Self, FrontalError> {
+        let lengths = (forest.parent.len(), forest.counts.len());
+        let n = cols.major_dim();
+        assert_eq!(lengths, (n, n), "a forest of as many columns as B");
+        check(&cols)?;
+        let rows = || Transposed::new(&cols);
+        let skeleton = || Skeleton::new(forest, None, options);
+        let (rows, skeleton) = both(threads, rows, skeleton);
+        Self::build(cols, rows, skeleton, options, threads)
+    }
+
+    fn build(
+        cols: Arc<CompressedPattern>,
+        rows_of: Transposed,
+        skeleton: Skeleton,
+        options: &TreeOptions,
+        threads: usize,
+    ) -> Result<Self, FrontalError> {
+        let Skeleton {
+            perm,
+            mut fronts,
+            front_of,
+            children,
+            num_rows,
+        } = skeleton;
+        let ns = fronts.len();
+        let graph = Symmetrized::new(&cols, &rows_of);
         let inv_perm = inverse(&perm);
         let mut rows = vec![0u32; num_rows as usize];
         structure::row_structure(&graph, &fronts, &front_of, &perm, &inv_perm, &mut rows);
-        let relative = structure::relative_indices(&mut fronts, &children, &rows);
-        let layout = Layout::new(&fronts, &rows, cols, &rows_of, &row_map, &perm, &inv_perm)?;
+        let ((relative, pivots_in_parent), layout) = both(
+            threads,
+            || structure::relative_indices(&fronts, &children, &rows),
+            || Layout::new(&fronts, &rows, &cols, &rows_of, &perm, &inv_perm),
+        );
+        let layout = layout?;
+        for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
+            front.pivots_in_parent = count;
+        }
 
         let mut subtree_seconds = vec![0.0; ns];
         let (mut factor_entries, mut flops, mut max_front) = (0, 0.0, 0);
@@ -192,7 +206,7 @@ impl Tree {
         }
         let stack_entries = stack_entries(&fronts, &children);
         Ok(Self {
-            pattern: cols.clone(),
+            pattern: cols,
             perm,
             fronts,
             children,
@@ -295,10 +309,96 @@ impl Tree {
     }
 }
 
+/// The fronts without their rows.
+struct Skeleton {
+    perm: Vec<u32>,
+    fronts: Vec<Front>,
+    /// The front in which each column is eliminated.
+    front_of: Vec<u32>,
+    children: Vec<u32>,
+    /// Rows below the pivots of all fronts.
+    num_rows: u64,
+}
+
+impl Skeleton {
+    /// `post`: the columns in the order of the forest, new to old, unless they stand in that order.
+    fn new(forest: &EliminationForest, post: Option<&[u32]>, options: &TreeOptions) -> Self {
+        let n = forest.parent.len();
+        let supernodes = supernodes(&forest.parent, &forest.counts, options);
+        let order = child_order(&supernodes);
+        let ns = order.len();
+        let new_number = inverse(&order);
+        let mut perm = Vec::with_capacity(n);
+        let mut fronts = Vec::with_capacity(ns);
+        let mut front_of = vec![0u32; n];
+        let mut num_rows = 0u64;
+        for (s, &old) in order.iter().enumerate() {
+            let old = old as usize;
+            let columns =
+                supernodes.column_ptr[old] as usize..supernodes.column_ptr[old + 1] as usize;
+            let start = perm.len();
+            let columns = supernodes.columns[columns].iter();
+            match post {
+                None => perm.extend(columns),
+                Some(post) => perm.extend(columns.map(|&c| post[c as usize])),
+            }
+            front_of[start..perm.len()].fill(s as u32);
+            fronts.push(Front {
+                start: start as u32,
+                pivots: supernodes.pivots[old],
+                below: supernodes.below[old],
+                pivots_in_parent: 0,
+                parent: match supernodes.parent[old] {
+                    NONE => NONE,
+                    p => new_number[p as usize],
+                },
+                children: 0,
+                num_children: 0,
+                depth: 0,
+                rows: num_rows,
+            });
+            num_rows += u64::from(supernodes.below[old]);
+        }
+        let children = link_children(&mut fronts);
+        Self {
+            perm,
+            fronts,
+            front_of,
+            children,
+            num_rows,
+        }
+    }
+}
+
+/// Does both, side by side if there is more than one thread.
+fn both<A: Send, B: Send>(
+    threads: usize,
+    one: impl FnOnce() -> A + Send,
+    other: impl FnOnce() -> B + Send,
+) -> (A, B) {
+    if threads > 1 {
+        rayon::join(one, other)
+    } else {
+        (one(), other())
+    }
+}
+
+/// Whether a matrix can be analyzed.
+fn check(cols: &CompressedPattern) -> Result<(), FrontalError> {
+    if cols.minor_dim() != cols.major_dim() {
+        return Err(FrontalError::NotSquare {
+            rows: cols.minor_dim(),
+            columns: cols.major_dim(),
+        });
+    }
+    to_u32(cols.nnz(), "number of entries of the block")?;
+    Ok(())
+}
+
 /// Postorder of the supernodes that keeps the stack of generated elements small: children that need
 /// much beyond what they leave behind come first (J. W. H. Liu, "On the storage requirement in the
 /// out-of-core multifrontal method for sparse factorization", ACM TOMS 12, 1986).
-fn child_order(supernodes: &supernodes::Supernodes) -> Vec<u32> {
+fn child_order(supernodes: &Supernodes) -> Vec<u32> {
     let ns = supernodes.parent.len();
     let element = |s: usize| u64::from(supernodes.below[s]).pow(2);
     let mut head = vec![NONE; ns + 1];

@@ -5,18 +5,85 @@ use luge_sparse::etree::NONE;
 
 use super::Front;
 
-/// The graph of B + Bᵀ, read off B and Bᵀ; entries that both have appear twice, the diagonal too.
-pub(super) struct Symmetrized<'a> {
-    /// Columns of B.
-    pub cols: &'a CompressedPattern,
-    /// Rows of B.
-    pub rows: &'a CompressedPattern,
+/// The rows of a square matrix given by columns, with fewer than 2³² entries.
+pub(crate) struct Transposed {
+    ptr: Vec<u32>,
+    /// Columns of the entries, ascending in each row.
+    idx: Vec<u32>,
+    /// Position of each entry in the columns.
+    map: Vec<u32>,
 }
 
-impl Symmetrized<'_> {
+impl Transposed {
+    pub(super) fn new(cols: &CompressedPattern) -> Self {
+        let n = cols.major_dim();
+        // Counts are shifted by two, so that after the sums ptr[i + 1] is where row i starts and, once it is filled,
+        // where it ends.
+        let mut ptr = vec![0u32; n + 2];
+        for &i in cols.idx() {
+            ptr[i as usize + 2] += 1;
+        }
+        for i in 2..n + 2 {
+            ptr[i] += ptr[i - 1];
+        }
+        let mut idx = vec![0u32; cols.nnz()];
+        let mut map = vec![0u32; cols.nnz()];
+        for (j, lane) in cols.lanes().enumerate() {
+            let start = cols.ptr()[j] as u32;
+            for (&i, p) in lane.iter().zip(start..) {
+                let next = &mut ptr[i as usize + 1];
+                idx[*next as usize] = j as u32;
+                map[*next as usize] = p;
+                *next += 1;
+            }
+        }
+        ptr.pop();
+        Self { ptr, idx, map }
+    }
+
+    fn range(&self, i: usize) -> std::ops::Range<usize> {
+        self.ptr[i] as usize..self.ptr[i + 1] as usize
+    }
+
+    fn lane(&self, i: usize) -> &[u32] {
+        &self.idx[self.range(i)]
+    }
+
+    /// Columns of the entries of row `i`, and their positions in the columns.
+    pub fn entries(&self, i: usize) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let range = self.range(i);
+        let map = self.map[range.clone()].iter();
+        self.idx[range].iter().copied().zip(map.copied())
+    }
+}
+
+/// The graph of B + Bᵀ, read off B, and off Bᵀ if that has another pattern; then entries that both have appear twice.
+/// The diagonal appears too.
+pub(super) struct Symmetrized<'a> {
+    /// Columns of B.
+    cols: &'a CompressedPattern,
+    /// Rows of B, if its pattern is not symmetric.
+    rows: Option<&'a Transposed>,
+}
+
+impl<'a> Symmetrized<'a> {
+    pub fn new(cols: &'a CompressedPattern, rows: &'a Transposed) -> Self {
+        let is_symmetric = cols.idx() == rows.idx
+            && cols
+                .ptr()
+                .iter()
+                .zip(&rows.ptr)
+                .all(|(&p, &q)| p == u64::from(q));
+        Self {
+            cols,
+            rows: (!is_symmetric).then_some(rows),
+        }
+    }
+
     pub fn neighbours(&self, v: u32) -> impl Iterator<Item = u32> + '_ {
         let v = v as usize;
-        self.cols.lane(v).iter().chain(self.rows.lane(v)).copied()
+        let more = self.rows.map_or(&[][..], |rows| rows.lane(v));
+        self.cols.lane(v).iter().chain(more).copied()
     }
 }
 
@@ -58,14 +125,18 @@ pub(super) fn row_structure(
     );
 }
 
-/// For each row below the pivots of a front, its position in the parent's front; and how many of
-/// them are pivots there.
-pub(super) fn relative_indices(fronts: &mut [Front], children: &[u32], rows: &[u32]) -> Vec<u32> {
+/// For each row below the pivots of a front, its position in the parent's front; and for each front, how many of them are
+/// pivots there.
+pub(super) fn relative_indices(
+    fronts: &[Front],
+    children: &[u32],
+    rows: &[u32],
+) -> (Vec<u32>, Vec<u32>) {
     let n = fronts.last().map_or(0, |f| (f.start + f.pivots) as usize);
     let mut relative = vec![0u32; rows.len()];
+    let mut pivots_in_parent = vec![0u32; fronts.len()];
     let mut position = vec![0u32; n];
-    for p in 0..fronts.len() {
-        let parent = fronts[p];
+    for parent in fronts {
         if parent.num_children == 0 {
             continue;
         }
@@ -74,8 +145,7 @@ pub(super) fn relative_indices(fronts: &mut [Front], children: &[u32], rows: &[u
         }
         let end = parent.start + parent.pivots;
         for &c in &children[parent.child_range()] {
-            let child = &mut fronts[c as usize];
-            let range = child.row_range();
+            let range = fronts[c as usize].row_range();
             let mut in_pivots = 0;
             for (target, &row) in relative[range.clone()].iter_mut().zip(&rows[range]) {
                 if row < end {
@@ -85,8 +155,8 @@ pub(super) fn relative_indices(fronts: &mut [Front], children: &[u32], rows: &[u
                     *target = position[row as usize];
                 }
             }
-            child.pivots_in_parent = in_pivots;
+            pivots_in_parent[c as usize] = in_pivots;
         }
     }
-    relative
+    (relative, pivots_in_parent)
 }

@@ -11,7 +11,7 @@ use super::cost::{CostModel, front_entries};
 use luge_sparse::etree::NONE;
 
 /// Groups of columns that are eliminated in one front each, not yet ordered.
-pub(super) struct Supernodes {
+pub(crate) struct Supernodes {
     /// Parent of each supernode, larger than it, or `NONE`. Merged supernodes are gone.
     pub parent: Vec<u32>,
     /// Number of pivots.
@@ -26,7 +26,7 @@ pub(super) struct Supernodes {
 
 /// Finds the fundamental supernodes of a postordered elimination tree with column counts, and
 /// merges them.
-pub(super) fn supernodes(parent: &[u32], counts: &[u32], options: &TreeOptions) -> Supernodes {
+pub(crate) fn supernodes(parent: &[u32], counts: &[u32], options: &TreeOptions) -> Supernodes {
     let n = parent.len();
     let mut num_children = vec![0u32; n];
     for &p in parent {

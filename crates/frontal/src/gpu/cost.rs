@@ -1,0 +1,273 @@
+//! What a factorization and a solve on the device are predicted to take, from the shape of the assembly tree.
+//!
+//! Two things bound a factorization: the longest way from a leaf to a root, on which nothing is done side by side, and
+//! the work of all fronts, which is shared by as many warps and blocks as the device holds. The prediction is their
+//! sum, by which no list schedule is beaten (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl.
+//! Math. 17, 1969, gives it for equal workers); a solve counts by the longest way alone. Linear in the number of
+//! fronts.
+
+use luge_gpu_kernels::frontal::plan::{SMALL_FRONT, TILE, WHOLE_FRONT};
+use luge_sparse::etree::{EliminationForest, NONE};
+
+use crate::tree::{Front, Supernodes, Tree, TreeOptions, supernodes};
+
+/// Seconds that the steps of a factorization and of a solve take on a device, in `f64`.
+///
+/// [Small fronts](luge_gpu_kernels::frontal::plan) are worked on by warps, others by blocks: as a whole, or in tiles.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DeviceCosts {
+    /// A small front, whatever its size, on the way to the root.
+    pub small_front: f64,
+    /// A pivot of a small front, likewise.
+    pub small_pivot: f64,
+    /// A small front where its warp shares the device with all others, its pivots not counted.
+    pub small_front_shared: f64,
+    /// From the end of a front to the beginning of its parent, if another warp or a block works on that.
+    pub join: f64,
+    /// A front that a block works on as a whole, whatever its size.
+    pub whole_front: f64,
+    /// A pivot of such a front.
+    pub whole_pivot: f64,
+    /// From one diagonal tile of a front to the next.
+    pub step: f64,
+    /// A tile, for each diagonal tile that it is updated by.
+    pub tile: f64,
+    /// Warps that work on small fronts at once.
+    pub warps: f64,
+    /// Blocks that work on others at once.
+    pub blocks: f64,
+    /// A front on the way of a solve, up and down.
+    pub solve_front: f64,
+    /// Solves for each factorization.
+    pub solves: f64,
+}
+
+impl Default for DeviceCosts {
+    /// Measured on an H200; one solve for each factorization.
+    fn default() -> Self {
+        Self {
+            small_front: 0.9e-6,
+            small_pivot: 0.15e-6,
+            small_front_shared: 2e-6,
+            join: 1.2e-6,
+            whole_front: 3e-6,
+            whole_pivot: 0.45e-6,
+            step: 36e-6,
+            tile: 10e-6,
+            warps: 1000.0,
+            blocks: 264.0,
+            solve_front: 4e-6,
+            solves: 1.0,
+        }
+    }
+}
+
+/// Predicted seconds on the device. Meant to be compared with other predictions, not with a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DevicePrediction {
+    /// The longest way through the tree in a factorization.
+    pub path: f64,
+    /// The work of a factorization, shared by all warps and blocks.
+    pub shared: f64,
+    /// The longest way through the tree and back, of all solves that come with a factorization.
+    pub solve_path: f64,
+}
+
+impl DevicePrediction {
+    /// A factorization and the solves that come with it.
+    pub fn seconds(&self) -> f64 {
+        self.path + self.shared + self.solve_path
+    }
+}
+
+/// What the prediction reads of a front.
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    parent: u32,
+    pivots: u32,
+    below: u32,
+}
+
+/// What is known of the subtrees below a front when it is reached.
+#[derive(Debug, Clone, Copy, Default)]
+struct Below {
+    /// When the last small child ends, and the last but one.
+    last: [f64; 2],
+    /// When the last child ends that is not small.
+    last_large: f64,
+    /// Fronts on the longest way to a leaf.
+    height: u32,
+    has_large: bool,
+}
+
+impl Below {
+    fn add(&mut self, end: f64, is_small: bool, height: u32) {
+        self.height = self.height.max(height);
+        if !is_small {
+            self.has_large = true;
+            self.last_large = self.last_large.max(end);
+        } else if end > self.last[0] {
+            self.last = [end, self.last[0]];
+        } else {
+            self.last[1] = self.last[1].max(end);
+        }
+    }
+}
+
+impl DeviceCosts {
+    /// Predicts what goes with this tree.
+    pub fn of_tree(&self, tree: &Tree) -> DevicePrediction {
+        let shape = |front: &Front| Shape {
+            parent: front.parent,
+            pivots: front.pivots,
+            below: front.below,
+        };
+        self.predict(tree.num_supernodes(), tree.fronts().iter().map(shape))
+    }
+
+    /// Predicts what goes with the tree that [`Tree::analyze_posted`] makes of this forest.
+    pub fn of_forest(&self, forest: &EliminationForest, options: &TreeOptions) -> DevicePrediction {
+        let Supernodes {
+            parent,
+            pivots,
+            below,
+            ..
+        } = supernodes(&forest.parent, &forest.counts, options);
+        let shape = |s: usize| Shape {
+            parent: parent[s],
+            pivots: pivots[s],
+            below: below[s],
+        };
+        self.predict(parent.len(), (0..parent.len()).map(shape))
+    }
+
+    /// Predicts from so many fronts, children before parents.
+    fn predict(&self, num_fronts: usize, fronts: impl Iterator<Item = Shape>) -> DevicePrediction {
+        let mut below = vec![Below::default(); num_fronts];
+        let (mut of_warps, mut of_blocks) = (0.0, 0.0);
+        let (mut path, mut height) = (0.0f64, 0);
+        for (s, front) in fronts.enumerate() {
+            let children = below[s];
+            let rows = front.pivots + front.below;
+            let is_small = !children.has_large && rows <= SMALL_FRONT;
+            let own = self.seconds_of(&front, is_small);
+            // The child that takes longest is worked on by the warp that goes on with the parent.
+            let begin = match children.last {
+                _ if !is_small => {
+                    let last = children.last[0].max(children.last_large);
+                    if last > 0.0 { last + self.join } else { 0.0 }
+                }
+                [first, second] if second > 0.0 => first.max(second + self.join),
+                [first, _] => first,
+            };
+            if is_small {
+                of_warps += own + self.small_front_shared - self.small_front;
+            } else if rows <= WHOLE_FRONT {
+                of_blocks += own;
+            } else {
+                of_blocks += self.tile * tile_updates(&front);
+            }
+            let end = begin + own;
+            if front.parent == NONE {
+                path = path.max(end);
+                height = height.max(children.height + 1);
+            } else {
+                below[front.parent as usize].add(end, is_small, children.height + 1);
+            }
+        }
+        DevicePrediction {
+            path,
+            shared: of_warps / self.warps + of_blocks / self.blocks,
+            solve_path: f64::from(height) * self.solve_front * self.solves,
+        }
+    }
+
+    /// Seconds of a front on the way to the root.
+    fn seconds_of(&self, front: &Shape, is_small: bool) -> f64 {
+        let pivots = f64::from(front.pivots);
+        if is_small {
+            self.small_front + pivots * self.small_pivot
+        } else if front.pivots + front.below <= WHOLE_FRONT {
+            self.whole_front + pivots * self.whole_pivot
+        } else {
+            let steps = f64::from(front.pivots.div_ceil(TILE));
+            let tail = if front.below > 0 { self.tile } else { 0.0 };
+            self.whole_front + steps * self.step + tail
+        }
+    }
+}
+
+/// How often tiles of a front are updated, or eliminated, in all.
+fn tile_updates(front: &Shape) -> f64 {
+    let steps = f64::from(front.pivots.div_ceil(TILE));
+    let sides = steps + f64::from(front.below.div_ceil(TILE));
+    // Sum over the steps of the square of the sides that are left.
+    let squares = |x: f64| x * (x + 1.0) * (2.0 * x + 1.0) / 6.0;
+    squares(sides) - squares(sides - steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: DeviceCosts = DeviceCosts {
+        small_front: 1.0,
+        small_pivot: 0.25,
+        small_front_shared: 2.0,
+        join: 0.5,
+        whole_front: 3.0,
+        whole_pivot: 0.125,
+        step: 30.0,
+        tile: 8.0,
+        warps: 4.0,
+        blocks: 2.0,
+        solve_front: 10.0,
+        solves: 2.0,
+    };
+
+    fn predict(fronts: &[(u32, u32, u32)]) -> DevicePrediction {
+        let shape = |&(parent, pivots, below): &(u32, u32, u32)| Shape {
+            parent,
+            pivots,
+            below,
+        };
+        COSTS.predict(fronts.len(), fronts.iter().map(shape))
+    }
+
+    #[test]
+    fn the_way_through_a_tree_of_small_fronts() {
+        // 0, of one pivot, and 1, of four, are children of 2, of two; 3 stands alone.
+        let found = predict(&[(2, 1, 2), (2, 4, 2), (NONE, 2, 0), (NONE, 8, 0)]);
+        // 1 takes 2 and 0 takes 1.25, another warp's 0.5 on top; then 2 takes 1.5.
+        assert_eq!(found.path, 2.0 + 1.5);
+        // Every front 2, and 15 pivots, on four warps.
+        assert_eq!(found.shared, (4.0 * 2.0 + 15.0 * 0.25) / 4.0);
+        // Two fronts, two solves.
+        assert_eq!(found.solve_path, 2.0 * 10.0 * 2.0);
+        assert_eq!(
+            found.seconds(),
+            found.path + found.shared + found.solve_path
+        );
+
+        // Children that take equally long: one of them comes from another warp.
+        let found = predict(&[(2, 1, 2), (2, 1, 2), (NONE, 2, 0)]);
+        assert_eq!(found.path, 1.25 + 0.5 + 1.5);
+    }
+
+    #[test]
+    fn the_way_through_larger_fronts() {
+        // Small below whole below one in tiles: 100 pivots, 70 rows below, under a small root, which is large too.
+        let found = predict(&[(1, 2, 10), (2, 8, 72), (3, 100, 70), (NONE, 4, 0)]);
+        let ends = 1.5 + 0.5 + (3.0 + 8.0 * 0.125) + 0.5 + (3.0 + 2.0 * 30.0 + 8.0);
+        assert_eq!(found.path, ends + 0.5 + 3.0 + 4.0 * 0.125);
+        // Two and two tiles a side: 16 updated in the first step, 9 in the second.
+        let of_blocks = 4.0 + (16.0 + 9.0) * 8.0 + 3.5;
+        assert_eq!(found.shared, 2.5 / 4.0 + of_blocks / 2.0);
+        assert_eq!(found.solve_path, 4.0 * 20.0);
+    }
+
+    #[test]
+    fn nothing_takes_no_time() {
+        assert_eq!(predict(&[]), DevicePrediction::default());
+    }
+}

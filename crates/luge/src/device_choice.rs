@@ -1,6 +1,11 @@
-//! Which engine factorizes on a device.
+//! Which engine factorizes on a device, and what the tree is predicted to take.
 
-use luge_ordering::Prediction;
+use std::sync::Arc;
+
+use luge_frontal::TreeOptions;
+use luge_frontal::gpu::DeviceCosts;
+use luge_ordering::{OrderingOptions, Prediction, TreeCost};
+use luge_sparse::etree::EliminationForest;
 
 use crate::options::DeviceEngine;
 
@@ -31,9 +36,185 @@ pub(crate) fn choose(tree: u64, columns: u64, available: u64) -> DeviceEngine {
     }
 }
 
+/// Factorizations that an analysis for a device serves if nobody says how many.
+const FACTORIZATIONS: f64 = 100.0;
+
+/// Orders are compared by the trees that they lead to.
+#[derive(Debug)]
+struct TreeSeconds(DeviceCosts);
+
+impl TreeCost for TreeSeconds {
+    fn seconds(&self, forest: &EliminationForest) -> f64 {
+        let prediction = self.0.of_forest(forest, &TreeOptions::default());
+        prediction.seconds()
+    }
+}
+
+/// How to order for the tree, for so many factorizations if that is known.
+pub(crate) fn ordering_for_tree(
+    mut options: OrderingOptions,
+    factorizations: Option<f64>,
+) -> OrderingOptions {
+    options.costs.factorizations = factorizations.unwrap_or(FACTORIZATIONS);
+    options
+        .tree_cost
+        .get_or_insert_with(|| Arc::new(TreeSeconds(DeviceCosts::default())));
+    options
+}
+
 #[cfg(test)]
 mod tests {
+    use luge_frontal::Tree;
+    use luge_ordering::{Method, MethodUsed, Ordering, order};
+    use luge_sparse::{CompressedPattern, Scaling};
+
     use super::*;
+    use crate::engine::Transform;
+    use crate::host::permuted_columns;
+
+    /// The pattern of a symmetric matrix with these edges and a full diagonal.
+    fn pattern(n: usize, edges: impl Iterator<Item = (usize, usize)>) -> CompressedPattern {
+        let mut lanes: Vec<Vec<u32>> = (0..n as u32).map(|v| vec![v]).collect();
+        for (v, w) in edges {
+            lanes[v].push(w as u32);
+            lanes[w].push(v as u32);
+        }
+        let (mut ptr, mut idx) = (vec![0], Vec::new());
+        for lane in &mut lanes {
+            lane.sort_unstable();
+            idx.append(lane);
+            ptr.push(idx.len() as u64);
+        }
+        CompressedPattern::new(n, ptr, idx).unwrap()
+    }
+
+    fn grid(m: usize) -> CompressedPattern {
+        let right = (0..m * m).filter(|v| v % m + 1 < m).map(|v| (v, v + 1));
+        let down = (0..m * (m - 1)).map(|v| (v, v + m));
+        pattern(m * m, right.chain(down))
+    }
+
+    fn cube(m: usize) -> CompressedPattern {
+        let n = m * m * m;
+        let along = |step: usize| {
+            let has_next = move |v: &usize| v / step % m + 1 < m;
+            (0..n).filter(has_next).map(move |v| (v, v + step))
+        };
+        pattern(n, along(1).chain(along(m)).chain(along(m * m)))
+    }
+
+    /// A tree in which every vertex has `arity` children.
+    fn tree(n: usize, arity: usize) -> CompressedPattern {
+        pattern(n, (1..n).map(|v| ((v - 1) / arity, v)))
+    }
+
+    fn ordered(a: &CompressedPattern, factorizations: f64, threads: usize) -> Ordering {
+        ordered_by(Method::Auto, a, factorizations, threads)
+    }
+
+    fn ordered_by(
+        method: Method,
+        a: &CompressedPattern,
+        factorizations: f64,
+        threads: usize,
+    ) -> Ordering {
+        let options = OrderingOptions {
+            method,
+            threads,
+            ..ordering_for_tree(OrderingOptions::default(), Some(factorizations))
+        };
+        order(a, None, &options).unwrap()
+    }
+
+    #[test]
+    fn the_cheaper_tree_is_chosen() {
+        let trees = [3, 8, 60].map(|arity| (tree(4000, arity), None));
+        let dissected = Some(MethodUsed::ReducedNestedDissection);
+        let grids = [(grid(60), dissected), (cube(15), dissected)];
+        for (a, expected) in grids.into_iter().chain(trees) {
+            let seconds = |method| {
+                let ordering = ordered_by(method, &a, 100.0, 1);
+                TreeSeconds(DeviceCosts::default()).seconds(&ordering.forest.unwrap())
+            };
+            let cheaper = if seconds(Method::ReducedNestedDissection) < seconds(Method::Amd) {
+                MethodUsed::ReducedNestedDissection
+            } else {
+                MethodUsed::Amd
+            };
+            let chosen = ordered(&a, 100.0, 1).method_used;
+            assert_eq!(chosen, cheaper);
+            assert!(expected.is_none_or(|expected| chosen == expected));
+            // One factorization does not pay for a dissection.
+            assert_eq!(ordered(&a, 1.0, 1).method_used, MethodUsed::Amd);
+        }
+    }
+
+    #[test]
+    fn a_shallow_tree_is_not_dissected() {
+        // A hub, and paths of two vertices beside it: every order by degree has the least height.
+        let n = 1201;
+        let edges = (0..600).flat_map(|k| [(2 * k + 1, 2 * k + 2), (0, 2 * k + 2)]);
+        let a = pattern(n, edges);
+        assert_eq!(ordered(&a, 1e6, 1).method_used, MethodUsed::Amd);
+    }
+
+    #[test]
+    fn threads_do_not_change_the_order() {
+        // Two blocks without an edge between them, so there is more than one way to share.
+        let one = cube(14);
+        let n = one.major_dim();
+        let edges = |start: usize| {
+            let lanes = one.lanes().enumerate();
+            let above = lanes.flat_map(|(v, lane)| lane.iter().map(move |&w| (v, w as usize)));
+            above
+                .filter(|(v, w)| v < w)
+                .map(move |(v, w)| (v + start, w + start))
+                .collect::<Vec<_>>()
+        };
+        let a = pattern(2 * n, edges(0).into_iter().chain(edges(n)));
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(4)
+            .build()
+            .unwrap();
+        let by_factorizations = [
+            (1.0, MethodUsed::Amd),
+            (100.0, MethodUsed::ReducedNestedDissection),
+        ];
+        for (factorizations, method) in by_factorizations {
+            let serial = ordered(&a, factorizations, 1);
+            let shared = pool.install(|| ordered(&a, factorizations, 4));
+            assert_eq!(serial.method_used, method);
+            assert_eq!(serial.col_perm, shared.col_perm);
+            assert_eq!(serial.forest, shared.forest);
+            assert_eq!(serial.blocks, shared.blocks);
+        }
+    }
+
+    #[test]
+    fn the_tree_of_an_ordering_is_that_of_an_analysis() {
+        for a in [grid(30), cube(9), tree(900, 3)] {
+            let ordering = ordered(&a, 100.0, 1);
+            let identity = Scaling::identity(a.major_dim(), a.major_dim());
+            let transform = Transform {
+                row_perm: ordering.row_perm.clone(),
+                col_perm: ordering.col_perm.clone(),
+                scaling: Arc::new(identity),
+            };
+            let b = Arc::new(permuted_columns(&a, &transform).0);
+            let options = TreeOptions::default();
+            let forest = ordering.forest.unwrap();
+            let posted = Tree::analyze_posted(Arc::clone(&b), &forest, &options, 1).unwrap();
+            let analyzed = Tree::analyze(&b, &options).unwrap();
+            assert_eq!(format!("{posted:?}"), format!("{analyzed:?}"));
+            let shared = Tree::analyze_posted(b, &forest, &options, 4).unwrap();
+            assert_eq!(format!("{shared:?}"), format!("{analyzed:?}"));
+            let costs = DeviceCosts::default();
+            let (early, late) = (costs.of_forest(&forest, &options), costs.of_tree(&posted));
+            assert_eq!((early.path, early.solve_path), (late.path, late.solve_path));
+            // A sum over the same fronts, which the tree may number otherwise.
+            assert!((early.shared - late.shared).abs() <= 1e-12 * late.shared);
+        }
+    }
 
     #[test]
     fn memory_alone_speaks_for_columns() {

@@ -20,7 +20,8 @@ use luge_solve::gpu::{
     self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined, Residuals,
 };
 use luge_solve::refine;
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
+use luge_sparse::etree::EliminationForest;
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, PatternError, RowPerm, Scalar};
 
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
@@ -56,7 +57,7 @@ pub(crate) struct Forest {
     transform: Transform,
     block_ptr: Vec<usize>,
     /// B by columns, and the place of each entry among those of A, as it is stored.
-    columns: CompressedPattern,
+    columns: Arc<CompressedPattern>,
     source: Vec<u32>,
     /// Place in A of each entry of the tree.
     entries: Vec<u32>,
@@ -130,32 +131,29 @@ struct TreeEngine {
     previous: Option<(StaticPivots, DeviceQuality)>,
 }
 
-impl Forest {
-    /// Analyzes the diagonal blocks of B for the pattern of A.
-    pub(crate) fn analyze(
-        a: &Rows<'_>,
-        transform: Transform,
-        block_ptr: Vec<usize>,
-        single: bool,
-    ) -> Result<Self, Error> {
-        let (columns, mut source) = permuted_columns(&a.pattern, &transform);
-        if let Some(entries) = &a.entries {
-            source
-                .iter_mut()
-                .for_each(|p| *p = entries[*p as usize] as u32);
-        }
-        Self::of_columns(columns, source, transform, block_ptr, single)
-    }
+/// The entries of B in its diagonal blocks, and those right of them.
+struct Parts {
+    /// Columns of the blocks.
+    blocks: Arc<CompressedPattern>,
+    /// Place in A of each of their entries.
+    entries: Vec<u32>,
+    /// Rows right of the blocks.
+    coupling: CompressedPattern,
+    coupling_entries: Vec<u32>,
+}
 
-    fn of_columns(
-        columns: CompressedPattern,
-        source: Vec<u32>,
-        transform: Transform,
-        block_ptr: Vec<usize>,
-        single: bool,
-    ) -> Result<Self, Error> {
-        let start = Instant::now();
+impl Parts {
+    /// Of B by columns, with the place in A of each entry.
+    fn new(columns: &Arc<CompressedPattern>, source: &[u32], block_ptr: &[usize]) -> Self {
         let n = columns.major_dim();
+        if block_ptr.len() <= 2 {
+            return Self {
+                blocks: Arc::clone(columns),
+                entries: source.to_vec(),
+                coupling: valid(CompressedPattern::new(n, vec![0; n + 1], Vec::new())),
+                coupling_entries: Vec::new(),
+            };
+        }
         let mut ptr = Vec::with_capacity(n + 1);
         ptr.push(0u64);
         let mut idx = Vec::with_capacity(columns.nnz());
@@ -197,14 +195,69 @@ impl Forest {
                 }
             }
         }
-        let valid = |pattern: Result<CompressedPattern, _>| {
-            pattern.unwrap_or_else(|e: luge_sparse::PatternError| {
-                unreachable!("parts of a valid pattern, in order: {e}")
-            })
+        Self {
+            blocks: Arc::new(valid(CompressedPattern::new(n, ptr, idx))),
+            entries,
+            coupling: valid(CompressedPattern::new(n, coupling_ptr, coupling_idx)),
+            coupling_entries,
+        }
+    }
+}
+
+fn valid(pattern: Result<CompressedPattern, PatternError>) -> CompressedPattern {
+    pattern.unwrap_or_else(|e| unreachable!("parts of a valid pattern, in order: {e}"))
+}
+
+impl Forest {
+    /// Analyzes the diagonal blocks of B for the pattern of A; `elimination` is what is known of them.
+    pub(crate) fn analyze(
+        a: &Rows<'_>,
+        transform: Transform,
+        block_ptr: Vec<usize>,
+        elimination: Option<&EliminationForest>,
+        single: bool,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let (columns, mut source) = permuted_columns(&a.pattern, &transform);
+        if let Some(entries) = &a.entries {
+            source
+                .iter_mut()
+                .for_each(|p| *p = entries[*p as usize] as u32);
+        }
+        Self::of_columns(
+            columns,
+            source,
+            transform,
+            block_ptr,
+            elimination,
+            single,
+            threads,
+        )
+    }
+
+    fn of_columns(
+        columns: CompressedPattern,
+        source: Vec<u32>,
+        transform: Transform,
+        block_ptr: Vec<usize>,
+        elimination: Option<&EliminationForest>,
+        single: bool,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let columns = Arc::new(columns);
+        let Parts {
+            blocks,
+            entries,
+            coupling,
+            coupling_entries,
+        } = Parts::new(&columns, &source, &block_ptr);
+        let options = TreeOptions::default();
+        let tree = match elimination {
+            Some(forest) => Tree::analyze_posted(blocks, forest, &options, threads),
+            None => Tree::analyze(&blocks, &options),
         };
-        let blocks = valid(CompressedPattern::new(n, ptr, idx));
-        let coupling = valid(CompressedPattern::new(n, coupling_ptr, coupling_idx));
-        let tree = Tree::analyze(&blocks, &TreeOptions::default()).map_err(|e| match e {
+        let tree = tree.map_err(|e| match e {
             FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
             other => unreachable!("an analysis of a square pattern: {other}"),
         })?;
@@ -496,7 +549,7 @@ impl AnyDeviceChain for TreeChain {
         inform.num_supernodes = Some(tree.num_supernodes());
         inform.max_front = Some(tree.max_front());
         let lists = forest.source.len() + forest.entries.len() + forest.coupling_entries.len();
-        let patterns = [&forest.columns, &forest.coupling];
+        let patterns = [&*forest.columns, &forest.coupling];
         let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
         let held = 4 * lists + patterns.iter().sum::<usize>();
         inform.peak_host_bytes = inform.peak_host_bytes.max(tree.bytes() + held as u64);
@@ -633,7 +686,9 @@ impl AnyDeviceChain for TreeChain {
             source,
             transform,
             forest.block_ptr.clone(),
+            None,
             forest.single,
+            1,
         )?;
         backend.check_memory(forest.device_bytes())?;
         Ok(SearchedPivots {

@@ -95,6 +95,9 @@ pub struct Options {
     pub backend: BackendChoice,
     /// Matching, scaling and the fill-reducing ordering.
     pub ordering: OrderingOptions,
+    /// How many factorizations one analysis is to serve: the more, the longer an ordering may take that shortens them.
+    /// `None`: what `ordering.costs` says; 100 for the [tree](DeviceEngine::Tree) on a device.
+    pub factorizations: Option<f64>,
     /// How pivots are found.
     pub pivoting: Pivoting,
     /// Which engine factorizes on the CPU.
@@ -137,6 +140,7 @@ impl Default for Options {
         Self {
             backend: BackendChoice::default(),
             ordering: OrderingOptions::default(),
+            factorizations: None,
             pivoting: Pivoting::default(),
             engine: CpuEngine::default(),
             device_engine: DeviceEngine::default(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_device::Stream;
-use luge_ordering::{Matching, MethodUsed, Ordering, OrderingOptions, order};
+use luge_ordering::{Costs, Matching, MethodUsed, Ordering, OrderingOptions, order};
 use luge_solve::refine;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling, to_u32};
 use sprs::CsMat;
@@ -127,20 +127,24 @@ impl Solver {
     pub fn new(options: Options) -> Result<Self, Error> {
         let backend = Backend::open(&options)?;
         let threads = Threads::new(options.threads)?;
-        let on_columns =
-            matches!(backend, Backend::Gpu(_)) && options.device_engine == DeviceEngine::Columns;
+        let on_device = matches!(backend, Backend::Gpu(_));
+        let on_columns = on_device && options.device_engine == DeviceEngine::Columns;
         let searches = !on_columns && options.pivoting != Pivoting::Static;
         let matching = options.ordering.matching;
-        let ordering = OrderingOptions {
+        let mut ordering = OrderingOptions {
             cancel: options.cancel.clone(),
             matching: if searches {
                 matching
             } else {
                 for_static_pivots(matching)
             },
+            costs: costs_of(&options),
             threads: 1,
             ..options.ordering.clone()
         };
+        if on_device && !on_columns {
+            ordering = device_choice::ordering_for_tree(ordering, options.factorizations);
+        }
         Ok(Self {
             options: Arc::new(options),
             ordering: Arc::new(ordering),
@@ -244,6 +248,7 @@ impl Solver {
                 let place = DevicePlace {
                     backend,
                     limits: &limits,
+                    threads: &self.threads,
                     rows: &rows,
                     single,
                 };
@@ -282,6 +287,7 @@ impl Solver {
 struct DevicePlace<'a> {
     backend: &'a GpuBackend,
     limits: &'a Limits,
+    threads: &'a Threads,
     rows: &'a Rows<'a>,
     single: bool,
 }
@@ -301,8 +307,19 @@ impl DevicePlace<'_> {
         if ordering.log10_matching_product.is_some() {
             round_to_powers_of_two(&mut ordering.scaling);
         }
+        let elimination = ordering.forest.take();
         let (transform, block_ptr) = transform_of(ordering);
-        Forest::analyze(self.rows, transform, block_ptr, self.single)
+        let work = self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY;
+        self.threads.run(work, |threads| {
+            Forest::analyze(
+                self.rows,
+                transform,
+                block_ptr,
+                elimination.as_ref(),
+                self.single,
+                threads,
+            )
+        })
     }
 
     /// The tree on the device, if there is memory for its factors.
@@ -353,8 +370,11 @@ impl Solver {
             return Ok(path(DeviceEngine::Tree, matching, alternative, chain));
         }
         let matching = for_static_pivots(matching);
+        // The columns' levels are not the tree's.
         let options = OrderingOptions {
             matching,
+            costs: costs_of(&self.options),
+            tree_cost: None,
             ..(*self.ordering).clone()
         };
         let ordering = order_rows(&options, &self.threads, place.rows, values)?;
@@ -384,14 +404,19 @@ impl DevicePath {
     ) -> Result<Arc<dyn AnyDeviceChain>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns);
         let by_rows = rows.values(values);
-        let options = OrderingOptions {
+        let mut options = OrderingOptions {
             matching: matching.unwrap_or(self.matching),
             ..(*shared.ordering).clone()
         };
+        if self.engine == DeviceEngine::Columns {
+            options.costs = costs_of(&shared.options);
+            options.tree_cost = None;
+        }
         let ordering = order_rows(&options, &shared.threads, &rows, &by_rows)?;
         let place = DevicePlace {
             backend: &self.backend,
             limits: &shared.limits,
+            threads: &shared.threads,
             rows: &rows,
             single: self.single,
         };
@@ -399,6 +424,15 @@ impl DevicePath {
             DeviceEngine::Columns => place.columns(ordering),
             DeviceEngine::Tree | DeviceEngine::Auto => place.tree(place.forest(ordering)?),
         }
+    }
+}
+
+/// What is assumed about the machine for orders that are compared by their operations.
+fn costs_of(options: &Options) -> Costs {
+    let costs = options.ordering.costs;
+    Costs {
+        factorizations: options.factorizations.unwrap_or(costs.factorizations),
+        ..costs
     }
 }
 
@@ -443,6 +477,9 @@ impl<'a> Rows<'a> {
 
 /// Seconds that ordering takes for each entry of a matrix, roughly and at least.
 const ORDERING_PER_ENTRY: f64 = 50e-9;
+
+/// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
+const TREE_PER_ENTRY: f64 = 20e-9;
 
 /// Orders with as many threads as are worth it.
 fn order_rows(

@@ -3,6 +3,7 @@
 //! The unit is the front: a run of columns of L with the same rows below the run. The counts are those
 //! of a symbolic Cholesky factorization of B + Bᵀ, so for an unsymmetric block they are bounds.
 
+use luge_sparse::etree::EliminationForest;
 use serde::Serialize;
 
 /// What the steps of a factorization take on the machine, in seconds. Only ratios matter to the choice
@@ -23,6 +24,8 @@ pub struct Costs {
     pub front: f64,
     /// Nested dissection: an entry of the graph, times the binary logarithm of the number of vertices.
     pub dissection_entry: f64,
+    /// Reduced nested dissection on one thread, about 1.5 times as much as minimum degree: an entry of the graph.
+    pub reduced_dissection_entry: f64,
     /// How many factorizations the order will serve; infinite: the ordering costs nothing.
     pub factorizations: f64,
 }
@@ -38,6 +41,7 @@ impl Default for Costs {
             front_entry: 1.5e-9,
             front: 0.5e-6,
             dissection_entry: 35e-9,
+            reduced_dissection_entry: 35e-9,
             factorizations: 1.0,
         }
     }
@@ -48,6 +52,18 @@ impl Costs {
     pub(crate) fn dissection_seconds(&self, n: usize, entries: usize) -> f64 {
         entries as f64 * (n as f64).log2() * self.dissection_entry
     }
+
+    /// Seconds of a reduced nested dissection of a graph with so many entries.
+    pub(crate) fn reduced_dissection_seconds(&self, entries: usize) -> f64 {
+        entries as f64 * self.reduced_dissection_entry
+    }
+}
+
+/// Predicts what a factorization takes where its tree decides, as on a device with room for much of it at once.
+pub trait TreeCost: std::fmt::Debug + Send + Sync {
+    /// Seconds of a factorization with this elimination forest, and of what comes with each factorization. Depends on
+    /// the forest alone.
+    fn seconds(&self, forest: &EliminationForest) -> f64;
 }
 
 /// Predicted size and cost of the factors, diagonal pivots assumed: the exact counts of a symbolic
@@ -101,6 +117,11 @@ impl Prediction {
             }
         }
         prediction
+    }
+
+    /// Of the diagonal blocks with this forest.
+    pub(crate) fn of_forest(forest: &EliminationForest) -> Self {
+        Self::from_counts(&forest.counts, &forest.parent)
     }
 
     /// Entries of L + U, the diagonal counted once, with the entries above the diagonal blocks.

@@ -1,6 +1,6 @@
-//! What the elimination tree says of an order: an equivalent one that is a postorder, and the cost.
+//! What the elimination tree says of an order: an equivalent one that is a postorder, and the sizes of the columns.
 
-use luge_sparse::etree::{self, inverse};
+use luge_sparse::etree::{self, EliminationForest, inverse};
 
 use crate::cost::Prediction;
 use crate::graph::BlockPattern;
@@ -16,9 +16,9 @@ fn joined<'a>(
     block.joined(old).map(|w| new_index[w as usize])
 }
 
-/// Rearranges `order` (new to old) into an equivalent postorder of its elimination tree, which
-/// changes no fill, and predicts the cost of the elimination.
-pub(crate) fn postorder_and_predict(block: &BlockPattern, order: &mut Vec<u32>) -> Prediction {
+/// Rearranges `order` (new to old) into an equivalent postorder of its elimination forest, which changes no fill, and
+/// counts the entries of the columns.
+pub(crate) fn postorder(block: &BlockPattern, order: &mut Vec<u32>) -> EliminationForest {
     let mut new_index = inverse(order);
     let parent = etree::elimination_tree(order.len(), |k| joined(block, order, &new_index, k));
     let post = etree::postorder(&parent);
@@ -29,12 +29,12 @@ pub(crate) fn postorder_and_predict(block: &BlockPattern, order: &mut Vec<u32>) 
     }
     let parent = etree::renumbered(&parent, &post, &new_of_old);
     let counts = etree::column_counts(&parent, |k| joined(block, order, &new_index, k));
-    Prediction::from_counts(&counts, &parent)
+    EliminationForest { parent, counts }
 }
 
 /// Predicts the cost of eliminating in the given order, which stays as it is.
 pub(crate) fn predict(block: &BlockPattern, order: &[u32]) -> Prediction {
-    postorder_and_predict(block, &mut order.to_vec())
+    Prediction::of_forest(&postorder(block, &mut order.to_vec()))
 }
 
 #[cfg(test)]
@@ -94,7 +94,7 @@ mod tests {
 
             let before = totals(&eliminate(&block, &order));
             let mut posted = order.clone();
-            let predicted = postorder_and_predict(&block, &mut posted);
+            let predicted = Prediction::of_forest(&postorder(&block, &mut posted));
             prop_assert_eq!((predicted.lnz, predicted.flops), before);
             prop_assert_eq!(predict(&block, &order), predicted);
             // The new order is equivalent, and its tree is postordered.
@@ -118,7 +118,7 @@ mod tests {
         }
         let path = block_of(&CompressedPattern::new(n as usize, ptr, idx).unwrap());
         let mut order: Vec<u32> = (0..n).collect();
-        let predicted = postorder_and_predict(&path, &mut order);
+        let predicted = Prediction::of_forest(&postorder(&path, &mut order));
         assert_eq!(predicted.lnz, 2 * u64::from(n) - 1);
         assert_eq!(predicted.flops, 3.0 * f64::from(n - 1));
         assert_eq!(order, (0..n).collect::<Vec<_>>());

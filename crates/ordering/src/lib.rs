@@ -14,7 +14,8 @@
 //! nested dissection (METIS, whose C source the crate `metis-sys` compiles in), or nested dissection of
 //! what is left after vertices of low degree are eliminated, which needs no METIS and runs on several
 //! threads.
-//! Candidates are compared by the column counts of a symbolic Cholesky factorization.
+//! Candidates are compared by the column counts of a symbolic Cholesky factorization, or by what a [`TreeCost`] says of
+//! their elimination trees.
 //!
 //! # Current limitations
 //!
@@ -23,7 +24,7 @@
 //!   and other code that draws from the C library's `rand` makes its result vary.
 //! - The fill-reducing methods cannot be cancelled midway, and all but the reduced nested dissection are
 //!   serial; candidates run in parallel on rayon's pool.
-//! - [`Method::Auto`] does not try [`Method::ReducedNestedDissection`].
+//! - [`Method::Auto`] tries [`Method::ReducedNestedDissection`] only with a [`TreeCost`].
 
 mod btf;
 mod column_degree;
@@ -40,7 +41,7 @@ mod order;
 mod survey;
 
 pub use btf::{BlockTriangular, block_triangular};
-pub use cost::{Costs, Prediction};
+pub use cost::{Costs, Prediction, TreeCost};
 pub use equilibrate::equilibrate;
 pub use error::OrderingError;
 pub use matching::{

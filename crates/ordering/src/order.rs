@@ -1,16 +1,19 @@
 //! The ordering phase as the solver calls it: matching, scaling, block triangular form and a
 //! fill-reducing order, chosen by predicted cost.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use luge_sparse::etree::{EliminationForest, NONE};
 use luge_sparse::{CancelFlag, ColPerm, CompressedPattern, RowPerm, Scaling};
+use rayon::prelude::*;
 use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::btf::block_triangular;
-use crate::cost::{Costs, Prediction};
+use crate::cost::{Costs, Prediction, TreeCost};
 use crate::dissection::reduced_nested_dissection;
-use crate::elimination::{postorder_and_predict, predict};
+use crate::elimination::{postorder, predict};
 use crate::error::OrderingError;
 use crate::fill;
 use crate::graph::BlockPattern;
@@ -79,6 +82,8 @@ pub struct OrderingOptions {
     pub diagonal_threshold: f64,
     /// What the choice of a method assumes about the machine.
     pub costs: Costs,
+    /// Predicts, in place of `costs`, what a factorization takes; the choice is then between trees.
+    pub tree_cost: Option<Arc<dyn TreeCost>>,
     /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
     /// they take long. The result is the same.
     pub threads: usize,
@@ -95,6 +100,7 @@ impl Default for OrderingOptions {
             block_triangular: true,
             diagonal_threshold: 0.1,
             costs: Costs::default(),
+            tree_cost: None,
             threads: 1,
             cancel: CancelFlag::new(),
         }
@@ -113,7 +119,7 @@ pub enum MethodUsed {
     NestedDissection,
     /// Nested dissection of what was left after vertices of low degree were eliminated.
     ReducedNestedDissection,
-    /// Nested dissection for some diagonal blocks, approximate minimum degree for others.
+    /// Nested dissection of either kind for some diagonal blocks, approximate minimum degree for others.
     AmdAndNestedDissection,
     /// No reordering.
     Natural,
@@ -187,6 +193,9 @@ pub struct Ordering {
     pub predicted: Prediction,
     /// The diagonal blocks of more than one column; none with the caller's permutations.
     pub blocks: Vec<BlockReport>,
+    /// The elimination forest of B + Bᵀ in the diagonal blocks, of which B's columns are a postorder. Only if a
+    /// [`TreeCost`] was given, and the columns were ordered by minimum degree or nested dissection.
+    pub forest: Option<EliminationForest>,
     /// Time per step.
     pub seconds: OrderingSeconds,
 }
@@ -209,14 +218,21 @@ const EVEN_SPAN: i16 = 64;
 /// further apart than this: what is small in a column of B would be large in a row of A.
 const WILDEST_SPAN: f64 = (1u128 << 100) as f64;
 
+/// Diagonal blocks of at least so many columns are ordered side by side.
+const MIN_SHARED: usize = 200;
+
 /// From so many columns on the steps are timed.
 const MIN_TIMED: usize = 64;
 
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
 
+/// With a [`TreeCost`], the most of a factorization by minimum degree that nested dissection is hoped to save: a tree
+/// that is half as high may be worked on with twice as many hands.
+const MOST_SAVED_IN_TREE: f64 = 0.7;
+
 /// `Auto` moves rows back from the matching only for a saving of at least this factor in
-/// operations, because the matched diagonal is the safer pivot.
+/// operations (or seconds, by a [`TreeCost`]), because the matched diagonal is the safer pivot.
 const UNMATCHED_ADVANTAGE: f64 = 0.8;
 
 /// Orders the square matrix with CSR pattern `a` and, in the same order, `values` (none: pattern
@@ -236,6 +252,10 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// [`diagonal_threshold`](OrderingOptions::diagonal_threshold), it does all of this again for the
 /// rows in their old places, and takes that if it needs less than 0.8 times the operations. The
 /// scaling is the matching's in both cases.
+///
+/// With a [`TreeCost`], the orders of a block are compared by its seconds, and minimum degree is compared with the reduced
+/// nested dissection, which runs beside it if there are threads. It counts only if the block has at least 500 columns and
+/// the factorizations may save more than it takes, and is kept if its tree is the cheaper one.
 ///
 /// Orders by approximate minimum degree and nested dissection are postordered along their
 /// elimination tree. The result does not depend on the number of threads.
@@ -327,6 +347,7 @@ pub fn order(
             method_used: MethodUsed::User,
             predicted: predict(&block, &identity),
             blocks: Vec::new(),
+            forest: None,
             seconds,
         });
     }
@@ -358,7 +379,11 @@ pub fn order(
             unmatched_flops = second.predicted.flops,
             "candidates with and without matching"
         );
-        if second.predicted.flops < UNMATCHED_ADVANTAGE * best.predicted.flops {
+        let cost = |candidate: &Candidate| match (&options.tree_cost, &candidate.forest) {
+            (Some(cost), Some(forest)) => cost.seconds(forest),
+            _ => candidate.predicted.flops,
+        };
+        if cost(&second) < UNMATCHED_ADVANTAGE * cost(&best) {
             best = second;
         }
     }
@@ -385,6 +410,7 @@ pub fn order(
         method_used: best.method_used,
         predicted: best.predicted,
         blocks: best.blocks,
+        forest: best.forest,
         seconds,
     })
 }
@@ -422,6 +448,7 @@ struct Candidate {
     method_used: MethodUsed,
     predicted: Prediction,
     blocks: Vec<BlockReport>,
+    forest: Option<EliminationForest>,
     seconds: OrderingSeconds,
 }
 
@@ -447,11 +474,41 @@ fn candidate(
     let mut predicted = Prediction::default();
     let mut block_nnz = 0;
     let mut blocks = Vec::new();
+    let mut forest = options.tree_cost.as_ref().map(|_| EliminationForest {
+        parent: Vec::with_capacity(n),
+        counts: Vec::with_capacity(n),
+    });
+    let order_columns = |start: usize, cols: &[u32], clock: &mut Clock| {
+        options.cancel.check()?;
+        let mut seconds = OrderingSeconds::default();
+        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start);
+        let ordered = order_block(&block, options, &mut seconds, clock)?;
+        Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
+    };
+    // Blocks that are large enough to share are ordered first.
+    let mut shared = Vec::new();
+    if options.threads > 1 {
+        let is_large = |ends: &&[usize]| ends[1] - ends[0] >= MIN_SHARED;
+        let large: Vec<&[usize]> = block_ptr.windows(2).filter(is_large).collect();
+        if large.len() > 1 {
+            let by_task = large.into_par_iter().map(|ends| {
+                let cols = &perm[ends[0]..ends[1]];
+                order_columns(ends[0], cols, &mut Clock::start(n))
+            });
+            shared = by_task.collect();
+        }
+    }
+    let mut shared = shared.into_iter();
+    clock.lap();
     for (number, ends) in block_ptr.windows(2).enumerate() {
         let (start, size) = (ends[0], ends[1] - ends[0]);
         if size == 1 {
             predicted.add_front(1, 0);
             block_nnz += 1;
+            if let Some(forest) = &mut forest {
+                forest.parent.push(NONE);
+                forest.counts.push(1);
+            }
             continue;
         }
         if size == 2 && is_full_pair(a, row_of_col, &perm[start..start + 2]) {
@@ -459,6 +516,10 @@ fn candidate(
             of_pair.add_front(2, 0);
             predicted += of_pair;
             block_nnz += 4;
+            if let Some(forest) = &mut forest {
+                forest.parent.extend([start as u32 + 1, NONE]);
+                forest.counts.extend([2, 1]);
+            }
             blocks.push(BlockReport {
                 block: number,
                 method: match options.method {
@@ -472,16 +533,32 @@ fn candidate(
             });
             continue;
         }
-        options.cancel.check()?;
         let cols = &mut perm[start..start + size];
-        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start);
-        let ordered = order_block(&block, options, &mut seconds, &mut clock)?;
+        let found = if size >= MIN_SHARED {
+            shared.next()
+        } else {
+            None
+        };
+        let (ordered, nnz, of_block) = match found {
+            Some(found) => found,
+            None => order_columns(start, cols, &mut clock),
+        }?;
+        seconds.add(&of_block);
         let old: SmallVec<[u32; 64]> = SmallVec::from_slice(cols);
         for (slot, &v) in cols.iter_mut().zip(&ordered.order) {
             *slot = old[v as usize];
         }
         predicted += ordered.predicted;
-        block_nnz += block.nnz();
+        block_nnz += nnz;
+        forest = forest.zip(ordered.forest).map(|(mut all, of_block)| {
+            let parents = of_block.parent.iter();
+            all.parent.extend(parents.map(|&p| match p {
+                NONE => NONE,
+                p => p + start as u32,
+            }));
+            all.counts.extend(&of_block.counts);
+            all
+        });
         blocks.push(BlockReport {
             block: number,
             method: ordered.method,
@@ -503,14 +580,17 @@ fn candidate(
         Method::ReducedNestedDissection => MethodUsed::ReducedNestedDissection,
         Method::Colamd => MethodUsed::Colamd,
         Method::Natural => MethodUsed::Natural,
-        _ => match (
-            of_larger(MethodUsed::Amd),
-            of_larger(MethodUsed::NestedDissection),
-        ) {
-            (true, true) => MethodUsed::AmdAndNestedDissection,
-            (false, true) => MethodUsed::NestedDissection,
-            _ => MethodUsed::Amd,
-        },
+        Method::Auto | Method::User { .. } => {
+            let dissections = [
+                MethodUsed::NestedDissection,
+                MethodUsed::ReducedNestedDissection,
+            ];
+            match dissections.into_iter().find(|&method| of_larger(method)) {
+                Some(_) if of_larger(MethodUsed::Amd) => MethodUsed::AmdAndNestedDissection,
+                Some(method) => method,
+                None => MethodUsed::Amd,
+            }
+        }
     };
     let valid = "blocks are reordered within themselves";
     let rows = perm.iter().map(|&col| row_of_col[col as usize]).collect();
@@ -521,6 +601,7 @@ fn candidate(
         method_used,
         predicted,
         blocks,
+        forest,
         seconds,
     })
 }
@@ -539,6 +620,8 @@ struct BlockOrder {
     order: Vec<u32>,
     method: MethodUsed,
     predicted: Prediction,
+    /// If it is of use, and the order is a postorder of it.
+    forest: Option<EliminationForest>,
 }
 
 /// Measures one step after another; stands still for matrices of fewer than [`MIN_TIMED`] columns.
@@ -563,6 +646,7 @@ fn by_elimination(
     block: &BlockPattern,
     method: MethodUsed,
     name: &'static str,
+    with_forest: bool,
     eliminate: impl FnOnce(&[usize], Vec<u32>) -> MinimumDegreeOrder,
 ) -> Result<BlockOrder, OrderingError> {
     let graph = block.symmetrized(with_spare_room);
@@ -573,46 +657,63 @@ fn by_elimination(
             limit: u32::MAX as usize / 8,
         });
     }
-    let mut found = eliminate(&graph.ptr, graph.idx);
-    let predicted = found
-        .predicted
-        .unwrap_or_else(|| postorder_and_predict(block, &mut found.order));
-    Ok(BlockOrder {
-        order: found.order,
-        method,
-        predicted,
+    let found = eliminate(&graph.ptr, graph.idx);
+    Ok(match found.predicted {
+        Some(predicted) if !with_forest => BlockOrder {
+            order: found.order,
+            method,
+            predicted,
+            forest: None,
+        },
+        _ => posted(block, found.order, method, with_forest),
     })
 }
 
-fn by_minimum_degree(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
+fn by_minimum_degree(block: &BlockPattern, with_forest: bool) -> Result<BlockOrder, OrderingError> {
     by_elimination(
         block,
         MethodUsed::Amd,
         "approximate minimum degree",
+        with_forest,
         minimum_degree,
     )
 }
 
 fn by_reduced_dissection(
     block: &BlockPattern,
+    with_forest: bool,
     parallel: bool,
 ) -> Result<BlockOrder, OrderingError> {
     by_elimination(
         block,
         MethodUsed::ReducedNestedDissection,
         "reduced nested dissection",
+        with_forest,
         |ptr, lists| reduced_nested_dissection(ptr, lists, parallel),
     )
 }
 
-fn by_dissection(block: &BlockPattern) -> Result<BlockOrder, OrderingError> {
-    let mut order = fill::nested_dissection(&block.symmetrized(|_, entries| entries))?;
-    let predicted = postorder_and_predict(block, &mut order);
-    Ok(BlockOrder {
+/// The order rearranged into a postorder.
+fn posted(
+    block: &BlockPattern,
+    mut order: Vec<u32>,
+    method: MethodUsed,
+    with_forest: bool,
+) -> BlockOrder {
+    let forest = postorder(block, &mut order);
+    BlockOrder {
         order,
-        method: MethodUsed::NestedDissection,
-        predicted,
-    })
+        method,
+        predicted: Prediction::of_forest(&forest),
+        forest: with_forest.then_some(forest),
+    }
+}
+
+/// Nested dissection of all of the graph.
+fn by_dissection(block: &BlockPattern, with_forest: bool) -> Result<BlockOrder, OrderingError> {
+    let order = fill::nested_dissection(&block.symmetrized(|_, entries| entries))?;
+    let method = MethodUsed::NestedDissection;
+    Ok(posted(block, order, method, with_forest))
 }
 
 fn order_block(
@@ -625,18 +726,10 @@ fn order_block(
         predicted: predict(block, &order),
         order,
         method,
+        forest: None,
     };
+    let with_forest = options.tree_cost.is_some();
     match &options.method {
-        Method::ReducedNestedDissection => {
-            let ordered = by_reduced_dissection(block, options.threads > 1);
-            seconds.nested_dissection += clock.lap();
-            ordered
-        }
-        Method::NestedDissection => {
-            let ordered = by_dissection(block);
-            seconds.nested_dissection += clock.lap();
-            ordered
-        }
         Method::Colamd => {
             let ordered = in_order(fill::colamd(block), MethodUsed::Colamd);
             seconds.colamd += clock.lap();
@@ -647,33 +740,115 @@ fn order_block(
             MethodUsed::Natural,
         )),
         Method::User { .. } => unreachable!("user permutations have no candidates"),
-        Method::Amd | Method::Auto => {
-            let first = by_minimum_degree(block)?;
-            seconds.amd += clock.lap();
-            if options.method == Method::Amd || !is_worth_dissecting(block, &first, &options.costs)
-            {
-                return Ok(first);
-            }
-            let second = by_dissection(block);
+        Method::NestedDissection => {
+            let ordered = by_dissection(block, with_forest);
             seconds.nested_dissection += clock.lap();
-            Ok(match second {
-                Ok(second) => {
-                    tracing::debug!(
-                        n = block.len(),
-                        amd_flops = first.predicted.flops,
-                        nested_dissection_flops = second.predicted.flops,
-                        "candidates of a block"
-                    );
-                    let saves = second.predicted.flops <= first.predicted.flops;
-                    if saves { second } else { first }
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "ordered by minimum degree alone");
-                    first
-                }
-            })
+            ordered
         }
+        Method::ReducedNestedDissection => {
+            let ordered = by_reduced_dissection(block, with_forest, options.threads > 1);
+            seconds.nested_dissection += clock.lap();
+            ordered
+        }
+        Method::Amd => {
+            let ordered = by_minimum_degree(block, with_forest);
+            seconds.amd += clock.lap();
+            ordered
+        }
+        Method::Auto => match &options.tree_cost {
+            Some(cost) => order_for_tree(block, options, cost.as_ref(), seconds, clock),
+            None => order_for_operations(block, options, seconds, clock),
+        },
     }
+}
+
+/// The order with the fewest operations.
+fn order_for_operations(
+    block: &BlockPattern,
+    options: &OrderingOptions,
+    seconds: &mut OrderingSeconds,
+    clock: &mut Clock,
+) -> Result<BlockOrder, OrderingError> {
+    let first = by_minimum_degree(block, false)?;
+    seconds.amd += clock.lap();
+    if !is_worth_dissecting(block, &first, &options.costs) {
+        return Ok(first);
+    }
+    let second = by_dissection(block, false);
+    seconds.nested_dissection += clock.lap();
+    Ok(match second {
+        Ok(second) => {
+            tracing::debug!(
+                n = block.len(),
+                amd_flops = first.predicted.flops,
+                nested_dissection_flops = second.predicted.flops,
+                "candidates of a block"
+            );
+            let saves = second.predicted.flops <= first.predicted.flops;
+            if saves { second } else { first }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "ordered by minimum degree alone");
+            first
+        }
+    })
+}
+
+/// The order whose tree is predicted to take the least time.
+fn order_for_tree(
+    block: &BlockPattern,
+    options: &OrderingOptions,
+    cost: &dyn TreeCost,
+    seconds: &mut OrderingSeconds,
+    clock: &mut Clock,
+) -> Result<BlockOrder, OrderingError> {
+    let may_dissect = block.len() >= MIN_DISSECTION;
+    let is_shared = may_dissect && options.threads > 1;
+    let by_degree = |clock: &mut Clock| (by_minimum_degree(block, true), clock.lap());
+    let by_parts = |clock: &mut Clock| (by_reduced_dissection(block, true, is_shared), clock.lap());
+    let ((first, first_seconds), early) = if is_shared {
+        let start = || Clock::start(block.len());
+        let (first, second) = rayon::join(|| by_degree(&mut start()), || by_parts(&mut start()));
+        clock.lap();
+        (first, Some(second))
+    } else {
+        (by_degree(clock), None)
+    };
+    seconds.amd += first_seconds;
+    let first = first?;
+    if let Some((_, second_seconds)) = &early {
+        seconds.nested_dissection += second_seconds;
+    }
+    if !may_dissect {
+        return Ok(first);
+    }
+    let predicted = |order: &BlockOrder| {
+        let forest = order.forest.as_ref();
+        cost.seconds(forest.unwrap_or_else(|| unreachable!("orders for trees have forests")))
+    };
+    let of_first = predicted(&first);
+    // Holds for a dissection that is there already, too: the order must not depend on threads.
+    let gain = options.costs.factorizations * of_first * MOST_SAVED_IN_TREE;
+    if gain <= options.costs.reduced_dissection_seconds(2 * block.nnz()) {
+        return Ok(first);
+    }
+    let second = match early {
+        Some((second, _)) => second,
+        None => {
+            options.cancel.check()?;
+            let (second, second_seconds) = by_parts(clock);
+            seconds.nested_dissection += second_seconds;
+            second
+        }
+    }?;
+    let of_second = predicted(&second);
+    tracing::debug!(
+        n = block.len(),
+        amd_seconds = of_first,
+        nested_dissection_seconds = of_second,
+        "candidates of a block"
+    );
+    Ok(if of_second < of_first { second } else { first })
 }
 
 /// Whether nested dissection may save more than it takes.

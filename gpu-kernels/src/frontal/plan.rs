@@ -143,7 +143,7 @@ pub const EXPONENT_BIAS: u32 = 1 << 15;
 
 /// Words of the state, all zero between launches.
 pub mod state {
-    /// Starts of small fronts handed out, beyond one a warp.
+    /// Starts of small fronts handed out.
     pub const SMALL_TAKEN: usize = 0;
     /// Tasks handed out.
     pub const TASKS_TAKEN: usize = 1;

@@ -93,10 +93,7 @@ impl<T: Real> SmallFronts<T> {
     #[inline(always)]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let lane = thread::lane_id();
-        let warps_of_block = thread::block_dim_x() / warp::WARP_SIZE;
-        let num_warps = thread::grid_dim_x() * warps_of_block;
-        let mut ticket =
-            thread::block_idx_x() * warps_of_block + thread::thread_idx_x() / warp::WARP_SIZE;
+        let mut ticket = self.next_start();
         while (ticket as usize) < self.starts.len() {
             let mut s = self.starts.get(ticket as usize);
             // Words are read three fronts ahead, what they lead to two, and what that leads to one.
@@ -136,12 +133,20 @@ impl<T: Real> SmallFronts<T> {
                     break;
                 }
             }
-            if lane == 0 {
-                let taken = self.work.state.atomic(state::SMALL_TAKEN);
-                ticket = num_warps + taken.fetch_add(1, Ordering::Relaxed, Scope::Device);
-            }
-            ticket = of_lane(ticket, 0);
+            ticket = self.next_start();
         }
+    }
+
+    /// The number of the next start that nobody has. Starts are handed out to who asks: of several launches at once each
+    /// may have a part of its blocks on the device, and what belonged to the others would keep those waiting for ever.
+    #[inline(always)]
+    fn next_start(self) -> u32 {
+        let mut next = 0;
+        if thread::lane_id() == 0 {
+            let taken = self.work.state.atomic(state::SMALL_TAKEN);
+            next = taken.fetch_add(1, Ordering::Relaxed, Scope::Device);
+        }
+        of_lane(next, 0)
     }
 
     /// Tells front `s` that one of its `joins` arrivals has happened, and whether all have.

@@ -8,7 +8,7 @@ use sprs::CsMat;
 use crate::systems::{MANY, product};
 
 /// Largest relative change of a value for the refactorizations.
-pub const RESCALING: f64 = 0.01;
+pub const RESCALING: f64 = 1e-3;
 
 /// Which values a refactorization gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +106,7 @@ mod tests {
     use luge_testkit::residual::normwise_backward_error;
 
     #[test]
-    fn values_change_by_a_hundredth_at_most_and_most_by_more_than_a_thousandth() {
+    fn values_change_by_a_thousandth_at_most_and_most_by_more_than_a_tenth_of_that() {
         let a = Matrix::new(circuit(200, 1)).expect("it is small");
         let next = rescaled(&a);
         assert!(next.has_pattern_of(&a));
@@ -116,7 +116,7 @@ mod tests {
             .map(|(value, changed)| (changed / value - 1.0).abs())
             .collect();
         assert!(changes.iter().all(|&c| c <= RESCALING * (1.0 + 1e-12)));
-        let large = changes.iter().filter(|&&c| c > 0.001).count();
+        let large = changes.iter().filter(|&&c| c > 0.1 * RESCALING).count();
         assert!(2 * large > changes.len(), "{large} of {}", changes.len());
     }
 
@@ -129,7 +129,7 @@ mod tests {
         let error = |a: &CsMat<f64>, x: &[f64], b: &[f64]| normwise_backward_error(a, x, b);
         assert!(error(&problem.a, &x, &problem.b) < 1e-14);
         assert!(error(&problem.next, &x, &problem.next_b) < 1e-14);
-        assert!(error(&problem.next, &x, &problem.b) > 1e-4);
+        assert!(error(&problem.next, &x, &problem.b) > 1e-6);
         let last: Vec<f64> = solution(n, MANY - 1);
         assert!(error(&problem.a, &last, &problem.many_b[(MANY - 1) * n..]) < 1e-14);
         assert_ne!(x, last);

@@ -21,7 +21,7 @@
 //! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
 //! or on a tile of 32 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
 //! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. A task waits for numbers and not
-//! for other tasks: see [`handover`].
+//! for other tasks: see the module `handover`.
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
@@ -41,8 +41,8 @@ mod whole;
 use luge_kernel::prelude::*;
 
 use self::layout::{
-    CONTROL_WORDS, FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, SEGMENT_WORDS, THREADS, TILE,
-    WHOLE_ROWS, front, level,
+    FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, SEGMENT_WORDS, THREADS, TILE, WHOLE_ROWS, front,
+    level,
 };
 use self::lists::Lists;
 use crate::grid::GridBarrier;
@@ -340,7 +340,7 @@ macro_rules! solve_fronts {
                     entered.len() == unknowns.len(),
                     sums.len()
                         >= (nrhs as usize).div_ceil($many) * $many * (segments.len() / SEGMENT_WORDS),
-                    control.len() >= CONTROL_WORDS
+                    control.len() >= layout::CONTROL_WORDS
                 )
             )]
             pub unsafe fn $name<T: Real>(

@@ -6,9 +6,9 @@ use luge::{
     Refactorized, Scalar, Solver,
 };
 use luge_testkit::convert::to_scalar;
-use luge_testkit::generators::adversaries::tiny_diagonal;
+use luge_testkit::generators::adversaries::{needs_other_rows, tiny_diagonal};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
-use sprs::{CsMat, TriMat};
+use sprs::CsMat;
 
 fn backends() -> Vec<Options> {
     let simulator = |device_engine, precision| Options {
@@ -251,18 +251,6 @@ fn copy_of(error: &Error) -> Error {
         Error::System { ref error, .. } => copy_of(error),
         ref other => panic!("{other:?}"),
     }
-}
-
-/// A matrix whose elimination on the diagonal grows by 1/`small` and loses as many digits: its rows in other places
-/// would do.
-fn needs_other_rows(n: usize, small: f64) -> CsMat<f64> {
-    let mut a = TriMat::new((n, n));
-    for i in 0..n {
-        a.add_triplet(i, i, if i % 2 == 0 { small } else { 1.0 });
-        a.add_triplet(i, (i + n / 2) % n, 1.0 + (i % 3) as f64);
-        a.add_triplet((i + 1) % n, i, 0.5);
-    }
-    a.to_csr()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use luge::{
     ResidualCheck, Scalar, Solver, Warning,
 };
 use luge_testkit::convert::to_scalar;
-use luge_testkit::generators::adversaries::tiny_diagonal;
+use luge_testkit::generators::adversaries::{needs_other_rows, tiny_diagonal};
 use luge_testkit::generators::applications::{
     circuit, circuit_sequence, convection_diffusion_2d, interior_point_kkt, power_grid,
     random_unsymmetric,
@@ -332,18 +332,6 @@ fn refactorizing_finds_new_pivots_or_says_that_it_cannot() {
         // The old factors are still in place.
         check_all_solves(&straight, &factors);
     }
-}
-
-/// A matrix whose elimination on the diagonal grows by 1/`small` and loses as many digits: its rows in other places
-/// would do.
-fn needs_other_rows(n: usize, small: f64) -> CsMat<f64> {
-    let mut a = TriMat::new((n, n));
-    for i in 0..n {
-        a.add_triplet(i, i, if i % 2 == 0 { small } else { 1.0 });
-        a.add_triplet(i, (i + n / 2) % n, 1.0 + (i % 3) as f64);
-        a.add_triplet((i + 1) % n, i, 0.5);
-    }
-    a.to_csr()
 }
 
 #[test]

@@ -22,6 +22,18 @@ pub fn wilkinson_growth(n: usize) -> CsMat<f64> {
     a.to_csr()
 }
 
+/// A matrix whose elimination on the diagonal grows by 1/`small` and loses as many digits: its rows in
+/// other places would do.
+pub fn needs_other_rows(n: usize, small: f64) -> CsMat<f64> {
+    let mut a = triplets(n);
+    for i in 0..n {
+        a.add_triplet(i, i, if i % 2 == 0 { small } else { 1.0 });
+        a.add_triplet(i, (i + n / 2) % n, 1.0 + (i % 3) as f64);
+        a.add_triplet((i + 1) % n, i, 0.5);
+    }
+    a.to_csr()
+}
+
 /// A well-conditioned matrix whose diagonal is `tiny`: off the diagonal a dominant cycle and a few
 /// small entries. Pivots taken from the diagonal lose all digits.
 ///

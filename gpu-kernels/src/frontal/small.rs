@@ -486,7 +486,8 @@ impl<T: Real> SmallFronts<T> {
         if self.values.get(at(j, j)).abs() >= self.work.threshold * most {
             row = j;
         }
-        row
+        // Where there is a NaN the lanes may have found different rows; all must go on with one.
+        of_lane(row, 0)
     }
 
     /// Writes the panels, and the element if somebody will read it from there.

@@ -173,11 +173,14 @@ enum Renewal {
 }
 
 impl DevicePath {
+    /// Growth and a probe tell whether tiny pivots do harm, and others may be searched: then there is no need to replace
+    /// them.
     fn perturbation(shared: &Shared) -> Perturbation {
-        shared
-            .options
-            .perturbation
-            .map_or(Perturbation::Default, Perturbation::Below)
+        match (shared.options.perturbation, shared.options.pivoting) {
+            (Some(threshold), _) => Perturbation::Below(threshold),
+            (None, Pivoting::Auto) => Perturbation::Never,
+            (None, _) => Perturbation::Default,
+        }
     }
 
     /// Finds factors by the pivoting that the options ask for.
@@ -239,9 +242,11 @@ impl DevicePath {
             Err(error) => return Err(error),
         };
         let probe = task.probe(engine.as_ref(), journal)?;
-        let num_perturbed = engine.report().num_perturbed;
-        let reason = if num_perturbed > 0 {
-            Some(format!("{num_perturbed} tiny pivots"))
+        let report = engine.report();
+        let reason = if report.num_perturbed > 0 {
+            Some(format!("{} tiny pivots", report.num_perturbed))
+        } else if is_above(report.growth, shared.options.max_growth) {
+            Some(format!("growth {:.1e}", report.growth))
         } else if probe.misses(shared.target) {
             Some(format!("backward error {:.1e}", probe.backward_error))
         } else {

@@ -32,6 +32,20 @@ const TOGETHER: usize = 4;
 /// Entries of a row from which on a warp adds them up together.
 const LONG: u64 = 32;
 
+/// Most entries of a row that one warp adds up alone: longer rows come in segments of so many entries.
+pub const SEGMENT: u64 = 256;
+
+/// Words of a segment: its first entry, and the one after its last.
+pub const SEGMENT_WORDS: usize = 2;
+
+/// Numbers that a segment leaves for `nrhs` right-hand sides.
+pub const fn segment_sums(nrhs: usize) -> usize {
+    nrhs.div_ceil(TOGETHER) * ROW_NUMBERS
+}
+
+/// Numbers of a [`Row`].
+const ROW_NUMBERS: usize = 2 + 2 * TOGETHER;
+
 /// Threads of a block, at most.
 pub const THREADS: u32 = 256;
 
@@ -55,6 +69,48 @@ impl Row {
             product: [0.0; TOGETHER],
             size: [0.0; TOGETHER],
         }
+    }
+
+    /// What was left at `place` is added to the row.
+    #[inline(always)]
+    fn plus(self, sums: GlobalMut<f64>, place: usize) -> Self {
+        let number = |k: usize| sums.get(place + k);
+        let [p0, p1, p2, p3] = self.product;
+        let [s0, s1, s2, s3] = self.size;
+        Self {
+            sum: self.sum + number(0),
+            largest: Real::max(self.largest, number(1)),
+            product: [
+                p0 + number(2),
+                p1 + number(3),
+                p2 + number(4),
+                p3 + number(5),
+            ],
+            size: [
+                s0 + number(6),
+                s1 + number(7),
+                s2 + number(8),
+                s3 + number(9),
+            ],
+        }
+    }
+
+    /// Leaves the row at `place`.
+    #[inline(always)]
+    fn leave(self, sums: GlobalMut<f64>, place: usize) {
+        let [p0, p1, p2, p3] = self.product;
+        let [s0, s1, s2, s3] = self.size;
+        let set = |k: usize, number: f64| sums.set(place + k, number);
+        set(0, self.sum);
+        set(1, self.largest);
+        set(2, p0);
+        set(3, p1);
+        set(4, p2);
+        set(5, p3);
+        set(6, s0);
+        set(7, s1);
+        set(8, s2);
+        set(9, s3);
     }
 
     /// The sums over the lanes of a warp. All of them call it.
@@ -127,12 +183,43 @@ impl Matrix {
     }
 }
 
+impl Matrix {
+    /// The entries `begin .. end` summed up by a warp, all lanes of which call it.
+    #[inline(always)]
+    fn stretch(self, begin: u64, end: u64) -> Row {
+        let mut part = Row::zero();
+        let mut p = begin + u64::from(thread::lane_id());
+        while p < end {
+            part = self.add(p, part);
+            p += u64::from(warp::WARP_SIZE);
+        }
+        part.joined()
+    }
+}
+
 /// The largest bits that a thread saw: of ‖A‖∞, and for each right-hand side of the residual and the errors of the two
 /// kinds of rows.
 #[derive(Clone, Copy, Default)]
 struct Most {
     a: u64,
     of: [[u64; 3]; TOGETHER],
+}
+
+impl Most {
+    /// With what is seen of a row, for right-hand sides from `rhs` on.
+    #[inline(always)]
+    fn with(self, settle: Settle, rhs: usize) -> Self {
+        let [of0, of1, of2, of3] = self.of;
+        Self {
+            a: larger(self.a, magnitude_bits(settle.row.sum)),
+            of: [
+                settle.rhs(rhs, 0, of0),
+                settle.rhs(rhs, 1, of1),
+                settle.rhs(rhs, 2, of2),
+                settle.rhs(rhs, 3, of3),
+            ],
+        }
+    }
 }
 
 /// A row of which everything is summed.
@@ -215,12 +302,15 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
 /// after another.
 ///
 /// The entries of row i are `row_ptr[i] .. row_ptr[i + 1]`: entry p is in column `col_idx[p]`, with value
-/// `values[entries[p]]`, or `values[p]` if `entries` is empty.
+/// `values[entries[p]]`, or `values[p]` if `entries` is empty. The rows `long_rows` are those of more than [`SEGMENT`]
+/// entries: row `long_rows[k]` has the segments `segment_ptr[k] .. segment_ptr[k + 1]`, of which `segments` has the
+/// entries.
 ///
-/// Threads: a lane a row, in a grid stride; a row of more than 32 entries is summed by its warp. Writes: `residual` of a
-/// row by its lane alone; `measures` by atomic maxima. Order: a barrier of the grid between the norms of x and b and the
+/// Threads: a warp a segment, then a lane a row, in grid strides; a row of more than 32 entries is summed by its warp,
+/// and one of segments by a warp. Writes: `sums` of a segment by its warp alone; `residual` of a row by one lane;
+/// `measures` by atomic maxima. Order: a barrier of the grid between the norms of x and b with the segments, and the
 /// rows. Shared memory: none. Launch: cooperative, 1-D, a multiple of 32 threads a block. Preconditions: the arrays
-/// describe a square matrix; `measures` and `barrier` are zero.
+/// describe a square matrix and the segments of its long rows; `measures` and `barrier` are zero.
 #[kernel(
     max_threads(256),
     require(
@@ -229,6 +319,8 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
         x.len() == nrhs as usize * (row_ptr.len() - 1),
         b.len() == x.len(),
         residual.len() == x.len(),
+        segment_ptr.len() == long_rows.len() + 1,
+        sums.len() >= segments.len() / SEGMENT_WORDS * segment_sums(nrhs as usize),
         measures.len() == nrhs as usize * measure::LEN,
         barrier.len() >= 1
     )
@@ -242,12 +334,29 @@ pub unsafe fn residuals(
     x: Global<f64>,
     b: Global<f64>,
     residual: GlobalMut<f64>,
+    long_rows: Global<u32>,
+    segment_ptr: Global<u32>,
+    segments: Global<u32>,
+    sums: GlobalMut<f64>,
     measures: GlobalMut<u64>,
     barrier: GlobalMut<u32>,
 ) {
     let n = row_ptr.len() - 1;
     let nrhs = nrhs as usize;
     let lane = thread::lane_id();
+    let warp = (thread::index_1d() / warp::WARP_SIZE) as usize;
+    let num_warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
+    let num_segments = segments.len() / SEGMENT_WORDS;
+    let matrix = Matrix {
+        n,
+        col_idx,
+        entries,
+        values,
+        x,
+        rhs: 0,
+        // Those that there are not are taken for the last one, again.
+        last: nrhs - 1,
+    };
     let mut rhs = 0;
     while rhs < nrhs {
         let (mut most_x, mut most_b) = (0, 0);
@@ -259,20 +368,29 @@ pub unsafe fn residuals(
         raise(measures, rhs * measure::LEN + measure::B, most_b);
         rhs += 1;
     }
+    let mut segment = warp;
+    while segment < num_segments {
+        let begin = segments.get(segment * SEGMENT_WORDS);
+        let end = segments.get(segment * SEGMENT_WORDS + 1);
+        let mut place = segment * ROW_NUMBERS;
+        let mut rhs = 0;
+        while rhs < nrhs {
+            let part = Matrix { rhs, ..matrix }.stretch(u64::from(begin), u64::from(end));
+            if lane == 0 {
+                part.leave(sums, place);
+            }
+            place += num_segments * ROW_NUMBERS;
+            rhs += TOGETHER;
+        }
+        segment += num_warps;
+    }
     GridBarrier::new(barrier).wait();
 
+    // Where the sums for these right-hand sides begin.
+    let mut first_sums = 0;
     let mut rhs = 0;
     while rhs < nrhs {
-        let matrix = Matrix {
-            n,
-            col_idx,
-            entries,
-            values,
-            x,
-            rhs,
-            // Those that there are not are taken for the last one, again.
-            last: nrhs - 1,
-        };
+        let matrix = Matrix { rhs, ..matrix };
         let mut most = Most::default();
         // The lanes of a warp together, some past the end.
         let mut first = (thread::index_1d() - lane) as usize;
@@ -284,8 +402,9 @@ pub unsafe fn residuals(
                 end = row_ptr.get(i + 1);
             }
             let mut row = Row::zero();
-            let is_long = end - begin > LONG;
-            if !is_long {
+            let is_in_segments = end - begin > SEGMENT;
+            let is_long = end - begin > LONG && !is_in_segments;
+            if end - begin <= LONG {
                 let mut p = begin;
                 while p < end {
                     row = matrix.add(p, row);
@@ -296,20 +415,14 @@ pub unsafe fn residuals(
             while long != 0 {
                 let owner = long.trailing_zeros();
                 long &= long - 1;
-                let mut p = warp::shuffle(warp::FULL_MASK, begin, owner) + u64::from(lane);
+                let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
                 let end = warp::shuffle(warp::FULL_MASK, end, owner);
-                let mut part = Row::zero();
-                while p < end {
-                    part = matrix.add(p, part);
-                    p += u64::from(warp::WARP_SIZE);
-                }
-                let whole = part.joined();
+                let whole = matrix.stretch(begin, end);
                 if lane == owner {
                     row = whole;
                 }
             }
-            if i < n {
-                most.a = larger(most.a, magnitude_bits(row.sum));
+            if i < n && !is_in_segments {
                 let settle = Settle {
                     row,
                     n,
@@ -319,14 +432,33 @@ pub unsafe fn residuals(
                     residual,
                     measures,
                 };
-                most.of = [
-                    settle.rhs(rhs, 0, most.of[0]),
-                    settle.rhs(rhs, 1, most.of[1]),
-                    settle.rhs(rhs, 2, most.of[2]),
-                    settle.rhs(rhs, 3, most.of[3]),
-                ];
+                most = most.with(settle, rhs);
             }
             first += thread::num_threads_1d() as usize;
+        }
+        let mut k = warp;
+        while k < long_rows.len() {
+            let end = segment_ptr.get(k + 1);
+            let mut part = Row::zero();
+            let mut segment = segment_ptr.get(k) + lane;
+            while segment < end {
+                part = part.plus(sums, first_sums + segment as usize * ROW_NUMBERS);
+                segment += warp::WARP_SIZE;
+            }
+            let row = part.joined();
+            if lane == 0 {
+                let settle = Settle {
+                    row,
+                    n,
+                    i: long_rows.get(k) as usize,
+                    nrhs,
+                    b,
+                    residual,
+                    measures,
+                };
+                most = most.with(settle, rhs);
+            }
+            k += num_warps;
         }
         let mut u = 0;
         while u < TOGETHER && rhs + u < nrhs {
@@ -344,6 +476,7 @@ pub unsafe fn residuals(
             raise(measures, at + measure::SMALL_ROWS, small);
             u += 1;
         }
+        first_sums += num_segments * ROW_NUMBERS;
         rhs += TOGETHER;
     }
 }

@@ -373,15 +373,15 @@ impl Scratch {
 }
 
 impl Known {
-    fn new(stream: &Stream, n: usize) -> Result<Self, Error> {
+    fn new(stream: &Stream, pattern: &DevicePattern) -> Result<Self, Error> {
         let in_probe = |e| Error::from_device(e, "numeric");
-        let alloc = || stream.alloc(n).map_err(in_probe);
+        let alloc = || stream.alloc(pattern.n()).map_err(in_probe);
         let device = stream.device();
         Ok(Self {
             x: alloc()?,
             b: alloc()?,
             residual: alloc()?,
-            residuals: Residuals::new(stream, 1)?,
+            residuals: Residuals::new(stream, pattern, 1)?,
             measures: device.alloc_pinned(Measures::NUM_WORDS).map_err(in_probe)?,
         })
     }
@@ -703,11 +703,11 @@ impl AnyDeviceChain for TreeChain {
 fn known<'a>(
     slot: &'a mut Option<Known>,
     stream: &Stream,
-    n: usize,
+    pattern: &DevicePattern,
 ) -> Result<&'a mut Known, Error> {
     Ok(match slot {
         Some(known) => known,
-        None => slot.insert(Known::new(stream, n)?),
+        None => slot.insert(Known::new(stream, pattern)?),
     })
 }
 
@@ -787,7 +787,7 @@ impl TreeEngine {
         let mut known = match probed {
             Some(pattern) => {
                 let matrix = DeviceMatrix { pattern, values };
-                Some((known(&mut slot, stream, pattern.n())?, matrix))
+                Some((known(&mut slot, stream, pattern)?, matrix))
             }
             None => None,
         };
@@ -971,7 +971,7 @@ impl ResidentEngine for TreeEngine {
         let stream = &self.chain.stream;
         let mut lu = self.lu();
         let mut slot = lock(&self.scratch.known);
-        let known = known(&mut slot, stream, pattern.n())?;
+        let known = known(&mut slot, stream, &pattern)?;
         known.enqueue(stream, self.matrix(&pattern), |x| {
             lu.solve(stream, x, 1, false).map_err(solve_error)
         })?;
@@ -987,7 +987,7 @@ impl ResidentEngine for TreeEngine {
         let stream = &self.chain.stream;
         let mut lu = self.lu();
         let mut slot = lock(&self.scratch.known);
-        let Known { x, b, .. } = known(&mut slot, stream, pattern.n())?;
+        let Known { x, b, .. } = known(&mut slot, stream, &pattern)?;
         let solve = |x: &mut Buffer<f64>| lu.solve(stream, x, 1, false).map_err(solve_error);
         let matrix = self.matrix(&pattern);
         let refined = solve_gpu::refine(stream, matrix, b, x, 1, solve, options)?[0];

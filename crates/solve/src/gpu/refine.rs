@@ -43,7 +43,7 @@ pub fn refine<E: From<SolveError>>(
 ) -> Result<Vec<Refined>, E> {
     let n = a.pattern.n();
     let device = |e| E::from(SolveError::Device(e));
-    let mut residuals = Residuals::new(stream, nrhs)?;
+    let mut residuals = Residuals::new(stream, a.pattern, nrhs)?;
     let mut residual = stream.alloc(x.len()).map_err(device)?;
     residuals.enqueue(stream, a, x, b, &mut residual)?;
     let measured = residuals.measures(stream)?.into_iter();

@@ -19,8 +19,44 @@ pub struct DevicePattern {
     idx: Buffer<u32>,
     /// Places of the values; empty where they are in this order.
     entries: Buffer<u32>,
+    long_rows: LongRows,
     n: usize,
     nnz: usize,
+}
+
+/// Rows that several warps share.
+#[derive(Debug)]
+struct LongRows {
+    rows: Buffer<u32>,
+    /// Their segments in `segments`.
+    ptr: Buffer<u32>,
+    segments: Buffer<u32>,
+}
+
+impl LongRows {
+    fn upload(stream: &Stream, lanes: &CompressedPattern) -> Result<Self, SolveError> {
+        let (mut rows, mut ptr, mut segments) = (Vec::new(), vec![0], Vec::new());
+        for (i, ends) in lanes.ptr().windows(2).enumerate() {
+            if ends[1] - ends[0] <= kernels::SEGMENT {
+                continue;
+            }
+            for begin in (ends[0]..ends[1]).step_by(kernels::SEGMENT as usize) {
+                let end = ends[1].min(begin + kernels::SEGMENT);
+                segments.extend([begin as u32, end as u32]);
+            }
+            rows.push(i as u32);
+            ptr.push((segments.len() / kernels::SEGMENT_WORDS) as u32);
+        }
+        Ok(Self {
+            rows: stream.upload(&rows)?,
+            ptr: stream.upload(&ptr)?,
+            segments: stream.upload(&segments)?,
+        })
+    }
+
+    fn num_segments(&self) -> usize {
+        self.segments.len() / kernels::SEGMENT_WORDS
+    }
 }
 
 /// A matrix on the device: values in the order in which it is stored.
@@ -100,11 +136,14 @@ impl DevicePattern {
     ) -> Result<Self, SolveError> {
         let n = pattern.major_dim();
         assert_eq!(n, pattern.minor_dim(), "a square matrix");
+        assert!(
+            u32::try_from(pattern.nnz()).is_ok(),
+            "fewer than 2³² entries"
+        );
         let turned;
         let (lanes, entries): (&CompressedPattern, Vec<u32>) = if by_rows == transpose {
             turned = pattern.transpose_with_map();
-            let place = |&p: &u64| u32::try_from(p).expect("fewer than 2³² entries");
-            (&turned.0, turned.1.iter().map(place).collect())
+            (&turned.0, turned.1.iter().map(|&p| p as u32).collect())
         } else {
             (pattern, Vec::new())
         };
@@ -112,14 +151,19 @@ impl DevicePattern {
             ptr: stream.upload(lanes.ptr())?,
             idx: stream.upload(lanes.idx())?,
             entries: stream.upload(&entries)?,
+            long_rows: LongRows::upload(stream, lanes)?,
             n,
             nnz: pattern.nnz(),
         })
     }
 
-    /// Bytes on the device of a matrix of order `n` with `nnz` entries, at most.
+    /// Bytes on the device of a matrix of order `n` with `nnz` entries, and of what measuring one solution takes, at
+    /// most.
     pub fn predicted_bytes(n: usize, nnz: usize) -> u64 {
-        (8 * (n + 1) + (4 + 4) * nnz) as u64
+        // A long row has less than two segments for each full one.
+        let num_segments = 2 * nnz / kernels::SEGMENT as usize;
+        let of_segment = 4 * (2 + kernels::SEGMENT_WORDS) + 8 * kernels::segment_sums(1);
+        (8 * (n + 1) + (4 + 4) * nnz + of_segment * num_segments) as u64
     }
 
     /// Order of the matrix.
@@ -137,18 +181,22 @@ impl DevicePattern {
 #[derive(Debug)]
 pub struct Residuals {
     words: Buffer<u64>,
+    /// What the segments of long rows add up to.
+    sums: Buffer<f64>,
     barrier: Buffer<u32>,
 }
 
 impl Residuals {
-    /// For `nrhs` solutions at a time.
+    /// For `nrhs` solutions at a time of systems with such a matrix.
     ///
     /// # Errors
     ///
     /// [`SolveError::Device`].
-    pub fn new(stream: &Stream, nrhs: usize) -> Result<Self, SolveError> {
+    pub fn new(stream: &Stream, pattern: &DevicePattern, nrhs: usize) -> Result<Self, SolveError> {
+        let num_sums = pattern.long_rows.num_segments() * kernels::segment_sums(nrhs);
         Ok(Self {
             words: stream.alloc_zeroed(nrhs * measure::LEN)?,
+            sums: stream.alloc(num_sums)?,
             barrier: primitives::grid_barrier(stream)?,
         })
     }
@@ -161,7 +209,8 @@ impl Residuals {
     ///
     /// # Panics
     ///
-    /// If a length does not go with the matrix and the number of solutions.
+    /// If a length does not go with the matrix and the number of solutions, or this was made for another pattern that
+    /// has fewer long rows.
     #[track_caller]
     pub fn enqueue(
         &mut self,
@@ -185,7 +234,12 @@ impl Residuals {
         let device = stream.device();
         let kernel = kernels::residuals::desc();
         let config = Geometry::of(&device).persistent_threads(&device, kernel, pattern.n)?;
-        // SAFETY: a CompressedPattern of a square matrix; measures and barrier are zero; the launch is cooperative.
+        let LongRows {
+            rows,
+            ptr,
+            segments,
+        } = &pattern.long_rows;
+        // SAFETY: a CompressedPattern of a square matrix, and its long rows; measures and barrier are zero; the launch is cooperative.
         unsafe {
             kernels::residuals::launch(
                 stream,
@@ -198,6 +252,10 @@ impl Residuals {
                 x,
                 b,
                 residual,
+                rows,
+                ptr,
+                segments,
+                &mut self.sums,
                 &mut self.words,
                 &mut self.barrier,
             )?;
@@ -243,7 +301,7 @@ pub fn residuals(
     residual: &mut Buffer<f64>,
     nrhs: usize,
 ) -> Result<Vec<Measures>, SolveError> {
-    let mut residuals = Residuals::new(stream, nrhs)?;
+    let mut residuals = Residuals::new(stream, a.pattern, nrhs)?;
     residuals.enqueue(stream, a, x, b, residual)?;
     residuals.measures(stream)
 }

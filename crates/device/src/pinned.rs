@@ -145,8 +145,9 @@ impl<T: Element> Drop for PinnedBuffer<T> {
             // Nothing can be reported from here. Where waiting fails, the context is broken and
             // no transfer runs any more.
             let _ = self.wait();
-            // SAFETY: freed once, and no transfer uses it.
-            let _ = unsafe { context.free_pinned(pointer.pointer().cast()) };
+            let bytes = self.len * size_of::<T>();
+            // SAFETY: given back once, and no transfer uses it.
+            let _ = unsafe { context.recycle_pinned(pointer.pointer().cast(), bytes) };
         }
     }
 }

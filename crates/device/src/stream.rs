@@ -197,7 +197,7 @@ fn free_mapped_now(context: &cuda::Context, address: u64, handle: StreamHandle) 
     // Called from `drop`, where nothing can be reported; in a broken context no kernel runs any more.
     let waited = context.synchronize(handle);
     // SAFETY: freed once, by its owner; the kernels that use it are done.
-    let freed = unsafe { context.free_pinned(address as usize as *mut c_void) };
+    let freed = unsafe { context.release_pinned(address as usize as *mut c_void) };
     if let Err(error) = waited.and(freed) {
         tracing::debug!(?error, "mapped host memory was not freed in order");
     }

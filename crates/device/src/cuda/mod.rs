@@ -13,7 +13,7 @@ mod tests;
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use cudarc::driver::sys::{
@@ -120,7 +120,15 @@ pub(crate) struct Context {
     max_shared_bytes_per_block: u32,
     /// By the address of the static description.
     modules: Mutex<HashMap<usize, Module>>,
+    /// Page-locked blocks of [`SMALL_PINNED`] bytes that nobody uses.
+    spare_pinned: Mutex<Vec<Handle<c_void>>>,
 }
+
+/// Bytes of the page-locked blocks that are kept for later: to lock a page takes the driver a millisecond.
+const SMALL_PINNED: usize = 4096;
+
+/// Most blocks that are kept.
+const MOST_SPARE_PINNED: usize = 256;
 
 impl Context {
     /// Opens a device: driver, device, primary context, memory pool.
@@ -166,6 +174,7 @@ impl Context {
             shared_bytes_per_block: properties.shared_bytes_per_block,
             max_shared_bytes_per_block: properties.max_shared_bytes_per_block,
             modules: Mutex::new(HashMap::new()),
+            spare_pinned: Mutex::default(),
         };
         this.bind().map_err(fail)?;
         if properties.stream_ordered_memory {
@@ -317,12 +326,18 @@ impl Context {
         }
     }
 
-    /// Page-locked host memory of `bytes` > 0 bytes, unwritten.
+    /// Page-locked host memory of `bytes` > 0 bytes, in any state.
     pub(crate) fn allocate_pinned(&self, bytes: usize) -> Result<*mut c_void, DeviceError> {
+        if bytes <= SMALL_PINNED
+            && let Some(spare) = self.spare_pinned().pop()
+        {
+            return Ok(spare.pointer());
+        }
         self.bind().map_err(|error| self.error(error, &[]))?;
         let mut pointer = std::ptr::null_mut();
+        let rounded = bytes.max(SMALL_PINNED);
         // SAFETY: the pointer is to a live pointer; no flags.
-        unsafe { self.driver.cuMemHostAlloc(&mut pointer, bytes, 0) }.map_err(
+        unsafe { self.driver.cuMemHostAlloc(&mut pointer, rounded, 0) }.map_err(
             |error| match error.code {
                 code::OUT_OF_MEMORY => DeviceError::OutOfHostMemory {
                     asked: bytes as u64,
@@ -333,14 +348,40 @@ impl Context {
         Ok(pointer)
     }
 
-    /// Frees memory of [`Context::allocate_pinned`].
+    /// Takes back memory of an [`allocate_pinned`](Self::allocate_pinned) of `bytes` bytes, for later.
+    ///
+    /// # Safety
+    /// The memory is given back once, and no transfer uses it any more.
+    pub(crate) unsafe fn recycle_pinned(
+        &self,
+        pointer: *mut c_void,
+        bytes: usize,
+    ) -> Result<(), CallError> {
+        if bytes <= SMALL_PINNED {
+            let mut spares = self.spare_pinned();
+            if spares.len() < MOST_SPARE_PINNED {
+                spares.push(Handle::new(pointer));
+                return Ok(());
+            }
+        }
+        // SAFETY: passed on to the caller.
+        unsafe { self.release_pinned(pointer) }
+    }
+
+    /// Frees memory of an [`allocate_pinned`](Self::allocate_pinned).
     ///
     /// # Safety
     /// The memory is freed once, and no transfer uses it any more.
-    pub(crate) unsafe fn free_pinned(&self, pointer: *mut c_void) -> Result<(), CallError> {
+    pub(crate) unsafe fn release_pinned(&self, pointer: *mut c_void) -> Result<(), CallError> {
         self.bind()?;
         // SAFETY: passed on to the caller.
         unsafe { self.driver.cuMemFreeHost(pointer) }
+    }
+
+    fn spare_pinned(&self) -> MutexGuard<'_, Vec<Handle<c_void>>> {
+        self.spare_pinned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn create_stream(&self) -> Result<StreamHandle, CallError> {
@@ -896,6 +937,10 @@ impl Drop for Context {
                 // SAFETY: the module is loaded, and nothing that uses it is left: streams and
                 // graphs keep the device alive.
                 let _ = unsafe { self.driver.cuModuleUnload(module.handle.0) };
+            }
+            for spare in self.spare_pinned().drain(..) {
+                // SAFETY: it was allocated, and nobody uses it.
+                let _ = unsafe { self.driver.cuMemFreeHost(spare.pointer()) };
             }
             if let Some(pool) = self.pool.take() {
                 // SAFETY: all memory of the pool was freed, since its owners keep the device alive.

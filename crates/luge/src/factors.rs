@@ -158,7 +158,13 @@ impl<T: Scalar> Factors<T> {
         a: &CsMat<T>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
-        let values = shared.values_of(a, 1)?.into_owned();
+        let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
+        let values = shared.threads.run(seconds, |threads| {
+            Ok::<_, Error>(match shared.values_of(a, threads)? {
+                Cow::Borrowed(values) => lanes::copied(values, threads),
+                Cow::Owned(values) => values,
+            })
+        })?;
         Self::of_values(shared, values, analyzed)
     }
 

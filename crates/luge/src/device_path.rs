@@ -22,6 +22,10 @@ use crate::solver::{DevicePath, Shared};
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
 const SEARCH_THRESHOLD: f64 = 0.01;
 
+/// How far from the target, or from ε of the factors if that is more, a solve with static pivots may be before it is
+/// refined: under [`Pivoting::Auto`] others are searched beyond that.
+const WORST_UNREFINED: f64 = 1e3;
+
 /// Factors on the device that passed their probe, or the best there were.
 pub(crate) struct DeviceFactors {
     pub chain: Arc<dyn AnyDeviceChain>,
@@ -135,9 +139,12 @@ impl<T: Scalar> Task<'_, T> {
             Ok(())
         })?;
         journal.add_probe(start.elapsed());
-        match quick.filter(|probe| !probe.misses(self.shared.target)) {
-            Some(probe) => Ok(probe),
-            None => self.probe_with(self.shared.options.max_refinement_steps, engine, journal),
+        match quick {
+            Some(probe) if !probe.misses(self.shared.target) => Ok(probe),
+            _ => Ok(Probe {
+                unrefined: quick.map_or(f64::INFINITY, |probe| probe.unrefined),
+                ..self.probe_with(self.shared.options.max_refinement_steps, engine, journal)?
+            }),
         }
     }
 
@@ -173,8 +180,7 @@ enum Renewal {
 }
 
 impl DevicePath {
-    /// Growth and a probe tell whether tiny pivots do harm, and others may be searched: then there is no need to replace
-    /// them.
+    /// A probe tells whether tiny pivots do harm, and others may be searched: then there is no need to replace them.
     fn perturbation(shared: &Shared) -> Perturbation {
         match (shared.options.perturbation, shared.options.pivoting) {
             (Some(threshold), _) => Perturbation::Below(threshold),
@@ -245,10 +251,16 @@ impl DevicePath {
         let report = engine.report();
         let reason = if report.num_perturbed > 0 {
             Some(format!("{} tiny pivots", report.num_perturbed))
-        } else if is_above(report.growth, shared.options.max_growth) {
-            Some(format!("growth {:.1e}", report.growth))
         } else if probe.misses(shared.target) {
             Some(format!("backward error {:.1e}", probe.backward_error))
+        } else if is_above(
+            probe.unrefined,
+            WORST_UNREFINED * shared.target.max(report.epsilon),
+        ) {
+            Some(format!(
+                "backward error {:.1e} before refinement",
+                probe.unrefined
+            ))
         } else {
             None
         };
@@ -434,9 +446,10 @@ impl DevicePath {
         }
         let engine = old.engine.as_ref();
         let report = engine.report();
-        let growth = report.growth;
-        let hopeless = if is_above(growth, shared.options.max_growth) {
-            Some(format!("growth {growth:.1e}"))
+        let growth = is_above(report.growth, shared.options.max_growth)
+            .then(|| format!("growth {:.1e}", report.growth));
+        let hopeless = if growth.is_some() && !is_to_be_probed(engine, shared) {
+            growth.clone()
         } else if report.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
             Some(format!("{} tiny pivots", report.num_perturbed))
         } else {
@@ -447,13 +460,16 @@ impl DevicePath {
         }
         let probe = probe(engine, journal)?;
         let missed = probe.filter(|probe| probe.misses(shared.target));
-        match missed {
-            None if hopeless.is_none() => Ok(Renewal::Serves(probe)),
-            Some(probe) if !is_static => Ok(Renewal::Fails(format!(
-                "backward error {:.1e}",
-                probe.backward_error
-            ))),
-            _ => Err(unstable(engine, probe)),
+        // The growth is an upper bound, of factors that one solve may show to be good all the same.
+        let is_overruled = probe.is_some_and(|probe| !is_above(probe.unrefined, shared.target));
+        let failure = match missed {
+            Some(probe) => Some(format!("backward error {:.1e}", probe.backward_error)),
+            None => hopeless.or(growth.filter(|_| !is_overruled)),
+        };
+        match failure {
+            None => Ok(Renewal::Serves(probe)),
+            Some(reason) if !is_static => Ok(Renewal::Fails(reason)),
+            Some(_) => Err(unstable(engine, probe)),
         }
     }
 

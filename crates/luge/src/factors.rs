@@ -524,7 +524,7 @@ impl<T: Scalar> Factors<T> {
     /// Factorizes new values on the same pattern.
     ///
     /// Pivots and scaling are kept if the growth stays below
-    /// [`max_growth`](crate::Options::max_growth), no pivot has to be replaced (under
+    /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
     /// [`Pivoting::Auto`]) and the factors reach the target backward error. On a device that is
     /// measured by a probe, a solve with a known solution, as often as
     /// [`residual_check`](crate::Options::residual_check) says. On the CPU growth and a checksum of B − L·U
@@ -590,7 +590,8 @@ impl<T: Scalar> Factors<T> {
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
     ///
-    /// - the growth max|U| · max(1, max|L|) / max|B| may be [`max_growth`](crate::Options::max_growth) at most;
+    /// - the growth max|U| · max(1, max|L|) / max|B| may be [`max_growth`](crate::Options::max_growth) at most, unless
+    ///   the probe reaches the target before it is refined;
     /// - under [`Pivoting::Auto`] no pivot may have been replaced;
     /// - the probe must reach the target backward error: a right-hand side is made from the new values for a solution
     ///   with entries ±1, the new factors solve for it, and ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is measured, all on the

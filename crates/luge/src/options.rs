@@ -108,8 +108,8 @@ pub struct Options {
     /// not depend on it, bit for bit.
     pub threads: Option<usize>,
     /// Static pivots below this times max|B| are replaced by it. `None`: √ε of the factors' type under
-    /// [`Pivoting::Static`]; on a device under [`Pivoting::Auto`] none is replaced, for growth and a probe tell whether
-    /// they do harm.
+    /// [`Pivoting::Static`]; on a device under [`Pivoting::Auto`] none is replaced, for a probe tells whether they do
+    /// harm.
     pub perturbation: Option<f64>,
     /// The type of the factors.
     pub precision: FactorPrecision,
@@ -119,8 +119,8 @@ pub struct Options {
     /// 10⁻⁶ for an `f32` one.
     pub target_backward_error: Option<f64>,
     /// Growth (see [`Inform::growth`](crate::Inform::growth)) beyond which a refactorization does not
-    /// trust the old pivots. On a device under [`Pivoting::Auto`], a factorization does not trust the
-    /// pivots of the analysis either.
+    /// trust the old pivots; on a device, unless one solve without refinement is measured to reach the
+    /// target backward error, see [`ResidualCheck`].
     pub max_growth: f64,
     /// When a refactorization on a device is measured by a solve. New factorizations always are.
     pub residual_check: ResidualCheck,

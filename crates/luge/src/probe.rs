@@ -15,6 +15,8 @@ use crate::solver::Shared;
 pub(crate) struct Probe {
     /// Normwise; infinite if the solve overflowed.
     pub backward_error: f64,
+    /// That of one solve, before any refinement; infinite if it was not measured.
+    pub unrefined: f64,
     pub componentwise: f64,
     pub steps: usize,
     /// The row with the largest componentwise error; on a device only if the target was missed.
@@ -61,6 +63,7 @@ impl Probe {
         };
         Ok(Some(Self {
             backward_error,
+            unrefined: backward_error,
             componentwise,
             steps: 0,
             worst_row,
@@ -87,6 +90,7 @@ impl Probe {
                 let residual = Residual::new(a, &refined.x, &b);
                 Ok(Self {
                     backward_error: refined.normwise,
+                    unrefined: f64::INFINITY,
                     componentwise: refined.componentwise[0] + refined.componentwise[1],
                     steps: refined.steps,
                     worst_row: worst_row(&residual, &b),
@@ -115,7 +119,10 @@ impl Probe {
             return Ok(quick);
         }
         match engine.refine_probe(shared, refinement) {
-            Ok((refined, row)) => Ok(Self::measured(&refined.measures, refined.steps, row)),
+            Ok((refined, row)) => Ok(Self {
+                unrefined: quick.unrefined,
+                ..Self::measured(&refined.measures, refined.steps, row)
+            }),
             Err(Error::SolutionNotFinite { row }) => Ok(Self::overflowed(row)),
             Err(error) => Err(error),
         }
@@ -125,8 +132,10 @@ impl Probe {
         let or_infinite = |error: f64| {
             if error.is_nan() { f64::INFINITY } else { error }
         };
+        let backward_error = or_infinite(measures.normwise());
         Self {
-            backward_error: or_infinite(measures.normwise()),
+            backward_error,
+            unrefined: backward_error,
             componentwise: or_infinite(measures.omega()),
             steps,
             worst_row: worst_row.unwrap_or(0),
@@ -137,6 +146,7 @@ impl Probe {
     fn overflowed(row: usize) -> Self {
         Self {
             backward_error: f64::INFINITY,
+            unrefined: f64::INFINITY,
             componentwise: f64::INFINITY,
             steps: 0,
             worst_row: row,

@@ -155,7 +155,7 @@ impl<T: Scalar> Analysis<T> {
                 let factors = shared
                     .check_finite(values)
                     .and_then(|()| {
-                        Factors::of_values(Arc::clone(shared), values.to_vec(), &self.inform)
+                        Factors::of_values(Arc::clone(shared), Cow::Borrowed(values), &self.inform)
                     })
                     .and_then(|factors| settled(shared).map(|()| factors));
                 Slot {
@@ -299,11 +299,14 @@ impl<T: Scalar> BatchFactors<T> {
                 slot.renew(
                     |slot| {
                         slot.shared.check_finite(values)?;
-                        Factors::of_values(Arc::clone(&slot.shared), values.to_vec(), analyzed)
+                        {
+                            let values = Cow::Borrowed(values);
+                            Factors::of_values(Arc::clone(&slot.shared), values, analyzed)
+                        }
                     },
                     |factors, shared| {
                         shared.check_finite(values)?;
-                        factors.renew(shared, Cow::Borrowed(values), 1)
+                        factors.renew(shared, Cow::Borrowed(values), &|| Ok(()), 1)
                     },
                 )
             })
@@ -341,7 +344,7 @@ impl<T: Scalar> BatchFactors<T> {
                 |slot| {
                     let values = slot.fetch(&before, values)?;
                     slot.shared.check_finite(&values)?;
-                    Factors::of_values(Arc::clone(&slot.shared), values, analyzed)
+                    Factors::of_values(Arc::clone(&slot.shared), Cow::Owned(values), analyzed)
                 },
                 |factors, shared| {
                     stream_of(shared).wait(&before).map_err(in_batch)?;

@@ -143,10 +143,17 @@ pub(crate) struct BatchBytes {
     pub system: u64,
 }
 
+/// Whether a matrix can be factorized, as far as that is not known yet.
+pub(crate) type Check<'a> = &'a (dyn Fn() -> Result<(), Error> + Sync);
+
 /// New values of A, in stored order.
 #[derive(Clone, Copy)]
 pub(crate) enum NewValues<'a> {
-    OnHost(&'a [f64]),
+    OnHost {
+        values: &'a [f64],
+        /// What is still to be checked of them, while the device works.
+        check: Check<'a>,
+    },
     OnDevice(Slice<'a, f64>),
 }
 

@@ -10,7 +10,7 @@ use luge_solve::gpu::Measures;
 use luge_solve::refine;
 use luge_sparse::{MatrixView, Scalar};
 
-use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, NewValues, Perturbation};
+use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Check, NewValues, Perturbation};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
 use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
@@ -324,19 +324,24 @@ impl DevicePath {
         Ok(best)
     }
 
-    /// Factorizes new values with the pivots of `old`, or with new ones if those do not serve. After an error `old`
-    /// has its old values again.
+    /// Factorizes new values with the pivots of `old`, or with new ones if those do not serve. After an error, of which
+    /// `check` may be the reason, `old` has its old values again.
     pub(crate) fn refactorize<T: Scalar>(
         &self,
         old: &mut DeviceFactors,
         task: Task<'_, T>,
+        check: Check<'_>,
         journal: &mut Journal,
     ) -> Result<Outcome, Error> {
         let shared = task.shared;
         let renewed = if old.engine.resident().is_some() {
-            let values = NewValues::OnHost(task.values);
+            let values = NewValues::OnHost {
+                values: task.values,
+                check,
+            };
             self.renew_resident(old, values, shared, &shared.refinement::<T>(), journal)
         } else {
+            check()?;
             let perturbation = Self::kept_perturbation(old, shared);
             let start = Instant::now();
             let renewed = old

@@ -27,7 +27,7 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, Perturbation,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, Check, IdleSearches, NewValues, Perturbation,
     ResidentEngine, Search, SearchedPivots, System,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
@@ -777,8 +777,12 @@ impl TreeEngine {
     }
 
     /// Factorizes the values that are there, and measures the factors with a known solution if there is A's pattern to
-    /// do so. The host waits once, when everything is enqueued.
-    fn renew(&mut self, probed: Option<&DevicePattern>) -> Result<Option<Measures>, Error> {
+    /// do so. When everything is enqueued, the host makes the check, and waits once.
+    fn renew(
+        &mut self,
+        probed: Option<&DevicePattern>,
+        check: Check<'_>,
+    ) -> Result<Option<Measures>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         let stream = &self.chain.stream;
         let lu = self.lu.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -791,6 +795,7 @@ impl TreeEngine {
             }
             None => None,
         };
+        let mut check = Some(check);
         loop {
             lu.begin_refactorize(stream, values, &self.pivots)
                 .map_err(numeric_error)?;
@@ -799,7 +804,10 @@ impl TreeEngine {
                     lu.solve(stream, x, 1, false).map_err(solve_error)
                 })?;
             }
-            if let Some(quality) = lu.report().map_err(numeric_error)? {
+            let checked = check.take().map_or(Ok(()), |check| check());
+            let report = lu.report();
+            checked?;
+            if let Some(quality) = report.map_err(numeric_error)? {
                 self.quality = quality;
                 break;
             }
@@ -914,7 +922,11 @@ impl AnyDeviceEngine for TreeEngine {
         perturbation: Perturbation,
         _limits: &Limits,
     ) -> Result<(), Error> {
-        self.refactorize_resident(NewValues::OnHost(a), perturbation, None)?;
+        let values = NewValues::OnHost {
+            values: a,
+            check: &|| Ok(()),
+        };
+        self.refactorize_resident(values, perturbation, None)?;
         Ok(())
     }
 
@@ -929,7 +941,7 @@ impl AnyDeviceEngine for TreeEngine {
         };
         self.spare = Some(std::mem::replace(&mut self.values, spare));
         self.pivots = pivots;
-        self.renew(None)?;
+        self.renew(None, &|| Ok(()))?;
         // What was measured of the old factors when they were accepted.
         self.quality = quality;
         Ok(())
@@ -955,15 +967,17 @@ impl ResidentEngine for TreeEngine {
         let pattern = pattern.transpose()?;
         let mut spare = self.take_spare()?;
         let stream = &self.chain.stream;
-        let copied = match a {
-            NewValues::OnHost(a) => stream.copy_from_host(&mut spare, a),
-            NewValues::OnDevice(a) => stream.copy(&mut spare, &a),
+        let (copied, check): (_, Check<'_>) = match a {
+            NewValues::OnHost { values, check } => {
+                (stream.copy_from_host(&mut spare, values), check)
+            }
+            NewValues::OnDevice(a) => (stream.copy(&mut spare, &a), &|| Ok(())),
         };
         copied.map_err(|e| Error::from_device(e, "numeric"))?;
         self.spare = Some(std::mem::replace(&mut self.values, spare));
         self.previous = Some((self.pivots, self.quality));
         self.pivots = self.chain.pivots(perturbation);
-        self.renew(pattern.as_deref())
+        self.renew(pattern.as_deref(), check)
     }
 
     fn probe(&self, shared: &Shared) -> Result<Measures, Error> {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use sprs::CsMat;
 
 use crate::determinant::Determinant;
-use crate::device_chain::{ResidentEngine, Search, System};
+use crate::device_chain::{Check, ResidentEngine, Search, System};
 use crate::device_path::{DeviceFactors, Task};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
@@ -150,6 +150,14 @@ impl Computed {
             Self::Device(device) => device.engine.as_ref(),
         }
     }
+
+    /// Whether the values of the matrix are with the factors.
+    fn has_values(&self) -> bool {
+        match self {
+            Self::Host(_) => false,
+            Self::Device(device) => device.engine.resident().is_some(),
+        }
+    }
 }
 
 impl<T: Scalar> Factors<T> {
@@ -159,19 +167,16 @@ impl<T: Scalar> Factors<T> {
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
-        let values = shared.threads.run(seconds, |threads| {
-            Ok::<_, Error>(match shared.values_of(a, threads)? {
-                Cow::Borrowed(values) => lanes::copied(values, threads),
-                Cow::Owned(values) => values,
-            })
-        })?;
+        let values = shared
+            .threads
+            .run(seconds, |threads| shared.values_of(a, threads))?;
         Self::of_values(shared, values, analyzed)
     }
 
     /// Factors of the matrix with these values in the stored order of the analysis, all finite.
     pub(crate) fn of_values(
         shared: Arc<Shared>,
-        values: Vec<T>,
+        values: Cow<'_, [T]>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
         let norms = OnceLock::new();
@@ -190,8 +195,12 @@ impl<T: Scalar> Factors<T> {
             }
         };
         let mut factors = Self {
+            values: if computed.has_values() {
+                OnceLock::new()
+            } else {
+                OnceLock::from(values.into_owned())
+            },
             shared,
-            values: OnceLock::from(values),
             norms,
             transpose_norms: OnceLock::new(),
             computed,
@@ -543,16 +552,23 @@ impl<T: Scalar> Factors<T> {
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
         shared.threads.run(seconds, |threads| {
+            let is_stored_alike = a.is_csr() != shared.by_columns && a.nnz() == shared.nnz();
+            if is_stored_alike && self.computed.has_values() {
+                // The device works with them in the meantime.
+                let check = || shared.values_of(a, threads).map(drop);
+                return self.renew(&shared, Cow::Borrowed(a.data()), &check, threads);
+            }
             let values = shared.values_of(a, threads)?;
-            self.renew(&shared, values, threads)
+            self.renew(&shared, values, &|| Ok(()), threads)
         })
     }
 
-    /// Factorizes these values, in the stored order of the analysis and all finite.
+    /// Factorizes these values, in the stored order of the analysis and all finite if `check` says so.
     pub(crate) fn renew(
         &mut self,
         shared: &Shared,
         values: Cow<'_, [T]>,
+        check: Check<'_>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
         let norms = OnceLock::new();
@@ -568,15 +584,17 @@ impl<T: Scalar> Factors<T> {
             (Path::Host(path), Computed::Host(factors)) => {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
+                check()?;
                 path.refactorize(factors, &T::in_f64(old), task, &mut journal)?
             }
             (Path::Device(path), Computed::Device(factors)) => {
-                path.refactorize(factors, task, &mut journal)?
+                path.refactorize(factors, task, check, &mut journal)?
             }
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_f64);
         match self.values.get_mut() {
+            _ if self.computed.has_values() => self.values = OnceLock::new(),
             Some(old) => lanes::copy(&values, old, threads),
             None => self.values = OnceLock::from(values.into_owned()),
         }
@@ -686,7 +704,7 @@ impl<T: Scalar> Factors<T> {
         };
         let outcome = match reason {
             Some(reason) => path.repivot(factors, reason, task, &mut journal),
-            None => path.refactorize(factors, task, &mut journal),
+            None => path.refactorize(factors, task, &|| Ok(()), &mut journal),
         }?;
         self.values = OnceLock::from(values);
         self.accept(norms, journal)?;

@@ -53,15 +53,6 @@ pub(crate) fn all_stretches(
         .all(|share| holds(share * SHARE..len.min((share + 1) * SHARE)))
 }
 
-/// A copy; several threads share the work.
-pub(crate) fn copied<T: Copy + Send + Sync>(from: &[T], threads: usize) -> Vec<T> {
-    if threads == 1 || from.len() <= SHARE {
-        from.to_vec()
-    } else {
-        from.par_iter().with_min_len(SHARE).copied().collect()
-    }
-}
-
 /// Copies `from` to `to`, of the same length; several threads share that.
 pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], threads: usize) {
     if threads == 1 || from.len() <= SHARE {
@@ -109,7 +100,6 @@ mod tests {
             let mut to = vec![usize::MAX; len];
             copy(&from, &mut to, 2);
             assert_eq!(to, from);
-            assert_eq!(copied(&from, 2), from);
             assert!(all_stretches(len, 2, |range| range.end <= len));
             for bad in [0, len / 2, len.saturating_sub(1)] {
                 let found = !all_stretches(len, 2, |range| !range.contains(&bad));

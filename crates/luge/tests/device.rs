@@ -390,11 +390,14 @@ fn refactorizing_refuses_other_patterns_and_bad_values() {
     let a = random_unsymmetric(40, 4, 8);
     for engine in ENGINES {
         let mut factors = factorize(&a, on_device(engine)).unwrap();
-        let other = random_unsymmetric(40, 4, 9);
-        assert!(matches!(
-            factors.refactorize(&other),
-            Err(Error::PatternMismatch { .. })
-        ));
+        // One with another number of entries, and one with as many.
+        for other in [random_unsymmetric(40, 5, 9), a.transpose_view().to_csr()] {
+            assert!(matches!(
+                factors.refactorize(&other),
+                Err(Error::PatternMismatch { .. })
+            ));
+            check_all_solves(&a, &factors);
+        }
         let mut infinite = a.clone();
         infinite.data_mut()[0] = f64::INFINITY;
         assert!(matches!(

@@ -314,13 +314,13 @@ fn solve<T: Real, const R: usize>(
 
 /// One kernel for each number of right-hand sides that are solved for together.
 macro_rules! solve_fronts {
-    ($($(#[$doc:meta])* $name:ident: $many:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $many:expr, $blocks:literal;)*) => {
         $(
             $(#[$doc])*
             #[kernel(
                 T = [f32, f64],
                 max_threads(256),
-                min_blocks(2),
+                min_blocks($blocks),
                 require(
                     nrhs >= 1,
                     nrhs as usize <= MAX_NRHS,
@@ -444,8 +444,8 @@ solve_fronts! {
     /// Launch: cooperative, 1-D, 256 threads a block; more blocks than `num_blocks` if there are tasks of warps, and
     /// `num_blocks` >= 1 if there are tasks of blocks. Preconditions: the lists are those of the tree that the factors
     /// belong to; no task waits for a later one of both lists together; pivots are normal numbers; `control` is zero.
-    solve_fronts_single: 1;
+    solve_fronts_single: 1, 2;
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for eight right-hand sides at a time, which share each entry of
     /// the factors that is read.
-    solve_fronts_many: MANY;
+    solve_fronts_many: MANY, 1;
 }

@@ -5,8 +5,8 @@
 //! Duff and J. K. Reid, "An implementation of Tarjan's algorithm for the block triangularization of
 //! a matrix", ACM TOMS 4 (1978)). They are found by R. Tarjan, "Depth-first search and linear graph
 //! algorithms", SIAM J. Comput. 1 (1972), with explicit stacks; O(n + nnz). Which rows stand on the
-//! diagonal does not change the blocks. In a symmetric pattern they are the connected components, which one pass over
-//! the entries finds, together with the symmetry.
+//! diagonal does not change the blocks. Vertices are first joined by pairs of entries (i, j) and (j, i), in one pass over
+//! the entries, which leaves little to search where the pattern is nearly symmetric.
 
 use luge_sparse::{CompressedPattern, Permutation, to_u32};
 use smallvec::{SmallVec, smallvec};
@@ -21,6 +21,9 @@ pub struct BlockTriangular {
     /// more entry than there are blocks.
     pub block_ptr: Vec<usize>,
 }
+
+/// Patterns with more than about one entry without its counterpart for so many vertices are not nearly symmetric.
+const MOST_SINGLE: usize = 4;
 
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;
@@ -42,26 +45,19 @@ pub fn block_triangular(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTrian
     let n = a.major_dim();
     assert_eq!(n, a.minor_dim(), "block triangular form of a square matrix");
     assert_eq!(row_of_col.len(), n, "one row per column");
-    let is_unmoved = row_of_col
-        .iter()
-        .enumerate()
-        .all(|(j, &row)| j == row as usize);
-    let connected = if is_unmoved {
-        connected_components(a)
-    } else {
-        None
-    };
-    connected.unwrap_or_else(|| strong_components(a, row_of_col))
+    joined_in_pairs(a, row_of_col).unwrap_or_else(|| strong_components(a, row_of_col))
 }
 
-/// The components of a symmetric pattern, which are those that [`strong_components`] finds for less; none if the pattern
-/// is not symmetric.
-fn connected_components(a: &CompressedPattern) -> Option<BlockTriangular> {
+/// What [`strong_components`] finds, up to the order of blocks that have nothing to do with each other: first the components that the pairs of entries (i, j) and (j, i) make, then those of them that single
+/// entries make. None if that would not save work, for there are too many of the latter, or if there are more entries than
+/// 32 bits count.
+fn joined_in_pairs(a: &CompressedPattern, row_of_col: &[u32]) -> Option<BlockTriangular> {
     let n = a.major_dim();
     let idx = a.idx();
     to_u32(idx.len(), "entries of the matrix").ok()?;
-    // The entry of each row whose counterpart above the diagonal comes next.
-    let mut next: Vec<u32> = a.ptr()[..n].iter().map(|&p| p as u32).collect();
+    // The entry of each row from which on none has met its counterpart.
+    let range = |i: u32| a.range(row_of_col[i as usize] as usize);
+    let mut next: Vec<u32> = (0..n as u32).map(|i| range(i).start as u32).collect();
     // Towards the first vertex of the component.
     let mut top: Vec<u32> = (0..n as u32).collect();
     let find = |top: &mut [u32], mut v: u32| {
@@ -71,23 +67,34 @@ fn connected_components(a: &CompressedPattern) -> Option<BlockTriangular> {
         }
         v
     };
-    for i in 0..n {
-        let range = a.range(i);
-        let above = next[i] as usize;
-        // What is left of the diagonal was met from above, all of it.
-        if above < range.end && (idx[above] as usize) < i {
+    let mut single: Vec<(u32, u32)> = Vec::new();
+    for i in 0..n as u32 {
+        if single.len() > n / MOST_SINGLE + 64 {
             return None;
         }
-        let mut first = find(&mut top, i as u32);
-        for &j in &idx[above..range.end] {
-            if j as usize == i {
+        let end = range(i).end;
+        let mut above = next[i as usize] as usize;
+        while above < end && idx[above] < i {
+            single.push((i, idx[above]));
+            above += 1;
+        }
+        let mut first = find(&mut top, i);
+        for &j in &idx[above..end] {
+            if j == i {
                 continue;
             }
-            let place = next[j as usize] as usize;
-            if place >= a.ptr()[j as usize + 1] as usize || idx[place] as usize != i {
-                return None;
+            let end = range(j).end;
+            let mut place = next[j as usize] as usize;
+            while place < end && idx[place] < i {
+                single.push((j, idx[place]));
+                place += 1;
             }
-            next[j as usize] += 1;
+            let is_pair = place < end && idx[place] == i;
+            next[j as usize] = (place + usize::from(is_pair)) as u32;
+            if !is_pair {
+                single.push((i, j));
+                continue;
+            }
             let other = find(&mut top, j);
             if other != first {
                 let earlier = first.min(other);
@@ -96,24 +103,60 @@ fn connected_components(a: &CompressedPattern) -> Option<BlockTriangular> {
             }
         }
     }
-    // Sizes of the components by their first vertices; the last component comes first.
-    let mut starts = vec![0u32; n];
+    // Components by number, the one of the last first vertex first.
+    let mut number = vec![UNSEEN; n];
+    let mut count = 0;
+    for v in (0..n as u32).rev() {
+        if top[v as usize] == v {
+            number[v as usize] = count;
+            count += 1;
+        }
+    }
     for v in 0..n as u32 {
-        let first = find(&mut top, v);
-        top[v as usize] = first;
-        starts[first as usize] += 1;
+        number[v as usize] = number[find(&mut top, v) as usize];
     }
-    let mut block_ptr = vec![0];
-    let mut end = 0;
-    for start in starts.iter_mut().rev().filter(|size| **size > 0) {
-        let size = std::mem::replace(start, end);
-        end += size;
-        block_ptr.push(end as usize);
+    let between = single
+        .into_iter()
+        .map(|(i, j)| (number[i as usize], number[j as usize]));
+    let mut between: Vec<(u32, u32)> = between.filter(|(i, j)| i != j).collect();
+    if !between.is_empty() {
+        between.sort_unstable();
+        between.dedup();
+        let mut ptr = vec![0; count as usize + 1];
+        for &(i, _) in &between {
+            ptr[i as usize + 1] += 1;
+        }
+        for i in 1..ptr.len() {
+            ptr[i] += ptr[i - 1];
+        }
+        let idx = between.into_iter().map(|(_, j)| j).collect();
+        let components = CompressedPattern::new(count as usize, ptr, idx);
+        let components = components.expect("entries are sorted, and each is there once");
+        let unmoved: Vec<u32> = (0..count).collect();
+        let form = strong_components(&components, &unmoved);
+        let mut block_of = vec![0; count as usize];
+        for (block, ends) in (0..).zip(form.block_ptr.windows(2)) {
+            for &component in &form.perm.as_slice()[ends[0]..ends[1]] {
+                block_of[component as usize] = block;
+            }
+        }
+        for v in &mut number {
+            *v = block_of[*v as usize];
+        }
+        count = form.block_ptr.len() as u32 - 1;
     }
+    let mut block_ptr = vec![0; count as usize + 1];
+    for &block in &number {
+        block_ptr[block as usize + 1] += 1;
+    }
+    for block in 1..block_ptr.len() {
+        block_ptr[block] += block_ptr[block - 1];
+    }
+    let mut place = block_ptr.clone();
     let mut perm = vec![0; n];
-    for v in 0..n as u32 {
-        let place = &mut starts[top[v as usize] as usize];
-        perm[*place as usize] = v;
+    for (v, &block) in number.iter().enumerate() {
+        let place = &mut place[block as usize];
+        perm[*place] = v as u32;
         *place += 1;
     }
     Some(BlockTriangular {
@@ -232,7 +275,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
-        fn connected_components_are_the_strong_ones(
+        fn components_joined_in_pairs_are_the_strong_ones(
             a in patterns(20),
             makes_symmetric in any::<bool>(),
             thin in 1..9usize,
@@ -248,10 +291,27 @@ mod tests {
             }
             let a = CompressedPattern::new(n, ptr, idx).unwrap();
             let identity: Vec<u32> = (0..n as u32).collect();
-            let found = connected_components(&a);
-            prop_assert_eq!(found.is_some(), a.transpose() == a);
-            if let Some(found) = found {
-                prop_assert_eq!(found, strong_components(&a, &identity));
+            let found = joined_in_pairs(&a, &identity).unwrap();
+            let expected = strong_components(&a, &identity);
+            if a.transpose() == a {
+                prop_assert_eq!(&found, &expected);
+            }
+            let blocks = |form: &BlockTriangular| {
+                let ends = form.block_ptr.windows(2);
+                let mut blocks: Vec<Vec<u32>> =
+                    ends.map(|e| form.perm.as_slice()[e[0]..e[1]].to_vec()).collect();
+                blocks.sort();
+                blocks
+            };
+            prop_assert_eq!(blocks(&found), blocks(&expected));
+            let mut block_of = vec![0; n];
+            for (block, ends) in found.block_ptr.windows(2).enumerate() {
+                for &v in &found.perm.as_slice()[ends[0]..ends[1]] {
+                    block_of[v as usize] = block;
+                }
+            }
+            for i in 0..n {
+                prop_assert!(a.lane(i).iter().all(|&j| block_of[i] <= block_of[j as usize]));
             }
         }
     }

@@ -24,8 +24,8 @@ pub struct Costs {
     pub front: f64,
     /// Nested dissection: an entry of the graph, times the binary logarithm of the number of vertices.
     pub dissection_entry: f64,
-    /// Reduced nested dissection on one thread, about 1.5 times as much as minimum degree: an entry of the graph.
-    pub reduced_dissection_entry: f64,
+    /// Minimum degree: an entry of the graph.
+    pub minimum_degree_entry: f64,
     /// How many factorizations the order will serve; infinite: the ordering costs nothing.
     pub factorizations: f64,
 }
@@ -41,7 +41,7 @@ impl Default for Costs {
             front_entry: 1.5e-9,
             front: 0.5e-6,
             dissection_entry: 35e-9,
-            reduced_dissection_entry: 35e-9,
+            minimum_degree_entry: 25e-9,
             factorizations: 1.0,
         }
     }
@@ -53,9 +53,9 @@ impl Costs {
         entries as f64 * (n as f64).log2() * self.dissection_entry
     }
 
-    /// Seconds of a reduced nested dissection of a graph with so many entries.
-    pub(crate) fn reduced_dissection_seconds(&self, entries: usize) -> f64 {
-        entries as f64 * self.reduced_dissection_entry
+    /// Seconds of minimum degree on a graph with so many entries.
+    pub(crate) fn minimum_degree_seconds(&self, entries: usize) -> f64 {
+        entries as f64 * self.minimum_degree_entry
     }
 }
 

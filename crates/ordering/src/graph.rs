@@ -1,7 +1,15 @@
 //! The pattern of a diagonal block and the graph of its symmetrized pattern, which the fill-reducing
 //! methods order.
 
+use std::ops::Range;
+
 use luge_sparse::CompressedPattern;
+use rayon::prelude::*;
+
+use crate::parts::{by_parts, joined_lists};
+
+/// Blocks of at least so many columns are read on several threads.
+const MIN_PARALLEL: usize = 4000;
 
 /// Vertices with more neighbours than this are set aside by the methods on graphs: 10·√n, and at
 /// least 16.
@@ -55,9 +63,8 @@ impl Graph {
 #[derive(Debug)]
 pub(crate) struct BlockPattern {
     rows: Lanes,
-    cols: Lanes,
-    /// Whether both are the same.
-    is_symmetric: bool,
+    /// None if they are the same.
+    cols: Option<Lanes>,
 }
 
 /// Compressed lists.
@@ -72,69 +79,138 @@ impl Lanes {
         &self.idx[self.ptr[lane]..self.ptr[lane + 1]]
     }
 
-    fn transpose(&self) -> Self {
+    fn transpose(&self, parallel: bool) -> Self {
         let n = self.ptr.len() - 1;
-        // Counts are shifted by two, so that after the sums ptr[i + 1] is where lane i starts and,
-        // once lane i is filled, where it ends.
-        let mut ptr = vec![0; n + 2];
-        for &i in &self.idx {
-            ptr[i as usize + 2] += 1;
+        if !parallel {
+            let entries = || (0..n as u32).flat_map(|lane| self.entries(lane));
+            let (idx, mut ptr) = sorted_entries(0..n, entries);
+            ptr.insert(0, 0);
+            return Self { ptr, idx };
         }
-        for i in 2..n + 2 {
-            ptr[i] += ptr[i - 1];
-        }
-        let mut idx = vec![0; self.idx.len()];
-        for lane in 0..n {
-            for &i in self.lane(lane) {
-                let next = &mut ptr[i as usize + 1];
-                idx[*next] = lane as u32;
-                *next += 1;
+        // Each part of the old lanes is dealt out to the parts of the new ones, which then sort theirs.
+        let num_new = rayon::current_num_threads();
+        let size = n.div_ceil(num_new);
+        let dealt = by_parts(n, true, |range| {
+            let mut dealt: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num_new];
+            for lane in range {
+                for (lane, i) in self.entries(lane as u32) {
+                    dealt[i as usize / size].push((lane, i));
+                }
             }
-        }
-        ptr.pop();
+            dealt
+        });
+        let sorted = (0..num_new).into_par_iter().map(|part| {
+            let range = (part * size).min(n)..((part + 1) * size).min(n);
+            sorted_entries(range, || dealt.iter().flat_map(|d| d[part].iter().copied()))
+        });
+        let (ptr, idx) = joined_lists(sorted.collect());
         Self { ptr, idx }
     }
+
+    /// The entries of a lane, each with the lane's number.
+    fn entries(&self, lane: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.lane(lane as usize).iter().map(move |&i| (lane, i))
+    }
+
+    /// Whether this is its own transpose; the lanes are sorted.
+    fn is_symmetric(&self, parallel: bool) -> bool {
+        let n = self.ptr.len() - 1;
+        if parallel {
+            let is_symmetric = |i: usize| {
+                let has_i = |&j: &u32| self.lane(j as usize).binary_search(&(i as u32)).is_ok();
+                self.lane(i).iter().all(has_i)
+            };
+            return (0..n)
+                .into_par_iter()
+                .with_min_len(MIN_PARALLEL / 8)
+                .all(is_symmetric);
+        }
+        // The entry of each lane whose counterpart comes next.
+        let mut next = self.ptr[..n].to_vec();
+        (0..n as u32).all(|i| {
+            self.lane(i as usize).iter().all(|&j| {
+                let place = next[j as usize];
+                next[j as usize] += 1;
+                place < self.ptr[j as usize + 1] && self.idx[place] == i
+            })
+        })
+    }
+}
+
+/// The first numbers of the pairs by their second ones, which are all in `range`, and where each list ends.
+fn sorted_entries<I: Iterator<Item = (u32, u32)>>(
+    range: Range<usize>,
+    entries: impl Fn() -> I,
+) -> (Vec<u32>, Vec<usize>) {
+    let first = range.start;
+    // Counts are shifted by one, so that after the sums ends[i] is where list i starts and, once it is filled, where it
+    // ends.
+    let mut ends = vec![0; range.len() + 1];
+    for (_, i) in entries() {
+        ends[i as usize - first + 1] += 1;
+    }
+    for i in 1..ends.len() {
+        ends[i] += ends[i - 1];
+    }
+    let mut idx = vec![0; ends[range.len()]];
+    for (lane, i) in entries() {
+        let next = &mut ends[i as usize - first];
+        idx[*next] = lane;
+        *next += 1;
+    }
+    ends.pop();
+    (idx, ends)
 }
 
 impl BlockPattern {
     /// The block of the matrix `A[row_of_col[j]][j]` whose columns are `cols`, A's numbers in the order
     /// of the block; `new_col[j]` is the new number of column `j` of A, and the block starts at new
-    /// number `start`. There are no entries below the block.
+    /// number `start`. There are no entries below the block. On the current rayon pool if `parallel`.
     pub fn new(
         a: &CompressedPattern,
         row_of_col: &[u32],
         cols: &[u32],
         new_col: &[u32],
         start: usize,
+        parallel: bool,
     ) -> Self {
         let n = cols.len();
-        let mut ptr = Vec::with_capacity(n + 1);
-        let most: usize = cols
-            .iter()
-            .map(|&col| a.range(row_of_col[col as usize] as usize).len())
-            .sum();
-        let mut idx = Vec::with_capacity(most);
-        ptr.push(0);
-        for &col in cols {
-            let lane = a.lane(row_of_col[col as usize] as usize);
-            idx.extend(
-                lane.iter()
-                    .map(|&col| new_col[col as usize].wrapping_sub(start as u32))
-                    .filter(|&col| (col as usize) < n),
-            );
-            ptr.push(idx.len());
-        }
+        let parallel = parallel && n >= MIN_PARALLEL;
+        let make = |range: Range<usize>| {
+            let lanes = cols[range.clone()]
+                .iter()
+                .map(|&col| a.lane(row_of_col[col as usize] as usize));
+            let mut idx = Vec::with_capacity(lanes.clone().map(<[u32]>::len).sum());
+            let mut ends = Vec::with_capacity(range.len());
+            for lane in lanes {
+                idx.extend(
+                    lane.iter()
+                        .map(|&col| new_col[col as usize].wrapping_sub(start as u32))
+                        .filter(|&col| (col as usize) < n),
+                );
+                ends.push(idx.len());
+            }
+            (idx, ends)
+        };
+        let (ptr, idx) = joined_lists(by_parts(n, parallel, make));
         let mut rows = Lanes { ptr, idx };
-        let transposed = rows.transpose();
+        let mut transposed = None;
         // A's lanes are sorted, and stay so if the columns keep their order.
         if !cols.is_sorted() {
-            rows = transposed.transpose();
+            let by_columns = rows.transpose(parallel);
+            rows = by_columns.transpose(parallel);
+            transposed = Some(by_columns);
         }
-        Self {
-            is_symmetric: rows == transposed,
-            rows,
-            cols: transposed,
-        }
+        let is_symmetric = match &transposed {
+            Some(transposed) => rows == *transposed,
+            None => rows.is_symmetric(parallel),
+        };
+        let cols = match transposed {
+            _ if is_symmetric => None,
+            Some(transposed) => Some(transposed),
+            None => Some(rows.transpose(parallel)),
+        };
+        Self { rows, cols }
     }
 
     /// Number of columns.
@@ -154,48 +230,60 @@ impl BlockPattern {
 
     /// Sorted rows of column `j`.
     pub fn col(&self, j: usize) -> &[u32] {
-        self.cols.lane(j)
+        self.cols.as_ref().unwrap_or(&self.rows).lane(j)
     }
 
     /// Every vertex that is joined to `v` in the graph of the block plus its transpose, some twice, `v`
     /// itself perhaps too.
     pub fn joined(&self, v: usize) -> impl Iterator<Item = u32> + '_ {
-        let more = if self.is_symmetric { &[] } else { self.col(v) };
+        let more = self.cols.as_ref().map_or(&[][..], |cols| cols.lane(v));
         self.row(v).iter().chain(more).copied()
     }
 
-    /// The graph of the block plus its transpose. Room for `spare(n, entries)` entries is set aside.
-    pub fn symmetrized(&self, spare: impl Fn(usize, usize) -> usize) -> Graph {
+    /// The graph of the block plus its transpose. Room for `spare(n, entries)` entries is set aside. On the current rayon
+    /// pool if `parallel`.
+    pub fn symmetrized(
+        &self,
+        parallel: bool,
+        spare: impl Fn(usize, usize) -> usize + Sync,
+    ) -> Graph {
         let n = self.len();
-        let mut ptr = Vec::with_capacity(n + 1);
-        ptr.push(0);
-        if self.is_symmetric {
-            let mut idx = Vec::with_capacity(spare(n, self.nnz()));
-            for v in 0..n {
-                idx.extend(self.row(v).iter().copied().filter(|&w| w as usize != v));
-                ptr.push(idx.len());
+        let parallel = parallel && n >= MIN_PARALLEL;
+        let make = |range: Range<usize>| {
+            let mut ends = Vec::with_capacity(range.len());
+            let first = self.rows.ptr[range.start];
+            let entries = self.rows.ptr[range.end] - first;
+            let Some(cols) = &self.cols else {
+                let mut idx = Vec::with_capacity(spare(range.len(), entries));
+                for v in range {
+                    idx.extend(self.row(v).iter().copied().filter(|&w| w as usize != v));
+                    ends.push(idx.len());
+                }
+                return (idx, ends);
+            };
+            let mut idx = Vec::with_capacity(spare(range.len(), entries * 5 / 4));
+            for v in range {
+                let (mut x, mut y) = (self.row(v), cols.lane(v));
+                while let (Some((&p, rest_x)), Some((&q, rest_y))) =
+                    (x.split_first(), y.split_first())
+                {
+                    let w = p.min(q);
+                    if p <= q {
+                        x = rest_x;
+                    }
+                    if q <= p {
+                        y = rest_y;
+                    }
+                    if w as usize != v {
+                        idx.push(w);
+                    }
+                }
+                idx.extend(x.iter().chain(y).copied().filter(|&w| w as usize != v));
+                ends.push(idx.len());
             }
-            return Graph { ptr, idx };
-        }
-        let mut idx = Vec::with_capacity(spare(n, self.nnz() * 5 / 4));
-        for v in 0..n {
-            let (mut x, mut y) = (self.row(v), self.col(v));
-            while let (Some((&p, rest_x)), Some((&q, rest_y))) = (x.split_first(), y.split_first())
-            {
-                let w = p.min(q);
-                if p <= q {
-                    x = rest_x;
-                }
-                if q <= p {
-                    y = rest_y;
-                }
-                if w as usize != v {
-                    idx.push(w);
-                }
-            }
-            idx.extend(x.iter().chain(y).copied().filter(|&w| w as usize != v));
-            ptr.push(idx.len());
-        }
+            (idx, ends)
+        };
+        let (ptr, idx) = joined_lists(by_parts(n, parallel, make));
         Graph { ptr, idx }
     }
 }

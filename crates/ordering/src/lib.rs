@@ -38,6 +38,7 @@ mod graph;
 mod matching;
 mod minimum_degree;
 mod order;
+mod parts;
 mod survey;
 
 pub use btf::{BlockTriangular, block_triangular};

@@ -27,11 +27,14 @@ mod cardinality;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use luge_sparse::{CancelFlag, CompressedPattern, Scaling};
+use rayon::prelude::*;
 
 use crate::OrderingError;
 use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped};
+use crate::parts::join_if;
 use cardinality::maximum_cardinality_where;
 pub use cardinality::{
     CardinalityMatching, CoarseDecomposition, Part, dulmage_mendelsohn, maximum_cardinality,
@@ -49,6 +52,9 @@ const BIDDING_EFFORT: usize = 8;
 /// So many rows bid in turn before what is left goes to the searches. Rows that drive the prices of the
 /// same columns by tiny steps would go on for long.
 const LONGEST_CHAIN: usize = 16;
+
+/// The costs of about so many entries are computed at once.
+const MOST_AT_ONCE: usize = 16_384;
 
 /// No partner.
 const NONE: u32 = u32::MAX;
@@ -93,16 +99,17 @@ pub fn maximum_product(
     assert_eq!(values.len(), a.nnz(), "one value per entry of the pattern");
     check_square(a)?;
     check_finite(a, values)?;
-    match_by_product(a, values, cancel)
+    match_by_product(a, values, false, cancel)
 }
 
-/// As [`maximum_product`] for a square matrix known to be finite.
+/// As [`maximum_product`] for a square matrix known to be finite; on the current rayon pool if `parallel`.
 pub(crate) fn match_by_product(
     a: &CompressedPattern,
     values: &[f64],
+    parallel: bool,
     cancel: &CancelFlag,
 ) -> Result<ProductMatching, OrderingError> {
-    if let Some(matching) = find_product_matching(a, values, cancel)? {
+    if let Some(matching) = find_product_matching(a, values, parallel, cancel)? {
         return Ok(matching);
     }
     Err(check_rank(a, Some(values), cancel)
@@ -113,11 +120,12 @@ pub(crate) fn match_by_product(
 fn find_product_matching(
     a: &CompressedPattern,
     values: &[f64],
+    parallel: bool,
     cancel: &CancelFlag,
 ) -> Result<Option<ProductMatching>, OrderingError> {
     let n = a.major_dim();
-    let (cost, row_max) = costs(a, values);
-    let Some(mut assignment) = Assignment::new(a, &cost) else {
+    let (cost, row_max) = costs(a, values, parallel);
+    let Some(mut assignment) = Assignment::new(a, &cost, parallel) else {
         return Ok(None);
     };
     assignment.match_tight_entries();
@@ -223,33 +231,66 @@ fn structurally_singular(matching: &CardinalityMatching) -> OrderingError {
 
 /// The cost of each entry (infinite for stored zeros) and the largest log2|a| of each row (zero if there
 /// are only zeros).
-fn costs(a: &CompressedPattern, values: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let mut cost = logarithms(values);
-    let row_max = (0..a.major_dim())
-        .map(|row| {
-            let lane = &mut cost[a.range(row)];
-            let largest = |max: f64, &x: &f64| if x > max { x } else { max };
-            let max = lane.iter().fold(f64::NEG_INFINITY, largest);
-            let max = if max.is_finite() { max } else { 0.0 };
-            for c in lane {
-                *c = max - *c;
-            }
-            max
-        })
-        .collect();
+fn costs(a: &CompressedPattern, values: &[f64], parallel: bool) -> (Vec<f64>, Vec<f64>) {
+    let n = a.major_dim();
+    let mut cost = vec![0.0; values.len()];
+    let mut row_max = vec![0.0; n];
+    fill_costs(a, values, 0..n, &mut cost, &mut row_max, parallel);
     (cost, row_max)
 }
 
+/// For some rows; `cost` and `row_max` are theirs alone.
+fn fill_costs(
+    a: &CompressedPattern,
+    values: &[f64],
+    rows: Range<usize>,
+    cost: &mut [f64],
+    row_max: &mut [f64],
+    parallel: bool,
+) {
+    let start = a.ptr()[rows.start] as usize;
+    if rows.len() > 1 && cost.len() > MOST_AT_ONCE {
+        let middle = rows.start + rows.len() / 2;
+        let (cost, more_cost) = cost.split_at_mut(a.ptr()[middle] as usize - start);
+        let (row_max, more_row_max) = row_max.split_at_mut(middle - rows.start);
+        let of_first = || fill_costs(a, values, rows.start..middle, cost, row_max, parallel);
+        let of_second = || {
+            fill_costs(
+                a,
+                values,
+                middle..rows.end,
+                more_cost,
+                more_row_max,
+                parallel,
+            )
+        };
+        join_if(parallel, of_first, of_second);
+        return;
+    }
+    logarithms(&values[start..start + cost.len()], cost);
+    for (row, row_max) in rows.zip(row_max) {
+        let range = a.range(row);
+        let lane = &mut cost[range.start - start..range.end - start];
+        let largest = |max: f64, &x: &f64| if x > max { x } else { max };
+        let max = lane.iter().fold(f64::NEG_INFINITY, largest);
+        *row_max = if max.is_finite() { max } else { 0.0 };
+        for c in lane {
+            *c = *row_max - *c;
+        }
+    }
+}
+
 /// log2|x| of every value.
-fn logarithms(values: &[f64]) -> Vec<f64> {
-    let mut logs: Vec<f64> = values.iter().map(|&x| log2_of_normal(x)).collect();
+fn logarithms(values: &[f64], logs: &mut [f64]) {
+    for (log, &x) in logs.iter_mut().zip(values) {
+        *log = log2_of_normal(x);
+    }
     for (log, &x) in logs.iter_mut().zip(values) {
         // Zero, or subnormal.
         if x.abs() < f64::MIN_POSITIVE {
             *log = x.abs().log2();
         }
     }
-    logs
 }
 
 /// log2|x| for normal `x`, within two units in the last place of what is larger, it or one; without
@@ -358,7 +399,7 @@ struct Search {
 
 impl<'a> Assignment<'a> {
     /// None if a row or a column has no finite cost.
-    fn new(a: &'a CompressedPattern, cost: &'a [f64]) -> Option<Self> {
+    fn new(a: &'a CompressedPattern, cost: &'a [f64], parallel: bool) -> Option<Self> {
         let n = a.major_dim();
         let mut v = vec![f64::INFINITY; n];
         for (&col, &c) in a.idx().iter().zip(cost) {
@@ -368,13 +409,17 @@ impl<'a> Assignment<'a> {
         if v.contains(&f64::INFINITY) {
             return None;
         }
-        let u: Vec<f64> = (0..n)
-            .map(|row| {
-                a.range(row)
-                    .map(|p| cost[p] - v[a.idx()[p] as usize])
-                    .fold(f64::INFINITY, f64::min)
-            })
-            .collect();
+        let least = |row: usize| {
+            a.range(row)
+                .map(|p| cost[p] - v[a.idx()[p] as usize])
+                .fold(f64::INFINITY, |least, c| if c < least { c } else { least })
+        };
+        let u: Vec<f64> = if parallel && cost.len() > MOST_AT_ONCE {
+            let rows = (0..n).into_par_iter().with_min_len(1000);
+            rows.map(least).collect()
+        } else {
+            (0..n).map(least).collect()
+        };
         if u.contains(&f64::INFINITY) {
             return None;
         }
@@ -615,11 +660,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn logarithm(x: f64) -> f64 {
+        let mut log = [0.0];
+        logarithms(&[x], &mut log);
+        log[0]
+    }
+
     proptest! {
         #[test]
         fn logarithms_are_those_of_the_standard_library(x in any::<f64>()) {
             prop_assume!(x.is_finite() && x != 0.0);
-            let (found, exact) = (logarithms(&[x])[0], x.abs().log2());
+            let (found, exact) = (logarithm(x), x.abs().log2());
             prop_assert!((found - exact).abs() <= 4e-16 * exact.abs().max(1.0), "{found} {exact}");
         }
     }
@@ -627,12 +678,12 @@ mod tests {
     #[test]
     fn logarithms_of_powers_of_two_are_exact() {
         for e in -1074..1024 {
-            assert_eq!(logarithms(&[-f64::from(e).exp2()])[0], f64::from(e));
+            assert_eq!(logarithm(-f64::from(e).exp2()), f64::from(e));
         }
-        assert_eq!(logarithms(&[0.0])[0], f64::NEG_INFINITY);
+        assert_eq!(logarithm(0.0), f64::NEG_INFINITY);
         let root = std::f64::consts::SQRT_2;
         for x in [root.next_down(), root, root.next_up()] {
-            assert!((logarithms(&[x])[0] - 0.5).abs() < 4e-16);
+            assert!((logarithm(x) - 0.5).abs() < 4e-16);
         }
     }
 }

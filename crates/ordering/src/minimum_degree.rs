@@ -89,15 +89,9 @@ pub(crate) trait PivotChoice {
 #[derive(Clone, Copy)]
 pub(crate) struct Quotient<'a> {
     nodes: &'a [Node],
-    lists: &'a [u32],
 }
 
-impl<'a> Quotient<'a> {
-    /// Number of vertices of the graph that it came from.
-    pub fn len(self) -> usize {
-        self.nodes.len()
-    }
-
+impl Quotient<'_> {
     /// The number of vertices that live variable `i` stands for; zero if `i` is no live variable.
     pub fn weight(self, i: u32) -> u32 {
         self.nodes[i as usize].weight as u32
@@ -106,26 +100,6 @@ impl<'a> Quotient<'a> {
     /// The bound of the degree of live variable `i`.
     pub fn degree(self, i: u32) -> u32 {
         self.nodes[i as usize].degree
-    }
-
-    /// Calls `visit` with every live variable joined to live variable `i`, some several times, and with
-    /// `i` itself.
-    pub fn for_each_neighbour(self, i: u32, mut visit: impl FnMut(u32)) {
-        let list_of =
-            |node: Node| &self.lists[node.start as usize..(node.start + node.len) as usize];
-        let node = self.nodes[i as usize];
-        let (elements, edges) = list_of(node).split_at(node.elements as usize);
-        let elements = elements
-            .iter()
-            .map(|&e| self.nodes[e as usize])
-            .filter(|element| element.mark != 0);
-        for list in elements.map(list_of).chain([edges]) {
-            for &j in list {
-                if self.weight(j) != 0 {
-                    visit(j);
-                }
-            }
-        }
     }
 }
 
@@ -216,40 +190,24 @@ impl PivotChoice for Queue {
 ///
 /// If the lists do not fit 32-bit positions; see [`fits`].
 pub(crate) fn minimum_degree(ptr: &[usize], lists: Vec<u32>) -> MinimumDegreeOrder {
-    eliminate(ptr, lists, &mut Queue::new(ptr.len() - 1))
+    let n = ptr.len() - 1;
+    MinimumDegree::new(ptr, lists, |_| 1).run(dense_limit(n), &mut Queue::new(n))
 }
 
-/// Likewise, in the order of `choice`.
+/// An order of the vertices by `choice`, where each stands for as many as its `weight` says. None is set aside.
+///
+/// # Panics
+///
+/// As [`minimum_degree`].
 pub(crate) fn eliminate(
     ptr: &[usize],
-    mut lists: Vec<u32>,
+    lists: Vec<u32>,
+    weight: &[u32],
     choice: &mut impl PivotChoice,
-) -> MinimumDegreeOrder {
-    let n = ptr.len() - 1;
-    assert!(fits(n, lists.len()), "positions in the lists have 32 bits");
-    let used = lists.len();
-    lists.resize(with_spare_room(n, used), 0);
-    let nodes = ptr
-        .windows(2)
-        .map(|w| Node {
-            start: w[0] as u32,
-            len: (w[1] - w[0]) as u32,
-            elements: 0,
-            weight: 1,
-            degree: (w[1] - w[0]) as u32,
-            mark: 1,
-            next: NONE,
-            tag: 0,
-        })
-        .collect();
-    let mut state = MinimumDegree {
-        nodes,
-        lists,
-        free: used,
-    };
-    state.run(choice)
+) -> Vec<u32> {
+    let graph = MinimumDegree::new(ptr, lists, |v| weight[v as usize]);
+    graph.run(usize::MAX, choice).order
 }
-
 /// Length of the lists with room for new elements.
 pub(crate) fn with_spare_room(n: usize, entries: usize) -> usize {
     entries + entries / 4 + n
@@ -261,6 +219,29 @@ pub(crate) fn fits(n: usize, entries: usize) -> bool {
 }
 
 impl MinimumDegree {
+    fn new(ptr: &[usize], mut lists: Vec<u32>, weight: impl Fn(u32) -> u32) -> Self {
+        let n = ptr.len() - 1;
+        assert!(fits(n, lists.len()), "positions in the lists have 32 bits");
+        let used = lists.len();
+        let node = |(v, w): (u32, &[usize])| Node {
+            start: w[0] as u32,
+            len: (w[1] - w[0]) as u32,
+            elements: 0,
+            weight: weight(v) as i32,
+            degree: lists[w[0]..w[1]].iter().map(|&u| weight(u)).sum(),
+            mark: 1,
+            next: NONE,
+            tag: 0,
+        };
+        let nodes = (0..).zip(ptr.windows(2)).map(node).collect();
+        lists.resize(with_spare_room(n, used), 0);
+        Self {
+            nodes,
+            lists,
+            free: used,
+        }
+    }
+
     /// If variable `j` is not in the pivot's list yet, returns its weight, and negates it.
     #[inline]
     fn collect(nodes: &mut [Node], j: u32) -> Option<u32> {
@@ -296,22 +277,21 @@ impl MinimumDegree {
         self.lists = moved;
     }
 
-    fn run(&mut self, choice: &mut impl PivotChoice) -> MinimumDegreeOrder {
-        let n = self.nodes.len();
-        let dense_limit = dense_limit(n) as u32;
+    /// Vertices of a degree above `dense_limit`, each standing for itself alone, are set aside.
+    fn run(mut self, dense_limit: usize, choice: &mut impl PivotChoice) -> MinimumDegreeOrder {
+        let n: usize = self.nodes.iter().map(|node| node.weight as usize).sum();
         let mut dense: Vec<u32> = Vec::new();
-        for i in 0..n {
-            let degree = self.nodes[i].degree;
-            if degree > dense_limit {
-                self.nodes[i].weight = 0;
+        for (i, node) in self.nodes.iter_mut().enumerate() {
+            if node.degree as usize > dense_limit {
+                node.weight = 0;
                 dense.push(i as u32);
             } else {
-                choice.insert(i as u32, degree as usize);
+                choice.insert(i as u32, node.degree as usize);
             }
         }
         let num_sparse = n - dense.len();
         dense.sort_by_key(|&v| self.nodes[v as usize].degree);
-        let mut joined = Joined::new(self, &dense);
+        let mut joined = Joined::new(&self, &dense);
 
         // Sizes of the fronts, pivots and others; only if those do not count yet.
         let mut fronts: Vec<(u32, u32)> = Vec::new();
@@ -331,10 +311,7 @@ impl MinimumDegree {
         let mut flag = 2u32;
         let mut largest = 0u32;
         while num_ordered < num_sparse {
-            let me = choice.pop(Quotient {
-                nodes: &self.nodes,
-                lists: &self.lists,
-            });
+            let me = choice.pop(Quotient { nodes: &self.nodes });
             let pivot = self.nodes[me as usize];
             self.nodes[me as usize].weight = -pivot.weight;
             let mut pivot_weight = pivot.weight as u32;
@@ -687,7 +664,7 @@ impl MinimumDegree {
             place += node.tag;
             next = node.degree;
         }
-        let mut order = vec![0; place as usize];
+        let mut order = vec![NONE; place as usize];
         for v in 0..nodes.len() as u32 {
             let mut e = v;
             while e != NONE && nodes[e as usize].elements != ELEMENT {
@@ -705,6 +682,8 @@ impl MinimumDegree {
             order[node.start as usize] = v;
             node.start += 1;
         }
+        // A vertex that stands for several has left room for them.
+        order.retain(|&v| v != NONE);
         order
     }
 }

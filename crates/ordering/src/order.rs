@@ -10,15 +10,18 @@ use rayon::prelude::*;
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use crate::btf::block_triangular;
+use crate::btf::{BlockTriangular, block_triangular};
 use crate::cost::{Costs, Prediction, TreeCost};
 use crate::dissection::reduced_nested_dissection;
 use crate::elimination::{postorder, predict};
 use crate::error::OrderingError;
 use crate::fill;
-use crate::graph::BlockPattern;
-use crate::matching::{ProductMatching, check_rank, check_square, match_by_product};
-use crate::minimum_degree::{MinimumDegreeOrder, fits, minimum_degree, with_spare_room};
+use crate::graph::{BlockPattern, Graph};
+use crate::matching::{
+    ProductMatching, check_finite, check_rank, check_square, match_by_product, maximum_cardinality,
+};
+use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
+use crate::parts::join_if;
 use crate::survey::{Survey, survey};
 
 /// How columns are ordered to keep fill low.
@@ -204,7 +207,8 @@ pub struct Ordering {
 /// vertices by minimum degree.
 const MIN_DISSECTION: usize = 500;
 
-/// `Auto` matches by value if more than one in so many diagonal entries is poor.
+/// `Auto` matches by value if more than one in so many diagonal entries is poor. If no more are missing, the block form is
+/// found for rows that are moved to fill just these places, so that it need not wait for the matching.
 const MAX_POOR: usize = 50;
 
 /// `Auto` does not match matrices smaller than this by value if their scale is even: pivots are found in
@@ -227,9 +231,10 @@ const MIN_TIMED: usize = 64;
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
 
-/// With a [`TreeCost`], the most of a factorization by minimum degree that nested dissection is hoped to save: a tree
-/// that is half as high may be worked on with twice as many hands.
-const MOST_SAVED_IN_TREE: f64 = 0.7;
+/// With a [`TreeCost`], the share of a factorization by the reduced nested dissection that minimum degree is hoped to
+/// save. On circuits, power flow and grids of 8 000 to 230 000 columns its trees were never the cheaper ones, at best 7 %
+/// dearer; on chains and stars they are some percent cheaper.
+const MOST_SAVED_IN_TREE: f64 = 0.05;
 
 /// `Auto` moves rows back from the matching only for a saving of at least this factor in
 /// operations (or seconds, by a [`TreeCost`]), because the matched diagonal is the safer pivot.
@@ -253,9 +258,9 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// rows in their old places, and takes that if it needs less than 0.8 times the operations. The
 /// scaling is the matching's in both cases.
 ///
-/// With a [`TreeCost`], the orders of a block are compared by its seconds, and minimum degree is compared with the reduced
-/// nested dissection, which runs beside it if there are threads. It counts only if the block has at least 500 columns and
-/// the factorizations may save more than it takes, and is kept if its tree is the cheaper one.
+/// With a [`TreeCost`], blocks of at least 500 columns are ordered by the reduced nested dissection, and minimum degree is
+/// tried only if a twentieth of what the factorizations are predicted to take is more than it takes itself; the order with
+/// the cheaper tree is then kept. Smaller blocks are ordered by minimum degree.
 ///
 /// Orders by approximate minimum degree and nested dissection are postordered along their
 /// elimination tree. The result does not depend on the number of threads.
@@ -291,17 +296,43 @@ pub fn order(
     options.cancel.check()?;
     let mut seconds = OrderingSeconds::default();
     let is_user = matches!(options.method, Method::User { .. });
-    let survey = values.map(|values| survey(a, values)).transpose()?;
-    let by_product = !is_user
-        && match (options.matching, &survey) {
-            (_, None) | (Matching::Never, _) => false,
-            (Matching::Always, _) => true,
-            (Matching::Auto, Some(survey)) => is_poor(n, survey),
+    // Which entries stand on the diagonal changes no block, as long as it is full.
+    let find_form = || {
+        let mut clock = Clock::start(n);
+        let rows = if options.block_triangular && !is_user {
+            rows_nearly_unmoved(a, &options.cancel)
+        } else {
+            None
         };
-    let found = values
-        .filter(|_| by_product)
-        .map(|values| match_by_product(a, values, &options.cancel))
-        .transpose()?;
+        let form = rows.map(|rows| block_triangular(a, &rows));
+        (form, clock.lap())
+    };
+    let match_rows = || {
+        let mut clock = Clock::start(n);
+        let is_always = options.matching == Matching::Always && !is_user;
+        let survey = match values {
+            Some(values) if is_always => {
+                check_finite(a, values)?;
+                None
+            }
+            Some(values) => Some(survey(a, values)?),
+            None => None,
+        };
+        let by_product = match &survey {
+            Some(survey) if options.matching == Matching::Auto => !is_user && is_poor(n, survey),
+            Some(_) => false,
+            None => is_always,
+        };
+        let found = values
+            .filter(|_| by_product)
+            .map(|values| match_by_product(a, values, options.threads > 1, &options.cancel))
+            .transpose()?;
+        Ok::<_, OrderingError>((survey, found, clock.lap()))
+    };
+    let parallel = options.threads > 1;
+    let (matched, (form, form_seconds)) = join_if(parallel, match_rows, find_form);
+    let (survey, found, matching_seconds) = matched?;
+    let mut clock = Clock::start(n);
     let is_wild = |matching: &ProductMatching| {
         options.matching == Matching::Auto && matching.scaling.span() > WILDEST_SPAN
     };
@@ -323,16 +354,16 @@ pub fn order(
     let scaling = scaling
         .filter(|_| options.scaling)
         .unwrap_or_else(|| Scaling::identity(n, n));
-    if n >= MIN_TIMED {
-        seconds.matching = start.elapsed().as_secs_f64();
-    }
+    seconds.matching = matching_seconds + clock.lap();
+    seconds.block_triangular = form_seconds;
 
     if let Method::User { rows, cols } = &options.method {
         let mut row_of_col = vec![0; n];
         for (&row, &col) in rows.as_slice().iter().zip(cols.as_slice()) {
             row_of_col[col as usize] = row;
         }
-        let block = BlockPattern::new(a, &row_of_col, cols.as_slice(), &cols.inverse(), 0);
+        let inverse = cols.inverse();
+        let block = BlockPattern::new(a, &row_of_col, cols.as_slice(), &inverse, 0, parallel);
         let identity: Vec<u32> = (0..n as u32).collect();
         seconds.total = start.elapsed().as_secs_f64();
         return Ok(Ordering {
@@ -362,13 +393,9 @@ pub fn order(
             diagonal_is_large(a, values, &scaling, options.diagonal_threshold)
         })
         && !is_unmoved(&first_rows);
-    let by_first = || candidate(a, &first_rows, options);
-    let by_second = || try_unmoved.then(|| candidate(a, &unmoved(), options));
-    let (first, second) = if try_unmoved && options.threads > 1 {
-        rayon::join(by_first, by_second)
-    } else {
-        (by_first(), by_second())
-    };
+    let by_first = || candidate(a, &first_rows, form.as_ref(), options);
+    let by_second = || try_unmoved.then(|| candidate(a, &unmoved(), form.as_ref(), options));
+    let (first, second) = join_if(try_unmoved && parallel, by_first, by_second);
     let mut best = first?;
     seconds.add(&best.seconds);
     if let Some(second) = second {
@@ -436,6 +463,17 @@ fn diagonal_is_large(
     })
 }
 
+/// Rows with an entry on every position of the diagonal, if nearly all of them are in their places.
+fn rows_nearly_unmoved(a: &CompressedPattern, cancel: &CancelFlag) -> Option<Vec<u32>> {
+    let n = a.major_dim();
+    let is_missing = |&i: &usize| a.lane(i).binary_search(&(i as u32)).is_err();
+    match (0..n).filter(is_missing).count() {
+        0 => Some((0..n as u32).collect()),
+        holes if holes * MAX_POOR <= n => maximum_cardinality(a, cancel).ok()?.into_perfect(),
+        _ => None,
+    }
+}
+
 fn one_block(n: usize) -> Vec<usize> {
     if n == 0 { vec![0] } else { vec![0, n] }
 }
@@ -455,6 +493,7 @@ struct Candidate {
 fn candidate(
     a: &CompressedPattern,
     row_of_col: &[u32],
+    form: Option<&BlockTriangular>,
     options: &OrderingOptions,
 ) -> Result<Candidate, OrderingError> {
     options.cancel.check()?;
@@ -462,7 +501,10 @@ fn candidate(
     let mut seconds = OrderingSeconds::default();
     let mut clock = Clock::start(n);
     let (mut perm, new_col, block_ptr) = if options.block_triangular {
-        let form = block_triangular(a, row_of_col);
+        let form = match form {
+            Some(form) => form.clone(),
+            None => block_triangular(a, row_of_col),
+        };
         let new_col = form.perm.inverse();
         (form.perm.into_vec(), new_col, form.block_ptr)
     } else {
@@ -481,7 +523,7 @@ fn candidate(
     let order_columns = |start: usize, cols: &[u32], clock: &mut Clock| {
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
-        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start);
+        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, options.threads > 1);
         let ordered = order_block(&block, options, &mut seconds, clock)?;
         Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
     };
@@ -641,42 +683,31 @@ impl Clock {
     }
 }
 
-/// By an order of the graph's lists that predicts its cost unless vertices are set aside.
-fn by_elimination(
-    block: &BlockPattern,
-    method: MethodUsed,
-    name: &'static str,
-    with_forest: bool,
-    eliminate: impl FnOnce(&[usize], Vec<u32>) -> MinimumDegreeOrder,
-) -> Result<BlockOrder, OrderingError> {
-    let graph = block.symmetrized(with_spare_room);
-    if !fits(graph.len(), graph.idx.len()) {
-        return Err(OrderingError::GraphTooLarge {
-            method: name,
-            entries: graph.idx.len(),
-            limit: u32::MAX as usize / 8,
-        });
+/// Whether so many list entries are too many for the method.
+fn check_size(graph: &Graph, method: &'static str) -> Result<(), OrderingError> {
+    if fits(graph.len(), graph.idx.len()) {
+        return Ok(());
     }
-    let found = eliminate(&graph.ptr, graph.idx);
-    Ok(match found.predicted {
-        Some(predicted) if !with_forest => BlockOrder {
-            order: found.order,
-            method,
-            predicted,
-            forest: None,
-        },
-        _ => posted(block, found.order, method, with_forest),
+    Err(OrderingError::GraphTooLarge {
+        method,
+        entries: graph.idx.len(),
+        limit: u32::MAX as usize / 8,
     })
 }
 
 fn by_minimum_degree(block: &BlockPattern, with_forest: bool) -> Result<BlockOrder, OrderingError> {
-    by_elimination(
-        block,
-        MethodUsed::Amd,
-        "approximate minimum degree",
-        with_forest,
-        minimum_degree,
-    )
+    let graph = block.symmetrized(false, with_spare_room);
+    check_size(&graph, "approximate minimum degree")?;
+    let found = minimum_degree(&graph.ptr, graph.idx);
+    Ok(match found.predicted {
+        Some(predicted) if !with_forest => BlockOrder {
+            order: found.order,
+            method: MethodUsed::Amd,
+            predicted,
+            forest: None,
+        },
+        _ => posted(block, found.order, MethodUsed::Amd, with_forest),
+    })
 }
 
 fn by_reduced_dissection(
@@ -684,13 +715,20 @@ fn by_reduced_dissection(
     with_forest: bool,
     parallel: bool,
 ) -> Result<BlockOrder, OrderingError> {
-    by_elimination(
-        block,
-        MethodUsed::ReducedNestedDissection,
-        "reduced nested dissection",
-        with_forest,
-        |ptr, lists| reduced_nested_dissection(ptr, lists, parallel),
-    )
+    let graph = block.symmetrized(parallel, |_, entries| entries);
+    check_size(&graph, "reduced nested dissection")?;
+    let method = MethodUsed::ReducedNestedDissection;
+    let (order, forest) = reduced_nested_dissection(&graph, parallel);
+    drop(graph);
+    Ok(match forest {
+        Some(forest) => BlockOrder {
+            order,
+            method,
+            predicted: Prediction::of_forest(&forest),
+            forest: with_forest.then_some(forest),
+        },
+        None => posted(block, order, method, with_forest),
+    })
 }
 
 /// The order rearranged into a postorder.
@@ -711,7 +749,7 @@ fn posted(
 
 /// Nested dissection of all of the graph.
 fn by_dissection(block: &BlockPattern, with_forest: bool) -> Result<BlockOrder, OrderingError> {
-    let order = fill::nested_dissection(&block.symmetrized(|_, entries| entries))?;
+    let order = fill::nested_dissection(&block.symmetrized(false, |_, entries| entries))?;
     let method = MethodUsed::NestedDissection;
     Ok(posted(block, order, method, with_forest))
 }
@@ -794,7 +832,7 @@ fn order_for_operations(
     })
 }
 
-/// The order whose tree is predicted to take the least time.
+/// The order whose tree is predicted to take little time, found in little time.
 fn order_for_tree(
     block: &BlockPattern,
     options: &OrderingOptions,
@@ -802,50 +840,30 @@ fn order_for_tree(
     seconds: &mut OrderingSeconds,
     clock: &mut Clock,
 ) -> Result<BlockOrder, OrderingError> {
-    let may_dissect = block.len() >= MIN_DISSECTION;
-    let is_shared = may_dissect && options.threads > 1;
-    let by_degree = |clock: &mut Clock| (by_minimum_degree(block, true), clock.lap());
-    let by_parts = |clock: &mut Clock| (by_reduced_dissection(block, true, is_shared), clock.lap());
-    let ((first, first_seconds), early) = if is_shared {
-        let start = || Clock::start(block.len());
-        let (first, second) = rayon::join(|| by_degree(&mut start()), || by_parts(&mut start()));
-        clock.lap();
-        (first, Some(second))
-    } else {
-        (by_degree(clock), None)
-    };
-    seconds.amd += first_seconds;
-    let first = first?;
-    if let Some((_, second_seconds)) = &early {
-        seconds.nested_dissection += second_seconds;
+    if block.len() < MIN_DISSECTION {
+        let only = by_minimum_degree(block, true);
+        seconds.amd += clock.lap();
+        return only;
     }
-    if !may_dissect {
-        return Ok(first);
-    }
+    let first = by_reduced_dissection(block, true, options.threads > 1)?;
+    seconds.nested_dissection += clock.lap();
     let predicted = |order: &BlockOrder| {
         let forest = order.forest.as_ref();
         cost.seconds(forest.unwrap_or_else(|| unreachable!("orders for trees have forests")))
     };
     let of_first = predicted(&first);
-    // Holds for a dissection that is there already, too: the order must not depend on threads.
     let gain = options.costs.factorizations * of_first * MOST_SAVED_IN_TREE;
-    if gain <= options.costs.reduced_dissection_seconds(2 * block.nnz()) {
+    if gain <= options.costs.minimum_degree_seconds(2 * block.nnz()) {
         return Ok(first);
     }
-    let second = match early {
-        Some((second, _)) => second,
-        None => {
-            options.cancel.check()?;
-            let (second, second_seconds) = by_parts(clock);
-            seconds.nested_dissection += second_seconds;
-            second
-        }
-    }?;
+    options.cancel.check()?;
+    let second = by_minimum_degree(block, true)?;
+    seconds.amd += clock.lap();
     let of_second = predicted(&second);
     tracing::debug!(
         n = block.len(),
-        amd_seconds = of_first,
-        nested_dissection_seconds = of_second,
+        nested_dissection_seconds = of_first,
+        amd_seconds = of_second,
         "candidates of a block"
     );
     Ok(if of_second < of_first { second } else { first })

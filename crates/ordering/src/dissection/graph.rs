@@ -2,11 +2,16 @@
 
 use std::ops::Range;
 
+use crate::parts::by_parts;
+
 /// No vertex.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Vertices of at least so many neighbours are matched last, in any order.
 const MANY_NEIGHBOURS: usize = 15;
+
+/// Graphs of at least so many list entries are made on several threads.
+const MIN_SHARED: usize = 20_000;
 
 /// More vertices than one in so many left single: they are matched through their neighbours.
 const MAX_SINGLE: usize = 8;
@@ -46,38 +51,39 @@ impl WeightedGraph {
     pub fn first_of_equals(&self) -> Vec<u32> {
         let n = self.len() as u32;
         let spread = |v: u32| (u64::from(v) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mut hashed: Vec<(u64, u32)> = (0..n)
+        let spread = |v: u32| {
+            spread(v)
+                .rotate_left(23)
+                .wrapping_mul(0xD1B5_4A32_D192_ED03)
+        };
+        let sums: Vec<u64> = (0..n)
             .map(|v| {
-                let sum = self
-                    .neighbours(v)
-                    .iter()
-                    .fold(spread(v), |sum, &u| sum.wrapping_add(spread(u)));
-                (sum, v)
+                let neighbours = self.neighbours(v).iter();
+                neighbours.fold(spread(v), |sum, &u| sum.wrapping_add(spread(u)))
             })
             .collect();
-        hashed.sort_unstable();
-        let mut first: Vec<u32> = (0..n).collect();
         let mut mark = vec![NONE; n as usize];
-        for alike in hashed.chunk_by(|x, y| x.0 == y.0) {
-            for (k, &(_, v)) in alike.iter().enumerate() {
-                if k + 1 == alike.len() || first[v as usize] != v {
+        let find = |v: u32| {
+            let own = self.neighbours(v);
+            let mut first = v;
+            for &u in own {
+                if u >= first || sums[u as usize] != sums[v as usize] {
                     continue;
                 }
-                mark[v as usize] = v;
-                for &u in self.neighbours(v) {
-                    mark[u as usize] = v;
-                }
-                for &(_, w) in &alike[k + 1..] {
-                    let is_equal = self.range(w).len() == self.range(v).len()
-                        && mark[w as usize] == v
-                        && self.neighbours(w).iter().all(|&u| mark[u as usize] == v);
-                    if is_equal {
-                        first[w as usize] = v;
+                if mark[v as usize] != v {
+                    mark[v as usize] = v;
+                    for &w in own {
+                        mark[w as usize] = v;
                     }
                 }
+                let others = self.neighbours(u);
+                if others.len() == own.len() && others.iter().all(|&w| mark[w as usize] == v) {
+                    first = u;
+                }
             }
-        }
-        first
+            first
+        };
+        (0..n).map(find).collect()
     }
 
     /// The graph of some vertices. `new_index` has their numbers in the order of `vertices`, and [`NONE`]
@@ -189,27 +195,54 @@ impl WeightedGraph {
         }
     }
 
-    /// The graph of the pairs of `map`, as [`Self::matched`] numbers them. Weights are summed.
-    pub fn coarsened(&self, map: &[u32]) -> Self {
+    /// The graph of the pairs of `map`, as [`Self::matched`] numbers them. Weights are summed. On the current rayon pool
+    /// if `parallel`.
+    pub fn coarsened(&self, map: &[u32], parallel: bool) -> Self {
         let n = map.iter().max().map_or(0, |&c| c as usize + 1);
         let mut pairs = vec![[NONE; 2]; n];
         for (v, &c) in map.iter().enumerate() {
             let pair = &mut pairs[c as usize];
             pair[usize::from(pair[0] != NONE)] = v as u32;
         }
+        let parallel = parallel && self.idx.len() >= MIN_SHARED;
+        let mut parts = by_parts(n, parallel, |range| self.some_coarsened(map, &pairs, range));
+        if parts.len() == 1 {
+            return parts.remove(0);
+        }
+        let num_entries = parts.iter().map(|part| part.idx.len()).sum();
         let mut coarse = Self {
             ptr: Vec::with_capacity(n + 1),
-            idx: Vec::with_capacity(self.idx.len()),
-            edge_weight: Vec::with_capacity(self.idx.len()),
+            idx: Vec::with_capacity(num_entries),
+            edge_weight: Vec::with_capacity(num_entries),
             weight: Vec::with_capacity(n),
         };
         coarse.ptr.push(0);
-        // One more than the place of the edge to a pair, if that is beyond the start of the list.
-        let mut place = vec![0; n];
-        for (c, pair) in pairs.iter().enumerate() {
+        for part in parts {
             let start = coarse.idx.len();
+            coarse.ptr.extend(part.ptr[1..].iter().map(|p| start + p));
+            coarse.idx.extend(part.idx);
+            coarse.edge_weight.extend(part.edge_weight);
+            coarse.weight.extend(part.weight);
+        }
+        coarse
+    }
+
+    /// The lists of some of the pairs.
+    fn some_coarsened(&self, map: &[u32], pairs: &[[u32; 2]], range: Range<usize>) -> Self {
+        let most = self.idx.len() * range.len() / pairs.len().max(1);
+        let mut coarse = Self {
+            ptr: Vec::with_capacity(range.len() + 1),
+            idx: Vec::with_capacity(most),
+            edge_weight: Vec::with_capacity(most),
+            weight: Vec::with_capacity(range.len()),
+        };
+        coarse.ptr.push(0);
+        // One more than the place of the edge to a pair, if that is beyond the start of the list.
+        let mut place = vec![0u32; pairs.len()];
+        for c in range {
+            let start = coarse.idx.len() as u32;
             let mut weight = 0;
-            for &v in pair.iter().filter(|&&v| v != NONE) {
+            for &v in pairs[c].iter().filter(|&&v| v != NONE) {
                 weight += self.weight[v as usize];
                 for q in self.range(v) {
                     let d = map[self.idx[q] as usize];
@@ -218,11 +251,11 @@ impl WeightedGraph {
                     }
                     let place = &mut place[d as usize];
                     if *place > start {
-                        coarse.edge_weight[*place - 1] += self.edge_weight[q];
+                        coarse.edge_weight[*place as usize - 1] += self.edge_weight[q];
                     } else {
                         coarse.idx.push(d);
                         coarse.edge_weight.push(self.edge_weight[q]);
-                        *place = coarse.idx.len();
+                        *place = coarse.idx.len() as u32;
                     }
                 }
             }

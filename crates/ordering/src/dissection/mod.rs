@@ -1,18 +1,16 @@
 //! Nested dissection of what is left after variables of low degree are eliminated.
 //!
-//! Three steps on one quotient graph (see [`minimum_degree`](crate::minimum_degree)):
-//!
-//! 1. **Reduction.** Variables of degree at most 12 are eliminated in rounds, each an independent set: a
-//!    variable next to a pivot waits for the next round (J. W. H. Liu, "Modification of the minimum-degree
-//!    algorithm by multiple elimination", ACM TOMS 11 (1985)). A round takes the quarter of the variables
-//!    that has the least degrees. So a path of n vertices gets a tree of height O(log n), where minimum
-//!    degree may eliminate it from one end to the other. The rounds end when few variables are left of so
-//!    low a degree; of circuits and power grids that is 1 % to 25 % of the graph.
+//! 1. **Reduction.** Variables with few neighbours are eliminated in rounds, each an independent set (J. W. H. Liu,
+//!    "Modification of the minimum-degree algorithm by multiple elimination", ACM TOMS 11 (1985)), from those with the
+//!    fewest on ([`reduction`]). So a path of n vertices gets a tree of height O(log n), where minimum degree may
+//!    eliminate it from one end to the other. The rounds end when few variables have so few neighbours left; of circuits
+//!    and power grids that is 1 % to 25 % of the graph.
 //! 2. **Dissection.** Variables that are joined to each other and to the same others are merged, and what
 //!    is left is divided by multilevel vertex separators ([`separator`]), down to parts of 200 vertices,
 //!    with the parts on different threads.
-//! 3. **Elimination.** The variables in no separator are eliminated in rounds as before, of any degree,
-//!    then separator by separator, the deepest first. Variables of different stages are never eliminated
+//! 3. **Elimination.** On a quotient graph (see [`minimum_degree`](crate::minimum_degree)) the variables in no separator
+//!    are eliminated in rounds, of any degree: a round takes the quarter of the variables that has the least degrees, and
+//!    a variable next to a pivot waits for the next round. Then separator by separator, the deepest first. Variables of different stages are never eliminated
 //!    together, which would cost no fill, but could make one part wait for another. Degrees count all
 //!    variables left, so those of a part take its border into account (F. Pellegrini, J. Roman and
 //!    P. R. Amestoy, "Hybridizing nested dissection and halo approximate minimum degree for efficient
@@ -27,14 +25,16 @@
 
 mod graph;
 mod nested;
+mod reduction;
 mod separator;
 
-use crate::minimum_degree::{MinimumDegreeOrder, PivotChoice, Quotient, eliminate};
+use luge_sparse::etree::EliminationForest;
+
+use crate::graph::Graph;
+use crate::minimum_degree::{PivotChoice, Quotient, eliminate, with_spare_room};
 use graph::{NONE, WeightedGraph};
 use nested::{LEAF, SMALLEST, separator_depths};
-
-/// Variables of a higher degree are left to the dissection.
-const REDUCED_DEGREE: usize = 12;
+use reduction::{Lists, Reduction};
 
 /// The share of the variables that a round may choose pivots from, at least.
 const SHARE: f64 = 0.25;
@@ -42,150 +42,46 @@ const SHARE: f64 = 0.25;
 /// Variables whose degree is this close to the least one are candidates, too.
 const NEAR_LEAST: usize = 1;
 
-/// The reduction ends when a smaller share of the variables may be eliminated.
-const SMALLEST_SHARE: f64 = 0.05;
-
-/// Orders the undirected graph with the neighbours `lists[ptr[v]..ptr[v + 1]]` of vertex `v`, in any
-/// order, each edge in both lists, no loops. Parts are divided on the current rayon pool if `parallel`.
+/// Orders the graph, with the elimination forest of the order, of which it is a postorder; without that if more than 64
+/// vertices have so many neighbours that they are set aside. On the current rayon pool if `parallel`.
 ///
 /// # Panics
 ///
 /// If the lists do not fit 32-bit positions; see [`fits`](crate::minimum_degree::fits).
 pub(crate) fn reduced_nested_dissection(
-    ptr: &[usize],
-    lists: Vec<u32>,
+    graph: &Graph,
     parallel: bool,
-) -> MinimumDegreeOrder {
-    eliminate(ptr, lists, &mut Rounds::new(ptr.len() - 1, parallel))
+) -> (Vec<u32>, Option<EliminationForest>) {
+    let reduction = Reduction::new(graph, parallel);
+    let Lists { ptr, idx } = &reduction.graph;
+    let weight = &reduction.left_weight;
+    let stages = stages(
+        WeightedGraph {
+            ptr: ptr.clone(),
+            idx: idx.clone(),
+            edge_weight: vec![1; idx.len()],
+            weight: weight.clone(),
+        },
+        parallel,
+    );
+    let mut lists = Vec::with_capacity(with_spare_room(weight.len(), idx.len()));
+    lists.extend_from_slice(idx);
+    let order = eliminate(ptr, lists, weight, &mut Rounds::new(stages));
+    reduction.whole_order(graph, order)
 }
 
-/// Chooses pivots in rounds, in stages.
-struct Rounds {
-    parallel: bool,
-    /// The variables to be eliminated in this stage, some of them no longer live.
-    active: Vec<u32>,
-    /// Those of the later stages, the last one first; none until the dissection.
-    stages: Vec<Vec<u32>>,
-    /// Whether this stage is the reduction.
-    is_reducing: bool,
-    /// Number of the round.
-    round: u32,
-    /// The round in which a variable was last next to a pivot.
-    waits_in: Vec<u32>,
-    /// The variables that this round may still eliminate, the first one last.
-    candidates: Vec<u32>,
-    /// The stage of each variable, from the last one on; all the same until the dissection.
-    stage_of: Vec<u8>,
-    /// Workspace: active variables by degree.
-    counts: Vec<u32>,
-}
-
-impl Rounds {
-    fn new(n: usize, parallel: bool) -> Self {
-        Self {
-            parallel,
-            active: Vec::with_capacity(n),
-            stages: Vec::new(),
-            is_reducing: true,
-            round: 0,
-            waits_in: vec![0; n],
-            candidates: Vec::new(),
-            stage_of: vec![0; n],
-            counts: Vec::new(),
-        }
+/// The stage in which each vertex is eliminated, from the last one on: zero for the first separator, and so on; the
+/// vertices in no separator come first.
+fn stages(graph: WeightedGraph, parallel: bool) -> Vec<u8> {
+    if graph.len() <= SMALLEST {
+        return vec![0; graph.len()];
     }
-
-    /// Finds the candidates of the next round, by degree; false if the stage is over.
-    fn start_round(&mut self, graph: Quotient) -> bool {
-        self.round += 1;
-        self.active.retain(|&i| graph.weight(i) != 0);
-        let counts = &mut self.counts;
-        counts.clear();
-        for &i in &self.active {
-            let degree = graph.degree(i) as usize;
-            if degree >= counts.len() {
-                counts.resize(degree + 1, 0);
-            }
-            counts[degree] += 1;
-        }
-        let Some(least) = counts.iter().position(|&count| count != 0) else {
-            return false;
-        };
-        let wanted = (self.active.len() as f64 * SHARE) as u32;
-        // `counts` becomes the number of candidates up to each degree below `end`.
-        let mut num_candidates = 0;
-        let mut end = 0;
-        while end < counts.len() {
-            let is_enough = num_candidates >= wanted && end > least + NEAR_LEAST;
-            if is_enough || self.is_reducing && end > REDUCED_DEGREE {
-                break;
-            }
-            num_candidates += counts[end];
-            counts[end] = num_candidates;
-            end += 1;
-        }
-        let share = f64::from(num_candidates) / self.active.len() as f64;
-        if self.is_reducing && share < SMALLEST_SHARE {
-            return false;
-        }
-        self.candidates.resize(num_candidates as usize, 0);
-        for &i in &self.active {
-            let degree = graph.degree(i) as usize;
-            if degree < end {
-                let place = num_candidates - counts[degree];
-                self.candidates[place as usize] = i;
-                counts[degree] -= 1;
-            }
-        }
-        true
-    }
-
-    /// Divides what the reduction left into stages.
-    fn dissect(&mut self, graph: Quotient) {
-        self.is_reducing = false;
-        let active = std::mem::take(&mut self.active);
-        if active.len() <= SMALLEST {
-            self.stages.push(active);
-            return;
-        }
-        let (left, number) = merged(explicit_graph(graph, &active));
-        let depths = separator_depths(left, self.parallel);
-        let deepest = depths.iter().filter(|&&depth| depth != LEAF).max();
-        let leaf = deepest.map_or(0, |&depth| usize::from(depth) + 1);
-        self.stages.resize(leaf + 1, Vec::new());
-        for (&i, &v) in active.iter().zip(&number) {
-            let stage = usize::from(depths[v as usize]).min(leaf);
-            self.stages[stage].push(i);
-            self.stage_of[i as usize] = stage as u8;
-        }
-    }
-}
-
-/// The graph of the variables that are left, numbered as they stand in `active`.
-fn explicit_graph(graph: Quotient, active: &[u32]) -> WeightedGraph {
-    let mut number = vec![NONE; graph.len()];
-    for (v, &i) in active.iter().enumerate() {
-        number[i as usize] = v as u32;
-    }
-    let mut left = WeightedGraph {
-        ptr: vec![0],
-        ..WeightedGraph::default()
-    };
-    let mut joined_to = vec![NONE; active.len()];
-    for (v, &i) in active.iter().enumerate() {
-        let v = v as u32;
-        joined_to[v as usize] = v;
-        graph.for_each_neighbour(i, |j| {
-            let u = number[j as usize];
-            if std::mem::replace(&mut joined_to[u as usize], v) != v {
-                left.idx.push(u);
-            }
-        });
-        left.ptr.push(left.idx.len());
-        left.weight.push(graph.weight(i));
-    }
-    left.edge_weight = vec![1; left.idx.len()];
-    left
+    let (graph, number) = merged(graph);
+    let depths = separator_depths(graph, parallel);
+    let deepest = depths.iter().filter(|&&depth| depth != LEAF).max();
+    let leaf = deepest.map_or(0, |&depth| depth + 1);
+    let stage = |&v: &u32| depths[v as usize].min(leaf);
+    number.iter().map(stage).collect()
 }
 
 /// The graph with vertices that are joined to each other and to the same others made one, and the new
@@ -216,13 +112,82 @@ fn merged(graph: WeightedGraph) -> (WeightedGraph, Vec<u32>) {
     (smaller, number)
 }
 
+/// Chooses pivots in rounds, in stages.
+struct Rounds {
+    /// The variables to be eliminated in this stage, some of them no longer live.
+    active: Vec<u32>,
+    /// Those of the later stages, the last one first.
+    stages: Vec<Vec<u32>>,
+    /// The stage of each variable, from the last one on.
+    stage_of: Vec<u8>,
+    /// Number of the round.
+    round: u32,
+    /// The round in which a variable was last next to a pivot.
+    waits_in: Vec<u32>,
+    /// The variables that this round may still eliminate, the first one last.
+    candidates: Vec<u32>,
+    /// Workspace: active variables by degree.
+    counts: Vec<u32>,
+}
+
+impl Rounds {
+    fn new(stage_of: Vec<u8>) -> Self {
+        let mut stages = vec![Vec::new(); stage_of.iter().max().map_or(0, |&s| s as usize + 1)];
+        for (i, &stage) in (0..).zip(&stage_of) {
+            stages[stage as usize].push(i);
+        }
+        Self {
+            active: Vec::new(),
+            stages,
+            round: 0,
+            waits_in: vec![0; stage_of.len()],
+            candidates: Vec::new(),
+            stage_of,
+            counts: Vec::new(),
+        }
+    }
+
+    /// Finds the candidates of the next round, by degree; false if the stage is over.
+    fn start_round(&mut self, graph: Quotient) -> bool {
+        self.round += 1;
+        self.active.retain(|&i| graph.weight(i) != 0);
+        let counts = &mut self.counts;
+        counts.clear();
+        for &i in &self.active {
+            let degree = graph.degree(i) as usize;
+            if degree >= counts.len() {
+                counts.resize(degree + 1, 0);
+            }
+            counts[degree] += 1;
+        }
+        let Some(least) = counts.iter().position(|&count| count != 0) else {
+            return false;
+        };
+        let wanted = (self.active.len() as f64 * SHARE) as u32;
+        // `counts` becomes the number of candidates up to each degree below `end`.
+        let mut num_candidates = 0;
+        let mut end = 0;
+        while end < counts.len() && (num_candidates < wanted || end <= least + NEAR_LEAST) {
+            num_candidates += counts[end];
+            counts[end] = num_candidates;
+            end += 1;
+        }
+        self.candidates.resize(num_candidates as usize, 0);
+        for &i in &self.active {
+            let degree = graph.degree(i) as usize;
+            if degree < end {
+                let place = num_candidates - counts[degree];
+                self.candidates[place as usize] = i;
+                counts[degree] -= 1;
+            }
+        }
+        true
+    }
+}
+
 impl PivotChoice for Rounds {
     fn insert(&mut self, i: u32, _degree: usize) {
-        if self.round == 0 {
-            self.active.push(i);
-        } else {
-            self.waits_in[i as usize] = self.round;
-        }
+        self.waits_in[i as usize] = self.round;
     }
 
     fn pop(&mut self, graph: Quotient) -> u32 {
@@ -233,9 +198,6 @@ impl PivotChoice for Rounds {
                 }
             }
             while !self.start_round(graph) {
-                if self.is_reducing {
-                    self.dissect(graph);
-                }
                 self.active = self.stages.pop().expect("a live variable is in some stage");
             }
         }
@@ -246,5 +208,101 @@ impl PivotChoice for Rounds {
     #[inline]
     fn may_join(&self, i: u32, j: u32) -> bool {
         self.stage_of[i as usize] == self.stage_of[j as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use luge_sparse::etree;
+    use luge_testkit::strategies::patterns;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn graph(n: usize, edges: impl Iterator<Item = (usize, usize)>) -> Graph {
+        let mut lists = vec![BTreeSet::new(); n];
+        for (v, w) in edges.filter(|(v, w)| v != w) {
+            lists[v].insert(w as u32);
+            lists[w].insert(v as u32);
+        }
+        let (mut ptr, mut idx) = (vec![0], Vec::new());
+        for list in lists {
+            idx.extend(list);
+            ptr.push(idx.len());
+        }
+        Graph { ptr, idx }
+    }
+
+    /// The forest that goes with an order, from the graph.
+    fn forest_of(graph: &Graph, order: &[u32]) -> EliminationForest {
+        let place = etree::inverse(order);
+        let joined = |k: u32| {
+            let neighbours = graph.neighbours(order[k as usize] as usize);
+            neighbours.iter().map(|&w| place[w as usize])
+        };
+        let parent = etree::elimination_tree(order.len(), joined);
+        let counts = etree::column_counts(&parent, joined);
+        EliminationForest { parent, counts }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(300))]
+
+        #[test]
+        fn the_forest_is_that_of_the_order(
+            a in patterns(20),
+            copies in 1usize..30,
+            alike in 1usize..3,
+            hubs in 0usize..4,
+        ) {
+            // Copies in a chain, each vertex several times, and hubs that some vertices of all copies are joined to.
+            let size = a.major_dim();
+            prop_assume!(size > 0);
+            let n = copies * size * alike;
+            let number = |copy: usize, v: usize, k: usize| (copy * size + v) * alike + k;
+            let mut edges = Vec::new();
+            for copy in 0..copies {
+                for v in 0..size {
+                    let within = a.lane(v).iter().map(|&w| (copy, w as usize));
+                    let next = (v == 0 && copy + 1 < copies).then_some((copy + 1, 0));
+                    for (other, w) in within.chain(next).chain([(copy, v)]) {
+                        for (k, l) in (0..alike).flat_map(|k| (0..alike).map(move |l| (k, l))) {
+                            edges.push((number(copy, v, k), number(other, w, l)));
+                        }
+                    }
+                }
+            }
+            for hub in 0..hubs {
+                let joined = (0..n + hub).filter(|v| v % 7 != hub || *v >= n);
+                edges.extend(joined.filter(|v| hub != 1 || *v != n).map(|v| (n + hub, v)));
+            }
+            let graph = graph(n + hubs, edges.into_iter());
+            let (order, forest) = reduced_nested_dissection(&graph, false);
+            let forest = forest.unwrap();
+            prop_assert_eq!(etree::inverse(&etree::inverse(&order)), order.clone());
+            let expected = forest_of(&graph, &order);
+            prop_assert_eq!(&forest, &expected);
+            let all: Vec<u32> = (0..order.len() as u32).collect();
+            prop_assert_eq!(etree::postorder(&forest.parent), all);
+        }
+    }
+
+    #[test]
+    fn more_hubs_than_are_followed_are_ordered() {
+        // Each hub is joined to nearly half of the others.
+        let (n, hubs) = (3000, 70);
+        let to_hubs = (0..n).flat_map(|v| (0..hubs).map(move |h| (v, n + h)));
+        let to_hubs = to_hubs.filter(|(v, h)| (v / 3 + h) % 2 == 0);
+        let graph = graph(n + hubs, (1..n).map(|v| (v - 1, v)).chain(to_hubs));
+        let (order, forest) = reduced_nested_dissection(&graph, false);
+        assert!(forest.is_none());
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..(n + hubs) as u32));
+        let mut last = order[n..].to_vec();
+        last.sort_unstable();
+        assert!(last.into_iter().eq(n as u32..(n + hubs) as u32));
     }
 }

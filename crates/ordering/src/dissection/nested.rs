@@ -1,13 +1,18 @@
 //! Recursion over separators.
 
 use super::graph::{NONE, WeightedGraph};
-use super::separator::{Random, SEPARATOR, Side, separate};
+use super::separator::{Random, SEPARATOR, Side, lighter_of_two, separate};
+use crate::parts::join_if;
 
 /// Graphs of at most so many vertices are not divided.
 pub(super) const SMALLEST: usize = 200;
 
 /// Graphs of more vertices than this are divided on other threads.
 const SMALLEST_PARALLEL: usize = 1000;
+
+/// Separators within fewer others than this are the better ones of two: all of the tree is below them, and threads have
+/// nothing else to do.
+const COMPARED_DEPTH: u8 = 3;
 
 /// Separators within so many others are not divided further.
 const DEEPEST: u8 = 100;
@@ -45,7 +50,12 @@ fn divide(
     if n <= SMALLEST || depth == DEEPEST {
         return;
     }
-    let side = separate(&graph, &mut Random::new(n as u64));
+    let parallel_here = parallel && n > SMALLEST_PARALLEL;
+    let side = if depth < COMPARED_DEPTH {
+        lighter_of_two(&graph, n as u64, parallel_here)
+    } else {
+        separate(&graph, &mut Random::new(n as u64), parallel_here)
+    };
     let mut sizes = [0u32; 3];
     let mut weights = [0u64; 3];
     // Numbers within the side.
@@ -71,12 +81,7 @@ fn divide(
         let members = (0..n as u32).filter(|&v| side[v as usize] == of);
         graph.induced(members, &new_index)
     };
-    let parallel_here = parallel && n > SMALLEST_PARALLEL;
-    let (first, second) = if parallel_here {
-        rayon::join(|| part(0), || part(1))
-    } else {
-        (part(0), part(1))
-    };
+    let (first, second) = join_if(parallel_here, || part(0), || part(1));
     drop(graph);
     let starts = [0, sizes[0], sizes[0] + sizes[1]];
     for (&v, (&side, &number)) in vertices.to_vec().iter().zip(side.iter().zip(&numbers)) {
@@ -92,10 +97,5 @@ fn divide(
     let (more_depths, _) = rest.split_at_mut(len);
     let of_first = || divide(first, vertices, depths, depth + 1, parallel);
     let of_second = || divide(second, more_vertices, more_depths, depth + 1, parallel);
-    if parallel_here {
-        rayon::join(of_first, of_second);
-    } else {
-        of_first();
-        of_second();
-    }
+    join_if(parallel_here, of_first, of_second);
 }

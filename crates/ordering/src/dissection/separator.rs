@@ -17,6 +17,7 @@
 use std::collections::BinaryHeap;
 
 use super::graph::WeightedGraph;
+use crate::parts::join_if;
 
 /// Where a vertex is: in part 0 or 1, or between them.
 pub(super) type Side = u8;
@@ -37,11 +38,11 @@ const HEAVIEST: f64 = 1.5;
 const TRIES: usize = 3;
 
 /// Most passes on a level.
-const PASSES: usize = 6;
+const PASSES: usize = 3;
 
 /// A pass ends after as many moves without success as the separator has vertices, within these bounds.
-const LEAST_PATIENCE: usize = 50;
-const MOST_PATIENCE: usize = 300;
+const LEAST_PATIENCE: usize = 20;
+const MOST_PATIENCE: usize = 60;
 
 /// Share of the weight of both parts that one may have.
 const LARGEST_PART: f64 = 0.6;
@@ -96,8 +97,24 @@ impl Division {
     }
 }
 
-/// The side of each vertex; no edge joins the two parts. A part may be empty.
-pub(super) fn separate(graph: &WeightedGraph, random: &mut Random) -> Vec<Side> {
+/// The side of each vertex; no edge joins the two parts. A part may be empty. Large graphs are coarsened on the current
+/// rayon pool if `parallel`; the result is the same.
+pub(super) fn separate(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Vec<Side> {
+    divided(graph, random, parallel).side
+}
+
+/// Likewise, the better one of two attempts, which are made at once if `parallel`.
+pub(super) fn lighter_of_two(graph: &WeightedGraph, seed: u64, parallel: bool) -> Vec<Side> {
+    let attempt = |seed| divided(graph, &mut Random::new(seed), parallel);
+    let (first, second) = join_if(parallel, || attempt(seed), || attempt(!seed));
+    if second.badness() < first.badness() {
+        second.side
+    } else {
+        first.side
+    }
+}
+
+fn divided(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Division {
     let most = (HEAVIEST * graph.total_weight() as f64 / COARSEST as f64) as u32 + 1;
     // Each coarser graph, and which of its vertices those of the one before went into.
     let mut coarser: Vec<(WeightedGraph, Vec<u32>)> = Vec::new();
@@ -107,7 +124,7 @@ pub(super) fn separate(graph: &WeightedGraph, random: &mut Random) -> Vec<Side> 
             break;
         }
         let map = last.matched(most, random.below(last.len()) as u32);
-        let next = last.coarsened(&map);
+        let next = last.coarsened(&map, parallel);
         let stalls = next.len() as f64 > STALL * last.len() as f64;
         coarser.push((next, map));
         if stalls {
@@ -128,7 +145,7 @@ pub(super) fn separate(graph: &WeightedGraph, random: &mut Random) -> Vec<Side> 
         }
         refiner.refine(finer, &mut division);
     }
-    division.side
+    division
 }
 
 /// What the separator loses in weight by a move, and the vertex that moves.
@@ -377,7 +394,7 @@ mod tests {
                 })
             });
             let graph = graph(copies * n, edges);
-            let side = separate(&graph, &mut Random::new(seed));
+            let side = separate(&graph, &mut Random::new(seed), false);
             prop_assert_eq!(side.len(), graph.len());
             checked(&graph, &side);
         }
@@ -389,7 +406,7 @@ mod tests {
             let edges = (0..n).flat_map(|v| a.lane(v as usize).iter().map(move |&u| (v, u)));
             let fine = graph(n, edges);
             let map = fine.matched(most, start % n);
-            let coarse = fine.coarsened(&map);
+            let coarse = fine.coarsened(&map, false);
             let k = coarse.len();
             let mut weight = vec![0; k];
             let mut joined = vec![vec![0; k]; k];
@@ -437,7 +454,7 @@ mod tests {
         for (nx, ny) in [(30, 30), (100, 100), (20, 300)] {
             let graph = grid(nx, ny);
             for seed in 0..4 {
-                let side = separate(&graph, &mut Random::new(seed));
+                let side = separate(&graph, &mut Random::new(seed), false);
                 let [a, b, separator] = checked(&graph, &side);
                 // The weights of a column average two.
                 let shortest = 2 * u64::from(nx.min(ny));
@@ -451,7 +468,7 @@ mod tests {
     fn separate_components_need_no_separator() {
         let pieces = (0..4000).filter(|v| v % 20 != 19).map(|v| (v, v + 1));
         let graph = graph(4000, pieces);
-        let side = separate(&graph, &mut Random::new(1));
+        let side = separate(&graph, &mut Random::new(1), false);
         let [a, b, separator] = checked(&graph, &side);
         assert!(separator <= 3, "{separator}");
         assert!(a.max(b) as f64 <= LARGEST_PART * (a + b) as f64);
@@ -461,7 +478,7 @@ mod tests {
     fn stars_are_divided_at_their_hubs() {
         let leaves = (2..1000).map(|v| (v % 2, v));
         let graph = graph(1000, leaves.chain([(0, 1)]));
-        let side = separate(&graph, &mut Random::new(1));
+        let side = separate(&graph, &mut Random::new(1), false);
         let [a, b, separator] = checked(&graph, &side);
         assert!(separator <= 6 && a.min(b) > 0, "{separator}, {a} and {b}");
     }

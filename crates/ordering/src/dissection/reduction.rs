@@ -1,0 +1,447 @@
+//! Elimination of vertices with few neighbours, in rounds, on a graph whose edges are all listed.
+//!
+//! Vertices that are joined to each other and to the same others are one from the start. Each round then chooses an
+//! independent set of vertices with few neighbours, and joins the neighbours of each pairwise: a vertex with at most
+//! three takes away as many list entries as its elimination adds. New lists depend on the old ones alone, so threads
+//! make them side by side, and the result does not depend on their number. Time and memory are linear in the list
+//! entries of all rounds, which are a small multiple of those of the first.
+//!
+//! Every size on the way is exact: an eliminated vertex keeps the neighbours that it had, which are the rows of its
+//! column of the Cholesky factor.
+
+use std::ops::Range;
+
+use luge_sparse::etree::{self, EliminationForest};
+
+use super::NONE;
+use crate::elimination::weighted_forest;
+use crate::graph::{Graph, dense_limit};
+use crate::parts::{by_parts, joined_lists};
+
+/// Vertices whose neighbours weigh more than this are left.
+const MOST_NEIGHBOURS: usize = 12;
+
+/// A round takes at least this share of the vertices for candidates, if there are so many.
+const SHARE: f64 = 0.25;
+
+/// Vertices that have this many neighbours more than those with the least are candidates, too.
+const NEAR_LEAST: usize = 1;
+
+/// The rounds end when fewer than this share of the vertices are candidates.
+const SMALLEST_SHARE: f64 = 0.1;
+
+/// Graphs of fewer list entries than this are not shared between threads.
+const MIN_SHARED: usize = 20_000;
+
+/// More vertices of many neighbours than this are not followed through the elimination.
+const MOST_DENSE: usize = 64;
+
+/// In the place of a new number: the vertex is eliminated in this round.
+const PIVOT: u32 = u32::MAX - 1;
+
+/// Lists of the neighbours of vertices, each edge in both lists.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    pub ptr: Vec<usize>,
+    pub idx: Vec<u32>,
+}
+
+/// The graph that is left, numbered anew for each round.
+struct Left {
+    lists: Lists,
+    /// The old number of each vertex.
+    vertices: Vec<u32>,
+    weight: Vec<u32>,
+    /// The sum of the weights of each vertex's neighbours.
+    degree: Vec<u32>,
+}
+
+impl Lists {
+    fn of(&self, v: u32) -> &[u32] {
+        &self.idx[self.ptr[v as usize]..self.ptr[v as usize + 1]]
+    }
+}
+
+/// What the rounds did, and what they left.
+pub(super) struct Reduction {
+    /// The first of the vertices that each is one with.
+    first: Vec<u32>,
+    /// How many vertices a first one stands for; zero for others, and for those of many neighbours.
+    weight: Vec<u32>,
+    /// Vertices with more neighbours than [`dense_limit`], which were left out, by degree.
+    dense: Vec<u32>,
+    /// Eliminated vertices, in order.
+    pivots: Vec<u32>,
+    /// The neighbours that each of them had.
+    below: Lists,
+    /// The vertices left.
+    left: Vec<u32>,
+    /// Their graph, numbered as in `left`.
+    pub graph: Lists,
+    /// Their weights.
+    pub left_weight: Vec<u32>,
+}
+
+/// For each vertex the first of those that are joined to each other and to the same others.
+fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
+    let n = graph.len();
+    let spread = |v: u32| (v + 1).wrapping_mul(0x9E37_79B1).rotate_left(11);
+    let sum = |range: Range<usize>| -> Vec<u32> {
+        range
+            .map(|v| {
+                let neighbours = graph.neighbours(v).iter();
+                let sum = neighbours.fold(0, |sum: u32, &u| {
+                    sum.wrapping_add(spread(u).wrapping_mul(u ^ 0x85EB_CA6B))
+                });
+                let own = v as u32;
+                sum.wrapping_add(spread(own).wrapping_mul(own ^ 0x85EB_CA6B))
+            })
+            .collect()
+    };
+    let sums = by_parts(n, parallel, sum).concat();
+    let find = |range: Range<usize>| -> Vec<u32> {
+        range
+            .map(|v| {
+                let own = graph.neighbours(v);
+                let is_alike = |&&u: &&u32| {
+                    let others = graph.neighbours(u as usize);
+                    sums[u as usize] == sums[v]
+                        && others.len() == own.len()
+                        && own
+                            .iter()
+                            .filter(|&&w| w != u)
+                            .eq(others.iter().filter(|&&w| w as usize != v))
+                };
+                let before = own.iter().take_while(|&&u| (u as usize) < v);
+                before.copied().find(|u| is_alike(&u)).unwrap_or(v as u32)
+            })
+            .collect()
+    };
+    by_parts(n, parallel, find).concat()
+}
+
+/// The lists of the vertices `kept`, in that order, after the elimination of those whose number in `new_number` is
+/// [`PIVOT`]; vertices without a number are left out. And the sums of the neighbours' weights, given by new number.
+fn next_lists<'a>(
+    list_of: impl Fn(u32) -> &'a [u32] + Sync,
+    kept: &[u32],
+    new_number: &[u32],
+    weight: &[u32],
+    parallel: bool,
+) -> (Lists, Vec<u32>) {
+    let make = |range: Range<usize>| {
+        let mut idx = Vec::new();
+        let mut ends = Vec::with_capacity(range.len());
+        let mut degrees = Vec::with_capacity(range.len());
+        // By number: the last vertex whose list it came into.
+        let mut seen = vec![NONE; kept.len()];
+        for (&u, own) in kept[range.clone()].iter().zip(range.start as u32..) {
+            let start = idx.len();
+            let mut meets_pivot = false;
+            for &w in list_of(u) {
+                match new_number[w as usize] {
+                    NONE => {}
+                    PIVOT => meets_pivot = true,
+                    number => idx.push(number),
+                }
+            }
+            if meets_pivot {
+                seen[own as usize] = own;
+                for &w in &idx[start..] {
+                    seen[w as usize] = own;
+                }
+                let is_pivot = |w: &&u32| new_number[**w as usize] == PIVOT;
+                for &pivot in list_of(u).iter().filter(is_pivot) {
+                    for &w in list_of(pivot) {
+                        let number = new_number[w as usize];
+                        if number != NONE && seen[number as usize] != own {
+                            seen[number as usize] = own;
+                            idx.push(number);
+                        }
+                    }
+                }
+            }
+            ends.push(idx.len());
+            degrees.push(
+                idx[start..]
+                    .iter()
+                    .map(|&w| weight[w as usize])
+                    .sum::<u32>(),
+            );
+        }
+        ((idx, ends), degrees)
+    };
+    let parts = by_parts(kept.len(), parallel, make);
+    let (lists, degrees): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+    let (ptr, idx) = joined_lists(lists);
+    (Lists { ptr, idx }, degrees.concat())
+}
+
+/// An independent set of vertices with few neighbours, as numbers for [`next_lists`]; none if there are too few.
+fn independent_set(left: &Left) -> Option<Vec<u32>> {
+    /// Next to a pivot.
+    const WAITS: u32 = 1;
+    let n = left.vertices.len();
+    let degree = |v: usize| left.degree[v] as usize;
+    let mut counts = [0u32; MOST_NEIGHBOURS + 2];
+    for v in 0..n {
+        counts[degree(v).min(MOST_NEIGHBOURS + 1)] += 1;
+    }
+    let least = counts[..=MOST_NEIGHBOURS]
+        .iter()
+        .position(|&count| count != 0)?;
+    let wanted = (n as f64 * SHARE) as u32;
+    let (mut num_candidates, mut end) = (0, 0);
+    while end <= MOST_NEIGHBOURS && (num_candidates < wanted || end <= least + NEAR_LEAST) {
+        // Becomes the place of the first candidate of this degree.
+        num_candidates += std::mem::replace(&mut counts[end], num_candidates);
+        end += 1;
+    }
+    if f64::from(num_candidates) < SMALLEST_SHARE * n as f64 {
+        return None;
+    }
+    let mut candidates = vec![0; num_candidates as usize];
+    for v in 0..n {
+        let degree = degree(v);
+        if degree < end {
+            candidates[counts[degree] as usize] = v as u32;
+            counts[degree] += 1;
+        }
+    }
+    let mut numbers = vec![0; n];
+    for v in candidates {
+        if numbers[v as usize] == 0 {
+            numbers[v as usize] = PIVOT;
+            for &u in left.lists.of(v) {
+                numbers[u as usize] = WAITS;
+            }
+        }
+    }
+    let mut next = 0;
+    for number in &mut numbers {
+        if *number != PIVOT {
+            *number = next;
+            next += 1;
+        }
+    }
+    Some(numbers)
+}
+
+impl Reduction {
+    /// Eliminates vertices of few neighbours, on the current rayon pool if `parallel`.
+    pub fn new(graph: &Graph, parallel: bool) -> Self {
+        let n = graph.len();
+        let parallel = parallel && graph.idx.len() >= MIN_SHARED;
+        let first = first_alike(graph, parallel);
+        let limit = dense_limit(n);
+        let mut weight = vec![0; n];
+        for &v in &first {
+            weight[v as usize] += 1;
+        }
+        let is_dense = |v: usize| graph.degree(v) > limit;
+        let mut dense: Vec<u32> = Vec::new();
+        let mut vertices = Vec::with_capacity(n);
+        let mut numbers = vec![NONE; n];
+        for v in 0..n {
+            if is_dense(v) {
+                dense.push(v as u32);
+                weight[v] = 0;
+            } else if weight[v] != 0 {
+                numbers[v] = vertices.len() as u32;
+                vertices.push(v as u32);
+            }
+        }
+        dense.sort_by_key(|&v| graph.degree(v as usize));
+        let list_of = |v: u32| graph.neighbours(v as usize);
+        let weight_of = |vertices: &[u32]| -> Vec<u32> {
+            vertices.iter().map(|&v| weight[v as usize]).collect()
+        };
+        let left_weight = weight_of(&vertices);
+        let (lists, degree) = next_lists(list_of, &vertices, &numbers, &left_weight, parallel);
+        let mut left = Left {
+            lists,
+            vertices,
+            weight: left_weight,
+            degree,
+        };
+        let mut pivots = Vec::with_capacity(n);
+        let mut below = Lists {
+            ptr: vec![0],
+            idx: Vec::with_capacity(2 * n),
+        };
+        while let Some(numbers) = independent_set(&left) {
+            let mut kept = Vec::with_capacity(left.vertices.len());
+            let mut vertices = Vec::with_capacity(left.vertices.len());
+            for (v, (&number, &old)) in (0..).zip(numbers.iter().zip(&left.vertices)) {
+                if number == PIVOT {
+                    pivots.push(old);
+                    let neighbours = left.lists.of(v).iter();
+                    below
+                        .idx
+                        .extend(neighbours.map(|&u| left.vertices[u as usize]));
+                    below.ptr.push(below.idx.len());
+                } else {
+                    kept.push(v);
+                    vertices.push(old);
+                }
+            }
+            let weight = weight_of(&vertices);
+            let parallel = parallel && left.lists.idx.len() >= MIN_SHARED;
+            let list_of = |v| left.lists.of(v);
+            let (lists, degree) = next_lists(list_of, &kept, &numbers, &weight, parallel);
+            left = Left {
+                lists,
+                vertices,
+                weight,
+                degree,
+            };
+        }
+        Self {
+            first,
+            weight,
+            dense,
+            pivots,
+            below,
+            left: left.vertices,
+            graph: left.lists,
+            left_weight: left.weight,
+        }
+    }
+
+    /// An order of all vertices of `graph`, new to old, from one of those that were left, with its elimination forest,
+    /// of which it is a postorder; without the forest if too many vertices were left out.
+    pub fn whole_order(
+        &self,
+        graph: &Graph,
+        mut order_left: Vec<u32>,
+    ) -> (Vec<u32>, Option<EliminationForest>) {
+        let n = graph.len();
+        let Lists { ptr, idx } = &self.graph;
+        let of_left = weighted_forest(ptr, idx, &self.left_weight, &mut order_left);
+        // All are numbered by the time of their elimination.
+        let num_pivots = self.pivots.len();
+        let vertices: Vec<u32> = self
+            .pivots
+            .iter()
+            .copied()
+            .chain(order_left.iter().map(|&v| self.left[v as usize]))
+            .chain(self.dense.iter().copied())
+            .collect();
+        let mut time = vec![NONE; n];
+        for (t, &v) in vertices.iter().enumerate() {
+            time[v as usize] = t as u32;
+        }
+        let weight = |v: u32| self.weight[v as usize];
+        let mut parent = Vec::with_capacity(vertices.len());
+        let mut counts = Vec::with_capacity(vertices.len());
+        for (k, &v) in self.pivots.iter().enumerate() {
+            let rows = self.below.of(k as u32);
+            let times = rows.iter().map(|&u| time[u as usize]);
+            parent.push(times.min().unwrap_or(NONE));
+            counts.push(weight(v) + rows.iter().map(|&u| weight(u)).sum::<u32>());
+        }
+        let shifted = |&p: &u32| {
+            if p == NONE {
+                NONE
+            } else {
+                p + num_pivots as u32
+            }
+        };
+        parent.extend(of_left.parent.iter().map(shifted));
+        counts.extend(&of_left.counts);
+        let is_followed = self.dense.len() <= MOST_DENSE;
+        if is_followed {
+            let time_of = |v: u32| time[self.first[v as usize] as usize];
+            self.follow_dense(graph, time_of, &mut parent, &mut counts);
+        } else {
+            parent.resize(vertices.len(), NONE);
+            counts.resize(vertices.len(), 1);
+        }
+        let (order, forest) = self.expanded(&vertices, &parent, &counts);
+        (order, is_followed.then_some(forest))
+    }
+
+    /// Adds the vertices of many neighbours, which are eliminated last, to the forest of the others, and their rows to
+    /// the counts of these.
+    fn follow_dense(
+        &self,
+        graph: &Graph,
+        time_of: impl Fn(u32) -> u32,
+        parent: &mut Vec<u32>,
+        counts: &mut Vec<u32>,
+    ) {
+        if self.dense.is_empty() {
+            return;
+        }
+        let num_sparse = parent.len();
+        parent.resize(num_sparse + self.dense.len(), NONE);
+        counts.resize(parent.len(), 1);
+        // Bit k: the column has a row for the k-th of them.
+        let mut rows = vec![0u64; parent.len()];
+        for (k, &d) in self.dense.iter().enumerate() {
+            for &v in graph.neighbours(d as usize) {
+                rows[time_of(v) as usize] |= 1 << k;
+            }
+        }
+        for t in 0..parent.len() {
+            // Those that come later; of a vertex of many neighbours not itself.
+            let later = match t.checked_sub(num_sparse) {
+                None => rows[t],
+                Some(k) => rows[t] & (u64::MAX << k) & !(1 << k),
+            };
+            counts[t] += later.count_ones();
+            if parent[t] == NONE && later != 0 {
+                parent[t] = (num_sparse as u32) + later.trailing_zeros();
+            }
+            if parent[t] != NONE {
+                rows[parent[t] as usize] |= later;
+            }
+        }
+    }
+
+    /// The order of all vertices from the forest of those that stand for them, numbered by their time, and the forest.
+    fn expanded(
+        &self,
+        vertices: &[u32],
+        parent: &[u32],
+        counts: &[u32],
+    ) -> (Vec<u32>, EliminationForest) {
+        let n = self.first.len();
+        // From each vertex to the next of those that are one.
+        let mut next = vec![NONE; n];
+        for v in (0..n as u32).rev() {
+            let first = self.first[v as usize];
+            if first != v {
+                next[v as usize] = std::mem::replace(&mut next[first as usize], v);
+            }
+        }
+        let mut order = Vec::with_capacity(n);
+        let mut forest = EliminationForest {
+            parent: Vec::with_capacity(n),
+            counts: Vec::with_capacity(n),
+        };
+        let mut first_place = vec![0; vertices.len()];
+        let mut last_place = vec![0; vertices.len()];
+        for t in etree::postorder(parent) {
+            let t = t as usize;
+            first_place[t] = order.len() as u32;
+            let mut v = vertices[t];
+            let mut count = counts[t];
+            while v != NONE {
+                order.push(v);
+                forest.counts.push(count);
+                forest.parent.push(order.len() as u32);
+                count -= 1;
+                v = next[v as usize];
+            }
+            last_place[t] = order.len() - 1;
+        }
+        for (&last, &above) in last_place.iter().zip(parent) {
+            forest.parent[last] = match above {
+                NONE => NONE,
+                above => first_place[above as usize],
+            };
+        }
+        (order, forest)
+    }
+}

@@ -8,7 +8,7 @@ use crate::parts::join_if;
 pub(super) const SMALLEST: usize = 200;
 
 /// Graphs of more vertices than this are divided on other threads.
-const SMALLEST_PARALLEL: usize = 1000;
+const SMALLEST_PARALLEL: usize = 400;
 
 /// Separators within fewer others than this are the better ones of two: all of the tree is below them, and threads have
 /// nothing else to do.

@@ -47,7 +47,8 @@ impl Threads {
         }
         match &self.pool {
             Some(pool) => pool.install(|| work(self.count)),
-            None => work(self.count),
+            // Inside the pool, where a thread that shares its work need not wait for another to take it over.
+            None => rayon::scope(|_| work(self.count)),
         }
     }
 }

@@ -296,6 +296,9 @@ pub fn order(
     options.cancel.check()?;
     let mut seconds = OrderingSeconds::default();
     let is_user = matches!(options.method, Method::User { .. });
+    let parallel = options.threads > 1;
+    let is_unmoved = |rows: &[u32]| rows.iter().enumerate().all(|(i, &row)| i == row as usize);
+    let early_cancel = CancelFlag::new();
     // Which entries stand on the diagonal changes no block, as long as it is full.
     let find_form = || {
         let mut clock = Clock::start(n);
@@ -304,8 +307,19 @@ pub fn order(
         } else {
             None
         };
-        let form = rows.map(|rows| block_triangular(a, &rows));
-        (form, clock.lap())
+        let form = rows.as_ref().map(|rows| block_triangular(a, rows));
+        let seconds = clock.lap();
+        // Rows that are matched by value mostly stay where they are, too. Then this is the order.
+        let early = rows
+            .filter(|rows| parallel && n >= MIN_DISSECTION && is_unmoved(rows))
+            .and_then(|rows| {
+                let options = OrderingOptions {
+                    cancel: early_cancel.clone(),
+                    ..options.clone()
+                };
+                candidate(a, &rows, form.as_ref(), &options).ok()
+            });
+        (form, early, seconds)
     };
     let match_rows = || {
         let mut clock = Clock::start(n);
@@ -326,11 +340,16 @@ pub fn order(
         let found = values
             .filter(|_| by_product)
             .map(|values| match_by_product(a, values, options.threads > 1, &options.cancel))
-            .transpose()?;
+            .transpose();
+        if !matches!(&found, Ok(found) if found.as_ref().is_none_or(|m| is_unmoved(&m.row_of_col)))
+        {
+            early_cancel.cancel();
+        }
+        let found = found?;
         Ok::<_, OrderingError>((survey, found, clock.lap()))
     };
-    let parallel = options.threads > 1;
-    let (matched, (form, form_seconds)) = join_if(parallel, match_rows, find_form);
+    let (matched, (form, early, form_seconds)) = join_if(parallel, match_rows, find_form);
+    options.cancel.check()?;
     let (survey, found, matching_seconds) = matched?;
     let mut clock = Clock::start(n);
     let is_wild = |matching: &ProductMatching| {
@@ -384,7 +403,6 @@ pub fn order(
     }
 
     let move_rows = options.matching != Matching::Never || options.block_triangular;
-    let is_unmoved = |rows: &[u32]| rows.iter().enumerate().all(|(i, &row)| i == row as usize);
     let unmoved = || (0..n as u32).collect::<Vec<_>>();
     let first_rows = if move_rows { matched_rows } else { unmoved() };
     let try_unmoved = options.method == Method::Auto
@@ -393,8 +411,17 @@ pub fn order(
             diagonal_is_large(a, values, &scaling, options.diagonal_threshold)
         })
         && !is_unmoved(&first_rows);
-    let by_first = || candidate(a, &first_rows, form.as_ref(), options);
-    let by_second = || try_unmoved.then(|| candidate(a, &unmoved(), form.as_ref(), options));
+    // An order of the rows where they are serves the one or the other.
+    let (early_first, early_second) = if is_unmoved(&first_rows) {
+        (early, None)
+    } else {
+        (None, early)
+    };
+    let ordered = |early: Option<Candidate>, rows: &[u32]| {
+        early.map_or_else(|| candidate(a, rows, form.as_ref(), options), Ok)
+    };
+    let by_first = || ordered(early_first, &first_rows);
+    let by_second = || try_unmoved.then(|| ordered(early_second, &unmoved()));
     let (first, second) = join_if(try_unmoved && parallel, by_first, by_second);
     let mut best = first?;
     seconds.add(&best.seconds);

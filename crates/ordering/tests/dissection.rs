@@ -115,6 +115,46 @@ fn the_order_is_the_same_on_any_number_of_threads() {
 }
 
 #[test]
+fn rows_that_move_by_value_are_ordered_alike_on_any_number_of_threads() {
+    let a = grid(60, 50);
+    let n = a.major_dim();
+    // The diagonal as a fraction of the rest: good; poor, but the best there is; worse than a neighbour in some rows.
+    for (fraction, swaps, moves) in [(10.0, 0, false), (1e-4, 0, false), (1e-4, 200, true)] {
+        let mut values = Vec::with_capacity(a.nnz());
+        for (i, lane) in a.lanes().enumerate() {
+            values.extend(lane.iter().map(|&j| match j as usize {
+                j if j == i => fraction,
+                // Pairs of neighbours whose entries off the diagonal are the large ones.
+                j if j ^ 1 == i && i < swaps => 1e3,
+                // One sided: no permutation gains by it.
+                j if j > i => 1.0,
+                _ => 1e-12,
+            }));
+        }
+        let on = |threads: usize| {
+            let options = OrderingOptions {
+                matching: Matching::Always,
+                threads,
+                ..OrderingOptions::default()
+            };
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap()
+                .install(|| order(&a, Some(&values), &options).unwrap())
+        };
+        let first = on(1);
+        assert_eq!(first.rows_matched, moves, "{fraction} {swaps}");
+        assert_eq!(first.row_perm.len(), n);
+        for threads in [2, 4] {
+            let other = on(threads);
+            assert!(first.col_perm == other.col_perm && first.row_perm == other.row_perm);
+            assert!(first.scaling == other.scaling && first.blocks == other.blocks);
+        }
+    }
+}
+
+#[test]
 fn hubs_and_pieces_are_ordered() {
     // Hubs below the degree of dense vertices, over pieces that are joined to nothing else: no separator
     // is small, and no growing part stays connected.

@@ -137,7 +137,7 @@ fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTre
         coupling: &CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap(),
         coupling_entries: &[],
     };
-    Arc::new(DeviceTree::upload_with(stream, &problem.tree, &placement, limits).unwrap())
+    Arc::new(DeviceTree::upload_with(stream, &problem.tree, &placement, limits, 1).unwrap())
 }
 
 /// The factors, with the values that they were made of.

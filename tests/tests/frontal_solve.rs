@@ -233,7 +233,7 @@ impl System {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        let tree = Arc::new(DeviceTree::upload(stream, &tree, &placement).unwrap());
+        let tree = Arc::new(DeviceTree::upload(stream, &tree, &placement, 1).unwrap());
         let pivots = StaticPivots {
             threshold: 1.0,
             smallest: 1e-30,

@@ -442,6 +442,31 @@ impl Stream {
         Ok(buffer)
     }
 
+    /// Copies to allocations from their beginning; done when it returns, with everything enqueued before.
+    fn copy_all_from_host(&self, copies: &[(Arc<Memory>, &[u8])]) -> Result<(), DeviceError> {
+        let call = "copies from the host";
+        let total = copies.iter().map(|(_, bytes)| bytes.len()).sum();
+        match self.inner.machine() {
+            Machine::Simulator(_) => {
+                let _state = self.enter_uncaptured(call)?;
+                let start = Instant::now();
+                for (memory, bytes) in copies {
+                    memory.simulated().write(0, bytes);
+                }
+                self.count(total, 0, start);
+                Ok(())
+            }
+            Machine::Cuda(context, handle) => self.blocking_copy(call, total, true, || {
+                for (memory, bytes) in copies {
+                    // SAFETY: `blocking_copy` waits for the copies, so that both sides outlive them; each
+                    // allocation has as many bytes as its values.
+                    unsafe { context.copy_to_device(memory.address(), bytes, handle)? };
+                }
+                Ok(())
+            }),
+        }
+    }
+
     /// The values of a buffer or slice; waits for everything enqueued before.
     ///
     /// # Errors
@@ -1067,6 +1092,52 @@ impl Stream {
                 );
             }
         }
+    }
+}
+
+/// Buffers that are filled from the host together, so that the host waits once for all of them.
+pub struct Uploads<'v> {
+    stream: Stream,
+    /// Allocations, and the values that go there.
+    copies: Vec<(Arc<Memory>, &'v [u8])>,
+}
+
+impl<'v> Uploads<'v> {
+    /// None yet.
+    pub fn new(stream: &Stream) -> Self {
+        Self {
+            stream: stream.clone(),
+            copies: Vec::new(),
+        }
+    }
+
+    /// A buffer for the values, which are in it after [`finish`](Self::finish); until then its content is undefined.
+    ///
+    /// # Errors
+    /// As [`Stream::alloc`].
+    pub fn add<T: Element>(&mut self, values: &'v [T]) -> Result<Buffer<T>, DeviceError> {
+        let buffer = self.stream.alloc(values.len())?;
+        if !values.is_empty() {
+            self.copies
+                .push((Arc::clone(&buffer.memory), as_bytes(values)));
+        }
+        Ok(buffer)
+    }
+
+    /// Fills the buffers; done when it returns, with everything enqueued before.
+    ///
+    /// # Errors
+    /// As [`Stream::copy_from_host`].
+    pub fn finish(self) -> Result<(), DeviceError> {
+        self.stream.copy_all_from_host(&self.copies)
+    }
+}
+
+impl fmt::Debug for Uploads<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Uploads")
+            .field("len", &self.copies.len())
+            .finish_non_exhaustive()
     }
 }
 

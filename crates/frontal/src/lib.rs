@@ -45,6 +45,7 @@ mod error;
 pub mod gpu;
 mod kernels;
 mod lu;
+mod shares;
 mod tree;
 
 pub use error::FrontalError;

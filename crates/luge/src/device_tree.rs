@@ -22,6 +22,7 @@ use luge_solve::gpu::{
 use luge_solve::refine;
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, PatternError, RowPerm, Scalar};
+use rayon::prelude::*;
 
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
@@ -32,7 +33,7 @@ use crate::device_chain::{
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
-use crate::host::permuted_columns;
+use crate::host::permuted_columns_shared;
 use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
 use crate::solver::{Rows, Shared};
@@ -58,9 +59,9 @@ pub(crate) struct Forest {
     block_ptr: Vec<usize>,
     /// B by columns, and the place of each entry among those of A, as it is stored.
     columns: Arc<CompressedPattern>,
-    source: Vec<u32>,
+    source: Arc<Vec<u32>>,
     /// Place in A of each entry of the tree.
-    entries: Vec<u32>,
+    entries: Arc<Vec<u32>>,
     /// The rows of B right of its diagonal blocks.
     coupling: CompressedPattern,
     coupling_entries: Vec<u32>,
@@ -133,72 +134,146 @@ struct TreeEngine {
 
 /// The entries of B in its diagonal blocks, and those right of them.
 struct Parts {
+    /// All of B by columns, and the place in A of each entry.
+    columns: Arc<CompressedPattern>,
+    source: Arc<Vec<u32>>,
     /// Columns of the blocks.
     blocks: Arc<CompressedPattern>,
     /// Place in A of each of their entries.
-    entries: Vec<u32>,
+    entries: Arc<Vec<u32>>,
     /// Rows right of the blocks.
     coupling: CompressedPattern,
     coupling_entries: Vec<u32>,
 }
 
+/// What some consecutive diagonal blocks have.
+#[derive(Default)]
+struct PartsShare {
+    /// Where the columns of the blocks end, among those of the share.
+    ends: Vec<u64>,
+    idx: Vec<u32>,
+    entries: Vec<u32>,
+    /// Row, column, and place in A of each entry above the blocks, by columns.
+    couplings: Vec<[u32; 3]>,
+}
+
+impl PartsShare {
+    fn new(columns: &CompressedPattern, source: &[u32], block_ptr: &[usize]) -> Self {
+        let (first, end) = (block_ptr[0], block_ptr[block_ptr.len() - 1]);
+        let most = columns.ptr()[end] - columns.ptr()[first];
+        let mut share = Self {
+            ends: Vec::with_capacity(end - first),
+            idx: Vec::with_capacity(most as usize),
+            entries: Vec::with_capacity(most as usize),
+            couplings: Vec::new(),
+        };
+        for block in block_ptr.windows(2) {
+            for j in block[0]..block[1] {
+                let range = columns.range(j);
+                let (rows, places) = (columns.lane(j), &source[range]);
+                let above = rows.partition_point(|&i| (i as usize) < block[0]);
+                let couplings = rows[..above].iter().zip(places);
+                share
+                    .couplings
+                    .extend(couplings.map(|(&i, &place)| [i, j as u32, place]));
+                share.idx.extend_from_slice(&rows[above..]);
+                share.entries.extend_from_slice(&places[above..]);
+                share.ends.push(share.idx.len() as u64);
+            }
+        }
+        share
+    }
+}
+
+/// Entries of B that are worth waking a thread for.
+const WORTH_WAKING: usize = 1 << 14;
+
 impl Parts {
     /// Of B by columns, with the place in A of each entry.
-    fn new(columns: &Arc<CompressedPattern>, source: &[u32], block_ptr: &[usize]) -> Self {
+    fn new(
+        columns: CompressedPattern,
+        source: Vec<u32>,
+        block_ptr: &[usize],
+        threads: usize,
+    ) -> Self {
+        let (columns, source) = (Arc::new(columns), Arc::new(source));
         let n = columns.major_dim();
         if block_ptr.len() <= 2 {
             return Self {
-                blocks: Arc::clone(columns),
-                entries: source.to_vec(),
+                blocks: Arc::clone(&columns),
+                entries: Arc::clone(&source),
                 coupling: valid(CompressedPattern::new(n, vec![0; n + 1], Vec::new())),
                 coupling_entries: Vec::new(),
+                columns,
+                source,
             };
         }
+        let count = if threads == 1 {
+            1
+        } else {
+            (columns.nnz() / WORTH_WAKING).clamp(1, 2 * threads)
+        };
+        // Blocks of a share begin in its share of the columns.
+        let first_block = |share: usize| block_ptr.partition_point(|&at| at < n * share / count);
+        let num_blocks = block_ptr.len() - 1;
+        let shares: Vec<&[usize]> = (0..count)
+            .map(|share| (first_block(share), first_block(share + 1).min(num_blocks)))
+            .filter(|(first, end)| first < end)
+            .map(|(first, end)| &block_ptr[first..=end])
+            .collect();
+        let of_share = |blocks: &&[usize]| PartsShare::new(&columns, &source, blocks);
+        let shares: Vec<PartsShare> = if count == 1 {
+            shares.iter().map(of_share).collect()
+        } else {
+            shares.par_iter().map(of_share).collect()
+        };
+        let couplings = || shares.iter().flat_map(|share| &share.couplings);
+        // Shifted by two, so that after the sums ptr[i + 1] is where row i begins and, once it is filled, where it ends.
+        let mut coupling_ptr = vec![0u64; n + 2];
+        for &[i, ..] in couplings() {
+            coupling_ptr[i as usize + 2] += 1;
+        }
+        for i in 2..n + 2 {
+            coupling_ptr[i] += coupling_ptr[i - 1];
+        }
+        let num_couplings = coupling_ptr[n + 1] as usize;
+        let mut coupling_idx = vec![0; num_couplings];
+        let mut coupling_entries = vec![0; num_couplings];
+        for &[i, j, place] in couplings() {
+            let next = &mut coupling_ptr[i as usize + 1];
+            coupling_idx[*next as usize] = j;
+            coupling_entries[*next as usize] = place;
+            *next += 1;
+        }
+        coupling_ptr.pop();
+        let coupling = valid(CompressedPattern::new(n, coupling_ptr, coupling_idx));
+        if num_couplings == 0 {
+            return Self {
+                blocks: Arc::clone(&columns),
+                entries: Arc::clone(&source),
+                coupling,
+                coupling_entries,
+                columns,
+                source,
+            };
+        }
+        let num_entries = columns.nnz() - num_couplings;
         let mut ptr = Vec::with_capacity(n + 1);
-        ptr.push(0u64);
-        let mut idx = Vec::with_capacity(columns.nnz());
-        let mut entries = Vec::with_capacity(columns.nnz());
-        // Entries above the blocks: offsets of the rows, shifted by one.
-        let mut coupling_ptr = vec![0u64; n + 1];
-        for block in block_ptr.windows(2) {
-            for j in block[0]..block[1] {
-                for p in columns.range(j) {
-                    let i = columns.idx()[p];
-                    if (i as usize) < block[0] {
-                        coupling_ptr[i as usize + 1] += 1;
-                    } else {
-                        idx.push(i);
-                        entries.push(source[p]);
-                    }
-                }
-                ptr.push(idx.len() as u64);
-            }
-        }
-        for i in 0..n {
-            coupling_ptr[i + 1] += coupling_ptr[i];
-        }
-        let num_couplings = coupling_ptr[n] as usize;
-        let mut next = coupling_ptr.clone();
-        let mut coupling_idx = vec![0u32; num_couplings];
-        let mut coupling_entries = vec![0u32; num_couplings];
-        for block in block_ptr.windows(2) {
-            for j in block[0]..block[1] {
-                for p in columns.range(j) {
-                    let i = columns.idx()[p] as usize;
-                    if i >= block[0] {
-                        break;
-                    }
-                    let at = next[i] as usize;
-                    coupling_idx[at] = j as u32;
-                    coupling_entries[at] = source[p];
-                    next[i] += 1;
-                }
-            }
+        let mut idx = Vec::with_capacity(num_entries);
+        let mut entries = Vec::with_capacity(num_entries);
+        ptr.push(0);
+        for share in shares {
+            let before = idx.len() as u64;
+            ptr.extend(share.ends.into_iter().map(|end| before + end));
+            idx.extend(share.idx);
+            entries.extend(share.entries);
         }
         Self {
+            columns,
+            source,
             blocks: Arc::new(valid(CompressedPattern::new(n, ptr, idx))),
-            entries,
-            coupling: valid(CompressedPattern::new(n, coupling_ptr, coupling_idx)),
+            entries: Arc::new(entries),
+            coupling,
             coupling_entries,
         }
     }
@@ -218,21 +293,23 @@ impl Forest {
         single: bool,
         threads: usize,
     ) -> Result<Self, Error> {
-        let (columns, mut source) = permuted_columns(&a.pattern, &transform);
-        if let Some(entries) = &a.entries {
-            source
-                .iter_mut()
-                .for_each(|p| *p = entries[*p as usize] as u32);
-        }
-        Self::of_columns(
-            columns,
-            source,
-            transform,
-            block_ptr,
-            elimination,
-            single,
-            threads,
-        )
+        let start = Instant::now();
+        let make = || {
+            let entries = a.entries.as_deref();
+            let (columns, source) =
+                permuted_columns_shared(&a.pattern, entries, &transform, threads);
+            let parts = Parts::new(columns, source, &block_ptr, threads);
+            (Arc::clone(&parts.blocks), parts)
+        };
+        let options = TreeOptions::default();
+        let analyzed = match elimination {
+            Some(forest) => Tree::analyze_posted_beside(make, forest, &options, threads),
+            None => {
+                let (blocks, parts) = make();
+                Tree::analyze(&blocks, &options).map(|tree| (tree, parts))
+            }
+        };
+        Self::of_tree(analyzed, transform, block_ptr, single, start)
     }
 
     fn of_columns(
@@ -240,24 +317,23 @@ impl Forest {
         source: Vec<u32>,
         transform: Transform,
         block_ptr: Vec<usize>,
-        elimination: Option<&EliminationForest>,
         single: bool,
-        threads: usize,
     ) -> Result<Self, Error> {
         let start = Instant::now();
-        let columns = Arc::new(columns);
-        let Parts {
-            blocks,
-            entries,
-            coupling,
-            coupling_entries,
-        } = Parts::new(&columns, &source, &block_ptr);
-        let options = TreeOptions::default();
-        let tree = match elimination {
-            Some(forest) => Tree::analyze_posted(blocks, forest, &options, threads),
-            None => Tree::analyze(&blocks, &options),
-        };
-        let tree = tree.map_err(|e| match e {
+        let parts = Parts::new(columns, source, &block_ptr, 1);
+        let tree = Tree::analyze(&parts.blocks, &TreeOptions::default());
+        let analyzed = tree.map(|tree| (tree, parts));
+        Self::of_tree(analyzed, transform, block_ptr, single, start)
+    }
+
+    fn of_tree(
+        analyzed: Result<(Tree, Parts), FrontalError>,
+        transform: Transform,
+        block_ptr: Vec<usize>,
+        single: bool,
+        start: Instant,
+    ) -> Result<Self, Error> {
+        let (tree, parts) = analyzed.map_err(|e| match e {
             FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
             other => unreachable!("an analysis of a square pattern: {other}"),
         })?;
@@ -265,11 +341,11 @@ impl Forest {
             tree: Arc::new(tree),
             transform,
             block_ptr,
-            columns,
-            source,
-            entries,
-            coupling,
-            coupling_entries,
+            columns: parts.columns,
+            source: parts.source,
+            entries: parts.entries,
+            coupling: parts.coupling,
+            coupling_entries: parts.coupling_entries,
             single,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -287,8 +363,12 @@ impl Forest {
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
 
-    /// Copies the plan to the device.
-    pub(crate) fn upload(self, backend: &GpuBackend) -> Result<Arc<TreeChain>, Error> {
+    /// Copies the plan to the device; the threads of the current rayon pool share the work if `threads` is above 1.
+    pub(crate) fn upload(
+        self,
+        backend: &GpuBackend,
+        threads: usize,
+    ) -> Result<Arc<TreeChain>, Error> {
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
@@ -306,7 +386,7 @@ impl Forest {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        let on_device = DeviceTree::upload(&stream, &self.tree, &placement)
+        let on_device = DeviceTree::upload(&stream, &self.tree, &placement, threads)
             .map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(TreeChain {
             on_device: Arc::new(on_device),
@@ -686,13 +766,11 @@ impl AnyDeviceChain for TreeChain {
             source,
             transform,
             forest.block_ptr.clone(),
-            None,
             forest.single,
-            1,
         )?;
         backend.check_memory(forest.device_bytes())?;
         Ok(SearchedPivots {
-            chain: forest.upload(backend)?,
+            chain: forest.upload(backend, 1)?,
             num_off_diagonal,
             seconds: start.elapsed().as_secs_f64(),
         })

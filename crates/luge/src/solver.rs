@@ -309,8 +309,7 @@ impl DevicePlace<'_> {
         }
         let elimination = ordering.forest.take();
         let (transform, block_ptr) = transform_of(ordering);
-        let work = self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY;
-        self.threads.run(work, |threads| {
+        self.threads.run(self.work(), |threads| {
             Forest::analyze(
                 self.rows,
                 transform,
@@ -325,7 +324,13 @@ impl DevicePlace<'_> {
     /// The tree on the device, if there is memory for its factors.
     fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceChain>, Error> {
         self.backend.check_memory(forest.device_bytes())?;
-        Ok(forest.upload(self.backend)?)
+        let upload = |threads| forest.upload(self.backend, threads);
+        Ok(self.threads.run(self.work(), upload)?)
+    }
+
+    /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
+    fn work(self) -> f64 {
+        self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY
     }
 }
 

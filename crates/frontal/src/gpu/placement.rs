@@ -2,6 +2,8 @@
 
 use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
 
+use crate::shares::{both, collected};
+
 /// How B = P·Dr·A·Dc·Q, block upper triangular, comes from A.
 ///
 /// The trees of the diagonal blocks of B are one forest; the entries right of those blocks couple them in a solve.
@@ -23,7 +25,43 @@ pub struct Placement<'a> {
     pub coupling_entries: &'a [u32],
 }
 
+/// Where vectors of B are in vectors of A, in the order of elimination: its rows, or its columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Placed<P, E> {
+    /// The row or column of A of each pivot.
+    pub places: P,
+    /// The exponents of their factors.
+    pub exponents: E,
+}
+
+/// On the host.
+pub(super) type PlacedOnHost = Placed<Vec<u32>, Vec<i32>>;
+
+impl PlacedOnHost {
+    /// For pivots in the order `perm` (new to old), of which number i is `to_a[i]` in A.
+    fn new(perm: &[u32], to_a: &[u32], factors: &[f64], threads: usize) -> Self {
+        let place = |e: usize| to_a[perm[e] as usize];
+        Self {
+            places: collected(threads, perm.len(), place),
+            exponents: collected(threads, perm.len(), |e| {
+                exponent(factors[place(e) as usize])
+            }),
+        }
+    }
+}
+
 impl Placement<'_> {
+    /// The rows of pivots in the order `perm`, and the columns.
+    pub(super) fn placed(&self, perm: &[u32], threads: usize) -> (PlacedOnHost, PlacedOnHost) {
+        let (row_perm, col_perm) = (self.row_perm.as_slice(), self.col_perm.as_slice());
+        let Scaling { rows, cols, .. } = self.scaling;
+        both(
+            threads,
+            || Placed::new(perm, row_perm, rows, threads),
+            || Placed::new(perm, col_perm, cols, threads),
+        )
+    }
+
     /// Panics where a length does not go with a matrix of order `n` and a tree of `nnz` entries.
     #[track_caller]
     pub(super) fn check(&self, n: usize, nnz: usize) {

@@ -12,7 +12,8 @@ use luge_gpu_kernels::frontal::plan::{
 };
 use luge_sparse::etree::NONE;
 
-use super::placement::{Placement, exponent};
+use super::placement::PlacedOnHost;
+use crate::shares::{both, collected, joined, mapped, shares, sort, split};
 use crate::tree::{Front, Tree};
 
 /// Seconds that a warp takes for a small front, whatever its size.
@@ -54,8 +55,17 @@ impl Default for Limits {
     }
 }
 
+/// Where the entries of a tree come from, and how they are scaled.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// Value of A of each entry of the pattern that the tree was made of.
+    pub entries: &'a [u32],
+    pub rows: &'a PlacedOnHost,
+    pub cols: &'a PlacedOnHost,
+}
+
 /// The words of a plan, and how long its counters are.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
     pub fronts: Vec<u32>,
     pub children: Vec<u32>,
@@ -77,15 +87,74 @@ pub(super) struct Plan {
 struct Planner<'a> {
     tree: &'a Tree,
     fronts: &'a [Front],
+    source: Source<'a>,
     limits: Limits,
+    threads: usize,
     /// Number of each front among the large ones, or [`NONE`].
     large: Vec<u32>,
     /// Place of each front's element.
     element: Vec<u64>,
-    /// Exponent and source in A of each entry, in the order of the layout.
-    entries: Vec<(u32, i32)>,
-    plan: Plan,
+    /// Seconds of the way from the beginning of each front to the root.
+    path: Vec<f64>,
 }
+
+/// Sources and places of entries, written from front to back.
+struct Entries<'a> {
+    source: &'a mut [u32],
+    places: &'a mut [u32],
+    /// Number of the next one among all entries.
+    next: u32,
+    written: usize,
+}
+
+impl Entries<'_> {
+    fn push(&mut self, [source, place]: [u32; 2]) {
+        self.source[self.written] = source;
+        self.places[self.written] = place;
+        self.written += 1;
+        self.next += 1;
+    }
+}
+
+/// What comes of some consecutive small fronts.
+struct SmallShare<'a> {
+    turns: std::ops::Range<usize>,
+    fronts: &'a mut [u32],
+    children: &'a mut [u32],
+    first_child: u32,
+    entries: Entries<'a>,
+}
+
+/// What comes of some consecutive large fronts. Offsets are within the share.
+#[derive(Default)]
+struct LargeShare {
+    /// Seconds of the way from the beginning of each task to the root.
+    ways: Vec<f64>,
+    tasks: Vec<[u32; task::LEN as usize]>,
+    pieces: Vec<u32>,
+    sums: Vec<u32>,
+    addends: Vec<u32>,
+    num_flags: u32,
+    has_tiles: bool,
+}
+
+/// Sorts numbers from 0 on by seconds that are not negative, the longest first; of equal ones the lowest number first.
+fn longest_first(
+    threads: usize,
+    seconds: impl Fn(usize) -> f64 + Sync + Send,
+    len: usize,
+) -> Vec<u32> {
+    // The bits of such numbers are in the order of the numbers.
+    let key = |i: usize| u128::from(!seconds(i).to_bits()) << 32 | i as u128;
+    let mut keys = collected(threads, len, key);
+    sort(threads, &mut keys);
+    keys.into_iter().map(|key| key as u32).collect()
+}
+
+/// Words of a task that are offsets.
+const FIRST_PIECE: usize = 10;
+const FIRST_FLAG: usize = 14;
+const FIRST_SUM: usize = 16;
 
 fn low(x: u64) -> u32 {
     x as u32
@@ -96,17 +165,17 @@ fn high(x: u64) -> u32 {
 }
 
 impl Plan {
-    /// Plans the factorization of a tree.
-    pub fn new(tree: &Tree, placement: &Placement<'_>, limits: Limits) -> Self {
+    /// Plans the factorization of a tree. The words are the same for any number of threads.
+    pub fn new(tree: &Tree, source: Source<'_>, limits: Limits, threads: usize) -> Self {
         assert!(limits.small_front <= SMALL_FRONT && limits.gathered <= GATHERED);
         assert!(limits.whole_front <= WHOLE_FRONT);
         let fronts = tree.fronts();
         let mut large = vec![NONE; fronts.len()];
-        let mut num_large = 0;
+        let mut of_large = Vec::new();
         for (s, front) in fronts.iter().enumerate() {
             if large[s] != NONE || front.size() > limits.small_front {
-                large[s] = num_large;
-                num_large += 1;
+                large[s] = of_large.len() as u32;
+                of_large.push(s as u32);
                 if front.parent != NONE {
                     // Its number comes when it is reached.
                     large[front.parent as usize] = 0;
@@ -122,41 +191,38 @@ impl Plan {
         let mut planner = Planner {
             tree,
             fronts,
+            source,
             limits,
+            threads,
             large,
             element,
-            entries: scaled_entries(tree, placement),
-            plan: Self {
-                num_large,
-                element_entries,
-                ..Self::default()
-            },
+            path: Vec::new(),
         };
-        planner.plan_small();
-        planner.plan_large();
-        planner.plan
+        planner.path = planner.paths();
+        let num_entries = |&s: &u32| planner.entry_range(s as usize).len();
+        let of_large_fronts: usize = of_large.iter().map(num_entries).sum();
+        let all = tree.layout.source.len();
+        let (mut sources, mut places) = (vec![0; all], vec![0; all]);
+        let of_small_fronts = all - of_large_fronts;
+        let (small_sources, large_sources) = sources.split_at_mut(of_small_fronts);
+        let (small_places, large_places) = places.split_at_mut(of_small_fronts);
+        let (of_small, of_large_fronts) = both(
+            threads,
+            || planner.plan_small(small_sources, small_places),
+            || planner.plan_large(&of_large, large_sources, large_places),
+        );
+        let [fronts, children, starts] = of_small;
+        Self {
+            fronts,
+            children,
+            starts,
+            source: sources,
+            places,
+            num_large: of_large.len() as u32,
+            element_entries,
+            ..of_large_fronts
+        }
     }
-}
-
-/// Source in A and exponent of each entry, in the order of the layout.
-fn scaled_entries(tree: &Tree, placement: &Placement<'_>) -> Vec<(u32, i32)> {
-    let pattern = &tree.pattern;
-    let of = |factors: &[f64], perm: &[u32]| -> Vec<i32> {
-        perm.iter()
-            .map(|&old| exponent(factors[old as usize]))
-            .collect()
-    };
-    let of_rows = of(&placement.scaling.rows, placement.row_perm.as_slice());
-    let of_columns = of(&placement.scaling.cols, placement.col_perm.as_slice());
-    let mut exponents = Vec::with_capacity(pattern.nnz());
-    for (j, of_column) in of_columns.into_iter().enumerate() {
-        let rows = pattern.lane(j).iter();
-        exponents.extend(rows.map(|&i| of_column + of_rows[i as usize]));
-    }
-    let of_layout = tree.layout.source.iter().map(|&p| p as usize);
-    of_layout
-        .map(|p| (placement.entries[p], exponents[p]))
-        .collect()
 }
 
 impl Planner<'_> {
@@ -176,11 +242,26 @@ impl Planner<'_> {
         }
     }
 
-    fn push_entry(&mut self, e: usize, row: u32, column: u32) {
-        let (source, exponent) = self.entries[e];
-        let biased = (exponent + EXPONENT_BIAS as i32) as u32;
-        self.plan.source.push(source);
-        self.plan.places.push(row | column << 8 | biased << 16);
+    /// Source and place of entry `e` of the layout, which is in this row and column of a front, and in `row` and
+    /// `column` of a tile of it.
+    fn entry(&self, front: &Front, e: usize, cell: (u32, u32), row: u32, column: u32) -> [u32; 2] {
+        let position = |i: u32| {
+            if i < front.pivots {
+                (front.start + i) as usize
+            } else {
+                self.tree.rows[front.rows as usize + (i - front.pivots) as usize] as usize
+            }
+        };
+        let Source {
+            entries,
+            rows,
+            cols,
+        } = self.source;
+        let of_row = rows.exponents[position(cell.0)];
+        let of_column = cols.exponents[position(cell.1)];
+        let biased = (of_column + of_row + EXPONENT_BIAS as i32) as u32;
+        let source = entries[self.tree.layout.source[e] as usize];
+        [source, row | column << 8 | biased << 16]
     }
 
     fn entry_range(&self, s: usize) -> std::ops::Range<usize> {
@@ -188,48 +269,124 @@ impl Planner<'_> {
         ptr[s] as usize..ptr[s + 1] as usize
     }
 
-    /// Puts the small fronts in order, and describes them.
-    fn plan_small(&mut self) {
+    /// Puts the small fronts in order, and describes them: the words of fronts, children and beginnings.
+    fn plan_small(&self, sources: &mut [u32], places: &mut [u32]) -> [Vec<u32>; 3] {
         let order = self.order_small();
         let mut position = vec![NONE; self.fronts.len()];
         for (at, turn) in order.iter().enumerate() {
             position[turn.front as usize] = at as u32;
         }
-        let mut kept = false;
-        for (at, turn) in order.iter().enumerate() {
+        let ranges = shares(self.threads, order.len(), |at| {
+            // A front and its entries.
+            at as u64 * 16
+        });
+        let counts = mapped(ranges.clone(), |turns| {
+            let mut counts = [0; 2];
+            for turn in &order[turns] {
+                let s = turn.front as usize;
+                counts[0] += self.entry_range(s).len();
+                counts[1] += self.fronts[s].num_children as usize;
+            }
+            counts
+        });
+        let num_children: usize = counts.iter().map(|counts| counts[1]).sum();
+        let mut fronts = vec![0; order.len() * small::LEN as usize];
+        let mut children = vec![0; num_children * child::LEN as usize];
+        let mut of_fronts = split(
+            &mut fronts,
+            ranges.iter().map(|turns| turns.len() * small::LEN as usize),
+        )
+        .into_iter();
+        let mut of_children = split(
+            &mut children,
+            counts.iter().map(|c| c[1] * child::LEN as usize),
+        )
+        .into_iter();
+        let mut of_sources = split(sources, counts.iter().map(|c| c[0])).into_iter();
+        let mut of_places = split(places, counts.iter().map(|c| c[0])).into_iter();
+        let (mut first_entry, mut first_child) = (0, 0);
+        let mut parts = Vec::with_capacity(ranges.len());
+        for (turns, [num_entries, num_children]) in ranges.into_iter().zip(counts) {
+            let pieces = (
+                of_fronts.next(),
+                of_children.next(),
+                of_sources.next(),
+                of_places.next(),
+            );
+            let (Some(fronts), Some(children), Some(source), Some(places)) = pieces else {
+                unreachable!("a piece for each share");
+            };
+            parts.push(SmallShare {
+                turns,
+                fronts,
+                children,
+                first_child,
+                entries: Entries {
+                    source,
+                    places,
+                    next: first_entry,
+                    written: 0,
+                },
+            });
+            first_entry += num_entries as u32;
+            first_child += num_children as u32;
+        }
+        mapped(parts, |share| self.describe_small(&order, &position, share));
+        // Those with the longest way to the root first.
+        let begins = order.iter().enumerate().filter(|(_, turn)| turn.begins);
+        let starts: Vec<u32> = begins.map(|(at, _)| at as u32).collect();
+        let way = |i: usize| self.path[order[starts[i] as usize].front as usize];
+        let by_way = longest_first(self.threads, way, starts.len());
+        let starts = by_way.into_iter().map(|i| starts[i as usize]).collect();
+        [fronts, children, starts]
+    }
+
+    /// Describes small fronts; `order` are those of all shares, `position` their places in it.
+    fn describe_small(&self, order: &[Turn], position: &[u32], share: SmallShare<'_>) {
+        let SmallShare {
+            turns,
+            fronts,
+            children: child_words,
+            mut first_child,
+            mut entries,
+        } = share;
+        let mut child_words = child_words.chunks_exact_mut(child::LEN as usize);
+        let words = fronts.chunks_exact_mut(small::LEN as usize);
+        // Whether the element of the front before `at` is kept for that at `at`.
+        let is_kept_before = |at: usize| {
+            let before = at.checked_sub(1).map(|before| order[before]);
+            before.is_some_and(|before| {
+                let parent = self.fronts[before.front as usize].parent;
+                !before.ends && order[at].front == parent && order[at].joins == 0
+            })
+        };
+        for (at, words) in turns.zip(words) {
+            let turn = order[at];
             let s = turn.front as usize;
             let front = self.fronts[s];
-            if turn.begins {
-                self.plan.starts.push(at as u32);
-            }
-            let first_entry = self.plan.source.len() as u32;
+            let kept = is_kept_before(at);
+            let first_entry = entries.next;
             for e in self.entry_range(s) {
-                let (row, column) = self.cell(&front, e);
-                self.push_entry(e, row, column);
+                let cell = self.cell(&front, e);
+                entries.push(self.entry(&front, e, cell, cell.0, cell.1));
             }
-            let first_child = self.plan.children.len() as u32 / child::LEN;
             let is_kept = |&c: &u32| kept && position[c as usize] + 1 == at as u32;
             let children = self.tree.children(s).iter().copied();
             let others = self.tree.children(s).iter().copied();
-            for c in children
+            let in_order = children
                 .filter(is_kept)
-                .chain(others.filter(|c| !is_kept(c)))
-            {
+                .chain(others.filter(|c| !is_kept(c)));
+            // The zip asks for words last, and so takes none in vain.
+            for (c, words) in in_order.zip(child_words.by_ref()) {
                 let child = &self.fronts[c as usize];
                 let element = self.element[c as usize];
-                let mut positions = [0u32; SMALL_FRONT as usize / 4];
+                words[..3].copy_from_slice(&[low(element), high(element), child.below]);
                 for (i, &row) in self.tree.relative[child.row_range()].iter().enumerate() {
-                    positions[i / 4] |= row << (8 * (i % 4));
+                    words[3 + i / 4] |= row << (8 * (i % 4));
                 }
-                let words = [low(element), high(element), child.below];
-                self.plan
-                    .children
-                    .extend(words.into_iter().chain(positions));
             }
-            let num_children = self.plan.children.len() as u32 / child::LEN - first_child;
             let parent = front.parent as usize;
             let mut flags = if kept { small::HAS_KEPT_CHILD } else { 0 };
-            kept = false;
             let mut goes_on = NO_FRONT;
             if turn.ends {
                 flags |= small::IS_LAST;
@@ -242,15 +399,11 @@ impl Planner<'_> {
                         goes_on = position[parent];
                     }
                 }
-            } else {
-                let next = order[at + 1];
-                kept = next.front == front.parent && next.joins == 0;
-                if !kept {
-                    flags |= small::WRITES_ELEMENT;
-                }
+            } else if !is_kept_before(at + 1) {
+                flags |= small::WRITES_ELEMENT;
             }
             let slot = self.tree.layout.slot[s];
-            self.plan.fronts.extend([
+            let described: [u32; small::LEN as usize] = [
                 front.pivots | front.below << 16,
                 flags,
                 front.start,
@@ -260,21 +413,17 @@ impl Planner<'_> {
                 low(self.element[s]),
                 high(self.element[s]),
                 first_entry,
-                self.plan.source.len() as u32 - first_entry,
+                entries.next - first_entry,
                 first_child,
-                num_children,
+                front.num_children,
                 goes_on,
                 0,
                 0,
                 0,
-            ]);
+            ];
+            words.copy_from_slice(&described);
+            first_child += front.num_children;
         }
-        // Those with the longest way to the root first.
-        let path = self.paths();
-        let by_path = |&at: &u32| path[order[at as usize].front as usize];
-        self.plan
-            .starts
-            .sort_by(|a, b| by_path(b).total_cmp(&by_path(a)).then(a.cmp(b)));
     }
 
     /// Seconds of a small front.
@@ -394,15 +543,48 @@ impl Planner<'_> {
         order
     }
 
-    /// Makes tasks of the large fronts.
-    fn plan_large(&mut self) {
-        let path = self.paths();
-        let mut tasks: Vec<(f64, [u32; task::LEN as usize])> = Vec::new();
+    /// Makes tasks of the large fronts, which are `large`; the words of the entries go to `sources` and `places`.
+    fn plan_large(&self, large: &[u32], sources: &mut [u32], places: &mut [u32]) -> Plan {
+        let rows = |s: &u32| u64::from(self.fronts[*s as usize].size());
+        let mut before = Vec::with_capacity(large.len() + 1);
+        before.push(0);
+        for s in large {
+            // As a front costs something whatever its size.
+            before.push(before[before.len() - 1] + 64 + rows(s));
+        }
+        let ranges = shares(self.threads, large.len(), |i| before[i]);
+        let num_entries = |range: &std::ops::Range<usize>| -> usize {
+            let fronts = large[range.clone()].iter();
+            fronts.map(|&s| self.entry_range(s as usize).len()).sum()
+        };
+        let counts: Vec<usize> = ranges.iter().map(num_entries).collect();
+        let mut next = (self.tree.layout.source.len() - sources.len()) as u32;
+        let of_sources = split(sources, counts.iter().copied());
+        let of_places = split(places, counts.iter().copied());
+        let mut parts = Vec::with_capacity(ranges.len());
+        for ((range, source), places) in ranges.into_iter().zip(of_sources).zip(of_places) {
+            let count = source.len() as u32;
+            let entries = Entries {
+                source,
+                places,
+                next,
+                written: 0,
+            };
+            parts.push((range, entries));
+            next += count;
+        }
+        let parts = mapped(parts, |(range, entries)| {
+            self.describe_large(&large[range], entries)
+        });
+        self.put_together(parts)
+    }
+
+    /// Makes tasks of some large fronts.
+    fn describe_large(&self, large: &[u32], mut entries: Entries<'_>) -> LargeShare {
+        let mut share = LargeShare::default();
         let mut tiles = Tiles::default();
-        for s in 0..self.fronts.len() {
-            if !self.is_large(s) {
-                continue;
-            }
+        for &s in large {
+            let s = s as usize;
             let front = self.fronts[s];
             let is_whole = front.size() <= self.limits.whole_front;
             tiles.cut(&front, is_whole);
@@ -416,42 +598,38 @@ impl Planner<'_> {
             self.sort_into_tiles(s, &mut tiles);
             let above = match front.parent {
                 NONE => 0.0,
-                parent => path[parent as usize],
+                parent => self.path[parent as usize],
             };
             let parent = match front.parent {
                 NONE => NO_FRONT,
                 parent => self.large[parent as usize],
             };
             let slot = self.tree.layout.slot[s];
-            let first_flag = self.plan.num_flags;
+            let first_flag = share.num_flags;
             let steps = tiles.of_pivots;
             if !is_whole {
-                self.plan.num_flags += sides * sides;
-                self.plan.has_tiles |= steps > 1;
+                share.num_flags += sides * sides;
+                share.has_tiles |= steps > 1;
             }
-            for (ti, tj) in tiles.in_order() {
+            tiles.for_each_in_order(|tiles, ti, tj| {
                 let number = (ti * sides + tj) as usize;
-                let first_entry = self.plan.source.len() as u32;
-                for &(e, row, column) in
-                    &tiles.entries[tiles.entry_ptr[number]..tiles.entry_ptr[number + 1]]
-                {
-                    self.push_entry(e as usize, row, column);
+                let first_entry = entries.next;
+                for &entry in &tiles.entries[tiles.entry_ptr[number]..tiles.entry_ptr[number + 1]] {
+                    entries.push(entry);
                 }
-                let first_piece = self.plan.pieces.len() as u32 / piece::LEN;
-                for p in &tiles.pieces[number] {
-                    self.plan.pieces.extend(p);
-                }
-                let first_sum = self.plan.sums.len() as u32 / 2;
-                tiles.addends[number].sort_by_key(|&(place, _)| place);
+                let first_piece = share.pieces.len() as u32 / piece::LEN;
+                share.pieces.extend(tiles.pieces[number].as_flattened());
+                let first_sum = share.sums.len() as u32 / 2;
+                // Those of one place come in the order of their numbers.
+                tiles.addends[number].sort_unstable();
                 let mut last = None;
-                for &(place, addend) in &tiles.addends[number] {
+                for &addend in &tiles.addends[number] {
+                    let place = high(addend);
                     if last != Some(place) {
-                        self.plan
-                            .sums
-                            .extend([place, self.plan.addends.len() as u32]);
+                        share.sums.extend([place, share.addends.len() as u32]);
                         last = Some(place);
                     }
-                    self.plan.addends.push(addend);
+                    share.addends.push(low(addend));
                 }
                 // The way from here to the root: what is left of the front comes first.
                 let step = ti.min(tj).min(steps);
@@ -465,38 +643,70 @@ impl Planner<'_> {
                 } else {
                     (f64::from(steps - step) + kind) * SECONDS_A_STEP
                 };
-                tasks.push((
-                    above + left,
-                    [
-                        self.large[s],
-                        if is_whole { task::WHOLE } else { ti | tj << 16 },
-                        front.pivots,
-                        front.below,
-                        low(slot),
-                        high(slot),
-                        low(self.element[s]),
-                        high(self.element[s]),
-                        first_entry,
-                        self.plan.source.len() as u32 - first_entry,
-                        first_piece,
-                        self.plan.pieces.len() as u32 / piece::LEN - first_piece,
-                        front.start,
-                        parent,
-                        first_flag,
-                        arrivals,
-                        first_sum,
-                        self.plan.sums.len() as u32 / 2 - first_sum,
-                    ],
-                ));
-            }
+                share.ways.push(above + left);
+                share.tasks.push([
+                    self.large[s],
+                    if is_whole { task::WHOLE } else { ti | tj << 16 },
+                    front.pivots,
+                    front.below,
+                    low(slot),
+                    high(slot),
+                    low(self.element[s]),
+                    high(self.element[s]),
+                    first_entry,
+                    entries.next - first_entry,
+                    first_piece,
+                    share.pieces.len() as u32 / piece::LEN - first_piece,
+                    front.start,
+                    parent,
+                    first_flag,
+                    arrivals,
+                    first_sum,
+                    share.sums.len() as u32 / 2 - first_sum,
+                ]);
+            });
         }
+        share
+    }
+
+    /// Puts shares one after another, and their tasks in order.
+    fn put_together(&self, shares: Vec<LargeShare>) -> Plan {
+        let mut plan = Plan::default();
+        let (mut ways, mut tasks) = (Vec::new(), Vec::new());
+        let (mut pieces, mut sums, mut addends) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut num_pieces, mut num_sums, mut num_addends) = (0, 0, 0);
+        for mut share in shares {
+            // Offsets within the share become those among all.
+            for task in &mut share.tasks {
+                task[FIRST_PIECE] += num_pieces;
+                task[FIRST_FLAG] += plan.num_flags;
+                task[FIRST_SUM] += num_sums;
+            }
+            for sum in share.sums.chunks_exact_mut(2) {
+                sum[1] += num_addends;
+            }
+            num_pieces += share.pieces.len() as u32 / piece::LEN;
+            num_sums += share.sums.len() as u32 / 2;
+            num_addends += share.addends.len() as u32;
+            plan.num_flags += share.num_flags;
+            plan.has_tiles |= share.has_tiles;
+            ways.extend(share.ways);
+            tasks.extend(share.tasks);
+            pieces.push(share.pieces);
+            sums.push(share.sums);
+            addends.push(share.addends);
+        }
+        plan.pieces = joined(pieces);
+        plan.sums = joined(sums);
+        plan.addends = joined(addends);
         // The end of the last sum's addends, and what threads without a sum read.
-        let end = self.plan.addends.len() as u32;
-        self.plan.sums.extend([0, end, 0, end]);
-        self.plan.addends.push(0);
-        // Stable: what a task waits for was made before it, and has no shorter way.
-        tasks.sort_by(|a, b| b.0.total_cmp(&a.0));
-        self.plan.tasks = tasks.into_iter().flat_map(|(_, words)| words).collect();
+        plan.sums.extend([0, num_addends, 0, num_addends]);
+        plan.addends.push(0);
+        // What a task waits for was made before it, and has no shorter way.
+        let by_way = longest_first(self.threads, |t| ways[t], ways.len());
+        let in_order = |at: usize| tasks[by_way[at] as usize];
+        plan.tasks = collected(self.threads, by_way.len(), in_order).into_flattened();
+        plan
     }
 
     /// How often front `s` tells its large parent of its element.
@@ -515,48 +725,39 @@ impl Planner<'_> {
         let sides = tiles.bounds.len() - 1;
         tiles.entry_ptr.clear();
         tiles.entry_ptr.resize(sides * sides + 1, 0);
-        let cells = |e: usize| {
-            let (row, column) = self.cell(&front, e);
-            (
-                tiles.tile_of[row as usize],
-                tiles.tile_of[column as usize],
-                row,
-                column,
-            )
-        };
-        let mut sorted = Vec::new();
+        tiles.unsorted.clear();
         for e in self.entry_range(s) {
-            let (ti, tj, row, column) = cells(e);
+            let (row, column) = self.cell(&front, e);
+            let (ti, tj) = (tiles.tile_of[row as usize], tiles.tile_of[column as usize]);
             let number = ti as usize * sides + tj as usize;
-            sorted.push((
-                number,
-                (
-                    e as u32,
-                    row - tiles.bounds[ti as usize],
-                    column - tiles.bounds[tj as usize],
-                ),
-            ));
-        }
-        sorted.sort_by_key(|&(number, _)| number);
-        for &(number, _) in &sorted {
+            let (i, j) = (
+                row - tiles.bounds[ti as usize],
+                column - tiles.bounds[tj as usize],
+            );
+            let entry = self.entry(&front, e, (row, column), i, j);
+            tiles.unsorted.push((number as u32, entry));
             tiles.entry_ptr[number + 1] += 1;
         }
         for number in 0..sides * sides {
             tiles.entry_ptr[number + 1] += tiles.entry_ptr[number];
         }
+        if sides > 1 {
+            tiles.unsorted.sort_by_key(|&(number, _)| number);
+        }
         tiles.entries.clear();
-        tiles
-            .entries
-            .extend(sorted.into_iter().map(|(_, entry)| entry));
+        let entries = tiles.unsorted.iter().map(|&(_, entry)| entry);
+        tiles.entries.extend(entries);
 
-        for list in &mut tiles.pieces {
+        if tiles.pieces.len() < sides * sides {
+            tiles.pieces.resize(sides * sides, Vec::new());
+            tiles.addends.resize(sides * sides, Vec::new());
+        }
+        for list in &mut tiles.pieces[..sides * sides] {
             list.clear();
         }
-        tiles.pieces.resize(sides * sides, Vec::new());
-        for list in &mut tiles.addends {
+        for list in &mut tiles.addends[..sides * sides] {
             list.clear();
         }
-        tiles.addends.resize(sides * sides, Vec::new());
         let mut cuts = Vec::new();
         for &c in self.tree.children(s) {
             let child = self.fronts[c as usize];
@@ -572,7 +773,8 @@ impl Planner<'_> {
                         let ti = tiles.tile_of[row as usize] as usize;
                         let row = row - tiles.bounds[ti];
                         let addend = element as u32 + q as u32 * below + i as u32;
-                        tiles.addends[ti * sides + tj].push((row | column << 8, addend));
+                        let place = u64::from(row | column << 8);
+                        tiles.addends[ti * sides + tj].push(place << 32 | u64::from(addend));
                     }
                 }
                 continue;
@@ -626,11 +828,13 @@ struct Tiles {
     /// Tiles of pivots.
     of_pivots: u32,
     entry_ptr: Vec<usize>,
-    /// Number in the layout, row and column in the tile.
-    entries: Vec<(u32, u32, u32)>,
+    /// Sources and places, tile by tile.
+    entries: Vec<[u32; 2]>,
+    /// The same with the number of the tile, in the order of the layout.
+    unsorted: Vec<(u32, [u32; 2])>,
     pieces: Vec<Vec<[u32; piece::LEN as usize]>>,
-    /// Place in the tile, and number among the entries of all elements.
-    addends: Vec<Vec<(u32, u32)>>,
+    /// Place in the tile, above the number among the entries of all elements.
+    addends: Vec<Vec<u64>>,
 }
 
 impl Tiles {
@@ -652,18 +856,22 @@ impl Tiles {
         }
     }
 
-    /// All tiles, each after those that it waits for.
-    fn in_order(&self) -> Vec<(u32, u32)> {
+    /// Calls `visit` for all tiles, each after those that it waits for.
+    fn for_each_in_order(&mut self, mut visit: impl FnMut(&mut Self, u32, u32)) {
         let sides = self.bounds.len() as u32 - 1;
-        let mut order = Vec::with_capacity((sides * sides) as usize);
         for step in 0..self.of_pivots {
-            order.push((step, step));
-            order.extend((step + 1..sides).map(|t| (t, step)));
-            order.extend((step + 1..sides).map(|t| (step, t)));
+            visit(self, step, step);
+            for t in step + 1..sides {
+                visit(self, t, step);
+            }
+            for t in step + 1..sides {
+                visit(self, step, t);
+            }
         }
         for tj in self.of_pivots..sides {
-            order.extend((self.of_pivots..sides).map(|ti| (ti, tj)));
+            for ti in self.of_pivots..sides {
+                visit(self, ti, tj);
+            }
         }
-        order
     }
 }

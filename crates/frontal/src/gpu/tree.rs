@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use luge_device::{Buffer, DeviceError, Stream};
+use luge_device::{Buffer, DeviceError, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan as words;
 
 use super::placement::Placement;
-use super::plan::{Limits, Plan};
-use super::solve::SolvePlan;
+use super::plan::{Limits, Plan, Source};
+use super::solve::{SolvePlan, SolveWords};
+use crate::shares::both;
 use crate::tree::Tree;
 
 /// An assembly tree on the device.
@@ -46,17 +47,17 @@ pub(super) struct DevicePlan {
 }
 
 impl DevicePlan {
-    fn upload(stream: &Stream, plan: &Plan) -> Result<Self, DeviceError> {
+    fn upload<'a>(uploads: &mut Uploads<'a>, plan: &'a Plan) -> Result<Self, DeviceError> {
         Ok(Self {
-            fronts: stream.upload(&plan.fronts)?,
-            children: stream.upload(&plan.children)?,
-            starts: stream.upload(&plan.starts)?,
-            tasks: stream.upload(&plan.tasks)?,
-            pieces: stream.upload(&plan.pieces)?,
-            sums: stream.upload(&plan.sums)?,
-            addends: stream.upload(&plan.addends)?,
-            source: stream.upload(&plan.source)?,
-            places: stream.upload(&plan.places)?,
+            fronts: uploads.add(&plan.fronts)?,
+            children: uploads.add(&plan.children)?,
+            starts: uploads.add(&plan.starts)?,
+            tasks: uploads.add(&plan.tasks)?,
+            pieces: uploads.add(&plan.pieces)?,
+            sums: uploads.add(&plan.sums)?,
+            addends: uploads.add(&plan.addends)?,
+            source: uploads.add(&plan.source)?,
+            places: uploads.add(&plan.places)?,
             num_small: plan.fronts.len() / words::small::LEN as usize,
             num_tasks: plan.tasks.len() / words::task::LEN as usize,
             num_large: plan.num_large as usize,
@@ -67,7 +68,8 @@ impl DevicePlan {
 }
 
 impl DeviceTree {
-    /// Copies a tree to the device, with the places of its entries in A.
+    /// Copies a tree to the device, with the places of its entries in A. With `threads` above 1, those of the current
+    /// rayon pool share the planning; the plan is the same.
     ///
     /// # Errors
     ///
@@ -81,8 +83,9 @@ impl DeviceTree {
         stream: &Stream,
         tree: &Arc<Tree>,
         placement: &Placement<'_>,
+        threads: usize,
     ) -> Result<Self, DeviceError> {
-        Self::upload_with(stream, tree, placement, Limits::default())
+        Self::upload_with(stream, tree, placement, Limits::default(), threads)
     }
 
     /// As [`upload`](Self::upload), with other limits between the ways to work on a front.
@@ -100,19 +103,45 @@ impl DeviceTree {
         tree: &Arc<Tree>,
         placement: &Placement<'_>,
         limits: Limits,
+        threads: usize,
     ) -> Result<Self, DeviceError> {
         placement.check(tree.n(), tree.nnz());
-        let plan = Plan::new(tree, placement, limits);
-        let columns = tree.perm().iter();
-        let columns = columns.map(|&j| placement.col_perm.as_slice()[j as usize]);
-        let sources = plan.source.iter().chain(placement.coupling_entries);
+        let (rows, cols) = placement.placed(tree.perm(), threads);
+        let source = Source {
+            entries: placement.entries,
+            rows: &rows,
+            cols: &cols,
+        };
+        // One of them is copied while the other is still being planned.
+        let (factorization, solve) = both(
+            threads,
+            || {
+                let plan = Plan::new(tree, source, limits, threads);
+                let mut uploads = Uploads::new(stream);
+                let on_device = DevicePlan::upload(&mut uploads, &plan)?;
+                let relative = uploads.add(&tree.relative)?;
+                uploads.finish()?;
+                Ok::<_, DeviceError>((on_device, relative))
+            },
+            || {
+                let words = SolveWords::new(tree, placement, threads);
+                let mut uploads = Uploads::new(stream);
+                let on_device = SolvePlan::upload(&mut uploads, &words, placement, &rows, &cols)?;
+                let row_idx = uploads.add(&tree.rows)?;
+                uploads.finish()?;
+                Ok::<_, DeviceError>((on_device, row_idx))
+            },
+        );
+        let (plan, relative) = factorization?;
+        let (solve, row_idx) = solve?;
+        let sources = placement.entries.iter().chain(placement.coupling_entries);
         Ok(Self {
-            plan: DevicePlan::upload(stream, &plan)?,
-            solve: SolvePlan::upload(stream, tree, placement)?,
-            row_idx: stream.upload(&tree.rows)?,
-            relative: stream.upload(&tree.relative)?,
-            columns: columns.collect(),
+            plan,
+            solve,
+            row_idx,
+            relative,
             max_source: sources.max().map_or(0, |&p| p as usize + 1),
+            columns: cols.places,
             tree: Arc::clone(tree),
         })
     }

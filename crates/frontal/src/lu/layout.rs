@@ -18,6 +18,7 @@
 
 use luge_sparse::{CompressedPattern, IndexOverflow, to_u32};
 
+use crate::shares::{both, joined, mapped, shares};
 use crate::tree::{Front, Transposed};
 
 /// Slots of the fronts and the assembly of the matrix into them.
@@ -35,33 +36,45 @@ pub(crate) struct Layout {
     pub target: Vec<u32>,
 }
 
-impl Layout {
-    /// Of fronts with these rows below their pivots, and a matrix by columns and rows in the order `perm` (new to old).
-    pub fn new(
-        fronts: &[Front],
-        rows: &[u32],
-        cols: &CompressedPattern,
-        rows_of: &Transposed,
-        perm: &[u32],
-        inv_perm: &[u32],
-    ) -> Result<Self, IndexOverflow> {
-        let mut slot = Vec::with_capacity(fronts.len() + 1);
-        let mut slots = 0u64;
-        let mut entry_ptr = Vec::with_capacity(fronts.len() + 1);
+/// What the entries of a matrix are assembled from.
+struct Matrix<'a> {
+    /// Rows below the pivots of all fronts.
+    rows: &'a [u32],
+    cols: &'a CompressedPattern,
+    rows_of: &'a Transposed,
+    /// Elimination order: new to old, and old to new.
+    perm: &'a [u32],
+    inv_perm: &'a [u32],
+}
+
+/// The entries of some consecutive fronts.
+struct Share {
+    /// Where those of each front end.
+    ends: Vec<u32>,
+    source: Vec<u32>,
+    target: Vec<u32>,
+}
+
+impl Share {
+    /// Of fronts that have at most `most` entries.
+    fn new(fronts: &[Front], matrix: &Matrix<'_>, most: usize) -> Self {
+        let Matrix {
+            rows,
+            cols,
+            rows_of,
+            perm,
+            inv_perm,
+        } = *matrix;
+        let mut ends = Vec::with_capacity(fronts.len());
         // Every entry is written to the next place, which moves on only if the entry belongs there: a branch would be
         // guessed wrong half of the time. So there is one place more.
-        let mut source = vec![0u32; cols.nnz() + 1];
-        let mut target = vec![0u32; cols.nnz() + 1];
+        let mut source = vec![0u32; most + 1];
+        let mut target = vec![0u32; most + 1];
         let mut next = 0;
         let mut position = vec![0u32; perm.len()];
         for front in fronts {
             let (k, c) = (front.pivots as usize, front.below as usize);
             let m = k + c;
-            let size = k * (m + c);
-            to_u32(size, "entries of a front's panels")?;
-            slot.push(slots);
-            slots += size as u64;
-            entry_ptr.push(next as u32);
             let start = front.start as usize;
             for (i, &row) in rows[front.row_range()].iter().enumerate() {
                 position[row as usize] = (k + i) as u32;
@@ -88,12 +101,86 @@ impl Layout {
                     next += usize::from(col >= start + k);
                 }
             }
+            ends.push(next as u32);
         }
-        debug_assert_eq!(next, cols.nnz());
         source.truncate(next);
         target.truncate(next);
+        Self {
+            ends,
+            source,
+            target,
+        }
+    }
+}
+
+impl Layout {
+    /// Of fronts with these rows below their pivots, and a matrix by columns and rows in the order `perm` (new to old).
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of a tree that is being built"
+    )]
+    pub fn new(
+        fronts: &[Front],
+        rows: &[u32],
+        cols: &CompressedPattern,
+        rows_of: &Transposed,
+        perm: &[u32],
+        inv_perm: &[u32],
+        threads: usize,
+    ) -> Result<Self, IndexOverflow> {
+        let mut slot = Vec::with_capacity(fronts.len() + 1);
+        let mut slots = 0u64;
+        for front in fronts {
+            let (k, c) = (front.pivots as usize, front.below as usize);
+            let size = k * (k + 2 * c);
+            to_u32(size, "entries of a front's panels")?;
+            slot.push(slots);
+            slots += size as u64;
+        }
         slot.push(slots);
-        entry_ptr.push(next as u32);
+        let matrix = Matrix {
+            rows,
+            cols,
+            rows_of,
+            perm,
+            inv_perm,
+        };
+        let shares = shares(threads, fronts.len(), |s| {
+            let front = fronts.get(s);
+            front.map_or((perm.len() + rows.len()) as u64, |f| {
+                u64::from(f.start) + f.rows
+            })
+        });
+        let is_shared = shares.len() > 1;
+        let parts = mapped(shares, |share| {
+            let fronts = &fronts[share];
+            let most = if is_shared {
+                let pivots = fronts.iter().flat_map(Front::pivot_range);
+                let lanes = pivots.map(|e| perm[e] as usize);
+                lanes
+                    .map(|i| cols.range(i).len() + rows_of.range(i).len())
+                    .sum()
+            } else {
+                cols.nnz()
+            };
+            Share::new(fronts, &matrix, most)
+        });
+        let mut entry_ptr = Vec::with_capacity(fronts.len() + 1);
+        entry_ptr.push(0);
+        let (mut sources, mut targets) = (Vec::new(), Vec::new());
+        for Share {
+            ends,
+            source,
+            target,
+        } in parts
+        {
+            let before = entry_ptr[entry_ptr.len() - 1];
+            entry_ptr.extend(ends.into_iter().map(|end| before + end));
+            sources.push(source);
+            targets.push(target);
+        }
+        debug_assert_eq!(entry_ptr.last().copied(), Some(cols.nnz() as u32));
+        let (source, target) = both(threads, || joined(sources), || joined(targets));
         Ok(Self {
             slot,
             slots,

@@ -16,6 +16,7 @@ use luge_sparse::{CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
 use crate::lu::{Layout, Schedule};
+use crate::shares::both;
 use cost::{front_entries, front_flops};
 use structure::Symmetrized;
 pub(crate) use structure::Transposed;
@@ -76,6 +77,10 @@ impl Front {
 
     pub(crate) fn row_range(&self) -> std::ops::Range<usize> {
         self.rows as usize..self.rows as usize + self.below as usize
+    }
+
+    pub(crate) fn pivot_range(&self) -> std::ops::Range<usize> {
+        self.start as usize..(self.start + self.pivots) as usize
     }
 
     pub(crate) fn child_range(&self) -> std::ops::Range<usize> {
@@ -154,14 +159,40 @@ impl Tree {
         options: &TreeOptions,
         threads: usize,
     ) -> Result<Self, FrontalError> {
+        let tree = Self::analyze_posted_beside(|| (cols, ()), forest, options, threads);
+        tree.map(|(tree, ())| tree)
+    }
+
+    /// As [`analyze_posted`](Self::analyze_posted), for columns that `make` makes, with something else, while the part
+    /// of the analysis goes on that needs the forest alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze).
+    ///
+    /// # Panics
+    ///
+    /// As [`analyze_posted`](Self::analyze_posted).
+    #[track_caller]
+    pub fn analyze_posted_beside<R: Send>(
+        make: impl FnOnce() -> (Arc<CompressedPattern>, R) + Send,
+        forest: &EliminationForest,
+        options: &TreeOptions,
+        threads: usize,
+    ) -> Result<(Self, R), FrontalError> {
+        let columns = || {
+            let (cols, rest) = make();
+            check(&cols)?;
+            let rows = Transposed::new(&cols);
+            Ok::<_, FrontalError>((cols, rows, rest))
+        };
+        let skeleton = || Skeleton::new(forest, None, options);
+        let (columns, skeleton) = both(threads, columns, skeleton);
+        let (cols, rows, rest) = columns?;
         let lengths = (forest.parent.len(), forest.counts.len());
         let n = cols.major_dim();
         assert_eq!(lengths, (n, n), "a forest of as many columns as B");
-        check(&cols)?;
-        let rows = || Transposed::new(&cols);
-        let skeleton = || Skeleton::new(forest, None, options);
-        let (rows, skeleton) = both(threads, rows, skeleton);
-        Self::build(cols, rows, skeleton, options, threads)
+        Ok((Self::build(cols, rows, skeleton, options, threads)?, rest))
     }
 
     fn build(
@@ -186,7 +217,7 @@ impl Tree {
         let ((relative, pivots_in_parent), layout) = both(
             threads,
             || structure::relative_indices(&fronts, &children, &rows),
-            || Layout::new(&fronts, &rows, &cols, &rows_of, &perm, &inv_perm),
+            || Layout::new(&fronts, &rows, &cols, &rows_of, &perm, &inv_perm, threads),
         );
         let layout = layout?;
         for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
@@ -367,19 +398,6 @@ impl Skeleton {
             children,
             num_rows,
         }
-    }
-}
-
-/// Does both, side by side if there is more than one thread.
-fn both<A: Send, B: Send>(
-    threads: usize,
-    one: impl FnOnce() -> A + Send,
-    other: impl FnOnce() -> B + Send,
-) -> (A, B) {
-    if threads > 1 {
-        rayon::join(one, other)
-    } else {
-        (one(), other())
     }
 }
 

@@ -41,7 +41,7 @@ impl Transposed {
         Self { ptr, idx, map }
     }
 
-    fn range(&self, i: usize) -> std::ops::Range<usize> {
+    pub fn range(&self, i: usize) -> std::ops::Range<usize> {
         self.ptr[i] as usize..self.ptr[i + 1] as usize
     }
 

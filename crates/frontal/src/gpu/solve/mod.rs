@@ -9,7 +9,7 @@ use luge_device::{Buffer, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY, MAX_NRHS, THREADS};
 
-pub(super) use plan::SolvePlan;
+pub(super) use plan::{SolvePlan, SolveWords};
 
 use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
 
@@ -155,7 +155,12 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let tree = &*self.tree;
         let plan = &tree.solve;
         let n = tree.tree.n();
-        let lists = &plan.directions[usize::from(transpose)];
+        let lists = plan.lists(transpose);
+        let (enter, leave) = if transpose {
+            (&plan.cols, &plan.rows)
+        } else {
+            (&plan.rows, &plan.cols)
+        };
         let together = if nrhs == 1 { 1 } else { MANY };
         let chunks = nrhs.div_ceil(together);
         let kernel = if nrhs == 1 {
@@ -198,10 +203,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                         &lists.coupled_idx,
                         &lists.coupled_entries,
                         coupling,
-                        &lists.enter,
-                        &lists.enter_exponents,
-                        &lists.leave,
-                        &lists.leave_exponents,
+                        &enter.places,
+                        &enter.exponents,
+                        &leave.places,
+                        &leave.exponents,
                         &mut x,
                         &mut vectors.entered,
                         &mut vectors.unknowns,

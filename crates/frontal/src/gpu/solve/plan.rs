@@ -3,9 +3,7 @@
 //! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each tile of 32
 //! rows. Tasks stand in the order of the longest way that is left, with which none comes before one that it waits for.
 
-use std::cmp::Reverse;
-
-use luge_device::{Buffer, DeviceError, Stream};
+use luge_device::{Buffer, DeviceError, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
     COUPLED_WORDS, FRONT_WORDS, LARGE_WORDS, LEVEL_WORDS, LONG_ROW, SEGMENT, SEGMENT_WORDS,
     SINGLE_WORDS, SMALL_WORDS, THREADS, TILE, WHOLE, WHOLE_ROWS,
@@ -13,7 +11,8 @@ use luge_gpu_kernels::frontal::solve::layout::{
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
-use crate::gpu::placement::{Placement, exponent};
+use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
+use crate::shares::{both, collected, sort};
 use crate::tree::{Front, Tree};
 
 /// Most pivots of a front for a warp: a lane has one.
@@ -27,25 +26,34 @@ const PIVOT_WEIGHT: u64 = 20;
 /// What each tile of 32 pivots costs beside that.
 const TILE_WEIGHT: u64 = 500;
 
-/// The lists of solves with B, or of those with Bᵀ.
-#[derive(Debug)]
-pub(super) struct Direction {
-    /// Entry of A's right-hand side of each pivot.
-    pub enter: Buffer<u32>,
-    pub enter_exponents: Buffer<i32>,
-    /// Entry of A's solution of each pivot.
-    pub leave: Buffer<u32>,
-    pub leave_exponents: Buffer<i32>,
-    pub levels: Buffer<u32>,
-    pub warps_up: Buffer<u32>,
-    pub warps_down: Buffer<u32>,
-    pub blocks_up: Buffer<u32>,
-    pub blocks_down: Buffer<u32>,
-    pub singles: Buffer<u32>,
-    pub coupled: Buffer<u32>,
-    pub segments: Buffer<u32>,
-    pub coupled_idx: Buffer<u32>,
-    pub coupled_entries: Buffer<u32>,
+/// Who works on what in solves with B, or in those with Bᵀ.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Lists<V> {
+    pub levels: V,
+    pub warps_up: V,
+    pub warps_down: V,
+    pub blocks_up: V,
+    pub blocks_down: V,
+    pub singles: V,
+    pub coupled: V,
+    pub segments: V,
+    pub coupled_idx: V,
+    pub coupled_entries: V,
+}
+
+/// The words of a plan on the host.
+#[derive(Debug, PartialEq)]
+pub(in crate::gpu) struct SolveWords {
+    fronts: Vec<u32>,
+    gather_ptr: Vec<u32>,
+    carry_to: Vec<u32>,
+    coupling_exponents: Vec<i32>,
+    lists: Lists<Vec<u32>>,
+    /// Those for Bᵀ where they are others: where levels are solved in another order.
+    transposed: Option<Lists<Vec<u32>>>,
+    num_warp_tasks: u32,
+    num_block_tasks: u32,
+    block_share: f64,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -57,14 +65,37 @@ pub(in crate::gpu) struct SolvePlan {
     /// Value of A of each entry right of the diagonal blocks, and the exponent of its factor.
     pub(super) coupling_entries: Buffer<u32>,
     pub(super) coupling_exponents: Buffer<i32>,
-    /// For B, and for Bᵀ.
-    pub(super) directions: [Direction; 2],
+    pub(super) rows: Placed<Buffer<u32>, Buffer<i32>>,
+    pub(super) cols: Placed<Buffer<u32>, Buffer<i32>>,
+    lists: Lists<Buffer<u32>>,
+    /// Those for Bᵀ where they are others.
+    transposed: Option<Lists<Buffer<u32>>>,
     /// Most tasks of warps in one list.
-    pub(super) num_warp_tasks: u32,
+    num_warp_tasks: u32,
     /// Most tasks of blocks in one list.
-    pub(super) num_block_tasks: u32,
+    num_block_tasks: u32,
     /// Part of the work that is for blocks.
-    pub(super) block_share: f64,
+    block_share: f64,
+}
+
+impl Lists<Buffer<u32>> {
+    fn upload<'a>(
+        uploads: &mut Uploads<'a>,
+        lists: &'a Lists<Vec<u32>>,
+    ) -> Result<Self, DeviceError> {
+        Ok(Self {
+            levels: uploads.add(&lists.levels)?,
+            warps_up: uploads.add(&lists.warps_up)?,
+            warps_down: uploads.add(&lists.warps_down)?,
+            blocks_up: uploads.add(&lists.blocks_up)?,
+            blocks_down: uploads.add(&lists.blocks_down)?,
+            singles: uploads.add(&lists.singles)?,
+            coupled: uploads.add(&lists.coupled)?,
+            segments: uploads.add(&lists.segments)?,
+            coupled_idx: uploads.add(&lists.coupled_idx)?,
+            coupled_entries: uploads.add(&lists.coupled_entries)?,
+        })
+    }
 }
 
 /// Who works on a front.
@@ -94,28 +125,48 @@ impl Kind {
     }
 }
 
-/// Tasks with their levels and priorities, high first.
-#[derive(Default)]
+/// Tasks in the order of their levels, those of a level by the way that is left, the longest first.
 struct TaskList<const WORDS: usize> {
-    tasks: Vec<(u32, u64, [u32; WORDS])>,
+    words: Vec<[u32; WORDS]>,
+    /// Where each level begins, and the end of the last.
+    level_ptr: Vec<u32>,
 }
 
+/// A task's level, the way that is left, and its words.
+type Task<const WORDS: usize> = (u32, u64, [u32; WORDS]);
+
 impl<const WORDS: usize> TaskList<WORDS> {
+    /// Of tasks in an order that those of one level with the same way keep.
+    fn new(tasks: &[Task<WORDS>], num_levels: usize, threads: usize) -> Self {
+        let key = |t: usize| {
+            let (level, left, _) = tasks[t];
+            u128::from(level) << 96 | u128::from(!left) << 32 | t as u128
+        };
+        let mut order = collected(threads, tasks.len(), key);
+        sort(threads, &mut order);
+        let mut level_ptr = vec![0; num_levels + 1];
+        for (level, ..) in tasks {
+            level_ptr[*level as usize + 1] += 1;
+        }
+        Self {
+            words: collected(threads, order.len(), |at| {
+                tasks[order[at] as u32 as usize].2
+            }),
+            level_ptr: accumulated(level_ptr),
+        }
+    }
+
     /// The words of the tasks, level by level in the given order, and the number of tasks up to each level's end.
     fn ordered(&self, levels: &[u32]) -> (Vec<u32>, Vec<u32>) {
-        let position = inverse(levels);
-        let mut order: Vec<u32> = (0..self.tasks.len() as u32).collect();
-        // The tiles of a front stay in order.
-        order.sort_unstable_by_key(|&t| {
-            let (level, left, _) = self.tasks[t as usize];
-            (position[level as usize], Reverse(left), t)
-        });
-        let mut ends = vec![0; levels.len()];
-        for (level, ..) in &self.tasks {
-            ends[position[*level as usize] as usize] += 1;
+        let mut words = Vec::with_capacity(self.words.len() * WORDS);
+        let mut ends = Vec::with_capacity(levels.len());
+        for &level in levels {
+            let level = level as usize;
+            let range = self.level_ptr[level] as usize..self.level_ptr[level + 1] as usize;
+            words.extend_from_slice(self.words[range].as_flattened());
+            ends.push((words.len() / WORDS) as u32);
         }
-        let words = order.iter().flat_map(|&t| self.tasks[t as usize].2);
-        (words.collect(), accumulated(ends))
+        (words, ends)
     }
 }
 
@@ -169,86 +220,157 @@ fn contributions(tree: &Tree) -> (Vec<u32>, Vec<u32>) {
     (gather_ptr, carry_to)
 }
 
-/// Level of each diagonal block: 0 for those without couplings, else above all that it is coupled to.
-fn block_levels(placement: &Placement<'_>) -> Vec<u32> {
+/// Level of the diagonal block of each row: 0 for blocks without couplings, else above all that they are coupled to;
+/// `None` if there are no couplings.
+fn block_levels(placement: &Placement<'_>) -> Option<Vec<u32>> {
+    if placement.coupling.nnz() == 0 {
+        return None;
+    }
     let block_ptr = placement.block_ptr;
     let num_blocks = block_ptr.len() - 1;
-    let mut block_of = vec![0u32; block_ptr[num_blocks]];
-    for (block, range) in block_ptr.windows(2).enumerate() {
-        block_of[range[0]..range[1]].fill(block as u32);
-    }
-    let mut levels = vec![0; num_blocks];
-    for (block, range) in block_ptr.windows(2).enumerate().rev() {
-        levels[block] = (range[0]..range[1])
+    // Blocks are met from the last to the first, so those that a row is coupled to have their levels.
+    let mut levels = vec![0; block_ptr[num_blocks]];
+    for block in block_ptr.windows(2).rev() {
+        let level = (block[0]..block[1])
             .flat_map(|row| placement.coupling.lane(row))
-            .map(|&column| levels[block_of[column as usize] as usize] + 1)
+            .map(|&column| levels[column as usize] + 1)
             .max()
             .unwrap_or(0);
+        levels[block[0]..block[1]].fill(level);
     }
-    let level_of = |i: usize| levels[block_of[i] as usize];
-    (0..block_of.len()).map(level_of).collect()
+    Some(levels)
 }
 
-impl SolvePlan {
-    /// Plans solves with the tree and copies the plan to the device.
+impl SolveWords {
+    /// Plans solves with the tree.
     ///
     /// # Panics
     ///
     /// If there are 2³² rows of fronts.
     #[track_caller]
-    pub(in crate::gpu) fn upload(
-        stream: &Stream,
-        tree: &Tree,
-        placement: &Placement<'_>,
-    ) -> Result<Self, DeviceError> {
+    pub(in crate::gpu) fn new(tree: &Tree, placement: &Placement<'_>, threads: usize) -> Self {
         let fronts = tree.fronts();
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
-        let mut words = Vec::with_capacity(fronts.len() * FRONT_WORDS);
-        for (s, front) in fronts.iter().enumerate() {
-            let slot = tree.layout.slot[s];
-            words.extend::<[u32; FRONT_WORDS]>([
-                front.start,
-                front.pivots,
-                front.below,
-                front.rows as u32,
-                slot as u32,
-                (slot >> 32) as u32,
-                0,
-                0,
-            ]);
-        }
-        let (gather_ptr, carry_to) = contributions(tree);
-        let levels = block_levels(placement);
-        let levels: Vec<u32> = fronts
-            .iter()
-            .map(|front| levels[tree.perm()[front.start as usize] as usize])
-            .collect();
-        let tasks = Tasks::new(tree, &levels);
-        let directions = [
-            tasks.direction(stream, tree, &levels, placement, false)?,
-            tasks.direction(stream, tree, &levels, placement, true)?,
-        ];
+        let ((gather_ptr, carry_to), (words, (lists, transposed, counts))) = both(
+            threads,
+            || contributions(tree),
+            || {
+                both(
+                    threads,
+                    || front_words(tree, threads),
+                    || lists(tree, placement, threads),
+                )
+            },
+        );
         let total: u64 = fronts.iter().map(entries).sum();
         let is_large = |front: &&Front| matches!(Kind::of(front), Kind::Whole | Kind::Tiles);
         let of_blocks: u64 = fronts.iter().filter(is_large).map(entries).sum();
-        Ok(Self {
-            fronts: stream.upload(&words)?,
-            gather_ptr: stream.upload(&gather_ptr)?,
-            carry_to: stream.upload(&carry_to)?,
-            coupling_entries: stream.upload(placement.coupling_entries)?,
-            coupling_exponents: stream.upload(&coupling_exponents(placement))?,
-            directions,
-            num_warp_tasks: tasks.warps_up.tasks.len() as u32,
-            num_block_tasks: tasks.blocks_up.tasks.len() as u32,
+        let [num_warp_tasks, num_block_tasks] = counts;
+        Self {
+            fronts: words,
+            gather_ptr,
+            carry_to,
+            coupling_exponents: coupling_exponents(placement),
+            lists,
+            transposed,
+            num_warp_tasks,
+            num_block_tasks,
             block_share: of_blocks as f64 / total.max(1) as f64,
+        }
+    }
+}
+
+fn front_words(tree: &Tree, threads: usize) -> Vec<u32> {
+    let fronts = tree.fronts();
+    let words = |s: usize| -> [u32; FRONT_WORDS] {
+        let (front, slot) = (&fronts[s], tree.layout.slot[s]);
+        [
+            front.start,
+            front.pivots,
+            front.below,
+            front.rows as u32,
+            slot as u32,
+            (slot >> 32) as u32,
+            0,
+            0,
+        ]
+    };
+    collected(threads, fronts.len(), words).into_flattened()
+}
+
+/// The lists of both directions, if those for Bᵀ are others, and how many tasks of warps and of blocks there are at most.
+type BothLists = (Lists<Vec<u32>>, Option<Lists<Vec<u32>>>, [u32; 2]);
+
+fn lists(tree: &Tree, placement: &Placement<'_>, threads: usize) -> BothLists {
+    let perm = tree.perm();
+    let of_blocks = block_levels(placement);
+    let levels: Vec<u32> = match &of_blocks {
+        None => vec![0; tree.fronts().len()],
+        Some(levels) => {
+            let of_front = |front: &Front| levels[perm[front.start as usize] as usize];
+            tree.fronts().iter().map(of_front).collect()
+        }
+    };
+    let tasks = Tasks::new(tree, &levels, threads);
+    let direction = |transpose| tasks.lists(tree, &levels, placement, transpose);
+    let (lists, transposed) = if of_blocks.is_some() {
+        let (lists, transposed) = both(threads, || direction(false), || direction(true));
+        (lists, Some(transposed))
+    } else {
+        (direction(false), None)
+    };
+    let counts = [tasks.warps_up.words.len(), tasks.blocks_up.words.len()];
+    (lists, transposed, counts.map(|count| count as u32))
+}
+
+impl SolvePlan {
+    /// Copies a plan to the device, with the places of the pivots in A.
+    pub(in crate::gpu) fn upload<'a>(
+        uploads: &mut Uploads<'a>,
+        words: &'a SolveWords,
+        placement: &Placement<'a>,
+        rows: &'a PlacedOnHost,
+        cols: &'a PlacedOnHost,
+    ) -> Result<Self, DeviceError> {
+        let placed = |uploads: &mut Uploads<'a>, placed: &'a PlacedOnHost| {
+            Ok::<_, DeviceError>(Placed {
+                places: uploads.add(&placed.places)?,
+                exponents: uploads.add(&placed.exponents)?,
+            })
+        };
+        let transposed = words.transposed.as_ref();
+        Ok(Self {
+            fronts: uploads.add(&words.fronts)?,
+            gather_ptr: uploads.add(&words.gather_ptr)?,
+            carry_to: uploads.add(&words.carry_to)?,
+            coupling_entries: uploads.add(placement.coupling_entries)?,
+            coupling_exponents: uploads.add(&words.coupling_exponents)?,
+            rows: placed(uploads, rows)?,
+            cols: placed(uploads, cols)?,
+            lists: Lists::upload(uploads, &words.lists)?,
+            transposed: transposed
+                .map(|lists| Lists::upload(uploads, lists))
+                .transpose()?,
+            num_warp_tasks: words.num_warp_tasks,
+            num_block_tasks: words.num_block_tasks,
+            block_share: words.block_share,
         })
+    }
+
+    /// Who works on what in solves with B, or Bᵀ.
+    pub(super) fn lists(&self, transpose: bool) -> &Lists<Buffer<u32>> {
+        match &self.transposed {
+            Some(lists) if transpose => lists,
+            _ => &self.lists,
+        }
     }
 
     /// Most segments of long rows in one direction.
     pub(in crate::gpu) fn num_segments(&self) -> usize {
-        let of = |direction: &Direction| direction.segments.len() / SEGMENT_WORDS;
-        self.directions.iter().map(of).max().unwrap_or(0)
+        let lists = [self.lists(false), self.lists(true)];
+        let of = |lists: &Lists<Buffer<u32>>| lists.segments.len() / SEGMENT_WORDS;
+        lists.into_iter().map(of).max().unwrap_or(0)
     }
 
     /// Blocks of a grid whose warps work alone, and of those that work as a whole, if `resident` fit on the device.
@@ -271,72 +393,99 @@ impl SolvePlan {
 }
 
 /// The tasks of all fronts.
-#[derive(Default)]
 struct Tasks {
     warps_up: TaskList<SMALL_WORDS>,
     warps_down: TaskList<SMALL_WORDS>,
     blocks_up: TaskList<LARGE_WORDS>,
     blocks_down: TaskList<LARGE_WORDS>,
+    num_levels: u32,
 }
 
 impl Tasks {
-    fn new(tree: &Tree, levels: &[u32]) -> Self {
+    fn new(tree: &Tree, levels: &[u32], threads: usize) -> Self {
         let fronts = tree.fronts();
-        // The ways from a front to its root, and to its farthest leaf.
-        let mut up = vec![0; fronts.len()];
-        let mut down = vec![0; fronts.len()];
-        for (s, front) in fronts.iter().enumerate() {
-            down[s] += weight(front);
-            if let Some(parent) = fronts.get(front.parent as usize) {
-                debug_assert!(parent.start > front.start);
-                let below = down[s];
-                let parent = &mut down[front.parent as usize];
-                *parent = below.max(*parent);
-            }
-        }
-        let mut tasks = Self::default();
-        for (s, front) in fronts.iter().enumerate().rev() {
-            let above = up.get(front.parent as usize).copied().unwrap_or(0);
-            up[s] = weight(front) + above;
-            let (number, level) = (s as u32, levels[s]);
-            match Kind::of(front) {
-                Kind::Single => {}
-                Kind::Small => {
-                    tasks.warps_up.tasks.push((level, up[s], [number]));
-                    tasks.warps_down.tasks.push((level, down[s], [number]));
+        let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
+        let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
+            threads,
+            || {
+                // The way from a front to its root.
+                let mut left = vec![0; fronts.len()];
+                for (s, front) in fronts.iter().enumerate().rev() {
+                    let above = left.get(front.parent as usize).copied().unwrap_or(0);
+                    left[s] = weight(front) + above;
                 }
-                Kind::Whole => {
-                    let words = [number, WHOLE];
-                    tasks.blocks_up.tasks.push((level, up[s], words));
-                    tasks.blocks_down.tasks.push((level, down[s], words));
-                }
-                Kind::Tiles => {
-                    let of_pivots = front.pivots.div_ceil(TILE);
-                    for tile in 0..of_pivots + front.below.div_ceil(TILE) {
-                        let task = (level, up[s], [number, tile]);
-                        tasks.blocks_up.tasks.push(task);
-                    }
-                    for tile in (0..of_pivots).rev() {
-                        let task = (level, down[s], [number, tile]);
-                        tasks.blocks_down.tasks.push(task);
+                Self::of_ways(tree, levels, num_levels, &left, false, threads)
+            },
+            || {
+                // The way to its farthest leaf.
+                let mut left = vec![0; fronts.len()];
+                for (s, front) in fronts.iter().enumerate() {
+                    left[s] += weight(front);
+                    if let Some(parent) = fronts.get(front.parent as usize) {
+                        debug_assert!(parent.start > front.start);
+                        let below = left[s];
+                        let parent = &mut left[front.parent as usize];
+                        *parent = below.max(*parent);
                     }
                 }
-            }
+                Self::of_ways(tree, levels, num_levels, &left, true, threads)
+            },
+        );
+        Self {
+            warps_up,
+            warps_down,
+            blocks_up,
+            blocks_down,
+            num_levels,
         }
-        tasks
     }
 
-    /// Copies the lists for solves with B or Bᵀ to the device.
-    fn direction(
+    /// Tasks of warps and of blocks up the forest, or down.
+    fn of_ways(
+        tree: &Tree,
+        levels: &[u32],
+        num_levels: u32,
+        left: &[u64],
+        down: bool,
+        threads: usize,
+    ) -> (TaskList<SMALL_WORDS>, TaskList<LARGE_WORDS>) {
+        let mut warps = Vec::with_capacity(levels.len());
+        let mut blocks = Vec::new();
+        for (s, front) in tree.fronts().iter().enumerate().rev() {
+            let (number, level, left) = (s as u32, levels[s], left[s]);
+            match Kind::of(front) {
+                Kind::Single => {}
+                Kind::Small => warps.push((level, left, [number])),
+                Kind::Whole => blocks.push((level, left, [number, WHOLE])),
+                Kind::Tiles => {
+                    let of_pivots = front.pivots.div_ceil(TILE);
+                    let task = |tile| (level, left, [number, tile]);
+                    if down {
+                        blocks.extend((0..of_pivots).rev().map(task));
+                    } else {
+                        blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(task));
+                    }
+                }
+            }
+        }
+        let num_levels = num_levels as usize;
+        both(
+            threads,
+            || TaskList::new(&warps, num_levels, threads),
+            || TaskList::new(&blocks, num_levels, threads),
+        )
+    }
+
+    /// The lists for solves with B or Bᵀ.
+    fn lists(
         &self,
-        stream: &Stream,
         tree: &Tree,
         levels: &[u32],
         placement: &Placement<'_>,
         transpose: bool,
-    ) -> Result<Direction, DeviceError> {
+    ) -> Lists<Vec<u32>> {
         let perm = tree.perm();
-        let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
+        let num_levels = self.num_levels;
         let mut order: Vec<u32> = (0..num_levels).collect();
         if transpose {
             order.reverse();
@@ -350,13 +499,11 @@ impl Tasks {
         let mut singles = Vec::new();
         let mut singles_ends = Vec::new();
         let mut coupled = CoupledRows::default();
-        let mut by_level = vec![Vec::new(); num_levels as usize];
-        for (s, &level) in levels.iter().enumerate() {
-            by_level[level as usize].push(s);
-        }
-        let mut level_words = Vec::new();
+        let by_level = ByLevel::new(levels, num_levels);
+        let mut level_words = Vec::with_capacity(order.len() * LEVEL_WORDS);
         for (at, &level) in order.iter().enumerate() {
-            for &s in &by_level[level as usize] {
+            for &s in by_level.fronts(level) {
+                let s = s as usize;
                 let front = &tree.fronts()[s];
                 let is_single = Kind::of(front) == Kind::Single;
                 if is_single {
@@ -392,32 +539,48 @@ impl Tasks {
             rows: coupled,
             segments,
         } = coupled;
-        let row_perm = placement.row_perm.as_slice();
-        let col_perm = placement.col_perm.as_slice();
-        let (row_factors, col_factors) = (&placement.scaling.rows, &placement.scaling.cols);
-        let of_rows = placed(perm, row_perm, row_factors);
-        let of_cols = placed(perm, col_perm, col_factors);
-        let (enter, leave) = if transpose {
-            (of_cols, of_rows)
-        } else {
-            (of_rows, of_cols)
-        };
-        Ok(Direction {
-            enter: stream.upload(&enter.0)?,
-            enter_exponents: stream.upload(&enter.1)?,
-            leave: stream.upload(&leave.0)?,
-            leave_exponents: stream.upload(&leave.1)?,
-            levels: stream.upload(&level_words)?,
-            warps_up: stream.upload(&warps_up)?,
-            warps_down: stream.upload(&warps_down)?,
-            blocks_up: stream.upload(&blocks_up)?,
-            blocks_down: stream.upload(&blocks_down)?,
-            singles: stream.upload(&singles)?,
-            coupled: stream.upload(&coupled)?,
-            segments: stream.upload(&segments)?,
-            coupled_idx: stream.upload(&couplings.idx)?,
-            coupled_entries: stream.upload(&couplings.entries)?,
-        })
+        Lists {
+            levels: level_words,
+            warps_up,
+            warps_down,
+            blocks_up,
+            blocks_down,
+            singles,
+            coupled,
+            segments,
+            coupled_idx: couplings.idx,
+            coupled_entries: couplings.entries,
+        }
+    }
+}
+
+/// The fronts of each level.
+struct ByLevel {
+    ptr: Vec<u32>,
+    fronts: Vec<u32>,
+}
+
+impl ByLevel {
+    fn new(levels: &[u32], num_levels: u32) -> Self {
+        // Counts are shifted by two, so that after the sums ptr[l + 1] is where level l begins and, once it is filled,
+        // where it ends.
+        let mut ptr = vec![0; num_levels as usize + 2];
+        for &level in levels {
+            ptr[level as usize + 2] += 1;
+        }
+        let mut ptr = accumulated(ptr);
+        let mut fronts = vec![0; levels.len()];
+        for (s, &level) in levels.iter().enumerate() {
+            let next = &mut ptr[level as usize + 1];
+            fronts[*next as usize] = s as u32;
+            *next += 1;
+        }
+        Self { ptr, fronts }
+    }
+
+    fn fronts(&self, level: u32) -> &[u32] {
+        let level = level as usize;
+        &self.fronts[self.ptr[level] as usize..self.ptr[level + 1] as usize]
     }
 }
 
@@ -445,16 +608,6 @@ impl CoupledRows {
     }
 }
 
-/// For each pivot its row or column of A, and the exponent of that one's factor.
-fn placed(perm: &[u32], to_a: &[u32], factors: &[f64]) -> (Vec<u32>, Vec<i32>) {
-    let of_a: Vec<u32> = perm.iter().map(|&i| to_a[i as usize]).collect();
-    let exponents = of_a
-        .iter()
-        .map(|&i| exponent(factors[i as usize]))
-        .collect();
-    (of_a, exponents)
-}
-
 /// The couplings of the rows of B (of Bᵀ), rows and unknowns in the order of elimination.
 struct Couplings {
     ptr: Vec<u32>,
@@ -466,6 +619,13 @@ struct Couplings {
 impl Couplings {
     fn new(placement: &Placement<'_>, perm: &[u32], transpose: bool) -> Self {
         let given = placement.coupling;
+        if given.nnz() == 0 {
+            return Self {
+                ptr: vec![0; perm.len() + 1],
+                idx: Vec::new(),
+                entries: Vec::new(),
+            };
+        }
         let turned;
         let (pattern, map): (&CompressedPattern, Option<&[u64]>) = if transpose {
             turned = given.transpose_with_map();
@@ -501,6 +661,9 @@ impl Couplings {
 fn coupling_exponents(placement: &Placement<'_>) -> Vec<i32> {
     let scaling = placement.scaling;
     let mut exponents = Vec::with_capacity(placement.coupling.nnz());
+    if placement.coupling.nnz() == 0 {
+        return exponents;
+    }
     for (i, &row) in placement.row_perm.as_slice().iter().enumerate() {
         let of_row = exponent(scaling.rows[row as usize]);
         exponents.extend(placement.coupling.lane(i).iter().map(|&j| {

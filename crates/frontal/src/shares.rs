@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-/// Elements that are not worth waking a thread for.
-const WORTH_WAKING: usize = 1 << 12;
+/// Elements that are not worth waking a thread for. Few in tests, so that small trees are shared there.
+pub(crate) const WORTH_WAKING: usize = if cfg!(test) { 4 } else { 1 << 12 };
 
 /// Shares for each thread, so that one whose share is small helps with others.
-const PER_THREAD: usize = 4;
+pub(crate) const PER_THREAD: usize = 4;
 
 /// Does both, side by side if there is more than one thread.
 pub(crate) fn both<A: Send, B: Send>(
@@ -78,7 +78,7 @@ pub(crate) fn shares(
 
 /// `of` each item, in their order.
 pub(crate) fn mapped<I: Send, T: Send>(items: Vec<I>, of: impl Fn(I) -> T + Sync + Send) -> Vec<T> {
-    if items.len() == 1 {
+    if items.len() <= 1 {
         items.into_iter().map(of).collect()
     } else {
         items.into_par_iter().map(of).collect()
@@ -128,11 +128,12 @@ mod tests {
 
     #[test]
     fn shares_have_every_element_once() {
-        for (len, threads, each) in [(0, 4, 1), (1, 4, 1 << 20), (10, 2, 1 << 12), (5000, 16, 7)] {
+        for (len, threads, each) in [(0, 4, 1), (1, 4, 1 << 20), (10, 2, 1), (5000, 16, 7)] {
             let shares = shares(threads, len, |i| i as u64 * each);
             let elements: Vec<usize> = shares.iter().cloned().flatten().collect();
             assert_eq!(elements, (0..len).collect::<Vec<_>>());
         }
+        assert_eq!(shares(16, 5000, |i| i as u64).len(), 16 * PER_THREAD);
         // One element has all the work.
         let shares = shares(3, 4, |i| if i < 2 { 0 } else { 1 << 20 });
         assert!(shares.iter().any(|share| share.contains(&1)));

@@ -198,7 +198,8 @@ impl Plan {
             element,
             path: Vec::new(),
         };
-        planner.path = planner.paths();
+        let (path, order) = both(threads, || planner.paths(), || planner.order_small());
+        planner.path = path;
         let num_entries = |&s: &u32| planner.entry_range(s as usize).len();
         let of_large_fronts: usize = of_large.iter().map(num_entries).sum();
         let all = tree.layout.source.len();
@@ -208,7 +209,7 @@ impl Plan {
         let (small_places, large_places) = places.split_at_mut(of_small_fronts);
         let (of_small, of_large_fronts) = both(
             threads,
-            || planner.plan_small(small_sources, small_places),
+            || planner.plan_small(&order, small_sources, small_places),
             || planner.plan_large(&of_large, large_sources, large_places),
         );
         let [fronts, children, starts] = of_small;
@@ -269,9 +270,8 @@ impl Planner<'_> {
         ptr[s] as usize..ptr[s + 1] as usize
     }
 
-    /// Puts the small fronts in order, and describes them: the words of fronts, children and beginnings.
-    fn plan_small(&self, sources: &mut [u32], places: &mut [u32]) -> [Vec<u32>; 3] {
-        let order = self.order_small();
+    /// Describes the small fronts: the words of fronts, children and beginnings.
+    fn plan_small(&self, order: &[Turn], sources: &mut [u32], places: &mut [u32]) -> [Vec<u32>; 3] {
         let mut position = vec![NONE; self.fronts.len()];
         for (at, turn) in order.iter().enumerate() {
             position[turn.front as usize] = at as u32;
@@ -331,7 +331,7 @@ impl Planner<'_> {
             first_entry += num_entries as u32;
             first_child += num_children as u32;
         }
-        mapped(parts, |share| self.describe_small(&order, &position, share));
+        mapped(parts, |share| self.describe_small(order, &position, share));
         // Those with the longest way to the root first.
         let begins = order.iter().enumerate().filter(|(_, turn)| turn.begins);
         let starts: Vec<u32> = begins.map(|(at, _)| at as u32).collect();
@@ -583,6 +583,7 @@ impl Planner<'_> {
     fn describe_large(&self, large: &[u32], mut entries: Entries<'_>) -> LargeShare {
         let mut share = LargeShare::default();
         let mut tiles = Tiles::default();
+        let mut sums = SumsByPlace::default();
         for &s in large {
             let s = s as usize;
             let front = self.fronts[s];
@@ -620,17 +621,7 @@ impl Planner<'_> {
                 let first_piece = share.pieces.len() as u32 / piece::LEN;
                 share.pieces.extend(tiles.pieces[number].as_flattened());
                 let first_sum = share.sums.len() as u32 / 2;
-                // Those of one place come in the order of their numbers.
-                tiles.addends[number].sort_unstable();
-                let mut last = None;
-                for &addend in &tiles.addends[number] {
-                    let place = high(addend);
-                    if last != Some(place) {
-                        share.sums.extend([place, share.addends.len() as u32]);
-                        last = Some(place);
-                    }
-                    share.addends.push(low(addend));
-                }
+                sums.collect(&tiles.addends[number], &mut share.sums, &mut share.addends);
                 // The way from here to the root: what is left of the front comes first.
                 let step = ti.min(tj).min(steps);
                 let kind = match (step == steps, ti == tj) {
@@ -773,8 +764,7 @@ impl Planner<'_> {
                         let ti = tiles.tile_of[row as usize] as usize;
                         let row = row - tiles.bounds[ti];
                         let addend = element as u32 + q as u32 * below + i as u32;
-                        let place = u64::from(row | column << 8);
-                        tiles.addends[ti * sides + tj].push(place << 32 | u64::from(addend));
+                        tiles.addends[ti * sides + tj].push([row | column << 8, addend]);
                     }
                 }
                 continue;
@@ -818,6 +808,59 @@ struct Turn {
     ends: bool,
 }
 
+/// Rows of a tile at most, and columns.
+const TILE_ROWS: usize = WHOLE_FRONT as usize + 1;
+
+/// Sorts addends by the place that they are added to.
+struct SumsByPlace {
+    /// A bit for each place that has addends, column by column.
+    has_addends: [u64; (TILE_ROWS * TILE_ROWS).div_ceil(64)],
+    /// Their number, and then where the next goes.
+    next: Vec<u32>,
+}
+
+impl Default for SumsByPlace {
+    fn default() -> Self {
+        Self {
+            has_addends: [0; (TILE_ROWS * TILE_ROWS).div_ceil(64)],
+            next: vec![0; TILE_ROWS * TILE_ROWS],
+        }
+    }
+}
+
+impl SumsByPlace {
+    /// Adds the words of the sums of a tile, ascending by place, and their addends, which keep their order in each.
+    fn collect(&mut self, unsorted: &[[u32; 2]], sums: &mut Vec<u32>, addends: &mut Vec<u32>) {
+        let number = |place: u32| (place >> 8) as usize * TILE_ROWS + (place & 0xff) as usize;
+        for &[place, _] in unsorted {
+            let number = number(place);
+            self.has_addends[number / 64] |= 1 << (number % 64);
+            self.next[number] += 1;
+        }
+        let mut end = addends.len() as u32;
+        for (word, bits) in self.has_addends.iter().enumerate() {
+            let mut bits = *bits;
+            while bits != 0 {
+                let number = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let place = number % TILE_ROWS | (number / TILE_ROWS) << 8;
+                sums.extend([place as u32, end]);
+                end += std::mem::replace(&mut self.next[number], end);
+            }
+        }
+        addends.resize(end as usize, 0);
+        for &[place, addend] in unsorted {
+            let next = &mut self.next[number(place)];
+            addends[*next as usize] = addend;
+            *next += 1;
+        }
+        for &[place, _] in unsorted {
+            self.next[number(place)] = 0;
+        }
+        self.has_addends.fill(0);
+    }
+}
+
 /// How a large front is cut, and what belongs to each tile.
 #[derive(Debug, Default)]
 struct Tiles {
@@ -833,8 +876,8 @@ struct Tiles {
     /// The same with the number of the tile, in the order of the layout.
     unsorted: Vec<(u32, [u32; 2])>,
     pieces: Vec<Vec<[u32; piece::LEN as usize]>>,
-    /// Place in the tile, above the number among the entries of all elements.
-    addends: Vec<Vec<u64>>,
+    /// Place in the tile, and number among the entries of all elements.
+    addends: Vec<Vec<[u32; 2]>>,
 }
 
 impl Tiles {
@@ -873,5 +916,27 @@ impl Tiles {
                 visit(self, ti, tj);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addends_are_sorted_by_place() {
+        let mut by_place = SumsByPlace::default();
+        let (mut sums, mut addends) = (vec![0, 0], vec![7]);
+        let last = WHOLE_FRONT | WHOLE_FRONT << 8;
+        let unsorted = [[last, 1], [3 | 2 << 8, 2], [9, 3], [3 | 2 << 8, 4]];
+        // Twice: nothing of the first tile is left.
+        by_place.collect(&unsorted, &mut sums, &mut addends);
+        by_place.collect(&unsorted[..2], &mut sums, &mut addends);
+        let first = [9, 1, 3 | 2 << 8, 2, last, 4];
+        assert_eq!(
+            sums,
+            [&[0, 0], &first[..], &[3 | 2 << 8, 5, last, 6]].concat()
+        );
+        assert_eq!(addends, [7, 3, 2, 4, 1, 2, 1]);
     }
 }

@@ -151,3 +151,150 @@ impl DeviceTree {
         &self.tree
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use luge_sparse::etree::{self, EliminationForest, inverse};
+    use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+    use luge_testkit::strategies::{
+        col_perms_of, pattern_from, patterns_with_diagonal, row_perms_of,
+    };
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tree::TreeOptions;
+
+    /// The columns of the diagonal blocks of `pattern`, so permuted that their order is a postorder, with the
+    /// elimination forest; and the rows of what is above them.
+    fn blocks_of(
+        pattern: &CompressedPattern,
+        block_ptr: &[usize],
+    ) -> (CompressedPattern, EliminationForest, CompressedPattern) {
+        let n = pattern.major_dim();
+        let block_of = |i: usize| block_ptr.partition_point(|&at| at <= i);
+        let entries = |above: bool| {
+            let columns = pattern.lanes().enumerate();
+            let entries = columns.flat_map(|(j, lane)| lane.iter().map(move |&i| (i, j as u32)));
+            entries.filter(move |&(i, j)| {
+                let (i, j) = (block_of(i as usize), block_of(j as usize));
+                if above { i < j } else { i == j }
+            })
+        };
+        let graph = |place: &dyn Fn(u32) -> u32| {
+            let both = |(i, j)| [(place(i), place(j)), (place(j), place(i))];
+            pattern_from(n, entries(false).flat_map(both))
+        };
+        let tree_of = |graph: &CompressedPattern| {
+            etree::elimination_tree(n, |v| graph.lane(v as usize).iter().copied())
+        };
+        // No tree spans two blocks, so blocks stay where they are.
+        let post = etree::postorder(&tree_of(&graph(&|i| i)));
+        let position = inverse(&post);
+        let place = |i: u32| position[i as usize];
+        let columns = pattern_from(n, entries(false).map(|(i, j)| (place(j), place(i))));
+        let graph = graph(&place);
+        let parent = tree_of(&graph);
+        let counts = etree::column_counts(&parent, |v| graph.lane(v as usize).iter().copied());
+        let coupling = pattern_from(n, entries(true).map(|(i, j)| (place(i), place(j))));
+        (columns, EliminationForest { parent, counts }, coupling)
+    }
+
+    /// Trees and plans made with one thread and with several are the same, word for word.
+    fn check_threads(
+        pattern: &CompressedPattern,
+        block_ptr: &[usize],
+        row_perm: &RowPerm,
+        col_perm: &ColPerm,
+        limits: Limits,
+    ) {
+        let n = pattern.major_dim();
+        let (columns, forest, coupling) = blocks_of(pattern, block_ptr);
+        let columns = Arc::new(columns);
+        let options = TreeOptions::default();
+        let analyzed = |threads| {
+            Tree::analyze_posted(Arc::clone(&columns), &forest, &options, threads).unwrap()
+        };
+        let tree = analyzed(1);
+        assert_eq!(format!("{tree:?}"), format!("{:?}", analyzed(4)));
+
+        let factors = |step: i32| (0..n as i32).map(|i| 2f64.powi(i * step % 7 - 3)).collect();
+        let nnz = columns.nnz() as u32;
+        let placement = Placement {
+            row_perm,
+            col_perm,
+            scaling: &Scaling {
+                rows: factors(3),
+                cols: factors(5),
+                ..Scaling::identity(n, n)
+            },
+            entries: &(0..nnz).rev().collect::<Vec<_>>(),
+            block_ptr,
+            coupling: &coupling,
+            coupling_entries: &(nnz..nnz + coupling.nnz() as u32).collect::<Vec<_>>(),
+        };
+        let planned = |threads| {
+            let (rows, cols) = placement.placed(tree.perm(), threads);
+            let source = Source {
+                entries: placement.entries,
+                rows: &rows,
+                cols: &cols,
+            };
+            let plan = Plan::new(&tree, source, limits, threads);
+            let solve = SolveWords::new(&tree, &placement, threads);
+            (plan, solve, rows, cols)
+        };
+        assert!(planned(1) == planned(4), "plans differ");
+    }
+
+    fn limits() -> impl Strategy<Value = Limits> {
+        let small = (1u32..=6, 6u32..=40, 0u32..=6);
+        let small = small.prop_map(|(small_front, whole_front, gathered)| Limits {
+            small_front,
+            whole_front,
+            gathered,
+        });
+        prop_oneof![Just(Limits::default()), small]
+    }
+
+    proptest! {
+        #[test]
+        fn threads_do_not_change_a_word(
+            (pattern, block_ptr, row_perm, col_perm) in patterns_with_diagonal(60).prop_flat_map(|pattern| {
+                let n = pattern.major_dim();
+                let cuts = proptest::collection::btree_set(0..=n, 0..4);
+                let block_ptr = cuts.prop_map(move |mut cuts| {
+                    cuts.extend([0, n]);
+                    cuts.into_iter().collect::<Vec<_>>()
+                });
+                (Just(pattern), block_ptr, row_perms_of(n), col_perms_of(n))
+            }),
+            limits in limits(),
+        ) {
+            check_threads(&pattern, &block_ptr, &row_perm, &col_perm, limits);
+        }
+    }
+
+    #[test]
+    fn threads_do_not_change_a_word_of_large_fronts() {
+        // A full block whose front has many tiles, and two chains of fronts above it, coupled to it.
+        let n = 150;
+        let full = (50..n).flat_map(|i| (50..n).map(move |j| (i, j)));
+        let chains = (0..n).flat_map(|i| [(i, i), (i, (i + 1) % 50), ((i + 2) % 50, i)]);
+        let pattern = pattern_from(
+            n as usize,
+            full.chain(chains).map(|(i, j)| (i as u32, j as u32)),
+        );
+        let identity = || luge_sparse::Permutation::identity(n as usize);
+        let (row_perm, col_perm) = (RowPerm(identity()), ColPerm(identity()));
+        for whole_front in [8, 95] {
+            let limits = Limits {
+                small_front: 4,
+                whole_front,
+                gathered: 2,
+            };
+            for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {
+                check_threads(&pattern, block_ptr, &row_perm, &col_perm, limits);
+            }
+        }
+    }
+}

@@ -18,8 +18,8 @@ use crate::error::FrontalError;
 use crate::lu::{Layout, Schedule};
 use crate::shares::both;
 use cost::{front_entries, front_flops};
-use structure::Symmetrized;
 pub(crate) use structure::Transposed;
+use structure::{Columns, Symmetrized};
 
 /// How fronts are merged.
 #[derive(Debug, Clone, PartialEq)]
@@ -212,8 +212,14 @@ impl Tree {
         let ns = fronts.len();
         let graph = Symmetrized::new(&cols, &rows_of);
         let inv_perm = inverse(&perm);
-        let mut rows = vec![0u32; num_rows as usize];
-        structure::row_structure(&graph, &fronts, &front_of, &perm, &inv_perm, &mut rows);
+        let columns = Columns {
+            graph: &graph,
+            fronts: &fronts,
+            front_of: &front_of,
+            perm: &perm,
+            inv_perm: &inv_perm,
+        };
+        let rows = structure::row_structure(columns, num_rows, threads);
         let ((relative, pivots_in_parent), layout) = both(
             threads,
             || structure::relative_indices(&fronts, &children, &rows),

@@ -1,9 +1,12 @@
 //! Row structure of the fronts and relative indices for extend-add.
 
+use std::ops::Range;
+
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::NONE;
 
 use super::Front;
+use crate::shares::{PER_THREAD, WORTH_WAKING, mapped, split};
 
 /// The rows of a square matrix given by columns, with fewer than 2³² entries.
 pub(crate) struct Transposed {
@@ -87,42 +90,203 @@ impl<'a> Symmetrized<'a> {
     }
 }
 
-/// Fills `rows` (the rows below the pivots of each front, ascending) from the pattern: row i belongs
-/// to every front on the tree paths from its earlier neighbours up to its own front. Rows are
-/// visited in ascending order, so nothing is sorted.
-pub(super) fn row_structure(
-    graph: &Symmetrized<'_>,
-    fronts: &[Front],
-    front_of: &[u32],
-    perm: &[u32],
-    inv_perm: &[u32],
-    rows: &mut [u32],
-) {
-    let mut next: Vec<u64> = fronts.iter().map(|f| f.rows).collect();
-    let mut seen = vec![NONE; fronts.len()];
-    for (i, &old) in perm.iter().enumerate() {
-        let own = front_of[i];
-        for w in graph.neighbours(old) {
-            let j = inv_perm[w as usize] as usize;
-            if j >= i {
-                continue;
+/// The fronts without their rows, and the order of their columns.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<'a> {
+    pub graph: &'a Symmetrized<'a>,
+    pub fronts: &'a [Front],
+    /// The front in which each column is eliminated.
+    pub front_of: &'a [u32],
+    pub perm: &'a [u32],
+    pub inv_perm: &'a [u32],
+}
+
+/// Where the rows of some consecutive fronts are written, which come in ascending order.
+struct RowWriter<'a> {
+    fronts: &'a [Front],
+    /// Number of the first of these fronts.
+    first: usize,
+    /// Where the next row of each goes.
+    next: Vec<u64>,
+    /// The last row of each.
+    last: Vec<u32>,
+    rows: &'a mut [u32],
+}
+
+impl<'a> RowWriter<'a> {
+    /// For the fronts `range`, which have `rows`.
+    fn new(fronts: &'a [Front], range: Range<usize>, rows: &'a mut [u32]) -> Self {
+        let first = range.start;
+        let fronts = &fronts[range];
+        let before = fronts.first().map_or(0, |front| front.rows);
+        Self {
+            fronts,
+            first,
+            next: fronts.iter().map(|front| front.rows - before).collect(),
+            last: vec![NONE; fronts.len()],
+            rows,
+        }
+    }
+
+    /// Adds row `i` to front `s` and to those on the way up, until one has it or is `end`, or is not one of these.
+    fn add(&mut self, i: u32, s: u32, end: u32) {
+        let mut s = s;
+        while s != end {
+            let at = (s as usize).wrapping_sub(self.first);
+            let Some(last) = self.last.get_mut(at).filter(|last| **last != i) else {
+                break;
+            };
+            *last = i;
+            let next = &mut self.next[at];
+            self.rows[*next as usize] = i;
+            *next += 1;
+            s = self.fronts[at].parent;
+        }
+    }
+}
+
+/// The rows below the pivots of each front, ascending: row i belongs to every front on the tree paths from its earlier
+/// neighbours up to its own front. Rows are visited in ascending order, so nothing is sorted. With several threads,
+/// subtrees are done side by side, and then what is above them.
+pub(super) fn row_structure(columns: Columns<'_>, num_rows: u64, threads: usize) -> Vec<u32> {
+    let fronts = columns.fronts;
+    let mut rows = vec![0u32; num_rows as usize];
+    let subtrees = if threads > 1 {
+        subtrees(fronts, threads)
+    } else {
+        Vec::new()
+    };
+    let end_of_rows = |s: usize| fronts.get(s).map_or(num_rows, |front| front.rows) as usize;
+    // Rows of the subtrees, and between them those of what is above.
+    let cuts = subtrees.iter().flat_map(|range| [range.start, range.end]);
+    let mut before = 0;
+    let lengths = cuts.map(|s| end_of_rows(s) - std::mem::replace(&mut before, end_of_rows(s)));
+    let pieces = split(&mut rows, lengths);
+    let pieces = pieces.into_iter().skip(1).step_by(2);
+    let parts = subtrees.iter().cloned().zip(pieces).collect();
+    let mut upwards = mapped(parts, |(range, rows)| subtree_rows(columns, range, rows)).concat();
+    // Runs that are sorted already.
+    upwards.sort();
+
+    let mut is_above = vec![true; fronts.len()];
+    for range in subtrees {
+        is_above[range].fill(false);
+    }
+    let mut writer = RowWriter::new(fronts, 0..fronts.len(), &mut rows);
+    let mut upwards = upwards.into_iter().peekable();
+    for (s, front) in fronts.iter().enumerate() {
+        if !is_above[s] {
+            continue;
+        }
+        for i in front.pivot_range() {
+            let row = i as u32;
+            while let Some(up) = upwards.next_if(|up| (up >> 32) as u32 == row) {
+                writer.add(row, up as u32, s as u32);
             }
-            let mut s = front_of[j];
-            while s != own && seen[s as usize] != i as u32 {
-                seen[s as usize] = i as u32;
-                rows[next[s as usize] as usize] = i as u32;
-                next[s as usize] += 1;
-                s = fronts[s as usize].parent;
+            for w in columns.graph.neighbours(columns.perm[i]) {
+                let j = columns.inv_perm[w as usize] as usize;
+                if j < i && is_above[columns.front_of[j] as usize] {
+                    writer.add(row, columns.front_of[j], s as u32);
+                }
             }
         }
     }
     debug_assert!(
         fronts
             .iter()
-            .zip(&next)
-            .all(|(f, &end)| f.rows + u64::from(f.below) == end),
+            .zip(&writer.next)
+            .zip(is_above)
+            .all(|((f, &end), is_above)| !is_above || f.row_range().end as u64 == end),
         "the structure has as many rows as the column counts say"
     );
+    rows
+}
+
+/// Fills in the rows of the fronts `range`, which are whole subtrees. What comes of it for the fronts above: the rows
+/// that belong there, each above the front where its way begins, ascending.
+fn subtree_rows(columns: Columns<'_>, range: Range<usize>, rows: &mut [u32]) -> Vec<u64> {
+    let Columns {
+        graph,
+        fronts,
+        front_of,
+        perm,
+        inv_perm,
+    } = columns;
+    let own_fronts = &fronts[range.clone()];
+    let (Some(first), Some(last)) = (own_fronts.first(), own_fronts.last()) else {
+        return Vec::new();
+    };
+    let of_columns = first.start as usize..last.pivot_range().end;
+    let mut writer = RowWriter::new(fronts, range.clone(), rows);
+    let mut later = Vec::new();
+    for i in of_columns.clone() {
+        let own = front_of[i];
+        for w in graph.neighbours(perm[i]) {
+            let j = inv_perm[w as usize] as usize;
+            if j < i {
+                writer.add(i as u32, front_of[j], own);
+            } else if j >= of_columns.end {
+                later.push((j as u64) << 32 | u64::from(own));
+            }
+        }
+    }
+    later.sort_unstable();
+    for row in later {
+        writer.add((row >> 32) as u32, row as u32, NONE);
+    }
+    let mut upwards = Vec::new();
+    let before = first.rows as usize;
+    for front in own_fronts {
+        if front.parent != NONE && front.parent as usize >= range.end {
+            let own = front.row_range();
+            let rows = &rows[own.start - before..own.end - before];
+            upwards.extend(
+                rows.iter()
+                    .map(|&i| u64::from(i) << 32 | u64::from(front.parent)),
+            );
+        }
+    }
+    upwards.sort_unstable();
+    upwards.dedup();
+    upwards
+}
+
+/// Ranges of fronts that are whole subtrees, one or several side by side, of about the same work, for the threads to
+/// share.
+fn subtrees(fronts: &[Front], threads: usize) -> Vec<Range<usize>> {
+    // In postorder a subtree is that of its first descendant and all up to the root.
+    let mut first: Vec<u32> = (0..fronts.len() as u32).collect();
+    for (s, front) in fronts.iter().enumerate() {
+        if front.parent != NONE {
+            let p = front.parent as usize;
+            first[p] = first[p].min(first[s]);
+        }
+    }
+    let end_of = |front: &Front| front.pivot_range().end + front.row_range().end;
+    let work = |range: &Range<usize>| {
+        let before = &fronts[range.start];
+        end_of(&fronts[range.end - 1]) - before.start as usize - before.rows as usize
+    };
+    let all = fronts.last().map_or(0, end_of);
+    let most = (all / (threads * PER_THREAD)).max(WORTH_WAKING);
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for (s, front) in fronts.iter().enumerate() {
+        let subtree = first[s] as usize..s + 1;
+        let with_siblings = match front.parent {
+            NONE => None,
+            p => Some(first[p as usize] as usize..p as usize + 1),
+        };
+        if work(&subtree) > most || with_siblings.is_some_and(|range| work(&range) <= most) {
+            continue;
+        }
+        match ranges.last_mut() {
+            Some(last) if last.end == subtree.start && work(&(last.start..subtree.end)) <= most => {
+                last.end = subtree.end;
+            }
+            _ => ranges.push(subtree),
+        }
+    }
+    ranges
 }
 
 /// For each row below the pivots of a front, its position in the parent's front; and for each front, how many of them are

@@ -843,7 +843,7 @@ impl SumsByPlace {
             while bits != 0 {
                 let number = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                let place = number % TILE_ROWS | (number / TILE_ROWS) << 8;
+                let place = (number % TILE_ROWS) | ((number / TILE_ROWS) << 8);
                 sums.extend([place as u32, end]);
                 end += std::mem::replace(&mut self.next[number], end);
             }

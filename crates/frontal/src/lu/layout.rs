@@ -115,10 +115,6 @@ impl Share {
 
 impl Layout {
     /// Of fronts with these rows below their pivots, and a matrix by columns and rows in the order `perm` (new to old).
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of a tree that is being built"
-    )]
     pub fn new(
         fronts: &[Front],
         rows: &[u32],

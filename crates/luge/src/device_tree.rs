@@ -222,7 +222,7 @@ impl Parts {
             .map(|(first, end)| &block_ptr[first..=end])
             .collect();
         let of_share = |blocks: &&[usize]| PartsShare::new(&columns, &source, blocks);
-        let shares: Vec<PartsShare> = if count == 1 {
+        let mut shares: Vec<PartsShare> = if count == 1 {
             shares.iter().map(of_share).collect()
         } else {
             shares.par_iter().map(of_share).collect()
@@ -257,17 +257,15 @@ impl Parts {
                 source,
             };
         }
-        let num_entries = columns.nnz() - num_couplings;
         let mut ptr = Vec::with_capacity(n + 1);
-        let mut idx = Vec::with_capacity(num_entries);
-        let mut entries = Vec::with_capacity(num_entries);
         ptr.push(0);
-        for share in shares {
-            let before = idx.len() as u64;
-            ptr.extend(share.ends.into_iter().map(|end| before + end));
-            idx.extend(share.idx);
-            entries.extend(share.entries);
+        let mut before = 0;
+        for share in &shares {
+            ptr.extend(share.ends.iter().map(|end| before + end));
+            before += share.idx.len() as u64;
         }
+        let idx = joined(&mut shares, |share| &mut share.idx);
+        let entries = joined(&mut shares, |share| &mut share.entries);
         Self {
             columns,
             source,
@@ -277,6 +275,25 @@ impl Parts {
             coupling_entries,
         }
     }
+}
+
+/// One list of each share, one after another; several shares are copied side by side.
+fn joined(shares: &mut [PartsShare], list: fn(&mut PartsShare) -> &mut Vec<u32>) -> Vec<u32> {
+    if let [share] = shares {
+        return std::mem::take(list(share));
+    }
+    let lists: Vec<Vec<u32>> = shares.iter_mut().map(|s| std::mem::take(list(s))).collect();
+    let mut whole = vec![0; lists.iter().map(Vec::len).sum()];
+    let mut left = &mut whole[..];
+    let mut pieces = Vec::with_capacity(lists.len());
+    for list in &lists {
+        let (piece, rest) = std::mem::take(&mut left).split_at_mut(list.len());
+        pieces.push(piece);
+        left = rest;
+    }
+    let pairs = pieces.into_par_iter().zip(&lists);
+    pairs.for_each(|(piece, list)| piece.copy_from_slice(list));
+    whole
 }
 
 fn valid(pattern: Result<CompressedPattern, PatternError>) -> CompressedPattern {

@@ -90,7 +90,8 @@ pub struct OrderingOptions {
     /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
     /// they take long. The result is the same.
     pub threads: usize,
-    /// Stops the phase between its steps; the fill-reducing methods themselves run to their end.
+    /// Stops the phase between its steps; the fill-reducing methods themselves run to their end, but for the reduced
+    /// nested dissection.
     pub cancel: CancelFlag,
 }
 
@@ -741,11 +742,12 @@ fn by_reduced_dissection(
     block: &BlockPattern,
     with_forest: bool,
     parallel: bool,
+    cancel: &CancelFlag,
 ) -> Result<BlockOrder, OrderingError> {
     let graph = block.symmetrized(parallel, |_, entries| entries);
     check_size(&graph, "reduced nested dissection")?;
     let method = MethodUsed::ReducedNestedDissection;
-    let (order, forest) = reduced_nested_dissection(&graph, parallel);
+    let (order, forest) = reduced_nested_dissection(&graph, parallel, cancel)?;
     drop(graph);
     Ok(match forest {
         Some(forest) => BlockOrder {
@@ -811,7 +813,8 @@ fn order_block(
             ordered
         }
         Method::ReducedNestedDissection => {
-            let ordered = by_reduced_dissection(block, with_forest, options.threads > 1);
+            let ordered =
+                by_reduced_dissection(block, with_forest, options.threads > 1, &options.cancel);
             seconds.nested_dissection += clock.lap();
             ordered
         }
@@ -872,7 +875,7 @@ fn order_for_tree(
         seconds.amd += clock.lap();
         return only;
     }
-    let first = by_reduced_dissection(block, true, options.threads > 1)?;
+    let first = by_reduced_dissection(block, true, options.threads > 1, &options.cancel)?;
     seconds.nested_dissection += clock.lap();
     let predicted = |order: &BlockOrder| {
         let forest = order.forest.as_ref();

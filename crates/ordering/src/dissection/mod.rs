@@ -29,6 +29,7 @@ mod reduction;
 mod separator;
 
 use luge_sparse::etree::EliminationForest;
+use luge_sparse::{CancelFlag, Cancelled};
 
 use crate::graph::Graph;
 use crate::minimum_degree::{PivotChoice, Quotient, eliminate, with_spare_room};
@@ -45,14 +46,19 @@ const NEAR_LEAST: usize = 1;
 /// Orders the graph, with the elimination forest of the order, of which it is a postorder; without that if more than 64
 /// vertices have so many neighbours that they are set aside. On the current rayon pool if `parallel`.
 ///
+/// # Errors
+///
+/// [`Cancelled`], which is looked for between rounds and separators.
+///
 /// # Panics
 ///
 /// If the lists do not fit 32-bit positions; see [`fits`](crate::minimum_degree::fits).
 pub(crate) fn reduced_nested_dissection(
     graph: &Graph,
     parallel: bool,
-) -> (Vec<u32>, Option<EliminationForest>) {
-    let reduction = Reduction::new(graph, parallel);
+    cancel: &CancelFlag,
+) -> Result<(Vec<u32>, Option<EliminationForest>), Cancelled> {
+    let reduction = Reduction::new(graph, parallel, cancel)?;
     let Lists { ptr, idx } = &reduction.graph;
     let weight = &reduction.left_weight;
     let stages = stages(
@@ -63,21 +69,23 @@ pub(crate) fn reduced_nested_dissection(
             weight: weight.clone(),
         },
         parallel,
+        cancel,
     );
+    cancel.check()?;
     let mut lists = Vec::with_capacity(with_spare_room(weight.len(), idx.len()));
     lists.extend_from_slice(idx);
     let order = eliminate(ptr, lists, weight, &mut Rounds::new(stages));
-    reduction.whole_order(graph, order)
+    Ok(reduction.whole_order(graph, order))
 }
 
 /// The stage in which each vertex is eliminated, from the last one on: zero for the first separator, and so on; the
-/// vertices in no separator come first.
-fn stages(graph: WeightedGraph, parallel: bool) -> Vec<u8> {
+/// vertices in no separator come first. Anything once it is cancelled.
+fn stages(graph: WeightedGraph, parallel: bool, cancel: &CancelFlag) -> Vec<u8> {
     if graph.len() <= SMALLEST {
         return vec![0; graph.len()];
     }
     let (graph, number) = merged(graph);
-    let depths = separator_depths(graph, parallel);
+    let depths = separator_depths(graph, parallel, cancel);
     let deepest = depths.iter().filter(|&&depth| depth != LEAF).max();
     let leaf = deepest.map_or(0, |&depth| depth + 1);
     let stage = |&v: &u32| depths[v as usize].min(leaf);
@@ -279,7 +287,7 @@ mod tests {
                 edges.extend(joined.filter(|v| hub != 1 || *v != n).map(|v| (n + hub, v)));
             }
             let graph = graph(n + hubs, edges.into_iter());
-            let (order, forest) = reduced_nested_dissection(&graph, false);
+            let (order, forest) = reduced_nested_dissection(&graph, false, &CancelFlag::new()).unwrap();
             let forest = forest.unwrap();
             prop_assert_eq!(etree::inverse(&etree::inverse(&order)), order.clone());
             let expected = forest_of(&graph, &order);
@@ -296,7 +304,7 @@ mod tests {
         let to_hubs = (0..n).flat_map(|v| (0..hubs).map(move |h| (v, n + h)));
         let to_hubs = to_hubs.filter(|(v, h)| (v / 3 + h) % 2 == 0);
         let graph = graph(n + hubs, (1..n).map(|v| (v - 1, v)).chain(to_hubs));
-        let (order, forest) = reduced_nested_dissection(&graph, false);
+        let (order, forest) = reduced_nested_dissection(&graph, false, &CancelFlag::new()).unwrap();
         assert!(forest.is_none());
         let mut sorted = order.clone();
         sorted.sort_unstable();

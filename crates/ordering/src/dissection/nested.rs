@@ -3,6 +3,7 @@
 use super::graph::{NONE, WeightedGraph};
 use super::separator::{Random, SEPARATOR, Side, lighter_of_two, separate};
 use crate::parts::join_if;
+use luge_sparse::CancelFlag;
 
 /// Graphs of at most so many vertices are not divided.
 pub(super) const SMALLEST: usize = 200;
@@ -25,11 +26,16 @@ pub(super) const LEAF: u8 = u8::MAX;
 
 /// Divides the graph by a separator, and the parts likewise. Returns for each vertex in how many parts
 /// that contain it its separator lies: zero for the first separator; [`LEAF`] if it is in none. On the
-/// current rayon pool if `parallel`; the result is the same.
-pub(super) fn separator_depths(graph: WeightedGraph, parallel: bool) -> Vec<u8> {
+/// current rayon pool if `parallel`; the result is the same. Nothing more is divided once it is cancelled.
+pub(super) fn separator_depths(
+    graph: WeightedGraph,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Vec<u8> {
     let mut vertices: Vec<u32> = (0..graph.len() as u32).collect();
     let mut depths = vec![LEAF; graph.len()];
-    divide(graph, &mut vertices, &mut depths, 0, parallel);
+    let how = How { parallel, cancel };
+    divide(graph, &mut vertices, &mut depths, 0, how);
     let mut by_vertex = vec![LEAF; vertices.len()];
     for (&v, &depth) in vertices.iter().zip(&depths) {
         by_vertex[v as usize] = depth;
@@ -37,20 +43,22 @@ pub(super) fn separator_depths(graph: WeightedGraph, parallel: bool) -> Vec<u8> 
     by_vertex
 }
 
+/// How a division is carried out.
+#[derive(Clone, Copy)]
+struct How<'a> {
+    /// On the current rayon pool.
+    parallel: bool,
+    cancel: &'a CancelFlag,
+}
+
 /// Puts the vertices of the first part first in `vertices`, those of the second next, and those of the
 /// separator last. `depths` go with them.
-fn divide(
-    graph: WeightedGraph,
-    vertices: &mut [u32],
-    depths: &mut [u8],
-    depth: u8,
-    parallel: bool,
-) {
+fn divide(graph: WeightedGraph, vertices: &mut [u32], depths: &mut [u8], depth: u8, how: How<'_>) {
     let n = graph.len();
-    if n <= SMALLEST || depth == DEEPEST {
+    if n <= SMALLEST || depth == DEEPEST || how.cancel.is_cancelled() {
         return;
     }
-    let parallel_here = parallel && n > SMALLEST_PARALLEL;
+    let parallel_here = how.parallel && n > SMALLEST_PARALLEL;
     let side = if depth < COMPARED_DEPTH {
         lighter_of_two(&graph, n as u64, parallel_here)
     } else {
@@ -95,7 +103,7 @@ fn divide(
     let (more_vertices, _) = rest.split_at_mut(len);
     let (depths, rest) = depths.split_at_mut(end);
     let (more_depths, _) = rest.split_at_mut(len);
-    let of_first = || divide(first, vertices, depths, depth + 1, parallel);
-    let of_second = || divide(second, more_vertices, more_depths, depth + 1, parallel);
+    let of_first = || divide(first, vertices, depths, depth + 1, how);
+    let of_second = || divide(second, more_vertices, more_depths, depth + 1, how);
     join_if(parallel_here, of_first, of_second);
 }

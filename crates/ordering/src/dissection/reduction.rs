@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use luge_sparse::etree::{self, EliminationForest};
+use luge_sparse::{CancelFlag, Cancelled};
 
 use super::NONE;
 use crate::elimination::weighted_forest;
@@ -229,7 +230,11 @@ fn independent_set(left: &Left) -> Option<Vec<u32>> {
 
 impl Reduction {
     /// Eliminates vertices of few neighbours, on the current rayon pool if `parallel`.
-    pub fn new(graph: &Graph, parallel: bool) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn new(graph: &Graph, parallel: bool, cancel: &CancelFlag) -> Result<Self, Cancelled> {
         let n = graph.len();
         let parallel = parallel && graph.idx.len() >= MIN_SHARED;
         let first = first_alike(graph, parallel);
@@ -270,6 +275,7 @@ impl Reduction {
             idx: Vec::with_capacity(2 * n),
         };
         while let Some(numbers) = independent_set(&left) {
+            cancel.check()?;
             let mut kept = Vec::with_capacity(left.vertices.len());
             let mut vertices = Vec::with_capacity(left.vertices.len());
             for (v, (&number, &old)) in (0..).zip(numbers.iter().zip(&left.vertices)) {
@@ -296,7 +302,7 @@ impl Reduction {
                 degree,
             };
         }
-        Self {
+        Ok(Self {
             first,
             weight,
             dense,
@@ -305,7 +311,7 @@ impl Reduction {
             left: left.vertices,
             graph: left.lists,
             left_weight: left.weight,
-        }
+        })
     }
 
     /// An order of all vertices of `graph`, new to old, from one of those that were left, with its elimination forest,

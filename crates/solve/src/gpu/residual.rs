@@ -1,6 +1,6 @@
 //! Residuals and backward errors of solutions on the device, in `f64`.
 
-use luge_device::{Buffer, BufferView, PinnedBuffer, Stream};
+use luge_device::{Buffer, BufferView, PinnedBuffer, Stream, Uploads};
 use luge_gpu_kernels::refine as kernels;
 use luge_gpu_kernels::refine::measure;
 use luge_sparse::CompressedPattern;
@@ -33,8 +33,15 @@ struct LongRows {
     segments: Buffer<u32>,
 }
 
-impl LongRows {
-    fn upload(stream: &Stream, lanes: &CompressedPattern) -> Result<Self, SolveError> {
+/// The words of [`LongRows`].
+struct LongRowsPlan {
+    rows: Vec<u32>,
+    ptr: Vec<u32>,
+    segments: Vec<u32>,
+}
+
+impl LongRowsPlan {
+    fn new(lanes: &CompressedPattern) -> Self {
         let (mut rows, mut ptr, mut segments) = (Vec::new(), vec![0], Vec::new());
         for (i, ends) in lanes.ptr().windows(2).enumerate() {
             if ends[1] - ends[0] <= kernels::SEGMENT {
@@ -47,13 +54,15 @@ impl LongRows {
             rows.push(i as u32);
             ptr.push((segments.len() / kernels::SEGMENT_WORDS) as u32);
         }
-        Ok(Self {
-            rows: stream.upload(&rows)?,
-            ptr: stream.upload(&ptr)?,
-            segments: stream.upload(&segments)?,
-        })
+        Self {
+            rows,
+            ptr,
+            segments,
+        }
     }
+}
 
+impl LongRows {
     fn num_segments(&self) -> usize {
         self.segments.len() / kernels::SEGMENT_WORDS
     }
@@ -147,14 +156,22 @@ impl DevicePattern {
         } else {
             (pattern, Vec::new())
         };
-        Ok(Self {
-            ptr: stream.upload(lanes.ptr())?,
-            idx: stream.upload(lanes.idx())?,
-            entries: stream.upload(&entries)?,
-            long_rows: LongRows::upload(stream, lanes)?,
+        let long_rows = LongRowsPlan::new(lanes);
+        let mut uploads = Uploads::new(stream);
+        let there = Self {
+            ptr: uploads.add(lanes.ptr())?,
+            idx: uploads.add(lanes.idx())?,
+            entries: uploads.add(&entries)?,
+            long_rows: LongRows {
+                rows: uploads.add(&long_rows.rows)?,
+                ptr: uploads.add(&long_rows.ptr)?,
+                segments: uploads.add(&long_rows.segments)?,
+            },
             n,
             nnz: pattern.nnz(),
-        })
+        };
+        uploads.finish()?;
+        Ok(there)
     }
 
     /// Bytes on the device of a matrix of order `n` with `nnz` entries, and of what measuring one solution takes, at

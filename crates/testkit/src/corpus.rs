@@ -159,6 +159,29 @@ const fn deficient(rank: usize) -> Expectation {
     Expectation::StructurallySingular { rank: Some(rank) }
 }
 
+/// What must become of the file, as words that end a sentence with "must".
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Solves => f.write_str("solve it"),
+            Self::StructurallySingular { rank: Some(rank) } => {
+                write!(f, "refuse it: structural rank {rank}")
+            }
+            Self::StructurallySingular { rank: None } => {
+                f.write_str("refuse it: structurally singular")
+            }
+            Self::NumericallySingular => f.write_str("refuse it: singular"),
+            Self::NotFinite => f.write_str("refuse a value that is not finite"),
+            Self::ParseError => f.write_str("refuse its text"),
+            Self::TooLarge => f.write_str("refuse its size"),
+            Self::IoError => f.write_str("refuse the damaged file"),
+            Self::Refused(Refusal::Complex) => f.write_str("refuse complex values"),
+            Self::Refused(Refusal::Pattern) => f.write_str("refuse a pattern without values"),
+            Self::Refused(Refusal::NotSquare) => f.write_str("refuse it: not square"),
+        }
+    }
+}
+
 /// Matrices of `dev` and `collection` that are singular, or so close to it that a solver may say so:
 /// all of order up to 20,000, and one beyond that is known. Of the others of that size SuperLU finds a
 /// smallest pivot above 1e-12 once they are scaled.

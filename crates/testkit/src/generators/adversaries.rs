@@ -22,6 +22,29 @@ pub fn wilkinson_growth(n: usize) -> CsMat<f64> {
     a.to_csr()
 }
 
+/// Wilkinson's matrices of order 40 down the diagonal (the last one smaller), each coupled to the next by small random
+/// entries: growth 2³⁹ in each, at any order. With rows in another order, and in exact arithmetic, nothing is wrong.
+pub fn growth_blocks(n: usize, seed: u64) -> CsMat<f64> {
+    const ORDER: usize = 40;
+    let mut rng = rng(seed);
+    let mut a = triplets(n);
+    for first in (0..n).step_by(ORDER) {
+        let order = ORDER.min(n - first);
+        for (&value, (i, j)) in &wilkinson_growth(order) {
+            a.add_triplet(first + i, first + j, value);
+        }
+        for _ in 0..order.min(4) {
+            let (i, j) = (rng.random_range(0..order), rng.random_range(0..ORDER));
+            if first + ORDER + j < n {
+                let value = 1e-2 * signed_unit(&mut rng);
+                a.add_triplet(first + i, first + ORDER + j, value);
+                a.add_triplet(first + ORDER + j, first + i, value);
+            }
+        }
+    }
+    a.to_csr()
+}
+
 /// A matrix whose elimination on the diagonal grows by 1/`small` and loses as many digits: its rows in
 /// other places would do.
 pub fn needs_other_rows(n: usize, small: f64) -> CsMat<f64> {

@@ -438,6 +438,90 @@ fn kkt(n: usize, m: usize, seed: u64, diagonal: impl Fn(&mut StdRng) -> f64) -> 
     a.to_csr()
 }
 
+/// Linear elasticity on a bar of nx × ny × nz cubes with trilinear displacements, its face x = 0 clamped: three
+/// unknowns a node, Poisson's ratio 0.3, and a stiffness that differs by up to ten times from cube to cube.
+///
+/// Symmetric positive definite, up to 81 entries a row. n = 3·nx·(ny + 1)·(nz + 1).
+///
+/// # Panics
+///
+/// If a size is zero.
+#[track_caller]
+pub fn elasticity_3d(nx: usize, ny: usize, nz: usize, seed: u64) -> CsMat<f64> {
+    assert!(nx * ny * nz > 0, "a bar has cubes");
+    let mut rng = rng(seed);
+    let stiffness = cube_stiffness(0.3);
+    let mut lower = triplets(3 * nx * (ny + 1) * (nz + 1));
+    for (x, y, z) in (0..nx * ny * nz).map(|e| (e % nx, e / nx % ny, e / (nx * ny))) {
+        let modulus = log_uniform(&mut rng, 1.0, 10.0);
+        // First unknown of each corner; corners on the clamped face have none.
+        let corners: [Option<usize>; 8] = std::array::from_fn(|corner| {
+            let [dx, dy, dz] = corner_of_cube(corner);
+            let column = (x + dx).checked_sub(1)?;
+            Some(3 * ((column * (ny + 1) + y + dy) * (nz + 1) + z + dz))
+        });
+        for (i, row) in stiffness.iter().enumerate() {
+            for (j, &value) in row.iter().enumerate() {
+                if let (Some(p), Some(q)) = (corners[i / 3], corners[j / 3]) {
+                    let (row, column) = (p + i % 3, q + j % 3);
+                    if row >= column {
+                        lower.add_triplet(row, column, modulus * value);
+                    }
+                }
+            }
+        }
+    }
+    // Summed once and then mirrored: the order of a sum must not break the symmetry.
+    let lower: CsMat<f64> = lower.to_csr();
+    let mut a = triplets(lower.rows());
+    for (&value, (row, column)) in &lower {
+        a.add_triplet(row, column, value);
+        if row > column {
+            a.add_triplet(column, row, value);
+        }
+    }
+    a.to_csr()
+}
+
+/// Coordinates of a corner of the unit cube.
+fn corner_of_cube(corner: usize) -> [usize; 3] {
+    [corner & 1, corner >> 1 & 1, corner >> 2 & 1]
+}
+
+/// The stiffness matrix of the unit cube with Young's modulus 1, by two Gauss points in each direction. Unknown
+/// 3·c + d is the displacement of corner c in direction d.
+fn cube_stiffness(poisson: f64) -> [[f64; 24]; 24] {
+    let lambda = poisson / ((1.0 + poisson) * (1.0 - 2.0 * poisson));
+    let mu = 0.5 / (1.0 + poisson);
+    let mut stiffness = [[0.0; 24]; 24];
+    for point in 0..8 {
+        let at = corner_of_cube(point).map(|side| 0.5 + (side as f64 - 0.5) / 3f64.sqrt());
+        // Gradient of each corner's shape function: a product of u or 1 − u in each direction.
+        let gradients: [[f64; 3]; 8] = std::array::from_fn(|corner| {
+            let sides = corner_of_cube(corner);
+            std::array::from_fn(|direction| {
+                let factor = |d: usize| match (sides[d], d == direction) {
+                    (0, true) => -1.0,
+                    (_, true) => 1.0,
+                    (0, false) => 1.0 - at[d],
+                    (_, false) => at[d],
+                };
+                (0..3).map(factor).product()
+            })
+        });
+        for (i, row) in stiffness.iter_mut().enumerate() {
+            for (j, value) in row.iter_mut().enumerate() {
+                let (g, h) = (gradients[i / 3], gradients[j / 3]);
+                let (p, q) = (i % 3, j % 3);
+                let dot: f64 = (0..3).map(|d| g[d] * h[d]).sum();
+                let shear = g[q] * h[p] + if p == q { dot } else { 0.0 };
+                *value += (lambda * (g[p] * h[q]) + mu * shear) / 8.0;
+            }
+        }
+    }
+    stiffness
+}
+
 /// The second difference on a line, 2 on the diagonal and −1 beside it. No fill in natural order, and
 /// as many levels as columns.
 pub fn laplacian_1d(n: usize) -> CsMat<f64> {
@@ -584,6 +668,43 @@ mod tests {
             assert_eq!(step.indices(), steps[0].indices());
             assert_ne!(step.data(), steps[0].data());
         }
+    }
+
+    #[test]
+    fn a_cube_resists_strain_and_nothing_else() {
+        let stiffness = cube_stiffness(0.3);
+        let work = |field: &dyn Fn([f64; 3]) -> [f64; 3]| {
+            let corners = (0..8).flat_map(|c| field(corner_of_cube(c).map(|side| side as f64)));
+            let u: Vec<f64> = corners.collect();
+            let row = |i: usize| -> f64 { (0..24).map(|j| stiffness[i][j] * u[j]).sum() };
+            (0..24).map(|i| u[i] * row(i)).sum::<f64>()
+        };
+        for rigid in [
+            &(|_| [1.0, 2.0, 3.0]) as &dyn Fn([f64; 3]) -> [f64; 3],
+            &|[x, y, _]| [-y, x, 0.0],
+            &|[_, y, z]| [0.0, -z, y],
+            &|[x, _, z]| [z, 0.0, -x],
+        ] {
+            assert!(work(rigid).abs() < 1e-13);
+        }
+        // Uniform strain: work of stress λ + 2μ on the unit cube; and of shear, μ.
+        let (poisson, shear) = (0.3, 0.5 / 1.3);
+        let lambda = poisson / (1.3 * 0.4);
+        let stretched = work(&|[x, _, _]| [x, 0.0, 0.0]);
+        assert!((stretched - (lambda + 2.0 * shear)).abs() < 1e-13);
+        let sheared = work(&|[_, y, _]| [y, 0.0, 0.0]);
+        assert!((sheared - shear).abs() < 1e-13);
+    }
+
+    #[test]
+    fn a_clamped_bar_is_positive_definite() {
+        let a = elasticity_3d(2, 1, 1, 7);
+        assert_eq!(a.rows(), 3 * 2 * 2 * 2);
+        assert_eq!(a.get(0, 0).map(|&v| v > 0.0), Some(true));
+        let pattern = crate::convert::pattern_of(&a);
+        let dense = luge_reference::Dense::from_csr(&pattern, a.data());
+        let inertia = luge_reference::ldlt::ldlt_dense(&dense).unwrap().inertia();
+        assert_eq!(inertia.positive, a.rows());
     }
 
     #[test]

@@ -1,10 +1,13 @@
 //! Matrices by the seed: the same arguments always give the same matrix, in CSR with sorted rows.
 //!
-//! [`applications`] model what solvers are used for, [`adversaries`] are made to break one, and
-//! [`gallery`] lists a small nonsingular one of each kind for tests that loop over all.
+//! [`applications`] model what solvers are used for, [`mna`] circuits at their operating point, [`adversaries`] are
+//! made to break one. [`gallery`] lists a small nonsingular one of each kind for tests that loop over all, and
+//! [`families`] has them by name and size.
 
 pub mod adversaries;
 pub mod applications;
+pub mod families;
+pub mod mna;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -42,12 +45,14 @@ pub fn gallery(seed: u64) -> Vec<Sample> {
         ),
         sample("saddle_point", saddle_point(90, 40, seed)),
         sample("interior_point_kkt", interior_point_kkt(70, 30, 1e-4, seed)),
+        sample("elasticity_3d", elasticity_3d(2, 2, 3, seed)),
         sample("laplacian_1d", laplacian_1d(65)),
         sample("laplacian_2d", laplacian_2d(9, 10)),
         sample("staged_columns", staged_columns(3, 8, 3, seed)),
         sample("random_unsymmetric", random_unsymmetric(120, 4, seed)),
         sample("one by one", random_unsymmetric(1, 1, seed)),
         sample("wilkinson_growth", wilkinson_growth(40)),
+        sample("growth_blocks", growth_blocks(100, seed)),
         sample("tiny_diagonal", tiny_diagonal(60, 1e-20, seed)),
         sample("graded", graded(50, 60.0, seed)),
         sample("badly_scaled", badly_scaled(60, 100.0, seed)),
@@ -130,6 +135,7 @@ mod tests {
             ("power_grid", power_grid(2, 4, 4, 3)),
             ("saddle_point", saddle_point(20, 9, 3)),
             ("interior_point_kkt", interior_point_kkt(20, 9, 1e-3, 3)),
+            ("elasticity_3d", elasticity_3d(2, 1, 2, 3)),
             ("laplacian_1d", laplacian_1d(12)),
             ("laplacian_2d", laplacian_2d(3, 4)),
         ] {

@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use crate::report::SolverInfo;
 
 /// An empty table in which all columns behind the first `words` hold numbers.
-pub(crate) fn table<S: ToString>(header: &[S], words: usize) -> Table {
+pub fn table<S: ToString>(header: &[S], words: usize) -> Table {
     let mut table = Table::new();
     table
         .load_preset(presets::ASCII_MARKDOWN)

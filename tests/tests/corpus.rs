@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use luge::{BackendChoice, DeviceEngine, Options};
-use luge_benches::{Depth, Plan, Record, run_entry};
+use luge_benches::verify::{Depth, Plan, Record, run_entry};
 use luge_device::Backend;
 use luge_testkit::corpus::{Corpus, Entry, Group};
 
@@ -19,14 +19,13 @@ fn check(max_n: u64, backends: &[BackendChoice], device_engine: DeviceEngine, co
     };
     let plans: Vec<Plan> = backends
         .iter()
-        .map(|&backend| Plan {
-            options: Options {
+        .map(|&backend| {
+            let options = Options {
                 backend,
                 device_engine,
                 ..Options::default()
-            },
-            depth: Depth::Solve,
-            compare,
+            };
+            Plan::new(options, Depth::Solve, compare)
         })
         .collect();
     let small = |entry: &&Entry| {
@@ -71,10 +70,7 @@ fn check(max_n: u64, backends: &[BackendChoice], device_engine: DeviceEngine, co
 }
 
 fn describe(record: &Record) -> String {
-    format!(
-        "{}: {:?}, {:?}\n",
-        record.name, record.outcome, record.comparison
-    )
+    format!("{}: {:?}\n", record.name, record.verdict())
 }
 
 #[test]

@@ -107,6 +107,29 @@ fn only_the_device_crate_touches_the_driver() {
 }
 
 #[test]
+fn only_the_command_line_draws() {
+    for (package, edges) in dependencies() {
+        if UNSHIPPED.contains(&package.as_str()) {
+            continue;
+        }
+        assert!(
+            package == "luge-plot" || !edges.contains("plotters"),
+            "{package} depends on plotters"
+        );
+        assert!(
+            package == "luge" || !edges.contains("luge-plot"),
+            "{package} depends on luge-plot"
+        );
+    }
+    let manifest = include_str!("../../crates/luge/Cargo.toml");
+    let optional = "luge-plot = { workspace = true, optional = true }";
+    assert!(
+        manifest.contains(optional),
+        "whoever wants the library alone need not draw"
+    );
+}
+
+#[test]
 fn no_shipped_crate_depends_on_the_testkit_or_the_reference() {
     for (package, edges) in dependencies() {
         if UNSHIPPED.contains(&package.as_str()) {

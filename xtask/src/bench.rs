@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::PassedOn;
-use crate::process;
+use crate::benches;
 use crate::workspace::Workspace;
 
 /// Which benchmark.
@@ -23,41 +23,14 @@ pub enum Bench {
     Numeric(PassedOn),
 }
 
-/// Builds a benchmark in release mode and runs it in the folder this command was called in.
+/// Runs a benchmark over the corpus, or the matrices that are named.
 pub fn bench(workspace: &Workspace, which: &Bench) -> Result<ExitCode> {
-    match which {
-        Bench::Cpu(passed) => over_corpus(workspace, "cpu", &passed.args, &["--corpus"]),
-        Bench::Symbolic(passed) => over_corpus(
-            workspace,
-            "symbolic",
-            &passed.args,
-            &["--corpus", "--patterns"],
-        ),
-        Bench::Numeric(passed) => over_corpus(workspace, "numeric", &passed.args, &["--corpus"]),
-    }
-}
-
-/// Runs a binary over the corpus, unless one of the options that name other matrices is there.
-fn over_corpus(
-    workspace: &Workspace,
-    binary: &str,
-    args: &[String],
-    others: &[&str],
-) -> Result<ExitCode> {
-    let mut command = process::cargo(&std::env::current_dir()?);
-    command
-        .args(["run", "--quiet", "--release", "--package", "luge-benches"])
-        .args(["--bin", binary, "--manifest-path"])
-        .arg(workspace.root.join("Cargo.toml"))
-        .arg("--");
-    let is_there = |option: &str| {
-        let with_value = format!("{option}=");
-        args.iter()
-            .any(|arg| arg == option || arg.starts_with(&with_value))
+    let over_corpus = |program, passed: &PassedOn, others: &[&str]| {
+        benches::run_over_corpus(workspace, program, &passed.args, others)
     };
-    if !others.iter().any(|option| is_there(option)) {
-        command.arg("--corpus").arg(workspace.corpus());
+    match which {
+        Bench::Cpu(passed) => over_corpus("cpu", passed, &["--corpus"]),
+        Bench::Symbolic(passed) => over_corpus("symbolic", passed, &["--corpus", "--patterns"]),
+        Bench::Numeric(passed) => over_corpus("numeric", passed, &["--corpus"]),
     }
-    command.args(args);
-    process::exit_code(&mut command)
 }

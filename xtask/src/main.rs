@@ -4,8 +4,10 @@
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
 mod bench;
+mod benches;
 mod check_images;
 mod ci;
+mod corpus;
 mod doctor;
 mod gpu_test;
 mod manifest;
@@ -16,6 +18,7 @@ mod solve;
 mod sources;
 mod test;
 mod toolchain;
+mod verify;
 mod workspace;
 
 use std::process::ExitCode;
@@ -44,6 +47,12 @@ enum Command {
     /// Run the tests that use a device on the GPU; fails when no such test ran.
     #[command(disable_help_flag = true)]
     GpuTest(PassedOn),
+    /// List the corpus, generate matrices of its kinds at any size; `--help` lists the commands.
+    #[command(disable_help_flag = true)]
+    Corpus(PassedOn),
+    /// Take every matrix of the corpus through every phase and measure each result; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Verify(PassedOn),
     /// Run a benchmark.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -79,6 +88,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Solve(passed) => solve::solve(&workspace, &passed.args),
         Command::Test(passed) => test::test(&workspace, &passed.args),
         Command::GpuTest(passed) => gpu_test::gpu_test(&workspace, &passed.args),
+        Command::Corpus(passed) => corpus::corpus(&workspace, &passed.args),
+        Command::Verify(passed) => verify::verify(&workspace, &passed.args),
         Command::Bench(which) => bench::bench(&workspace, &which),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),

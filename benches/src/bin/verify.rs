@@ -1,51 +1,69 @@
-//! Takes the matrices of a folder through every phase on one backend and records what happened.
+//! Every matrix of the corpus through every phase on one backend; run by `cargo xtask verify`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use comfy_table::{Table, presets};
 use luge::{BackendChoice, DeviceEngine, Options};
-use luge_benches::{Comparison, Depth, Outcome, Plan, Record, run_entry};
-use luge_testkit::corpus::{Corpus, Group};
+use luge_benches::machine::{Machine, command_without_folders, commit, now};
+use luge_benches::progress::Progress;
+use luge_benches::report::write_json;
+use luge_benches::verify::{Depth, Plan, Record, Subject, Summary, Verdict, run};
+use luge_testkit::corpus::Corpus;
 use serde::Serialize;
 
+/// Takes matrices through every phase, measures every solution apart from the solver, and compares patterns, levels
+/// and supernodes with their definitions, and a device's with the CPU's.
+///
+/// The last line says how many passed, failed and were skipped. The exit code is 0 if some passed and none failed.
 #[derive(Debug, Parser)]
+#[command(name = "cargo xtask verify")]
 struct Arguments {
-    /// Folder of the corpus.
-    corpus: PathBuf,
+    /// Folder of the corpus; without one, a matrix of each generated family stands in for it.
+    #[arg(long)]
+    corpus: Option<PathBuf>,
+    /// Matrix Market files, which must solve, instead of a corpus.
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    matrix: Vec<PathBuf>,
+    /// A matrix of each generated family, instead of a corpus.
+    #[arg(long)]
+    generated: bool,
+    /// Order of generated matrices.
+    #[arg(long, default_value_t = 1500)]
+    size: usize,
     /// Where the phases run.
     #[arg(long, value_enum, default_value_t = Backend::Cpu)]
     backend: Backend,
     /// Seeds of the simulator's schedules; each matrix runs once with each.
     #[arg(long, value_delimiter = ',', default_value = "1")]
     seeds: Vec<u64>,
-    /// Leave out matrices of larger order, but for the degenerate ones.
-    #[arg(long, default_value_t = u64::MAX)]
-    max_n: u64,
-    /// Run these matrices only.
+    /// Skip matrices of larger order, but for the degenerate ones.
+    #[arg(long)]
+    max_n: Option<u64>,
+    /// These matrices only.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// Stop after symbolic and levels.
     #[arg(long)]
     analyze: bool,
     /// What factorizes on a device.
-    #[arg(long, value_enum, default_value = "auto")]
-    engine: EngineName,
+    #[arg(long, value_enum, default_value_t = Engine::Auto)]
+    engine: Engine,
     /// Do not compare the device's patterns and levels with the CPU's.
     #[arg(long)]
     no_compare: bool,
-    /// Write the records here as JSON.
+    /// Print a table of all matrices with the times of their phases.
     #[arg(long)]
+    times: bool,
+    /// Write the records here as JSON.
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Words about the machine and the commit, for the file.
-    #[arg(long, default_value = "")]
-    note: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum EngineName {
+enum Engine {
     Auto,
     /// Whose patterns and levels are compared with the CPU's.
     Columns,
@@ -60,8 +78,11 @@ enum Backend {
 }
 
 #[derive(Debug, Serialize)]
-struct Results<'a> {
-    note: &'a str,
+struct Results {
+    schema: &'static str,
+    machine: Machine,
+    date: String,
+    commit: String,
     command: Vec<String>,
     records: Vec<Run>,
 }
@@ -75,13 +96,90 @@ struct Run {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
-    let corpus = Corpus::open_at(&arguments.corpus)
-        .with_context(|| format!("cannot list {}", arguments.corpus.display()))?;
-    let depth = if arguments.analyze {
-        Depth::Analyze
+    let date = now();
+    let subjects = subjects(&arguments)?;
+    let plans = plans(&arguments);
+    let progress = Progress::over(subjects.len() * plans.len());
+    let mut runs = Vec::new();
+    for subject in &subjects {
+        for (seed, plan) in &plans {
+            progress.begin(&subject.name);
+            let record = match skip_reason(&arguments, subject) {
+                Some(reason) => Record::skipped(subject, reason),
+                None => run(subject, plan),
+            };
+            progress.end(&line(&record));
+            runs.push(Run {
+                seed: *seed,
+                record,
+            });
+        }
+    }
+    drop(progress);
+
+    if arguments.times {
+        println!("{}\n", table(&runs));
+    }
+    print!("{}", unchecked(&runs));
+    for run in &runs {
+        if let Verdict::Failed { reason } = run.record.verdict() {
+            println!("FAILED {}: {reason}", run.record.name);
+        }
+    }
+    let summary = Summary::of(runs.iter().map(|run| &run.record));
+    if summary.passed + summary.failed == 0 {
+        println!("no matrix ran, so nothing is verified");
+    }
+    println!("{summary}");
+    if let Some(path) = &arguments.json {
+        let results = Results {
+            schema: "luge-verify/1",
+            machine: Machine::here(),
+            date,
+            commit: commit(),
+            command: command_without_folders(std::env::args()),
+            records: runs,
+        };
+        write_json(path, &results)?;
+    }
+    Ok(summary.exit_code())
+}
+
+fn subjects(arguments: &Arguments) -> anyhow::Result<Vec<Subject>> {
+    let mut subjects = if !arguments.matrix.is_empty() {
+        let files = arguments.matrix.iter();
+        files.map(|path| Subject::of_file(path)).collect()
     } else {
-        Depth::Solve
+        match &arguments.corpus {
+            Some(folder) if folder.is_dir() && !arguments.generated => {
+                let corpus = Corpus::open_at(folder)
+                    .with_context(|| format!("cannot list {}", folder.display()))?;
+                corpus.entries().iter().map(Subject::of_entry).collect()
+            }
+            other => {
+                if !arguments.generated {
+                    let folder = other.as_deref().unwrap_or(Path::new("none given"));
+                    eprintln!(
+                        "NO CORPUS ({}): generated matrices stand in for it, and prove less",
+                        folder.display()
+                    );
+                }
+                Subject::of_families(arguments.size)
+            }
+        }
     };
+    for name in &arguments.only {
+        if subjects.iter().all(|subject| subject.name != *name) {
+            bail!("there is no matrix {name}");
+        }
+    }
+    if !arguments.only.is_empty() {
+        subjects.retain(|subject| arguments.only.contains(&subject.name));
+    }
+    Ok(subjects)
+}
+
+fn plans(arguments: &Arguments) -> Vec<(u64, Plan)> {
     let backends = match arguments.backend {
         Backend::Cpu => vec![(0, BackendChoice::Cpu)],
         Backend::Gpu => vec![(0, BackendChoice::Gpu { ordinal: 0 })],
@@ -91,110 +189,72 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     };
     let device_engine = match arguments.engine {
-        EngineName::Auto => DeviceEngine::Auto,
-        EngineName::Columns => DeviceEngine::Columns,
-        EngineName::Tree => DeviceEngine::Tree,
+        Engine::Auto => DeviceEngine::Auto,
+        Engine::Columns => DeviceEngine::Columns,
+        Engine::Tree => DeviceEngine::Tree,
+    };
+    let depth = if arguments.analyze {
+        Depth::Analyze
+    } else {
+        Depth::Every
     };
     let compare = arguments.backend != Backend::Cpu && !arguments.no_compare;
-
-    let mut runs = Vec::new();
-    for entry in corpus.entries() {
-        let named = arguments.only.is_empty() || arguments.only.contains(&entry.name);
-        let small =
-            entry.group == Group::Degenerate || entry.order().is_none_or(|n| n <= arguments.max_n);
-        if !named || !small {
-            continue;
-        }
-        for &(seed, backend) in &backends {
-            let plan = Plan {
-                options: Options {
-                    backend,
-                    device_engine,
-                    ..Options::default()
-                },
-                depth,
-                compare,
-            };
-            let record = run_entry(entry, &plan);
-            eprintln!("{}", line(&record));
-            runs.push(Run { seed, record });
-        }
-    }
-
-    print!("{}", table(&runs));
-    let count = |wanted: fn(&Outcome) -> bool| {
-        runs.iter()
-            .filter(|run| wanted(&run.record.outcome))
-            .count()
-    };
-    let failures = runs.iter().filter(|run| !run.record.passed).count();
-    let equal = |run: &&Run| {
-        run.record
-            .comparison
-            .as_ref()
-            .is_some_and(Comparison::is_equal)
-    };
-    println!(
-        "\n{} runs: {} solved, {} analyzed, {} refused; {} equal to the CPU in patterns and levels; {failures} not as expected",
-        runs.len(),
-        count(|o| matches!(o, Outcome::Solved)),
-        count(|o| matches!(o, Outcome::Analyzed)),
-        count(|o| matches!(o, Outcome::Refused { .. })),
-        runs.iter().filter(equal).count(),
-    );
-    let none = runs.is_empty();
-    if let Some(path) = &arguments.json {
-        let results = Results {
-            note: &arguments.note,
-            command: std::env::args().collect(),
-            records: runs,
+    let plan = |backend| {
+        let options = Options {
+            backend,
+            device_engine,
+            ..Options::default()
         };
-        std::fs::write(path, serde_json::to_string_pretty(&results)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    if none {
-        eprintln!("no matrix ran");
-    }
-    Ok(if failures == 0 && !none {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+        Plan::new(options, depth, compare)
+    };
+    let with_seed = |(seed, backend)| (seed, plan(backend));
+    backends.into_iter().map(with_seed).collect()
+}
+
+fn skip_reason(arguments: &Arguments, subject: &Subject) -> Option<String> {
+    let (most, order) = arguments.max_n.zip(subject.order)?;
+    (order > most && !subject.is_degenerate)
+        .then(|| format!("its order {order} is above {most} (--max-n)"))
 }
 
 fn line(record: &Record) -> String {
-    let error = record.inform.as_ref().and_then(|i| i.backward_error);
+    let words = match record.verdict() {
+        Verdict::Passed => match &record.outcome {
+            luge_benches::verify::Outcome::Refused { reason } => {
+                format!("passed, refused as it must be: {reason}")
+            }
+            _ => "passed".to_owned(),
+        },
+        Verdict::Failed { reason } => format!("FAILED: {reason}"),
+        Verdict::Skipped { reason } => format!("skipped: {reason}"),
+    };
+    let error = record.worst_error();
     format!(
-        "{:<28} {:8.3} s  {}  {}",
+        "{:<28} {:8.3} s  {:>7}  {words}",
         record.name,
         record.seconds,
         error.map_or_else(|| "-".to_owned(), |e| format!("{e:.1e}")),
-        verdict(record)
     )
 }
 
-fn verdict(record: &Record) -> String {
-    let mut words = match &record.outcome {
-        Outcome::Solved => "solved".to_owned(),
-        Outcome::Analyzed => "analyzed".to_owned(),
-        Outcome::Refused { reason } => format!("refused: {reason}"),
-        Outcome::Failed { reason } => format!("FAILED: {reason}"),
-    };
-    if !record.passed && !matches!(record.outcome, Outcome::Failed { .. }) {
-        words.push_str(" (NOT AS EXPECTED)");
-    }
-    if let Some(comparison) = &record.comparison {
-        for (what, difference) in [
-            ("pattern", &comparison.pattern_difference),
-            ("levels", &comparison.level_difference),
-        ] {
-            match difference {
-                None => words.push_str(&format!(", {what} equal")),
-                Some(d) => words.push_str(&format!(", {what} DIFFER: {d}")),
+/// Which checks were skipped on how many matrices, and why.
+fn unchecked(runs: &[Run]) -> String {
+    let mut reasons: Vec<(String, usize)> = Vec::new();
+    for run in runs {
+        for check in &run.record.checks {
+            if let Verdict::Skipped { reason } = &check.verdict {
+                let what = format!("{}: {reason}", check.phase);
+                match reasons.iter_mut().find(|(known, _)| *known == what) {
+                    Some((_, count)) => *count += 1,
+                    None => reasons.push((what, 1)),
+                }
             }
         }
     }
-    words
+    let lines = reasons.iter();
+    lines
+        .map(|(what, count)| format!("not checked on {count} matrices: {what}\n"))
+        .collect()
 }
 
 fn table(runs: &[Run]) -> String {
@@ -211,9 +271,8 @@ fn table(runs: &[Run]) -> String {
         "numeric ms",
         "solve ms",
         "steps",
-        "backward error",
+        "worst backward error",
         "pivoting",
-        "verdict",
     ]);
     let milliseconds = |seconds: f64| format!("{:.2}", seconds * 1e3);
     for run in runs {
@@ -235,13 +294,13 @@ fn table(runs: &[Run]) -> String {
                     optional(i.seconds.numeric),
                     optional(i.seconds.solve),
                     number(i.refinement_steps),
-                    i.backward_error
+                    run.record
+                        .worst_error()
                         .map_or_else(|| "-".to_owned(), |e| format!("{e:.1e}")),
                     i.pivoting.unwrap_or("-").to_owned(),
                 ]);
             }
         }
-        row.push(verdict(&run.record));
         table.add_row(row);
     }
     table.to_string()

@@ -316,6 +316,45 @@ fn analyze_predicts_and_does_not_factorize() {
     assert!(report["inform"]["seconds"]["numeric"].is_null());
 }
 
+#[cfg(feature = "plot")]
+#[test]
+fn pictures_are_drawn_of_the_matrix_and_of_its_factors() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("a.mtx");
+    let a = random_unsymmetric(300, 3, 5);
+    write(&path, &a.view(), &WriteOptions::default()).expect("it is written");
+    let picture = folder.path().join("a.svg");
+    let drawn = || {
+        let svg = std::fs::read_to_string(&picture).expect("there is a picture");
+        assert!(svg.starts_with("<svg") && svg.contains("prefers-color-scheme:dark"));
+        svg
+    };
+    expect_code(
+        &luge(&["info", as_str(&path), "--plot", as_str(&picture)]),
+        0,
+    );
+    assert!(drawn().contains("300 rows, 300 columns"));
+    let analyze = ["analyze", "--backend", "cpu", as_str(&path), "--plot"];
+    let named = [&analyze[..], &[as_str(&picture)]].concat();
+    expect_code(&luge(&named), 0);
+    let svg = drawn();
+    assert!(svg.contains("L and U:") && svg.contains(" levels, the widest of "));
+
+    // Without a name, after the matrix, where the command runs.
+    let output = Command::new(env!("CARGO_BIN_EXE_luge"))
+        .args(analyze)
+        .current_dir(folder.path())
+        .output()
+        .expect("the command starts");
+    expect_code(&output, 0);
+    assert!(folder.path().join("a.analysis.svg").exists());
+
+    // A matrix behind the option is not overwritten.
+    let before = std::fs::read(&path).expect("it is there");
+    expect_code(&luge(&["analyze", "--plot", as_str(&path)]), 2);
+    assert_eq!(std::fs::read(&path).expect("it is still there"), before);
+}
+
 #[test]
 fn info_describes_what_no_solver_takes() {
     let content = "%%MatrixMarket matrix coordinate real general\n\

@@ -16,6 +16,11 @@ pub(crate) struct Arguments {
     matrix: MatrixArguments,
     #[command(flatten)]
     solver: SolverArguments,
+    /// Draw where the factors have entries, with their supernodes, and how many columns each level has, as SVG.
+    /// Without a name the file is named after the matrix. Finds the whole pattern of the factors.
+    #[cfg(feature = "plot")]
+    #[arg(long, value_name = "FILE.svg", num_args = 0..=1, default_missing_value = "", value_parser = super::plot::file)]
+    plot: Option<std::path::PathBuf>,
 }
 
 /// Analyzes and reports; the JSON report is written on failure too.
@@ -47,7 +52,8 @@ fn analyze_and_print(
     let (a, read) = arguments.matrix.load()?;
     *source = Some(read.clone());
     let solver = Solver::new(arguments.solver.options(a.rows())?)?;
-    let inform = solver.analyze(&a)?.inform().clone();
+    let analysis = solver.analyze(&a)?;
+    let inform = analysis.inform().clone();
     drop(progress);
 
     println!("{}", read.name);
@@ -64,6 +70,12 @@ fn analyze_and_print(
     );
     for line in footer(&inform) {
         println!("{line}");
+    }
+    #[cfg(feature = "plot")]
+    if let Some(path) = &arguments.plot {
+        let path = super::plot::file_or_after(path, arguments.matrix.path());
+        let (filled, levels) = analysis.structure()?;
+        super::plot::analysis(&path, a.nnz(), &filled, &levels)?;
     }
     Ok(inform)
 }

@@ -18,6 +18,10 @@ pub(crate) struct Arguments {
     /// Matrix Market file, plain or gzip; any field, any shape.
     #[arg(value_name = "A.mtx")]
     matrix: PathBuf,
+    /// Draw where it has entries, as SVG.
+    #[cfg(feature = "plot")]
+    #[arg(long, value_name = "FILE.svg", value_parser = super::plot::file)]
+    plot: Option<PathBuf>,
 }
 
 /// A row or column with more entries than this times √n, and more than 16, counts as dense: the
@@ -34,6 +38,10 @@ pub(crate) fn describe(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     println!("{}", arguments.matrix.display());
     println!("{table}");
+    #[cfg(feature = "plot")]
+    if let Some(path) = &arguments.plot {
+        super::plot::matrix(path, &rows)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 

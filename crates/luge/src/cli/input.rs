@@ -39,6 +39,12 @@ pub(crate) struct Source {
 }
 
 impl MatrixArguments {
+    /// The file, if there is one.
+    #[cfg(feature = "plot")]
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.matrix.as_deref()
+    }
+
     /// What the report calls the matrix before it is read.
     pub(crate) fn name(&self) -> String {
         match &self.matrix {

@@ -6,6 +6,7 @@
 //! | [`analyze`] | `luge analyze` |
 //! | [`info`] | `luge info` |
 //! | [`input`] | files, samples and right-hand sides |
+//! | `plot` | pictures, with the feature `plot` |
 //! | [`sample`] | generated matrices |
 //! | [`progress`] | the bar of a phase that lasts, fed by `tracing` |
 //! | [`report`] | the table and the JSON file |
@@ -13,6 +14,8 @@
 mod analyze;
 mod info;
 mod input;
+#[cfg(feature = "plot")]
+mod plot;
 mod progress;
 mod report;
 mod sample;

@@ -1,0 +1,167 @@
+//! The corpus: what is in it, and more of its kind; run by `cargo xtask corpus`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Parser, Subcommand};
+use luge_benches::table::table;
+use luge_benches::verify::made;
+use luge_matrix_io::{WriteOptions, write};
+use luge_testkit::corpus::{Corpus, Entry, Group, Kind};
+use luge_testkit::generators::families::{FAMILIES, Family};
+
+/// Lists the corpus, generates matrices of its kinds at any size.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask corpus")]
+struct Arguments {
+    /// Folder of the corpus.
+    #[arg(long, global = true)]
+    corpus: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the matrices of the corpus, with what a solver must make of each.
+    List {
+        /// Of these kinds only.
+        #[arg(long, value_delimiter = ',')]
+        kinds: Vec<Kind>,
+        /// The degenerate ones only.
+        #[arg(long)]
+        degenerate: bool,
+    },
+    /// List the families that can be generated.
+    Families,
+    /// Generate a matrix of a family and write it as Matrix Market.
+    Generate {
+        /// The family; `families` lists them.
+        family: String,
+        /// Its order, about.
+        #[arg(long, default_value_t = 10_000)]
+        size: usize,
+        /// Another seed, another matrix.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// The file; its name ends in `.mtx` or `.mtx.gz`. Default: FAMILY_N.mtx here.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        Command::List { kinds, degenerate } => {
+            list(arguments.corpus.as_deref(), &kinds, degenerate)
+        }
+        Command::Families => {
+            println!("{}", families());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Generate {
+            family,
+            size,
+            seed,
+            out,
+        } => generate(&family, size, seed, out),
+    }
+}
+
+fn list(folder: Option<&Path>, kinds: &[Kind], degenerate: bool) -> anyhow::Result<ExitCode> {
+    let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
+        let folder = folder.unwrap_or(Path::new("none given"));
+        bail!(
+            "no corpus ({}): set LUGE_CORPUS, or make matrices with `cargo xtask corpus generate`",
+            folder.display()
+        );
+    };
+    let corpus =
+        Corpus::open_at(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let wanted = |entry: &&Entry| {
+        (kinds.is_empty() || kinds.contains(&entry.kind()))
+            && (!degenerate || entry.group == Group::Degenerate)
+    };
+    let header = [
+        "name",
+        "group",
+        "kind",
+        "n",
+        "stored",
+        "field",
+        "symmetry",
+        "a solver must",
+    ];
+    let mut table = table(&header, 3);
+    let mut count = 0;
+    for entry in corpus.entries().iter().filter(wanted) {
+        let header = |of: fn(luge_testkit::corpus::FileHeader) -> String| {
+            entry.header.map_or_else(|| "-".to_owned(), of)
+        };
+        let expected: Vec<String> = entry
+            .expectations()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        table.add_row([
+            entry.name.clone(),
+            entry.group.to_string(),
+            entry.kind().to_string(),
+            header(|h| match h.nrows == h.ncols {
+                true => h.nrows.to_string(),
+                false => format!("{} × {}", h.nrows, h.ncols),
+            }),
+            header(|h| h.stored.to_string()),
+            header(|h| h.field.to_string()),
+            header(|h| h.symmetry.to_string()),
+            expected.join(", or "),
+        ]);
+        count += 1;
+    }
+    println!("{table}\n\n{count} files in {}", folder.display());
+    Ok(if count > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn families() -> String {
+    let mut table = table(&["family", "kind", "what it is"], 3);
+    for family in FAMILIES {
+        let kind = match family.is_adversarial {
+            true => "adversarial".to_owned(),
+            false => family.kind.to_string(),
+        };
+        table.add_row([family.name, &kind, family.about]);
+    }
+    table.to_string()
+}
+
+fn generate(name: &str, size: usize, seed: u64, out: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let Some(family) = Family::find(name) else {
+        bail!("there is no family {name}; there are\n{}", families());
+    };
+    let a = made(family, size.max(1), seed).map_err(|unread| anyhow::anyhow!(unread.reason))?;
+    let path = out.unwrap_or_else(|| PathBuf::from(format!("{name}_{}.mtx", a.rows())));
+    let options = WriteOptions {
+        comments: vec![
+            family.about.to_owned(),
+            format!(
+                "generated by `cargo xtask corpus generate {name} --size {size} --seed {seed}`"
+            ),
+        ],
+        ..WriteOptions::default()
+    };
+    write(&path, &a.view(), &options)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!(
+        "{}: {name}, order {}, {} entries",
+        path.display(),
+        a.rows(),
+        a.nnz()
+    );
+    Ok(ExitCode::SUCCESS)
+}

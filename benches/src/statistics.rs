@@ -47,6 +47,14 @@ impl Samples {
         }
     }
 
+    /// The range from the first to the third quarter of the samples, over the median.
+    pub fn spread(&self) -> f64 {
+        let mut sorted = self.seconds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |share: f64| sorted[(share * (sorted.len() - 1) as f64).round() as usize];
+        (at(0.75) - at(0.25)) / self.median.max(f64::MIN_POSITIVE)
+    }
+
     /// The number that ratios are made of.
     pub fn get(&self, statistic: Statistic) -> f64 {
         match statistic {
@@ -127,6 +135,9 @@ mod tests {
         assert_eq!(even.seconds, [4.0, 1.0, 3.0, 2.0], "in their order");
         assert_eq!(even.get(Statistic::Median), 2.5);
         assert_eq!(even.get(Statistic::Minimum), 1.0);
+        let five = Samples::new(vec![5.0, 1.0, 4.0, 2.0, 3.0]);
+        assert_eq!(five.spread(), 2.0 / 3.0);
+        assert_eq!(Samples::new(vec![7.0]).spread(), 0.0);
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub(crate) fn milliseconds(value: Option<f64>) -> String {
     }))
 }
 
-pub(crate) fn error(value: Option<f64>) -> String {
+/// An error with one digit, or a dash.
+pub fn error(value: Option<f64>) -> String {
     or_dash(value.map(|error| {
         if error == f64::MAX {
             "not finite".to_owned()

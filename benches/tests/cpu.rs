@@ -4,10 +4,12 @@ use luge::CpuEngine;
 use luge_benches::cpu::bounds::{Verdict, bounds};
 use luge_benches::cpu::contest::{Lane, contest};
 use luge_benches::cpu::luge_peer::Luge;
-use luge_benches::cpu::results::{MatrixResult, Phase, Results, Run, SCHEMA, Settings};
 use luge_benches::cpu::table;
 use luge_benches::machine::Machine;
 use luge_benches::report::{Outcome, SolverInfo};
+use luge_benches::results::{
+    Benchmark, Ceilings, MatrixResult, Phase, Results, Run, SCHEMA, Settings,
+};
 use luge_benches::statistics::{Samples, Statistic, geometric_mean};
 use luge_benches::systems::System;
 use luge_benches::table::solvers;
@@ -84,7 +86,7 @@ fn every_phase_of_luge_is_timed_and_right() {
     let runs = contest(&system(), vec![luge(1), luge(2)], &settings());
     for run in &runs {
         assert_eq!(run.outcome, Outcome::Measured);
-        for phase in Phase::ALL {
+        for phase in Phase::ON_CPU {
             let samples = run
                 .phases
                 .get(&phase)
@@ -99,7 +101,7 @@ fn every_phase_of_luge_is_timed_and_right() {
         for error in [
             run.errors.solve(),
             run.errors.refactorized,
-            run.errors.checked,
+            run.errors.refined,
         ] {
             assert!(error.expect("measured") < 1e-12, "{:?}", run.errors);
         }
@@ -170,7 +172,7 @@ fn geometric_means() {
 /// A run with the same time in every phase.
 fn timed(solver: &str, threads: usize, seconds: f64) -> Run {
     let mut run = Run::new(solver, threads);
-    for phase in Phase::ALL {
+    for phase in Phase::ON_CPU {
         run.phases.insert(phase, Samples::new(vec![seconds; 3]));
     }
     run.factor_entries = Some(1000);
@@ -189,12 +191,15 @@ fn results(matrices: Vec<MatrixResult>) -> Results {
     };
     Results {
         schema: SCHEMA.to_owned(),
+        benchmark: Benchmark::Cpu,
         machine: Machine::here(),
+        device: None,
         date: "2026-11-21T00:00:00Z".to_owned(),
         commit: "0123456789ab".to_owned(),
         profile: "dev".to_owned(),
         command: vec!["cpu".to_owned()],
         settings: settings(),
+        ceilings: Ceilings::default(),
         solvers: vec![
             solver("luge", vec![1, 2], None),
             solver("klu", vec![1], None),

@@ -8,14 +8,15 @@ use luge_benches::machine::Machine;
 use luge_benches::numeric::contenders::{
     AnalysisSeconds, Contender, Luge, LugeSettings, Refusal, Resident,
 };
+use luge_benches::numeric::means::{COUNTED_ENTRIES, ratios};
 use luge_benches::numeric::measure::{Effort, measure};
 use luge_benches::numeric::problem::{Problem, RESCALING, Values, rescaled};
-use luge_benches::numeric::results::{
-    COUNTED_ENTRIES, MatrixResult, Phase, Precision, Results, Run, SCHEMA, ratios,
-};
 use luge_benches::numeric::table;
-use luge_benches::report::{Outcome, SolverInfo, read_json, write_json};
-use luge_benches::statistics::Samples;
+use luge_benches::report::{Outcome, SolverInfo, write_json};
+use luge_benches::results::{
+    Benchmark, Ceilings, DeviceInfo, MatrixResult, Phase, Precision, Results, Run, SCHEMA, Settings,
+};
+use luge_benches::statistics::{Samples, Statistic};
 use luge_peers::Matrix;
 use luge_sparse::Scalar;
 use luge_testkit::generators::applications::circuit;
@@ -51,7 +52,7 @@ fn measured<T: Scalar>(engine: DeviceEngine, precision: Precision) -> Run {
         &mut luge,
         precision,
         EFFORT,
-        Run::new("luge", precision),
+        Run::new("luge", 1).in_precision(precision),
     )
 }
 
@@ -81,17 +82,13 @@ fn every_phase_is_timed_and_every_solution_measured() {
             Phase::SolveResident,
             Phase::SolveManyResident,
         ];
-        for phase in Phase::ALL {
+        for phase in Phase::ON_DEVICE {
             let samples = run.phases.get(&phase).map(|samples| samples.seconds.len());
             let is_timed = engine == DeviceEngine::Tree || !resident.contains(&phase);
             let expected = is_timed.then_some(EFFORT.samples);
             assert_eq!(samples, expected, "{precision}, {phase:?}");
         }
-        let errors = [
-            run.errors.factorized,
-            run.errors.many,
-            run.errors.refactorized,
-        ];
+        let errors = [run.errors.known, run.errors.many, run.errors.refactorized];
         for error in errors {
             assert!(error.is_some_and(|e| e <= plain), "{precision}: {error:?}");
         }
@@ -101,12 +98,12 @@ fn every_phase_is_timed_and_every_solution_measured() {
             "{precision}: {error:?}"
         );
         assert!(run.wrong_solutions().is_empty());
-        assert!(run.flop_rate().unwrap() > 0.0);
-        let moved =
-            run.refactorize_byte_rate(100).unwrap() * run.seconds(Phase::Refactorize).unwrap();
+        assert!(run.flop_rate(Phase::Refactorize).unwrap() > 0.0);
+        let moved = run.factor_byte_rate(Phase::Refactorize, 100).unwrap()
+            * run.seconds(Phase::Refactorize).unwrap();
         let expected = (run.factor_entries.unwrap() + 100) * precision.bytes();
         assert!((moved / expected as f64 - 1.0).abs() < 1e-12);
-        assert!(run.peak_device_bytes.unwrap() > 0);
+        assert!(run.memory.device.unwrap() > 0);
         // A first call and one that ends at the other values, and back, beside the samples; where data stays on the
         // device, one that brings it there, a first call, and one on the device's clock.
         let rounds = if engine == DeviceEngine::Tree { 2 } else { 1 };
@@ -186,7 +183,7 @@ fn stale(refuses_to_refactorize: bool) -> Run {
         refuses_to_refactorize,
         resident_calls: Vec::new(),
     };
-    let run = Run::new("stale", Precision::F64);
+    let run = Run::new("stale", 1);
     measure(&problem, &mut solver, Precision::F64, EFFORT, run)
 }
 
@@ -194,7 +191,7 @@ fn stale(refuses_to_refactorize: bool) -> Run {
 fn stale_factors_are_found_out() {
     let run = stale(false);
     assert_eq!(run.failed_steps, 0);
-    assert!(run.errors.factorized.unwrap() < 1e-15);
+    assert!(run.errors.known.unwrap() < 1e-15);
     assert!(run.errors.many.unwrap() < 1e-15);
     assert!(run.errors.refactorized.unwrap() > 1e-2 * RESCALING);
     let wrong = run.wrong_solutions();
@@ -233,7 +230,7 @@ fn a_long_call_is_not_repeated() {
         samples: 5,
         long: 0.0,
     };
-    let run = Run::new("luge", Precision::F64);
+    let run = Run::new("luge", 1);
     let run = measure(&problem, &mut luge, Precision::F64, effort, run);
     assert!(
         run.phases
@@ -246,7 +243,7 @@ fn a_long_call_is_not_repeated() {
 /// A matrix on which solvers took these seconds for a refactorization.
 fn matrix(name: &str, kind: &str, entries: u64, seconds: &[(&str, f64)]) -> MatrixResult {
     let run = |&(solver, seconds): &(&str, f64)| {
-        let mut run = Run::new(solver, Precision::F64);
+        let mut run = Run::new(solver, 1);
         run.factor_entries = Some(entries);
         run.phases
             .insert(Phase::Refactorize, Samples::new(vec![seconds]));
@@ -258,6 +255,7 @@ fn matrix(name: &str, kind: &str, entries: u64, seconds: &[(&str, f64)]) -> Matr
         n: 10,
         nnz: 20,
         near_singular: false,
+        refactorized_with: String::new(),
         runs: seconds.iter().map(run).collect(),
     }
 }
@@ -265,13 +263,25 @@ fn matrix(name: &str, kind: &str, entries: u64, seconds: &[(&str, f64)]) -> Matr
 fn results(matrices: Vec<MatrixResult>) -> Results {
     Results {
         schema: SCHEMA.to_owned(),
+        benchmark: Benchmark::Numeric,
         machine: Machine::here(),
-        device: "a device".to_owned(),
+        device: Some(DeviceInfo {
+            name: "a device".to_owned(),
+            driver: None,
+            memory_bytes: None,
+        }),
         date: String::new(),
         commit: String::new(),
         profile: String::new(),
         command: Vec::new(),
-        samples: 1,
+        settings: Settings {
+            time_limit: 60.0,
+            budget: 0.0,
+            min_rounds: 1,
+            max_rounds: 1,
+            statistic: Statistic::Median,
+        },
+        ceilings: Ceilings::default(),
         solvers: vec![SolverInfo {
             name: "cudss".to_owned(),
             version: "-".to_owned(),
@@ -364,7 +374,7 @@ fn the_program_runs_and_tells_what_is_missing() {
     let table = std::fs::read_to_string(folder.path().join("out.md")).unwrap();
     assert!(table.contains("MISSING: "), "{table}");
 
-    let results: Results = read_json(&folder.path().join("out.json")).unwrap();
+    let results = Results::read(&folder.path().join("out.json")).unwrap();
     assert_eq!(results.schema, SCHEMA);
     let missing = results.solvers.iter().find(|s| s.name == "cudss").unwrap();
     assert!(missing.missing.as_ref().unwrap().contains("nowhere"));
@@ -396,7 +406,7 @@ fn what_is_written_is_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("results.json");
     write_json(&path, &written).unwrap();
-    assert_eq!(read_json::<Results>(&path).unwrap(), written);
+    assert_eq!(Results::read(&path).unwrap(), written);
     let nowhere = write_json(&folder.path().join("nowhere/results.json"), &written);
     assert!(nowhere.unwrap_err().to_string().contains("nowhere"));
 }

@@ -21,6 +21,9 @@ pub enum Bench {
     /// The whole LU on a GPU, beside KLU and cuDSS; `--help` lists the options.
     #[command(disable_help_flag = true)]
     Numeric(PassedOn),
+    /// From the matrix to a solution: Luge on the CPU and on a GPU beside all peers; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    EndToEnd(PassedOn),
 }
 
 /// Runs a benchmark over the corpus, or the matrices that are named.
@@ -32,5 +35,6 @@ pub fn bench(workspace: &Workspace, which: &Bench) -> Result<ExitCode> {
         Bench::Cpu(passed) => over_corpus("cpu", passed, &["--corpus"]),
         Bench::Symbolic(passed) => over_corpus("symbolic", passed, &["--corpus", "--patterns"]),
         Bench::Numeric(passed) => over_corpus("numeric", passed, &["--corpus"]),
+        Bench::EndToEnd(passed) => over_corpus("end-to-end", passed, &["--corpus"]),
     }
 }

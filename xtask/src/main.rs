@@ -14,6 +14,7 @@ mod manifest;
 mod process;
 mod ptx;
 mod ptxas;
+mod report;
 mod solve;
 mod sources;
 mod test;
@@ -56,6 +57,9 @@ enum Command {
     /// Run a benchmark.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Make a page of tables and charts out of results of benchmarks; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Report(PassedOn),
     /// Build the GPU kernels to PTX, or check that the committed PTX is what the sources say.
     Ptx(ptx::Args),
     /// Say what is installed here, and how to get what is missing.
@@ -91,6 +95,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Corpus(passed) => corpus::corpus(&workspace, &passed.args),
         Command::Verify(passed) => verify::verify(&workspace, &passed.args),
         Command::Bench(which) => bench::bench(&workspace, &which),
+        Command::Report(passed) => report::report(&workspace, &passed.args),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
         Command::Ci => ci::ci(&workspace),

@@ -7,15 +7,17 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge::CpuEngine;
 use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
+use luge_benches::ceilings;
 use luge_benches::child::{Trial, attempt, try_apart};
 use luge_benches::cpu::allocator::Counting;
 use luge_benches::cpu::bounds::{Verdict, bounds};
 use luge_benches::cpu::contest::{Lane, contest};
 use luge_benches::cpu::luge_peer::Luge;
-use luge_benches::cpu::results::{MatrixResult, Phase, Results, Run, SCHEMA, Settings};
 use luge_benches::cpu::table;
 use luge_benches::machine::{Machine, command_without_folders, now};
-use luge_benches::report::{LUGE, Outcome, SolverInfo, heading, profile, read_json};
+use luge_benches::progress::Progress;
+use luge_benches::report::{LUGE, Outcome, SolverInfo, heading, profile};
+use luge_benches::results::{Benchmark, MatrixResult, Phase, Results, Run, SCHEMA, Settings};
 use luge_benches::statistics::Statistic;
 use luge_benches::systems::{Source, System};
 use luge_benches::table::solvers;
@@ -150,9 +152,9 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let results = match arguments.read.split_first() {
         Some((first, others)) => {
-            let mut results = read_json::<Results>(first)?;
+            let mut results = Results::read(first)?;
             for path in others {
-                results.add(read_json(path)?);
+                results.add(Results::read(path)?);
             }
             results
         }
@@ -242,26 +244,31 @@ fn run(arguments: &Arguments) -> anyhow::Result<Results> {
     let entrants = entrants(arguments)?;
     let date = now();
     let mut matrices = Vec::new();
-    for (number, source) in sources.iter().enumerate() {
-        eprint!("[{}/{}] {:<26}", number + 1, sources.len(), source.name);
-        let matrix = match run_matrix(arguments, source, &entrants, &settings) {
-            Ok(matrix) => matrix,
-            Err(error) => {
-                eprintln!(" not read: {error:#}");
-                continue;
+    let progress = Progress::over(sources.len());
+    for source in &sources {
+        progress.begin(&source.name);
+        let line = match run_matrix(arguments, source, &entrants, &settings) {
+            Ok(matrix) => {
+                let line = line(&matrix, settings.statistic);
+                matrices.push(matrix);
+                line
             }
+            Err(error) => format!(" not read: {error:#}"),
         };
-        eprintln!("{}", line(&matrix, settings.statistic));
-        matrices.push(matrix);
+        progress.end(&format!("{:<26}{line}", source.name));
     }
+    drop(progress);
     Ok(Results {
         schema: SCHEMA.to_owned(),
+        benchmark: Benchmark::Cpu,
         machine: Machine::here(),
+        device: None,
         date,
         commit: arguments.output.commit(),
         profile: profile().to_owned(),
         command: command_without_folders(std::env::args()),
         settings,
+        ceilings: ceilings::of_host(),
         solvers: entrants.into_iter().map(|entrant| entrant.info).collect(),
         matrices,
     })

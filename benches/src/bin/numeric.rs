@@ -8,14 +8,19 @@ use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
 use luge::{BackendChoice, DeviceEngine, ResidualCheck};
 use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
+use luge_benches::ceilings;
 use luge_benches::child::{attempt, try_apart};
 use luge_benches::machine::{Machine, command_without_folders, now};
 use luge_benches::numeric::contenders::{Contender, Luge, LugeSettings, OnCudss, OnKlu, Refusal};
 use luge_benches::numeric::measure::{Effort, measure};
-use luge_benches::numeric::problem::{Problem, rescaled};
-use luge_benches::numeric::results::{MatrixResult, Phase, Precision, Results, Run, SCHEMA};
+use luge_benches::numeric::problem::{Problem, RESCALING, rescaled};
 use luge_benches::numeric::table;
-use luge_benches::report::{LUGE, Outcome, SolverInfo, heading, profile, read_json};
+use luge_benches::progress::Progress;
+use luge_benches::report::{LUGE, Outcome, SolverInfo, heading, profile};
+use luge_benches::results::{
+    Benchmark, Ceilings, DeviceInfo, MatrixResult, Phase, Precision, Results, Run, SCHEMA, Settings,
+};
+use luge_benches::statistics::Statistic;
 use luge_benches::systems::Source;
 use luge_benches::table::solvers;
 use luge_device::{Device, SimulatorOptions, Stream};
@@ -113,7 +118,9 @@ enum PeerName {
 /// What takes part.
 struct Setup {
     luge: LugeSettings,
-    device: String,
+    device: DeviceInfo,
+    ceilings: Ceilings,
+    cores: usize,
     klu: Option<Arc<klu::Library>>,
     cudss: Option<OpenCudss>,
     solvers: Vec<SolverInfo>,
@@ -138,7 +145,7 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let results = match &arguments.read {
-        Some(path) => read_json(path)?,
+        Some(path) => Results::read(path)?,
         None => run(&arguments)?,
     };
     report(&arguments, &results)
@@ -193,7 +200,9 @@ impl Setup {
                 },
                 residual_check,
             },
-            device: name,
+            device: DeviceInfo::of(&device),
+            ceilings: ceilings::with_device(&device)?,
+            cores,
             klu: None,
             cudss: None,
             solvers: vec![SolverInfo {
@@ -265,26 +274,38 @@ fn run(arguments: &Arguments) -> anyhow::Result<Results> {
     let setup = Setup::new(arguments)?;
     let date = now();
     let mut matrices = Vec::new();
-    for (number, source) in sources.iter().enumerate() {
-        eprint!("[{}/{}] {:<26}", number + 1, sources.len(), source.name);
-        match run_matrix(arguments, source, &setup) {
+    let progress = Progress::over(sources.len());
+    for source in &sources {
+        progress.begin(&source.name);
+        let line = match run_matrix(arguments, source, &setup) {
             Ok(Some(matrix)) => {
-                eprintln!("{}", line(&matrix));
+                let line = line(&matrix);
                 matrices.push(matrix);
+                line
             }
-            Ok(None) => eprintln!(" left out"),
-            Err(error) => eprintln!(" not read: {error:#}"),
-        }
+            Ok(None) => " left out".to_owned(),
+            Err(error) => format!(" not read: {error:#}"),
+        };
+        progress.end(&format!("{:<26}{line}", source.name));
     }
+    drop(progress);
     Ok(Results {
         schema: SCHEMA.to_owned(),
+        benchmark: Benchmark::Numeric,
         machine: Machine::here(),
-        device: setup.device,
+        device: Some(setup.device),
         date,
         commit: arguments.output.commit(),
         profile: profile().to_owned(),
         command: command_without_folders(std::env::args()),
-        samples: arguments.samples,
+        settings: Settings {
+            time_limit: arguments.time_limit,
+            budget: 0.0,
+            min_rounds: arguments.samples,
+            max_rounds: arguments.samples,
+            statistic: Statistic::Median,
+        },
+        ceilings: setup.ceilings,
         solvers: setup.solvers,
         matrices,
     })
@@ -311,7 +332,7 @@ fn run_matrix(
     if let (false, Some(library)) = (runs.is_empty(), &setup.klu) {
         let words: Vec<String> = arguments.libraries.words().collect();
         let (outcome, _) = try_apart(source, KLU_TRIAL, &words, arguments.time_limit);
-        let mut run = Run::new("klu", Precision::F64);
+        let mut run = Run::new("klu", 1);
         run.outcome = outcome;
         if run.outcome == Outcome::Measured {
             let problem = Problem::new(&a, &next);
@@ -334,6 +355,7 @@ fn run_matrix(
         n: a.n(),
         nnz: a.nnz(),
         near_singular: source.near_singular,
+        refactorized_with: format!("each value times a factor within 1 ± {RESCALING:e}"),
         runs,
     }))
 }
@@ -356,7 +378,7 @@ fn in_precision<T: CudssScalar + Scalar>(
     let problem = Problem::<T>::new(a, next);
     let one =
         |name: &str, precision: Precision, made: Result<Box<dyn Contender<T> + '_>, Refusal>| {
-            let mut run = Run::new(name, precision);
+            let mut run = Run::new(name, setup.cores).in_precision(precision);
             match made {
                 Ok(mut contender) => {
                     measure(&problem, contender.as_mut(), precision, setup.effort, run)
@@ -402,6 +424,11 @@ fn line(matrix: &MatrixResult) -> String {
     line
 }
 
+fn device_name(results: &Results) -> &str {
+    let device = results.device.as_ref();
+    device.map_or("no device", |device| device.name.as_str())
+}
+
 fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> {
     let sections = [
         ("Solvers", solvers(&results.solvers)),
@@ -409,7 +436,7 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
         ("Every matrix", table::runs(results)),
     ];
     let mut text = heading(
-        &format!("The whole LU on {}", results.device),
+        &format!("The whole LU on {}", device_name(results)),
         &results.machine,
         &results.date,
         &results.commit,

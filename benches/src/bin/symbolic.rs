@@ -8,12 +8,17 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge_benches::arguments::OutputArguments;
 use luge_benches::machine::{Machine, command_without_folders, now};
+use luge_benches::progress::Progress;
+use luge_benches::report::{LUGE, SolverInfo, profile};
+use luge_benches::statistics::Statistic;
 use luge_benches::symbolic::measure::{self, Effort, Mode, Walk};
 use luge_benches::symbolic::patterns::{Source, save};
 use luge_benches::symbolic::results::{
     COUNTED_ENTRIES, MatrixResult, Results, fill2, panels, summary,
 };
+use luge_benches::{ceilings, results};
 use luge_device::{Device, SimulatorOptions, Stream};
+use luge_testkit::corpus::{Group, Kind};
 
 /// Runs every mode of the symbolic phase on the same patterns, compares the results, and times them.
 #[derive(Debug, Parser)]
@@ -102,7 +107,7 @@ fn main() -> anyhow::Result<ExitCode> {
         save_all(&sources, folder, &arguments)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let results = run(&arguments, &sources)?;
+    let (results, recorded) = run(&arguments, &sources)?;
     let text = format!(
         "{}\n\n{}\n\n{}\n",
         panels(&results),
@@ -110,7 +115,7 @@ fn main() -> anyhow::Result<ExitCode> {
         summary(&results)
     );
     print!("{text}");
-    arguments.output.write(&results, &text)?;
+    arguments.output.write(&recorded, &text)?;
     let is_equal = results.matrices.iter().all(MatrixResult::is_equal);
     if results.matrices.is_empty() {
         eprintln!("no matrix ran");
@@ -154,7 +159,8 @@ fn peer(path: &Path) -> anyhow::Result<HashMap<String, f64>> {
         .collect()
 }
 
-fn run(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<Results> {
+/// What the tables are made of, and the same in the format of all benchmarks.
+fn run(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<(Results, results::Results)> {
     let peer = match &arguments.against {
         Some(path) => peer(path)?,
         None => HashMap::new(),
@@ -165,29 +171,62 @@ fn run(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<Results> {
     };
     luge_symbolic::gpu::load_kernels(&device)?;
     let stream = device.create_stream()?;
-    let ceilings = measure::ceilings(&stream)?;
+    let memory = measure::ceilings(&stream)?;
+    let date = now();
+    let progress = Progress::over(sources.len());
     let mut matrices = Vec::new();
-    for (number, source) in sources.iter().enumerate() {
-        eprint!("[{}/{}] {:<26}", number + 1, sources.len(), source.name);
-        match run_matrix(arguments, source, &stream, &peer)? {
+    for source in sources {
+        progress.begin(&source.name);
+        let line = match run_matrix(arguments, source, &stream, &peer)? {
             Some(matrix) => {
                 let speedup = matrix.speedup();
                 let equal = if matrix.is_equal() { "" } else { " NOT EQUAL" };
-                eprintln!(" {} entries, {speedup:.1} x{equal}", matrix.filled);
+                let line = format!(" {} entries, {speedup:.1} x{equal}", matrix.filled);
                 matrices.push(matrix);
+                line
             }
-            None => eprintln!(" left out"),
-        }
+            None => " left out".to_owned(),
+        };
+        progress.end(&format!("{:<26}{line}", source.name));
     }
-    Ok(Results {
-        date: now(),
-        commit: arguments.output.commit(),
-        command: command_without_folders(std::env::args()),
+    drop(progress);
+    let recorded = results::Results {
+        schema: results::SCHEMA.to_owned(),
+        benchmark: results::Benchmark::Symbolic,
         machine: Machine::here(),
-        device: device.properties().name.clone(),
-        ceilings,
+        device: Some(results::DeviceInfo::of(&device)),
+        date,
+        commit: arguments.output.commit(),
+        profile: profile().to_owned(),
+        command: command_without_folders(std::env::args()),
+        settings: results::Settings {
+            time_limit: 0.0,
+            budget: 0.0,
+            min_rounds: arguments.repetitions.max(1),
+            max_rounds: arguments.samples.max(1),
+            statistic: Statistic::Median,
+        },
+        ceilings: results::Ceilings {
+            copy: Some(memory.copy),
+            cached_stream: Some(memory.cached_stream),
+            cached_scattered: Some(memory.cached_scattered),
+            scattered: Some(memory.scattered),
+            ..ceilings::of_host()
+        },
+        solvers: vec![SolverInfo {
+            name: LUGE.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            threads: vec![1],
+            notes: Vec::new(),
+            missing: None,
+        }],
+        matrices: matrices.iter().map(MatrixResult::recorded).collect(),
+    };
+    let results = Results {
+        ceilings: memory,
         matrices,
-    })
+    };
+    Ok((results, recorded))
 }
 
 /// Everything on one matrix; `None` if it is structurally singular, or too small, or too large.
@@ -209,7 +248,7 @@ fn run_matrix(
         repetitions: arguments.repetitions.max(1),
         long: arguments.long,
     };
-    let (cpu_seconds, expected) = measure::on_cpu(&pattern, effort.samples)?;
+    let (cpu, expected) = measure::on_cpu(&pattern, effort.samples)?;
     let panels = measure::by_panels(stream, &pattern, &expected, effort)?;
     let supernodes = measure::supernodes(stream, &expected, effort)?;
     let mut fill2 = Vec::new();
@@ -224,7 +263,7 @@ fn run_matrix(
             };
             match measure::by_fill2(stream, &pattern, &expected, walk, effort)? {
                 Some(run) => fill2.push(run),
-                None => eprint!(" ({mode}: {mib} MiB are not enough)"),
+                None => eprintln!("{}, {mode}: {mib} MiB are not enough", source.name),
             }
         }
     }
@@ -233,7 +272,8 @@ fn run_matrix(
         n: pattern.major_dim(),
         nnz: pattern.nnz(),
         filled: expected.nnz(),
-        cpu_seconds,
+        kind: Kind::of(&Group::Collection, &source.name).to_string(),
+        cpu,
         peer_seconds: peer.get(&source.name).copied(),
         panels,
         fill2,

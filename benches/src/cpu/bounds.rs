@@ -4,8 +4,8 @@
 //! matrix counts where both have a number. Where the peer has one and Luge has none because it refused
 //! the matrix, the bound is missed, unless the matrix is known to be singular to rounding.
 
-use super::results::{MatrixResult, Phase, Results};
 use crate::report::{LUGE, Outcome};
+use crate::results::{MatrixResult, Phase, Results};
 use crate::statistics::Ratios;
 
 /// Whether a bound holds.

@@ -7,8 +7,8 @@ use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
 
 use super::allocator;
-use super::results::{Errors, Memory, Phase, Run, Settings};
 use crate::report::Outcome;
+use crate::results::{Phase, Run, Settings};
 use crate::statistics::{Samples, recordable};
 use crate::systems::{MANY, System};
 
@@ -32,26 +32,6 @@ pub struct Lane {
     first: f64,
     /// Which values the next refactorization gets.
     next_is_due: bool,
-}
-
-impl Run {
-    /// A run of which nothing is known yet.
-    pub fn new(solver: &str, threads: usize) -> Self {
-        Self {
-            solver: solver.to_owned(),
-            threads,
-            outcome: Outcome::Measured,
-            phases: Default::default(),
-            largest_batch: 1,
-            factor_entries: None,
-            flops: None,
-            memory: Memory::default(),
-            errors: Errors::default(),
-            reused_and_repivoted: None,
-            refactorize_error: None,
-            details: Vec::new(),
-        }
-    }
 }
 
 impl Lane {
@@ -122,6 +102,9 @@ impl Lane {
     fn sample_factorization(&mut self, system: &System) {
         let (calls, warm) = batch(self.first);
         let (mut analyze, mut factorize) = (0.0, 0.0);
+        // Of a first solution; none if a solve fails.
+        let mut solve = Some(0.0);
+        let mut x = system.b.clone();
         for call in 0..calls + usize::from(warm) {
             self.peer.drop_analysis();
             let start = Instant::now();
@@ -132,14 +115,25 @@ impl Lane {
             if let Err(error) = self.peer.factorize(&system.a) {
                 return self.fail(&error);
             }
+            let factorized = Instant::now();
             if call >= usize::from(warm) {
                 analyze += (between - start).as_secs_f64();
-                factorize += between.elapsed().as_secs_f64();
+                factorize += (factorized - between).as_secs_f64();
+            }
+            x.copy_from_slice(&system.b);
+            let start = Instant::now();
+            let solved = self.peer.solve(&mut x, 1);
+            let seconds = start.elapsed().as_secs_f64();
+            if call >= usize::from(warm) {
+                solve = solve.filter(|_| solved.is_ok()).map(|sum| sum + seconds);
             }
         }
         self.add(Phase::Analyze, analyze, calls);
         self.add(Phase::Factorize, factorize, calls);
         self.add(Phase::AnalyzeFactorize, analyze + factorize, calls);
+        if let Some(solve) = solve {
+            self.add(Phase::FirstSolve, analyze + factorize + solve, calls);
+        }
     }
 
     fn sample_refactorization(&mut self, system: &System) {
@@ -223,7 +217,7 @@ impl Lane {
         match self.peer.solve_checked(&system.b) {
             Some(Ok(checked)) => {
                 let error = normwise_backward_error(a, &checked.x, &system.b);
-                self.run.errors.checked = Some(recordable(error));
+                self.run.errors.refined = Some(recordable(error));
             }
             Some(Err(error)) => {
                 let words = format!("the checked solve failed: {error}");
@@ -269,8 +263,8 @@ impl Lane {
         self.sample_solve(Phase::SolveMany, &system.many_b, x, |peer, x| {
             peer.solve(x, MANY)
         });
-        if self.run.errors.checked.is_some() {
-            self.sample_solve(Phase::SolveChecked, &system.b, &mut x[..n], |peer, x| {
+        if self.run.errors.refined.is_some() {
+            self.sample_solve(Phase::SolveRefined, &system.b, &mut x[..n], |peer, x| {
                 peer.solve_checked(x)
                     .map_or(Err(PeerError::Unsupported), |solved| solved.map(drop))
             });

@@ -1,14 +1,14 @@
-//! Luge behind the trait that the peers have.
+//! Luge behind the trait that the peers have, on the CPU or on a device.
 
 use luge::{
     Analysis, BackendChoice, CpuEngine, Error, Factors, Options, Refactorized, Solver, Warning,
 };
 use luge_peers::{Checked, Matrix, Peer, PeerError, Statistics};
 
-/// One matrix in Luge, on the CPU, with default options.
+/// One matrix in Luge.
 pub struct Luge {
     solver: Solver,
-    engine: CpuEngine,
+    notes: Vec<String>,
     analysis: Option<Analysis<f64>>,
     factors: Option<Factors<f64>>,
     reused: u64,
@@ -16,21 +16,35 @@ pub struct Luge {
 }
 
 impl Luge {
-    /// A solver that may use `threads` threads, and the engine that is named.
+    /// A solver on the CPU that may use `threads` threads, and the engine that is named.
     ///
     /// # Errors
     ///
     /// [`PeerError::Failed`] if the threads cannot be started.
     pub fn new(threads: usize, engine: CpuEngine) -> Result<Self, PeerError> {
-        let options = Options {
+        let mut luge = Self::with_options(Options {
             backend: BackendChoice::Cpu,
             threads: Some(threads),
             engine,
             ..Options::default()
+        })?;
+        luge.notes = match engine {
+            CpuEngine::Auto => Vec::new(),
+            CpuEngine::Columns => vec!["column by column".to_owned()],
+            CpuEngine::Fronts => vec!["in fronts".to_owned()],
         };
+        Ok(luge)
+    }
+
+    /// A solver with these options.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError::Failed`] if the threads cannot be started, or the device cannot be used.
+    pub fn with_options(options: Options) -> Result<Self, PeerError> {
         Ok(Self {
             solver: Solver::new(options).map_err(refusal)?,
-            engine,
+            notes: Vec::new(),
             analysis: None,
             factors: None,
             reused: 0,
@@ -60,11 +74,7 @@ impl Peer for Luge {
     }
 
     fn notes(&self) -> Vec<String> {
-        match self.engine {
-            CpuEngine::Auto => Vec::new(),
-            CpuEngine::Columns => vec!["column by column".to_owned()],
-            CpuEngine::Fronts => vec!["in fronts".to_owned()],
-        }
+        self.notes.clone()
     }
 
     fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {

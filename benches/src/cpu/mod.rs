@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`luge_peer`] | Luge behind the trait that the peers have |
 //! | [`contest`] | times all solvers on one matrix in turn, and measures their backward errors |
-//! | [`results`] | what is recorded, and read back |
 //! | [`bounds`] | the bounds that Luge is held to |
 //! | [`table`] | the tables that people read |
 //! | [`allocator`] | counts the bytes that Rust code allocates |
@@ -20,5 +19,4 @@ pub mod allocator;
 pub mod bounds;
 pub mod contest;
 pub mod luge_peer;
-pub mod results;
 pub mod table;

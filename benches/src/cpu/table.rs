@@ -1,28 +1,28 @@
 //! The tables that people read, as Markdown.
 
 use super::bounds::{Bound, Verdict, time_ratios};
-use super::results::{Phase, Results, Run};
 use crate::report::{LUGE, Outcome, SolverInfo};
+use crate::results::{Phase, Results, Run};
 use crate::table::{error, mebibytes, milliseconds, or_dash, ratio, strings, table};
 
 /// Times of every solver on every matrix.
 pub fn times(results: &Results) -> String {
     let mut header = strings(&["matrix", "solver"]);
-    header.extend(Phase::ALL.map(|phase| format!("{} ms", phase.title())));
+    header.extend(Phase::ON_CPU.map(|phase| format!("{} ms", phase.title())));
     header.extend(strings(&[
         "L+U",
         "peak MiB",
         "resident MiB",
         "error",
         "error refactorized",
-        "error checked",
+        "error refined",
         "remarks",
     ]));
     let mut table = table(&header, 2);
     for matrix in &results.matrices {
         for run in &matrix.runs {
             let mut row = vec![matrix.name.clone(), label(run)];
-            row.extend(Phase::ALL.map(|phase| {
+            row.extend(Phase::ON_CPU.map(|phase| {
                 let samples = run.phases.get(&phase);
                 milliseconds(samples.map(|s| s.get(results.settings.statistic)))
             }));
@@ -32,7 +32,7 @@ pub fn times(results: &Results) -> String {
                 mebibytes(run.memory.resident),
                 error(run.errors.solve()),
                 error(run.errors.refactorized),
-                error(run.errors.checked),
+                error(run.errors.refined),
                 remarks(run),
             ]);
             table.add_row(row);
@@ -146,7 +146,7 @@ fn luge_threads(results: &Results) -> Vec<usize> {
 /// Geometric means of Luge's ratios to every peer, by kind, with the worst ratio in brackets.
 pub fn summary(results: &Results) -> String {
     let mut header = strings(&["luge / peer with one thread", "kind", "matrices"]);
-    header.extend(Phase::ALL.map(|phase| phase.title().to_owned()));
+    header.extend(Phase::ON_CPU.map(|phase| phase.title().to_owned()));
     let mut table = table(&header, 2);
     let mut kinds: Vec<&str> = results.matrices.iter().map(|m| m.kind.as_str()).collect();
     kinds.sort_unstable();
@@ -170,7 +170,7 @@ pub fn summary(results: &Results) -> String {
                     continue;
                 }
                 let mut row = vec![pair.clone(), (*name).to_owned(), count.to_string()];
-                row.extend(Phase::ALL.map(|phase| {
+                row.extend(Phase::ON_CPU.map(|phase| {
                     let ratios = of(phase);
                     let both = ratios.mean().zip(ratios.extreme(false));
                     or_dash(both.map(|(mean, (_, worst))| format!("{mean:.2} ({worst:.2})")))

@@ -14,7 +14,7 @@ use luge_peers::{Matrix, Peer, PeerError};
 use luge_sparse::Scalar;
 
 use super::problem::{Problem, Values};
-use super::results::{Precision, Run};
+use crate::results::{Precision, Run};
 use crate::systems::MANY;
 
 /// A solver's words when it refuses.
@@ -291,8 +291,9 @@ impl<T: Scalar> Contender<T> for Luge<'_, T> {
         let inform = factors.inform();
         run.factor_entries = Some(entries(inform));
         run.flops = Some(inform.flops);
-        run.peak_device_bytes = inform.peak_device_bytes;
-        run.peak_host_bytes = Some(inform.peak_host_bytes);
+        run.memory.device = inform.peak_device_bytes;
+        run.memory.reported = Some(inform.peak_host_bytes);
+        run.num_levels = inform.num_levels.map(|count| count as u64);
         run.num_perturbed = inform.num_perturbed.map(|count| count as u64);
         run.reused_and_repivoted = Some((self.reused, self.repivoted));
         run.details
@@ -413,7 +414,7 @@ impl Contender<f64> for OnKlu {
         let statistics = self.klu.statistics();
         run.factor_entries = statistics.factor_entries;
         run.flops = statistics.flops;
-        run.peak_host_bytes = statistics.peak_bytes;
+        run.memory.reported = statistics.peak_bytes;
         run.details.extend(statistics.details);
     }
 
@@ -497,8 +498,8 @@ impl<T: CudssScalar + Scalar> Contender<T> for OnCudss<'_, T> {
         match self.cudss.statistics() {
             Ok(statistics) => {
                 run.factor_entries = Some(statistics.factor_entries);
-                run.peak_device_bytes = Some(statistics.peak_device_bytes);
-                run.peak_host_bytes = Some(statistics.peak_host_bytes);
+                run.memory.device = Some(statistics.peak_device_bytes);
+                run.memory.reported = Some(statistics.peak_host_bytes);
                 run.num_perturbed = Some(statistics.num_perturbed);
                 if statistics.info != 0 {
                     run.details.push(format!("info {}", statistics.info));

@@ -8,8 +8,8 @@ use sprs::CsMat;
 
 use super::contenders::{Contender, Refusal};
 use super::problem::{Problem, Values};
-use super::results::{Phase, Precision, Run};
 use crate::report::Outcome;
+use crate::results::{Phase, Precision, Run};
 use crate::statistics::{Samples, recordable};
 use crate::systems::MANY;
 
@@ -96,7 +96,7 @@ pub fn measure<T: Scalar>(
     let errors = &mut run.errors;
     remark(
         "a solve",
-        solved(problem, contender, Values::First).map(|error| errors.factorized = Some(error)),
+        solved(problem, contender, Values::First).map(|error| errors.known = Some(error)),
     );
     remark("a refactorization", {
         refactorizations(contender, effort, &mut clock).and_then(|()| {

@@ -1,13 +1,14 @@
 //! The tables that people read, as Markdown.
 
-use super::results::{COUNTED_ENTRIES, COUNTED_KINDS, Phase, Precision, Results, Run, ratios};
+use super::means::{COUNTED_ENTRIES, COUNTED_KINDS, counts, ratios};
 use crate::report::Outcome;
+use crate::results::{Phase, Precision, Results, Run};
 use crate::table::{error, mebibytes, milliseconds, or_dash, ratio, strings, table};
 
 /// Times, rates, memory and errors of every solver on every matrix.
 pub fn runs(results: &Results) -> String {
     let mut header = strings(&["matrix", "solver", "types", "n", "nnz", "L+U"]);
-    header.extend(Phase::ALL.map(|phase| format!("{} ms", phase.title())));
+    header.extend(Phase::ON_DEVICE.map(|phase| format!("{} ms", phase.title())));
     header.extend(strings(&[
         "GFlop/s",
         "refactorize GB/s",
@@ -33,21 +34,21 @@ pub fn runs(results: &Results) -> String {
                 matrix.nnz.to_string(),
                 or_dash(run.factor_entries.map(|entries| entries.to_string())),
             ];
-            row.extend(Phase::ALL.map(|phase| milliseconds(run.seconds(phase))));
+            row.extend(Phase::ON_DEVICE.map(|phase| milliseconds(run.seconds(phase))));
             let giga = |rate: Option<f64>| ratio(rate.map(|rate| rate / 1e9));
             let share = |phases: [Phase; 2]| {
                 let mut shares = phases.into_iter();
                 ratio(shares.find_map(|phase| run.device_share(phase)))
             };
             row.extend([
-                giga(run.flop_rate()),
-                giga(run.refactorize_byte_rate(matrix.nnz)),
+                giga(run.flop_rate(Phase::Refactorize)),
+                giga(run.factor_byte_rate(Phase::Refactorize, matrix.nnz)),
                 giga(run.solve_byte_rate()),
                 share([Phase::Refactorize, Phase::RefactorizeResident]),
                 share([Phase::Solve, Phase::SolveResident]),
-                mebibytes(run.peak_device_bytes),
-                mebibytes(run.peak_host_bytes),
-                error(run.errors.factorized),
+                mebibytes(run.memory.device),
+                mebibytes(run.memory.reported),
+                error(run.errors.known),
                 error(run.errors.refactorized),
                 error(run.errors.many),
                 error(run.errors.refined),
@@ -131,7 +132,7 @@ pub fn summary(results: &Results) -> String {
         Some(format!("no ratios to {}: {reason}", solver.name))
     });
     lines.extend(missing);
-    let counted = results.matrices.iter().filter(|m| m.counts()).count();
+    let counted = results.matrices.iter().filter(|m| counts(m)).count();
     lines.push(format!(
         "{} matrices, {counted} of them count",
         results.matrices.len()

@@ -16,6 +16,7 @@ use luge_symbolic::gpu::{
 use serde::Serialize;
 
 use super::results::{Ceilings, Fill2, Panels, Supernodes};
+use crate::statistics::Samples;
 
 /// Bytes of the buffers that no cache holds.
 const LARGE: usize = 1 << 30;
@@ -34,11 +35,13 @@ pub struct Effort {
     pub long: f64,
 }
 
-/// The item whose number is the median.
-fn median<T>(mut items: Vec<(f64, T)>) -> (f64, T) {
+/// The item whose number is the median, and all numbers in their order.
+fn median<T>(mut items: Vec<(f64, T)>) -> (f64, T, Samples) {
+    let samples = Samples::new(items.iter().map(|(seconds, _)| *seconds).collect());
     items.sort_by(|a, b| a.0.total_cmp(&b.0));
     let middle = items.len() / 2;
-    items.swap_remove(middle)
+    let (seconds, item) = items.swap_remove(middle);
+    (seconds, item, samples)
 }
 
 /// Seconds of the fastest of some launches, by the host's clock.
@@ -91,7 +94,7 @@ pub fn ceilings(stream: &Stream) -> Result<Ceilings, DeviceError> {
     })
 }
 
-/// The filled pattern by the CPU path, and its seconds on one core.
+/// The filled pattern by the CPU path, and its samples on one core.
 ///
 /// # Errors
 ///
@@ -99,7 +102,7 @@ pub fn ceilings(stream: &Stream) -> Result<Ceilings, DeviceError> {
 pub fn on_cpu(
     pattern: &CompressedPattern,
     samples: usize,
-) -> Result<(f64, FilledPattern), SymbolicError> {
+) -> Result<(Samples, FilledPattern), SymbolicError> {
     let (mut runs, mut last) = (Vec::new(), None);
     for _ in 0..samples.max(1) {
         // Freeing the last result is not timed.
@@ -110,7 +113,7 @@ pub fn on_cpu(
         last = Some(filled);
     }
     let filled = last.unwrap_or_else(|| unreachable!("there is a sample"));
-    Ok((median(runs).0, filled))
+    Ok((median(runs).2, filled))
 }
 
 /// The automatic mode.
@@ -138,9 +141,10 @@ pub fn by_panels(
             runs.push((seconds, report));
         }
     }
-    let (seconds, report) = median(runs);
+    let (seconds, report, samples) = median(runs);
     Ok(Panels {
         seconds,
+        samples,
         report,
         equal,
     })
@@ -229,13 +233,14 @@ pub fn by_fill2(
             break;
         }
     }
-    let (seconds, report) = median(runs);
+    let (seconds, report, samples) = median(runs);
     let walked = report.seconds.count + report.seconds.positions;
     Ok(Some(Fill2 {
         mode: walk.mode,
         budget_bytes,
         smallest: walk.budget_bytes.is_none(),
         seconds,
+        samples,
         edges_per_second: report.traversed_edges as f64 / walked,
         report,
         equal,
@@ -271,7 +276,7 @@ pub fn supernodes(
     }
     Ok(Supernodes {
         number: definition.len(),
-        seconds: median(runs).0,
+        samples: median(runs).2,
         equal,
     })
 }

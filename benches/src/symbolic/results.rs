@@ -1,18 +1,19 @@
 //! What is recorded, and the tables that people read.
 
 use luge_symbolic::gpu::{Fill2Report, PanelReport};
-use serde::Serialize;
+use serde_json::Value;
 
 use super::measure::Mode;
-use crate::machine::Machine;
-use crate::statistics::Ratios;
+use crate::report::LUGE;
+use crate::results::{self, Phase, Run};
+use crate::statistics::{Ratios, Samples};
 use crate::table::{ratio, table};
 
 /// Entries of L+U from which on a matrix counts in the geometric means.
 pub const COUNTED_ENTRIES: u64 = 500_000;
 
 /// What the device's memory gives, in bytes a second.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy)]
 pub struct Ceilings {
     /// A copy between buffers that no cache holds, read and written bytes.
     pub copy: f64,
@@ -25,10 +26,12 @@ pub struct Ceilings {
 }
 
 /// The automatic mode on a pattern.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Panels {
     /// Seconds, median, without the columns of L+U.
     pub seconds: f64,
+    /// Of all calls that count.
+    pub samples: Samples,
     /// The report of the call with that time.
     pub report: PanelReport,
     /// Whether each repetition gave the CPU path's pattern.
@@ -36,7 +39,7 @@ pub struct Panels {
 }
 
 /// The traversal on a pattern, with one set of options.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Fill2 {
     /// The mode.
     pub mode: Mode,
@@ -46,6 +49,8 @@ pub struct Fill2 {
     pub smallest: bool,
     /// Seconds, median, without the columns of L+U.
     pub seconds: f64,
+    /// Of all calls that count.
+    pub samples: Samples,
     /// Edges a second of the walks.
     pub edges_per_second: f64,
     /// The report of the call with that time.
@@ -63,18 +68,18 @@ impl Fill2 {
 }
 
 /// Supernodes of a pattern.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Supernodes {
     /// How many.
     pub number: usize,
-    /// Seconds on the device, median.
-    pub seconds: f64,
+    /// Seconds on the device.
+    pub samples: Samples,
     /// Whether they are those that the definition gives, found on the host.
     pub equal: bool,
 }
 
 /// Everything on a pattern.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct MatrixResult {
     /// Name of the matrix.
     pub name: String,
@@ -84,8 +89,10 @@ pub struct MatrixResult {
     pub nnz: usize,
     /// Entries of L+U, the diagonal once.
     pub filled: usize,
-    /// Seconds of the CPU path on one core, median.
-    pub cpu_seconds: f64,
+    /// The application it comes from.
+    pub kind: String,
+    /// Seconds of the CPU path on one core.
+    pub cpu: Samples,
     /// Seconds of another program, if they are known.
     pub peer_seconds: Option<f64>,
     /// The automatic mode.
@@ -104,7 +111,7 @@ impl MatrixResult {
 
     /// How many times as fast as the CPU path, the upload of B apart.
     pub fn speedup(&self) -> f64 {
-        self.cpu_seconds / (self.panels.seconds - self.panels.report.seconds.transfer)
+        self.cpu.median / (self.panels.seconds - self.panels.report.seconds.transfer)
     }
 
     /// Bytes beside B and L+U for each byte of B.
@@ -119,22 +126,65 @@ impl MatrixResult {
 }
 
 /// A run of the benchmark.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Results {
-    /// When, in universal time.
-    pub date: String,
-    /// The commit.
-    pub commit: String,
-    /// The arguments, without folders.
-    pub command: Vec<String>,
-    /// The host.
-    pub machine: Machine,
-    /// The device.
-    pub device: String,
-    /// What its memory gives.
+    /// What the device's memory gives.
     pub ceilings: Ceilings,
     /// The matrices.
     pub matrices: Vec<MatrixResult>,
+}
+
+impl MatrixResult {
+    /// In the format of all benchmarks: a run for each way to find the pattern, and one for the supernodes.
+    pub fn recorded(&self) -> results::MatrixResult {
+        let of = |variant: &str, phase: Phase, samples: &Samples| {
+            let mut run = Run::new(LUGE, 1).in_variant(variant);
+            run.phases.insert(phase, samples.clone());
+            run.factor_entries = Some(self.filled as u64);
+            run
+        };
+        let on_device =
+            |variant: &str, samples: &Samples, equal: bool, report: Option<Value>| Run {
+                equal: Some(equal),
+                inform: report,
+                ..of(variant, Phase::Symbolic, samples)
+            };
+        let panels = &self.panels;
+        let report = serde_json::to_value(panels.report).ok();
+        let mut runs = vec![
+            of("cpu", Phase::Symbolic, &self.cpu),
+            on_device("panels", &panels.samples, panels.equal, report),
+        ];
+        for walk in &self.fill2 {
+            let mark = if walk.smallest {
+                ", the smallest that works"
+            } else {
+                ""
+            };
+            let variant = format!("fill2 {}, {} MiB{mark}", walk.mode, walk.budget_bytes >> 20);
+            let report = serde_json::to_value(walk.report).ok();
+            runs.push(on_device(&variant, &walk.samples, walk.equal, report));
+        }
+        let supernodes = &self.supernodes;
+        let mut found = of("supernodes", Phase::Supernodes, &supernodes.samples);
+        found.equal = Some(supernodes.equal);
+        found.details = vec![format!("{} supernodes", supernodes.number)];
+        runs.push(found);
+        if let Some(seconds) = self.peer_seconds {
+            let mut peer = of("", Phase::Symbolic, &Samples::new(vec![seconds]));
+            peer.solver = "another program".to_owned();
+            runs.push(peer);
+        }
+        results::MatrixResult {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            n: self.n,
+            nnz: self.nnz,
+            near_singular: false,
+            refactorized_with: String::new(),
+            runs,
+        }
+    }
 }
 
 fn milliseconds(seconds: f64) -> String {
@@ -179,7 +229,7 @@ pub fn panels(results: &Results) -> String {
             matrix.n.to_string(),
             matrix.nnz.to_string(),
             matrix.filled.to_string(),
-            milliseconds(matrix.cpu_seconds),
+            milliseconds(matrix.cpu.median),
             milliseconds(panels.seconds),
             milliseconds(s.transfer),
             milliseconds(s.transpose),
@@ -191,7 +241,7 @@ pub fn panels(results: &Results) -> String {
             ratio(Some(matrix.memory())),
             milliseconds(s.columns),
             matrix.supernodes.number.to_string(),
-            milliseconds(matrix.supernodes.seconds),
+            milliseconds(matrix.supernodes.samples.median),
             yes(matrix.is_equal()).to_owned(),
         ]);
     }

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::Args;
 use luge_testkit::corpus::Kind;
-use serde::Serialize;
 
 use crate::machine;
+use crate::page::pattern::Pictures;
+use crate::page::{Named, page};
 use crate::report::{write_json, write_text};
+use crate::results::Results;
 use crate::systems::{Selection, Source};
 
 /// Where results go.
@@ -20,6 +22,9 @@ pub struct OutputArguments {
     /// Write the tables here as Markdown.
     #[arg(long, value_name = "FILE")]
     pub table: Option<PathBuf>,
+    /// Write a page of tables and charts here, as `cargo xtask report` makes it.
+    #[arg(long, value_name = "FILE.html", value_parser = html_file)]
+    pub report: Option<PathBuf>,
     /// The commit to record; default: the one that is checked out.
     #[arg(long)]
     commit: Option<String>,
@@ -31,19 +36,48 @@ impl OutputArguments {
         self.commit.clone().unwrap_or_else(machine::commit)
     }
 
-    /// Writes the files that are asked for.
+    /// Writes the files that are asked for. The page draws a matrix that is found in `corpus`, or generated.
     ///
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn write(&self, results: &impl Serialize, tables: &str) -> anyhow::Result<()> {
+    pub fn write(
+        &self,
+        results: &Results,
+        tables: &str,
+        corpus: Option<&Path>,
+    ) -> anyhow::Result<()> {
         if let Some(path) = &self.json {
             write_json(path, results)?;
         }
         if let Some(path) = &self.table {
             write_text(path, tables)?;
         }
+        if let Some(path) = &self.report {
+            let raw = self.json.as_deref().and_then(Path::file_name);
+            let file = raw.map_or("not kept".into(), |name| name.to_string_lossy());
+            let all = [Named {
+                file: file.into_owned(),
+                results: results.clone(),
+            }];
+            let pictures = Pictures::of_usual(&all, corpus);
+            write_text(path, &page(&all, pictures.as_ref())?)?;
+            println!("page: {}", path.display());
+        }
         Ok(())
+    }
+}
+
+/// The name of a page, which cannot be that of results.
+///
+/// # Errors
+///
+/// If it does not end in `.html`.
+pub fn html_file(name: &str) -> Result<PathBuf, String> {
+    if name.ends_with(".html") {
+        Ok(PathBuf::from(name))
+    } else {
+        Err("the name of a page ends in .html".to_owned())
     }
 }
 

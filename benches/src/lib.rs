@@ -9,6 +9,8 @@
 //! | the same with [`cudss_peer`] | from the matrix to a solution, all paths and all peers | `cargo xtask bench end-to-end` |
 //! | [`page`] | the report: all results as one page | `cargo xtask report` |
 //!
+//! [`fetch`] downloads matrices of the SuiteSparse collection, for `cargo xtask corpus`.
+//!
 //! What they share: [`systems`] chooses matrices, reads them, finds the next of a sequence and makes
 //! right-hand sides; [`results`] is the one format in which all is recorded; [`child`] tries a solver in a process of its own, for the time limit and the memory;
 //! [`statistics`] has samples and means, [`report`] what is recorded of solvers and written to files,
@@ -20,6 +22,7 @@ pub mod ceilings;
 pub mod child;
 pub mod cpu;
 pub mod cudss_peer;
+pub mod fetch;
 pub mod machine;
 pub mod numeric;
 pub mod page;

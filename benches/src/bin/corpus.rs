@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
+use luge_benches::fetch::{COLLECTION, KNOWN, Wanted, fetch};
 use luge_benches::table::table;
 use luge_benches::verify::made;
 use luge_matrix_io::{WriteOptions, write};
 use luge_testkit::corpus::{Corpus, Entry, Group, Kind};
 use luge_testkit::generators::families::{FAMILIES, Family};
 
-/// Lists the corpus, generates matrices of its kinds at any size.
+/// Lists the corpus, generates matrices of its kinds at any size, downloads some of the SuiteSparse collection.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask corpus")]
 struct Arguments {
@@ -32,6 +33,20 @@ enum Command {
         /// The degenerate ones only.
         #[arg(long)]
         degenerate: bool,
+    },
+    /// Download matrices of the SuiteSparse collection, each checked by the SHA-512 of its archive.
+    Fetch {
+        /// Matrices by NAME, or GROUP/NAME; without any, those whose checksums are known are listed.
+        matrices: Vec<String>,
+        /// SHA-512 of the archive, in hexadecimal, for one matrix that is not listed.
+        #[arg(long, value_name = "HEX")]
+        sha512: Option<String>,
+        /// Folder for the files. Default: `collection` in the corpus.
+        #[arg(long, value_name = "FOLDER")]
+        to: Option<PathBuf>,
+        /// Where the collection is.
+        #[arg(long, value_name = "URL", default_value = COLLECTION)]
+        from: String,
     },
     /// List the families that can be generated.
     Families,
@@ -56,6 +71,15 @@ fn main() -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::List { kinds, degenerate } => {
             list(arguments.corpus.as_deref(), &kinds, degenerate)
+        }
+        Command::Fetch {
+            matrices,
+            sha512,
+            to,
+            from,
+        } => {
+            let corpus = arguments.corpus.map(|corpus| corpus.join("collection"));
+            fetch_all(&matrices, sha512.as_deref(), to.or(corpus), &from)
         }
         Command::Families => {
             println!("{}", families());
@@ -126,6 +150,41 @@ fn list(folder: Option<&Path>, kinds: &[Kind], degenerate: bool) -> anyhow::Resu
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn fetch_all(
+    names: &[String],
+    sha512: Option<&str>,
+    folder: Option<PathBuf>,
+    collection: &str,
+) -> anyhow::Result<ExitCode> {
+    if names.is_empty() {
+        let mut table = table(&["matrix", "group", "what it is", "MiB"], 3);
+        for known in KNOWN {
+            let mib = format!("{:.2}", known.bytes as f64 / f64::from(1 << 20));
+            table.add_row([known.name, known.group, known.about, &mib]);
+        }
+        println!("{table}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if sha512.is_some() && names.len() > 1 {
+        bail!("one checksum is that of one matrix");
+    }
+    let folder = folder.context("where to? --to FOLDER")?;
+    let wanted = names.iter().map(|name| Wanted::parse(name, sha512));
+    let wanted: Vec<Wanted> = wanted
+        .collect::<Result<_, _>>()
+        .map_err(anyhow::Error::msg)?;
+    for matrix in &wanted {
+        let (path, is_new) = fetch(collection, matrix, &folder)?;
+        let words = if is_new {
+            "fetched, checksum as expected"
+        } else {
+            "is there already"
+        };
+        println!("{}: {words}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn families() -> String {

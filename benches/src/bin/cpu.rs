@@ -385,7 +385,9 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
     for (title, table) in sections.iter().chain([&times]) {
         text.push_str(&format!("\n## {title}\n\n{table}\n"));
     }
-    arguments.output.write(results, &text)?;
+    arguments
+        .output
+        .write(results, &text, arguments.sources.corpus.as_deref())?;
 
     let mut failed = results.matrices.is_empty();
     if failed {

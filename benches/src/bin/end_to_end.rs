@@ -407,7 +407,9 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
     text.push_str(&format!("\n## Solvers\n\n{}\n", solvers(&results.solvers)));
     text.push_str(&format!("\n## Geometric means\n\n{}\n", summary(results)));
     println!("{text}");
-    arguments.output.write(results, &text)?;
+    arguments
+        .output
+        .write(results, &text, arguments.sources.corpus.as_deref())?;
     let mut failed = results.matrices.is_empty();
     if failed {
         eprintln!("no matrix ran");

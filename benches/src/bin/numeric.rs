@@ -446,7 +446,9 @@ fn report(arguments: &Arguments, results: &Results) -> anyhow::Result<ExitCode> 
         text.push_str(&format!("\n## {title}\n\n{table}\n"));
     }
     println!("{text}");
-    arguments.output.write(results, &text)?;
+    arguments
+        .output
+        .write(results, &text, arguments.sources.corpus.as_deref())?;
 
     let mut failed = results.matrices.is_empty();
     if failed {

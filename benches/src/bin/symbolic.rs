@@ -115,7 +115,9 @@ fn main() -> anyhow::Result<ExitCode> {
         summary(&results)
     );
     print!("{text}");
-    arguments.output.write(&recorded, &text)?;
+    arguments
+        .output
+        .write(&recorded, &text, arguments.corpus.as_deref())?;
     let is_equal = results.matrices.iter().all(MatrixResult::is_equal);
     if results.matrices.is_empty() {
         eprintln!("no matrix ran");

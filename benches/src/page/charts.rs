@@ -144,6 +144,7 @@ pub fn sorted_ratios(series: &[Series]) -> Result<Option<Drawing>, DrawingFailed
         let label = ("sans-serif", 13).into_font().color(&colour(Role::Ink));
         let mut chart = ChartBuilder::on(canvas)
             .margin(8)
+            .margin_right(22)
             .x_label_area_size(36)
             .y_label_area_size(52)
             .build_cartesian_2d(0.5..most as f64 + 0.5, Scale::new(low, high, &marks))?;
@@ -155,7 +156,7 @@ pub fn sorted_ratios(series: &[Series]) -> Result<Option<Drawing>, DrawingFailed
             .axis_style(colour(Role::Muted))
             .label_style(label)
             .x_desc("matrices, the best ratio first")
-            .y_desc("Luge's time / the peer's")
+            .y_desc("Luge's time / the other's")
             .x_label_formatter(&|rank| format!("{rank:.0}"))
             .y_label_formatter(&|exponent| power_of_two(*exponent))
             .draw()?;
@@ -223,6 +224,7 @@ pub fn profile(series: &[Series], most: f64) -> Result<Drawing, DrawingFailed> {
         let shares: Vec<f64> = (0..=5).map(|fifth| f64::from(fifth) / 5.0).collect();
         let mut chart = ChartBuilder::on(canvas)
             .margin(8)
+            .margin_right(22)
             .x_label_area_size(36)
             .y_label_area_size(52)
             .build_cartesian_2d(
@@ -277,6 +279,7 @@ pub fn scatter(
         let label = ("sans-serif", 13).into_font().color(&colour(Role::Ink));
         let mut chart = ChartBuilder::on(canvas)
             .margin(8)
+            .margin_right(22)
             .x_label_area_size(36)
             .y_label_area_size(62)
             .build_cartesian_2d(

@@ -111,7 +111,7 @@ h3{font-size:18px;margin:32px 0 6px}\
 p{max-width:84ch;margin:8px 0}\
 dl{display:grid;grid-template-columns:max-content 1fr;gap:2px 16px;margin:8px 0}\
 dt{color:var(--luge-muted)}dd{margin:0;overflow-wrap:anywhere}\
-code{font:13px/1.4 ui-monospace,'DejaVu Sans Mono',monospace}\
+code{font:13px/1.4 ui-monospace,'DejaVu Sans Mono',monospace}code span{white-space:nowrap}\
 .scroll{overflow-x:auto;margin:8px 0}\
 table{border-collapse:collapse;font-size:14px}\
 th,td{padding:4px 12px 4px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--luge-grid)}\

@@ -37,6 +37,9 @@ pub struct Named {
 /// Most bars of a stacked chart: the matrices that take longest.
 const BARS: usize = 36;
 
+/// Most contenders in a chart: each has a colour of its own. The tables have all.
+const DRAWN: usize = luge_plot::palette::SERIES;
+
 /// Largest factor of a performance profile, as a power of two.
 const PROFILE: f64 = 6.0;
 
@@ -111,13 +114,27 @@ fn section(number: usize, named: &Named) -> Result<String, DrawingFailed> {
     html.push_str(&wrong(results));
     html.push_str("<h3>In short</h3>");
     html.push_str(&summary(results, luge, others));
-    html.push_str("<h3>Matrix by matrix</h3>");
-    html.push_str(&ratio_charts(results, luge, others)?);
-    html.push_str(&profiles(results, &all)?);
-    html.push_str("<h3>Where the time goes</h3>");
-    html.push_str(&stacks(results, &all)?);
-    html.push_str("<h3>Rates and fill</h3>");
-    html.push_str(&rates(results, &all)?);
+    let drawn = &all[..all.len().min(DRAWN)];
+    if drawn.len() < all.len() {
+        html.push_str(&format!(
+            "<p class=\"muted\">The charts show {DRAWN} of the {} that took part, the tables all.</p>",
+            all.len()
+        ));
+    }
+    let parts = [
+        (
+            "Matrix by matrix",
+            ratio_charts(results, luge, &drawn[1..])?,
+        ),
+        ("How often close to the fastest", profiles(results, drawn)?),
+        ("Where the time goes", stacks(results, drawn)?),
+        ("Rates and fill", rates(results, drawn)?),
+    ];
+    for (title, charts) in parts {
+        if charts.contains("<svg") {
+            html.push_str(&format!("<h3>{title}</h3>{charts}"));
+        }
+    }
     html.push_str(&every_matrix(results, &all));
     html.push_str("</section>");
     Ok(html)
@@ -185,10 +202,11 @@ fn conditions(named: &Named) -> String {
             results.profile
         )),
     ));
-    facts.push((
-        "command",
-        format!("<code>{}</code>", escaped(results.command.join(" "))),
-    ));
+    let words = results.command.iter();
+    let words: Vec<String> = words
+        .map(|word| format!("<span>{}</span>", escaped(word)))
+        .collect();
+    facts.push(("command", format!("<code>{}</code>", words.join(" "))));
     facts.push(("raw data", format!("<code>{}</code>", escaped(&named.file))));
     let list = facts.iter();
     let list: String = list
@@ -260,7 +278,9 @@ fn ratio_cell(ratio: f64) -> Cell {
     let words = match ratio {
         r if r >= 100.0 => format!("{r:.0}"),
         r if r >= 10.0 => format!("{r:.1}"),
-        r => format!("{r:.2}"),
+        r if r >= 0.1 => format!("{r:.2}"),
+        r if r >= 0.001 => format!("{r:.3}"),
+        r => format!("{r:.0e}"),
     };
     if ratio < 0.995 {
         Cell::Win(words)
@@ -377,7 +397,11 @@ fn ratio_charts(
 
 fn profiles(results: &Results, all: &[Contender]) -> Result<String, DrawingFailed> {
     let statistic = results.settings.statistic;
-    let mut html = String::from("<div class=\"pair\">");
+    let mut html = String::from(
+        "<p>A performance profile (Dolan and Moré) shows on which share of the matrices a solver is within a factor \
+         of the fastest one. The left edge says how often it is the fastest, the right end how often it gets there \
+         at all: a higher line is better.</p><div class=\"pair\">",
+    );
     let first = all.first().map(|luge| luge.precision);
     let all: Vec<&Contender> = all
         .iter()
@@ -408,8 +432,7 @@ fn profiles(results: &Results, all: &[Contender]) -> Result<String, DrawingFaile
             })
             .collect();
         let title = format!("Performance profile: {}.", phase.title());
-        let explanation = "On which share of the matrices a solver is within a factor of the fastest one. \
-                           The left edge says how often it wins, the right end how often it gets there at all.";
+        let explanation = "";
         let svg = charts::profile(&series, PROFILE)?.inline(&format!("{title} {explanation}"));
         html.push_str(&figure(&title, explanation, &legend(names), &svg));
     }

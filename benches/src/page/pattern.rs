@@ -1,13 +1,18 @@
 //! Pictures of one matrix: where A has entries, and L and U in the order in which Luge eliminates; supernodes; levels.
 
-use anyhow::Context;
+use std::path::Path;
+
+use anyhow::{Context, bail};
 use luge::ordering::{Matching, OrderingOptions, order};
 use luge_plot::spy::Spy;
 use luge_plot::{Drawing, histogram, spy};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled};
+use luge_testkit::corpus::Corpus;
 use sprs::CsMat;
 
+use super::Named;
 use super::html::{escaped, figure};
+use crate::systems::Source;
 
 /// Most entries of L and U of a matrix that is drawn: the pattern is held in memory.
 const MOST_ENTRIES: u64 = 200_000_000;
@@ -23,6 +28,40 @@ pub struct Pictures {
 }
 
 impl Pictures {
+    /// Of the matrix of the first results that is large enough to look at and small enough to see something: the one
+    /// whose order is closest to 5,000. It is generated, or found in `corpus` by its name; if it is not there, that is
+    /// said on standard error.
+    pub fn of_usual(all: &[Named], corpus: Option<&Path>) -> Option<Self> {
+        let matrices = &all.first()?.results.matrices;
+        let closest = matrices.iter().min_by_key(|matrix| matrix.n.abs_diff(5000));
+        let drawn = Self::of_named(&closest?.name, corpus);
+        drawn
+            .inspect_err(|error| eprintln!("no matrix is drawn: {error:#}"))
+            .ok()
+    }
+
+    /// Of a matrix that is generated, a Matrix Market file, or the name of one in `corpus`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such matrix, and as [`of`](Self::of).
+    pub fn of_named(wanted: &str, corpus: Option<&Path>) -> anyhow::Result<Self> {
+        let source = match Source::of_generator(wanted) {
+            Some(generated) => generated,
+            None if Path::new(wanted).is_file() => Source::of_file(Path::new(wanted)),
+            None => {
+                let Some(folder) = corpus.filter(|folder| folder.is_dir()) else {
+                    bail!("{wanted} is no file, and there is no corpus to look for it");
+                };
+                let corpus = Corpus::open_at(folder)?;
+                let entry = corpus.find(wanted);
+                let entry = entry.with_context(|| format!("there is no matrix {wanted}"))?;
+                Source::of_file(&entry.path)
+            }
+        };
+        Self::of(&source.name, source.read()?.rows())
+    }
+
     /// Orders a matrix as the CPU path does for factors on a device, finds the pattern of L and U, its supernodes and
     /// its levels, and draws them.
     ///

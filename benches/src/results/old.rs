@@ -156,12 +156,10 @@ fn from_symbolic(value: &mut Value) -> anyhow::Result<()> {
         for walk in matrix["fill2"].as_array().into_iter().flatten() {
             let mode = walk["mode"].as_str().unwrap_or("unknown");
             let mib = walk["budget_bytes"].as_u64().unwrap_or(0) >> 20;
-            let smallest = if walk["smallest"] == json!(true) {
-                ", the smallest that works"
-            } else {
-                ""
+            let variant = match walk["smallest"] == json!(true) {
+                true => format!("fill2 {mode}, the smallest budget"),
+                false => format!("fill2 {mode}, {mib} MiB"),
             };
-            let variant = format!("fill2 {mode}, {mib} MiB{smallest}");
             runs.push(run(
                 &variant,
                 1,

@@ -156,12 +156,10 @@ impl MatrixResult {
             on_device("panels", &panels.samples, panels.equal, report),
         ];
         for walk in &self.fill2 {
-            let mark = if walk.smallest {
-                ", the smallest that works"
-            } else {
-                ""
+            let variant = match walk.smallest {
+                true => format!("fill2 {}, the smallest budget", walk.mode),
+                false => format!("fill2 {}, {} MiB", walk.mode, walk.budget_bytes >> 20),
             };
-            let variant = format!("fill2 {}, {} MiB{mark}", walk.mode, walk.budget_bytes >> 20);
             let report = serde_json::to_value(walk.report).ok();
             runs.push(on_device(&variant, &walk.samples, walk.equal, report));
         }

@@ -66,8 +66,17 @@ enum Command {
     },
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let arguments = Arguments::parse();
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.command {
         Command::List { kinds, degenerate } => {
             list(arguments.corpus.as_deref(), &kinds, degenerate)

@@ -540,17 +540,18 @@ fn ceiling(name: &str, value: Option<f64>) -> Option<Ceiling> {
 fn rates(results: &Results, all: &[Contender]) -> Result<String, DrawingFailed> {
     let c = &results.ceilings;
     let is_on_device = results.device.is_some();
-    let mut bandwidths = Vec::from_iter(ceiling("host memory, one thread, measured", c.host_copy));
-    let mut flops = Vec::from_iter(ceiling(
-        "host arithmetic, one thread, measured",
-        c.host_flops,
+    // Those of the host with as many threads as are compared.
+    let (cores, copy, product) = match results.benchmark {
+        Benchmark::Cpu => ("one thread", c.host_copy, c.host_flops),
+        _ => ("all cores", c.host_copy_all, c.host_flops_all),
+    };
+    let mut bandwidths = Vec::from_iter(ceiling(&format!("host memory, {cores}, measured"), copy));
+    let flops = Vec::from_iter(ceiling(
+        &format!("host arithmetic, {cores}, measured"),
+        product,
     ));
     if is_on_device {
         bandwidths.extend(ceiling("device memory, measured", c.copy));
-        flops.extend(ceiling(
-            "host arithmetic, all cores, measured",
-            c.host_flops_all,
-        ));
     }
     let factorizes = if is_on_device {
         Phase::Refactorize

@@ -135,7 +135,7 @@ impl Pictures {
         };
         format!(
             "<section id=\"pictures\"><h2>A matrix and its factors: {}</h2>\
-             <p>Rows run down and columns to the right, {} of each. A mark is darker where there are more entries. \
+             <p>Rows run down and columns to the right, {} of each. A mark is stronger where there are more entries. \
              In the second picture rows and columns are in the order in which Luge eliminates them.</p>\
              <div class=\"pair\">{}{}</div>{}</section>",
             escaped(name),

@@ -8,7 +8,7 @@
 //!
 //! A [`Drawing`] is made with `plotters`. Its colours are names that follow the reader's preference for light or
 //! dark: [`Drawing::standalone`] is a file of its own, [`Drawing::inline`] a part of a page that has
-//! [`palette::STYLE`].
+//! the style sheet of [`palette::style`].
 //!
 //! # Current limitations
 //!

@@ -1,7 +1,7 @@
 //! The colours of all drawings.
 //!
 //! Drawings are made with the colours of the light variant, each of which is used for one role only, and then every
-//! colour becomes the name of its role. [`STYLE`] gives the names their values.
+//! colour becomes the name of its role. [`style`] gives the names their values.
 
 use plotters::style::RGBColor;
 

@@ -255,8 +255,20 @@ impl Device {
         PinnedBuffer::new(&self.inner, len)
     }
 
-    /// Loads a module of kernels now instead of at its first launch. A module is loaded once a
-    /// device; the simulator needs no loading.
+    /// Loads these kernels now instead of each at its first launch: threads have the driver compile those that are not
+    /// loaded yet side by side. A kernel is loaded once a device; the simulator needs no loading.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoImage`], [`DeviceError::UnknownKernel`], [`DeviceError::ModuleLoad`], or the driver's. The other
+    /// kernels may be loaded then.
+    pub fn load_kernels(&self, kernels: &[&'static KernelDesc]) -> Result<(), DeviceError> {
+        match &self.inner.backend {
+            DeviceBackend::Cuda(context) => context.load_kernels(kernels),
+            DeviceBackend::Simulator(_) => Ok(()),
+        }
+    }
+
+    /// Loads all kernels of a module now, as [`load_kernels`](Self::load_kernels) does.
     ///
     /// # Errors
     /// [`DeviceError::NoImage`], [`DeviceError::ModuleLoad`], or the driver's.
@@ -267,7 +279,7 @@ impl Device {
         }
     }
 
-    /// The modules loaded so far, each with the image picked and the time it took.
+    /// The modules of which kernels were loaded so far, each with the image picked and the time they took.
     pub fn loaded_modules(&self) -> Vec<LoadedModule> {
         match &self.inner.backend {
             DeviceBackend::Cuda(context) => context.loaded_modules(),
@@ -275,7 +287,7 @@ impl Device {
         }
     }
 
-    /// Seconds spent loading modules so far.
+    /// Seconds spent loading kernels so far, see [`LoadedModule::seconds`].
     pub fn module_load_seconds(&self) -> f64 {
         self.loaded_modules()
             .iter()
@@ -302,8 +314,8 @@ impl Device {
     /// other. On the simulator, the residency of its options.
     ///
     /// # Errors
-    /// [`DeviceError::TooLarge`] for a block that cannot run at all, or what loading the kernel's
-    /// module may answer.
+    /// [`DeviceError::TooLarge`] for a block that cannot run at all, or what loading the kernel
+    /// may answer.
     pub fn max_resident_blocks(
         &self,
         kernel: &'static KernelDesc,

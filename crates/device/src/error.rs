@@ -150,9 +150,11 @@ pub enum DeviceError {
         /// The targets of the module's images.
         images: Vec<u32>,
     },
-    /// The driver refused a module's image.
-    #[error("module {module} (sm_{sm}) was refused: {message}\n{log}")]
+    /// The driver refused a kernel of a module's image.
+    #[error("kernel {kernel} of module {module} (sm_{sm}) was refused: {message}\n{log}")]
     ModuleLoad {
+        /// The kernel's name.
+        kernel: &'static str,
         /// The module's name.
         module: &'static str,
         /// The target of the image that was tried.
@@ -162,7 +164,7 @@ pub enum DeviceError {
         /// What its compiler logged.
         log: String,
     },
-    /// The loaded module has no entry point of this name.
+    /// The module's image has no entry point of this name.
     #[error("module {module} has no kernel {kernel}")]
     UnknownKernel {
         /// The kernel's name.

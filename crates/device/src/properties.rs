@@ -64,14 +64,15 @@ pub struct MemoryInfo {
     pub total: u64,
 }
 
-/// A kernel module that was loaded.
+/// A module of which kernels were loaded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LoadedModule {
     /// The module's name.
     pub name: &'static str,
     /// The target of the image that was picked (90 for sm_90).
     pub sm: u32,
-    /// Seconds that loading took, the driver's compilation of the PTX included.
+    /// Seconds in which at least one of its kernels was being loaded, the driver's compilation of the PTX included:
+    /// kernels that are loaded side by side do not add up.
     pub seconds: f64,
 }
 

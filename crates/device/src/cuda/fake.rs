@@ -2,8 +2,10 @@
 //!
 //! It checks what the real driver would punish: every handle and pointer must be one that it gave
 //! out and that is still alive, a call needs a current context, memory may not be allocated or
-//! freed and a stream not synchronised while it is captured. Each call can be made to fail. The
-//! state belongs to the thread, so tests do not meet.
+//! freed and a stream not synchronised while it is captured. Each call can be made to fail.
+//!
+//! The state belongs to the thread, so tests do not meet; another thread joins it by making its
+//! context current.
 
 #![allow(
     non_snake_case,
@@ -12,9 +14,11 @@
     reason = "the functions are the driver's"
 )]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulonglong, c_void};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
@@ -30,6 +34,7 @@ const INVALID_CONTEXT: u32 = 201;
 const INVALID_HANDLE: u32 = 400;
 const NOT_FOUND: u32 = 500;
 const CAPTURE_UNSUPPORTED: u32 = 900;
+const TIMEOUT: u32 = 909;
 
 /// A launch as the driver saw it.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,12 +67,17 @@ pub(super) struct State {
     pub(super) num_parameters: usize,
     /// Error log of a module whose text does not hold `.version`.
     pub(super) log: &'static str,
+    /// The texts of the modules loaded.
+    pub(super) texts: Vec<String>,
+    /// The call whose callers wait for each other, and where.
+    pub(super) together: Option<(&'static str, Arc<Meeting>)>,
     /// The call to fail: its name (or any, where empty), after how many such calls, with which code.
     pub(super) fail: Option<(&'static str, usize, u32)>,
     pub(super) calls: Vec<&'static str>,
     pub(super) launches: Vec<Launch>,
     pub(super) dynamic_limit: i32,
-    current: usize,
+    /// The device's primary context: the number of this state.
+    context: usize,
     retained: i32,
     next: usize,
     allocations: BTreeMap<CUdeviceptr, Box<[u64]>>,
@@ -78,14 +88,67 @@ pub(super) struct State {
     graphs: BTreeMap<usize, Vec<Operation>>,
 }
 
-thread_local! {
-    static STATE: RefCell<State> = const { RefCell::new(State::new()) };
+/// Where calls wait for each other, up to ten seconds.
+pub(super) struct Meeting {
+    wanted: usize,
+    present: Mutex<usize>,
+    changed: Condvar,
 }
 
-const CONTEXT: usize = 0xC0;
+impl Meeting {
+    /// Of so many.
+    pub(super) fn of(wanted: usize) -> Self {
+        Self {
+            wanted,
+            present: Mutex::new(0),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Comes, and waits for the others.
+    pub(super) fn attend(&self) -> Result<(), u32> {
+        *lock(&self.present) += 1;
+        self.changed.notify_all();
+        self.wait_for(self.wanted)
+    }
+
+    /// Waits until so many are there.
+    pub(super) fn wait_for(&self, count: usize) -> Result<(), u32> {
+        let (present, _) = self
+            .changed
+            .wait_timeout_while(lock(&self.present), Duration::from_secs(10), |present| {
+                *present < count
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        if *present < count {
+            return Err(TIMEOUT);
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// All states; the address of a state's context is its place here, plus one.
+static STATES: Mutex<Vec<Weak<Mutex<State>>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    static STATE: RefCell<Arc<Mutex<State>>> = RefCell::new(fresh());
+    /// The context that is current on this thread.
+    static CURRENT: Cell<usize> = const { Cell::new(0) };
+}
+
+fn fresh() -> Arc<Mutex<State>> {
+    let mut states = lock(&STATES);
+    let state = Arc::new(Mutex::new(State::new(states.len() + 1)));
+    states.push(Arc::downgrade(&state));
+    state
+}
 
 impl State {
-    const fn new() -> Self {
+    const fn new(context: usize) -> Self {
         Self {
             version: 13000,
             devices: 1,
@@ -98,7 +161,9 @@ impl State {
             calls: Vec::new(),
             launches: Vec::new(),
             dynamic_limit: 0,
-            current: 0,
+            texts: Vec::new(),
+            together: None,
+            context,
             retained: 0,
             next: 0x100,
             allocations: BTreeMap::new(),
@@ -187,12 +252,14 @@ impl State {
 
 /// Looks at or changes the state of this thread.
 pub(super) fn with<R>(f: impl FnOnce(&mut State) -> R) -> R {
-    STATE.with_borrow_mut(f)
+    let state = STATE.with_borrow(Arc::clone);
+    f(&mut lock(&state))
 }
 
-/// Starts this thread's state afresh.
+/// Gives this thread a state of its own, which is new.
 pub(super) fn reset() {
-    with(|state| *state = State::new());
+    STATE.set(fresh());
+    CURRENT.set(0);
 }
 
 /// What is still alive: (device bytes, pinned buffers, handles, contexts).
@@ -208,6 +275,13 @@ pub(super) fn leaks() -> (usize, usize, usize, i32) {
 }
 
 fn outside(name: &'static str, f: impl FnOnce(&mut State) -> Result<(), u32>) -> u32 {
+    let meeting = with(|state| match &state.together {
+        Some((call, meeting)) if *call == name => Some(Arc::clone(meeting)),
+        _ => None,
+    });
+    if let Some(Err(code)) = meeting.map(|meeting| meeting.attend()) {
+        return code;
+    }
     with(|state| {
         state.calls.push(name);
         if let Some((call, count, code)) = &mut state.fail
@@ -226,7 +300,7 @@ fn outside(name: &'static str, f: impl FnOnce(&mut State) -> Result<(), u32>) ->
 
 fn inside(name: &'static str, f: impl FnOnce(&mut State) -> Result<(), u32>) -> u32 {
     outside(name, |state| {
-        if state.current != CONTEXT {
+        if CURRENT.get() != state.context {
             return Err(INVALID_CONTEXT);
         }
         f(state)
@@ -302,19 +376,15 @@ driver! {
     }
     outside cuDevicePrimaryCtxRetain(state, context: *mut CUcontext, _device: CUdevice) {
         state.retained += 1;
-        *context = std::ptr::without_provenance_mut(CONTEXT);
+        *context = std::ptr::without_provenance_mut(state.context);
         Ok(())
     }
     outside cuDevicePrimaryCtxRelease_v2(state, _device: CUdevice) {
         state.retained -= 1;
         Ok(())
     }
-    outside cuCtxGetCurrent(state, context: *mut CUcontext) {
-        *context = std::ptr::without_provenance_mut(state.current);
-        Ok(())
-    }
-    outside cuCtxSetCurrent(state, context: CUcontext) {
-        state.current = context.addr();
+    outside cuCtxGetCurrent(_state, context: *mut CUcontext) {
+        *context = std::ptr::without_provenance_mut(CURRENT.get());
         Ok(())
     }
     inside cuMemGetInfo_v2(state, free: *mut usize, total: *mut usize) {
@@ -474,6 +544,7 @@ driver! {
             std::ptr::copy(state.log.as_ptr(), (*option_values).cast(), state.log.len());
             return Err(INVALID_PTX);
         }
+        state.texts.push(text.to_str().unwrap().to_owned());
         *module = state.handle();
         Ok(())
     }
@@ -539,6 +610,20 @@ fn launch(
         cooperative,
         parameters,
     }))
+}
+
+pub(super) unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> u32 {
+    let context = context.addr();
+    let state = context
+        .checked_sub(1)
+        .and_then(|place| lock(&STATES).get(place)?.upgrade());
+    if let Some(state) = state {
+        STATE.set(state);
+    }
+    outside("cuCtxSetCurrent", |_| {
+        CURRENT.set(context);
+        Ok(())
+    })
 }
 
 driver! {

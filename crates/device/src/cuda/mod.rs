@@ -1,4 +1,6 @@
-//! The CUDA backend: a device's primary context, its memory pool and its loaded modules.
+//! The CUDA backend: a device's primary context, its memory pool and its loaded kernels.
+//!
+//! A kernel is compiled by the driver when it is first needed, as a module of its own that is cut out of the PTX.
 //!
 //! Every call first makes the context current on the calling thread. Nothing here is timed or
 //! tracked implicitly: the only events are those that the user records, and those of pinned
@@ -7,13 +9,14 @@
 mod driver;
 #[cfg(test)]
 mod fake;
+mod image;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use cudarc::driver::sys::{
@@ -24,6 +27,7 @@ use luge_kernel::host::{BufferBase, KernelArg, KernelDesc, KernelModule, LaunchC
 
 pub(crate) use self::driver::CallError;
 use self::driver::{Driver, code};
+use self::image::Image;
 use crate::error::{ComputeCapability, DeviceError, LaunchLimit};
 use crate::properties::{Backend, LoadedModule, MemoryInfo, Properties};
 
@@ -35,6 +39,9 @@ const STREAM_NON_BLOCKING: u32 = 1;
 
 /// Bytes of the buffer for the driver's compiler log.
 const LOG_BYTES: usize = 16 * 1024;
+
+/// Most threads that have the driver compile kernels side by side.
+const MOST_COMPILING: usize = 16;
 
 /// A pointer that the driver gave out: an opaque handle of a context, stream, event, module,
 /// function, pool or graph, which may be used from any thread in which the context is current, or
@@ -72,8 +79,10 @@ pub(crate) type EventHandle = Handle<sys::CUevent_st>;
 /// An executable graph of the driver.
 pub(crate) type GraphHandle = Handle<sys::CUgraphExec_st>;
 
-/// One kernel of a loaded module.
+/// A loaded kernel.
 struct Function {
+    /// The driver's module, which holds this kernel alone.
+    module: Handle<sys::CUmod_st>,
     handle: Handle<sys::CUfunc_st>,
     /// Threads a block may have with the registers the kernel needs.
     max_threads: u32,
@@ -81,12 +90,106 @@ struct Function {
     static_shared_bytes: u32,
     /// Bytes of dynamic shared memory that the kernel was allowed so far.
     dynamic_shared_bytes: AtomicU32,
+    /// Held by who raises that allowance.
+    raising: Mutex<()>,
 }
 
+/// A kernel of an image, loaded or not.
+#[derive(Default)]
+struct Slot {
+    function: OnceLock<Arc<Function>>,
+    /// Held by who loads the kernel, so that nobody else does.
+    loading: Mutex<()>,
+}
+
+/// A module of which kernels are asked for.
 struct Module {
-    handle: Handle<sys::CUmod_st>,
-    functions: HashMap<&'static str, Arc<Function>>,
-    info: LoadedModule,
+    name: &'static str,
+    /// The target of the image.
+    sm: u32,
+    image: Image<'static>,
+    /// One for each entry of the image.
+    kernels: Vec<Slot>,
+    clock: Mutex<LoadClock>,
+}
+
+/// Measures the time in which at least one kernel of a module is being loaded.
+#[derive(Default)]
+struct LoadClock {
+    running: usize,
+    since: Option<Instant>,
+    seconds: f64,
+}
+
+impl LoadClock {
+    fn start(&mut self) {
+        if self.running == 0 {
+            self.since = Some(Instant::now());
+        }
+        self.running += 1;
+    }
+
+    fn stop(&mut self) {
+        self.running -= 1;
+        if self.running == 0
+            && let Some(since) = self.since.take()
+        {
+            self.seconds += since.elapsed().as_secs_f64();
+        }
+    }
+}
+
+impl Module {
+    /// Takes the newest image that a device of this capability can run.
+    fn new(
+        module: &'static KernelModule,
+        capability: ComputeCapability,
+    ) -> Result<Self, DeviceError> {
+        let image = module
+            .images
+            .iter()
+            .filter(|image| image.sm <= capability.sm())
+            .max_by_key(|image| image.sm)
+            .ok_or_else(|| DeviceError::NoImage {
+                module: module.name,
+                compute_capability: capability,
+                images: module.images.iter().map(|image| image.sm).collect(),
+            })?;
+        let sm = image.sm;
+        let image = Image::new(image.ptx);
+        Ok(Self {
+            name: module.name,
+            sm,
+            kernels: (0..image.len()).map(|_| Slot::default()).collect(),
+            image,
+            clock: Mutex::default(),
+        })
+    }
+
+    fn clock(&self) -> MutexGuard<'_, LoadClock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a kernel of this module.
+    fn find(&self, kernel: &'static KernelDesc) -> Result<usize, DeviceError> {
+        self.image
+            .find(kernel.name)
+            .ok_or(DeviceError::UnknownKernel {
+                kernel: kernel.name,
+                module: self.name,
+            })
+    }
+
+    fn is_loaded(&self, entry: usize) -> bool {
+        self.kernels[entry].function.get().is_some()
+    }
+}
+
+/// A kernel to load: its module, name and number there.
+struct Wanted {
+    module: Arc<Module>,
+    name: &'static str,
+    entry: usize,
 }
 
 /// The number of devices that the driver sees.
@@ -118,8 +221,8 @@ pub(crate) struct Context {
     capability: ComputeCapability,
     shared_bytes_per_block: u32,
     max_shared_bytes_per_block: u32,
-    /// By the address of the static description.
-    modules: Mutex<HashMap<usize, Module>>,
+    /// By the address of the static description. Not locked while the driver compiles.
+    modules: Mutex<HashMap<usize, Arc<Module>>>,
     /// Page-locked blocks of [`SMALL_PINNED`] bytes that nobody uses.
     spare_pinned: Mutex<Vec<Handle<c_void>>>,
 }
@@ -546,7 +649,7 @@ impl Context {
         }
     }
 
-    /// Starts capturing. Relaxed, so that a module can be loaded at its first launch.
+    /// Starts capturing. Relaxed, so that a kernel can be loaded at its first launch.
     pub(crate) fn begin_capture(&self, stream: StreamHandle) -> Result<(), CallError> {
         self.bind()?;
         // SAFETY: the stream is alive and not the default stream.
@@ -619,53 +722,139 @@ impl Context {
         unsafe { self.driver.cuGraphExecDestroy(graph.0) }
     }
 
-    /// Loads the module unless it is loaded.
+    /// Loads all kernels of the module that are not loaded yet.
     pub(crate) fn load_module(&self, module: &'static KernelModule) -> Result<(), DeviceError> {
-        self.with_module(module, |_| Ok(()))
+        let module = self.module(module)?;
+        let all = module.image.names().map(|(name, entry)| Wanted {
+            module: Arc::clone(&module),
+            name,
+            entry,
+        });
+        self.load_all(all.collect())
     }
 
-    /// The modules loaded so far, in no order.
+    /// Loads those of the kernels that are not loaded yet.
+    pub(crate) fn load_kernels(&self, kernels: &[&'static KernelDesc]) -> Result<(), DeviceError> {
+        let wanted: Result<_, _> = kernels.iter().map(|kernel| self.wanted(kernel)).collect();
+        self.load_all(wanted?)
+    }
+
+    /// The modules of which kernels were loaded so far, in no order.
     pub(crate) fn loaded_modules(&self) -> Vec<LoadedModule> {
-        self.modules
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.modules()
             .values()
-            .map(|module| module.info.clone())
+            .filter(|module| (0..module.kernels.len()).any(|entry| module.is_loaded(entry)))
+            .map(|module| LoadedModule {
+                name: module.name,
+                sm: module.sm,
+                seconds: module.clock().seconds,
+            })
             .collect()
     }
 
-    fn with_module<R>(
-        &self,
-        module: &'static KernelModule,
-        then: impl FnOnce(&mut Module) -> Result<R, DeviceError>,
-    ) -> Result<R, DeviceError> {
+    fn modules(&self) -> MutexGuard<'_, HashMap<usize, Arc<Module>>> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The module of this description; its image is picked and cut when it is first asked for.
+    fn module(&self, module: &'static KernelModule) -> Result<Arc<Module>, DeviceError> {
         use std::collections::hash_map::Entry;
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        match modules.entry(std::ptr::from_ref(module).addr()) {
-            Entry::Occupied(entry) => then(entry.into_mut()),
-            Entry::Vacant(entry) => then(entry.insert(self.compile(module)?)),
+        match self.modules().entry(std::ptr::from_ref(module).addr()) {
+            Entry::Occupied(entry) => Ok(Arc::clone(entry.get())),
+            Entry::Vacant(entry) => {
+                let module = Arc::new(Module::new(module, self.capability)?);
+                Ok(Arc::clone(entry.insert(module)))
+            }
         }
     }
 
-    /// Picks the newest image the device can run and has the driver compile it.
-    fn compile(&self, module: &'static KernelModule) -> Result<Module, DeviceError> {
-        let image = module
-            .images
-            .iter()
-            .filter(|image| image.sm <= self.capability.sm())
-            .max_by_key(|image| image.sm)
-            .ok_or_else(|| DeviceError::NoImage {
-                module: module.name,
-                compute_capability: self.capability,
-                images: module.images.iter().map(|image| image.sm).collect(),
-            })?;
+    fn wanted(&self, kernel: &'static KernelDesc) -> Result<Wanted, DeviceError> {
+        let module = self.module(kernel.module)?;
+        let entry = module.find(kernel)?;
+        Ok(Wanted {
+            module,
+            name: kernel.name,
+            entry,
+        })
+    }
+
+    /// Has threads load the kernels side by side. All are tried; the error is that of the longest that fails.
+    fn load_all(&self, mut wanted: Vec<Wanted>) -> Result<(), DeviceError> {
+        wanted.retain(|Wanted { module, entry, .. }| !module.is_loaded(*entry));
+        // The longest take the driver most time, so they go first.
+        wanted.sort_by_key(
+            |Wanted {
+                 module,
+                 name,
+                 entry,
+             }| { (std::cmp::Reverse(module.image.entry_bytes(*entry)), *name) },
+        );
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Option<(usize, DeviceError)>> = Mutex::new(None);
+        let work = || {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(kernel) = wanted.get(i) else { return };
+                if let Err(error) = self.load(kernel) {
+                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                    if failed.as_ref().is_none_or(|&(first, _)| i < first) {
+                        *failed = Some((i, error));
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..wanted.len().min(MOST_COMPILING) {
+                // Without a thread more, those there are do its work.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    fn function(&self, kernel: &'static KernelDesc) -> Result<Arc<Function>, DeviceError> {
+        self.load(&self.wanted(kernel)?)
+    }
+
+    /// The kernel, loaded by this call unless it is already; who wants one that another thread loads waits for that.
+    fn load(&self, kernel: &Wanted) -> Result<Arc<Function>, DeviceError> {
+        let Wanted { module, entry, .. } = kernel;
+        let slot = &module.kernels[*entry];
+        if let Some(function) = slot.function.get() {
+            return Ok(Arc::clone(function));
+        }
+        let _loading = slot.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(function) = slot.function.get() {
+            return Ok(Arc::clone(function));
+        }
+        module.clock().start();
+        let compiled = self.compile(kernel);
+        module.clock().stop();
+        let function = Arc::new(compiled?);
+        Ok(Arc::clone(slot.function.get_or_init(|| function)))
+    }
+
+    /// Has the driver compile the one kernel.
+    fn compile(&self, kernel: &Wanted) -> Result<Function, DeviceError> {
+        let Wanted {
+            module,
+            name,
+            entry,
+        } = kernel;
         let refused = |message: String, log: String| DeviceError::ModuleLoad {
+            kernel: name,
             module: module.name,
-            sm: image.sm,
+            sm: module.sm,
             message,
             log,
         };
-        let text = CString::new(image.ptx)
+        let text = module
+            .image
+            .cut(*entry)
             .map_err(|_| refused("the PTX contains a NUL".into(), String::new()))?;
         self.bind().map_err(|error| self.error(error, &[]))?;
         let start = Instant::now();
@@ -697,39 +886,27 @@ impl Context {
                 .unwrap_or_default();
             refused(self.driver.text(error.code), log)
         })?;
-        let seconds = start.elapsed().as_secs_f64();
+        let function = self.find_function(Handle(handle), kernel);
+        if function.is_err() {
+            // The first error is the one to report.
+            // SAFETY: the module is loaded, and nothing of it is in use.
+            let _ = unsafe { self.driver.cuModuleUnload(handle) };
+        }
         tracing::debug!(
             module = module.name,
-            sm = image.sm,
-            seconds,
-            "module loaded"
+            kernel = name,
+            sm = module.sm,
+            bytes = text.count_bytes(),
+            seconds = start.elapsed().as_secs_f64(),
+            "kernel loaded"
         );
-        Ok(Module {
-            handle: Handle(handle),
-            functions: HashMap::new(),
-            info: LoadedModule {
-                name: module.name,
-                sm: image.sm,
-                seconds,
-            },
-        })
-    }
-
-    fn function(&self, kernel: &'static KernelDesc) -> Result<Arc<Function>, DeviceError> {
-        self.with_module(kernel.module, |module| {
-            if let Some(function) = module.functions.get(kernel.name) {
-                return Ok(function.clone());
-            }
-            let function = Arc::new(self.find_function(module.handle, kernel)?);
-            module.functions.insert(kernel.name, function.clone());
-            Ok(function)
-        })
+        function
     }
 
     fn find_function(
         &self,
         module: Handle<sys::CUmod_st>,
-        kernel: &'static KernelDesc,
+        kernel: &Wanted,
     ) -> Result<Function, DeviceError> {
         let fail = |error| self.error(error, &[]);
         let unknown = || DeviceError::UnknownKernel {
@@ -737,7 +914,6 @@ impl Context {
             module: kernel.module.name,
         };
         let name = CString::new(kernel.name).map_err(|_| unknown())?;
-        self.bind().map_err(fail)?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the module is loaded and the name is NUL-terminated.
         unsafe {
@@ -766,10 +942,12 @@ impl Context {
                     .saturating_sub(static_shared_bytes),
             );
         Ok(Function {
+            module,
             handle: Handle(handle),
             max_threads: read(CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             static_shared_bytes,
             dynamic_shared_bytes: AtomicU32::new(dynamic_shared_bytes),
+            raising: Mutex::new(()),
         })
     }
 
@@ -804,9 +982,12 @@ impl Context {
             return Err(too_large(LaunchLimit::SharedBytesPerBlock, shared, most));
         }
         if shared_bytes > function.dynamic_shared_bytes.load(Ordering::Acquire) {
-            // Two threads may both raise the allowance; the lock on the modules makes the last
-            // value written the larger one.
-            let _modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            // Two threads may both raise the allowance; the lock makes the last value written the
+            // larger one.
+            let _raising = function
+                .raising
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if shared_bytes > function.dynamic_shared_bytes.load(Ordering::Acquire) {
                 // SAFETY: the function belongs to a loaded module; the value is below the
                 // device's limit, which is a `c_int`.
@@ -934,9 +1115,11 @@ impl Drop for Context {
                 .get_mut()
                 .unwrap_or_else(PoisonError::into_inner);
             for (_, module) in modules.drain() {
-                // SAFETY: the module is loaded, and nothing that uses it is left: streams and
-                // graphs keep the device alive.
-                let _ = unsafe { self.driver.cuModuleUnload(module.handle.0) };
+                for function in module.kernels.iter().filter_map(|slot| slot.function.get()) {
+                    // SAFETY: the module is loaded, and nothing that uses it is left: streams and
+                    // graphs keep the device alive.
+                    let _ = unsafe { self.driver.cuModuleUnload(function.module.0) };
+                }
             }
             for spare in self.spare_pinned().drain(..) {
                 // SAFETY: it was allocated, and nobody uses it.

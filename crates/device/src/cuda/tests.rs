@@ -1,6 +1,6 @@
 //! The CUDA backend against the test double of the driver.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use luge_kernel::host::{
     KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig, LaunchTarget,
@@ -38,7 +38,27 @@ static MODULE: KernelModule = KernelModule {
         },
         PtxImage {
             sm: 90,
-            ptx: ".version 7.8",
+            ptx: ".version 7.8
+.visible .entry axpy(
+)
+{
+\tfma.rn.f64;
+}
+.visible .entry axpy_f64(
+)
+{
+\tadd.rn.f64;
+}
+.visible .entry scale(
+)
+{
+\tmul.rn.f64;
+}
+.visible .entry missing_too(
+)
+{
+}
+",
         },
         PtxImage {
             sm: 100,
@@ -57,7 +77,7 @@ static BROKEN_MODULE: KernelModule = KernelModule {
     name: "broken",
     images: &[PtxImage {
         sm: 80,
-        ptx: "nonsense",
+        ptx: "nonsense\n.entry axpy()\n{\n}\n",
     }],
 };
 
@@ -79,7 +99,10 @@ const fn kernel(name: &'static str, module: &'static KernelModule) -> KernelDesc
 
 static KERNEL: KernelDesc = kernel("axpy", &MODULE);
 static OTHER: KernelDesc = kernel("scale", &MODULE);
+static LONGER: KernelDesc = kernel("axpy_f64", &MODULE);
 static MISSING: KernelDesc = kernel("missing", &MODULE);
+/// In the text, and not in what the driver makes of it.
+static MISSING_TOO: KernelDesc = kernel("missing_too", &MODULE);
 static NEW: KernelDesc = kernel("axpy", &NEW_MODULE);
 static BROKEN: KernelDesc = kernel("axpy", &BROKEN_MODULE);
 
@@ -196,7 +219,7 @@ fn everything_is_given_back() {
         let arena = Arena::new(&stream, 4096).unwrap();
         let slice = arena.alloc::<f32>(3).unwrap();
         stream.record(&event).unwrap();
-        device.load_module(&MODULE).unwrap();
+        device.load_kernels(&[&KERNEL, &OTHER]).unwrap();
         let graph = stream.capture(|_| Ok(())).unwrap();
         // The owners go first, the memory last.
         drop((device, stream, arena, event, graph, pinned));
@@ -403,7 +426,7 @@ fn large_shared_memory_is_allowed_once() {
 }
 
 #[test]
-fn modules_are_loaded_once_from_the_newest_image_that_runs() {
+fn kernels_are_loaded_once_from_the_newest_image_that_runs() {
     let device = open();
     let stream = device.create_stream().unwrap();
     assert!(device.loaded_modules().is_empty());
@@ -412,15 +435,110 @@ fn modules_are_loaded_once_from_the_newest_image_that_runs() {
             .launch(kernel, &LaunchConfig::linear(1, 1), &[])
             .unwrap();
     }
-    device.load_module(&MODULE).unwrap();
-    assert_eq!(calls("cuModuleLoadDataEx"), 1);
+    device.load_kernels(&[&OTHER, &KERNEL]).unwrap();
+    assert_eq!(calls("cuModuleLoadDataEx"), 2);
     assert_eq!(calls("cuModuleGetFunction"), 2);
+    // Each text has its own kernel and no other.
+    let texts = fake::with(|state| state.texts.clone());
+    for (text, own) in texts.iter().zip(["fma", "mul"]) {
+        assert!(text.starts_with(".version 7.8\n"), "{text}");
+        for mark in ["fma", "add", "mul", "missing"] {
+            assert_eq!(text.contains(mark), mark == own, "{mark} in {text}");
+        }
+    }
     let modules = device.loaded_modules();
     assert_eq!(
         modules.iter().map(|m| (m.name, m.sm)).collect::<Vec<_>>(),
         [("test", 90)]
     );
+    assert!(modules[0].seconds > 0.0);
     assert_eq!(device.module_load_seconds(), modules[0].seconds);
+}
+
+#[test]
+fn kernels_that_are_wanted_together_are_compiled_side_by_side() {
+    let device = open();
+    device.load_kernels(&[&KERNEL]).unwrap();
+    fake::with(|state| {
+        state.together = Some(("cuModuleLoadDataEx", Arc::new(fake::Meeting::of(2))));
+    });
+    // One is loaded already, and one is named twice.
+    device
+        .load_kernels(&[&OTHER, &KERNEL, &LONGER, &OTHER])
+        .unwrap();
+    assert_eq!(calls("cuModuleLoadDataEx"), 3);
+    fake::with(|state| state.together = None);
+    let stream = device.create_stream().unwrap();
+    for kernel in [&KERNEL, &OTHER, &LONGER] {
+        stream
+            .launch(kernel, &LaunchConfig::linear(1, 1), &[])
+            .unwrap();
+    }
+    let launched = |state: &mut fake::State| {
+        let launches = state.launches.iter();
+        launches.map(|l| l.kernel.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(fake::with(launched), ["axpy", "scale", "axpy_f64"]);
+    assert_eq!(calls("cuModuleLoadDataEx"), 3);
+    drop((stream, device));
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+}
+
+#[test]
+fn threads_that_want_one_kernel_have_it_compiled_once() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let config = LaunchConfig::linear(1, 1);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| stream.launch(&KERNEL, &config, &[]).unwrap());
+        }
+    });
+    assert_eq!(calls("cuModuleLoadDataEx"), 1);
+    assert_eq!(fake::with(|state| state.launches.len()), 8);
+}
+
+#[test]
+fn a_launch_does_not_wait_for_the_compilation_of_another_kernel() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let config = LaunchConfig::linear(1, 1);
+    stream.launch(&KERNEL, &config, &[]).unwrap();
+    // The compilation does not end before the launch meets it.
+    let meeting = Arc::new(fake::Meeting::of(2));
+    fake::with(|state| state.together = Some(("cuModuleLoadDataEx", Arc::clone(&meeting))));
+    std::thread::scope(|scope| {
+        let compiling = scope.spawn(|| device.load_kernels(&[&OTHER]));
+        meeting.wait_for(1).unwrap();
+        stream.launch(&KERNEL, &config, &[]).unwrap();
+        meeting.attend().unwrap();
+        compiling.join().unwrap().unwrap();
+    });
+    assert_eq!(calls("cuModuleLoadDataEx"), 2);
+}
+
+#[test]
+fn a_module_is_loaded_whole_on_demand() {
+    let device = open();
+    let error = device.load_module(&MODULE).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DeviceError::UnknownKernel {
+                kernel: "missing_too",
+                module: "test"
+            }
+        ),
+        "{error}"
+    );
+    // The others are there.
+    assert_eq!(calls("cuModuleLoadDataEx"), 4);
+    device.load_kernels(&[&KERNEL, &OTHER, &LONGER]).unwrap();
+    assert_eq!(calls("cuModuleLoadDataEx"), 4);
+    assert!(device.load_module(&MODULE).is_err());
+    assert_eq!(calls("cuModuleLoadDataEx"), 5, "what failed is tried again");
+    drop(device);
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
 }
 
 #[test]
@@ -440,7 +558,7 @@ fn modules_that_do_not_load_say_why() {
     fake::with(|state| state.log = "line 1: syntax error");
     let error = launch(&BROKEN);
     assert!(
-        matches!(&error, DeviceError::ModuleLoad { module: "broken", sm: 80, log, .. }
+        matches!(&error, DeviceError::ModuleLoad { kernel: "axpy", module: "broken", sm: 80, log, .. }
             if log == "line 1: syntax error"),
         "{error}"
     );
@@ -455,6 +573,36 @@ fn modules_that_do_not_load_say_why() {
         ),
         "{error}"
     );
+    assert_eq!(
+        calls("cuModuleLoadDataEx"),
+        1,
+        "the text has no such kernel"
+    );
+    let error = launch(&MISSING_TOO);
+    assert!(
+        matches!(
+            error,
+            DeviceError::UnknownKernel {
+                kernel: "missing_too",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let error = device.load_kernels(&[&KERNEL, &BROKEN]).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            DeviceError::ModuleLoad {
+                module: "broken",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let modules = device.loaded_modules();
+    assert_eq!(modules.len(), 1, "{modules:?}");
+    assert_eq!(modules[0].name, "test");
     fake::with(|state| state.fail = Some(("cuLaunchKernel", 0, 1)));
     let error = launch(&KERNEL);
     assert!(
@@ -596,6 +744,7 @@ fn scenario() -> Result<Device, DeviceError> {
     let x = stream.upload(&[1.0_f64; 33])?;
     let mut y = stream.alloc_zeroed::<f64>(33)?;
     let config = LaunchConfig::linear(2, 32).with_shared(100_000);
+    device.load_kernels(&[&KERNEL, &LONGER])?;
     stream.launch(&KERNEL, &config, &[])?;
     stream.launch(&KERNEL, &config.cooperative(), &[])?;
     let graph = stream.capture(|stream| {

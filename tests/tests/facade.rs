@@ -54,6 +54,38 @@ fn sample(a: &CsMat<f64>, seed: u64) -> CsMat<f64> {
     sample
 }
 
+/// On a GPU the time is that of the driver's compiler; the simulator has none.
+#[test]
+fn a_solver_loads_its_kernels_when_it_is_made() {
+    for backend in choices() {
+        for device_engine in [DeviceEngine::Tree, DeviceEngine::Columns] {
+            for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+                let solver = Solver::new(Options {
+                    backend,
+                    device_engine,
+                    precision,
+                    ..Options::default()
+                })
+                .unwrap();
+                let device = solver.stream().unwrap().device();
+                let seconds = device.module_load_seconds();
+                assert_eq!(seconds > 0.0, is_gpu());
+                for a in matrices() {
+                    let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+                    let (b, _) = known_solution(&a);
+                    factors.solve(&b).unwrap();
+                    factors.refactorize(&sample(&a, 1)).unwrap();
+                }
+                assert_eq!(
+                    device.module_load_seconds(),
+                    seconds,
+                    "{device_engine:?}, {precision:?}: a list of kernels lacks one"
+                );
+            }
+        }
+    }
+}
+
 fn bits(x: &[f64]) -> Vec<u64> {
     x.iter().map(|v| v.to_bits()).collect()
 }

@@ -89,4 +89,4 @@ pub use properties::{Backend, LoadedModule, MemoryInfo, Properties, Transfers};
 pub use simulator::SimulatorOptions;
 pub use stream::{Stream, Uploads};
 
-pub use luge_kernel::host::LaunchConfig;
+pub use luge_kernel::host::{KernelDesc, LaunchConfig};

@@ -828,6 +828,8 @@ fn a_module_without_images_does_not_load() {
             Backend::Simulator => loaded.unwrap(),
             Backend::Cuda => {
                 assert!(matches!(loaded, Err(DeviceError::NoImage { .. })));
+                let loaded = device.load_kernels(&[axpy::desc::<f64>()]);
+                assert!(matches!(loaded, Err(DeviceError::NoImage { .. })));
                 let x = stream.upload(&[1.0_f64]).unwrap();
                 let mut y = stream.upload(&[1.0_f64]).unwrap();
                 // SAFETY: the launch is refused.

@@ -16,7 +16,7 @@ mod plan;
 mod solve;
 mod tree;
 
-use luge_device::DeviceError;
+use luge_device::{DeviceError, KernelDesc};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
@@ -40,6 +40,18 @@ pub trait DeviceScalar:
 }
 impl DeviceScalar for f32 {}
 impl DeviceScalar for f64 {}
+
+/// The kernels that factorizations, refactorizations and solves for one right-hand side launch, for
+/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first.
+pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
+    [
+        kernels::lu_fronts_search::desc::<T>(),
+        kernels::lu_fronts::desc::<T>(),
+        solve_kernels::solve_fronts_single::desc::<T>(),
+        solve_kernels::prepare::compose_exchanges::desc(),
+        solve_kernels::prepare::coupling_values::desc::<T>(),
+    ]
+}
 
 /// Why there are no factors. Columns are those of A.
 #[derive(Debug, thiserror::Error)]

@@ -3,12 +3,20 @@
 //! Cost: two atomic subtractions an entry of L+U at most and one grid barrier a level; the host waits
 //! once, for the number of levels.
 
-use luge_device::{Buffer, Stream};
+use luge_device::{Buffer, KernelDesc, Stream};
 use luge_gpu_kernels::levelize as kernels;
 use luge_sparse::Levels;
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use crate::error::LevelizeError;
+
+/// The kernels of [`levels`], for [`Device::load_kernels`](luge_device::Device::load_kernels).
+pub fn kernels() -> [&'static KernelDesc; 2] {
+    [
+        kernels::count_dependencies::desc(),
+        kernels::kahn_levels::desc(),
+    ]
+}
 
 /// Columns grouped by level, on the device.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
+use luge_device::{Backend, Device, DeviceError, KernelDesc, SimulatorOptions, Stream};
 use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::gpu::{ColumnOptions, ColumnPlan, Columns, DeviceFactors};
 use luge_numeric::{PivotReport, TinyPivots};
@@ -16,6 +16,7 @@ use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
 use crate::error::{Error, PhaseError};
+use crate::options::{DeviceEngine, FactorPrecision, Options};
 
 /// An open device.
 #[derive(Debug, Clone)]
@@ -44,20 +45,24 @@ struct GpuFactors<F: SolveScalar> {
 }
 
 impl GpuBackend {
-    /// The GPU of this number, its kernels loaded, held to a budget of bytes.
-    pub(crate) fn cuda(ordinal: usize, budget: Option<u64>) -> Result<Self, DeviceError> {
-        Self::on(&Device::cuda(ordinal)?, budget)
+    /// The GPU of this number, with the kernels loaded that the options lead to, and held to their budget of bytes.
+    pub(crate) fn cuda(ordinal: usize, options: &Options) -> Result<Self, DeviceError> {
+        Self::on(&Device::cuda(ordinal)?, options)
     }
 
     /// The simulator with the schedules of this seed, likewise.
-    pub(crate) fn simulator(seed: u64, budget: Option<u64>) -> Result<Self, DeviceError> {
+    pub(crate) fn simulator(seed: u64, options: &Options) -> Result<Self, DeviceError> {
         let device = Device::simulator(SimulatorOptions::with_seed(seed));
-        Self::on(&device, budget)
+        Self::on(&device, options)
     }
 
-    fn on(device: &Device, budget: Option<u64>) -> Result<Self, DeviceError> {
-        luge_symbolic::gpu::load_kernels(device)?;
-        device.set_budget(budget);
+    fn on(device: &Device, options: &Options) -> Result<Self, DeviceError> {
+        // Of an f32 matrix nobody knows yet: its kernels are loaded at their first launch.
+        device.load_kernels(&match options.precision {
+            FactorPrecision::Matrix => kernels_of::<f64>(options.device_engine),
+            FactorPrecision::Single => kernels_of::<f32>(options.device_engine),
+        })?;
+        device.set_budget(options.max_device_bytes);
         Ok(Self {
             stream: device.create_stream()?,
         })
@@ -172,6 +177,27 @@ impl GpuBackend {
             }),
             report,
         }))
+    }
+}
+
+/// What an engine launches for any matrix and one right-hand side.
+fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
+    engine: DeviceEngine,
+) -> Vec<&'static KernelDesc> {
+    match engine {
+        DeviceEngine::Auto | DeviceEngine::Tree => [
+            luge_frontal::gpu::kernels::<F>().as_slice(),
+            &luge_solve::gpu::kernels(),
+        ]
+        .concat(),
+        DeviceEngine::Columns => [
+            symbolic::kernels().as_slice(),
+            &luge_supernode::gpu::kernels(),
+            &luge_levelize::gpu::kernels(),
+            &luge_numeric::gpu::kernels::<F>(),
+            &luge_solve::gpu::triangular_kernels::<F>(),
+        ]
+        .concat(),
     }
 }
 

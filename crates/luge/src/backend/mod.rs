@@ -54,7 +54,7 @@ pub(crate) struct Description {
     pub backend: &'static str,
     /// The device in words.
     pub device: Cow<'static, str>,
-    /// Loading of kernels.
+    /// Seconds spent loading kernels so far.
     pub module_load_seconds: Option<f64>,
     /// Why a GPU was asked for by `Auto` and not used.
     pub no_gpu: Option<String>,
@@ -130,19 +130,18 @@ pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
 
 impl Backend {
     pub(crate) fn open(options: &Options) -> Result<Self, Error> {
-        let budget = options.max_device_bytes;
         match options.backend {
-            BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0, budget) {
+            BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0, options) {
                 Ok(gpu) => Self::Gpu(gpu),
                 Err(error) => Self::Cpu {
                     no_gpu: Some(error.to_string()),
                 },
             }),
             BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
-            BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal, budget)
+            BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal, options)
                 .map(Self::Gpu)
                 .map_err(|e| Error::from_device(e, "opening the device")),
-            BackendChoice::Simulator { seed } => gpu::GpuBackend::simulator(seed, budget)
+            BackendChoice::Simulator { seed } => gpu::GpuBackend::simulator(seed, options)
                 .map(Self::Gpu)
                 .map_err(|e| Error::from_device(e, "opening the device")),
         }

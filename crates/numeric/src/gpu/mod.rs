@@ -19,7 +19,7 @@ mod monitor;
 mod order;
 mod plan;
 
-use luge_device::{Buffer, DeviceError, Stream};
+use luge_device::{Buffer, DeviceError, KernelDesc, Stream};
 use luge_gpu_kernels::numeric as kernels;
 use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
@@ -82,6 +82,17 @@ pub fn positions(
         );
     }
     Ok(map)
+}
+
+/// The kernels of a plan and of factorizations with updates in any order, for
+/// [`Device::load_kernels`](luge_device::Device::load_kernels).
+pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 4] {
+    [
+        kernels::mapping::level_shapes::desc(),
+        kernels::scatter_values::desc::<T>(),
+        lu_levels::desc::<T>(),
+        kernels::lu_finish::desc::<T>(),
+    ]
 }
 
 /// A pattern with its levels and its plan.

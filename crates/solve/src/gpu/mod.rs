@@ -9,8 +9,8 @@
 mod refine;
 mod residual;
 
-use luge_device::{Buffer, Stream};
-use luge_gpu_kernels::solve as kernels;
+use luge_device::{Buffer, KernelDesc, Stream};
+use luge_gpu_kernels::{refine as refine_kernels, solve as kernels};
 use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::gpu::DeviceScalar;
 use luge_sparse::to_u32;
@@ -35,6 +35,25 @@ pub trait SolveScalar:
 impl SolveScalar for f32 {}
 impl SolveScalar for f64 {}
 
+/// The kernels that measure and refine solutions, for
+/// [`Device::load_kernels`](luge_device::Device::load_kernels).
+pub fn kernels() -> [&'static KernelDesc; 4] {
+    [
+        refine_kernels::residuals::desc(),
+        refine_kernels::correct::desc(),
+        refine_kernels::find_not_finite::desc(),
+        refine_kernels::set_signs::desc(),
+    ]
+}
+
+/// The kernels of [`DeviceLu::solve_lower`] and [`DeviceLu::solve_upper`], likewise.
+pub fn triangular_kernels<T: SolveScalar>() -> [&'static KernelDesc; 2] {
+    [
+        kernels::solve_lower::desc::<T>(),
+        kernels::solve_upper::desc::<T>(),
+    ]
+}
+
 /// Factors on the device with what describes them.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceLu<'a, T: SolveScalar> {
@@ -51,7 +70,7 @@ impl<T: SolveScalar> DeviceLu<'_, T> {
     fn config(
         &self,
         stream: &Stream,
-        kernel: &'static luge_kernel::host::KernelDesc,
+        kernel: &'static KernelDesc,
         nrhs: u32,
     ) -> Result<luge_device::LaunchConfig, SolveError> {
         let device = stream.device();

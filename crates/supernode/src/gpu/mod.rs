@@ -4,13 +4,22 @@
 //! host waits once, for their number. A sweep of the relaxation judges all pairs by a warp each, chooses
 //! those that merge, and closes the gaps behind a prefix sum; the host waits once a sweep.
 
-use luge_device::{Buffer, Stream};
+use luge_device::{Buffer, KernelDesc, Stream};
 use luge_gpu_kernels::supernode as kernels;
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use crate::error::SupernodeError;
 use crate::options::{Options, Relaxation};
 use crate::supernodes::Supernodes;
+
+/// The kernels of [`supernodes`] without relaxation, for
+/// [`Device::load_kernels`](luge_device::Device::load_kernels).
+pub fn kernels() -> [&'static KernelDesc; 2] {
+    [
+        kernels::mark_supernodes::desc(),
+        kernels::place_supernodes::desc(),
+    ]
+}
 
 /// Supernodes on the device.
 #[derive(Debug)]

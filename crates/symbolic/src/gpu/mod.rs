@@ -18,7 +18,9 @@ mod panels;
 mod phase;
 pub mod primitives;
 
-use luge_device::{Device, DeviceError};
+use luge_device::{Device, DeviceError, KernelDesc};
+use luge_gpu_kernels::symbolic::{etree, expand, panels as panel_kernels};
+use luge_gpu_kernels::{scan, sort, transpose};
 
 pub use fill2::{
     Fill2Options, Fill2Report, Fill2Seconds, Parallelism, Stages, fill2, smallest_budget,
@@ -28,7 +30,32 @@ pub use geometry::Geometry;
 pub use panels::{PanelOptions, PanelReport, PanelSeconds, panels};
 pub use phase::{Mode, Options, Report, filled_pattern};
 
-/// Loads the kernels of all phases now, so that no phase has to.
+/// The kernels of [`panels`] and of the [`primitives`] that it and the phases after it call, for
+/// [`Device::load_kernels`]. Those of [`fill2`] are loaded at their first launch.
+pub fn kernels() -> [&'static KernelDesc; 18] {
+    [
+        etree::find_unmirrored::desc(),
+        etree::plant_forest::desc(),
+        panel_kernels::eliminate_panels::desc(),
+        expand::offset_rows::desc(),
+        expand::place_runs::desc(),
+        expand::expand_rows::desc(),
+        expand::expand_long_rows::desc(),
+        sort::sort_rows_u64::desc(),
+        sort::sort_rows::desc(),
+        sort::sort_short_rows::desc(),
+        sort::sort_long_rows::desc(),
+        scan::scan_tile_sums_u32::desc(),
+        scan::scan_tiles_u32::desc(),
+        scan::scan_tiles_u64::desc(),
+        transpose::count_columns::desc(),
+        transpose::place_rows::desc(),
+        transpose::map_entries::desc(),
+        transpose::diagonal_positions::desc(),
+    ]
+}
+
+/// Loads the kernels of all phases and ways now, so that no phase has to.
 ///
 /// # Errors
 ///

@@ -593,10 +593,10 @@ fn balanced_sums(a: &CsMat<f64>) -> Vec<f64> {
     let mut sums = vec![0.0; a.cols()];
     for row in a.outer_iterator() {
         let largest = row.data().iter().fold(0.0, |m: f64, v| v.abs().max(m));
+        // Of a row so small that no number is its inverse, the largest number there is, with room for rounding.
+        let weight = (1.0 / largest).min(1e300);
         for (col, &value) in row.iter() {
-            if largest > 0.0 {
-                sums[col] += value / largest;
-            }
+            sums[col] += value * weight;
         }
     }
     sums

@@ -225,7 +225,6 @@ mod tests {
             scaling: &Scaling {
                 rows: factors(3),
                 cols: factors(5),
-                ..Scaling::identity(n, n)
             },
             entries: &(0..nnz).rev().collect::<Vec<_>>(),
             block_ptr,

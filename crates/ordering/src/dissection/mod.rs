@@ -75,7 +75,7 @@ pub(crate) fn reduced_nested_dissection(
     let mut lists = Vec::with_capacity(with_spare_room(weight.len(), idx.len()));
     lists.extend_from_slice(idx);
     let order = eliminate(ptr, lists, weight, &mut Rounds::new(stages));
-    Ok(reduction.whole_order(graph, order))
+    Ok(reduction.whole_order(graph, order, parallel))
 }
 
 /// The stage in which each vertex is eliminated, from the last one on: zero for the first separator, and so on; the

@@ -11,6 +11,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use luge_sparse::etree::{self, EliminationForest};
 use luge_sparse::{CancelFlag, Cancelled};
 
@@ -320,6 +322,7 @@ impl Reduction {
         &self,
         graph: &Graph,
         mut order_left: Vec<u32>,
+        parallel: bool,
     ) -> (Vec<u32>, Option<EliminationForest>) {
         let n = graph.len();
         let Lists { ptr, idx } = &self.graph;
@@ -338,14 +341,19 @@ impl Reduction {
             time[v as usize] = t as u32;
         }
         let weight = |v: u32| self.weight[v as usize];
-        let mut parent = Vec::with_capacity(vertices.len());
-        let mut counts = Vec::with_capacity(vertices.len());
-        for (k, &v) in self.pivots.iter().enumerate() {
+        let of_pivot = |k: usize| {
             let rows = self.below.of(k as u32);
             let times = rows.iter().map(|&u| time[u as usize]);
-            parent.push(times.min().unwrap_or(NONE));
-            counts.push(weight(v) + rows.iter().map(|&u| weight(u)).sum::<u32>());
-        }
+            let size = weight(self.pivots[k]) + rows.iter().map(|&u| weight(u)).sum::<u32>();
+            (times.min().unwrap_or(NONE), size)
+        };
+        let (mut parent, mut counts): (Vec<u32>, Vec<u32>) =
+            if parallel && self.below.idx.len() >= MIN_SHARED {
+                let pivots = (0..num_pivots).into_par_iter().with_min_len(MIN_SHARED / 8);
+                pivots.map(of_pivot).unzip()
+            } else {
+                (0..num_pivots).map(of_pivot).unzip()
+            };
         let shifted = |&p: &u32| {
             if p == NONE {
                 NONE

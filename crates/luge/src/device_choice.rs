@@ -48,6 +48,10 @@ impl TreeCost for TreeSeconds {
         let prediction = self.0.of_forest(forest, &TreeOptions::default());
         prediction.seconds()
     }
+
+    fn estimate(&self, forest: &EliminationForest) -> f64 {
+        self.0.estimate(forest)
+    }
 }
 
 /// How to order for the tree, for so many factorizations if that is known.
@@ -217,6 +221,8 @@ mod tests {
             let costs = DeviceCosts::default();
             let (early, late) = (costs.of_forest(&forest, &options), costs.of_tree(&posted));
             assert_eq!((early.path, early.solve_path), (late.path, late.solve_path));
+            let about = costs.estimate(&forest) / early.seconds();
+            assert!((0.5..8.0).contains(&about), "{about}");
             // A sum over the same fronts, which the tree may number otherwise.
             assert!((early.shared - late.shared).abs() <= 1e-12 * late.shared);
         }

@@ -64,6 +64,11 @@ pub trait TreeCost: std::fmt::Debug + Send + Sync {
     /// Seconds of a factorization with this elimination forest, and of what comes with each factorization. Depends on
     /// the forest alone.
     fn seconds(&self, forest: &EliminationForest) -> f64;
+
+    /// About as many, found in less time: whether it is worth it to look for another order is decided by them.
+    fn estimate(&self, forest: &EliminationForest) -> f64 {
+        self.seconds(forest)
+    }
 }
 
 /// Predicted size and cost of the factors, diagonal pivots assumed: the exact counts of a symbolic

@@ -877,19 +877,19 @@ fn order_for_tree(
     }
     let first = by_reduced_dissection(block, true, options.threads > 1, &options.cancel)?;
     seconds.nested_dissection += clock.lap();
-    let predicted = |order: &BlockOrder| {
+    fn forest_of(order: &BlockOrder) -> &EliminationForest {
         let forest = order.forest.as_ref();
-        cost.seconds(forest.unwrap_or_else(|| unreachable!("orders for trees have forests")))
-    };
-    let of_first = predicted(&first);
-    let gain = options.costs.factorizations * of_first * MOST_SAVED_IN_TREE;
+        forest.unwrap_or_else(|| unreachable!("orders for trees have forests"))
+    }
+    let about = cost.estimate(forest_of(&first));
+    let gain = options.costs.factorizations * about * MOST_SAVED_IN_TREE;
     if gain <= options.costs.minimum_degree_seconds(2 * block.nnz()) {
         return Ok(first);
     }
     options.cancel.check()?;
     let second = by_minimum_degree(block, true)?;
     seconds.amd += clock.lap();
-    let of_second = predicted(&second);
+    let [of_first, of_second] = [&first, &second].map(|order| cost.seconds(forest_of(order)));
     tracing::debug!(
         n = block.len(),
         nested_dissection_seconds = of_first,

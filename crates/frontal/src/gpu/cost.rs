@@ -141,6 +141,39 @@ impl DeviceCosts {
         self.predict(parent.len(), (0..parent.len()).map(shape))
     }
 
+    /// About the seconds of [`of_forest`](Self::of_forest), from chains of columns of one structure in place of fronts:
+    /// mostly more, since fronts are merged, and for sums of many small fronts within a factor of a few.
+    pub fn estimate(&self, forest: &EliminationForest) -> f64 {
+        let EliminationForest { parent, counts } = forest;
+        let mut ends = vec![0.0f64; parent.len()];
+        let (mut path, mut shared) = (0.0f64, 0.0);
+        for (j, (&above, &rows)) in parent.iter().zip(counts).enumerate() {
+            let goes_on = j > 0 && parent[j - 1] as usize == j && counts[j - 1] == rows + 1;
+            let (of_front, of_pivot) = if rows <= SMALL_FRONT {
+                shared += self.small_pivot / self.warps;
+                (self.small_front, self.small_pivot)
+            } else if rows <= WHOLE_FRONT {
+                shared += self.whole_pivot / self.blocks;
+                (self.whole_front, self.whole_pivot)
+            } else {
+                // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
+                let tiles = f64::from(rows.div_ceil(TILE)).powi(2);
+                shared += tiles / f64::from(TILE) * self.tile / self.blocks;
+                (self.whole_front, self.step / f64::from(TILE))
+            };
+            if !goes_on {
+                ends[j] += of_front + self.solve_front * self.solves;
+                shared += self.small_front_shared / self.warps;
+            }
+            ends[j] += of_pivot;
+            path = path.max(ends[j]);
+            if above != NONE {
+                ends[above as usize] = ends[above as usize].max(ends[j]);
+            }
+        }
+        path + shared
+    }
+
     /// Predicts from so many fronts, children before parents.
     fn predict(&self, num_fronts: usize, fronts: impl Iterator<Item = Shape>) -> DevicePrediction {
         let mut below = vec![Below::default(); num_fronts];

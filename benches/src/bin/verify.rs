@@ -51,6 +51,9 @@ struct Arguments {
     /// What factorizes on a device.
     #[arg(long, value_enum, default_value_t = Engine::Auto)]
     engine: Engine,
+    /// Normwise backward error that solutions must reach, by refinement if need be.
+    #[arg(long, value_name = "ERROR")]
+    target: Option<f64>,
     /// Do not compare the device's patterns and levels with the CPU's.
     #[arg(long)]
     no_compare: bool,
@@ -203,6 +206,7 @@ fn plans(arguments: &Arguments) -> Vec<(u64, Plan)> {
         let options = Options {
             backend,
             device_engine,
+            target_backward_error: arguments.target,
             ..Options::default()
         };
         Plan::new(options, depth, compare)

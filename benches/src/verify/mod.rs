@@ -35,7 +35,7 @@ pub use subject::{Subject, Unread, made};
 use crate::numeric::problem::rescaled;
 use crate::statistics::recordable;
 
-/// Normwise backward error that counts as solved.
+/// Normwise backward error that counts as solved, unless the options have another target.
 pub const TARGET: f64 = 1e-12;
 
 /// Order up to which patterns, levels and supernodes are compared with the definitions, which take their time.
@@ -340,7 +340,10 @@ pub fn run_entry(entry: &Entry, plan: &Plan) -> Record {
 /// Takes a matrix through the phases.
 pub fn run(subject: &Subject, plan: &Plan) -> Record {
     let start = Instant::now();
-    let mut report = Report::default();
+    let mut report = Report {
+        target: plan.options.target_backward_error.unwrap_or(TARGET),
+        ..Report::default()
+    };
     // Other values of a matrix that is close to singular may be closer.
     let may_refuse = subject
         .expectations
@@ -379,6 +382,8 @@ pub fn run(subject: &Subject, plan: &Plan) -> Record {
 /// What is known of a matrix when it fails midway.
 #[derive(Default)]
 struct Report {
+    /// Largest backward error of a solution.
+    target: f64,
     inform: Option<Inform>,
     comparison: Option<Comparison>,
     checks: Vec<Check>,
@@ -414,11 +419,11 @@ impl Report {
         let error = errors.fold(0.0, f64::max);
         self.checks.push(Check {
             phase,
-            verdict: if error <= TARGET {
+            verdict: if error <= self.target {
                 Verdict::Passed
             } else {
                 Verdict::Failed {
-                    reason: format!("backward error {error:.1e} is above {TARGET:.0e}"),
+                    reason: format!("backward error {error:.1e} is above {:.0e}", self.target),
                 }
             },
             backward_error: Some(error),

@@ -213,11 +213,16 @@ pub(crate) struct System<'a> {
     pub transpose: bool,
 }
 
+/// Pivots below this times ε · max|B| may be nothing but rounding: the matrix may be singular.
+pub(crate) const NEGLIGIBLE: f64 = 64.0;
+
 /// What becomes of tiny static pivots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Perturbation {
     /// Replaced below √ε · max|B|.
     Default,
+    /// Replaced below [`NEGLIGIBLE`] · ε · max|B|.
+    Negligible,
     /// Replaced below this times max|B|.
     Below(f64),
     /// Used as they are.

@@ -16,7 +16,8 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{FactorScalar, Limits, NumericFactors, Plan};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, Perturbation, ResidentEngine, SearchedPivots,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, NEGLIGIBLE, Perturbation, ResidentEngine,
+    SearchedPivots,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -136,6 +137,9 @@ impl<F: FactorScalar> ColumnChain<F> {
         let _span = tracing::info_span!("numeric").entered();
         let tiny_pivots = match perturbation {
             Perturbation::Default => TinyPivots::perturb_default::<F>(),
+            Perturbation::Negligible => TinyPivots::Perturb {
+                threshold: NEGLIGIBLE * F::epsilon().to_f64(),
+            },
             Perturbation::Below(threshold) => TinyPivots::Perturb { threshold },
             Perturbation::Never => TinyPivots::Keep,
         };

@@ -180,11 +180,12 @@ enum Renewal {
 }
 
 impl DevicePath {
-    /// A probe tells whether tiny pivots do harm, and others may be searched: then there is no need to replace them.
+    /// Where others may be searched, a probe tells whether tiny pivots do harm, and there is no need to replace them. Only
+    /// what may be rounding is: it makes the search look whether the matrix is singular.
     fn perturbation(shared: &Shared) -> Perturbation {
         match (shared.options.perturbation, shared.options.pivoting) {
             (Some(threshold), _) => Perturbation::Below(threshold),
-            (None, Pivoting::Auto) => Perturbation::Never,
+            (None, Pivoting::Auto) => Perturbation::Negligible,
             (None, _) => Perturbation::Default,
         }
     }

@@ -28,8 +28,8 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, Check, IdleSearches, NewValues, Perturbation,
-    ResidentEngine, Search, SearchedPivots, System,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, Check, IdleSearches, NEGLIGIBLE, NewValues,
+    Perturbation, ResidentEngine, Search, SearchedPivots, System,
 };
 use crate::engine::{Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -602,6 +602,7 @@ impl TreeChain {
             threshold: FRONT_THRESHOLD,
             smallest: match perturbation {
                 Perturbation::Default => self.epsilon().sqrt(),
+                Perturbation::Negligible => NEGLIGIBLE * self.epsilon(),
                 Perturbation::Below(threshold) => threshold,
                 Perturbation::Never => 0.0,
             },

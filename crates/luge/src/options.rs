@@ -108,7 +108,7 @@ pub struct Options {
     /// not depend on it, bit for bit.
     pub threads: Option<usize>,
     /// Static pivots below this times max|B| are replaced by it. `None`: √ε of the factors' type under
-    /// [`Pivoting::Static`]; on a device under [`Pivoting::Auto`] none is replaced, for a probe tells whether they do
+    /// [`Pivoting::Static`]; on a device under [`Pivoting::Auto`] 64 ε, for a probe tells whether larger ones do
     /// harm.
     pub perturbation: Option<f64>,
     /// The type of the factors.

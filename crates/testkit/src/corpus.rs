@@ -190,6 +190,7 @@ const SINGULAR: &[(&str, &[Expectation])] = {
     &[
         ("fidapex6", NEAR_SINGULAR),
         ("mbeacxc", &[deficient(448)]),
+        ("mm_aug2d_kkt", &[deficient(30196)]),
         ("mm_aug3d_kkt", &[deficient(4161)]),
         (
             "mm_boyd2_kkt",
@@ -201,6 +202,7 @@ const SINGULAR: &[(&str, &[Expectation])] = {
         ("mm_qpilotno_kkt", &[deficient(1976)]),
         ("mm_qship12l_kkt", &[deficient(3736)]),
         ("mm_stadat3_kkt", &[deficient(8002)]),
+        ("mm_ubh1_kkt", &[deficient(30003)]),
         ("pyamg_unit_square", NEAR_SINGULAR),
         // All but 266 of its rows can be matched through stored zeros only.
         ("zenios", &[NumericallySingular, deficient(266)]),
@@ -782,7 +784,7 @@ mod tests {
                 checked += 1;
             }
         }
-        assert_eq!(checked, 7);
+        assert_eq!(checked, 9);
     }
 
     #[test]

@@ -6,6 +6,12 @@ use common::{fill_entries, grid, pattern, random_pattern};
 use luge_ordering::{Matching, Method, MethodUsed, Ordering, OrderingOptions, order};
 use luge_sparse::{CompressedPattern, etree};
 
+/// Calls `work` in a pool of so many threads.
+fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.unwrap().install(work)
+}
+
 fn ordered(a: &CompressedPattern, method: Method) -> Ordering {
     let options = OrderingOptions {
         method,
@@ -103,11 +109,7 @@ fn the_order_is_the_same_on_any_number_of_threads() {
                 threads,
                 ..OrderingOptions::default()
             };
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap()
-                .install(|| order(a, None, &options).unwrap().col_perm)
+            on_threads(threads, || order(a, None, &options).unwrap().col_perm)
         };
         let first = on(1);
         assert!(first == on(2) && first == on(4));
@@ -137,11 +139,7 @@ fn rows_that_move_by_value_are_ordered_alike_on_any_number_of_threads() {
                 threads,
                 ..OrderingOptions::default()
             };
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .unwrap()
-                .install(|| order(&a, Some(&values), &options).unwrap())
+            on_threads(threads, || order(&a, Some(&values), &options).unwrap())
         };
         let first = on(1);
         assert_eq!(first.rows_matched, moves, "{fraction} {swaps}");

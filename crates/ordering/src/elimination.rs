@@ -1,6 +1,6 @@
 //! What the elimination tree says of an order: an equivalent one that is a postorder, and the sizes of the columns.
 
-use luge_sparse::etree::{self, EliminationForest, NONE, inverse};
+use luge_sparse::etree::{self, EliminationForest, inverse};
 
 use crate::cost::Prediction;
 use crate::graph::BlockPattern;
@@ -55,7 +55,7 @@ pub(crate) fn weighted_forest(
         *v = new_of_old[*v as usize];
     }
     let parent = etree::renumbered(&parent, &post, &new_of_old);
-    let counts = weighted_counts(
+    let counts = etree::weighted_column_counts(
         &parent,
         |k| weight[order[k as usize] as usize],
         |k| {
@@ -65,61 +65,6 @@ pub(crate) fn weighted_forest(
         },
     );
     EliminationForest { parent, counts }
-}
-
-/// As [`etree::column_counts`], where every vertex `k` counts as `weight(k)` rows.
-fn weighted_counts<I: Iterator<Item = u32>>(
-    parent: &[u32],
-    weight: impl Fn(u32) -> u32,
-    neighbours: impl Fn(u32) -> I,
-) -> Vec<u32> {
-    let n = parent.len();
-    let mut first: Vec<u32> = (0..n as u32).collect();
-    for j in 0..n {
-        if parent[j] != NONE {
-            let p = parent[j] as usize;
-            first[p] = first[p].min(first[j]);
-        }
-    }
-    // What a column has more than those of its children have in sum, modulo 2³².
-    let mut counts: Vec<u32> = (0..n as u32)
-        .map(|j| if first[j as usize] == j { weight(j) } else { 0 })
-        .collect();
-    let mut previous_leaf = vec![NONE; n];
-    let mut set: Vec<u32> = (0..n as u32).collect();
-    for j in 0..n as u32 {
-        let above = parent[j as usize];
-        if above != NONE {
-            let count = &mut counts[above as usize];
-            *count = count.wrapping_sub(weight(j));
-        }
-        for i in neighbours(j).filter(|&i| i > j) {
-            let previous = previous_leaf[i as usize];
-            if previous != NONE && previous >= first[j as usize] {
-                continue;
-            }
-            counts[j as usize] = counts[j as usize].wrapping_add(weight(i));
-            if previous != NONE {
-                let mut top = previous;
-                while set[top as usize] != top {
-                    set[top as usize] = set[set[top as usize] as usize];
-                    top = set[top as usize];
-                }
-                counts[top as usize] = counts[top as usize].wrapping_sub(weight(i));
-            }
-            previous_leaf[i as usize] = j;
-        }
-        if above != NONE {
-            set[j as usize] = above;
-        }
-    }
-    for j in 0..n {
-        if parent[j] != NONE {
-            let p = parent[j] as usize;
-            counts[p] = counts[p].wrapping_add(counts[j]);
-        }
-    }
-    counts
 }
 
 /// Predicts the cost of eliminating in the given order, which stays as it is.

@@ -97,6 +97,19 @@ pub fn column_counts<I>(parent: &[u32], neighbours: impl Fn(u32) -> I) -> Vec<u3
 where
     I: IntoIterator<Item = u32>,
 {
+    weighted_column_counts(parent, |_| 1, neighbours)
+}
+
+/// As [`column_counts`], where vertex `k` stands for `weight(k)` rows of one structure: what the first of its columns
+/// has.
+pub fn weighted_column_counts<I>(
+    parent: &[u32],
+    weight: impl Fn(u32) -> u32,
+    neighbours: impl Fn(u32) -> I,
+) -> Vec<u32>
+where
+    I: IntoIterator<Item = u32>,
+{
     let n = parent.len();
     // First descendant: in a postorder the subtree of j is first[j]..=j.
     let mut first: Vec<u32> = (0..n as u32).collect();
@@ -107,26 +120,30 @@ where
         }
     }
     // Row i of L is the union of the tree paths from its neighbours j < i up to i. Column j is
-    // counted in each such subtree it belongs to: +1 at the leaves, −1 where two paths meet, −1
-    // above the root i; sums over subtrees of the tree then give the counts.
-    let mut weight: Vec<i64> = (0..n).map(|j| i64::from(first[j] as usize == j)).collect();
+    // counted in each such subtree it belongs to: the row's weight at the leaves, minus it where two paths
+    // meet, and above the root i; sums over subtrees of the tree then give the counts. On the way they may
+    // be negative, modulo 2³².
+    let mut counts: Vec<u32> = (0..n as u32)
+        .map(|j| if first[j as usize] == j { weight(j) } else { 0 })
+        .collect();
     let mut previous_leaf = vec![NONE; n];
     let mut set: Vec<u32> = (0..n as u32).collect();
-    for j in 0..n {
-        if parent[j] != NONE {
-            weight[parent[j] as usize] -= 1;
+    for j in 0..n as u32 {
+        let above = parent[j as usize];
+        if above != NONE {
+            let count = &mut counts[above as usize];
+            *count = count.wrapping_sub(weight(j));
         }
-        for i in neighbours(j as u32) {
-            let i = i as usize;
+        for i in neighbours(j) {
             if i <= j {
                 continue;
             }
-            let previous = previous_leaf[i];
+            let previous = previous_leaf[i as usize];
             // j is a leaf of the subtree of row i unless the previous leaf lies below j.
-            if previous != NONE && previous >= first[j] {
+            if previous != NONE && previous >= first[j as usize] {
                 continue;
             }
-            weight[j] += 1;
+            counts[j as usize] = counts[j as usize].wrapping_add(weight(i));
             if previous != NONE {
                 let mut top = previous;
                 while set[top as usize] != top {
@@ -134,20 +151,21 @@ where
                     set[top as usize] = set[set[top as usize] as usize];
                     top = set[top as usize];
                 }
-                weight[top as usize] -= 1;
+                counts[top as usize] = counts[top as usize].wrapping_sub(weight(i));
             }
-            previous_leaf[i] = j as u32;
+            previous_leaf[i as usize] = j;
         }
-        if parent[j] != NONE {
-            set[j] = parent[j];
+        if above != NONE {
+            set[j as usize] = above;
         }
     }
     for j in 0..n {
         if parent[j] != NONE {
-            weight[parent[j] as usize] += weight[j];
+            let p = parent[j] as usize;
+            counts[p] = counts[p].wrapping_add(counts[j]);
         }
     }
-    weight.iter().map(|&count| count as u32).collect()
+    counts
 }
 
 /// The inverse of a permutation, given as a list of indices.

@@ -3,14 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
+use luge::DeviceEngine;
 use luge_testkit::corpus::Kind;
 
 use crate::machine;
 use crate::page::pattern::Pictures;
 use crate::page::{Named, page};
 use crate::report::{write_json, write_text};
-use crate::results::Results;
+use crate::results::{Results, Settings};
+use crate::statistics::Statistic;
 use crate::systems::{Selection, Source};
 
 /// Where results go.
@@ -65,6 +67,58 @@ impl OutputArguments {
             println!("page: {}", path.display());
         }
         Ok(())
+    }
+}
+
+/// How often solvers take turns on a matrix, and how long they may take.
+#[derive(Debug, Clone, Args)]
+pub struct RoundsArguments {
+    /// Seconds of samples per matrix, all solvers together.
+    #[arg(long, default_value_t = 6.0)]
+    time_budget: f64,
+    /// Seconds that a solver on the CPU may take to read and factorize a matrix for the first time.
+    #[arg(long, default_value_t = 60.0)]
+    pub time_limit: f64,
+    /// Fewest samples of each phase, whatever the budget.
+    #[arg(long, default_value_t = 3)]
+    min_rounds: usize,
+    /// Most samples of each phase.
+    #[arg(long, default_value_t = 15)]
+    max_rounds: usize,
+}
+
+impl RoundsArguments {
+    /// One round at least, of which this statistic counts.
+    pub fn settings(&self, statistic: Statistic) -> Settings {
+        let min_rounds = self.min_rounds.max(1);
+        Settings {
+            time_limit: self.time_limit,
+            budget: self.time_budget,
+            min_rounds,
+            max_rounds: self.max_rounds.max(min_rounds),
+            statistic,
+        }
+    }
+}
+
+/// What factorizes on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum EngineName {
+    /// Whichever is predicted to be faster.
+    Auto,
+    /// Whose patterns and levels are compared with the CPU's.
+    Columns,
+    /// The fronts of the tree.
+    Tree,
+}
+
+impl From<EngineName> for DeviceEngine {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Auto => Self::Auto,
+            EngineName::Columns => Self::Columns,
+            EngineName::Tree => Self::Tree,
+        }
     }
 }
 

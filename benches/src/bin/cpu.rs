@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge::CpuEngine;
-use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
+use luge_benches::arguments::{
+    LibraryArguments, OutputArguments, RoundsArguments, SourceArguments,
+};
 use luge_benches::ceilings;
 use luge_benches::child::{Trial, attempt, try_apart};
 use luge_benches::cpu::allocator::Counting;
@@ -47,18 +49,8 @@ struct Arguments {
     engine: EngineName,
     #[command(flatten)]
     libraries: LibraryArguments,
-    /// Seconds of samples per matrix, all solvers together.
-    #[arg(long, default_value_t = 6.0)]
-    time_budget: f64,
-    /// Seconds that a solver may take to read and factorize a matrix for the first time.
-    #[arg(long, default_value_t = 60.0)]
-    time_limit: f64,
-    /// Fewest samples of each phase, whatever the budget.
-    #[arg(long, default_value_t = 3)]
-    min_rounds: usize,
-    /// Most samples of each phase.
-    #[arg(long, default_value_t = 15)]
-    max_rounds: usize,
+    #[command(flatten)]
+    rounds: RoundsArguments,
     /// What ratios are made of.
     #[arg(long, value_enum, default_value_t = StatisticName::Median)]
     statistic: StatisticName,
@@ -233,13 +225,7 @@ fn entrant(arguments: &Arguments, name: &str, threads: &[usize]) -> anyhow::Resu
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<Results> {
-    let settings = Settings {
-        time_limit: arguments.time_limit,
-        budget: arguments.time_budget,
-        min_rounds: arguments.min_rounds.max(1),
-        max_rounds: arguments.max_rounds.max(arguments.min_rounds.max(1)),
-        statistic: arguments.statistic.into(),
-    };
+    let settings = arguments.rounds.settings(arguments.statistic.into());
     let sources = arguments.sources.sources()?;
     let entrants = entrants(arguments)?;
     let date = now();
@@ -326,7 +312,7 @@ fn trial_apart(
         source,
         &format!("{solver}@{threads}"),
         &options,
-        arguments.time_limit,
+        arguments.rounds.time_limit,
     )
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use luge::{BackendChoice, Options};
-use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
+use luge_benches::arguments::{
+    LibraryArguments, OutputArguments, RoundsArguments, SourceArguments,
+};
 use luge_benches::ceilings;
 use luge_benches::child::{Trial, attempt, try_apart};
 use luge_benches::cpu::contest::{Lane, contest};
@@ -52,18 +54,8 @@ struct Arguments {
     cudss: Option<PathBuf>,
     #[command(flatten)]
     libraries: LibraryArguments,
-    /// Seconds of samples per matrix, all solvers together.
-    #[arg(long, default_value_t = 6.0)]
-    time_budget: f64,
-    /// Seconds that a solver on the CPU may take to read and factorize a matrix for the first time.
-    #[arg(long, default_value_t = 60.0)]
-    time_limit: f64,
-    /// Fewest samples of each phase, whatever the budget.
-    #[arg(long, default_value_t = 3)]
-    min_rounds: usize,
-    /// Most samples of each phase.
-    #[arg(long, default_value_t = 15)]
-    max_rounds: usize,
+    #[command(flatten)]
+    rounds: RoundsArguments,
     #[command(flatten)]
     output: OutputArguments,
     /// Print the tables of a finished run, and run nothing.
@@ -278,13 +270,7 @@ fn open_cudss(arguments: &Arguments) -> Result<Maker, Missing> {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<Results> {
-    let settings = Settings {
-        time_limit: arguments.time_limit,
-        budget: arguments.time_budget,
-        min_rounds: arguments.min_rounds.max(1),
-        max_rounds: arguments.max_rounds.max(arguments.min_rounds.max(1)),
-        statistic: Statistic::Median,
-    };
+    let settings = arguments.rounds.settings(Statistic::Median);
     let sources = arguments.sources.sources()?;
     let setup = Setup::new(arguments)?;
     let date = now();

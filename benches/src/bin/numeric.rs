@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{bail, ensure};
 use clap::{Parser, ValueEnum};
-use luge::{BackendChoice, DeviceEngine, ResidualCheck};
-use luge_benches::arguments::{LibraryArguments, OutputArguments, SourceArguments};
+use luge::{BackendChoice, ResidualCheck};
+use luge_benches::arguments::{EngineName, LibraryArguments, OutputArguments, SourceArguments};
 use luge_benches::ceilings;
 use luge_benches::child::{attempt, try_apart};
 use luge_benches::machine::{Machine, command_without_folders, now};
@@ -59,8 +59,8 @@ struct Arguments {
     #[arg(long, value_enum, default_value_t = Backend::Gpu)]
     backend: Backend,
     /// What factorizes on the device in Luge.
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    #[arg(long, value_enum, default_value_t = EngineName::Auto)]
+    engine: EngineName,
     /// When Luge measures a refactorization on the device by a solve; cuDSS never does.
     #[arg(long, value_enum, default_value_t = Check::Always)]
     residual_check: Check,
@@ -92,13 +92,6 @@ struct Arguments {
 enum Backend {
     Gpu,
     Sim,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    Auto,
-    Columns,
-    Tree,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -193,11 +186,7 @@ impl Setup {
         let mut this = Self {
             luge: LugeSettings {
                 backend,
-                device_engine: match arguments.engine {
-                    Engine::Auto => DeviceEngine::Auto,
-                    Engine::Columns => DeviceEngine::Columns,
-                    Engine::Tree => DeviceEngine::Tree,
-                },
+                device_engine: arguments.engine.into(),
                 residual_check,
             },
             device: DeviceInfo::of(&device),

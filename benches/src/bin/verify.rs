@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use comfy_table::{Table, presets};
-use luge::{BackendChoice, DeviceEngine, Options};
+use luge::{BackendChoice, Options};
+use luge_benches::arguments::EngineName;
 use luge_benches::machine::{Machine, command_without_folders, commit, now};
 use luge_benches::progress::Progress;
 use luge_benches::report::write_json;
@@ -49,8 +50,8 @@ struct Arguments {
     #[arg(long)]
     analyze: bool,
     /// What factorizes on a device.
-    #[arg(long, value_enum, default_value_t = Engine::Auto)]
-    engine: Engine,
+    #[arg(long, value_enum, default_value_t = EngineName::Auto)]
+    engine: EngineName,
     /// Normwise backward error that solutions must reach, by refinement if need be.
     #[arg(long, value_name = "ERROR")]
     target: Option<f64>,
@@ -63,14 +64,6 @@ struct Arguments {
     /// Write the records here as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Engine {
-    Auto,
-    /// Whose patterns and levels are compared with the CPU's.
-    Columns,
-    Tree,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -191,11 +184,6 @@ fn plans(arguments: &Arguments) -> Vec<(u64, Plan)> {
             arguments.seeds.iter().map(on_seed).collect()
         }
     };
-    let device_engine = match arguments.engine {
-        Engine::Auto => DeviceEngine::Auto,
-        Engine::Columns => DeviceEngine::Columns,
-        Engine::Tree => DeviceEngine::Tree,
-    };
     let depth = if arguments.analyze {
         Depth::Analyze
     } else {
@@ -205,7 +193,7 @@ fn plans(arguments: &Arguments) -> Vec<(u64, Plan)> {
     let plan = |backend| {
         let options = Options {
             backend,
-            device_engine,
+            device_engine: arguments.engine.into(),
             target_backward_error: arguments.target,
             ..Options::default()
         };

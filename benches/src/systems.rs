@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use luge::ordering::{Matching, OrderingError, OrderingOptions, order};
 use luge_peers::Matrix;
-use luge_sparse::Scalar;
+use luge_sparse::{CompressedPattern, Scalar};
+use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::{Corpus, Expectation, Group, Kind};
 use luge_testkit::generators::applications::{
     circuit_sequence, convection_diffusion_2d, convection_diffusion_3d, power_flow_jacobian,
@@ -302,6 +304,22 @@ impl System {
             many_b,
         }
     }
+}
+
+/// The pattern of B, the rows of `a` matched by value and all of it in the order in which the CPU path eliminates for
+/// factors on a device.
+///
+/// # Errors
+///
+/// As [`order`]; among others, if `a` is singular in structure.
+pub fn ordered_pattern(a: &CsMat<f64>) -> Result<CompressedPattern, OrderingError> {
+    let options = OrderingOptions {
+        matching: Matching::Always,
+        ..OrderingOptions::default()
+    };
+    let ordering = order(&pattern_of(a), Some(a.data()), &options)?;
+    let b = permuted_and_scaled(a, &ordering.row_perm, &ordering.scaling, &ordering.col_perm);
+    Ok(pattern_of(&b))
 }
 
 /// A·x, summed up in `f64`.

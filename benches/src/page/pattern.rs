@@ -3,16 +3,15 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use luge::ordering::{Matching, OrderingOptions, order};
 use luge_plot::spy::Spy;
 use luge_plot::{Drawing, histogram, spy};
-use luge_testkit::convert::{pattern_of, permuted_and_scaled};
+use luge_testkit::convert::pattern_of;
 use luge_testkit::corpus::Corpus;
 use sprs::CsMat;
 
 use super::Named;
 use super::html::{escaped, figure};
-use crate::systems::Source;
+use crate::systems::{Source, ordered_pattern};
 
 /// Most entries of L and U of a matrix that is drawn: the pattern is held in memory.
 const MOST_ENTRIES: u64 = 200_000_000;
@@ -71,18 +70,7 @@ impl Pictures {
     pub fn of(name: &str, a: &CsMat<f64>) -> anyhow::Result<Self> {
         let a = a.to_csr();
         let pattern = pattern_of(&a);
-        let options = OrderingOptions {
-            matching: Matching::Always,
-            ..OrderingOptions::default()
-        };
-        let ordering = order(&pattern, Some(a.data()), &options)?;
-        let b = permuted_and_scaled(
-            &a,
-            &ordering.row_perm,
-            &ordering.scaling,
-            &ordering.col_perm,
-        );
-        let b = pattern_of(&b);
+        let b = ordered_pattern(&a)?;
         let entries = luge_symbolic::cpu::counts(&b)?.nnz();
         anyhow::ensure!(
             entries <= MOST_ENTRIES,

@@ -4,12 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use luge::ordering::{Matching, OrderingOptions, order};
 use luge_matrix_io::{MatrixData, WriteOptions, read, write_pattern};
 use luge_sparse::CompressedPattern;
-use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::Corpus;
-use sprs::CsMat;
+
+use crate::systems::ordered_pattern;
 
 /// Where a pattern comes from.
 #[derive(Debug, Clone)]
@@ -82,23 +81,9 @@ impl Source {
         let MatrixData::Real(matrix) = matrix.data else {
             bail!("{} is not real", self.path.display());
         };
-        Ok(ordered(&matrix.to_csr()))
+        // What is singular in structure has no such pattern.
+        Ok(ordered_pattern(&matrix.to_csr()).ok())
     }
-}
-
-fn ordered(matrix: &CsMat<f64>) -> Option<CompressedPattern> {
-    let options = OrderingOptions {
-        matching: Matching::Always,
-        ..OrderingOptions::default()
-    };
-    let ordering = order(&pattern_of(matrix), Some(matrix.data()), &options).ok()?;
-    let b = permuted_and_scaled(
-        matrix,
-        &ordering.row_perm,
-        &ordering.scaling,
-        &ordering.col_perm,
-    );
-    Some(pattern_of(&b))
 }
 
 /// Writes a pattern to a folder, for [`Source::of_saved`].

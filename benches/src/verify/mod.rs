@@ -20,11 +20,10 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use luge::ordering::{Matching, OrderingOptions, order};
+use luge::ordering::Matching;
 use luge::{BackendChoice, Error, Factors, FilledPattern, Inform, Levels, Options, Solver};
 use luge_reference::{levelize, supernode, symbolic};
 use luge_testkit::compare::{level_difference, pattern_difference};
-use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::{Entry, Expectation, Refusal};
 use luge_testkit::residual::normwise_backward_error;
 use serde::Serialize;
@@ -34,6 +33,7 @@ pub use subject::{Subject, Unread, made};
 
 use crate::numeric::problem::rescaled;
 use crate::statistics::recordable;
+use crate::systems::ordered_pattern;
 
 /// Normwise backward error that counts as solved, unless the options have another target.
 pub const TARGET: f64 = 1e-12;
@@ -488,22 +488,10 @@ fn against_definitions(a: &CsMat<f64>, report: &mut Report) {
         let reason = format!("the definition is computed up to order {REFERENCE_ORDER}");
         return report.skip(&phases, &reason);
     }
-    let options = OrderingOptions {
-        matching: Matching::Always,
-        ..OrderingOptions::default()
-    };
-    let a = a.to_csr();
-    let ordering = match order(&pattern_of(&a), Some(a.data()), &options) {
-        Ok(ordering) => ordering,
+    let b = match ordered_pattern(&a.to_csr()) {
+        Ok(b) => b,
         Err(error) => return report.skip(&phases, &error.to_string()),
     };
-    let b = permuted_and_scaled(
-        &a,
-        &ordering.row_perm,
-        &ordering.scaling,
-        &ordering.col_perm,
-    );
-    let b = pattern_of(&b);
     let filled = match luge_symbolic::cpu::filled_pattern(&b) {
         Ok(filled) => filled,
         Err(error) => return report.check(Phase::Symbolic, Some(error.to_string())),

@@ -20,7 +20,7 @@ pub(super) struct Couplings<T: Real> {
     pub entries: Global<u32>,
 }
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Coupling `p` times its unknown, negative.
     #[inline(always)]
     fn coupled_term(self, couplings: Couplings<T>, chunk: Chunk, p: u32, r: usize) -> T {

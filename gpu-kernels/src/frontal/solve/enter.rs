@@ -8,7 +8,7 @@ use super::scaled::{BIAS, biased_exponent, headroom, shifted};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Right-hand side `rhs` of B is 2 to this power times what is solved with. Once the barrier after the search for
     /// it is passed.
     #[inline(always)]

@@ -46,11 +46,7 @@ pub(super) fn give<T: Real, const N: usize>(to: GlobalMut<T>, at: usize, values:
 
 /// Reads `N` values from place `at` on, and whether all of them are there.
 #[inline(always)]
-pub(super) fn look<T: Real, const N: usize>(
-    from: GlobalMut<T>,
-    at: usize,
-    values: &mut [T; N],
-) -> bool {
+fn look<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T; N]) -> bool {
     let mut all = true;
     let mut r = 0;
     while r < N {
@@ -61,19 +57,58 @@ pub(super) fn look<T: Real, const N: usize>(
     all
 }
 
+/// As [`look`], when it is likely that they are not there: many warps wait, so the last one is looked at first.
+#[inline(always)]
+fn look_again<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T; N]) -> bool {
+    let mut last = [T::ZERO];
+    (N == 1 || look(from, at + N - 1, &mut last)) && look(from, at, values)
+}
+
+/// Waits for `N` values from `place(u)` on for each u below `A`, those that are not `wanted(u)` keep what they are. All
+/// lanes of a warp call it.
+#[inline(always)]
+pub(super) fn take_several<T: Real, const N: usize, const A: usize>(
+    from: GlobalMut<T>,
+    place: impl Fn(usize) -> usize,
+    wanted: impl Fn(usize) -> bool,
+    values: &mut [[T; N]; A],
+) {
+    // Those that are awaited.
+    let mut missing = 0u32;
+    let mut u = 0;
+    while u < A {
+        missing |= u32::from(wanted(u)) << u;
+        u += 1;
+    }
+    let mut is_first = true;
+    spin_wait(|| {
+        let mut u = 0;
+        while u < A {
+            if missing & 1 << u != 0 {
+                let is_there = if is_first {
+                    look(from, place(u), &mut values[u])
+                } else {
+                    look_again(from, place(u), &mut values[u])
+                };
+                missing &= !(u32::from(is_there) << u);
+            }
+            u += 1;
+        }
+        is_first = false;
+        warp::vote_all(warp::FULL_MASK, missing == 0)
+    });
+}
+
 /// Waits for the values from place `at` on; zeros if they are not `wanted`. All lanes of a warp call it and go on
 /// together: lanes that went on alone would make every shuffle behind it slow.
 #[inline(always)]
 pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wanted: bool) -> [T; N] {
-    let mut values = [T::ZERO; N];
-    spin_wait(|| {
-        let is_there = !wanted || look(from, at, &mut values);
-        warp::vote_all(warp::FULL_MASK, is_there)
-    });
-    values
+    let mut values = [[T::ZERO; N]];
+    take_several(from, |_| at, |_| wanted, &mut values);
+    values[0]
 }
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Where the contributions of children to row `row` of a front lie; anything if it has no such row.
     #[inline(always)]
     pub(super) fn contributions(self, front: Front, row: u32) -> (u32, u32) {
@@ -99,36 +134,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let is_long = end - begin > LONG;
         let (mut p, end_alone) = (begin, if is_long { begin } else { end });
         while warp::vote_any(warp::FULL_MASK, p < end_alone) {
-            if N == 1 {
-                let mut several = [T::ZERO; AT_ONCE];
-                spin_wait(|| {
-                    let mut all = true;
-                    let mut u = 0;
-                    while u < AT_ONCE {
-                        if p + (u as u32) < end_alone {
-                            let mut value = [T::ZERO];
-                            all &= look(self.carried, place(p + u as u32), &mut value);
-                            several[u] = value[0];
-                        }
-                        u += 1;
-                    }
-                    warp::vote_all(warp::FULL_MASK, all)
-                });
-                let mut u = 0;
-                while u < AT_ONCE {
-                    value[0] += several[u];
-                    u += 1;
-                }
-                p += AT_ONCE as u32;
+            // Fewer of several right-hand sides, for which there are registers.
+            p += if N == 1 {
+                self.add_several::<N, AT_ONCE>(p, end_alone, place, value)
             } else {
-                let contribution: [T; N] = take(self.carried, place(p), p < end_alone);
-                let mut r = 0;
-                while r < N {
-                    value[r] += contribution[r];
-                    r += 1;
-                }
-                p += 1;
-            }
+                self.add_several::<N, 2>(p, end_alone, place, value)
+            };
         }
         let mut long = warp::ballot(warp::FULL_MASK, is_long);
         while long != 0 {
@@ -143,6 +154,34 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 is_there
             });
         }
+    }
+
+    /// Adds the contributions `p .. p + A`, up to `end`, as they come; A.
+    #[inline(always)]
+    fn add_several<const N: usize, const A: usize>(
+        self,
+        p: u32,
+        end: u32,
+        place: impl Fn(u32) -> usize,
+        value: &mut [T; N],
+    ) -> u32 {
+        let mut several = [[T::ZERO; N]; A];
+        take_several(
+            self.carried,
+            |u| place(p + u as u32),
+            |u| p + (u as u32) < end,
+            &mut several,
+        );
+        let mut u = 0;
+        while u < A {
+            let mut r = 0;
+            while r < N {
+                value[r] += several[u][r];
+                r += 1;
+            }
+            u += 1;
+        }
+        A as u32
     }
 
     /// Adds to value r of lane `owner` what `look(p, r, term)` puts into `term` for `begin <= p < end`, once it answers

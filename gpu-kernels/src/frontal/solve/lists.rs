@@ -16,8 +16,6 @@ pub(super) struct Lists {
     pub singles: Global<u32>,
     pub coupled: Global<u32>,
     pub segments: Global<u32>,
-    /// Blocks of the grid that work as a whole; the last ones.
-    pub num_blocks: u32,
 }
 
 impl Lists {
@@ -84,7 +82,7 @@ impl Turns {
     }
 }
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Calls `work` for each chunk and each task of the part of `list` that worker `worker` of `workers` has; tasks have
     /// `words` words, the first of which is the front. Numbers of fronts are read two tasks ahead, fronts one.
     #[inline(always)]

@@ -20,7 +20,8 @@
 //!
 //! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
 //! or on a tile of 32 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
-//! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. A task waits for numbers and not
+//! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
+//! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits for numbers and not
 //! for other tasks: see the module `handover`.
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
@@ -147,8 +148,11 @@ struct Chunk {
 }
 
 /// All that a solve for `R` right-hand sides at a time needs. The values of one unknown for them lie side by side.
+///
+/// Of a row of a small front `AHEAD` entries are under way at once, of a row of the panel that is used downwards `BELOW`:
+/// as many as there are registers for.
 #[derive(Clone, Copy)]
-struct Sweep<T: Real, const R: usize> {
+struct Sweep<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> {
     transpose: bool,
     nrhs: u32,
     fronts: Global<u32>,
@@ -174,13 +178,13 @@ struct Sweep<T: Real, const R: usize> {
     /// Their sums.
     segments: GlobalMut<T>,
     control: GlobalMut<u32>,
-    /// For the rows of a front of a block.
+    /// For the rows of a front of a block, or a triangle.
     values: Shared<T>,
     /// Likewise.
     products: Shared<T>,
 }
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Order of the matrix.
     #[inline(always)]
     fn n(self) -> usize {
@@ -250,10 +254,20 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     }
 }
 
+/// Places in shared memory for `many` values of each row of a front, or for a triangle.
+const fn values_places(many: usize) -> usize {
+    let of_rows = WHOLE_ROWS as usize * many;
+    if of_rows < tiles::TRIANGLE {
+        tiles::TRIANGLE
+    } else {
+        of_rows
+    }
+}
+
 /// All of a solve, by all threads of the grid.
 #[inline(always)]
-fn solve<T: Real, const R: usize>(
-    sweep: Sweep<T, R>,
+fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
+    sweep: Sweep<T, R, AHEAD, BELOW>,
     lists: Lists,
     (coupling, coupled_idx, coupled_entries): (Global<T>, Global<u32>, Global<u32>),
     (enter, enter_exponents): (Global<u32>, Global<i32>),
@@ -267,12 +281,12 @@ fn solve<T: Real, const R: usize>(
         entries: coupled_entries,
     };
     let num_levels = lists.levels.len() / LEVEL_WORDS;
-    let of_warps = thread::grid_dim_x() - lists.num_blocks;
-    let block = thread::block_idx_x();
+    let (block, num_blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     let warp = (
-        thread::thread_idx_x() / warp::WARP_SIZE * of_warps + block,
-        of_warps * WARPS,
+        thread::thread_idx_x() / warp::WARP_SIZE * num_blocks + block,
+        num_blocks * WARPS,
     );
+    let block = (block, num_blocks);
     let mut number = 0;
     while number < num_levels {
         if number > 0 {
@@ -280,41 +294,39 @@ fn solve<T: Real, const R: usize>(
         }
         sweep.couple(couplings, lists, number, &mut barrier);
         sweep.solve_singles(couplings, lists.singles, lists.part(number, level::SINGLES));
-        if block < of_warps {
-            let part = lists.part(number, level::WARPS_UP);
-            sweep.for_small(lists.warps_up, part, warp, |chunk, front| {
-                sweep.small_up(chunk, front);
-            });
-            let part = lists.part(number, level::WARPS_DOWN);
-            sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
-                sweep.small_down(chunk, front);
-            });
-        } else {
-            let block = (block - of_warps, lists.num_blocks);
-            let part = lists.part(number, level::BLOCKS_UP);
-            sweep.for_large(lists.blocks_up, part, block, |chunk, front, tile| {
-                if tile == layout::WHOLE {
-                    sweep.whole_up(chunk, front);
-                } else {
-                    sweep.tile_up(chunk, front, tile);
-                }
-            });
-            let part = lists.part(number, level::BLOCKS_DOWN);
-            sweep.for_large(lists.blocks_down, part, block, |chunk, front, tile| {
-                if tile == layout::WHOLE {
-                    sweep.whole_down(chunk, front);
-                } else {
-                    sweep.tile_down(chunk, front, tile);
-                }
-            });
-        }
+        // No task of a warp waits on the way up for one of a block, nor one of a block on the way down for one of a warp.
+        let part = lists.part(number, level::WARPS_UP);
+        sweep.for_small(lists.warps_up, part, warp, |chunk, front| {
+            sweep.small_up(chunk, front);
+        });
+        let part = lists.part(number, level::BLOCKS_UP);
+        sweep.for_large(lists.blocks_up, part, block, |chunk, front, tile| {
+            if tile == layout::WHOLE {
+                sweep.whole_up(chunk, front);
+            } else {
+                sweep.tile_up(chunk, front, tile);
+            }
+        });
+        let part = lists.part(number, level::BLOCKS_DOWN);
+        sweep.for_large(lists.blocks_down, part, block, |chunk, front, tile| {
+            if tile == layout::WHOLE {
+                sweep.whole_down(chunk, front);
+            } else {
+                sweep.tile_down(chunk, front, tile);
+            }
+        });
+        let part = lists.part(number, level::WARPS_DOWN);
+        sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
+            sweep.small_down(chunk, front);
+        });
         number += 1;
     }
 }
 
-/// One kernel for each number of right-hand sides that are solved for together.
+/// One kernel for each number of right-hand sides that are solved for together, with what is under way at once and the
+/// blocks of a multiprocessor.
 macro_rules! solve_fronts {
-    ($($(#[$doc:meta])* $name:ident: $many:expr, $blocks:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $many:expr, $ahead:literal, $below:literal, $blocks:literal;)*) => {
         $(
             $(#[$doc])*
             #[kernel(
@@ -346,7 +358,6 @@ macro_rules! solve_fronts {
             pub unsafe fn $name<T: Real>(
                 transpose: u32,
                 nrhs: u32,
-                num_blocks: u32,
                 fronts: Global<u32>,
                 gather_ptr: Global<u32>,
                 carry_to: Global<u32>,
@@ -377,9 +388,9 @@ macro_rules! solve_fronts {
                 control: GlobalMut<u32>,
             ) {
                 let largest = shared_array![u32; MAX_NRHS];
-                let values = shared_array![T; WHOLE_ROWS as usize * $many];
+                let values = shared_array![T; values_places($many)];
                 let products = shared_array![T; WHOLE_ROWS as usize * $many];
-                let sweep = Sweep::<T, { $many }> {
+                let sweep = Sweep::<T, { $many }, $ahead, $below> {
                     transpose: transpose != 0,
                     nrhs,
                     fronts,
@@ -410,7 +421,6 @@ macro_rules! solve_fronts {
                     singles,
                     coupled,
                     segments,
-                    num_blocks,
                 };
                 solve(
                     sweep,
@@ -436,16 +446,16 @@ solve_fronts! {
     /// [`coupling_values`](fn@prepare::coupling_values): couplings `p` of a row are of unknown `coupled_idx[p]`, with
     /// value `coupling[coupled_entries[p]]`; `sums` is for those of segments.
     ///
-    /// Threads: the last `num_blocks` blocks of the grid work as a whole, on tiles, each warp of the others by itself.
+    /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones and on tiles.
     /// Writes: the part of `unknowns`, `eliminated` and `x` that belongs to a front's pivots, and the contributions of
     /// its rows below, by whoever has the task alone; flags show them to those who wait. Right-hand sides come in
-    /// by all threads, between barriers of the grid. Shared memory: static, 2.3 KB.
+    /// by all threads, between barriers of the grid. Shared memory: static, 10.3 KB.
     ///
-    /// Launch: cooperative, 1-D, 256 threads a block; more blocks than `num_blocks` if there are tasks of warps, and
-    /// `num_blocks` >= 1 if there are tasks of blocks. Preconditions: the lists are those of the tree that the factors
-    /// belong to; no task waits for a later one of both lists together; pivots are normal numbers; `control` is zero.
-    solve_fronts_single: 1, 2;
+    /// Launch: cooperative, 1-D, 256 threads a block. Preconditions: the lists are those of the tree that the factors
+    /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of
+    /// blocks downwards and of warps downwards; pivots are normal numbers; `control` is zero.
+    solve_fronts_single: 1, 8, 4, 2;
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for eight right-hand sides at a time, which share each entry of
     /// the factors that is read.
-    solve_fronts_many: MANY, 1;
+    solve_fronts_many: MANY, 4, 2, 2;
 }

@@ -4,10 +4,7 @@ use luge_kernel::prelude::*;
 
 use super::{Front, Sweep};
 
-/// Entries of a row of a small front that are under way at once.
-pub(super) const AHEAD: usize = 8;
-
-/// Likewise of a larger one.
+/// Entries of a row of a larger front that are under way at once.
 pub(super) const FAR_AHEAD: usize = 8;
 
 /// Entries that are read or left away together.
@@ -33,6 +30,12 @@ impl Line {
         }
     }
 
+    /// Whether it has entry `p`.
+    #[inline(always)]
+    pub fn has(self, p: u32) -> bool {
+        p < self.end
+    }
+
     /// The line, or one without entries.
     #[inline(always)]
     pub fn only_if(self, wanted: bool) -> Self {
@@ -43,7 +46,7 @@ impl Line {
     }
 }
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Row `row` of a front in the columns of the pivots `first .. first + count` on the way up: those before the
     /// diagonal.
     #[inline(always)]
@@ -135,8 +138,8 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         next: [T; A],
         value: &mut [T; N],
     ) {
-        self.eliminate::<N, BACK, A>(front, line, count, next, value, |value, r| {
-            value[r] * inverse
+        self.eliminate::<N, BACK, A>(front, line, count, next, value, |value, r, from| {
+            warp::shuffle(warp::FULL_MASK, value[r] * inverse, from)
         });
         let mut r = 0;
         while r < N {
@@ -157,19 +160,21 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         next: [T; A],
         value: &mut [T; N],
     ) {
-        self.eliminate::<N, BACK, A>(front, line, count, next, value, |_, r| found[r]);
+        self.eliminate::<N, BACK, A>(front, line, count, next, value, |_, r, from| {
+            warp::shuffle(warp::FULL_MASK, found[r], from)
+        });
     }
 
-    /// Takes off `value` a line times what lane p has by `found` when its turn comes.
+    /// Takes off `value` a line times what `found(value, r, p)` says of pivot p, p < 32, when its turn comes.
     #[inline(always)]
-    fn eliminate<const N: usize, const BACK: bool, const A: usize>(
+    pub(super) fn eliminate<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
         line: Line,
         count: u32,
         next: [T; A],
         value: &mut [T; N],
-        found: impl Fn(&[T; N], usize) -> T,
+        found: impl Fn(&[T; N], usize, u32) -> T,
     ) {
         let end = line.end.min(count);
         let mut next = next;
@@ -192,7 +197,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                         };
                         let mut r = 0;
                         while r < N {
-                            let found = warp::shuffle(warp::FULL_MASK, found(value, r), from & 31);
+                            let found = found(value, r, from & 31);
                             if at < end {
                                 value[r] = (-now[g + u]).mul_add(found, value[r]);
                             }
@@ -247,19 +252,17 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     }
 }
 
-/// Columns of the panel used downwards that a lane reads at once.
-pub(super) const BELOW: usize = 4;
-
-/// Lanes that share rows: 2^`log` side by side have one, each every 2^`log`th of its entries.
+/// Lanes that share rows: 2^`log` side by side have one, each every 2^`log`th of its entries, from the last to the first:
+/// unknowns of ancestors come from the root down, and later columns are those of ancestors further up.
 #[derive(Clone, Copy)]
 pub(super) struct Spread {
     pub log: u32,
     /// The lane's row, counted from the first of the warp.
     pub row: u32,
-    /// Its first entry.
+    /// How far its first entry is from the last one of the row.
     first: u32,
-    /// The end of its entries.
-    end: u32,
+    /// Number of entries of the row.
+    entries: u32,
 }
 
 impl Spread {
@@ -274,14 +277,19 @@ impl Spread {
             log,
             row: first_row + row,
             first: lane & ((1 << log) - 1),
-            end: if row < rows { entries } else { 0 },
+            entries: if row < rows { entries } else { 0 },
         }
     }
 
-    /// The lane's `p`th entry.
+    #[inline(always)]
+    fn distance_from_last(self, p: u32) -> u32 {
+        self.first + (p << self.log)
+    }
+
+    /// The column of the lane's `p`th entry, if it [has](Self::has) that.
     #[inline(always)]
     pub fn column(self, p: u32) -> u32 {
-        self.first + (p << self.log)
+        self.entries - 1 - self.distance_from_last(p)
     }
 
     /// Whether any lane has a `p`th entry of `entries`.
@@ -292,7 +300,7 @@ impl Spread {
 
     #[inline(always)]
     pub fn has(self, p: u32) -> bool {
-        self.column(p) < self.end
+        self.distance_from_last(p) < self.entries
     }
 
     /// The sums over the lanes of each row, in the lane of that number. All lanes of a warp call it.

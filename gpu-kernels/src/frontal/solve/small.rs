@@ -2,11 +2,11 @@
 
 use luge_kernel::prelude::*;
 
-use super::handover::{give, look, take};
-use super::passes::{AHEAD, BELOW, Spread};
+use super::handover::{give, take, take_several};
+use super::passes::Spread;
 use super::{Chunk, Front, Sweep};
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// One front on the way up. What does not depend on children is read before they are waited for.
     #[inline(always)]
     pub(super) fn small_up(self, chunk: Chunk, front: Front) {
@@ -90,7 +90,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         let pivot = self.pivot_of(front, lane);
         let e = self.place_down(front, if is_pivot { lane } else { 0 });
         let spread = Spread::over(0, k, c);
+        // It is there before the unknowns above are, which come from it as all else that leads to the root.
         let at = chunk.unknowns + (front.start + lane) as usize * R;
+        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
         let mut sums = [T::ZERO; R];
         if c > 0 {
             let mut entries = self.read_below(front, spread, 0);
@@ -103,7 +105,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                     entries = self.read_below(front, spread, after);
                     unknowns = self.unknowns_below(front, spread, after);
                 }
-                self.take_off(chunk, spread, p, now, of_now, &mut sums);
+                self.add_products(chunk, spread, p, now, of_now, &mut sums);
                 p = after;
             }
             let mut r = 0;
@@ -112,8 +114,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                 r += 1;
             }
         }
-        // It is there: the unknowns above come from it, as all else that leads to the root.
-        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
         let mut r = 0;
         while r < R {
             value[r] -= sums[r];
@@ -130,9 +130,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
-    /// Adds to the sums these entries of a spread panel, from number `p` on, times their unknowns.
+    /// Adds to the sums these entries of a spread panel, from number `p` on, times their unknowns, which are waited for.
     #[inline(always)]
-    fn take_off(
+    pub(super) fn add_products(
         self,
         chunk: Chunk,
         spread: Spread,
@@ -142,18 +142,12 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         sums: &mut [T; R],
     ) {
         let mut found = [[T::ZERO; R]; BELOW];
-        spin_wait(|| {
-            let mut all = true;
-            let mut u = 0;
-            while u < BELOW {
-                if spread.has(p + u as u32) {
-                    let at = chunk.unknowns + unknowns[u] as usize * R;
-                    all &= look(self.unknowns, at, &mut found[u]);
-                }
-                u += 1;
-            }
-            warp::vote_all(warp::FULL_MASK, all)
-        });
+        take_several(
+            self.unknowns,
+            |u| chunk.unknowns + unknowns[u] as usize * R,
+            |u| spread.has(p + u as u32),
+            &mut found,
+        );
         let mut u = 0;
         while u < BELOW {
             if spread.has(p + u as u32) {

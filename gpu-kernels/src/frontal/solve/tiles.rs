@@ -11,68 +11,179 @@
 //!        +---+---+---+--+
 //! ```
 //!
-//! A lane has a row of the tile. For one right-hand side the warps share the columns, and the first adds up; of several a
-//! warp has one.
+//! A lane has a row of the tile. The warps share the columns; one for each right-hand side adds up what they find, and
+//! solves with the triangle.
+//!
+//! A tile waits for the one before it, so the time from one to the next counts: the triangle lies in shared memory, and
+//! entries in registers, before they are waited for. Of the rows below a front those are taken first whose unknowns come
+//! first.
 
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
-use super::passes::{BELOW, FAR_AHEAD, Spread};
+use super::passes::{Line, Spread};
 use super::{Chunk, Front, Sweep, TILE, WARPS};
 
-impl<T: Real, const R: usize> Sweep<T, R> {
-    /// Of a tile of columns the first that this warp has, and how many.
-    #[inline(always)]
-    fn own_columns(self) -> (u32, u32) {
-        if R == 1 {
-            let width = TILE / WARPS;
-            (thread::thread_idx_x() / warp::WARP_SIZE * width, width)
-        } else {
-            (0, TILE)
-        }
-    }
+/// Columns of a tile that a warp has.
+const WIDTH: u32 = TILE / WARPS;
 
-    /// The right-hand side that this warp has.
+/// Places of a triangle in shared memory.
+pub(super) const TRIANGLE: usize = (TILE * TILE) as usize;
+
+/// Columns of the triangle that are read at once.
+const AT_ONCE: usize = 8;
+
+const _: () = assert!((TILE as usize).is_multiple_of(AT_ONCE));
+
+/// This warp's entries of the lanes' rows in a tile of columns.
+#[derive(Clone, Copy)]
+struct Own<T: Real> {
+    line: Line,
+    entries: [T; WIDTH as usize],
+}
+
+/// The first column of a tile that this warp has.
+#[inline(always)]
+fn first_column() -> u32 {
+    thread::thread_idx_x() / warp::WARP_SIZE * WIDTH
+}
+
+/// How many of a tile of `count` columns it has.
+#[inline(always)]
+fn own_columns(count: u32) -> u32 {
+    count.saturating_sub(first_column()).min(WIDTH)
+}
+
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+    /// The right-hand side that this warp finishes, if it [does](Self::is_finisher).
     #[inline(always)]
     fn own_rhs(self) -> u32 {
-        if R == 1 {
-            0
-        } else {
-            thread::thread_idx_x() / warp::WARP_SIZE
-        }
+        thread::thread_idx_x() / warp::WARP_SIZE
     }
 
-    /// Whether this warp finishes the rows of its right-hand side.
+    /// Whether this warp finishes the rows of a right-hand side.
     #[inline(always)]
     fn is_finisher(self) -> bool {
-        R > 1 || thread::thread_idx_x() < warp::WARP_SIZE
+        self.own_rhs() < R as u32
     }
 
-    /// The sum of `value` over the warps that share columns, in the one that finishes. All threads of the block call it.
+    /// The sums over the warps, in the one that finishes them. All threads of the block call it.
     #[inline(always)]
-    fn join(self, value: T) -> T {
-        if R > 1 {
-            return value;
+    fn join(self, sums: [T; R]) -> T {
+        let thread = thread::thread_idx_x() as usize;
+        let threads = (WARPS * TILE) as usize;
+        let mut r = 0;
+        while r < R {
+            self.products.set(r * threads + thread, sums[r]);
+            r += 1;
         }
-        let lane = thread::lane_id() as usize;
-        self.products.set(thread::thread_idx_x() as usize, value);
         thread::sync_threads();
         let mut sum = T::ZERO;
         if self.is_finisher() {
+            let first = self.own_rhs() as usize * threads + thread::lane_id() as usize;
             let mut warp = 0;
             while warp < WARPS as usize {
-                sum += self.products.get(warp * TILE as usize + lane);
+                sum += self.products.get(first + warp * TILE as usize);
                 warp += 1;
             }
         }
         sum
     }
 
+    /// Reads this warp's part of a line of `count` entries.
+    #[inline(always)]
+    fn read_own(self, front: Front, line: Line, count: u32) -> Own<T> {
+        let line = line.part(first_column(), WIDTH);
+        Own {
+            line,
+            entries: self.read(front, line, 0, own_columns(count)),
+        }
+    }
+
+    /// Shows this warp's columns of a triangle, with zeros where it has nothing.
+    #[inline(always)]
+    fn show_triangle(self, own: Own<T>) {
+        let mut u = 0;
+        while u < WIDTH {
+            let entry = if own.line.has(u) {
+                own.entries[u as usize]
+            } else {
+                T::ZERO
+            };
+            let at = (first_column() + u) * TILE + thread::lane_id();
+            self.values.set(at as usize, entry);
+            u += 1;
+        }
+    }
+
+    /// Solves with the triangle of `count` pivots that is shown, as [`pass`](Self::pass) does.
+    #[inline(always)]
+    fn pass_shown<const BACK: bool>(self, count: u32, inverse: T, value: &mut T) {
+        let lane = thread::lane_id();
+        let mut p = 0;
+        while p < count {
+            let mut entries = [T::ZERO; AT_ONCE];
+            let mut u = 0;
+            while u < AT_ONCE {
+                let at = (p + u as u32) * TILE + lane;
+                entries[u] = self.values.get(at as usize);
+                u += 1;
+            }
+            let mut u = 0;
+            while u < AT_ONCE {
+                let at = p + u as u32;
+                let from = if BACK {
+                    (count - 1).wrapping_sub(at)
+                } else {
+                    at
+                };
+                // Behind the last pivot entries are zero.
+                let found = warp::shuffle(warp::FULL_MASK, *value * inverse, from & 31);
+                *value = (-entries[u]).mul_add(found, *value);
+                u += 1;
+            }
+            p += AT_ONCE as u32;
+        }
+        *value *= inverse;
+    }
+
+    /// Takes this warp's part of a line of `count` entries off `sums`, times the unknowns of its pivots. Those of entry p
+    /// are at `place(p)` of `vector`; they are waited for.
+    #[inline(always)]
+    fn take_off_own(
+        self,
+        own: Own<T>,
+        count: u32,
+        vector: GlobalMut<T>,
+        place: impl Fn(u32) -> usize,
+        sums: &mut [T; R],
+    ) {
+        let lane = thread::lane_id();
+        let many = R as u32;
+        let is_wanted = lane / many < own_columns(count);
+        let mut at = 0;
+        if is_wanted {
+            at = place(first_column() + lane / many) + (lane % many) as usize;
+        }
+        let [found] = take(vector, at, is_wanted);
+        let mut u = 0;
+        while u < WIDTH {
+            let mut r = 0;
+            while r < R {
+                let found = warp::shuffle(warp::FULL_MASK, found, u * many + r as u32);
+                if own.line.has(u) {
+                    sums[r] = (-own.entries[u as usize]).mul_add(found, sums[r]);
+                }
+                r += 1;
+            }
+            u += 1;
+        }
+    }
+
     /// One tile on the way up; those of the pivots come first. All threads of the block call it.
     #[inline(always)]
     pub(super) fn tile_up(self, chunk: Chunk, front: Front, t: u32) {
         let lane = thread::lane_id();
-        let rhs = self.own_rhs();
         let of_pivots = front.tiles_of_pivots();
         let is_pivots = t < of_pivots;
         let (first, end) = if is_pivots {
@@ -82,61 +193,56 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         };
         let i = first + lane;
         let is_row = i < end;
-        let (from, width) = self.own_columns();
         let before = if is_pivots { t } else { of_pivots };
-        let count_of = |j: u32| front.pivots_of_tile(j).saturating_sub(from).min(width);
-        let line_of = |j: u32| {
-            let line = self.line_up(front, j * TILE, front.pivots_of_tile(j), i);
-            line.part(from, width).only_if(is_row)
+        let own_of = |j: u32| {
+            let count = front.pivots_of_tile(j);
+            let line = self.line_up(front, j * TILE, count, i).only_if(is_row);
+            self.read_own(front, line, count)
         };
-        let mut line = line_of(0);
-        let mut ahead = self.read(front, line, 0, if before > 0 { count_of(0) } else { 0 });
+        let mut ahead = own_of(0);
+        let inverse = self.inverse_pivot(front, i, is_pivots && is_row && self.transpose);
         let mut value = [T::ZERO];
-        let mut own = None;
-        if self.is_finisher() {
-            let mut row = i;
-            if is_row && is_pivots {
-                row = self.row_as_it_came(front, i);
-                let at = (front.start + row) as usize * R + rhs as usize;
-                value[0] = self.entered.get(chunk.unknowns + at);
-            }
-            let contributions = self.contributions(front, row);
-            if is_pivots {
-                let count = front.pivots_of_tile(t);
-                let line = self.line_up(front, t * TILE, count, i).only_if(is_row);
-                let inverse = self.inverse_pivot(front, i, is_row && self.transpose);
-                own = Some((line, self.read(front, line, 0, count), inverse));
-            }
-            self.gather(chunk, rhs, contributions, is_row, &mut value);
+        let mut row = i;
+        if self.is_finisher() && is_row && is_pivots {
+            row = self.row_as_it_came(front, i);
+            let at = (front.start + row) as usize * R + self.own_rhs() as usize;
+            value[0] = self.entered.get(chunk.unknowns + at);
         }
+        let contributions = self.contributions(front, row);
+        if is_pivots {
+            self.show_triangle(own_of(t));
+        }
+        if self.is_finisher() {
+            self.gather(chunk, self.own_rhs(), contributions, is_row, &mut value);
+        }
+        let mut sums = [T::ZERO; R];
         let mut j = 0;
         while j < before {
-            let (count, now, of_now) = (count_of(j), ahead, line);
+            let now = ahead;
             if j + 1 < before {
-                line = line_of(j + 1);
-                ahead = self.read(front, line, 0, count_of(j + 1));
+                ahead = own_of(j + 1);
             }
-            let e = (front.start + j * TILE + from + lane) as usize;
-            let at = chunk.unknowns + e * R + rhs as usize;
-            let found = take(self.eliminated, at, lane < count);
-            self.apply::<1, false, FAR_AHEAD>(front, of_now, count, found, now, &mut value);
+            let place = |p: u32| chunk.unknowns + (front.start + j * TILE + p) as usize * R;
+            let count = front.pivots_of_tile(j);
+            self.take_off_own(now, count, self.eliminated, place, &mut sums);
             j += 1;
         }
-        value[0] = self.join(value[0]);
+        value[0] += self.join(sums);
         if self.is_finisher() {
-            if let Some((line, next, inverse)) = own {
+            let rhs = self.own_rhs() as usize;
+            if is_pivots {
                 let count = front.pivots_of_tile(t);
-                self.pass::<1, false, FAR_AHEAD>(front, line, count, inverse, next, &mut value);
+                self.pass_shown::<false>(count, inverse, &mut value[0]);
                 if is_row {
-                    let at = (front.start + i) as usize * R + rhs as usize;
+                    let at = (front.start + i) as usize * R + rhs;
                     give(self.eliminated, chunk.unknowns + at, value);
                 }
             } else if is_row {
                 let to = self.carry(front, i) as usize;
-                give(self.carried, chunk.carried + to * R + rhs as usize, value);
+                give(self.carried, chunk.carried + to * R + rhs, value);
             }
         }
-        // The sums of the warps are read.
+        // The sums of the warps and the triangle are read.
         thread::sync_threads();
     }
 
@@ -144,76 +250,86 @@ impl<T: Real, const R: usize> Sweep<T, R> {
     #[inline(always)]
     pub(super) fn tile_down(self, chunk: Chunk, front: Front, t: u32) {
         let lane = thread::lane_id();
-        let rhs = self.own_rhs();
         let i = t * TILE + lane;
         let is_row = i < front.k;
-        let count = front.pivots_of_tile(t);
-        let line = self.line_down(front, t * TILE, count, i);
-        let next = self.read(front, line, 0, count);
+        let own_of = |j: u32| {
+            let count = front.pivots_of_tile(j);
+            let line = self.line_down(front, j * TILE, count, i);
+            self.read_own(front, line.only_if(is_row), count)
+        };
+        let triangle = own_of(t);
         let inverse = self.inverse_pivot(front, i, is_row && !self.transpose);
+        let e = self.place_down(front, if is_row { i } else { 0 });
         let mut value = [T::ZERO];
-        self.subtract_below(chunk, front, t, &mut value[0]);
-        let (from, width) = self.own_columns();
-        let mut j = front.tiles_of_pivots();
-        while j > t + 1 {
-            j -= 1;
-            let of_tile = front.pivots_of_tile(j);
-            let count = of_tile.saturating_sub(from).min(width);
-            let line = self.line_down(front, j * TILE, of_tile, i);
-            let line = line.part(from, width).only_if(is_row);
-            let next = self.read(front, line, 0, count);
-            let mut at = 0;
-            if lane < count {
-                let pivot = j * TILE + of_tile - 1 - from - lane;
-                let e = self.place_down(front, pivot) as usize;
-                at = chunk.unknowns + e * R + rhs as usize;
-            }
-            let found = take(self.unknowns, at, lane < count);
-            self.apply::<1, false, FAR_AHEAD>(front, line, count, found, next, &mut value);
-        }
-        value[0] = self.join(value[0]);
         if self.is_finisher() {
-            let at = (front.start + i) as usize * R + rhs as usize;
-            let [eliminated] = take(self.eliminated, chunk.unknowns + at, is_row);
-            value[0] += eliminated;
-            self.pass::<1, true, FAR_AHEAD>(front, line, count, inverse, next, &mut value);
+            // It is there before the unknowns are that the tile waits for.
+            let at = (front.start + i) as usize * R + self.own_rhs() as usize;
+            value = take(self.eliminated, chunk.unknowns + at, is_row);
+        }
+        self.show_triangle(triangle);
+        let mut sums = [T::ZERO; R];
+        self.subtract_below(chunk, front, t, &mut sums);
+        let last = front.tiles_of_pivots() - 1;
+        let mut ahead = if last > t { own_of(last) } else { triangle };
+        let mut j = last;
+        while j > t {
+            let now = ahead;
+            if j > t + 1 {
+                ahead = own_of(j - 1);
+            }
+            let count = front.pivots_of_tile(j);
+            let place = |p: u32| {
+                let e = self.place_down(front, j * TILE + count - 1 - p);
+                chunk.unknowns + e as usize * R
+            };
+            self.take_off_own(now, count, self.unknowns, place, &mut sums);
+            j -= 1;
+        }
+        value[0] += self.join(sums);
+        if self.is_finisher() {
+            let count = front.pivots_of_tile(t);
+            self.pass_shown::<true>(count, inverse, &mut value[0]);
             if is_row {
-                self.finish(chunk, rhs, self.place_down(front, i), value);
+                self.finish(chunk, self.own_rhs(), e, value);
             }
         }
         thread::sync_threads();
     }
 
-    /// Takes the unknowns of the rows below off the pivots of tile `t`, each in its lane: of several right-hand sides
-    /// off all of them; of one right-hand side, each warp has some of the pivots.
+    /// Takes the unknowns of the rows below off the pivots of tile `t`, each in its lane: each warp has some of the pivots,
+    /// its lanes share the rows.
     #[inline(always)]
-    fn subtract_below(self, chunk: Chunk, front: Front, t: u32, value: &mut T) {
+    fn subtract_below(self, chunk: Chunk, front: Front, t: u32, sums: &mut [T; R]) {
         let lane = thread::lane_id();
-        let rhs = self.own_rhs();
-        let (from, width) = self.own_columns();
-        let first = t * TILE + from;
-        let rows = front.k.saturating_sub(first).min(width);
-        let spread = Spread::over(first, rows.max(1), if rows > 0 { front.c } else { 0 });
-        let mut sum = T::ZERO;
+        let from = first_column();
+        let rows = own_columns(front.pivots_of_tile(t));
+        let entries = if rows > 0 { front.c } else { 0 };
+        let spread = Spread::over(t * TILE + from, rows.max(1), entries);
+        if front.c == 0 {
+            return;
+        }
+        let mut below = [T::ZERO; R];
+        let mut entries = self.read_below(front, spread, 0);
+        let mut unknowns = self.unknowns_below(front, spread, 0);
         let mut p = 0;
         while spread.reaches(p, front.c) {
-            let entries = self.read_below(front, spread, p);
-            let unknowns = self.unknowns_below(front, spread, p);
-            let mut u = 0;
-            while u < BELOW {
-                let at = chunk.unknowns + unknowns[u] as usize * R + rhs as usize;
-                let [found] = take(self.unknowns, at, spread.has(p + u as u32));
-                if spread.has(p + u as u32) {
-                    sum = (-entries[u]).mul_add(found, sum);
-                }
-                u += 1;
+            let (now, of_now) = (entries, unknowns);
+            let after = p + BELOW as u32;
+            if spread.reaches(after, front.c) {
+                entries = self.read_below(front, spread, after);
+                unknowns = self.unknowns_below(front, spread, after);
             }
-            p += BELOW as u32;
+            self.add_products(chunk, spread, p, now, of_now, &mut below);
+            p = after;
         }
-        let sum = spread.sum(sum);
-        let own = warp::shuffle(warp::FULL_MASK, sum, lane.wrapping_sub(from) & 31);
-        if lane >= from && lane < from + rows {
-            *value += own;
+        let mut r = 0;
+        while r < R {
+            let sum = spread.sum(below[r]);
+            let own = warp::shuffle(warp::FULL_MASK, sum, lane.wrapping_sub(from) & 31);
+            if lane >= from && lane < from + rows {
+                sums[r] -= own;
+            }
+            r += 1;
         }
     }
 }

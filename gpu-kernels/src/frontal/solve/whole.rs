@@ -7,12 +7,12 @@ use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
 use super::layout::{TILE, WHOLE_ROWS};
-use super::passes::{BELOW, FAR_AHEAD, Spread};
+use super::passes::{FAR_AHEAD, Line, Spread};
 use super::{Chunk, Front, Sweep, WARPS};
 
 const _: () = assert!(WHOLE_ROWS == WARPS * warp::WARP_SIZE && TILE == warp::WARP_SIZE);
 
-impl<T: Real, const R: usize> Sweep<T, R> {
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Shows the unknowns of tile `t`, this warp's. Tiles take turns in two places, so that one barrier a tile does.
     #[inline(always)]
     fn show(self, t: u32, value: [T; R]) {
@@ -24,20 +24,22 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
     }
 
-    /// What was shown of the `count` pivots of tile `t`.
+    /// Takes off `value` a line times what was shown of the `count` pivots of tile `t`; see [`apply`](Self::apply).
     #[inline(always)]
-    fn shown(self, t: u32, count: u32) -> [T; R] {
-        let lane = thread::lane_id();
-        let mut found = [T::ZERO; R];
-        if lane < count {
-            let at = ((t & 1) * TILE + lane) as usize * R;
-            let mut r = 0;
-            while r < R {
-                found[r] = self.values.get(at + r);
-                r += 1;
-            }
-        }
-        found
+    fn apply_shown<const BACK: bool>(
+        self,
+        front: Front,
+        line: Line,
+        (t, count): (u32, u32),
+        next: [T; FAR_AHEAD],
+        value: &mut [T; R],
+    ) {
+        let first = (t & 1) * TILE;
+        self.eliminate::<R, BACK, FAR_AHEAD>(front, line, count, next, value, |_, r, p| {
+            // Behind the last pivot nothing was shown, and no row has an entry.
+            let p = if p < count { p } else { 0 };
+            self.values.get((first + p) as usize * R + r)
+        });
     }
 
     /// One front on the way up. All threads of the block call it.
@@ -89,8 +91,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                     give(self.eliminated, at, value);
                 }
             } else if is_behind {
-                let found = self.shown(t, count);
-                self.apply::<R, false, FAR_AHEAD>(front, line, count, found, next, &mut value);
+                self.apply_shown::<false>(front, line, (t, count), next, &mut value);
             }
             t += 1;
         }
@@ -131,6 +132,9 @@ impl<T: Real, const R: usize> Sweep<T, R> {
             let q = if is_below { thread } else { 0 };
             unknown = self.row_idx.get((front.rows + q) as usize) as usize;
         }
+        // It is there before the unknowns below are.
+        let at = chunk.unknowns + (front.start + thread) as usize * R;
+        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
         let found: [T; R] = take(self.unknowns, chunk.unknowns + unknown * R, is_below);
         if is_below {
             let mut r = 0;
@@ -175,8 +179,6 @@ impl<T: Real, const R: usize> Sweep<T, R> {
         }
         // Products are there, and the unknowns below are not needed any more.
         thread::sync_threads();
-        let at = chunk.unknowns + (front.start + thread) as usize * R;
-        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
         if is_pivot && c > 0 {
             let mut r = 0;
             while r < R {
@@ -211,8 +213,7 @@ impl<T: Real, const R: usize> Sweep<T, R> {
                     self.finish(chunk, 0, e, value);
                 }
             } else if is_before {
-                let found = self.shown(t, count);
-                self.apply::<R, true, FAR_AHEAD>(front, line, count, found, next, &mut value);
+                self.apply_shown::<true>(front, line, (t, count), next, &mut value);
             }
         }
         // The next task shows something else.

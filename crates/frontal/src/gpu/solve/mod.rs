@@ -169,8 +169,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             kernels::solve_fronts_many::desc::<T>()
         };
         let resident = stream.device().max_resident_blocks(kernel, THREADS, 0)?;
-        let (of_warps, of_blocks) = plan.blocks(resident, n, chunks as u32);
-        let config = LaunchConfig::linear(of_warps + of_blocks, THREADS).cooperative();
+        let blocks = plan.blocks(resident, n, chunks as u32);
+        let config = LaunchConfig::linear(blocks, THREADS).cooperative();
         let SolveState { order, coupling } = &self.solve_state;
         let vectors = Vectors::of(vectors, stream, tree, chunks * together)?;
         stream.fill_zero(&mut vectors.control)?;
@@ -178,14 +178,13 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         macro_rules! launch {
             ($kernel:ident) => {
                 // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
-                // waits for, and gives both kinds of tasks blocks; the control is zero.
+                // waits for; the control is zero.
                 unsafe {
                     kernels::$kernel::launch::<T, _>(
                         stream,
                         &config,
                         transpose.into(),
                         nrhs as u32,
-                        of_blocks,
                         &plan.fronts,
                         &plan.gather_ptr,
                         &plan.carry_to,

@@ -53,7 +53,6 @@ pub(in crate::gpu) struct SolveWords {
     transposed: Option<Lists<Vec<u32>>>,
     num_warp_tasks: u32,
     num_block_tasks: u32,
-    block_share: f64,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -74,8 +73,6 @@ pub(in crate::gpu) struct SolvePlan {
     num_warp_tasks: u32,
     /// Most tasks of blocks in one list.
     num_block_tasks: u32,
-    /// Part of the work that is for blocks.
-    block_share: f64,
 }
 
 impl Lists<Buffer<u32>> {
@@ -112,6 +109,23 @@ enum Kind {
 }
 
 impl Kind {
+    /// Who works on each front of a tree. Small fronts above larger ones are for blocks too: so no task of a warp waits on the
+    /// way up for one of a block, and none of a block on the way down for one of a warp.
+    fn of_fronts(tree: &Tree) -> Vec<Self> {
+        let mut kinds: Vec<Self> = tree.fronts().iter().map(Self::of).collect();
+        for (s, front) in tree.fronts().iter().enumerate() {
+            let is_large = matches!(kinds[s], Self::Whole | Self::Tiles);
+            if let Some(above) = kinds.get_mut(front.parent as usize)
+                && is_large
+                && *above == Self::Small
+            {
+                *above = Self::Whole;
+            }
+        }
+        kinds
+    }
+
+    /// Who would work on a front that stood alone.
     fn of(front: &Front) -> Self {
         if front.pivots == 1 && front.below == 0 && front.num_children == 0 {
             Self::Single
@@ -177,10 +191,6 @@ fn accumulated(mut counts: Vec<u32>) -> Vec<u32> {
         *count = sum;
     }
     counts
-}
-
-fn entries(front: &Front) -> u64 {
-    u64::from(front.pivots) * u64::from(front.pivots + 2 * front.below)
 }
 
 /// Nanoseconds that a front adds to a way through the tree in one direction, roughly.
@@ -249,7 +259,6 @@ impl SolveWords {
     /// If there are 2³² rows of fronts.
     #[track_caller]
     pub(in crate::gpu) fn new(tree: &Tree, placement: &Placement<'_>, threads: usize) -> Self {
-        let fronts = tree.fronts();
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
         let ((gather_ptr, carry_to), (words, (lists, transposed, counts))) = both(
@@ -263,9 +272,6 @@ impl SolveWords {
                 )
             },
         );
-        let total: u64 = fronts.iter().map(entries).sum();
-        let is_large = |front: &&Front| matches!(Kind::of(front), Kind::Whole | Kind::Tiles);
-        let of_blocks: u64 = fronts.iter().filter(is_large).map(entries).sum();
         let [num_warp_tasks, num_block_tasks] = counts;
         Self {
             fronts: words,
@@ -276,7 +282,6 @@ impl SolveWords {
             transposed,
             num_warp_tasks,
             num_block_tasks,
-            block_share: of_blocks as f64 / total.max(1) as f64,
         }
     }
 }
@@ -312,8 +317,9 @@ fn lists(tree: &Tree, placement: &Placement<'_>, threads: usize) -> BothLists {
             tree.fronts().iter().map(of_front).collect()
         }
     };
-    let tasks = Tasks::new(tree, &levels, threads);
-    let direction = |transpose| tasks.lists(tree, &levels, placement, transpose);
+    let kinds = Kind::of_fronts(tree);
+    let tasks = Tasks::new(tree, &kinds, &levels, threads);
+    let direction = |transpose| tasks.lists(tree, &kinds, &levels, placement, transpose);
     let (lists, transposed) = if of_blocks.is_some() {
         let (lists, transposed) = both(threads, || direction(false), || direction(true));
         (lists, Some(transposed))
@@ -354,7 +360,6 @@ impl SolvePlan {
                 .transpose()?,
             num_warp_tasks: words.num_warp_tasks,
             num_block_tasks: words.num_block_tasks,
-            block_share: words.block_share,
         })
     }
 
@@ -373,22 +378,18 @@ impl SolvePlan {
         lists.into_iter().map(of).max().unwrap_or(0)
     }
 
-    /// Blocks of a grid whose warps work alone, and of those that work as a whole, if `resident` fit on the device.
-    pub(super) fn blocks(&self, resident: u32, n: usize, chunks: u32) -> (u32, u32) {
-        let of_blocks = if self.num_block_tasks == 0 {
-            0
-        } else {
-            let share = (f64::from(resident) * self.block_share.clamp(0.125, 0.75)) as u32;
-            let useful = self.num_block_tasks.saturating_mul(chunks);
-            share.clamp(1, useful)
-        };
+    /// Blocks of a grid if `resident` fit on the device.
+    pub(super) fn blocks(&self, resident: u32, n: usize, chunks: u32) -> u32 {
         // Four rows a thread where right-hand sides come in.
         let by_rows = n.div_ceil(4 * THREADS as usize) as u32;
-        let by_tasks = self.num_warp_tasks.saturating_mul(chunks);
-        let useful = by_rows.max(by_tasks.div_ceil(THREADS / TILE)).max(1);
-        // One for each kind of tasks even where only one fits, which the launch then reports.
-        let left = resident.saturating_sub(of_blocks).max(1);
-        (useful.min(left), of_blocks)
+        let by_warps = self.num_warp_tasks.saturating_mul(chunks);
+        let by_blocks = self.num_block_tasks.saturating_mul(chunks);
+        let useful = by_rows
+            .max(by_warps.div_ceil(THREADS / TILE))
+            .max(by_blocks)
+            .max(1);
+        // One where none fits, which the launch then reports.
+        useful.min(resident).max(1)
     }
 }
 
@@ -402,7 +403,7 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn new(tree: &Tree, levels: &[u32], threads: usize) -> Self {
+    fn new(tree: &Tree, kinds: &[Kind], levels: &[u32], threads: usize) -> Self {
         let fronts = tree.fronts();
         let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
@@ -414,7 +415,7 @@ impl Tasks {
                     let above = left.get(front.parent as usize).copied().unwrap_or(0);
                     left[s] = weight(front) + above;
                 }
-                Self::of_ways(tree, levels, num_levels, &left, false, threads)
+                Self::of_ways(tree, (kinds, levels), num_levels, &left, false, threads)
             },
             || {
                 // The way to its farthest leaf.
@@ -428,7 +429,7 @@ impl Tasks {
                         *parent = below.max(*parent);
                     }
                 }
-                Self::of_ways(tree, levels, num_levels, &left, true, threads)
+                Self::of_ways(tree, (kinds, levels), num_levels, &left, true, threads)
             },
         );
         Self {
@@ -443,7 +444,7 @@ impl Tasks {
     /// Tasks of warps and of blocks up the forest, or down.
     fn of_ways(
         tree: &Tree,
-        levels: &[u32],
+        (kinds, levels): (&[Kind], &[u32]),
         num_levels: u32,
         left: &[u64],
         down: bool,
@@ -453,7 +454,7 @@ impl Tasks {
         let mut blocks = Vec::new();
         for (s, front) in tree.fronts().iter().enumerate().rev() {
             let (number, level, left) = (s as u32, levels[s], left[s]);
-            match Kind::of(front) {
+            match kinds[s] {
                 Kind::Single => {}
                 Kind::Small => warps.push((level, left, [number])),
                 Kind::Whole => blocks.push((level, left, [number, WHOLE])),
@@ -480,6 +481,7 @@ impl Tasks {
     fn lists(
         &self,
         tree: &Tree,
+        kinds: &[Kind],
         levels: &[u32],
         placement: &Placement<'_>,
         transpose: bool,
@@ -505,7 +507,7 @@ impl Tasks {
             for &s in by_level.fronts(level) {
                 let s = s as usize;
                 let front = &tree.fronts()[s];
-                let is_single = Kind::of(front) == Kind::Single;
+                let is_single = kinds[s] == Kind::Single;
                 if is_single {
                     let [mut begin, end] = couplings.range(front.start);
                     if end - begin > LONG_ROW {

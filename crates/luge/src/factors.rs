@@ -36,6 +36,10 @@ const RENEWAL_PER_ENTRY: f64 = 2e-9;
 /// Below this times ε the reciprocal condition number is worth a warning: one digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
 
+/// Numbers from which on solutions go straight from the device to where they are wanted, once the device has looked
+/// through them: memory that is new to the process, and two more passes over it, take longer than to wait for that.
+const MANY_NUMBERS: usize = 1 << 15;
+
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
     shared: Arc<Shared>,
@@ -339,6 +343,16 @@ impl<T: Scalar> Factors<T> {
         );
         if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
             return host.engine.solve_in_place(x, transpose);
+        }
+        if let (Some((engine, stream)), true) = (self.resident(), x.len() >= MANY_NUMBERS)
+            && let Some(x) = T::as_f64_mut(x)
+        {
+            let in_solve = |e| Error::from_device(e, "solve");
+            let mut solution = stream.upload(x).map_err(in_solve)?;
+            engine
+                .begin_solve(&mut solution, x.len() / n, transpose)?
+                .wait()?;
+            return stream.copy_to_host(&solution, x).map_err(in_solve);
         }
         let solution = self
             .computed

@@ -709,6 +709,28 @@ fn more_right_hand_sides_than_are_refined_at_once_solve() {
 }
 
 #[test]
+fn solutions_in_place_are_those_on_the_device() {
+    let a = circuit(30, 3);
+    let n = a.rows();
+    let (b, _) = known_solution(&a);
+    for engine in ENGINES {
+        let solver = Solver::new(on_device(engine)).unwrap();
+        let stream = solver.stream().unwrap();
+        let factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+        // The second is enough for solutions to come straight from the device.
+        for nrhs in [1, 32_768 / n + 1] {
+            let mut x: Vec<f64> = (0..nrhs)
+                .flat_map(|k| b.iter().map(move |v| v * (k + 1) as f64))
+                .collect();
+            let mut expected = stream.upload(&x).unwrap();
+            factors.solve_on_device(&mut expected, nrhs, false).unwrap();
+            factors.solve_in_place(&mut x).unwrap();
+            assert_eq!(x, stream.download(&expected).unwrap());
+        }
+    }
+}
+
+#[test]
 fn a_solution_that_is_not_finite_never_leaves_as_ok() {
     // Diagonal, so that one entry overflows and the others do not.
     let n = 70;
@@ -732,17 +754,19 @@ fn a_solution_that_is_not_finite_never_leaves_as_ok() {
         };
         for transpose in [false, true] {
             for bad in [&overflowing, &not_a_number] {
-                // The second of two.
-                let two = [vec![1.0; n], bad.clone()].concat();
-                let mut x = stream.upload(&two).unwrap();
-                names_it(factors.solve_on_device(&mut x, 2, transpose));
-                let mut x = two.clone();
-                names_it(if transpose {
-                    factors.solve_transpose_in_place(&mut x)
-                } else {
-                    factors.solve_in_place(&mut x)
-                });
-                assert!(x.iter().zip(&two).all(|(x, b)| x.to_bits() == b.to_bits()));
+                // The last one, and of so many that solutions come straight from the device.
+                for nrhs in [2, 480] {
+                    let all = [vec![1.0; (nrhs - 1) * n], bad.clone()].concat();
+                    let mut x = stream.upload(&all).unwrap();
+                    names_it(factors.solve_on_device(&mut x, nrhs, transpose));
+                    let mut x = all.clone();
+                    names_it(if transpose {
+                        factors.solve_transpose_in_place(&mut x)
+                    } else {
+                        factors.solve_in_place(&mut x)
+                    });
+                    assert!(x.iter().zip(&all).all(|(x, b)| x.to_bits() == b.to_bits()));
+                }
             }
             // Begun one after another, each is told what became of its own.
             let begun: Vec<_> = [vec![1.0; n], overflowing.clone(), vec![2.0; n]]

@@ -386,8 +386,7 @@ impl SolvePlan {
         let by_blocks = self.num_block_tasks.saturating_mul(chunks);
         let useful = by_rows
             .max(by_warps.div_ceil(THREADS / TILE))
-            .max(by_blocks)
-            .max(1);
+            .max(by_blocks);
         // One where none fits, which the launch then reports.
         useful.min(resident).max(1)
     }

@@ -344,14 +344,13 @@ impl<T: Scalar> Factors<T> {
         if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
             return host.engine.solve_in_place(x, transpose);
         }
-        if let (Some((engine, stream)), true) = (self.resident(), x.len() >= MANY_NUMBERS)
+        if x.len() >= MANY_NUMBERS
+            && let Some((_, stream)) = self.resident()
             && let Some(x) = T::as_f64_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
             let mut solution = stream.upload(x).map_err(in_solve)?;
-            engine
-                .begin_solve(&mut solution, x.len() / n, transpose)?
-                .wait()?;
+            self.solve_on_device(&mut solution, x.len() / n, transpose)?;
             return stream.copy_to_host(&solution, x).map_err(in_solve);
         }
         let solution = self

@@ -106,9 +106,9 @@ impl RoundsArguments {
 pub enum EngineName {
     /// Whichever is predicted to be faster.
     Auto,
-    /// Whose patterns and levels are compared with the CPU's.
+    /// Column by column, level after level.
     Columns,
-    /// The fronts of the tree.
+    /// Fronts up the forest.
     Tree,
 }
 

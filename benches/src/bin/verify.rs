@@ -49,7 +49,7 @@ struct Arguments {
     /// Stop after symbolic and levels.
     #[arg(long)]
     analyze: bool,
-    /// What factorizes on a device.
+    /// What factorizes on a device; patterns and levels are compared with the CPU's where it is the columns.
     #[arg(long, value_enum, default_value_t = EngineName::Auto)]
     engine: EngineName,
     /// Normwise backward error that solutions must reach, by refinement if need be.

@@ -53,6 +53,19 @@ pub(crate) fn all_stretches(
         .all(|share| holds(share * SHARE..len.min((share + 1) * SHARE)))
 }
 
+/// `of` each element; several threads share that.
+pub(crate) fn mapped<A: Copy + Sync, B: Send>(
+    from: &[A],
+    threads: usize,
+    of: impl Fn(A) -> B + Sync + Send,
+) -> Vec<B> {
+    if threads == 1 || from.len() <= SHARE {
+        return from.iter().map(|&element| of(element)).collect();
+    }
+    let shares = from.par_iter().with_min_len(SHARE);
+    shares.map(|&element| of(element)).collect()
+}
+
 /// Copies `from` to `to`, of the same length; several threads share that.
 pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], threads: usize) {
     if threads == 1 || from.len() <= SHARE {

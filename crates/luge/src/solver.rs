@@ -22,7 +22,7 @@ use crate::error::{Error, PhaseError};
 use crate::factors::Factors;
 use crate::host::{AnyHost, HostChain};
 use crate::inform::{Inform, Seconds, Warning};
-use crate::lanes::{all_stretches, same_integers, sum_in_lanes};
+use crate::lanes::{all_stretches, mapped, same_integers, sum_in_lanes};
 use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
 use crate::threads::Threads;
 
@@ -186,7 +186,11 @@ impl Solver {
         }
         to_u32(n, "number of rows")?;
         let by_columns = !a.is_csr();
-        let pattern = pattern_of(a);
+        let pattern = self
+            .threads
+            .run(a.nnz() as f64 * PATTERN_PER_ENTRY, |threads| {
+                pattern_of(a, threads)
+            });
         let rows = Rows::new(&pattern, by_columns);
         let in_f64 = T::in_f64(a.data());
         let values = rows.values(&in_f64);
@@ -480,6 +484,9 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Seconds that it takes to copy an entry of a pattern, and to check it, at least.
+const PATTERN_PER_ENTRY: f64 = 1e-9;
+
 /// Seconds that ordering takes for each entry of a matrix, roughly and at least.
 const ORDERING_PER_ENTRY: f64 = 50e-9;
 
@@ -723,7 +730,7 @@ impl Shared {
     /// The first row in which `a` has other entries than the analyzed matrix.
     fn first_other_row<T: Scalar>(&self, a: &CsMat<T>) -> usize {
         let ours = Rows::new(&self.pattern, self.by_columns);
-        let theirs = pattern_of(&by_rows(a));
+        let theirs = pattern_of(&by_rows(a), 1);
         (0..self.n())
             .find(|&row| ours.pattern.lane(row) != theirs.lane(row))
             .unwrap_or(0)
@@ -826,9 +833,9 @@ pub(crate) fn by_rows<T: Scalar>(a: &CsMat<T>) -> CsMat<T> {
 }
 
 /// The pattern of a matrix as it is stored, whose dimensions fit 32 bits.
-fn pattern_of<T>(a: &CsMat<T>) -> CompressedPattern {
-    let ptr = a.indptr().raw_storage().iter().map(|&p| p as u64).collect();
-    let idx = a.indices().iter().map(|&i| i as u32).collect();
+fn pattern_of<T>(a: &CsMat<T>, threads: usize) -> CompressedPattern {
+    let ptr = mapped(a.indptr().raw_storage(), threads, |p| p as u64);
+    let idx = mapped(a.indices(), threads, |i| i as u32);
     CompressedPattern::new(a.rows(), ptr, idx)
         .unwrap_or_else(|e| unreachable!("sprs keeps its matrices sorted and in range: {e}"))
 }

@@ -138,6 +138,16 @@ struct LargeShare {
     has_tiles: bool,
 }
 
+/// How many of each come before a share of large fronts.
+#[derive(Clone, Copy, Default)]
+struct Offsets {
+    tasks: u32,
+    pieces: u32,
+    flags: u32,
+    sums: u32,
+    addends: u32,
+}
+
 /// Sorts numbers from 0 on by seconds that are not negative, the longest first; of equal ones the lowest number first.
 fn longest_first(
     threads: usize,
@@ -198,8 +208,7 @@ impl Plan {
             element,
             path: Vec::new(),
         };
-        let (path, order) = both(threads, || planner.paths(), || planner.order_small());
-        planner.path = path;
+        planner.path = planner.paths();
         let num_entries = |&s: &u32| planner.entry_range(s as usize).len();
         let of_large_fronts: usize = of_large.iter().map(num_entries).sum();
         let all = tree.layout.source.len();
@@ -209,7 +218,7 @@ impl Plan {
         let (small_places, large_places) = places.split_at_mut(of_small_fronts);
         let (of_small, of_large_fronts) = both(
             threads,
-            || planner.plan_small(&order, small_sources, small_places),
+            || planner.plan_small(&planner.order_small(), small_sources, small_places),
             || planner.plan_large(&of_large, large_sources, large_places),
         );
         let [fronts, children, starts] = of_small;
@@ -663,39 +672,57 @@ impl Planner<'_> {
     /// Puts shares one after another, and their tasks in order.
     fn put_together(&self, shares: Vec<LargeShare>) -> Plan {
         let mut plan = Plan::default();
-        let (mut ways, mut tasks) = (Vec::new(), Vec::new());
-        let (mut pieces, mut sums, mut addends) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut num_pieces, mut num_sums, mut num_addends) = (0, 0, 0);
-        for mut share in shares {
-            // Offsets within the share become those among all.
+        let mut starts = Vec::with_capacity(shares.len());
+        let mut next = Offsets::default();
+        for share in shares {
+            let start = next;
+            next.tasks += share.tasks.len() as u32;
+            next.pieces += share.pieces.len() as u32 / piece::LEN;
+            next.flags += share.num_flags;
+            next.sums += share.sums.len() as u32 / 2;
+            next.addends += share.addends.len() as u32;
+            plan.has_tiles |= share.has_tiles;
+            starts.push((start, share));
+        }
+        plan.num_flags = next.flags;
+        // Offsets within a share become those among all.
+        let mut shares = mapped(starts, |(start, mut share)| {
             for task in &mut share.tasks {
-                task[FIRST_PIECE] += num_pieces;
-                task[FIRST_FLAG] += plan.num_flags;
-                task[FIRST_SUM] += num_sums;
+                task[FIRST_PIECE] += start.pieces;
+                task[FIRST_FLAG] += start.flags;
+                task[FIRST_SUM] += start.sums;
             }
             for sum in share.sums.chunks_exact_mut(2) {
-                sum[1] += num_addends;
+                sum[1] += start.addends;
             }
-            num_pieces += share.pieces.len() as u32 / piece::LEN;
-            num_sums += share.sums.len() as u32 / 2;
-            num_addends += share.addends.len() as u32;
-            plan.num_flags += share.num_flags;
-            plan.has_tiles |= share.has_tiles;
-            ways.extend(share.ways);
-            tasks.extend(share.tasks);
-            pieces.push(share.pieces);
-            sums.push(share.sums);
-            addends.push(share.addends);
-        }
-        plan.pieces = joined(pieces);
-        plan.sums = joined(sums);
-        plan.addends = joined(addends);
+            (start.tasks, share)
+        });
+        let mut all = |list: fn(&mut LargeShare) -> &mut Vec<u32>| {
+            let lists = shares.iter_mut();
+            let lists = lists.map(|(_, share)| std::mem::take(list(share)));
+            joined(lists.collect())
+        };
+        plan.pieces = all(|share| &mut share.pieces);
+        plan.sums = all(|share| &mut share.sums);
+        plan.addends = all(|share| &mut share.addends);
         // The end of the last sum's addends, and what threads without a sum read.
-        plan.sums.extend([0, num_addends, 0, num_addends]);
+        plan.sums.extend([0, next.addends, 0, next.addends]);
         plan.addends.push(0);
         // What a task waits for was made before it, and has no shorter way.
-        let by_way = longest_first(self.threads, |t| ways[t], ways.len());
-        let in_order = |at: usize| tasks[by_way[at] as usize];
+        let place = |t: usize| {
+            let number = shares.partition_point(|&(first, _)| first as usize <= t) - 1;
+            let (first, share) = &shares[number];
+            (share, t - *first as usize)
+        };
+        let way = |t: usize| {
+            let (share, at) = place(t);
+            share.ways[at]
+        };
+        let by_way = longest_first(self.threads, way, next.tasks as usize);
+        let in_order = |at: usize| {
+            let (share, at) = place(by_way[at] as usize);
+            share.tasks[at]
+        };
         plan.tasks = collected(self.threads, by_way.len(), in_order).into_flattened();
         plan
     }

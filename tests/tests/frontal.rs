@@ -134,7 +134,7 @@ fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTre
         scaling: &Scaling::identity(n, n),
         entries: &entries,
         block_ptr: &[0, n],
-        coupling: &CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap(),
+        coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
         coupling_entries: &[],
     };
     Arc::new(DeviceTree::upload_with(stream, &problem.tree, &placement, limits, 1).unwrap())

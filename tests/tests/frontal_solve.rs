@@ -65,7 +65,7 @@ struct System {
     /// By columns of B, the entries of the diagonal blocks and their places in A.
     columns: CompressedPattern,
     entries: Vec<u32>,
-    coupling: CompressedPattern,
+    coupling: Arc<CompressedPattern>,
     coupling_entries: Vec<u32>,
     a: Vec<f64>,
 }
@@ -150,7 +150,7 @@ impl System {
             scaling,
             columns: CompressedPattern::new(n, ptr, idx).unwrap(),
             entries,
-            coupling: CompressedPattern::new(n, coupling_ptr, coupling_idx).unwrap(),
+            coupling: Arc::new(CompressedPattern::new(n, coupling_ptr, coupling_idx).unwrap()),
             coupling_entries,
             a,
         }

@@ -63,7 +63,7 @@ pub(crate) struct Forest {
     /// Place in A of each entry of the tree.
     entries: Arc<Vec<u32>>,
     /// The rows of B right of its diagonal blocks.
-    coupling: CompressedPattern,
+    coupling: Arc<CompressedPattern>,
     coupling_entries: Vec<u32>,
     single: bool,
     seconds: f64,
@@ -361,7 +361,7 @@ impl Forest {
             columns: parts.columns,
             source: parts.source,
             entries: parts.entries,
-            coupling: parts.coupling,
+            coupling: Arc::new(parts.coupling),
             coupling_entries: parts.coupling_entries,
             single,
             seconds: start.elapsed().as_secs_f64(),

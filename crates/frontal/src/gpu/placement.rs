@@ -1,5 +1,7 @@
 //! How the matrix that is factorized comes from the one that callers have.
 
+use std::sync::Arc;
+
 use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
 
 use crate::shares::{both, collected};
@@ -20,7 +22,7 @@ pub struct Placement<'a> {
     /// First column of each diagonal block of B, and n; the tree has no entry outside these blocks.
     pub block_ptr: &'a [usize],
     /// The rows of B right of the diagonal blocks, n by n.
-    pub coupling: &'a CompressedPattern,
+    pub coupling: &'a Arc<CompressedPattern>,
     /// Entry p of `coupling` is value `coupling_entries[p]` of A.
     pub coupling_entries: &'a [u32],
 }

@@ -134,13 +134,12 @@ impl DeviceTree {
         );
         let (plan, relative) = factorization?;
         let (solve, row_idx) = solve?;
-        let sources = placement.entries.iter().chain(placement.coupling_entries);
         Ok(Self {
             plan,
             solve,
             row_idx,
             relative,
-            max_source: sources.max().map_or(0, |&p| p as usize + 1),
+            max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),
             columns: cols.places,
             tree: Arc::clone(tree),
         })
@@ -150,6 +149,13 @@ impl DeviceTree {
     pub fn tree(&self) -> &Arc<Tree> {
         &self.tree
     }
+}
+
+/// Values that there must be for all of these to be places of some.
+fn num_sources(places: &[u32]) -> usize {
+    // Not `max`, for this is done in lanes.
+    let last = places.iter().fold(0, |last, &place| last.max(place));
+    last as usize + usize::from(!places.is_empty())
 }
 
 #[cfg(test)]
@@ -169,7 +175,7 @@ mod tests {
     fn blocks_of(
         pattern: &CompressedPattern,
         block_ptr: &[usize],
-    ) -> (CompressedPattern, EliminationForest, CompressedPattern) {
+    ) -> (CompressedPattern, EliminationForest, Arc<CompressedPattern>) {
         let n = pattern.major_dim();
         let block_of = |i: usize| block_ptr.partition_point(|&at| at <= i);
         let entries = |above: bool| {
@@ -196,7 +202,11 @@ mod tests {
         let parent = tree_of(&graph);
         let counts = etree::column_counts(&parent, |v| graph.lane(v as usize).iter().copied());
         let coupling = pattern_from(n, entries(true).map(|(i, j)| (place(i), place(j))));
-        (columns, EliminationForest { parent, counts }, coupling)
+        (
+            columns,
+            EliminationForest { parent, counts },
+            Arc::new(coupling),
+        )
     }
 
     /// Trees and plans made with one thread and with several are the same, word for word.

@@ -155,7 +155,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let tree = &*self.tree;
         let plan = &tree.solve;
         let n = tree.tree.n();
-        let lists = plan.lists(transpose);
+        let lists = plan.lists(stream, &tree.tree, transpose)?;
         let (enter, leave) = if transpose {
             (&plan.cols, &plan.rows)
         } else {

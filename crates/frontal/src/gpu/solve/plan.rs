@@ -3,7 +3,9 @@
 //! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each tile of 32
 //! rows. Tasks stand in the order of the longest way that is left, with which none comes before one that it waits for.
 
-use luge_device::{Buffer, DeviceError, Uploads};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use luge_device::{Buffer, DeviceError, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
     COUPLED_WORDS, FRONT_WORDS, LARGE_WORDS, LEVEL_WORDS, LONG_ROW, SEGMENT, SEGMENT_WORDS,
     SINGLE_WORDS, SMALL_WORDS, THREADS, TILE, WHOLE, WHOLE_ROWS,
@@ -12,7 +14,7 @@ use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
-use crate::shares::{both, collected, sort};
+use crate::shares::{both, collected, mapped, shares, sort, split};
 use crate::tree::{Front, Tree};
 
 /// Most pivots of a front for a warp: a lane has one.
@@ -49,8 +51,8 @@ pub(in crate::gpu) struct SolveWords {
     carry_to: Vec<u32>,
     coupling_exponents: Vec<i32>,
     lists: Lists<Vec<u32>>,
-    /// Those for Bᵀ where they are others: where levels are solved in another order.
-    transposed: Option<Lists<Vec<u32>>>,
+    /// The level of each front, if the lists for Bᵀ are others: where levels are solved in another order.
+    levels: Option<Vec<u32>>,
     num_warp_tasks: u32,
     num_block_tasks: u32,
 }
@@ -66,13 +68,40 @@ pub(in crate::gpu) struct SolvePlan {
     pub(super) coupling_exponents: Buffer<i32>,
     pub(super) rows: Placed<Buffer<u32>, Buffer<i32>>,
     pub(super) cols: Placed<Buffer<u32>, Buffer<i32>>,
-    lists: Lists<Buffer<u32>>,
+    lists: Arc<Lists<Buffer<u32>>>,
     /// Those for Bᵀ where they are others.
-    transposed: Option<Lists<Buffer<u32>>>,
+    transposed: Option<Transposed>,
+    /// Most segments of long rows in one direction.
+    num_segments: usize,
     /// Most tasks of warps in one list.
     num_warp_tasks: u32,
     /// Most tasks of blocks in one list.
     num_block_tasks: u32,
+}
+
+/// The lists for Bᵀ, made for the first solve with it: most matrices see none.
+#[derive(Debug)]
+struct Transposed {
+    /// Of each front.
+    levels: Vec<u32>,
+    coupling: Arc<CompressedPattern>,
+    lists: Mutex<Option<Arc<Lists<Buffer<u32>>>>>,
+}
+
+impl Transposed {
+    fn lists(&self, stream: &Stream, tree: &Tree) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
+        let mut made = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lists) = &*made {
+            return Ok(Arc::clone(lists));
+        }
+        let forest = LeveledForest::new(tree, &self.levels, 1);
+        let words = forest.lists(&self.coupling, true);
+        let mut uploads = Uploads::new(stream);
+        let lists = Lists::upload(&mut uploads, &words)?;
+        // Done when it returns, so solves on other streams see them.
+        uploads.finish()?;
+        Ok(Arc::clone(made.insert(Arc::new(lists))))
+    }
 }
 
 impl Lists<Buffer<u32>> {
@@ -261,25 +290,34 @@ impl SolveWords {
     pub(in crate::gpu) fn new(tree: &Tree, placement: &Placement<'_>, threads: usize) -> Self {
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
-        let ((gather_ptr, carry_to), (words, (lists, transposed, counts))) = both(
+        let of_blocks = block_levels(placement);
+        let of_front = |front: &Front| {
+            let of_column = |levels: &Vec<u32>| levels[tree.perm()[front.start as usize] as usize];
+            of_blocks.as_ref().map_or(0, of_column)
+        };
+        let levels: Vec<u32> = tree.fronts().iter().map(of_front).collect();
+        let lists = || {
+            let forest = LeveledForest::new(tree, &levels, threads);
+            let counts = [&forest.warps_up.level_ptr, &forest.blocks_up.level_ptr];
+            let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
+            (forest.lists(placement.coupling, false), counts)
+        };
+        let front_words = || front_words(tree, threads);
+        let exponents = || coupling_exponents(placement, threads);
+        let ((gather, fronts), (coupling_exponents, (lists, counts))) = both(
             threads,
-            || contributions(tree),
-            || {
-                both(
-                    threads,
-                    || front_words(tree, threads),
-                    || lists(tree, placement, threads),
-                )
-            },
+            || both(threads, || contributions(tree), front_words),
+            || both(threads, exponents, lists),
         );
+        let (gather_ptr, carry_to) = gather;
         let [num_warp_tasks, num_block_tasks] = counts;
         Self {
-            fronts: words,
+            fronts,
             gather_ptr,
             carry_to,
-            coupling_exponents: coupling_exponents(placement),
+            coupling_exponents,
             lists,
-            transposed,
+            levels: of_blocks.is_some().then_some(levels),
             num_warp_tasks,
             num_block_tasks,
         }
@@ -304,32 +342,6 @@ fn front_words(tree: &Tree, threads: usize) -> Vec<u32> {
     collected(threads, fronts.len(), words).into_flattened()
 }
 
-/// The lists of both directions, if those for Bᵀ are others, and how many tasks of warps and of blocks there are at most.
-type BothLists = (Lists<Vec<u32>>, Option<Lists<Vec<u32>>>, [u32; 2]);
-
-fn lists(tree: &Tree, placement: &Placement<'_>, threads: usize) -> BothLists {
-    let perm = tree.perm();
-    let of_blocks = block_levels(placement);
-    let levels: Vec<u32> = match &of_blocks {
-        None => vec![0; tree.fronts().len()],
-        Some(levels) => {
-            let of_front = |front: &Front| levels[perm[front.start as usize] as usize];
-            tree.fronts().iter().map(of_front).collect()
-        }
-    };
-    let kinds = Kind::of_fronts(tree);
-    let tasks = Tasks::new(tree, &kinds, &levels, threads);
-    let direction = |transpose| tasks.lists(tree, &kinds, &levels, placement, transpose);
-    let (lists, transposed) = if of_blocks.is_some() {
-        let (lists, transposed) = both(threads, || direction(false), || direction(true));
-        (lists, Some(transposed))
-    } else {
-        (direction(false), None)
-    };
-    let counts = [tasks.warps_up.words.len(), tasks.blocks_up.words.len()];
-    (lists, transposed, counts.map(|count| count as u32))
-}
-
 impl SolvePlan {
     /// Copies a plan to the device, with the places of the pivots in A.
     pub(in crate::gpu) fn upload<'a>(
@@ -345,7 +357,20 @@ impl SolvePlan {
                 exponents: uploads.add(&placed.exponents)?,
             })
         };
-        let transposed = words.transposed.as_ref();
+        let coupling = placement.coupling;
+        let in_rows = coupling
+            .ptr()
+            .windows(2)
+            .map(|ends| (ends[1] - ends[0]) as u32);
+        let mut in_columns = vec![0; coupling.minor_dim()];
+        for &column in coupling.idx() {
+            in_columns[column as usize] += 1;
+        }
+        let transposed = words.levels.as_ref().map(|levels| Transposed {
+            levels: levels.clone(),
+            coupling: Arc::clone(placement.coupling),
+            lists: Mutex::default(),
+        });
         Ok(Self {
             fronts: uploads.add(&words.fronts)?,
             gather_ptr: uploads.add(&words.gather_ptr)?,
@@ -354,28 +379,30 @@ impl SolvePlan {
             coupling_exponents: uploads.add(&words.coupling_exponents)?,
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
-            lists: Lists::upload(uploads, &words.lists)?,
-            transposed: transposed
-                .map(|lists| Lists::upload(uploads, lists))
-                .transpose()?,
+            lists: Arc::new(Lists::upload(uploads, &words.lists)?),
+            transposed,
+            num_segments: num_segments(in_rows).max(num_segments(in_columns.into_iter())),
             num_warp_tasks: words.num_warp_tasks,
             num_block_tasks: words.num_block_tasks,
         })
     }
 
     /// Who works on what in solves with B, or Bᵀ.
-    pub(super) fn lists(&self, transpose: bool) -> &Lists<Buffer<u32>> {
+    pub(super) fn lists(
+        &self,
+        stream: &Stream,
+        tree: &Tree,
+        transpose: bool,
+    ) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
         match &self.transposed {
-            Some(lists) if transpose => lists,
-            _ => &self.lists,
+            Some(transposed) if transpose => transposed.lists(stream, tree),
+            _ => Ok(Arc::clone(&self.lists)),
         }
     }
 
     /// Most segments of long rows in one direction.
     pub(in crate::gpu) fn num_segments(&self) -> usize {
-        let lists = [self.lists(false), self.lists(true)];
-        let of = |lists: &Lists<Buffer<u32>>| lists.segments.len() / SEGMENT_WORDS;
-        lists.into_iter().map(of).max().unwrap_or(0)
+        self.num_segments
     }
 
     /// Blocks of a grid if `resident` fit on the device.
@@ -392,8 +419,17 @@ impl SolvePlan {
     }
 }
 
-/// The tasks of all fronts.
-struct Tasks {
+/// Segments of rows with so many couplings.
+fn num_segments(lengths: impl Iterator<Item = u32>) -> usize {
+    let long = lengths.filter(|&length| length > LONG_ROW);
+    long.map(|length| length.div_ceil(SEGMENT) as usize).sum()
+}
+
+/// The fronts of a tree as tasks, by the levels of their diagonal blocks.
+struct LeveledForest<'a> {
+    tree: &'a Tree,
+    levels: &'a [u32],
+    kinds: Vec<Kind>,
     warps_up: TaskList<SMALL_WORDS>,
     warps_down: TaskList<SMALL_WORDS>,
     blocks_up: TaskList<LARGE_WORDS>,
@@ -401,8 +437,9 @@ struct Tasks {
     num_levels: u32,
 }
 
-impl Tasks {
-    fn new(tree: &Tree, kinds: &[Kind], levels: &[u32], threads: usize) -> Self {
+impl<'a> LeveledForest<'a> {
+    fn new(tree: &'a Tree, levels: &'a [u32], threads: usize) -> Self {
+        let kinds = Kind::of_fronts(tree);
         let fronts = tree.fronts();
         let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
@@ -414,7 +451,7 @@ impl Tasks {
                     let above = left.get(front.parent as usize).copied().unwrap_or(0);
                     left[s] = weight(front) + above;
                 }
-                Self::of_ways(tree, (kinds, levels), num_levels, &left, false, threads)
+                tasks_of_ways(tree, (&kinds, levels), num_levels, &left, false, threads)
             },
             || {
                 // The way to its farthest leaf.
@@ -428,10 +465,13 @@ impl Tasks {
                         *parent = below.max(*parent);
                     }
                 }
-                Self::of_ways(tree, (kinds, levels), num_levels, &left, true, threads)
+                tasks_of_ways(tree, (&kinds, levels), num_levels, &left, true, threads)
             },
         );
         Self {
+            tree,
+            levels,
+            kinds,
             warps_up,
             warps_down,
             blocks_up,
@@ -440,53 +480,14 @@ impl Tasks {
         }
     }
 
-    /// Tasks of warps and of blocks up the forest, or down.
-    fn of_ways(
-        tree: &Tree,
-        (kinds, levels): (&[Kind], &[u32]),
-        num_levels: u32,
-        left: &[u64],
-        down: bool,
-        threads: usize,
-    ) -> (TaskList<SMALL_WORDS>, TaskList<LARGE_WORDS>) {
-        let mut warps = Vec::with_capacity(levels.len());
-        let mut blocks = Vec::new();
-        for (s, front) in tree.fronts().iter().enumerate().rev() {
-            let (number, level, left) = (s as u32, levels[s], left[s]);
-            match kinds[s] {
-                Kind::Single => {}
-                Kind::Small => warps.push((level, left, [number])),
-                Kind::Whole => blocks.push((level, left, [number, WHOLE])),
-                Kind::Tiles => {
-                    let of_pivots = front.pivots.div_ceil(TILE);
-                    let task = |tile| (level, left, [number, tile]);
-                    if down {
-                        blocks.extend((0..of_pivots).rev().map(task));
-                    } else {
-                        blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(task));
-                    }
-                }
-            }
-        }
-        let num_levels = num_levels as usize;
-        both(
-            threads,
-            || TaskList::new(&warps, num_levels, threads),
-            || TaskList::new(&blocks, num_levels, threads),
-        )
-    }
-
     /// The lists for solves with B or Bᵀ.
-    fn lists(
-        &self,
-        tree: &Tree,
-        kinds: &[Kind],
-        levels: &[u32],
-        placement: &Placement<'_>,
-        transpose: bool,
-    ) -> Lists<Vec<u32>> {
-        let perm = tree.perm();
-        let num_levels = self.num_levels;
+    fn lists(&self, coupling: &CompressedPattern, transpose: bool) -> Lists<Vec<u32>> {
+        let Self {
+            tree,
+            levels,
+            num_levels,
+            ..
+        } = *self;
         let mut order: Vec<u32> = (0..num_levels).collect();
         if transpose {
             order.reverse();
@@ -496,7 +497,7 @@ impl Tasks {
         let (blocks_up, blocks_up_ends) = self.blocks_up.ordered(&order);
         let (blocks_down, blocks_down_ends) = self.blocks_down.ordered(&order);
 
-        let couplings = Couplings::new(placement, perm, transpose);
+        let couplings = Couplings::new(coupling, tree.perm(), transpose);
         let mut singles = Vec::new();
         let mut singles_ends = Vec::new();
         let mut coupled = CoupledRows::default();
@@ -506,7 +507,7 @@ impl Tasks {
             for &s in by_level.fronts(level) {
                 let s = s as usize;
                 let front = &tree.fronts()[s];
-                let is_single = kinds[s] == Kind::Single;
+                let is_single = self.kinds[s] == Kind::Single;
                 if is_single {
                     let [mut begin, end] = couplings.range(front.start);
                     if end - begin > LONG_ROW {
@@ -553,6 +554,42 @@ impl Tasks {
             coupled_entries: couplings.entries,
         }
     }
+}
+
+/// Tasks of warps and of blocks up the forest, or down.
+fn tasks_of_ways(
+    tree: &Tree,
+    (kinds, levels): (&[Kind], &[u32]),
+    num_levels: u32,
+    left: &[u64],
+    down: bool,
+    threads: usize,
+) -> (TaskList<SMALL_WORDS>, TaskList<LARGE_WORDS>) {
+    let mut warps = Vec::with_capacity(levels.len());
+    let mut blocks = Vec::new();
+    for (s, front) in tree.fronts().iter().enumerate().rev() {
+        let (number, level, left) = (s as u32, levels[s], left[s]);
+        match kinds[s] {
+            Kind::Single => {}
+            Kind::Small => warps.push((level, left, [number])),
+            Kind::Whole => blocks.push((level, left, [number, WHOLE])),
+            Kind::Tiles => {
+                let of_pivots = front.pivots.div_ceil(TILE);
+                let task = |tile| (level, left, [number, tile]);
+                if down {
+                    blocks.extend((0..of_pivots).rev().map(task));
+                } else {
+                    blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(task));
+                }
+            }
+        }
+    }
+    let num_levels = num_levels as usize;
+    both(
+        threads,
+        || TaskList::new(&warps, num_levels, threads),
+        || TaskList::new(&blocks, num_levels, threads),
+    )
 }
 
 /// The fronts of each level.
@@ -618,8 +655,7 @@ struct Couplings {
 }
 
 impl Couplings {
-    fn new(placement: &Placement<'_>, perm: &[u32], transpose: bool) -> Self {
-        let given = placement.coupling;
+    fn new(given: &CompressedPattern, perm: &[u32], transpose: bool) -> Self {
         if given.nnz() == 0 {
             return Self {
                 ptr: vec![0; perm.len() + 1],
@@ -659,18 +695,30 @@ impl Couplings {
 }
 
 /// The exponent of the factor of each entry right of the diagonal blocks.
-fn coupling_exponents(placement: &Placement<'_>) -> Vec<i32> {
-    let scaling = placement.scaling;
-    let mut exponents = Vec::with_capacity(placement.coupling.nnz());
-    if placement.coupling.nnz() == 0 {
+fn coupling_exponents(placement: &Placement<'_>, threads: usize) -> Vec<i32> {
+    let Placement {
+        coupling, scaling, ..
+    } = placement;
+    let mut exponents = vec![0; coupling.nnz()];
+    if exponents.is_empty() {
         return exponents;
     }
-    for (i, &row) in placement.row_perm.as_slice().iter().enumerate() {
-        let of_row = exponent(scaling.rows[row as usize]);
-        exponents.extend(placement.coupling.lane(i).iter().map(|&j| {
-            let column = placement.col_perm.as_slice()[j as usize];
-            of_row + exponent(scaling.cols[column as usize])
-        }));
-    }
+    let rows = placement.row_perm.as_slice();
+    let columns = placement.col_perm.as_slice();
+    let ranges = shares(threads, rows.len(), |i| coupling.ptr()[i]);
+    let in_range = |rows: &std::ops::Range<usize>| {
+        (coupling.ptr()[rows.end] - coupling.ptr()[rows.start]) as usize
+    };
+    let pieces = split(&mut exponents, ranges.iter().map(in_range));
+    let parts: Vec<_> = ranges.into_iter().zip(pieces).collect();
+    mapped(parts, |(range, exponents)| {
+        let entries = range.flat_map(|i| {
+            let of_row = exponent(scaling.rows[rows[i] as usize]);
+            coupling.lane(i).iter().map(move |&j| (of_row, j))
+        });
+        for (to, (of_row, j)) in exponents.iter_mut().zip(entries) {
+            *to = of_row + exponent(scaling.cols[columns[j as usize] as usize]);
+        }
+    });
     exponents
 }

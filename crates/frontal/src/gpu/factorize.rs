@@ -336,7 +336,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     /// Enqueues a solve of A·X = R, or Aᵀ·X = R, in place, for `nrhs` right-hand sides of A's order, one after another.
     ///
     /// Right-hand sides may be of any magnitude. The bits of a solution depend on the factors, its right-hand side and
-    /// whether it comes alone. Nothing is waited for: errors of the device may come later.
+    /// whether it comes alone. Nothing is waited for: errors of the device may come later. Only the first solve with Aᵀ,
+    /// where entries are right of the diagonal blocks, copies lists to the device and waits for that.
     ///
     /// # Errors
     ///

@@ -180,54 +180,112 @@ fn next_lists<'a>(
     (Lists { ptr, idx }, degrees.concat())
 }
 
-/// An independent set of vertices with few neighbours, as numbers for [`next_lists`]; none if there are too few.
-fn independent_set(left: &Left) -> Option<Vec<u32>> {
+/// An independent set of vertices with few neighbours, each marked as [`PIVOT`]; none if there are too few.
+fn independent_set(left: &Left, parallel: bool) -> Option<Vec<u32>> {
     /// Next to a pivot.
     const WAITS: u32 = 1;
     let n = left.vertices.len();
-    let degree = |v: usize| left.degree[v] as usize;
-    let mut counts = [0u32; MOST_NEIGHBOURS + 2];
-    for v in 0..n {
-        counts[degree(v).min(MOST_NEIGHBOURS + 1)] += 1;
-    }
-    let least = counts[..=MOST_NEIGHBOURS]
-        .iter()
-        .position(|&count| count != 0)?;
-    let wanted = (n as f64 * SHARE) as u32;
+    // The vertices of each part, by degree.
+    let by_degree = by_parts(n, parallel, |range| {
+        let mut by_degree: [Vec<u32>; MOST_NEIGHBOURS + 1] = Default::default();
+        for (v, &degree) in (range.start as u32..).zip(&left.degree[range]) {
+            if let Some(list) = by_degree.get_mut(degree as usize) {
+                list.push(v);
+            }
+        }
+        by_degree
+    });
+    let of_degree = |degree: usize| by_degree.iter().map(move |lists| &lists[degree]);
+    let count = |degree: usize| of_degree(degree).map(Vec::len).sum::<usize>();
+    let least = (0..=MOST_NEIGHBOURS).find(|&degree| count(degree) != 0)?;
+    let wanted = (n as f64 * SHARE) as usize;
     let (mut num_candidates, mut end) = (0, 0);
     while end <= MOST_NEIGHBOURS && (num_candidates < wanted || end <= least + NEAR_LEAST) {
-        // Becomes the place of the first candidate of this degree.
-        num_candidates += std::mem::replace(&mut counts[end], num_candidates);
+        num_candidates += count(end);
         end += 1;
     }
-    if f64::from(num_candidates) < SMALLEST_SHARE * n as f64 {
+    if (num_candidates as f64) < SMALLEST_SHARE * n as f64 {
         return None;
     }
-    let mut candidates = vec![0; num_candidates as usize];
-    for v in 0..n {
-        let degree = degree(v);
-        if degree < end {
-            candidates[counts[degree] as usize] = v as u32;
-            counts[degree] += 1;
-        }
-    }
-    let mut numbers = vec![0; n];
-    for v in candidates {
-        if numbers[v as usize] == 0 {
-            numbers[v as usize] = PIVOT;
+    let mut marks = vec![0; n];
+    for &v in (0..end).flat_map(of_degree).flatten() {
+        if marks[v as usize] == 0 {
+            marks[v as usize] = PIVOT;
             for &u in left.lists.of(v) {
-                numbers[u as usize] = WAITS;
+                marks[u as usize] = WAITS;
             }
         }
     }
-    let mut next = 0;
-    for number in &mut numbers {
-        if *number != PIVOT {
-            *number = next;
-            next += 1;
+    Some(marks)
+}
+
+/// What comes of some consecutive vertices in a round.
+#[derive(Default)]
+struct RoundShare {
+    /// The vertex after them.
+    end: usize,
+    /// Numbers of those that stay, before the round.
+    kept: Vec<u32>,
+    /// The numbers that they had at first.
+    vertices: Vec<u32>,
+    weight: Vec<u32>,
+    /// The first numbers of the eliminated ones.
+    pivots: Vec<u32>,
+    /// Those of their neighbours, and where each list ends.
+    below: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl RoundShare {
+    fn new(left: &Left, marks: &[u32], range: Range<usize>) -> Self {
+        let mut share = Self {
+            end: range.end,
+            kept: Vec::with_capacity(range.len()),
+            vertices: Vec::with_capacity(range.len()),
+            weight: Vec::with_capacity(range.len()),
+            ..Self::default()
+        };
+        for v in range {
+            let old = left.vertices[v];
+            if marks[v] == PIVOT {
+                share.pivots.push(old);
+                let neighbours = left.lists.of(v as u32).iter();
+                let neighbours = neighbours.map(|&u| left.vertices[u as usize]);
+                share.below.extend(neighbours);
+                share.ends.push(share.below.len());
+            } else {
+                share.kept.push(v as u32);
+                share.vertices.push(old);
+                share.weight.push(left.weight[v]);
+            }
         }
+        share
     }
-    Some(numbers)
+}
+
+/// Numbers the vertices that are kept, in their order: `numbers` of the others stay. Of each of some consecutive ranges of
+/// vertices its end and those of it that are kept.
+fn number_kept(numbers: &mut [u32], ranges: &[(usize, &[u32])], parallel: bool) {
+    let (mut start, mut count) = (0, 0);
+    let mut left = numbers;
+    let mut parts = Vec::with_capacity(ranges.len());
+    for &(end, kept) in ranges {
+        let (part, rest) = std::mem::take(&mut left).split_at_mut(end - start);
+        parts.push((part, start, kept, count));
+        left = rest;
+        start = end;
+        count += kept.len() as u32;
+    }
+    let number = |(part, start, kept, count): (&mut [u32], usize, &[u32], u32)| {
+        for (&v, number) in kept.iter().zip(count..) {
+            part[v as usize - start] = number;
+        }
+    };
+    if parallel {
+        parts.into_par_iter().for_each(number);
+    } else {
+        parts.into_iter().for_each(number);
+    }
 }
 
 impl Reduction {
@@ -245,25 +303,36 @@ impl Reduction {
         for &v in &first {
             weight[v as usize] += 1;
         }
-        let is_dense = |v: usize| graph.degree(v) > limit;
+        // Vertices of many neighbours, and the first ones of the others.
+        let parts = by_parts(n, parallel, |range| {
+            let end = range.end;
+            let (dense, sparse): (Vec<u32>, Vec<u32>) =
+                (range.start as u32..end as u32).partition(|&v| graph.degree(v as usize) > limit);
+            let is_first = |v: &u32| weight[*v as usize] != 0;
+            (
+                end,
+                dense,
+                sparse.into_iter().filter(is_first).collect::<Vec<u32>>(),
+            )
+        });
+        let mut numbers = vec![NONE; n];
+        let ranges: Vec<_> = parts
+            .iter()
+            .map(|(end, _, firsts)| (*end, &firsts[..]))
+            .collect();
+        number_kept(&mut numbers, &ranges, parallel);
         let mut dense: Vec<u32> = Vec::new();
         let mut vertices = Vec::with_capacity(n);
-        let mut numbers = vec![NONE; n];
-        for v in 0..n {
-            if is_dense(v) {
-                dense.push(v as u32);
-                weight[v] = 0;
-            } else if weight[v] != 0 {
-                numbers[v] = vertices.len() as u32;
-                vertices.push(v as u32);
-            }
+        for (_, of_part, firsts) in parts {
+            dense.extend(of_part);
+            vertices.extend(firsts);
+        }
+        for &v in &dense {
+            weight[v as usize] = 0;
         }
         dense.sort_by_key(|&v| graph.degree(v as usize));
         let list_of = |v: u32| graph.neighbours(v as usize);
-        let weight_of = |vertices: &[u32]| -> Vec<u32> {
-            vertices.iter().map(|&v| weight[v as usize]).collect()
-        };
-        let left_weight = weight_of(&vertices);
+        let left_weight: Vec<u32> = vertices.iter().map(|&v| weight[v as usize]).collect();
         let (lists, degree) = next_lists(list_of, &vertices, &numbers, &left_weight, parallel);
         let mut left = Left {
             lists,
@@ -276,25 +345,29 @@ impl Reduction {
             ptr: vec![0],
             idx: Vec::with_capacity(2 * n),
         };
-        while let Some(numbers) = independent_set(&left) {
-            cancel.check()?;
-            let mut kept = Vec::with_capacity(left.vertices.len());
-            let mut vertices = Vec::with_capacity(left.vertices.len());
-            for (v, (&number, &old)) in (0..).zip(numbers.iter().zip(&left.vertices)) {
-                if number == PIVOT {
-                    pivots.push(old);
-                    let neighbours = left.lists.of(v).iter();
-                    below
-                        .idx
-                        .extend(neighbours.map(|&u| left.vertices[u as usize]));
-                    below.ptr.push(below.idx.len());
-                } else {
-                    kept.push(v);
-                    vertices.push(old);
-                }
-            }
-            let weight = weight_of(&vertices);
+        loop {
             let parallel = parallel && left.lists.idx.len() >= MIN_SHARED;
+            let Some(marks) = independent_set(&left, parallel) else {
+                break;
+            };
+            cancel.check()?;
+            let n = left.vertices.len();
+            let shares = by_parts(n, parallel, |range| RoundShare::new(&left, &marks, range));
+            let mut numbers = marks;
+            let ranges: Vec<_> = shares.iter().map(|s| (s.end, &s.kept[..])).collect();
+            number_kept(&mut numbers, &ranges, parallel);
+            let mut kept = Vec::with_capacity(n);
+            let mut vertices = Vec::with_capacity(n);
+            let mut weight = Vec::with_capacity(n);
+            for share in shares {
+                pivots.extend(share.pivots);
+                let before = below.idx.len();
+                below.ptr.extend(share.ends.iter().map(|end| before + end));
+                below.idx.extend(share.below);
+                kept.extend(share.kept);
+                vertices.extend(share.vertices);
+                weight.extend(share.weight);
+            }
             let list_of = |v| left.lists.of(v);
             let (lists, degree) = next_lists(list_of, &kept, &numbers, &weight, parallel);
             left = Left {

@@ -298,6 +298,20 @@ mod tests {
     }
 
     #[test]
+    fn hubs_that_are_alike_are_ordered_once() {
+        let (n, hubs) = (2000, 3);
+        let to_hubs = (0..n).flat_map(|v| (0..hubs).map(move |h| (v, n + h)));
+        let between = (0..hubs).flat_map(|g| (0..g).map(move |h| (n + g, n + h)));
+        let edges = (1..n).map(|v| (v - 1, v)).chain(to_hubs).chain(between);
+        let graph = graph(n + hubs, edges);
+        let (order, forest) = reduced_nested_dissection(&graph, false, &CancelFlag::new()).unwrap();
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..(n + hubs) as u32));
+        assert_eq!(forest.unwrap(), forest_of(&graph, &order));
+    }
+
+    #[test]
     fn more_hubs_than_are_followed_are_ordered() {
         // Each hub is joined to nearly half of the others.
         let (n, hubs) = (3000, 70);

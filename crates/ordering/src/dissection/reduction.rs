@@ -297,7 +297,7 @@ impl Reduction {
     pub fn new(graph: &Graph, parallel: bool, cancel: &CancelFlag) -> Result<Self, Cancelled> {
         let n = graph.len();
         let parallel = parallel && graph.idx.len() >= MIN_SHARED;
-        let first = first_alike(graph, parallel);
+        let mut first = first_alike(graph, parallel);
         let limit = dense_limit(n);
         let mut weight = vec![0; n];
         for &v in &first {
@@ -329,6 +329,8 @@ impl Reduction {
         }
         for &v in &dense {
             weight[v as usize] = 0;
+            // Each is listed for itself.
+            first[v as usize] = v;
         }
         dense.sort_by_key(|&v| graph.degree(v as usize));
         let list_of = |v: u32| graph.neighbours(v as usize);

@@ -289,6 +289,10 @@ mod tests {
             let graph = graph(n + hubs, edges.into_iter());
             let (order, forest) = reduced_nested_dissection(&graph, false, &CancelFlag::new()).unwrap();
             let forest = forest.unwrap();
+            let (by_threads, forest_by_threads) =
+                reduced_nested_dissection(&graph, true, &CancelFlag::new()).unwrap();
+            prop_assert_eq!(&by_threads, &order);
+            prop_assert_eq!(forest_by_threads.as_ref(), Some(&forest));
             prop_assert_eq!(etree::inverse(&etree::inverse(&order)), order.clone());
             let expected = forest_of(&graph, &order);
             prop_assert_eq!(&forest, &expected);

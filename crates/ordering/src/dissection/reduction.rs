@@ -33,8 +33,8 @@ const NEAR_LEAST: usize = 1;
 /// The rounds end when fewer than this share of the vertices are candidates.
 const SMALLEST_SHARE: f64 = 0.1;
 
-/// Graphs of fewer list entries than this are not shared between threads.
-const MIN_SHARED: usize = 20_000;
+/// Graphs of fewer list entries than this are not shared between threads. Few in tests, so that small ones are.
+const MIN_SHARED: usize = if cfg!(test) { 40 } else { 20_000 };
 
 /// More vertices of many neighbours than this are not followed through the elimination.
 const MOST_DENSE: usize = 64;
@@ -400,6 +400,7 @@ impl Reduction {
         parallel: bool,
     ) -> (Vec<u32>, Option<EliminationForest>) {
         let n = graph.len();
+        let parallel = parallel && graph.idx.len() >= MIN_SHARED;
         let Lists { ptr, idx } = &self.graph;
         let of_left = weighted_forest(ptr, idx, &self.left_weight, &mut order_left);
         // All are numbered by the time of their elimination.
@@ -422,13 +423,12 @@ impl Reduction {
             let size = weight(self.pivots[k]) + rows.iter().map(|&u| weight(u)).sum::<u32>();
             (times.min().unwrap_or(NONE), size)
         };
-        let (mut parent, mut counts): (Vec<u32>, Vec<u32>) =
-            if parallel && self.below.idx.len() >= MIN_SHARED {
-                let pivots = (0..num_pivots).into_par_iter().with_min_len(MIN_SHARED / 8);
-                pivots.map(of_pivot).unzip()
-            } else {
-                (0..num_pivots).map(of_pivot).unzip()
-            };
+        let (mut parent, mut counts): (Vec<u32>, Vec<u32>) = if parallel {
+            let pivots = (0..num_pivots).into_par_iter().with_min_len(MIN_SHARED / 8);
+            pivots.map(of_pivot).unzip()
+        } else {
+            (0..num_pivots).map(of_pivot).unzip()
+        };
         let shifted = |&p: &u32| {
             if p == NONE {
                 NONE
@@ -446,7 +446,7 @@ impl Reduction {
             parent.resize(vertices.len(), NONE);
             counts.resize(vertices.len(), 1);
         }
-        let (order, forest) = self.expanded(&vertices, &parent, &counts);
+        let (order, forest) = self.expanded(&vertices, &parent, &counts, parallel);
         (order, is_followed.then_some(forest))
     }
 
@@ -494,42 +494,62 @@ impl Reduction {
         vertices: &[u32],
         parent: &[u32],
         counts: &[u32],
+        parallel: bool,
     ) -> (Vec<u32>, EliminationForest) {
         let n = self.first.len();
         // From each vertex to the next of those that are one.
         let mut next = vec![NONE; n];
-        for v in (0..n as u32).rev() {
-            let first = self.first[v as usize];
+        for (v, &first) in (0..n as u32).zip(&self.first).rev() {
             if first != v {
                 next[v as usize] = std::mem::replace(&mut next[first as usize], v);
             }
         }
+        let post = etree::postorder(parent);
+        let mut first_place = vec![0; vertices.len()];
+        let mut place = 0;
+        for &t in &post {
+            first_place[t as usize] = place;
+            // Those of many neighbours stand for themselves, and weigh nothing.
+            place += self.weight[vertices[t as usize] as usize].max(1);
+        }
+        let make = |range: Range<usize>| {
+            let mut order = Vec::with_capacity(2 * range.len());
+            let mut forest = EliminationForest {
+                parent: Vec::with_capacity(2 * range.len()),
+                counts: Vec::with_capacity(2 * range.len()),
+            };
+            for &t in &post[range] {
+                let t = t as usize;
+                let mut v = vertices[t];
+                let mut place = first_place[t];
+                let mut count = counts[t];
+                loop {
+                    order.push(v);
+                    forest.counts.push(count);
+                    v = next[v as usize];
+                    if v == NONE {
+                        break;
+                    }
+                    place += 1;
+                    count -= 1;
+                    forest.parent.push(place);
+                }
+                forest.parent.push(match parent[t] {
+                    NONE => NONE,
+                    above => first_place[above as usize],
+                });
+            }
+            (order, forest)
+        };
         let mut order = Vec::with_capacity(n);
         let mut forest = EliminationForest {
             parent: Vec::with_capacity(n),
             counts: Vec::with_capacity(n),
         };
-        let mut first_place = vec![0; vertices.len()];
-        let mut last_place = vec![0; vertices.len()];
-        for t in etree::postorder(parent) {
-            let t = t as usize;
-            first_place[t] = order.len() as u32;
-            let mut v = vertices[t];
-            let mut count = counts[t];
-            while v != NONE {
-                order.push(v);
-                forest.counts.push(count);
-                forest.parent.push(order.len() as u32);
-                count -= 1;
-                v = next[v as usize];
-            }
-            last_place[t] = order.len() - 1;
-        }
-        for (&last, &above) in last_place.iter().zip(parent) {
-            forest.parent[last] = match above {
-                NONE => NONE,
-                above => first_place[above as usize],
-            };
+        for (of_part, forest_of_part) in by_parts(post.len(), parallel, make) {
+            order.extend(of_part);
+            forest.parent.extend(forest_of_part.parent);
+            forest.counts.extend(forest_of_part.counts);
         }
         (order, forest)
     }

@@ -442,10 +442,15 @@ impl Stream {
         Ok(buffer)
     }
 
-    /// Copies to allocations from their beginning; done when it returns, with everything enqueued before.
-    fn copy_all_from_host(&self, copies: &[(Arc<Memory>, &[u8])]) -> Result<(), DeviceError> {
+    /// Copies to allocations from their beginning, with up to `threads` threads of the current rayon pool; done when it
+    /// returns, with everything enqueued before.
+    fn copy_all_from_host(
+        &self,
+        copies: &[(Arc<Memory>, &[u8])],
+        threads: usize,
+    ) -> Result<(), DeviceError> {
         let call = "copies from the host";
-        let total = copies.iter().map(|(_, bytes)| bytes.len()).sum();
+        let total: usize = copies.iter().map(|(_, bytes)| bytes.len()).sum();
         match self.inner.machine() {
             Machine::Simulator(_) => {
                 let _state = self.enter_uncaptured(call)?;
@@ -453,6 +458,19 @@ impl Stream {
                 for (memory, bytes) in copies {
                     memory.simulated().write(0, bytes);
                 }
+                self.count(total, 0, start);
+                Ok(())
+            }
+            Machine::Cuda(context, handle) if threads > 1 && total >= cuda::LEAST_STAGED => {
+                // The lock is not kept: a thread that waits for others may copy something else meanwhile.
+                drop(self.wait_uncaptured(call, context, handle)?);
+                let start = Instant::now();
+                let copies: Vec<_> = copies
+                    .iter()
+                    .map(|(memory, bytes)| (memory.address(), *bytes))
+                    .collect();
+                // SAFETY: each allocation is alive, has as many bytes as its values, and nobody else has it.
+                unsafe { context.copy_staged(&copies, threads)? };
                 self.count(total, 0, start);
                 Ok(())
             }
@@ -562,26 +580,38 @@ impl Stream {
         to_device: bool,
         enqueue: impl FnOnce() -> Result<(), cuda::CallError>,
     ) -> Result<(), DeviceError> {
-        let mut state = self.enter_uncaptured(call)?;
         let Machine::Cuda(context, handle) = self.inner.machine() else {
             unreachable!("a copy through the driver");
         };
-        let fail = |error, state: &State| context.error(error, state.recent.as_slice());
-        context
-            .synchronize(handle)
-            .map_err(|error| fail(error, &state))?;
-        state.recent.clear();
+        let state = self.wait_uncaptured(call, context, handle)?;
         if bytes == 0 {
             return Ok(());
         }
         let start = Instant::now();
         let enqueued = enqueue();
         let done = context.synchronize(handle);
-        enqueued.and(done).map_err(|error| fail(error, &state))?;
+        enqueued
+            .and(done)
+            .map_err(|error| context.error(error, state.recent.as_slice()))?;
         drop(state);
         let (to_device, to_host) = if to_device { (bytes, 0) } else { (0, bytes) };
         self.count(to_device, to_host, start);
         Ok(())
+    }
+
+    /// Waits for everything that was enqueued.
+    fn wait_uncaptured(
+        &self,
+        call: &'static str,
+        context: &cuda::Context,
+        handle: cuda::StreamHandle,
+    ) -> Result<MutexGuard<'_, State>, DeviceError> {
+        let mut state = self.enter_uncaptured(call)?;
+        context
+            .synchronize(handle)
+            .map_err(|error| context.error(error, state.recent.as_slice()))?;
+        state.recent.clear();
+        Ok(state)
     }
 
     fn count(&self, to_device: usize, to_host: usize, start: Instant) {
@@ -1129,7 +1159,15 @@ impl<'v> Uploads<'v> {
     /// # Errors
     /// As [`Stream::copy_from_host`].
     pub fn finish(self) -> Result<(), DeviceError> {
-        self.stream.copy_all_from_host(&self.copies)
+        self.finish_on(1)
+    }
+
+    /// Likewise; if there is much to copy, up to `threads` threads of the current rayon pool share that.
+    ///
+    /// # Errors
+    /// As [`Stream::copy_from_host`]; [`DeviceError::OutOfHostMemory`] if there are no 16 MiB of page-locked memory.
+    pub fn finish_on(self, threads: usize) -> Result<(), DeviceError> {
+        self.stream.copy_all_from_host(&self.copies, threads)
     }
 }
 

@@ -10,6 +10,7 @@ mod driver;
 #[cfg(test)]
 mod fake;
 mod image;
+mod staging;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,8 @@ use luge_kernel::host::{BufferBase, KernelArg, KernelDesc, KernelModule, LaunchC
 pub(crate) use self::driver::CallError;
 use self::driver::{Driver, code};
 use self::image::Image;
+pub(crate) use self::staging::LEAST_STAGED;
+use self::staging::Staging;
 use crate::error::{ComputeCapability, DeviceError, LaunchLimit};
 use crate::properties::{Backend, LoadedModule, MemoryInfo, Properties};
 
@@ -225,6 +228,8 @@ pub(crate) struct Context {
     modules: Mutex<HashMap<usize, Arc<Module>>>,
     /// Page-locked blocks of [`SMALL_PINNED`] bytes that nobody uses.
     spare_pinned: Mutex<Vec<Handle<c_void>>>,
+    /// What copies from pageable memory go through, while nobody uses it.
+    spare_staging: Mutex<Vec<Staging>>,
 }
 
 /// Bytes of the page-locked blocks that are kept for later: to lock a page takes the driver a millisecond.
@@ -278,6 +283,7 @@ impl Context {
             max_shared_bytes_per_block: properties.max_shared_bytes_per_block,
             modules: Mutex::new(HashMap::new()),
             spare_pinned: Mutex::default(),
+            spare_staging: Mutex::default(),
         };
         this.bind().map_err(fail)?;
         if properties.stream_ordered_memory {
@@ -483,6 +489,12 @@ impl Context {
 
     fn spare_pinned(&self) -> MutexGuard<'_, Vec<Handle<c_void>>> {
         self.spare_pinned
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spare_staging(&self) -> MutexGuard<'_, Vec<Staging>> {
+        self.spare_staging
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -1124,6 +1136,10 @@ impl Drop for Context {
             for spare in self.spare_pinned().drain(..) {
                 // SAFETY: it was allocated, and nobody uses it.
                 let _ = unsafe { self.driver.cuMemFreeHost(spare.pointer()) };
+            }
+            let stagings: Vec<Staging> = self.spare_staging().drain(..).collect();
+            for staging in stagings {
+                staging.destroy(self);
             }
             if let Some(pool) = self.pool.take() {
                 // SAFETY: all memory of the pool was freed, since its owners keep the device alive.

@@ -10,7 +10,7 @@ use luge_kernel::sim::ArgReader;
 
 use super::driver::{Driver, NEEDED_VERSION};
 use super::{Context, fake};
-use crate::{Arena, Device, DeviceError, DriverVersion, LaunchLimit, Stream};
+use crate::{Arena, Device, DeviceError, DriverVersion, LaunchLimit, Stream, Uploads};
 
 fn driver() -> &'static Driver {
     static DRIVER: OnceLock<Driver> = OnceLock::new();
@@ -707,6 +707,41 @@ fn a_failed_capture_leaves_the_stream_usable() {
 }
 
 #[test]
+fn large_uploads_go_through_blocks_that_threads_fill() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    // Several blocks for each thread, and a rest; nothing; less than a block.
+    let long: Vec<u32> = (0..1003).collect();
+    let short = [7_u64, 8, 9];
+    for threads in [1, 2, 40] {
+        let mut uploads = Uploads::new(&stream);
+        let copies = calls("cuMemcpyHtoDAsync_v2");
+        let buffers = (
+            uploads.add(&long).unwrap(),
+            uploads.add::<u32>(&[]).unwrap(),
+            uploads.add(&short).unwrap(),
+        );
+        uploads.finish_on(threads).unwrap();
+        assert_eq!(stream.download(&buffers.0).unwrap(), long);
+        assert_eq!(stream.download(&buffers.2).unwrap(), short);
+        let expected = if threads == 1 { 2 } else { 63 + 1 };
+        assert_eq!(calls("cuMemcpyHtoDAsync_v2"), copies + expected);
+    }
+    // Blocks are there once, for whoever comes next.
+    assert_eq!(calls("cuMemHostAlloc"), 1);
+    assert_eq!(device.transfers().to_device_bytes, 3 * (4 * 1003 + 8 * 3));
+    // Few bytes are left to the driver.
+    let mut uploads = Uploads::new(&stream);
+    let few = uploads.add(&short).unwrap();
+    let copies = calls("cuMemcpyHtoDAsync_v2");
+    uploads.finish_on(2).unwrap();
+    assert_eq!(calls("cuMemcpyHtoDAsync_v2"), copies + 1);
+    assert_eq!(stream.download(&few).unwrap(), short);
+    drop((few, stream, device));
+    assert_eq!(fake::leaks(), NOTHING_LEFT);
+}
+
+#[test]
 fn pinned_transfers_are_ordered_by_events() {
     let device = open();
     let stream = device.create_stream().unwrap();
@@ -758,6 +793,9 @@ fn scenario() -> Result<Device, DeviceError> {
     stream.copy_to_pinned(&y, &mut pinned, 0)?;
     stream.copy_from_pinned(&mut y, &pinned, 0)?;
     pinned.as_mut_slice()?[0] = 1.0;
+    let mut uploads = Uploads::new(&stream);
+    let staged = uploads.add(&[1_u64; 40])?;
+    uploads.finish_on(2)?;
     stream.record(&end)?;
     other.wait(&end)?;
     end.is_complete()?;
@@ -767,7 +805,7 @@ fn scenario() -> Result<Device, DeviceError> {
     other.copy(&mut piece, &y)?;
     stream.download(&y)?;
     stream.synchronize()?;
-    drop((x, y, piece, arena, graph, pinned, stream, other));
+    drop((x, y, piece, arena, graph, pinned, staged, stream, other));
     assert_eq!(device.allocated_bytes(), 0);
     Ok(device)
 }

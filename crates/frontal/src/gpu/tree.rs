@@ -120,7 +120,7 @@ impl DeviceTree {
                 let mut uploads = Uploads::new(stream);
                 let on_device = DevicePlan::upload(&mut uploads, &plan)?;
                 let relative = uploads.add(&tree.relative)?;
-                uploads.finish()?;
+                uploads.finish_on(threads)?;
                 Ok::<_, DeviceError>((on_device, relative))
             },
             || {
@@ -128,7 +128,7 @@ impl DeviceTree {
                 let mut uploads = Uploads::new(stream);
                 let on_device = SolvePlan::upload(&mut uploads, &words, placement, &rows, &cols)?;
                 let row_idx = uploads.add(&tree.rows)?;
-                uploads.finish()?;
+                uploads.finish_on(threads)?;
                 Ok::<_, DeviceError>((on_device, row_idx))
             },
         );

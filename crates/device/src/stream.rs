@@ -461,18 +461,13 @@ impl Stream {
                 self.count(total, 0, start);
                 Ok(())
             }
-            Machine::Cuda(context, handle) if threads > 1 && total >= cuda::LEAST_STAGED => {
-                // The lock is not kept: a thread that waits for others may copy something else meanwhile.
-                drop(self.wait_uncaptured(call, context, handle)?);
-                let start = Instant::now();
+            Machine::Cuda(..) if threads > 1 && total >= cuda::LEAST_STAGED => {
+                let copies = copies.iter();
                 let copies: Vec<_> = copies
-                    .iter()
                     .map(|(memory, bytes)| (memory.address(), *bytes))
                     .collect();
                 // SAFETY: each allocation is alive, has as many bytes as its values, and nobody else has it.
-                unsafe { context.copy_staged(&copies, threads)? };
-                self.count(total, 0, start);
-                Ok(())
+                unsafe { self.staged_copy(call, &copies, threads) }
             }
             Machine::Cuda(context, handle) => self.blocking_copy(call, total, true, || {
                 for (memory, bytes) in copies {
@@ -483,6 +478,30 @@ impl Stream {
                 Ok(())
             }),
         }
+    }
+
+    /// Copies to the device with several threads of the current rayon pool, as
+    /// [`blocking_copy`](Self::blocking_copy) does with one.
+    ///
+    /// # Safety
+    /// The destinations are alive and as large as what is copied there, and nothing that is enqueued elsewhere uses them.
+    unsafe fn staged_copy(
+        &self,
+        call: &'static str,
+        copies: &[(u64, &[u8])],
+        threads: usize,
+    ) -> Result<(), DeviceError> {
+        let Machine::Cuda(context, handle) = self.inner.machine() else {
+            unreachable!("a copy through the driver");
+        };
+        // The lock is not kept: a thread that waits for others may copy something else meanwhile.
+        drop(self.wait_uncaptured(call, context, handle)?);
+        let start = Instant::now();
+        // SAFETY: passed on to the caller.
+        unsafe { context.copy_staged(copies, threads)? };
+        let bytes = copies.iter().map(|(_, bytes)| bytes.len()).sum();
+        self.count(bytes, 0, start);
+        Ok(())
     }
 
     /// The values of a buffer or slice; waits for everything enqueued before.
@@ -510,6 +529,24 @@ impl Stream {
         destination: &mut impl BufferViewMut<T>,
         source: &[T],
     ) -> Result<(), DeviceError> {
+        self.copy_from_host_on(1, destination, source)
+    }
+
+    /// Likewise; if there is much to copy, up to `threads` threads of the current rayon pool share that.
+    ///
+    /// # Errors
+    /// As [`copy_from_host`](Self::copy_from_host); [`DeviceError::OutOfHostMemory`] if there are no 16 MiB of page-locked
+    /// memory.
+    ///
+    /// # Panics
+    /// As [`copy_from_host`](Self::copy_from_host).
+    #[track_caller]
+    pub fn copy_from_host_on<T: Element>(
+        &self,
+        threads: usize,
+        destination: &mut impl BufferViewMut<T>,
+        source: &[T],
+    ) -> Result<(), DeviceError> {
         check_lengths(destination.len(), source.len());
         let region = destination.region_mut();
         self.check_region(region);
@@ -521,6 +558,12 @@ impl Stream {
                 region.memory.simulated().write(region.byte_offset, bytes);
                 self.count(bytes.len(), 0, start);
                 Ok(())
+            }
+            Machine::Cuda(..) if threads > 1 && bytes.len() >= cuda::LEAST_STAGED => {
+                // SAFETY: the destination is lent for as long, and the lengths agree.
+                unsafe {
+                    self.staged_copy("copy from the host", &[(region.address(), bytes)], threads)
+                }
             }
             Machine::Cuda(context, handle) => {
                 // SAFETY: `blocking_copy` waits for the copy, so that both sides outlive it; the

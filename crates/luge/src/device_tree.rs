@@ -37,6 +37,7 @@ use crate::host::permuted_columns_shared;
 use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
 use crate::solver::{Rows, Shared};
+use crate::threads::Threads;
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
 /// a front cost no fill.
@@ -75,6 +76,8 @@ pub(crate) struct TreeChain {
     on_device: Arc<DeviceTree>,
     /// All work of its engines is on it, in order.
     stream: Stream,
+    /// Those of the host that share in copies.
+    threads: Threads,
     patterns: Arc<Patterns>,
     /// What its engines work in, if they share it; each its own otherwise.
     scratch: Option<Arc<Scratch>>,
@@ -380,11 +383,12 @@ impl Forest {
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
 
-    /// Copies the plan to the device; the threads of the current rayon pool share the work if `threads` is above 1.
+    /// Copies the plan to the device. `count` of `threads` share the work, if it is above 1 in their pool.
     pub(crate) fn upload(
         self,
         backend: &GpuBackend,
-        threads: usize,
+        threads: &Threads,
+        count: usize,
     ) -> Result<Arc<TreeChain>, Error> {
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
@@ -403,12 +407,13 @@ impl Forest {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        let on_device = DeviceTree::upload(&stream, &self.tree, &placement, threads)
+        let on_device = DeviceTree::upload(&stream, &self.tree, &placement, count)
             .map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(TreeChain {
             on_device: Arc::new(on_device),
             forest: Arc::new(self),
             stream,
+            threads: threads.clone(),
             patterns: Arc::default(),
             scratch: None,
             earlier_transfers,
@@ -670,8 +675,8 @@ impl AnyDeviceChain for TreeChain {
         let _span = tracing::info_span!("numeric").entered();
         let pivots = self.pivots(perturbation);
         let values = self
-            .stream
-            .upload(a)
+            .threads
+            .upload(&self.stream, a)
             .map_err(|e| Error::from_device(e, "numeric"))?;
         let scratch = match &self.scratch {
             Some(scratch) => Arc::clone(scratch),
@@ -705,6 +710,7 @@ impl AnyDeviceChain for TreeChain {
             forest: Arc::clone(&self.forest),
             on_device: Arc::clone(&self.on_device),
             stream: stream.clone(),
+            threads: self.threads.clone(),
             patterns: Arc::clone(&self.patterns),
             scratch: Some(Arc::new(scratch)),
             ..*self
@@ -788,7 +794,7 @@ impl AnyDeviceChain for TreeChain {
         )?;
         backend.check_memory(forest.device_bytes())?;
         Ok(SearchedPivots {
-            chain: forest.upload(backend, 1)?,
+            chain: forest.upload(backend, &self.threads, 1)?,
             num_off_diagonal,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -969,7 +975,8 @@ impl Engine for TreeEngine {
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
         let in_solve = |e| Error::from_device(e, "solve");
         let stream = &self.chain.stream;
-        let mut x = stream.upload(b).map_err(in_solve)?;
+        let threads = &self.chain.threads;
+        let mut x = threads.upload(stream, b).map_err(in_solve)?;
         self.lu()
             .solve(stream, &mut x, nrhs, transpose)
             .map_err(solve_error)?;
@@ -1065,7 +1072,8 @@ impl ResidentEngine for TreeEngine {
         let stream = &self.chain.stream;
         let (copied, check): (_, Check<'_>) = match a {
             NewValues::OnHost { values, check } => {
-                (stream.copy_from_host(&mut spare, values), check)
+                let threads = &self.chain.threads;
+                (threads.copy_from_host(stream, &mut spare, values), check)
             }
             NewValues::OnDevice(a) => (stream.copy(&mut spare, &a), &|| Ok(())),
         };

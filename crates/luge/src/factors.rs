@@ -349,7 +349,8 @@ impl<T: Scalar> Factors<T> {
             && let Some(x) = T::as_f64_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
-            let mut solution = stream.upload(x).map_err(in_solve)?;
+            let threads = &self.shared.threads;
+            let mut solution = threads.upload(stream, x).map_err(in_solve)?;
             self.solve_on_device(&mut solution, x.len() / n, transpose)?;
             return stream.copy_to_host(&solution, x).map_err(in_solve);
         }
@@ -464,7 +465,7 @@ impl<T: Scalar> Factors<T> {
                 nrhs: b.len() / n,
                 transpose,
             };
-            let there = stream.upload(b).map_err(in_solve)?;
+            let there = self.shared.threads.upload(stream, b).map_err(in_solve)?;
             let mut solution = stream.alloc(b.len()).map_err(in_solve)?;
             let refined = engine.solve_refined(system, &there, &mut solution, &options)?;
             let mut solved = stream.download(&solution).map_err(in_solve)?;

@@ -328,7 +328,7 @@ impl DevicePlace<'_> {
     /// The tree on the device, if there is memory for its factors.
     fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceChain>, Error> {
         self.backend.check_memory(forest.device_bytes())?;
-        let upload = |threads| forest.upload(self.backend, threads);
+        let upload = |count| forest.upload(self.backend, self.threads, count);
         Ok(self.threads.run(self.work(), upload)?)
     }
 

@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
 use rayon::ThreadPool;
 
 use crate::error::Error;
 
 /// Work below this many seconds, as predicted for one thread, is not worth waking threads for.
 const WORTH_WAKING: f64 = 1e-4;
+
+/// Seconds that a thread takes to copy a byte to a device, roughly and at least.
+const SECONDS_PER_BYTE: f64 = 1e-10;
 
 /// The threads of a solver: the pool of the process, or one of its own if a number was asked for.
 #[derive(Debug, Clone)]
@@ -50,5 +54,29 @@ impl Threads {
             // Inside the pool, where a thread that shares its work need not wait for another to take it over.
             None => rayon::scope(|_| work(self.count)),
         }
+    }
+
+    /// As [`Stream::copy_from_host`], with as many threads as are worth it.
+    pub(crate) fn copy_from_host(
+        &self,
+        stream: &Stream,
+        destination: &mut (impl BufferViewMut<f64> + Send),
+        source: &[f64],
+    ) -> Result<(), DeviceError> {
+        let seconds = size_of_val(source) as f64 * SECONDS_PER_BYTE;
+        self.run(seconds, |threads| {
+            stream.copy_from_host_on(threads, destination, source)
+        })
+    }
+
+    /// As [`Stream::upload`], likewise.
+    pub(crate) fn upload(
+        &self,
+        stream: &Stream,
+        values: &[f64],
+    ) -> Result<Buffer<f64>, DeviceError> {
+        let mut buffer = stream.alloc(values.len())?;
+        self.copy_from_host(stream, &mut buffer, values)?;
+        Ok(buffer)
     }
 }

@@ -1,7 +1,10 @@
 //! The numeric benchmark on the simulator, end to end, and what it says of solvers that are wrong or missing.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::rc::Rc;
+use std::time::Duration;
 
 use luge::{BackendChoice, DeviceEngine, ResidualCheck};
 use luge_benches::machine::Machine;
@@ -9,7 +12,7 @@ use luge_benches::numeric::contenders::{
     AnalysisSeconds, Contender, Luge, LugeSettings, Refusal, Resident,
 };
 use luge_benches::numeric::means::{COUNTED_ENTRIES, ratios};
-use luge_benches::numeric::measure::{Effort, measure};
+use luge_benches::numeric::measure::{Effort, Lane, measure};
 use luge_benches::numeric::problem::{Problem, RESCALING, Values, rescaled};
 use luge_benches::numeric::table;
 use luge_benches::report::{Outcome, SolverInfo, write_json};
@@ -35,6 +38,7 @@ fn on_simulator(device_engine: DeviceEngine) -> LugeSettings {
 const EFFORT: Effort = Effort {
     samples: 2,
     long: 1e9,
+    short: 0.0,
 };
 
 fn small() -> (Matrix, Matrix) {
@@ -43,17 +47,23 @@ fn small() -> (Matrix, Matrix) {
     (a, next)
 }
 
+/// The run of a solver that has nobody to take turns with.
+fn alone<'a, T: Scalar>(
+    problem: &Problem<T>,
+    contender: impl Contender<T> + 'a,
+    run: Run,
+    effort: Effort,
+) -> Run {
+    let lane = Lane::new(Box::new(contender), run);
+    measure(problem, vec![lane], effort).remove(0)
+}
+
 fn measured<T: Scalar>(engine: DeviceEngine, precision: Precision) -> Run {
     let (a, next) = small();
     let problem = Problem::<T>::new(&a, &next);
-    let mut luge = Luge::new(&problem, on_simulator(engine), precision).unwrap();
-    measure(
-        &problem,
-        &mut luge,
-        precision,
-        EFFORT,
-        Run::new("luge", 1).in_precision(precision),
-    )
+    let luge = Luge::new(&problem, on_simulator(engine), precision).unwrap();
+    let run = Run::new("luge", 1).in_precision(precision);
+    alone(&problem, luge, run, EFFORT)
 }
 
 #[test]
@@ -178,13 +188,13 @@ fn stale(refuses_to_refactorize: bool) -> Run {
     let a = sprs::CsMat::new((n, n), (0..=n).collect(), (0..n).collect(), diagonal);
     let a = Matrix::new(a).unwrap();
     let problem = Problem::new(&a, &rescaled(&a));
-    let mut solver = Stale {
+    let solver = Stale {
         problem: &problem,
         refuses_to_refactorize,
         resident_calls: Vec::new(),
     };
     let run = Run::new("stale", 1);
-    measure(&problem, &mut solver, Precision::F64, EFFORT, run)
+    alone(&problem, solver, run, EFFORT)
 }
 
 #[test]
@@ -225,19 +235,345 @@ fn a_refused_refactorization_is_told() {
 fn a_long_call_is_not_repeated() {
     let (a, next) = small();
     let problem = Problem::<f64>::new(&a, &next);
-    let mut luge = Luge::new(&problem, on_simulator(DeviceEngine::Auto), Precision::F64).unwrap();
+    let luge = Luge::new(&problem, on_simulator(DeviceEngine::Auto), Precision::F64).unwrap();
     let effort = Effort {
         samples: 5,
         long: 0.0,
+        short: 0.0,
     };
-    let run = Run::new("luge", 1);
-    let run = measure(&problem, &mut luge, Precision::F64, effort, run);
+    let run = alone(&problem, luge, Run::new("luge", 1), effort);
     assert!(
         run.phases
             .values()
             .all(|samples| samples.seconds.len() == 1)
     );
     assert!(run.seconds(Phase::Ordering).is_some());
+}
+
+/// What was called on whom, in order.
+type Log = Rc<RefCell<Vec<(char, &'static str)>>>;
+
+/// Solves nothing, and writes down its calls.
+struct Logged {
+    name: char,
+    log: Log,
+    /// A call that it refuses when it is asked for it for the given time, from 0.
+    refuses: Option<(&'static str, usize)>,
+    /// A call for which it needs [`SLOW`].
+    is_slow_in: Option<&'static str>,
+    has_resident: bool,
+}
+
+const SLOW: Duration = Duration::from_millis(400);
+
+impl Logged {
+    fn new(name: char, log: &Log) -> Self {
+        Self {
+            name,
+            log: Rc::clone(log),
+            refuses: None,
+            is_slow_in: None,
+            has_resident: true,
+        }
+    }
+
+    fn call(&self, what: &'static str) -> Result<(), Refusal> {
+        let event = (self.name, what);
+        let earlier = self.log.borrow().iter().filter(|&&e| e == event).count();
+        self.log.borrow_mut().push(event);
+        if self.is_slow_in == Some(what) {
+            std::thread::sleep(SLOW);
+        }
+        if self.refuses == Some((what, earlier)) {
+            return Err(Refusal("not today".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+impl Contender<f64> for Logged {
+    fn analyze(&mut self) -> Result<AnalysisSeconds, Refusal> {
+        self.call("analyze").map(|()| AnalysisSeconds::default())
+    }
+    fn factorize(&mut self) -> Result<(), Refusal> {
+        self.call("factorize")
+    }
+    fn refactorize(&mut self, values: Values) -> Result<(), Refusal> {
+        self.call(match values {
+            Values::First => "refactorize first",
+            Values::Next => "refactorize next",
+        })
+    }
+    fn solve(&mut self, _: &mut [f64], nrhs: usize) -> Result<(), Refusal> {
+        self.call(if nrhs == 1 { "solve" } else { "solve many" })
+    }
+    fn solve_refined(&mut self, b: &[f64]) -> Option<Result<Vec<f64>, Refusal>> {
+        Some(self.call("refined").map(|()| b.to_vec()))
+    }
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        self.has_resident.then_some(self)
+    }
+    fn describe(&mut self, _: &mut Run) {
+        self.log.borrow_mut().push((self.name, "describe"));
+    }
+    fn forget(&mut self) {
+        self.log.borrow_mut().push((self.name, "forget"));
+    }
+}
+
+impl Resident for Logged {
+    fn stage(&mut self) -> Result<(), Refusal> {
+        self.call("stage")
+    }
+    fn refactorize(&mut self, _: Values) -> Result<(), Refusal> {
+        self.call("resident refactorize")
+    }
+    fn solve(&mut self, nrhs: usize) -> Result<(), Refusal> {
+        self.call(if nrhs == 1 {
+            "resident solve"
+        } else {
+            "resident solve many"
+        })
+    }
+    fn refactorize_on_clock(&mut self) -> Result<f64, Refusal> {
+        self.call("clock").map(|()| 1.0)
+    }
+    fn solve_on_clock(&mut self, _: usize) -> Result<f64, Refusal> {
+        self.call("clock").map(|()| 1.0)
+    }
+}
+
+/// A call that is not counted and four that are, so that three solvers come in each order but two.
+const FOUR: Effort = Effort {
+    samples: 4,
+    ..EFFORT
+};
+
+/// The runs of a, b and c, b changed by `change`, and what was called.
+fn race(effort: Effort, change: impl FnOnce(&mut Logged)) -> ([Run; 3], Vec<(char, &'static str)>) {
+    let (a, next) = small();
+    let problem = Problem::<f64>::new(&a, &next);
+    let log = Log::default();
+    let mut contenders = ['a', 'b', 'c'].map(|name| Logged::new(name, &log));
+    change(&mut contenders[1]);
+    let lanes = contenders.map(|contender| {
+        let run = Run::new(&contender.name.to_string(), 1);
+        Lane::new(Box::new(contender), run)
+    });
+    let runs = measure(&problem, Vec::from(lanes), effort);
+    let runs: [Run; 3] = runs.try_into().expect("a run a lane");
+    assert_eq!(
+        runs.each_ref().map(|run| run.solver.as_str()),
+        ["a", "b", "c"]
+    );
+    let log = log.borrow().clone();
+    (runs, log)
+}
+
+/// Who was called, in order, of the calls whose name begins so.
+fn callers(log: &[(char, &'static str)], what: &str) -> String {
+    let called = log.iter().filter(|(_, call)| call.starts_with(what));
+    called.map(|(name, _)| name).collect()
+}
+
+fn count(run: &Run, phase: Phase) -> usize {
+    run.phases
+        .get(&phase)
+        .map_or(0, |samples| samples.seconds.len())
+}
+
+/// Phases of [`Logged`].
+const LOGGED: [Phase; 10] = [
+    Phase::Analyze,
+    Phase::Factorize,
+    Phase::FirstSolve,
+    Phase::Refactorize,
+    Phase::RefactorizeResident,
+    Phase::Solve,
+    Phase::SolveResident,
+    Phase::SolveMany,
+    Phase::SolveManyResident,
+    Phase::SolveRefined,
+];
+
+#[test]
+fn solvers_take_turns_in_every_phase_and_the_order_changes() {
+    let (runs, log) = race(FOUR, |_| {});
+    let rounds = "abcbcacabacbcba";
+    assert_eq!(callers(&log, "analyze"), rounds);
+    assert_eq!(callers(&log, "factorize"), rounds);
+    // Behind the rounds each refactorizes with the other values and back, and is done before the next one begins.
+    assert_eq!(callers(&log, "refactorize"), format!("{rounds}aabbcc"));
+    // The first solves, the two solutions that are measured, the phase.
+    assert_eq!(
+        callers(&log, "solve"),
+        format!("{rounds}abcabc{rounds}{rounds}")
+    );
+    assert_eq!(callers(&log, "refined"), format!("abc{rounds}"));
+    assert_eq!(callers(&log, "stage"), "abc");
+    assert_eq!(callers(&log, "resident refactorize"), rounds);
+    assert_eq!(callers(&log, "resident solve many"), rounds);
+    assert_eq!(callers(&log, "resident solve"), rounds.repeat(2));
+    assert_eq!(callers(&log, "clock"), "aabbcc");
+    for run in &runs {
+        assert_eq!(
+            (run.outcome.clone(), run.failed_steps),
+            (Outcome::Measured, 0)
+        );
+        for phase in LOGGED {
+            assert_eq!(count(run, phase), FOUR.samples, "{phase:?}");
+        }
+    }
+    for name in ['a', 'b', 'c'] {
+        let its = log.iter().filter(|(of, _)| *of == name);
+        let calls: Vec<&str> = its.map(|(_, call)| *call).collect();
+        // A first solve is not interrupted, and begins with nothing; what the last one made is kept to the end.
+        let first = ["forget", "analyze", "factorize", "solve"];
+        assert_eq!(calls[..20], first.repeat(5)[..], "{name}");
+        let forgotten = calls[20..].iter().filter(|&&call| call == "forget").count();
+        assert_eq!(forgotten, 1);
+        assert_eq!(calls[calls.len() - 2..], ["describe", "forget"]);
+        let refactorized = calls
+            .iter()
+            .filter_map(|call| call.strip_prefix("refactorize "));
+        let refactorized: Vec<&str> = refactorized.take(5).collect();
+        assert_eq!(refactorized, ["next", "first", "next", "first", "next"]);
+    }
+    let at = |name, what| log.iter().position(|&event| event == (name, what)).unwrap();
+    let last = log.iter().rposition(|event| event.1 == "analyze").unwrap();
+    assert!(
+        last < at('a', "refactorize next"),
+        "one phase after the other"
+    );
+}
+
+#[test]
+fn one_that_fails_drops_out_and_the_others_take_turns() {
+    let (runs, log) = race(FOUR, |b| b.refuses = Some(("factorize", 1)));
+    assert_eq!(callers(&log, "analyze"), "abcbcaaccaac");
+    let reason = "not today".to_owned();
+    assert_eq!(runs[1].outcome, Outcome::Failed { reason });
+    assert!(runs[1].phases.is_empty(), "{:?}", runs[1].phases);
+    let of_b: Vec<&str> = log.iter().filter(|e| e.0 == 'b').map(|e| e.1).collect();
+    let end = ["forget", "analyze", "factorize", "forget"];
+    assert_eq!(of_b[of_b.len() - 4..], end, "its memory is for the others");
+    assert_eq!(callers(&log, "stage"), "ac");
+    for run in [&runs[0], &runs[2]] {
+        assert_eq!(
+            (run.outcome.clone(), run.failed_steps),
+            (Outcome::Measured, 0)
+        );
+        assert!(
+            LOGGED
+                .iter()
+                .all(|&phase| count(run, phase) == FOUR.samples)
+        );
+    }
+}
+
+#[test]
+fn one_that_fails_later_misses_that_group_of_phases() {
+    let (runs, log) = race(FOUR, |b| b.refuses = Some(("refactorize first", 0)));
+    // It fails in the first counted round.
+    assert_eq!(callers(&log, "refactorize"), "abcbcaaccaacaacc");
+    assert_eq!(
+        (runs[1].outcome.clone(), runs[1].failed_steps),
+        (Outcome::Measured, 1)
+    );
+    let told = "a refactorization failed: not today";
+    assert_eq!(runs[1].details, [told]);
+    assert_eq!(runs[1].errors.refactorized, None);
+    assert_eq!(count(&runs[1], Phase::Refactorize), 0);
+    assert_eq!(count(&runs[1], Phase::Solve), FOUR.samples);
+    assert_eq!(count(&runs[1], Phase::RefactorizeResident), FOUR.samples);
+    assert_eq!([runs[0].failed_steps, runs[2].failed_steps], [0, 0]);
+    assert_eq!(count(&runs[0], Phase::Refactorize), FOUR.samples);
+}
+
+#[test]
+fn one_whose_call_is_long_has_one_turn_in_that_phase() {
+    let effort = Effort {
+        long: 0.5 * SLOW.as_secs_f64(),
+        ..FOUR
+    };
+    let (runs, log) = race(effort, |b| b.is_slow_in = Some("resident refactorize"));
+    assert_eq!(callers(&log, "resident refactorize"), "abccaaccaac");
+    let samples = &runs[1].phases[&Phase::RefactorizeResident];
+    assert_eq!(samples.seconds.len(), 1);
+    assert!(samples.minimum >= SLOW.as_secs_f64());
+    assert_eq!(count(&runs[0], Phase::RefactorizeResident), FOUR.samples);
+    assert_eq!(count(&runs[1], Phase::SolveResident), FOUR.samples);
+}
+
+#[test]
+fn one_that_takes_nothing_on_the_device_leaves_its_turns_to_the_others() {
+    let (runs, log) = race(FOUR, |b| b.has_resident = false);
+    assert_eq!(callers(&log, "resident solve many"), "accaaccaac");
+    assert_eq!(callers(&log, "clock"), "aacc");
+    assert_eq!(count(&runs[1], Phase::SolveResident), 0);
+    assert_eq!((runs[1].failed_steps, runs[1].device_seconds.len()), (0, 0));
+}
+
+#[test]
+fn a_short_call_goes_right_after_one_that_is_not_counted() {
+    let effort = Effort { short: 1e9, ..FOUR };
+    let (runs, log) = race(effort, |_| {});
+    let rounds = "abcbbccaaccaabbaaccbbccbbaa";
+    assert_eq!(callers(&log, "resident solve many"), rounds);
+    assert_eq!(callers(&log, "analyze"), rounds);
+    for run in &runs {
+        assert!(
+            LOGGED
+                .iter()
+                .all(|&phase| count(run, phase) == FOUR.samples)
+        );
+    }
+}
+
+#[test]
+fn who_is_out_stays_out_and_keeps_its_reason() {
+    let (a, next) = small();
+    let problem = Problem::<f64>::new(&a, &next);
+    let log = Log::default();
+    let mut slow = Run::new("slow", 1);
+    slow.outcome = Outcome::TooSlow { seconds: 3.0 };
+    let lanes = vec![
+        Lane::out(slow.clone()),
+        Lane::new(Box::new(Logged::new('a', &log)), Run::new("a", 1)),
+    ];
+    let runs = measure(&problem, lanes, EFFORT);
+    assert_eq!(runs[0], slow);
+    assert_eq!(count(&runs[1], Phase::Solve), EFFORT.samples);
+}
+
+#[test]
+fn solvers_that_take_turns_keep_their_own_factors() {
+    let (a, next) = small();
+    let problem = Problem::<f64>::new(&a, &next);
+    let precisions = [Precision::F64, Precision::Mixed];
+    let lanes = precisions.map(|precision| {
+        let luge = Luge::new(&problem, on_simulator(DeviceEngine::Tree), precision);
+        let run = Run::new("luge", 1).in_precision(precision);
+        Lane::new(Box::new(luge.unwrap()), run)
+    });
+    let runs = measure(&problem, Vec::from(lanes), EFFORT);
+    let n = a.n();
+    for (run, bound) in runs
+        .iter()
+        .zip([error_bound::<f64>(n), error_bound::<f32>(n)])
+    {
+        assert_eq!((run.failed_steps, &run.details), (0, &Vec::new()));
+        let errors = [run.errors.known, run.errors.many, run.errors.refactorized];
+        for error in errors {
+            assert!(error.is_some_and(|e| e <= bound), "{error:?}");
+        }
+        assert_eq!(count(run, Phase::SolveManyResident), EFFORT.samples);
+    }
+    let single = runs[1].errors.known.unwrap();
+    assert!(
+        single > error_bound::<f64>(n),
+        "{single}: factors in double precision"
+    );
 }
 
 /// A matrix on which solvers took these seconds for a refactorization.

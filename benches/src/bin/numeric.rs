@@ -12,7 +12,7 @@ use luge_benches::ceilings;
 use luge_benches::child::{attempt, try_apart};
 use luge_benches::machine::{Machine, command_without_folders, now};
 use luge_benches::numeric::contenders::{Contender, Luge, LugeSettings, OnCudss, OnKlu, Refusal};
-use luge_benches::numeric::measure::{Effort, measure};
+use luge_benches::numeric::measure::{Effort, Lane, measure};
 use luge_benches::numeric::problem::{Problem, RESCALING, rescaled};
 use luge_benches::numeric::table;
 use luge_benches::progress::Progress;
@@ -32,7 +32,7 @@ use luge_sparse::Scalar;
 /// KLU's name as it is tried in a process of its own.
 const KLU_TRIAL: &str = "klu@1";
 
-/// Runs Luge on a GPU, KLU on one core and cuDSS on the same GPU, and compares.
+/// Runs Luge on a GPU, KLU on one core and cuDSS on the same GPU, in turn, and compares.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask bench numeric")]
 struct Arguments {
@@ -41,12 +41,15 @@ struct Arguments {
     /// Leave out matrices with no more entries of L+U.
     #[arg(long, default_value_t = 0)]
     min_entries: u64,
-    /// Samples of each phase, of which the median is taken.
+    /// Samples of each phase, of which the median is taken; one a round, and in a round all solvers take their turn.
     #[arg(long, default_value_t = 9)]
     samples: usize,
     /// Seconds from which on a call is not repeated.
     #[arg(long, default_value_t = 10.0)]
     long: f64,
+    /// Seconds below which each counted call goes right after one of the same solver that is not counted.
+    #[arg(long, default_value_t = 5e-3)]
+    short: f64,
     /// Types of matrix and factors; mixed: factors in f32 of a matrix in f64.
     #[arg(
         long,
@@ -106,6 +109,16 @@ enum PeerName {
     Klu,
     Cudss,
     None,
+}
+
+impl Arguments {
+    /// The precisions in which Luge runs beside peers in `peers`.
+    fn precisions_beside(&self, peers: Precision) -> Vec<Precision> {
+        let wanted = |precision: &Precision| {
+            precision.of_peer() == peers && self.precisions.contains(precision)
+        };
+        Precision::ALL.into_iter().filter(wanted).collect()
+    }
 }
 
 /// What takes part.
@@ -201,6 +214,7 @@ impl Setup {
             effort: Effort {
                 samples: arguments.samples,
                 long: arguments.long,
+                short: arguments.short,
             },
         };
         if arguments.peers.contains(&PeerName::Klu) {
@@ -316,28 +330,21 @@ fn run_matrix(
             return Ok(None);
         }
     }
-    let mut runs = in_precision::<f64>(arguments, setup, &a, &next, Precision::F64);
-    // Where only f32 is asked for, there is nothing to compare KLU with.
-    if let (false, Some(library)) = (runs.is_empty(), &setup.klu) {
-        let words: Vec<String> = arguments.libraries.words().collect();
-        let (outcome, _) = try_apart(source, KLU_TRIAL, &words, arguments.time_limit);
-        let mut run = Run::new("klu", 1);
-        run.outcome = outcome;
-        if run.outcome == Outcome::Measured {
-            let problem = Problem::new(&a, &next);
-            let klu = Klu::new(Arc::clone(library));
-            let mut contender = OnKlu::new(klu, a.clone(), next.clone());
-            run = measure(&problem, &mut contender, Precision::F64, setup.effort, run);
-        }
-        runs.push(run);
+    let mut runs = Vec::new();
+    if !arguments.precisions_beside(Precision::F64).is_empty() {
+        let problem = Problem::<f64>::new(&a, &next);
+        let klu = setup.klu.as_ref();
+        let klu = klu.map(|library| klu_lane(arguments, source, library, &a, &next));
+        let mut lanes = lanes(arguments, setup, &problem, Precision::F64);
+        lanes.extend(klu);
+        runs.extend(measure(&problem, lanes, setup.effort));
     }
-    runs.extend(in_precision::<f32>(
-        arguments,
-        setup,
-        &a,
-        &next,
-        Precision::F32,
-    ));
+    // KLU knows no single precision.
+    if !arguments.precisions_beside(Precision::F32).is_empty() {
+        let problem = Problem::<f32>::new(&a, &next);
+        let lanes = lanes(arguments, setup, &problem, Precision::F32);
+        runs.extend(measure(&problem, lanes, setup.effort));
+    }
     Ok(Some(MatrixResult {
         name: source.name.clone(),
         kind: source.kind.to_string(),
@@ -350,40 +357,29 @@ fn run_matrix(
 }
 
 /// Luge in each of its precisions in which the peers run in `peers`, and cuDSS.
-fn in_precision<T: CudssScalar + Scalar>(
+fn lanes<'a, T: CudssScalar + Scalar>(
     arguments: &Arguments,
-    setup: &Setup,
-    a: &Matrix,
-    next: &Matrix,
+    setup: &'a Setup,
+    problem: &'a Problem<T>,
     peers: Precision,
-) -> Vec<Run> {
-    let wanted = |precision: &Precision| {
-        precision.of_peer() == peers && arguments.precisions.contains(precision)
-    };
-    let precisions: Vec<Precision> = Precision::ALL.into_iter().filter(wanted).collect();
-    if precisions.is_empty() {
-        return Vec::new();
-    }
-    let problem = Problem::<T>::new(a, next);
-    let one =
-        |name: &str, precision: Precision, made: Result<Box<dyn Contender<T> + '_>, Refusal>| {
+) -> Vec<Lane<'a, T>> {
+    let lane =
+        |name: &str, precision: Precision, made: Result<Box<dyn Contender<T> + 'a>, Refusal>| {
             let mut run = Run::new(name, setup.cores).in_precision(precision);
             match made {
-                Ok(mut contender) => {
-                    measure(&problem, contender.as_mut(), precision, setup.effort, run)
-                }
+                Ok(contender) => Lane::new(contender, run),
                 Err(refusal) => {
                     run.outcome = Outcome::Failed {
                         reason: refusal.to_string(),
                     };
-                    run
+                    Lane::out(run)
                 }
             }
         };
-    let mut runs = Vec::new();
-    for precision in precisions {
-        let luge = Luge::new(&problem, setup.luge, precision);
-        runs.push(one(LUGE, precision, luge.map(|luge| Box::new(luge) as _)));
+    let mut lanes = Vec::new();
+    for precision in arguments.precisions_beside(peers) {
+        let luge = Luge::new(problem, setup.luge, precision);
+        lanes.push(lane(LUGE, precision, luge.map(|luge| Box::new(luge) as _)));
     }
     if let Some(OpenCudss {
         library,
@@ -392,10 +388,33 @@ fn in_precision<T: CudssScalar + Scalar>(
     }) = &setup.cudss
     {
         let library = Arc::clone(library);
-        let cudss = OnCudss::new(&problem, library, stream, threading.as_deref());
-        runs.push(one("cudss", peers, cudss.map(|cudss| Box::new(cudss) as _)));
+        let cudss = OnCudss::new(problem, library, stream, threading.as_deref());
+        lanes.push(lane(
+            "cudss",
+            peers,
+            cudss.map(|cudss| Box::new(cudss) as _),
+        ));
     }
-    runs
+    lanes
+}
+
+/// KLU, in the race if it factorizes the matrix in time in a process of its own, while nobody else runs.
+fn klu_lane(
+    arguments: &Arguments,
+    source: &Source,
+    library: &Arc<klu::Library>,
+    a: &Matrix,
+    next: &Matrix,
+) -> Lane<'static, f64> {
+    let words: Vec<String> = arguments.libraries.words().collect();
+    let (outcome, _) = try_apart(source, KLU_TRIAL, &words, arguments.time_limit);
+    let mut run = Run::new("klu", 1);
+    run.outcome = outcome;
+    if run.outcome != Outcome::Measured {
+        return Lane::out(run);
+    }
+    let klu = Klu::new(Arc::clone(library));
+    Lane::new(Box::new(OnKlu::new(klu, a.clone(), next.clone())), run)
 }
 
 /// One line of progress: times of refactorizations, in milliseconds.

@@ -11,6 +11,7 @@ use crate::report::Outcome;
 use crate::results::{Phase, Run, Settings};
 use crate::statistics::{Samples, recordable};
 use crate::systems::{MANY, System};
+use crate::turns;
 
 /// A sample takes at least this long: shorter calls are repeated.
 const SHORTEST_SAMPLE: f64 = 50e-6;
@@ -287,19 +288,14 @@ fn batch(seconds: f64) -> (usize, bool) {
     (calls.clamp(1, LARGEST_BATCH), seconds < LONG_CALL)
 }
 
-/// Rounds of samples, each round beginning with another solver, until `budget` seconds are over.
+/// Rounds of samples, in the order of [`turns`], until `budget` seconds are over.
 fn rounds(lanes: &mut [Lane], settings: &Settings, budget: f64, mut sample: impl FnMut(&mut Lane)) {
     let start = Instant::now();
     for round in 0..settings.max_rounds {
         if round >= settings.min_rounds && start.elapsed().as_secs_f64() > budget {
             break;
         }
-        for turn in 0..lanes.len() {
-            let lane = &mut lanes[(round + turn) % lanes.len()];
-            if lane.is_alive() {
-                sample(lane);
-            }
-        }
+        turns::round(lanes, round, Lane::is_alive, &mut sample);
     }
 }
 

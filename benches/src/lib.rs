@@ -13,8 +13,7 @@
 //!
 //! What they share: [`systems`] chooses matrices, reads them, finds the next of a sequence and makes
 //! right-hand sides; [`results`] is the one format in which all is recorded; [`child`] tries a solver in a process of its own, for the time limit and the memory;
-//! [`turns`] says who is measured when;
-//! [`statistics`] has samples and means, [`report`] what is recorded of solvers and written to files,
+//! [`turns`] says who is measured when; [`statistics`] has samples and means, [`report`] what is recorded of solvers and written to files,
 //! [`machine`] where and when, [`ceilings`] what the hardware gives, [`table`] the cells of the tables, [`progress`] the bar,
 //! [`arguments`] options.
 

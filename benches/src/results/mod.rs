@@ -163,7 +163,7 @@ pub struct MatrixResult {
     /// Where the values of the refactorizations are from.
     #[serde(default)]
     pub refactorized_with: String,
-    /// Every solver in every variant.
+    /// Every solver in every variant. How they took turns is not recorded: the benchmark of that commit says it.
     pub runs: Vec<Run>,
 }
 

@@ -34,19 +34,55 @@ pub(crate) fn by_parts<T: Send>(
         .collect()
 }
 
-/// Lists one behind the other, from the lists of the parts and where each ends within its part.
+/// Lists one behind the other, from the lists of the parts and where each ends within its part; several parts are copied at
+/// once, on the current rayon pool.
 pub(crate) fn joined_lists(mut parts: Vec<(Vec<u32>, Vec<usize>)>) -> (Vec<usize>, Vec<u32>) {
-    let mut ptr = Vec::with_capacity(parts.iter().map(|(_, ends)| ends.len()).sum::<usize>() + 1);
-    ptr.push(0);
     if parts.len() == 1 {
-        let (idx, ends) = parts.remove(0);
-        ptr.extend(ends);
+        let (idx, mut ptr) = parts.swap_remove(0);
+        ptr.insert(0, 0);
         return (ptr, idx);
     }
-    let mut idx = Vec::with_capacity(parts.iter().map(|(idx, _)| idx.len()).sum());
-    for (part, ends) in parts {
-        ptr.extend(ends.iter().map(|end| idx.len() + end));
-        idx.extend(part);
-    }
+    let mut ptr = vec![0; parts.iter().map(|(_, ends)| ends.len()).sum::<usize>() + 1];
+    let mut idx = vec![0; parts.iter().map(|(idx, _)| idx.len()).sum()];
+    let (mut ptr_left, mut idx_left) = (&mut ptr[1..], &mut idx[..]);
+    let mut start = 0;
+    let copies: Vec<_> = parts
+        .into_iter()
+        .map(|(part, ends)| {
+            let of_ptr = ptr_left.split_off_mut(..ends.len());
+            let of_idx = idx_left.split_off_mut(..part.len());
+            let fits = "there is room for every part";
+            let copy = (start, of_ptr.expect(fits), of_idx.expect(fits), part, ends);
+            start += copy.3.len();
+            copy
+        })
+        .collect();
+    // Each thread also frees the parts it copied.
+    copies
+        .into_par_iter()
+        .for_each(|(start, of_ptr, of_idx, part, ends)| {
+            of_idx.copy_from_slice(&part);
+            for (place, end) in of_ptr.iter_mut().zip(ends) {
+                *place = start + end;
+            }
+        });
     (ptr, idx)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_joined_in_order() {
+        let parts = vec![
+            (vec![5, 6, 7], vec![2, 2, 3]),
+            (vec![], vec![]),
+            (vec![], vec![0]),
+            (vec![8, 9], vec![1, 2]),
+        ];
+        let one = joined_lists(vec![(vec![5, 6, 7, 8, 9], vec![2, 2, 3, 3, 4, 5])]);
+        assert_eq!(one, (vec![0, 2, 2, 3, 3, 4, 5], vec![5, 6, 7, 8, 9]));
+        assert_eq!(joined_lists(parts), one);
+    }
 }

@@ -8,8 +8,13 @@
 //! diagonal does not change the blocks. Vertices are first joined by pairs of entries (i, j) and (j, i), in one pass over
 //! the entries, which leaves little to search where the pattern is nearly symmetric.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
 use luge_sparse::{CompressedPattern, Permutation, to_u32};
 use smallvec::{SmallVec, smallvec};
+
+use crate::parts::{WORTH_SHARING, by_parts};
 
 /// Blocks in upper block triangular order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +29,9 @@ pub struct BlockTriangular {
 
 /// Patterns with more than about one entry without its counterpart for so many vertices are not nearly symmetric.
 const MOST_SINGLE: usize = 4;
+
+/// Entries without their counterpart that a thread finds before it lets the others know.
+const COUNTED_AT_ONCE: usize = 64;
 
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;
@@ -42,81 +50,260 @@ const DONE: u32 = u32::MAX - 1;
 /// If the pattern is not square or `row_of_col` has another length.
 #[track_caller]
 pub fn block_triangular(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangular {
+    find_blocks(a, row_of_col, false)
+}
+
+/// As [`block_triangular`]; on the current rayon pool if `parallel`, with the same result.
+#[track_caller]
+pub(crate) fn find_blocks(
+    a: &CompressedPattern,
+    row_of_col: &[u32],
+    parallel: bool,
+) -> BlockTriangular {
     let n = a.major_dim();
     assert_eq!(n, a.minor_dim(), "block triangular form of a square matrix");
     assert_eq!(row_of_col.len(), n, "one row per column");
-    joined_in_pairs(a, row_of_col).unwrap_or_else(|| strong_components(a, row_of_col))
+    joined_in_pairs(a, row_of_col, parallel).unwrap_or_else(|| strong_components(a, row_of_col))
 }
 
-/// What [`strong_components`] finds, up to the order of blocks that have nothing to do with each other: first the components that the pairs of entries (i, j) and (j, i) make, then those of them that single
-/// entries make. None if that would not save work, for there are too many of the latter, or if there are more entries than
-/// 32 bits count.
-fn joined_in_pairs(a: &CompressedPattern, row_of_col: &[u32]) -> Option<BlockTriangular> {
+/// Components of vertices, a union-find that threads share without locks.
+///
+/// Every vertex leads to an earlier one of its component, the first of which leads to itself. Only a first vertex is
+/// linked. Where threads may link the same one, they do so by a compare-exchange that fails if it no longer leads to
+/// itself, so no link is lost. Other vertices are led past the next one by plain stores, and whatever a store
+/// overwrites leads to the same first vertex. So neither the components nor their first vertices depend on who joins
+/// what when. No other memory is published through the links, which makes relaxed accesses enough.
+struct Components(Vec<AtomicU32>);
+
+impl Components {
+    /// Every vertex its own.
+    fn new(n: usize) -> Self {
+        Self((0..n as u32).map(AtomicU32::new).collect())
+    }
+
+    /// Towards the first vertex.
+    fn above(&self, v: u32) -> u32 {
+        self.0[v as usize].load(Relaxed)
+    }
+
+    /// The first vertex of the component, as far as it is joined.
+    fn first(&self, mut v: u32) -> u32 {
+        loop {
+            let above = self.above(v);
+            let next = self.above(above);
+            if above == next {
+                return above;
+            }
+            self.0[v as usize].store(next, Relaxed);
+            v = next;
+        }
+    }
+
+    /// Joins the component of a vertex with the one whose first vertex is `first`, which no other thread joins with
+    /// anything meanwhile. Returns the first vertex of both.
+    fn join_alone(&self, first: u32, v: u32) -> u32 {
+        let other = self.first(v);
+        let earlier = first.min(other);
+        if first != other {
+            self.0[first.max(other) as usize].store(earlier, Relaxed);
+        }
+        earlier
+    }
+
+    /// Joins the components of two vertices, whatever other threads join.
+    fn join(&self, v: u32, w: u32) {
+        let (mut v, mut w) = (self.first(v), self.first(w));
+        while v != w {
+            let (first, later) = (v.min(w), v.max(w));
+            match self.0[later as usize].compare_exchange(later, first, Relaxed, Relaxed) {
+                Ok(_) => return,
+                // Another thread has linked it.
+                Err(above) => (v, w) = (self.first(first), self.first(above)),
+            }
+        }
+    }
+}
+
+/// Entries (i, j) without a counterpart (j, i), as one thread finds them.
+struct Single<'a> {
+    entries: Vec<(u32, u32)>,
+    /// Those of them that all threads know about.
+    num_known: usize,
+    /// How many all threads know about.
+    num_all: &'a AtomicUsize,
+}
+
+impl<'a> Single<'a> {
+    fn new(num_all: &'a AtomicUsize) -> Self {
+        Self {
+            entries: Vec::new(),
+            num_known: 0,
+            num_all,
+        }
+    }
+
+    /// How many all threads are known to have.
+    fn num_all(&mut self) -> usize {
+        if self.entries.len() - self.num_known >= COUNTED_AT_ONCE {
+            self.make_known();
+        }
+        self.num_all.load(Relaxed)
+    }
+
+    fn found(mut self) -> Vec<(u32, u32)> {
+        self.make_known();
+        self.entries
+    }
+
+    fn make_known(&mut self) {
+        let num_new = self.entries.len() - self.num_known;
+        self.num_all.fetch_add(num_new, Relaxed);
+        self.num_known += num_new;
+    }
+}
+
+/// What [`strong_components`] finds, up to the order of blocks that have nothing to do with each other: first the
+/// components that the pairs of entries (i, j) and (j, i) make, then those of them that single entries make. None if that
+/// would not save work, for there are too many of the latter, or if there are more entries than 32 bits count.
+///
+/// Rows that follow each other are a thread's own. The pairs within them are met by going through all their lists at the
+/// same pace, and no other thread joins these vertices meanwhile. Then, for entries from earlier to later rows of different
+/// threads, counterparts are searched for, and for those from later to earlier rows only if there are more of them than
+/// were found so.
+fn joined_in_pairs(
+    a: &CompressedPattern,
+    row_of_col: &[u32],
+    parallel: bool,
+) -> Option<BlockTriangular> {
     let n = a.major_dim();
     let idx = a.idx();
     to_u32(idx.len(), "entries of the matrix").ok()?;
-    // The entry of each row from which on none has met its counterpart.
     let range = |i: u32| a.range(row_of_col[i as usize] as usize);
-    let mut next: Vec<u32> = (0..n as u32).map(|i| range(i).start as u32).collect();
-    // Towards the first vertex of the component.
-    let mut top: Vec<u32> = (0..n as u32).collect();
-    let find = |top: &mut [u32], mut v: u32| {
-        while top[v as usize] != v {
-            top[v as usize] = top[top[v as usize] as usize];
-            v = top[v as usize];
+    let has = |i: u32, j: u32| idx[range(i)].binary_search(&j).is_ok();
+    let components = Components::new(n);
+    let num_single = AtomicUsize::new(0);
+    let most_single = n / MOST_SINGLE + 64;
+    let parallel = parallel && idx.len() >= WORTH_SHARING;
+    let num_to_earlier = AtomicUsize::new(0);
+    let within = |rows: Range<usize>| {
+        let (first_row, end_row) = (rows.start as u32, rows.end as u32);
+        let mut single = Single::new(&num_single);
+        let mut to_earlier = 0;
+        // The entry of each row from which on none has met its counterpart.
+        let mut next = Vec::with_capacity(rows.len());
+        for i in first_row..end_row {
+            let range = range(i);
+            let is_earlier = |&&j: &&u32| j < first_row;
+            let count = match first_row {
+                0 => 0,
+                _ => idx[range.clone()].iter().take_while(is_earlier).count(),
+            };
+            to_earlier += count;
+            next.push((range.start + count) as u32);
         }
-        v
+        num_to_earlier.fetch_add(to_earlier, Relaxed);
+        for i in first_row..end_row {
+            if single.num_all() > most_single {
+                break;
+            }
+            let end = range(i).end;
+            let mut above = next[(i - first_row) as usize] as usize;
+            while above < end && idx[above] < i {
+                single.entries.push((i, idx[above]));
+                above += 1;
+            }
+            let mut first = components.first(i);
+            for &j in &idx[above..end] {
+                if j == i {
+                    continue;
+                }
+                if j >= end_row {
+                    break;
+                }
+                let end = range(j).end;
+                let next = &mut next[(j - first_row) as usize];
+                let mut place = *next as usize;
+                while place < end && idx[place] < i {
+                    single.entries.push((j, idx[place]));
+                    place += 1;
+                }
+                let is_pair = place < end && idx[place] == i;
+                *next = (place + usize::from(is_pair)) as u32;
+                if is_pair {
+                    first = components.join_alone(first, j);
+                } else {
+                    single.entries.push((i, j));
+                }
+            }
+        }
+        single.found()
     };
-    let mut single: Vec<(u32, u32)> = Vec::new();
-    for i in 0..n as u32 {
-        if single.len() > n / MOST_SINGLE + 64 {
-            return None;
-        }
-        let end = range(i).end;
-        let mut above = next[i as usize] as usize;
-        while above < end && idx[above] < i {
-            single.push((i, idx[above]));
-            above += 1;
-        }
-        let mut first = find(&mut top, i);
-        for &j in &idx[above..end] {
-            if j == i {
-                continue;
+    let num_pairs = AtomicUsize::new(0);
+    let to_later = |rows: Range<usize>| {
+        let mut single = Single::new(&num_single);
+        let mut pairs = 0;
+        for i in rows.start as u32..rows.end as u32 {
+            if single.num_all() > most_single {
+                break;
             }
-            let end = range(j).end;
-            let mut place = next[j as usize] as usize;
-            while place < end && idx[place] < i {
-                single.push((j, idx[place]));
-                place += 1;
-            }
-            let is_pair = place < end && idx[place] == i;
-            next[j as usize] = (place + usize::from(is_pair)) as u32;
-            if !is_pair {
-                single.push((i, j));
-                continue;
-            }
-            let other = find(&mut top, j);
-            if other != first {
-                let earlier = first.min(other);
-                top[first.max(other) as usize] = earlier;
-                first = earlier;
+            let last_first = idx[range(i)].iter().rev();
+            for &j in last_first.take_while(|&&j| j as usize >= rows.end) {
+                if has(j, i) {
+                    components.join(i, j);
+                    pairs += 1;
+                } else {
+                    single.entries.push((i, j));
+                }
             }
         }
+        num_pairs.fetch_add(pairs, Relaxed);
+        single.found()
+    };
+    let to_earlier = |rows: Range<usize>| {
+        let mut single = Single::new(&num_single);
+        for i in rows.start as u32..rows.end as u32 {
+            if single.num_all() > most_single {
+                break;
+            }
+            let lane = idx[range(i)].iter();
+            let earlier = lane.take_while(|&&j| (j as usize) < rows.start);
+            let is_single = earlier.filter(|&&j| !has(j, i));
+            single.entries.extend(is_single.map(|&j| (i, j)));
+        }
+        single.found()
+    };
+    let is_too_many = || num_single.load(Relaxed) > most_single;
+    let mut single = by_parts(n, parallel, within);
+    if parallel && !is_too_many() {
+        single.extend(by_parts(n, true, to_later));
+        if num_pairs.into_inner() < num_to_earlier.into_inner() {
+            single.extend(by_parts(n, true, to_earlier));
+        }
+    }
+    if is_too_many() {
+        return None;
+    }
+    if (1..n as u32).all(|v| components.above(v) != v) {
+        return Some(BlockTriangular {
+            perm: Permutation::identity(n),
+            block_ptr: if n == 0 { vec![0] } else { vec![0, n] },
+        });
     }
     // Components by number, the one of the last first vertex first.
     let mut number = vec![UNSEEN; n];
     let mut count = 0;
     for v in (0..n as u32).rev() {
-        if top[v as usize] == v {
+        if components.above(v) == v {
             number[v as usize] = count;
             count += 1;
         }
     }
     for v in 0..n as u32 {
-        number[v as usize] = number[find(&mut top, v) as usize];
+        number[v as usize] = number[components.first(v) as usize];
     }
     let between = single
         .into_iter()
+        .flatten()
         .map(|(i, j)| (number[i as usize], number[j as usize]));
     let mut between: Vec<(u32, u32)> = between.filter(|(i, j)| i != j).collect();
     if !between.is_empty() {
@@ -266,10 +453,48 @@ struct Visit {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use luge_testkit::strategies::patterns;
     use proptest::prelude::*;
+    use rayon::prelude::*;
 
     use super::*;
+
+    /// More threads than most machines of tests have.
+    static POOL: LazyLock<rayon::ThreadPool> = LazyLock::new(|| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4);
+        pool.build().unwrap()
+    });
+
+    #[test]
+    fn components_do_not_depend_on_who_joins_when() {
+        let n = 5000;
+        let edge = |k: u32| {
+            let hash = |k: u32| {
+                k.wrapping_mul(0x9E37_79B1)
+                    .rotate_left(15)
+                    .wrapping_mul(0x85EB_CA6B)
+                    >> 8
+            };
+            (hash(2 * k) % n, hash(2 * k + 1) % n)
+        };
+        for num_edges in [n / 4, n / 2, 4 * n] {
+            let serial = Components::new(n as usize);
+            for (v, w) in (0..num_edges).map(edge) {
+                serial.join_alone(serial.first(v), w);
+            }
+            let shared = Components::new(n as usize);
+            POOL.install(|| {
+                let edges = (0..num_edges).into_par_iter().with_max_len(16).map(edge);
+                edges.for_each(|(v, w)| shared.join(v, w));
+            });
+            let firsts = |components: &Components| -> Vec<u32> {
+                (0..n).map(|v| components.first(v)).collect()
+            };
+            assert_eq!(firsts(&shared), firsts(&serial));
+        }
+    }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
@@ -291,7 +516,23 @@ mod tests {
             }
             let a = CompressedPattern::new(n, ptr, idx).unwrap();
             let identity: Vec<u32> = (0..n as u32).collect();
-            let Some(found) = joined_in_pairs(&a, &identity) else {
+            let form = joined_in_pairs(&a, &identity, false);
+            POOL.install(|| {
+                prop_assert_eq!(&joined_in_pairs(&a, &identity, true), &form);
+                // The same rows in other places.
+                let rows: Vec<&[u32]> = a.lanes().collect();
+                let turned = (0..n).map(|i| rows[(i + n / 3) % n]);
+                let mut ptr = vec![0];
+                ptr.extend(turned.clone().scan(0, |end, row| {
+                    *end += row.len() as u64;
+                    Some(*end)
+                }));
+                let turned = CompressedPattern::new(n, ptr, turned.flatten().copied().collect()).unwrap();
+                let row_of_col: Vec<u32> = (0..n).map(|j| ((j + n - n / 3) % n) as u32).collect();
+                prop_assert_eq!(&joined_in_pairs(&turned, &row_of_col, true), &form);
+                Ok(())
+            })?;
+            let Some(found) = form else {
                 let has_counterpart = |i: usize, j: &u32| a.lane(*j as usize).contains(&(i as u32));
                 let lanes = a.lanes().enumerate();
                 let single = lanes.flat_map(|(i, lane)| lane.iter().filter(move |&j| !has_counterpart(i, j)));

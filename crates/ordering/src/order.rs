@@ -1,6 +1,7 @@
 //! The ordering phase as the solver calls it: matching, scaling, block triangular form and a
 //! fill-reducing order, chosen by predicted cost.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,7 +11,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use smallvec::SmallVec;
 
-use crate::btf::{BlockTriangular, block_triangular};
+use crate::btf::{BlockTriangular, find_blocks};
 use crate::cost::{Costs, Prediction, TreeCost};
 use crate::dissection::reduced_nested_dissection;
 use crate::elimination::{postorder, predict};
@@ -21,7 +22,7 @@ use crate::matching::{
     ProductMatching, check_finite, check_rank, check_square, match_by_product, maximum_cardinality,
 };
 use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
-use crate::parts::join_if;
+use crate::parts::{WORTH_SHARING, by_parts, join_if};
 use crate::survey::{Survey, survey};
 
 /// How columns are ordered to keep fill low.
@@ -304,11 +305,11 @@ pub fn order(
     let find_form = || {
         let mut clock = Clock::start(n);
         let rows = if options.block_triangular && !is_user {
-            rows_nearly_unmoved(a, &options.cancel)
+            rows_nearly_unmoved(a, parallel, &options.cancel)
         } else {
             None
         };
-        let form = rows.as_ref().map(|rows| block_triangular(a, rows));
+        let form = rows.as_ref().map(|rows| find_blocks(a, rows, parallel));
         let seconds = clock.lap();
         // Rows that are matched by value mostly stay where they are, too. Then this is the order.
         let early = rows
@@ -492,10 +493,16 @@ fn diagonal_is_large(
 }
 
 /// Rows with an entry on every position of the diagonal, if nearly all of them are in their places.
-fn rows_nearly_unmoved(a: &CompressedPattern, cancel: &CancelFlag) -> Option<Vec<u32>> {
+fn rows_nearly_unmoved(
+    a: &CompressedPattern,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Option<Vec<u32>> {
     let n = a.major_dim();
     let is_missing = |&i: &usize| a.lane(i).binary_search(&(i as u32)).is_err();
-    match (0..n).filter(is_missing).count() {
+    let count_holes = |rows: Range<usize>| rows.filter(is_missing).count();
+    let holes = by_parts(n, parallel && n >= WORTH_SHARING, count_holes);
+    match holes.into_iter().sum() {
         0 => Some((0..n as u32).collect()),
         holes if holes * MAX_POOR <= n => maximum_cardinality(a, cancel).ok()?.into_perfect(),
         _ => None,
@@ -531,7 +538,7 @@ fn candidate(
     let (mut perm, new_col, block_ptr) = if options.block_triangular {
         let form = match form {
             Some(form) => form.clone(),
-            None => block_triangular(a, row_of_col),
+            None => find_blocks(a, row_of_col, options.threads > 1),
         };
         let new_col = form.perm.inverse();
         (form.perm.into_vec(), new_col, form.block_ptr)

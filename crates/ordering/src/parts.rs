@@ -4,6 +4,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
+/// Fewer elements than this are not worth waking threads for. Very few in tests, so that small matrices are shared there.
+pub(crate) const WORTH_SHARING: usize = if cfg!(test) { 8 } else { 20_000 };
+
 /// Both results; at once if `parallel`.
 pub(crate) fn join_if<A: Send, B: Send>(
     parallel: bool,

@@ -8,8 +8,8 @@ use rayon::prelude::*;
 
 use crate::parts::{by_parts, joined_lists};
 
-/// Blocks of at least so many columns are read on several threads.
-const MIN_PARALLEL: usize = 4000;
+/// Blocks of at least so many columns are read on several threads. Few in tests, so that small ones are.
+const MIN_PARALLEL: usize = if cfg!(test) { 8 } else { 4000 };
 
 /// Vertices with more neighbours than this are set aside by the methods on graphs: 10·√n, and at
 /// least 16.
@@ -60,7 +60,7 @@ impl Graph {
 
 /// The entries of a permuted matrix inside one diagonal block, numbered from the start of the block,
 /// by rows and by columns, both sorted.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BlockPattern {
     rows: Lanes,
     /// None if they are the same.
@@ -116,14 +116,21 @@ impl Lanes {
     fn is_symmetric(&self, parallel: bool) -> bool {
         let n = self.ptr.len() - 1;
         if parallel {
-            let is_symmetric = |i: usize| {
+            // How many more entries are above the diagonal than below it, if those above have their counterparts. If all
+            // have, and there are no more below, these have theirs.
+            let balance = |i: usize| {
+                let lane = self.lane(i);
+                let is_above = |&&j: &&u32| j as usize > i;
+                let above = lane.iter().rev().take_while(is_above).count();
+                let (rest, above) = lane.split_at(lane.len() - above);
+                let below = rest.len() - usize::from(rest.last() == Some(&(i as u32)));
                 let has_i = |&j: &u32| self.lane(j as usize).binary_search(&(i as u32)).is_ok();
-                self.lane(i).iter().all(has_i)
+                let is_met = above.iter().all(has_i);
+                is_met.then(|| above.len() as isize - below as isize)
             };
-            return (0..n)
-                .into_par_iter()
-                .with_min_len(MIN_PARALLEL / 8)
-                .all(is_symmetric);
+            let lanes = (0..n).into_par_iter().with_min_len(MIN_PARALLEL / 8);
+            let balances = lanes.map(balance);
+            return balances.try_reduce(|| 0, |x, y| Some(x + y)) == Some(0);
         }
         // The entry of each lane whose counterpart comes next.
         let mut next = self.ptr[..n].to_vec();
@@ -285,5 +292,56 @@ impl BlockPattern {
         };
         let (ptr, idx) = joined_lists(by_parts(n, parallel, make));
         Graph { ptr, idx }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use luge_testkit::strategies::patterns;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn blocks_do_not_depend_on_threads(
+            a in patterns(40),
+            is_symmetric in any::<bool>(),
+            is_turned in any::<bool>(),
+        ) {
+            let n = a.major_dim();
+            let of = |i: usize| a.lane(i).to_vec();
+            let lanes = (0..n).map(|i| {
+                let mut lane = of(i);
+                if is_symmetric {
+                    lane.extend((0..n as u32).filter(|&j| of(j as usize).contains(&(i as u32))));
+                    lane.sort_unstable();
+                    lane.dedup();
+                }
+                lane
+            });
+            let lanes: Vec<Vec<u32>> = lanes.collect();
+            let mut ptr = vec![0];
+            ptr.extend(lanes.iter().scan(0, |end, lane| {
+                *end += lane.len() as u64;
+                Some(*end)
+            }));
+            let a = CompressedPattern::new(n, ptr, lanes.concat()).unwrap();
+            let unmoved: Vec<u32> = (0..n as u32).collect();
+            let mut cols = unmoved.clone();
+            if is_turned {
+                cols.rotate_left(n / 3);
+            }
+            let mut new_col = vec![0; n];
+            for (new, &col) in (0..).zip(&cols) {
+                new_col[col as usize] = new;
+            }
+            let block = |parallel| BlockPattern::new(&a, &unmoved, &cols, &new_col, 0, parallel);
+            let (serial, shared) = (block(false), block(true));
+            prop_assert_eq!(&shared, &serial);
+            prop_assert_eq!(serial.cols.is_none(), a.transpose() == a);
+            let graph = |parallel| serial.symmetrized(parallel, |_, entries| entries);
+            prop_assert_eq!(graph(true), graph(false));
+        }
     }
 }

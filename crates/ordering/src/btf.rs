@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use luge_sparse::{CompressedPattern, Permutation, to_u32};
 use smallvec::{SmallVec, smallvec};
 
-use crate::parts::{WORTH_SHARING, by_parts};
+use crate::parts::by_parts;
 
 /// Blocks in upper block triangular order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,9 @@ const MOST_SINGLE: usize = 4;
 
 /// Entries without their counterpart that a thread finds before it lets the others know.
 const COUNTED_AT_ONCE: usize = 64;
+
+/// Patterns of fewer entries than this are not shared between threads. Few in tests, so that small ones are.
+const MIN_SHARED: usize = if cfg!(test) { 8 } else { 150_000 };
 
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;
@@ -73,12 +76,13 @@ pub(crate) fn find_blocks(
 /// itself, so no link is lost. Other vertices are led past the next one by plain stores, and whatever a store
 /// overwrites leads to the same first vertex. So neither the components nor their first vertices depend on who joins
 /// what when. No other memory is published through the links, which makes relaxed accesses enough.
-struct Components(Vec<AtomicU32>);
+#[derive(Clone, Copy)]
+struct Components<'a>(&'a [AtomicU32]);
 
-impl Components {
-    /// Every vertex its own.
-    fn new(n: usize) -> Self {
-        Self((0..n as u32).map(AtomicU32::new).collect())
+impl Components<'_> {
+    /// Where every vertex leads to if each is its own component.
+    fn links(n: usize) -> Vec<AtomicU32> {
+        (0..n as u32).map(AtomicU32::new).collect()
     }
 
     /// Towards the first vertex.
@@ -176,18 +180,23 @@ fn joined_in_pairs(
     parallel: bool,
 ) -> Option<BlockTriangular> {
     let n = a.major_dim();
-    let idx = a.idx();
+    let (ptr, idx) = (a.ptr(), a.idx());
     to_u32(idx.len(), "entries of the matrix").ok()?;
-    let range = |i: u32| a.range(row_of_col[i as usize] as usize);
-    let has = |i: u32, j: u32| idx[range(i)].binary_search(&j).is_ok();
-    let components = Components::new(n);
-    let num_single = AtomicUsize::new(0);
+    // What the loops read is captured by value: behind a reference, it would be read again after each link.
+    let range = move |i: u32| {
+        let row = row_of_col[i as usize] as usize;
+        ptr[row] as usize..ptr[row + 1] as usize
+    };
+    let has = move |i: u32, j: u32| idx[range(i)].binary_search(&j).is_ok();
+    let links = Components::links(n);
+    let components = Components(&links);
+    let num_single = &AtomicUsize::new(0);
     let most_single = n / MOST_SINGLE + 64;
-    let parallel = parallel && idx.len() >= WORTH_SHARING;
-    let num_to_earlier = AtomicUsize::new(0);
-    let within = |rows: Range<usize>| {
+    let parallel = parallel && idx.len() >= MIN_SHARED;
+    let num_to_earlier = &AtomicUsize::new(0);
+    let within = move |rows: Range<usize>| {
         let (first_row, end_row) = (rows.start as u32, rows.end as u32);
-        let mut single = Single::new(&num_single);
+        let mut single = Single::new(num_single);
         let mut to_earlier = 0;
         // The entry of each row from which on none has met its counterpart.
         let mut next = Vec::with_capacity(rows.len());
@@ -238,9 +247,9 @@ fn joined_in_pairs(
         }
         single.found()
     };
-    let num_pairs = AtomicUsize::new(0);
-    let to_later = |rows: Range<usize>| {
-        let mut single = Single::new(&num_single);
+    let num_pairs = &AtomicUsize::new(0);
+    let to_later = move |rows: Range<usize>| {
+        let mut single = Single::new(num_single);
         let mut pairs = 0;
         for i in rows.start as u32..rows.end as u32 {
             if single.num_all() > most_single {
@@ -259,8 +268,8 @@ fn joined_in_pairs(
         num_pairs.fetch_add(pairs, Relaxed);
         single.found()
     };
-    let to_earlier = |rows: Range<usize>| {
-        let mut single = Single::new(&num_single);
+    let to_earlier = move |rows: Range<usize>| {
+        let mut single = Single::new(num_single);
         for i in rows.start as u32..rows.end as u32 {
             if single.num_all() > most_single {
                 break;
@@ -276,7 +285,7 @@ fn joined_in_pairs(
     let mut single = by_parts(n, parallel, within);
     if parallel && !is_too_many() {
         single.extend(by_parts(n, true, to_later));
-        if num_pairs.into_inner() < num_to_earlier.into_inner() {
+        if num_pairs.load(Relaxed) < num_to_earlier.load(Relaxed) {
             single.extend(by_parts(n, true, to_earlier));
         }
     }
@@ -480,19 +489,19 @@ mod tests {
             (hash(2 * k) % n, hash(2 * k + 1) % n)
         };
         for num_edges in [n / 4, n / 2, 4 * n] {
-            let serial = Components::new(n as usize);
+            let links = [(); 2].map(|()| Components::links(n as usize));
+            let [serial, shared] = [&links[0], &links[1]].map(|links| Components(links));
             for (v, w) in (0..num_edges).map(edge) {
                 serial.join_alone(serial.first(v), w);
             }
-            let shared = Components::new(n as usize);
             POOL.install(|| {
                 let edges = (0..num_edges).into_par_iter().with_max_len(16).map(edge);
                 edges.for_each(|(v, w)| shared.join(v, w));
             });
-            let firsts = |components: &Components| -> Vec<u32> {
+            let firsts = |components: Components| -> Vec<u32> {
                 (0..n).map(|v| components.first(v)).collect()
             };
-            assert_eq!(firsts(&shared), firsts(&serial));
+            assert_eq!(firsts(shared), firsts(serial));
         }
     }
 

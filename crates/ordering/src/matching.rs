@@ -35,6 +35,7 @@ use rayon::prelude::*;
 use crate::OrderingError;
 use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped};
 use crate::parts::join_if;
+pub(crate) use cardinality::fill_holes;
 use cardinality::maximum_cardinality_where;
 pub use cardinality::{
     CardinalityMatching, CoarseDecomposition, Part, dulmage_mendelsohn, maximum_cardinality,

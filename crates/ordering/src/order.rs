@@ -19,7 +19,7 @@ use crate::error::OrderingError;
 use crate::fill;
 use crate::graph::{BlockPattern, Graph};
 use crate::matching::{
-    ProductMatching, check_finite, check_rank, check_square, match_by_product, maximum_cardinality,
+    ProductMatching, check_finite, check_rank, check_square, fill_holes, match_by_product,
 };
 use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
 use crate::parts::{WORTH_SHARING, by_parts, join_if};
@@ -500,11 +500,14 @@ fn rows_nearly_unmoved(
 ) -> Option<Vec<u32>> {
     let n = a.major_dim();
     let is_missing = |&i: &usize| a.lane(i).binary_search(&(i as u32)).is_err();
-    let count_holes = |rows: Range<usize>| rows.filter(is_missing).count();
-    let holes = by_parts(n, parallel && n >= WORTH_SHARING, count_holes);
-    match holes.into_iter().sum() {
+    let find_holes = |rows: Range<usize>| -> Vec<u32> {
+        let holes = rows.filter(is_missing).map(|i| i as u32);
+        holes.collect()
+    };
+    let holes = by_parts(n, parallel && n >= WORTH_SHARING, find_holes).concat();
+    match holes.len() {
         0 => Some((0..n as u32).collect()),
-        holes if holes * MAX_POOR <= n => maximum_cardinality(a, cancel).ok()?.into_perfect(),
+        count if count * MAX_POOR <= n => fill_holes(a, &holes, cancel).ok()?.into_perfect(),
         _ => None,
     }
 }

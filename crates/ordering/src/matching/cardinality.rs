@@ -93,6 +93,32 @@ pub(super) fn maximum_cardinality_where(
             row_of_col[i] = i as u32;
         }
     }
+    completed(a, col_of_row, row_of_col, present, cancel)
+}
+
+/// As [`maximum_cardinality`] of a square pattern whose diagonal is known to be full but for `holes`.
+pub(crate) fn fill_holes(
+    a: &CompressedPattern,
+    holes: &[u32],
+    cancel: &CancelFlag,
+) -> Result<CardinalityMatching, Cancelled> {
+    let mut col_of_row: Vec<u32> = (0..a.major_dim() as u32).collect();
+    for &hole in holes {
+        col_of_row[hole as usize] = NONE;
+    }
+    let row_of_col = col_of_row.clone();
+    completed(a, col_of_row, row_of_col, |_| true, cancel)
+}
+
+/// The matching of the diagonal made one of maximum cardinality.
+fn completed(
+    a: &CompressedPattern,
+    mut col_of_row: Vec<u32>,
+    mut row_of_col: Vec<u32>,
+    present: impl Fn(usize) -> bool,
+    cancel: &CancelFlag,
+) -> Result<CardinalityMatching, Cancelled> {
+    let (nrows, ncols) = (a.major_dim(), a.minor_dim());
     for (i, partner) in col_of_row.iter_mut().enumerate() {
         if *partner == NONE
             && let Some(p) = a

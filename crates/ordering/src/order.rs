@@ -631,6 +631,9 @@ fn candidate(
         predicted += ordered.predicted;
         block_nnz += nnz;
         forest = forest.zip(ordered.forest).map(|(mut all, of_block)| {
+            if start == 0 {
+                return of_block;
+            }
             let parents = of_block.parent.iter();
             all.parent.extend(parents.map(|&p| match p {
                 NONE => NONE,
@@ -673,10 +676,15 @@ fn candidate(
         }
     };
     let valid = "blocks are reordered within themselves";
-    let rows = perm.iter().map(|&col| row_of_col[col as usize]).collect();
+    let rows: Vec<u32> = perm.iter().map(|&col| row_of_col[col as usize]).collect();
+    let (row_perm, col_perm) = join_if(
+        options.threads > 1 && n >= WORTH_SHARING,
+        || RowPerm::new(rows).expect(valid),
+        || ColPerm::new(perm).expect(valid),
+    );
     Ok(Candidate {
-        row_perm: RowPerm::new(rows).expect(valid),
-        col_perm: ColPerm::new(perm).expect(valid),
+        row_perm,
+        col_perm,
         block_ptr,
         method_used,
         predicted,
@@ -748,26 +756,28 @@ fn by_minimum_degree(block: &BlockPattern, with_forest: bool) -> Result<BlockOrd
     })
 }
 
-fn by_reduced_dissection(
+/// With its forest, and `of_forest` of that.
+fn by_reduced_dissection<T: Send>(
     block: &BlockPattern,
-    with_forest: bool,
     parallel: bool,
     cancel: &CancelFlag,
-) -> Result<BlockOrder, OrderingError> {
+    of_forest: impl FnOnce(&EliminationForest) -> T + Send,
+) -> Result<(BlockOrder, T), OrderingError> {
     let graph = block.symmetrized(parallel, |_, entries| entries);
     check_size(&graph, "reduced nested dissection")?;
-    let method = MethodUsed::ReducedNestedDissection;
-    let (order, forest) = reduced_nested_dissection(&graph, parallel, cancel)?;
+    let (mut order, forest) = reduced_nested_dissection(&graph, parallel, cancel)?;
     drop(graph);
-    Ok(match forest {
-        Some(forest) => BlockOrder {
-            order,
-            method,
-            predicted: Prediction::of_forest(&forest),
-            forest: with_forest.then_some(forest),
-        },
-        None => posted(block, order, method, with_forest),
-    })
+    let forest = forest.unwrap_or_else(|| postorder(block, &mut order));
+    let parallel = parallel && order.len() >= WORTH_SHARING;
+    let predict = || Prediction::of_forest(&forest);
+    let (predicted, found) = join_if(parallel, predict, || of_forest(&forest));
+    let ordered = BlockOrder {
+        order,
+        method: MethodUsed::ReducedNestedDissection,
+        predicted,
+        forest: Some(forest),
+    };
+    Ok((ordered, found))
 }
 
 /// The order rearranged into a postorder.
@@ -824,9 +834,11 @@ fn order_block(
         }
         Method::ReducedNestedDissection => {
             let ordered =
-                by_reduced_dissection(block, with_forest, options.threads > 1, &options.cancel);
+                by_reduced_dissection(block, options.threads > 1, &options.cancel, |_| ());
             seconds.nested_dissection += clock.lap();
-            ordered
+            let (mut ordered, ()) = ordered?;
+            ordered.forest = ordered.forest.filter(|_| with_forest);
+            Ok(ordered)
         }
         Method::Amd => {
             let ordered = by_minimum_degree(block, with_forest);
@@ -885,13 +897,14 @@ fn order_for_tree(
         seconds.amd += clock.lap();
         return only;
     }
-    let first = by_reduced_dissection(block, true, options.threads > 1, &options.cancel)?;
+    let estimate = |forest: &EliminationForest| cost.estimate(forest);
+    let (first, about) =
+        by_reduced_dissection(block, options.threads > 1, &options.cancel, estimate)?;
     seconds.nested_dissection += clock.lap();
     fn forest_of(order: &BlockOrder) -> &EliminationForest {
         let forest = order.forest.as_ref();
         forest.unwrap_or_else(|| unreachable!("orders for trees have forests"))
     }
-    let about = cost.estimate(forest_of(&first));
     let gain = options.costs.factorizations * about * MOST_SAVED_IN_TREE;
     if gain <= options.costs.minimum_degree_seconds(2 * block.nnz()) {
         return Ok(first);

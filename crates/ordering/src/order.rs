@@ -311,27 +311,32 @@ pub fn order(
         };
         let form = rows.as_ref().map(|rows| find_blocks(a, rows, parallel));
         let seconds = clock.lap();
-        // Rows that are matched by value mostly stay where they are, too. Then this is the order.
+        // Mostly no rows are matched by value, or they stay where they are, too. Then this is the order.
         let early = rows
-            .filter(|rows| parallel && n >= MIN_DISSECTION && is_unmoved(rows))
+            .as_ref()
+            .filter(|_| parallel && n >= MIN_DISSECTION)
             .and_then(|rows| {
                 let options = OrderingOptions {
                     cancel: early_cancel.clone(),
                     ..options.clone()
                 };
-                candidate(a, &rows, form.as_ref(), &options).ok()
+                candidate(a, rows, form.as_ref(), &options).ok()
             });
-        (form, early, seconds)
+        (form, rows, early, seconds)
+    };
+    let is_wild = |matching: &ProductMatching| {
+        options.matching == Matching::Auto && matching.scaling.span() > WILDEST_SPAN
     };
     let match_rows = || {
         let mut clock = Clock::start(n);
         let is_always = options.matching == Matching::Always && !is_user;
+        let no_early = |_: &OrderingError| early_cancel.cancel();
         let survey = match values {
             Some(values) if is_always => {
-                check_finite(a, values)?;
+                check_finite(a, values).inspect_err(no_early)?;
                 None
             }
-            Some(values) => Some(survey(a, values)?),
+            Some(values) => Some(survey(a, values).inspect_err(no_early)?),
             None => None,
         };
         let by_product = match &survey {
@@ -342,34 +347,44 @@ pub fn order(
         let found = values
             .filter(|_| by_product)
             .map(|values| match_by_product(a, values, options.threads > 1, &options.cancel))
-            .transpose();
-        if !matches!(&found, Ok(found) if found.as_ref().is_none_or(|m| is_unmoved(&m.row_of_col)))
-        {
+            .transpose()
+            .inspect_err(no_early)?;
+        let matching_refused = found.as_ref().is_some_and(is_wild);
+        let found = found.filter(|_| !matching_refused);
+        let is_early = match (&found, &survey) {
+            (Some(matching), _) => is_unmoved(&matching.row_of_col),
+            (None, Some(survey)) => survey.num_missing == 0 || !survey.has_zeros,
+            (None, None) => true,
+        };
+        if !is_early {
             early_cancel.cancel();
         }
-        let found = found?;
-        Ok::<_, OrderingError>((survey, found, clock.lap()))
+        let scaling = survey
+            .as_ref()
+            .filter(|_| found.is_none())
+            .map(Survey::scaling);
+        Ok::<_, OrderingError>((survey, found, matching_refused, scaling, clock.lap()))
     };
-    let (matched, (form, early, form_seconds)) = join_if(parallel, match_rows, find_form);
+    let (matched, (form, early_rows, early, form_seconds)) =
+        join_if(parallel, match_rows, find_form);
     options.cancel.check()?;
-    let (survey, found, matching_seconds) = matched?;
+    let (survey, found, matching_refused, scaling, matching_seconds) = matched?;
     let mut clock = Clock::start(n);
-    let is_wild = |matching: &ProductMatching| {
-        options.matching == Matching::Auto && matching.scaling.span() > WILDEST_SPAN
-    };
-    let matching_refused = found.as_ref().is_some_and(is_wild);
     let (matched_rows, log10_matching_product, scaling) = match (found, &survey) {
-        (Some(matching), _) if !matching_refused => (
+        (Some(matching), _) => (
             matching.row_of_col,
             Some(matching.log10_product),
             Some(matching.scaling),
         ),
-        (_, Some(survey)) if survey.num_missing == 0 => {
-            ((0..n as u32).collect(), None, Some(survey.scaling()))
-        }
-        (_, survey) => {
-            let rows = check_rank(a, values, &options.cancel)?;
-            (rows, None, survey.as_ref().map(Survey::scaling))
+        (None, Some(survey)) if survey.num_missing == 0 => ((0..n as u32).collect(), None, scaling),
+        (None, survey) => {
+            // Without zeros, what the pattern alone gave is what the values give.
+            let has_zeros = survey.as_ref().is_some_and(|survey| survey.has_zeros);
+            let rows = match &early_rows {
+                Some(rows) if !has_zeros => rows.clone(),
+                _ => check_rank(a, values, &options.cancel)?,
+            };
+            (rows, None, scaling)
         }
     };
     let scaling = scaling
@@ -413,11 +428,11 @@ pub fn order(
             diagonal_is_large(a, values, &scaling, options.diagonal_threshold)
         })
         && !is_unmoved(&first_rows);
-    // An order of the rows where they are serves the one or the other.
-    let (early_first, early_second) = if is_unmoved(&first_rows) {
-        (early, None)
-    } else {
-        (None, early)
+    // The early order serves the one or the other.
+    let (early_first, early_second) = match &early_rows {
+        Some(rows) if *rows == first_rows => (early, None),
+        Some(rows) if is_unmoved(rows) => (None, early),
+        _ => (None, None),
     };
     let ordered = |early: Option<Candidate>, rows: &[u32]| {
         early.map_or_else(|| candidate(a, rows, form.as_ref(), options), Ok)
@@ -927,4 +942,40 @@ fn is_worth_dissecting(block: &BlockPattern, by_degree: &BlockOrder, costs: &Cos
     let n = block.len();
     let gain = costs.factorizations * by_degree.predicted.seconds(costs) * MOST_SAVED;
     n >= MIN_DISSECTION && gain > costs.dissection_seconds(n, 2 * block.nnz())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_filled_alike_on_any_number_of_threads() {
+        let n = 200;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build();
+        let pool = pool.unwrap();
+        for hole in 0..n {
+            for holes in [vec![], vec![hole], vec![hole, (hole + 1) % n]] {
+                let (mut ptr, mut idx) = (vec![0], Vec::new());
+                for i in 0..n {
+                    let mut lane = vec![(i + 1) % n, (i + n - 1) % n, (i * i + 3) % n];
+                    lane.retain(|&j| j != i);
+                    if !holes.contains(&i) {
+                        lane.push(i);
+                    }
+                    lane.sort_unstable();
+                    lane.dedup();
+                    idx.extend(lane.into_iter().map(|j| j as u32));
+                    ptr.push(idx.len() as u64);
+                }
+                let a = CompressedPattern::new(n, ptr, idx).unwrap();
+                let never = CancelFlag::new();
+                let expected = crate::maximum_cardinality(&a, &never).unwrap();
+                let expected = expected.into_perfect();
+                assert!(expected.is_some());
+                assert_eq!(rows_nearly_unmoved(&a, false, &never), expected);
+                let shared = pool.install(|| rows_nearly_unmoved(&a, true, &never));
+                assert_eq!(shared, expected);
+            }
+        }
+    }
 }

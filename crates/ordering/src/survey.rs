@@ -28,6 +28,8 @@ pub(crate) struct Survey {
     pub num_missing: usize,
     /// Diagonal entries that are there, but small in their columns.
     pub num_poor: usize,
+    /// Whether an entry is zero.
+    pub has_zeros: bool,
 }
 
 /// One for each row or column.
@@ -59,6 +61,7 @@ pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, Or
     let mut rows: Exponents = smallvec![0; n];
     let mut cols: Exponents = smallvec![ZERO; n];
     let mut diagonal: Exponents = smallvec![ZERO; n];
+    let mut has_zeros = false;
     let (cols_of, diagonal_of) = (&mut cols[..], &mut diagonal[..]);
     for (i, row) in rows.iter_mut().enumerate() {
         let range = a.range(i);
@@ -70,12 +73,16 @@ pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, Or
             return Err(not_finite(a, values));
         }
         *row = match exponent(f64::from_bits(largest)) {
-            ZERO => continue,
+            ZERO => {
+                has_zeros |= !range.is_empty();
+                continue;
+            }
             e => e,
         };
         for (&j, &x) in a.idx()[range.clone()].iter().zip(&values[range]) {
             let e = exponent(x);
             if e == ZERO {
+                has_zeros = true;
                 continue;
             }
             let scaled = e - *row;
@@ -102,6 +109,7 @@ pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, Or
         cols,
         num_missing,
         num_poor,
+        has_zeros,
     })
 }
 

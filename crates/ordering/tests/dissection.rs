@@ -3,7 +3,9 @@
 mod common;
 
 use common::{fill_entries, grid, pattern, random_pattern};
-use luge_ordering::{Matching, Method, MethodUsed, Ordering, OrderingOptions, order};
+use luge_ordering::{
+    Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, order,
+};
 use luge_sparse::{CompressedPattern, etree};
 
 /// Calls `work` in a pool of so many threads.
@@ -149,6 +151,65 @@ fn rows_that_move_by_value_are_ordered_alike_on_any_number_of_threads() {
             assert!(first.col_perm == other.col_perm && first.row_perm == other.row_perm);
             assert!(first.scaling == other.scaling && first.blocks == other.blocks);
         }
+    }
+}
+
+#[test]
+fn rows_that_fill_holes_are_ordered_alike_on_any_number_of_threads() {
+    let full = grid(60, 50);
+    let n = full.major_dim();
+    let has_hole = |i: usize| i.is_multiple_of(100);
+    // Where the diagonal has holes, and which entries are zero: none; some that nothing depends on; those by which the
+    // pattern alone would fill the holes; holes that are zeros.
+    type IsZero = fn(usize, usize) -> bool;
+    let none: IsZero = |_, _| false;
+    let few: IsZero = |i, j| i == 7 && j != 7;
+    let first_of_holes: IsZero = |i, j| i.is_multiple_of(100) && (j == i + 1 || i == j + 1);
+    let on_diagonal: IsZero = |i, j| i == j && i.is_multiple_of(100);
+    for (holes, is_zero) in [
+        (true, none),
+        (true, few),
+        (true, first_of_holes),
+        (false, on_diagonal),
+    ] {
+        let (mut ptr, mut idx, mut values) = (vec![0], Vec::new(), Vec::new());
+        for (i, lane) in full.lanes().enumerate() {
+            let kept = |&&j: &&u32| !(holes && has_hole(i) && j as usize == i);
+            for &j in lane.iter().filter(kept) {
+                idx.push(j);
+                values.push(match j as usize {
+                    j if is_zero(i, j) => 0.0,
+                    j if j == i => 4.0,
+                    _ => 1.0,
+                });
+            }
+            ptr.push(idx.len() as u64);
+        }
+        let a = CompressedPattern::new(n, ptr, idx).unwrap();
+        let on = |threads: usize| {
+            let options = OrderingOptions {
+                threads,
+                ..OrderingOptions::default()
+            };
+            let found = on_threads(threads, || order(&a, Some(&values), &options).unwrap());
+            Ordering {
+                seconds: OrderingSeconds::default(),
+                ..found
+            }
+        };
+        let first = on(1);
+        assert!(first.rows_matched && first.log10_matching_product.is_none());
+        for (&row, &col) in first
+            .row_perm
+            .as_slice()
+            .iter()
+            .zip(first.col_perm.as_slice())
+        {
+            let k = a.lane(row as usize).binary_search(&col).unwrap();
+            assert_ne!(values[a.range(row as usize).start + k], 0.0);
+        }
+        assert_eq!(on(2), first);
+        assert_eq!(on(4), first);
     }
 }
 

@@ -2,7 +2,7 @@
 //! fill-reducing order, chosen by predicted cost.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use luge_sparse::etree::{EliminationForest, NONE};
@@ -301,20 +301,26 @@ pub fn order(
     let parallel = options.threads > 1;
     let is_unmoved = |rows: &[u32]| rows.iter().enumerate().all(|(i, &row)| i == row as usize);
     let early_cancel = CancelFlag::new();
+    // Rows with a full diagonal: those of the pattern, if few must move; and those of the values, if the diagonal has holes
+    // and zeros make it uncertain that they are the same.
+    let rows_by_pattern: OnceLock<Option<Vec<u32>>> = OnceLock::new();
+    let rows_by_value: OnceLock<Vec<u32>> = OnceLock::new();
     // Which entries stand on the diagonal changes no block, as long as it is full.
     let find_form = || {
         let mut clock = Clock::start(n);
-        let rows = if options.block_triangular && !is_user {
-            rows_nearly_unmoved(a, parallel, &options.cancel)
-        } else {
-            None
+        let find_rows = || {
+            let is_of_use = options.block_triangular && !is_user;
+            is_of_use
+                .then(|| rows_nearly_unmoved(a, parallel, &options.cancel))
+                .flatten()
         };
-        let form = rows.as_ref().map(|rows| find_blocks(a, rows, parallel));
+        let rows = rows_by_pattern.get_or_init(find_rows).as_ref();
+        let form = rows.map(|rows| find_blocks(a, rows, parallel));
         let seconds = clock.lap();
         // Mostly no rows are matched by value, or they stay where they are, too. Then this is the order.
         let early = rows
-            .as_ref()
             .filter(|_| parallel && n >= MIN_DISSECTION)
+            .filter(|&rows| rows_by_value.get().is_none_or(|matched| matched == rows))
             .and_then(|rows| {
                 let options = OrderingOptions {
                     cancel: early_cancel.clone(),
@@ -322,7 +328,7 @@ pub fn order(
                 };
                 candidate(a, rows, form.as_ref(), &options).ok()
             });
-        (form, rows, early, seconds)
+        (form, early, seconds)
     };
     let is_wild = |matching: &ProductMatching| {
         options.matching == Matching::Auto && matching.scaling.span() > WILDEST_SPAN
@@ -351,11 +357,15 @@ pub fn order(
             .inspect_err(no_early)?;
         let matching_refused = found.as_ref().is_some_and(is_wild);
         let found = found.filter(|_| !matching_refused);
-        let is_early = match (&found, &survey) {
-            (Some(matching), _) => is_unmoved(&matching.row_of_col),
-            (None, Some(survey)) => survey.num_missing == 0 || !survey.has_zeros,
-            (None, None) => true,
-        };
+        let mut is_early = found.as_ref().is_none_or(|m| is_unmoved(&m.row_of_col));
+        let is_by_value = |survey: &Survey| survey.num_missing > 0 && survey.has_zeros;
+        if found.is_none() && survey.as_ref().is_some_and(is_by_value) {
+            let rows = check_rank(a, values, &options.cancel).inspect_err(no_early)?;
+            let rows = rows_by_value.get_or_init(|| rows);
+            // If neither of the two is there when the other is looked for, an early order may be made in vain.
+            let by_pattern = rows_by_pattern.get().and_then(Option::as_ref);
+            is_early = by_pattern.is_none_or(|by_pattern| by_pattern == rows);
+        }
         if !is_early {
             early_cancel.cancel();
         }
@@ -365,11 +375,11 @@ pub fn order(
             .map(Survey::scaling);
         Ok::<_, OrderingError>((survey, found, matching_refused, scaling, clock.lap()))
     };
-    let (matched, (form, early_rows, early, form_seconds)) =
-        join_if(parallel, match_rows, find_form);
+    let (matched, (form, early, form_seconds)) = join_if(parallel, match_rows, find_form);
     options.cancel.check()?;
     let (survey, found, matching_refused, scaling, matching_seconds) = matched?;
     let mut clock = Clock::start(n);
+    let early_rows = rows_by_pattern.into_inner().flatten();
     let (matched_rows, log10_matching_product, scaling) = match (found, &survey) {
         (Some(matching), _) => (
             matching.row_of_col,
@@ -377,12 +387,12 @@ pub fn order(
             Some(matching.scaling),
         ),
         (None, Some(survey)) if survey.num_missing == 0 => ((0..n as u32).collect(), None, scaling),
-        (None, survey) => {
-            // Without zeros, what the pattern alone gave is what the values give.
-            let has_zeros = survey.as_ref().is_some_and(|survey| survey.has_zeros);
-            let rows = match &early_rows {
-                Some(rows) if !has_zeros => rows.clone(),
-                _ => check_rank(a, values, &options.cancel)?,
+        (None, _) => {
+            // Without zeros, what the pattern alone gives is what the values give.
+            let rows = match (rows_by_value.into_inner(), &early_rows) {
+                (Some(rows), _) => rows,
+                (None, Some(rows)) => rows.clone(),
+                (None, None) => check_rank(a, values, &options.cancel)?,
             };
             (rows, None, scaling)
         }

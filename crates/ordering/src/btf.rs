@@ -12,9 +12,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use luge_sparse::{CompressedPattern, Permutation, to_u32};
+use rayon::prelude::*;
 use smallvec::{SmallVec, smallvec};
 
-use crate::parts::by_parts;
+use crate::parts::{WORTH_SHARING, by_parts};
 
 /// Blocks in upper block triangular order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,14 +28,17 @@ pub struct BlockTriangular {
     pub block_ptr: Vec<usize>,
 }
 
-/// Patterns with more than about one entry without its counterpart for so many vertices are not nearly symmetric.
-const MOST_SINGLE: usize = 4;
+/// Patterns with more than so many entries without their counterpart for each vertex are not nearly symmetric.
+const MOST_SINGLE: usize = 2;
 
 /// Entries without their counterpart that a thread finds before it lets the others know.
 const COUNTED_AT_ONCE: usize = 64;
 
 /// Patterns of fewer entries than this are not shared between threads. Few in tests, so that small ones are.
 const MIN_SHARED: usize = if cfg!(test) { 8 } else { 150_000 };
+
+/// Rows that a thread goes through at least.
+const LEAST_PART: usize = 4096;
 
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;
@@ -191,7 +195,7 @@ fn joined_in_pairs(
     let links = Components::links(n);
     let components = Components(&links);
     let num_single = &AtomicUsize::new(0);
-    let most_single = n / MOST_SINGLE + 64;
+    let most_single = n * MOST_SINGLE + 64;
     let parallel = parallel && idx.len() >= MIN_SHARED;
     let num_to_earlier = &AtomicUsize::new(0);
     let within = move |rows: Range<usize>| {
@@ -282,11 +286,11 @@ fn joined_in_pairs(
         single.found()
     };
     let is_too_many = || num_single.load(Relaxed) > most_single;
-    let mut single = by_parts(n, parallel, within);
+    let mut single = by_parts(n, LEAST_PART, parallel, within);
     if parallel && !is_too_many() {
-        single.extend(by_parts(n, true, to_later));
+        single.extend(by_parts(n, LEAST_PART, true, to_later));
         if num_pairs.load(Relaxed) < num_to_earlier.load(Relaxed) {
-            single.extend(by_parts(n, true, to_earlier));
+            single.extend(by_parts(n, LEAST_PART, true, to_earlier));
         }
     }
     if is_too_many() {
@@ -314,18 +318,25 @@ fn joined_in_pairs(
         .into_iter()
         .flatten()
         .map(|(i, j)| (number[i as usize], number[j as usize]));
-    let mut between: Vec<(u32, u32)> = between.filter(|(i, j)| i != j).collect();
+    let mut between: Vec<u64> = between
+        .filter(|(i, j)| i != j)
+        .map(|(i, j)| u64::from(i) << 32 | u64::from(j))
+        .collect();
     if !between.is_empty() {
-        between.sort_unstable();
+        if parallel && between.len() >= WORTH_SHARING {
+            between.par_sort_unstable();
+        } else {
+            between.sort_unstable();
+        }
         between.dedup();
         let mut ptr = vec![0; count as usize + 1];
-        for &(i, _) in &between {
-            ptr[i as usize + 1] += 1;
+        for &edge in &between {
+            ptr[(edge >> 32) as usize + 1] += 1;
         }
         for i in 1..ptr.len() {
             ptr[i] += ptr[i - 1];
         }
-        let idx = between.into_iter().map(|(_, j)| j).collect();
+        let idx = between.into_iter().map(|edge| edge as u32).collect();
         let components = CompressedPattern::new(count as usize, ptr, idx);
         let components = components.expect("entries are sorted, and each is there once");
         let unmoved: Vec<u32> = (0..count).collect();

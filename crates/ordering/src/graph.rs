@@ -11,6 +11,9 @@ use crate::parts::{by_parts, joined_lists};
 /// Blocks of at least so many columns are read on several threads. Few in tests, so that small ones are.
 const MIN_PARALLEL: usize = if cfg!(test) { 8 } else { 4000 };
 
+/// Lanes that a thread reads at least.
+const LEAST_PART: usize = 2048;
+
 /// Vertices with more neighbours than this are set aside by the methods on graphs: 10·√n, and at
 /// least 16.
 pub(crate) fn dense_limit(n: usize) -> usize {
@@ -90,7 +93,7 @@ impl Lanes {
         // Each part of the old lanes is dealt out to the parts of the new ones, which then sort theirs.
         let num_new = rayon::current_num_threads();
         let size = n.div_ceil(num_new);
-        let dealt = by_parts(n, true, |range| {
+        let dealt = by_parts(n, LEAST_PART, true, |range| {
             let mut dealt: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num_new];
             for lane in range {
                 for (lane, i) in self.entries(lane as u32) {
@@ -199,7 +202,7 @@ impl BlockPattern {
             }
             (idx, ends)
         };
-        let (ptr, idx) = joined_lists(by_parts(n, parallel, make));
+        let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
         let mut rows = Lanes { ptr, idx };
         let mut transposed = None;
         // A's lanes are sorted, and stay so if the columns keep their order.
@@ -290,7 +293,7 @@ impl BlockPattern {
             }
             (idx, ends)
         };
-        let (ptr, idx) = joined_lists(by_parts(n, parallel, make));
+        let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
         Graph { ptr, idx }
     }
 }

@@ -529,7 +529,7 @@ fn rows_nearly_unmoved(
         let holes = rows.filter(is_missing).map(|i| i as u32);
         holes.collect()
     };
-    let holes = by_parts(n, parallel && n >= WORTH_SHARING, find_holes).concat();
+    let holes = by_parts(n, 8192, parallel && n >= WORTH_SHARING, find_holes).concat();
     match holes.len() {
         0 => Some((0..n as u32).collect()),
         count if count * MAX_POOR <= n => fill_holes(a, &holes, cancel).ok()?.into_perfect(),

@@ -20,16 +20,24 @@ pub(crate) fn join_if<A: Send, B: Send>(
     }
 }
 
-/// Calls `make` on parts of `0..len`, at once if `parallel`, and returns the results in order.
+/// Calls `make` on parts of `0..len` of at least `least` elements, at once if `parallel`, and returns the results in order.
+/// The parts depend on nothing else.
 pub(crate) fn by_parts<T: Send>(
     len: usize,
+    least: usize,
     parallel: bool,
     make: impl Fn(Range<usize>) -> T + Sync,
 ) -> Vec<T> {
-    if !parallel {
+    // Very few in tests, so that small matrices are shared there.
+    let least = if cfg!(test) { 2 } else { least };
+    let num_parts = if parallel {
+        (len / least).clamp(1, 2 * rayon::current_num_threads())
+    } else {
+        1
+    };
+    if num_parts == 1 {
         return vec![make(0..len)];
     }
-    let num_parts = 2 * rayon::current_num_threads();
     let start = |k: usize| len * k / num_parts;
     (0..num_parts)
         .into_par_iter()
@@ -37,8 +45,8 @@ pub(crate) fn by_parts<T: Send>(
         .collect()
 }
 
-/// Lists one behind the other, from the lists of the parts and where each ends within its part; several parts are copied at
-/// once, on the current rayon pool.
+/// Lists one behind the other, from the lists of the parts and where each ends within its part; several long ones
+/// are copied at once, on the current rayon pool.
 pub(crate) fn joined_lists(mut parts: Vec<(Vec<u32>, Vec<usize>)>) -> (Vec<usize>, Vec<u32>) {
     if parts.len() == 1 {
         let (idx, mut ptr) = parts.swap_remove(0);
@@ -46,7 +54,8 @@ pub(crate) fn joined_lists(mut parts: Vec<(Vec<u32>, Vec<usize>)>) -> (Vec<usize
         return (ptr, idx);
     }
     let mut ptr = vec![0; parts.iter().map(|(_, ends)| ends.len()).sum::<usize>() + 1];
-    let mut idx = vec![0; parts.iter().map(|(idx, _)| idx.len()).sum()];
+    let num_entries = parts.iter().map(|(idx, _)| idx.len()).sum();
+    let mut idx = vec![0; num_entries];
     let (mut ptr_left, mut idx_left) = (&mut ptr[1..], &mut idx[..]);
     let mut start = 0;
     let copies: Vec<_> = parts
@@ -60,15 +69,19 @@ pub(crate) fn joined_lists(mut parts: Vec<(Vec<u32>, Vec<usize>)>) -> (Vec<usize
             copy
         })
         .collect();
+    type Copy<'a> = (usize, &'a mut [usize], &'a mut [u32], Vec<u32>, Vec<usize>);
     // Each thread also frees the parts it copied.
-    copies
-        .into_par_iter()
-        .for_each(|(start, of_ptr, of_idx, part, ends)| {
-            of_idx.copy_from_slice(&part);
-            for (place, end) in of_ptr.iter_mut().zip(ends) {
-                *place = start + end;
-            }
-        });
+    let copy = |(start, of_ptr, of_idx, part, ends): Copy<'_>| {
+        of_idx.copy_from_slice(&part);
+        for (place, end) in of_ptr.iter_mut().zip(ends) {
+            *place = start + end;
+        }
+    };
+    if num_entries >= 4 * WORTH_SHARING {
+        copies.into_par_iter().for_each(copy);
+    } else {
+        copies.into_iter().for_each(copy);
+    }
     (ptr, idx)
 }
 

@@ -19,7 +19,7 @@ use luge_sparse::{CancelFlag, Cancelled};
 use super::NONE;
 use crate::elimination::weighted_forest;
 use crate::graph::{Graph, dense_limit};
-use crate::parts::{by_parts, joined_lists};
+use crate::parts::{WORTH_SHARING, by_parts, joined_lists};
 
 /// Vertices whose neighbours weigh more than this are left.
 const MOST_NEIGHBOURS: usize = 12;
@@ -35,6 +35,9 @@ const SMALLEST_SHARE: f64 = 0.1;
 
 /// Graphs of fewer list entries than this are not shared between threads. Few in tests, so that small ones are.
 const MIN_SHARED: usize = if cfg!(test) { 40 } else { 20_000 };
+
+/// Vertices of a part whose lists are read once.
+const PART: usize = 4096;
 
 /// More vertices of many neighbours than this are not followed through the elimination.
 const MOST_DENSE: usize = 64;
@@ -101,7 +104,7 @@ fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
             })
             .collect()
     };
-    let sums = by_parts(n, parallel, sum).concat();
+    let sums = by_parts(n, PART, parallel, sum).concat();
     let find = |range: Range<usize>| -> Vec<u32> {
         range
             .map(|v| {
@@ -120,7 +123,7 @@ fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
             })
             .collect()
     };
-    by_parts(n, parallel, find).concat()
+    by_parts(n, PART, parallel, find).concat()
 }
 
 /// The lists of the vertices `kept`, in that order, after the elimination of those whose number in `new_number` is
@@ -174,7 +177,7 @@ fn next_lists<'a>(
         }
         ((idx, ends), degrees)
     };
-    let parts = by_parts(kept.len(), parallel, make);
+    let parts = by_parts(kept.len(), PART / 2, parallel, make);
     let (lists, degrees): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let (ptr, idx) = joined_lists(lists);
     (Lists { ptr, idx }, degrees.concat())
@@ -186,7 +189,7 @@ fn independent_set(left: &Left, parallel: bool) -> Option<Vec<u32>> {
     const WAITS: u32 = 1;
     let n = left.vertices.len();
     // The vertices of each part, by degree.
-    let by_degree = by_parts(n, parallel, |range| {
+    let by_degree = by_parts(n, 4 * PART, parallel, |range| {
         let mut by_degree: [Vec<u32>; MOST_NEIGHBOURS + 1] = Default::default();
         for (v, &degree) in (range.start as u32..).zip(&left.degree[range]) {
             if let Some(list) = by_degree.get_mut(degree as usize) {
@@ -281,7 +284,7 @@ fn number_kept(numbers: &mut [u32], ranges: &[(usize, &[u32])], parallel: bool) 
             part[v as usize - start] = number;
         }
     };
-    if parallel {
+    if parallel && parts.len() > 1 && start >= WORTH_SHARING {
         parts.into_par_iter().for_each(number);
     } else {
         parts.into_iter().for_each(number);
@@ -304,7 +307,7 @@ impl Reduction {
             weight[v as usize] += 1;
         }
         // Vertices of many neighbours, and the first ones of the others.
-        let parts = by_parts(n, parallel, |range| {
+        let parts = by_parts(n, 4 * PART, parallel, |range| {
             let end = range.end;
             let (dense, sparse): (Vec<u32>, Vec<u32>) =
                 (range.start as u32..end as u32).partition(|&v| graph.degree(v as usize) > limit);
@@ -354,7 +357,9 @@ impl Reduction {
             };
             cancel.check()?;
             let n = left.vertices.len();
-            let shares = by_parts(n, parallel, |range| RoundShare::new(&left, &marks, range));
+            let shares = by_parts(n, 2 * PART, parallel, |range| {
+                RoundShare::new(&left, &marks, range)
+            });
             let mut numbers = marks;
             let ranges: Vec<_> = shares.iter().map(|s| (s.end, &s.kept[..])).collect();
             number_kept(&mut numbers, &ranges, parallel);
@@ -546,7 +551,7 @@ impl Reduction {
             parent: Vec::with_capacity(n),
             counts: Vec::with_capacity(n),
         };
-        for (of_part, forest_of_part) in by_parts(post.len(), parallel, make) {
+        for (of_part, forest_of_part) in by_parts(post.len(), PART, parallel, make) {
             order.extend(of_part);
             forest.parent.extend(forest_of_part.parent);
             forest.counts.extend(forest_of_part.counts);

@@ -2,12 +2,13 @@
 //!
 //! The host's memory is measured by copies of arrays that no cache holds, its arithmetic by products of dense
 //! matrices; both on one thread and on all cores. The device's memory is measured as
-//! [`symbolic::measure`](crate::symbolic::measure) does; its arithmetic is not.
+//! [`symbolic::measure`](crate::symbolic::measure) does, its arithmetic by products of small matrices in registers.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use luge_device::{Device, DeviceError};
+use luge_device::{Backend, Device, DeviceError, LaunchConfig, Stream};
+use luge_gpu_kernels::arithmetic::{AT_ONCE, OPERATIONS, multiply};
 use rayon::prelude::*;
 
 use crate::results::Ceilings;
@@ -102,6 +103,27 @@ pub fn of_host() -> Ceilings {
     }
 }
 
+/// Operations a second of products of small matrices on the device. On the simulator, whose figures mean nothing, with next
+/// to no work.
+fn device_products(stream: &Stream) -> Result<f64, DeviceError> {
+    const THREADS: u32 = 256;
+    let properties = stream.device().properties().clone();
+    let (blocks, rounds) = match properties.backend {
+        Backend::Cuda => (8 * properties.num_sms, 1 << 13),
+        Backend::Simulator => (1, 1),
+    };
+    let a = stream.upload(&[0.5; 32])?;
+    let b = stream.upload(&[0.25; 32])?;
+    let mut sums = stream.alloc((THREADS * blocks) as usize)?;
+    let config = LaunchConfig::linear(blocks, THREADS);
+    // SAFETY: there is a sum for each thread, and there are whole warps.
+    let seconds = measure::fastest(stream, || unsafe {
+        multiply::launch(stream, &config, rounds, &a, &b, &mut sums)
+    })?;
+    let products = u64::from(blocks * THREADS / 32) * u64::from(rounds) * AT_ONCE as u64;
+    Ok((products * OPERATIONS) as f64 / seconds)
+}
+
 /// What the host and a device give.
 ///
 /// # Errors
@@ -112,6 +134,7 @@ pub fn with_device(device: &Device) -> Result<Ceilings, DeviceError> {
     let stream = device.create_stream()?;
     let memory = measure::ceilings(&stream)?;
     Ok(Ceilings {
+        device_flops: Some(device_products(&stream)?),
         copy: Some(memory.copy),
         cached_stream: Some(memory.cached_stream),
         cached_scattered: Some(memory.cached_scattered),
@@ -123,6 +146,14 @@ pub fn with_device(device: &Device) -> Result<Ceilings, DeviceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_gives_something() {
+        let options = luge_device::SimulatorOptions::default();
+        let device = Device::simulator(options);
+        let found = device_products(&device.create_stream().unwrap()).unwrap();
+        assert!(found.is_finite() && found > 0.0, "{found}");
+    }
 
     #[test]
     fn the_host_gives_something() {

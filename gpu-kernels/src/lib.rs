@@ -11,6 +11,7 @@
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
+pub mod arithmetic;
 mod bits;
 pub mod dsl;
 pub mod frontal;

@@ -1,6 +1,7 @@
-//! The kernel that measures memory reads what it says it reads.
+//! The kernels that measure a device do what they say they do.
 
 use luge_device::LaunchConfig;
+use luge_gpu_kernels::arithmetic::{self, multiply};
 use luge_gpu_kernels::memory::{AHEAD, read_words, scatter};
 
 mod chain;
@@ -38,6 +39,28 @@ fn every_read_is_made_once() {
                     sum(&mut (0..reads).map(|i| host[place(i) as usize])),
                 );
             }
+        }
+    }
+}
+
+#[test]
+fn every_product_is_added() {
+    let number = |seed: u64, i: usize| (noise(seed, i) % 16) as f64;
+    let a: Vec<f64> = (0..32).map(|i| number(1, i)).collect();
+    let b: Vec<f64> = (0..32).map(|i| number(2, i)).collect();
+    // Of all entries of A·B, A by rows and B by columns.
+    let entry = |i: usize, j: usize| -> f64 { (0..4).map(|k| a[4 * i + k] * b[4 * j + k]).sum() };
+    let product: f64 = (0..64).map(|at| entry(at / 8, at % 8)).sum();
+    let (blocks, threads, rounds) = (2, 64, 3);
+    for stream in streams() {
+        let [a, b] = [&a, &b].map(|factor| stream.upload(factor).unwrap());
+        let mut sums = stream.alloc::<f64>((blocks * threads) as usize).unwrap();
+        let config = LaunchConfig::linear(blocks, threads);
+        // SAFETY: there is a sum for each thread, and there are whole warps.
+        unsafe { multiply::launch(&stream, &config, rounds, &a, &b, &mut sums) }.unwrap();
+        let expected = product * f64::from(rounds) * arithmetic::AT_ONCE as f64;
+        for sums in stream.download(&sums).unwrap().chunks(32) {
+            assert_eq!(sums.iter().sum::<f64>(), expected);
         }
     }
 }

@@ -546,12 +546,13 @@ fn rates(results: &Results, all: &[Contender]) -> Result<String, DrawingFailed> 
         _ => ("all cores", c.host_copy_all, c.host_flops_all),
     };
     let mut bandwidths = Vec::from_iter(ceiling(&format!("host memory, {cores}, measured"), copy));
-    let flops = Vec::from_iter(ceiling(
+    let mut flops = Vec::from_iter(ceiling(
         &format!("host arithmetic, {cores}, measured"),
         product,
     ));
     if is_on_device {
         bandwidths.extend(ceiling("device memory, measured", c.copy));
+        flops.extend(ceiling("device arithmetic, measured", c.device_flops));
     }
     let factorizes = if is_on_device {
         Phase::Refactorize
@@ -587,7 +588,7 @@ fn rates(results: &Results, all: &[Contender]) -> Result<String, DrawingFailed> 
     };
     add(
         &title,
-        "As the solver counts its operations; some count none. The line is a product of dense matrices.",
+        "As the solver counts its operations; some count none. The lines are products of dense matrices.",
         axes,
         &flops,
         found,

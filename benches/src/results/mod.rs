@@ -135,6 +135,8 @@ pub struct Ceilings {
     pub host_flops: Option<f64>,
     /// The same, all cores.
     pub host_flops_all: Option<f64>,
+    /// The device's arithmetic: products of small matrices in double precision, all in registers.
+    pub device_flops: Option<f64>,
     /// The device's memory: a copy between buffers that no cache holds, read and written bytes.
     pub copy: Option<f64>,
     /// Words one after another, out of the device's second-level cache.

@@ -45,7 +45,7 @@ fn median<T>(mut items: Vec<(f64, T)>) -> (f64, T, Samples) {
 }
 
 /// Seconds of the fastest of some launches, by the host's clock.
-fn fastest(
+pub(crate) fn fastest(
     stream: &Stream,
     mut launch: impl FnMut() -> Result<(), DeviceError>,
 ) -> Result<f64, DeviceError> {

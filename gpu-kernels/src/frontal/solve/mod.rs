@@ -21,8 +21,8 @@
 //! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
 //! or on a tile of 32 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
 //! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
-//! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits for numbers and not
-//! for other tasks: see the module `handover`.
+//! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits
+//! for numbers and not for other tasks: see the module `handover`.
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
@@ -180,7 +180,7 @@ struct Sweep<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> {
     control: GlobalMut<u32>,
     /// For the rows of a front of a block, or a triangle.
     values: Shared<T>,
-    /// Likewise.
+    /// For what is subtracted from them, or the sums of warps.
     products: Shared<T>,
 }
 

@@ -95,24 +95,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let mut value: [T; R] = take(self.eliminated, at, is_pivot);
         let mut sums = [T::ZERO; R];
         if c > 0 {
-            let mut entries = self.read_below(front, spread, 0);
-            let mut unknowns = self.unknowns_below(front, spread, 0);
-            let mut p = 0;
-            while spread.reaches(p, c) {
-                let (now, of_now) = (entries, unknowns);
-                let after = p + BELOW as u32;
-                if spread.reaches(after, c) {
-                    entries = self.read_below(front, spread, after);
-                    unknowns = self.unknowns_below(front, spread, after);
-                }
-                self.add_products(chunk, spread, p, now, of_now, &mut sums);
-                p = after;
-            }
-            let mut r = 0;
-            while r < R {
-                sums[r] = spread.sum(sums[r]);
-                r += 1;
-            }
+            sums = self.products_below(chunk, front, spread);
         }
         let mut r = 0;
         while r < R {
@@ -130,9 +113,35 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         }
     }
 
+    /// The products of the rows of a spread panel with the unknowns of the rows below, which are waited for, each in the
+    /// lane of its row. The front has rows below; all lanes of a warp call it.
+    #[inline(always)]
+    pub(super) fn products_below(self, chunk: Chunk, front: Front, spread: Spread) -> [T; R] {
+        let mut sums = [T::ZERO; R];
+        let mut entries = self.read_below(front, spread, 0);
+        let mut unknowns = self.unknowns_below(front, spread, 0);
+        let mut p = 0;
+        while spread.reaches(p, front.c) {
+            let (now, of_now) = (entries, unknowns);
+            let after = p + BELOW as u32;
+            if spread.reaches(after, front.c) {
+                entries = self.read_below(front, spread, after);
+                unknowns = self.unknowns_below(front, spread, after);
+            }
+            self.add_products(chunk, spread, p, now, of_now, &mut sums);
+            p = after;
+        }
+        let mut r = 0;
+        while r < R {
+            sums[r] = spread.sum(sums[r]);
+            r += 1;
+        }
+        sums
+    }
+
     /// Adds to the sums these entries of a spread panel, from number `p` on, times their unknowns, which are waited for.
     #[inline(always)]
-    pub(super) fn add_products(
+    fn add_products(
         self,
         chunk: Chunk,
         spread: Spread,

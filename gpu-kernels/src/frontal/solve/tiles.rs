@@ -22,7 +22,7 @@ use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
 use super::passes::{Line, Spread};
-use super::{Chunk, Front, Sweep, TILE, WARPS};
+use super::{Chunk, Front, MANY, Sweep, TILE, WARPS};
 
 /// Columns of a tile that a warp has.
 const WIDTH: u32 = TILE / WARPS;
@@ -34,6 +34,9 @@ pub(super) const TRIANGLE: usize = (TILE * TILE) as usize;
 const AT_ONCE: usize = 8;
 
 const _: () = assert!((TILE as usize).is_multiple_of(AT_ONCE));
+
+// A lane for each right-hand side of each column of a warp, and a warp for each right-hand side.
+const _: () = assert!(WIDTH as usize * MANY <= warp::WARP_SIZE as usize && MANY <= WARPS as usize);
 
 /// This warp's entries of the lanes' rows in a tile of columns.
 #[derive(Clone, Copy)]
@@ -210,7 +213,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         }
         let contributions = self.contributions(front, row);
         if is_pivots {
-            self.show_triangle(own_of(t));
+            self.show_triangle(if t == 0 { ahead } else { own_of(t) });
         }
         if self.is_finisher() {
             self.gather(chunk, self.own_rhs(), contributions, is_row, &mut value);
@@ -308,24 +311,10 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         if front.c == 0 {
             return;
         }
-        let mut below = [T::ZERO; R];
-        let mut entries = self.read_below(front, spread, 0);
-        let mut unknowns = self.unknowns_below(front, spread, 0);
-        let mut p = 0;
-        while spread.reaches(p, front.c) {
-            let (now, of_now) = (entries, unknowns);
-            let after = p + BELOW as u32;
-            if spread.reaches(after, front.c) {
-                entries = self.read_below(front, spread, after);
-                unknowns = self.unknowns_below(front, spread, after);
-            }
-            self.add_products(chunk, spread, p, now, of_now, &mut below);
-            p = after;
-        }
+        let below = self.products_below(chunk, front, spread);
         let mut r = 0;
         while r < R {
-            let sum = spread.sum(below[r]);
-            let own = warp::shuffle(warp::FULL_MASK, sum, lane.wrapping_sub(from) & 31);
+            let own = warp::shuffle(warp::FULL_MASK, below[r], lane.wrapping_sub(from) & 31);
             if lane >= from && lane < from + rows {
                 sums[r] -= own;
             }

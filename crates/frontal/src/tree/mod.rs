@@ -9,6 +9,7 @@ mod supernodes;
 pub use cost::CostModel;
 pub(crate) use supernodes::{Supernodes, supernodes};
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use luge_sparse::etree::{self, EliminationForest, NONE, inverse};
@@ -362,41 +363,47 @@ impl Skeleton {
     fn new(forest: &EliminationForest, post: Option<&[u32]>, options: &TreeOptions) -> Self {
         let n = forest.parent.len();
         let supernodes = supernodes(&forest.parent, &forest.counts, options);
-        let order = child_order(&supernodes);
-        let ns = order.len();
-        let new_number = inverse(&order);
-        let mut perm = Vec::with_capacity(n);
-        let mut fronts = Vec::with_capacity(ns);
+        let order = postorder(&supernodes);
+        let mut perm = vec![0u32; n];
         let mut front_of = vec![0u32; n];
-        let mut num_rows = 0u64;
-        for (s, &old) in order.iter().enumerate() {
-            let old = old as usize;
-            let columns =
-                supernodes.column_ptr[old] as usize..supernodes.column_ptr[old + 1] as usize;
-            let start = perm.len();
-            let columns = supernodes.columns[columns].iter();
-            match post {
-                None => perm.extend(columns),
-                Some(post) => perm.extend(columns.map(|&c| post[c as usize])),
+        let mut fronts: Vec<Front> = Vec::with_capacity(order.len());
+        let mut children = Vec::with_capacity(order.len());
+        // Fronts whose parents are yet to come.
+        let mut orphans: Vec<u32> = Vec::new();
+        let (mut start, mut num_rows) = (0, 0u64);
+        for (s, ordered) in (0u32..).zip(&order) {
+            let old = ordered.supernode as usize;
+            let mut end = start;
+            for column in supernodes.columns(old).flatten() {
+                perm[end] = column;
+                front_of[end] = s;
+                end += 1;
             }
-            front_of[start..perm.len()].fill(s as u32);
+            let own = orphans.len() - ordered.num_children as usize;
+            let own = orphans.drain(own..);
+            let first_child = children.len() as u32;
+            for child in own {
+                fronts[child as usize].parent = s;
+                children.push(child);
+            }
+            orphans.push(s);
             fronts.push(Front {
                 start: start as u32,
                 pivots: supernodes.pivots[old],
                 below: supernodes.below[old],
                 pivots_in_parent: 0,
-                parent: match supernodes.parent[old] {
-                    NONE => NONE,
-                    p => new_number[p as usize],
-                },
-                children: 0,
-                num_children: 0,
-                depth: 0,
+                parent: NONE,
+                children: first_child,
+                num_children: ordered.num_children,
+                depth: ordered.depth,
                 rows: num_rows,
             });
             num_rows += u64::from(supernodes.below[old]);
+            start = end;
         }
-        let children = link_children(&mut fronts);
+        if let Some(post) = post {
+            perm.iter_mut().for_each(|c| *c = post[*c as usize]);
+        }
         Self {
             perm,
             fronts,
@@ -419,92 +426,95 @@ fn check(cols: &CompressedPattern) -> Result<(), FrontalError> {
     Ok(())
 }
 
+/// A supernode in postorder.
+struct Ordered {
+    supernode: u32,
+    num_children: u32,
+    /// Number of supernodes on the way to the root.
+    depth: u32,
+}
+
+/// A supernode in a list of children.
+#[derive(Clone, Copy)]
+struct Sibling {
+    num_children: u32,
+    first_child: u32,
+    next: u32,
+    /// How many entries its subtree needs at most beyond its own generated element.
+    excess: u64,
+}
+
 /// Postorder of the supernodes that keeps the stack of generated elements small: children that need
 /// much beyond what they leave behind come first (J. W. H. Liu, "On the storage requirement in the
 /// out-of-core multifrontal method for sparse factorization", ACM TOMS 12, 1986).
-fn child_order(supernodes: &Supernodes) -> Vec<u32> {
+fn postorder(supernodes: &Supernodes) -> Vec<Ordered> {
     let ns = supernodes.parent.len();
     let element = |s: usize| u64::from(supernodes.below[s]).pow(2);
-    let mut head = vec![NONE; ns + 1];
-    let mut next = vec![NONE; ns];
-    let mut peak = vec![0u64; ns];
-    let mut list: Vec<u32> = Vec::new();
+    let childless = Sibling {
+        num_children: 0,
+        first_child: NONE,
+        next: NONE,
+        excess: 0,
+    };
     // `ns` stands for the parent of the roots.
+    let mut siblings = vec![childless; ns + 1];
+    let mut list: Vec<(Reverse<u64>, u32)> = Vec::new();
     for s in 0..=ns {
-        list.clear();
-        let mut child = head[s];
-        while child != NONE {
-            list.push(child);
-            child = next[child as usize];
+        let mut child = siblings[s].first_child;
+        if child != NONE {
+            list.clear();
+            while child != NONE {
+                let of = &siblings[child as usize];
+                list.push((Reverse(of.excess), child));
+                child = of.next;
+            }
+            if list.len() > 1 {
+                list.sort_unstable();
+                // Relink in the chosen order.
+                let mut first = NONE;
+                for &(_, c) in list.iter().rev() {
+                    siblings[c as usize].next = std::mem::replace(&mut first, c);
+                }
+                siblings[s].first_child = first;
+            }
+            siblings[s].num_children = list.len() as u32;
         }
-        list.sort_unstable_by_key(|&c| {
-            let c = c as usize;
-            (std::cmp::Reverse(peak[c] - element(c)), c)
-        });
-        let mut live = 0;
-        let mut highest = 0;
-        for &c in &list {
-            highest = highest.max(live + peak[c as usize]);
-            live += element(c as usize);
+        if s == ns {
+            break;
         }
-        // Relink in the chosen order.
-        head[s] = NONE;
-        for &c in list.iter().rev() {
-            next[c as usize] = std::mem::replace(&mut head[s], c);
+        if siblings[s].num_children > 0 {
+            let (mut live, mut highest) = (0, 0);
+            for &(Reverse(excess), c) in &list {
+                let element = element(c as usize);
+                highest = highest.max(live + element + excess);
+                live += element;
+            }
+            siblings[s].excess = highest.max(live + element(s)) - element(s);
         }
-        if s < ns {
-            peak[s] = highest.max(live + element(s));
-            let p = match supernodes.parent[s] {
-                NONE => ns,
-                p => p as usize,
-            };
-            next[s] = std::mem::replace(&mut head[p], s as u32);
-        }
+        let parent = match supernodes.parent[s] {
+            NONE => ns,
+            p => p as usize,
+        };
+        siblings[s].next = std::mem::replace(&mut siblings[parent].first_child, s as u32);
     }
     let mut order = Vec::with_capacity(ns);
     let mut path = Vec::new();
-    let mut v = head[ns];
+    let mut next = siblings[ns].first_child;
     loop {
-        while v != NONE {
-            path.push(v);
-            v = head[v as usize];
+        while next != NONE {
+            path.push(next);
+            next = siblings[next as usize].first_child;
         }
-        let Some(top) = path.pop() else { break };
-        order.push(top);
-        v = next[top as usize];
+        let Some(supernode) = path.pop() else { break };
+        let of = &siblings[supernode as usize];
+        order.push(Ordered {
+            supernode,
+            num_children: of.num_children,
+            depth: path.len() as u32,
+        });
+        next = of.next;
     }
     order
-}
-
-/// Lists the children of every front in ascending order; sets the depths.
-fn link_children(fronts: &mut [Front]) -> Vec<u32> {
-    for s in 0..fronts.len() {
-        let p = fronts[s].parent;
-        if p != NONE {
-            fronts[p as usize].num_children += 1;
-        }
-    }
-    let mut total = 0;
-    for front in fronts.iter_mut() {
-        front.children = total;
-        total += front.num_children;
-    }
-    let mut next: Vec<u32> = fronts.iter().map(|f| f.children).collect();
-    let mut children = vec![0u32; total as usize];
-    for (s, front) in fronts.iter().enumerate() {
-        if front.parent != NONE {
-            let slot = &mut next[front.parent as usize];
-            children[*slot as usize] = s as u32;
-            *slot += 1;
-        }
-    }
-    for s in (0..fronts.len()).rev() {
-        let p = fronts[s].parent;
-        if p != NONE {
-            fronts[s].depth = fronts[p as usize].depth + 1;
-        }
-    }
-    children
 }
 
 /// Entries that a front hands to its parent: the generated element and two check vectors.

@@ -6,6 +6,8 @@
 //! 15, 1989). Amalgamation merges a child's front into its parent's if the parent's front, larger
 //! by the child's pivots, is predicted to cost less than both, at the price of explicit zeros.
 
+use std::ops::Range;
+
 use super::TreeOptions;
 use super::cost::{CostModel, front_entries};
 use luge_sparse::etree::NONE;
@@ -18,141 +20,154 @@ pub(crate) struct Supernodes {
     pub pivots: Vec<u32>,
     /// Number of rows below the pivots.
     pub below: Vec<u32>,
-    /// The columns of supernode s, in elimination order, are
-    /// `columns[column_ptr[s]..column_ptr[s + 1]]`: positions in the postorder.
-    pub column_ptr: Vec<u32>,
-    pub columns: Vec<u32>,
+    /// The fundamental supernode that comes first in each.
+    head: Vec<u32>,
+    /// The fundamental supernode that comes after each in its group, or `NONE`.
+    next: Vec<u32>,
+    /// First columns of the fundamental supernodes, positions in the postorder, and where the last one ends.
+    first: Vec<u32>,
+}
+
+/// A fundamental supernode, and the group that ends with it: itself and what was merged into it.
+struct Group {
+    /// The parent of its last column, or `NONE`.
+    parent: u32,
+    pivots: u32,
+    below: u32,
+    /// The supernode before this among the children of the same parent. Once that is complete, the one that this was
+    /// merged into, or `NONE`; and in the end the number of its group.
+    link: u32,
+    /// Entries that are not explicit zeros.
+    structural: u64,
+}
+
+impl Supernodes {
+    /// Runs of positions in the postorder: the columns of supernode `s`, in elimination order.
+    pub fn columns(&self, s: usize) -> impl Iterator<Item = Range<u32>> + '_ {
+        let next = |f: &u32| Some(self.next[*f as usize]).filter(|f| *f != NONE);
+        std::iter::successors(Some(self.head[s]), next).map(|f| {
+            let f = f as usize;
+            self.first[f]..self.first[f + 1]
+        })
+    }
 }
 
 /// Finds the fundamental supernodes of a postordered elimination tree with column counts, and
 /// merges them.
 pub(crate) fn supernodes(parent: &[u32], counts: &[u32], options: &TreeOptions) -> Supernodes {
     let n = parent.len();
-    let mut num_children = vec![0u32; n];
-    for &p in parent {
-        if p != NONE {
-            num_children[p as usize] += 1;
-        }
-    }
-    // Fundamental supernodes in postorder: first columns.
-    let mut first = Vec::new();
-    let mut of_column = vec![0u32; n];
-    for j in 0..n {
-        let continues = j > 0
-            && parent[j - 1] == j as u32
-            && num_children[j] == 1
-            && counts[j] + 1 == counts[j - 1];
-        if !continues {
-            first.push(j as u32);
-        }
-        of_column[j] = first.len() as u32 - 1;
-    }
-    let ns = first.len();
-    first.push(n as u32);
-
-    let mut pivots: Vec<u32> = (0..ns).map(|s| first[s + 1] - first[s]).collect();
-    let below: Vec<u32> = (0..ns)
-        .map(|s| counts[first[s + 1] as usize - 1] - 1)
-        .collect();
-    let mut structural: Vec<u64> = (0..ns)
-        .map(|s| front_entries(pivots[s], below[s]))
-        .collect();
-    let sn_parent: Vec<u32> = (0..ns)
-        .map(|s| match parent[first[s + 1] as usize - 1] {
-            NONE => NONE,
-            p => of_column[p as usize],
-        })
-        .collect();
-
-    // Chains of fundamental supernodes that are one group: first and next of each.
-    let mut group_head: Vec<u32> = (0..ns as u32).collect();
-    let mut group_next = vec![NONE; ns];
-    let mut merged_into = vec![NONE; ns];
-    let mut first_child = vec![NONE; ns];
-    let mut next_sibling = vec![NONE; ns];
+    let mut groups: Vec<Group> = Vec::new();
+    let mut first = vec![0];
+    // Which comes first in each group; once that is merged into another, which comes next.
+    let mut chain: Vec<u32> = Vec::new();
+    // Of the column that a fundamental supernode starts with: the last of its children so far, and once it is complete,
+    // itself. Other columns have no child but the one before, in the same supernode.
+    let mut at_column = vec![NONE; n];
     let mut candidates: Vec<u32> = Vec::new();
-    let model = &options.cost;
-    for s in 0..ns {
-        // All children are final by now. The largest first: it costs the fewest zeros.
-        candidates.clear();
-        let mut child = first_child[s];
-        while child != NONE {
-            candidates.push(child);
-            child = next_sibling[child as usize];
+    let mut num_merged = 0;
+    let mut start = 0;
+    for end in 1..=n {
+        let last = end - 1;
+        // In postorder the last child stands just before its parent, and the others are complete.
+        let continues = parent[last] as usize == end
+            && at_column[end] == NONE
+            && counts[end] + 1 == counts[last];
+        if continues {
+            continue;
         }
-        candidates.sort_unstable_by_key(|&c| (u32::MAX - below[c as usize], c));
-        // Merged children stand before the group they joined: collect, then link.
-        let mut group = group_head[s];
-        for &c in &candidates {
-            let c = c as usize;
-            let k = pivots[c] + pivots[s];
-            let entries = front_entries(k, below[s]);
-            let zeros = entries - structural[c] - structural[s];
-            if !worth_merging(
-                model,
-                options,
-                (pivots[c], below[c]),
-                (pivots[s], below[s]),
-                zeros,
-                entries,
-            ) {
-                continue;
+        let s = groups.len() as u32;
+        let pivots = (end - start) as u32;
+        let below = counts[last] - 1;
+        let mut group = Group {
+            parent: parent[last],
+            pivots,
+            below,
+            link: NONE,
+            structural: front_entries(pivots, below),
+        };
+        let mut head = s;
+        let last_child = std::mem::replace(&mut at_column[start], s);
+        if last_child != NONE {
+            candidates.clear();
+            let mut child = last_child;
+            while child != NONE {
+                candidates.push(child);
+                child = std::mem::replace(&mut groups[child as usize].link, NONE);
             }
-            pivots[s] = k;
-            structural[s] += structural[c];
-            merged_into[c] = s as u32;
-            // A chain ends with the supernode that it is named after.
-            group_next[c] = group;
-            group = group_head[c];
+            // The largest first: it costs the fewest zeros.
+            if candidates.len() > 1 {
+                candidates.sort_unstable_by_key(|&c| (u32::MAX - groups[c as usize].below, c));
+            }
+            for &c in &candidates {
+                let child = &mut groups[c as usize];
+                if group.merge(child, options) {
+                    child.link = s;
+                    // What is merged stands before the group it joins.
+                    std::mem::swap(&mut head, &mut chain[c as usize]);
+                    num_merged += 1;
+                }
+            }
         }
-        group_head[s] = group;
-        if sn_parent[s] != NONE {
-            let p = sn_parent[s] as usize;
-            next_sibling[s] = std::mem::replace(&mut first_child[p], s as u32);
+        if group.parent != NONE {
+            group.link = std::mem::replace(&mut at_column[group.parent as usize], s);
         }
+        groups.push(group);
+        chain.push(head);
+        first.push(end as u32);
+        start = end;
     }
 
     // Number what is left; a merged supernode's children hang on the group it joined.
-    let mut number = vec![NONE; ns];
-    let mut kept = 0u32;
-    for s in 0..ns {
-        if merged_into[s] == NONE {
-            number[s] = kept;
-            kept += 1;
-        }
-    }
-    for s in (0..ns).rev() {
-        if merged_into[s] != NONE {
-            number[s] = number[merged_into[s] as usize];
-        }
-    }
+    let mut left = groups.len() - num_merged;
     let mut result = Supernodes {
-        parent: Vec::with_capacity(kept as usize),
-        pivots: Vec::with_capacity(kept as usize),
-        below: Vec::with_capacity(kept as usize),
-        column_ptr: Vec::with_capacity(kept as usize + 1),
-        columns: Vec::with_capacity(n),
+        parent: vec![NONE; left],
+        pivots: vec![0; left],
+        below: vec![0; left],
+        head: vec![0; left],
+        next: Vec::new(),
+        first,
     };
-    result.column_ptr.push(0);
-    for s in 0..ns {
-        if merged_into[s] != NONE {
+    for s in (0..groups.len()).rev() {
+        let of = &groups[s];
+        if of.link != NONE {
+            groups[s].link = groups[of.link as usize].link;
             continue;
         }
-        let mut part = group_head[s];
-        while part != NONE {
-            let p = part as usize;
-            result.columns.extend(first[p]..first[p + 1]);
-            part = group_next[p];
+        left -= 1;
+        if of.parent != NONE {
+            let above = at_column[of.parent as usize] as usize;
+            result.parent[left] = groups[above].link;
         }
-        result.column_ptr.push(result.columns.len() as u32);
-        result.pivots.push(pivots[s]);
-        result.below.push(below[s]);
-        result.parent.push(match sn_parent[s] {
-            NONE => NONE,
-            p => number[p as usize],
-        });
+        result.pivots[left] = of.pivots;
+        result.below[left] = of.below;
+        // A group ends with the supernode that it is named after.
+        result.head[left] = std::mem::replace(&mut chain[s], NONE);
+        groups[s].link = left as u32;
     }
+    result.next = chain;
     result
+}
+
+impl Group {
+    /// Takes a child's group in if that pays; returns whether it does.
+    fn merge(&mut self, child: &Self, options: &TreeOptions) -> bool {
+        let pivots = child.pivots + self.pivots;
+        let entries = front_entries(pivots, self.below);
+        let structural = child.structural + self.structural;
+        let pays = worth_merging(
+            &options.cost,
+            options,
+            (child.pivots, child.below),
+            (self.pivots, self.below),
+            entries - structural,
+            entries,
+        );
+        if pays {
+            self.pivots = pivots;
+            self.structural = structural;
+        }
+        pays
+    }
 }
 
 /// Whether the front of a child (pivots, below) is better part of its parent's.

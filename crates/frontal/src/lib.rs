@@ -43,12 +43,14 @@
 
 mod error;
 pub mod gpu;
+mod grouped;
 mod kernels;
 mod lu;
 mod shares;
 mod tree;
 
 pub use error::FrontalError;
+pub use grouped::{Grouped, grouped};
 pub use kernels::{FrontalScalar, Kernels};
 pub use lu::{FrontalLu, Options};
 pub use tree::{CostModel, Front, Tree, TreeOptions};

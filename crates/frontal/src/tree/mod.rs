@@ -126,7 +126,7 @@ impl Tree {
     /// exceed 32-bit positions.
     pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
         check(cols)?;
-        let rows = Transposed::new(cols);
+        let rows = Transposed::new(cols, 1);
         let graph = Symmetrized::new(cols, &rows);
         let parent = etree::elimination_tree(cols.major_dim(), |v| graph.neighbours(v));
         let post = etree::postorder(&parent);
@@ -184,7 +184,7 @@ impl Tree {
         let columns = || {
             let (cols, rest) = make();
             check(&cols)?;
-            let rows = Transposed::new(&cols);
+            let rows = Transposed::new(&cols, threads);
             Ok::<_, FrontalError>((cols, rows, rest))
         };
         let skeleton = || Skeleton::new(forest, None, options);

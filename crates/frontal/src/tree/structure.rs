@@ -6,42 +6,47 @@ use luge_sparse::CompressedPattern;
 use luge_sparse::etree::NONE;
 
 use super::Front;
-use crate::shares::{PER_THREAD, WORTH_WAKING, mapped, split};
+use crate::grouped::{Grouped, grouped};
+use crate::shares::{PER_THREAD, WORTH_WAKING, mapped, shares, split};
+
+/// Entries that are worth it to be transposed by several threads.
+const WORTH_DEALING: usize = 8 * WORTH_WAKING;
 
 /// The rows of a square matrix given by columns, with fewer than 2³² entries.
 pub(crate) struct Transposed {
-    ptr: Vec<u32>,
+    ptr: Vec<u64>,
     /// Columns of the entries, ascending in each row.
     idx: Vec<u32>,
     /// Position of each entry in the columns.
     map: Vec<u32>,
+    /// Whether the pattern is its own transpose.
+    is_symmetric: bool,
 }
 
 impl Transposed {
-    pub(super) fn new(cols: &CompressedPattern) -> Self {
+    /// With several threads, the current rayon pool shares the work.
+    pub(super) fn new(cols: &CompressedPattern, threads: usize) -> Self {
         let n = cols.major_dim();
-        // Counts are shifted by two, so that after the sums ptr[i + 1] is where row i starts and, once it is filled,
-        // where it ends.
-        let mut ptr = vec![0u32; n + 2];
-        for &i in cols.idx() {
-            ptr[i as usize + 2] += 1;
+        let threads = if cols.nnz() < WORTH_DEALING {
+            1
+        } else {
+            threads
+        };
+        let shares = shares(threads, n, |j| cols.ptr()[j]);
+        let (col_ptr, idx) = (cols.ptr(), cols.idx());
+        let Grouped { ptr, first, second } = grouped(n, shares.len(), |share| {
+            shares[share].clone().map(|j| {
+                let range = col_ptr[j] as usize..col_ptr[j + 1] as usize;
+                let entries = idx[range.clone()].iter().zip(range);
+                entries.map(move |(&i, p)| [i, j as u32, p as u32])
+            })
+        });
+        Self {
+            is_symmetric: cols.ptr() == ptr && cols.idx() == first,
+            ptr,
+            idx: first,
+            map: second,
         }
-        for i in 2..n + 2 {
-            ptr[i] += ptr[i - 1];
-        }
-        let mut idx = vec![0u32; cols.nnz()];
-        let mut map = vec![0u32; cols.nnz()];
-        for (j, lane) in cols.lanes().enumerate() {
-            let start = cols.ptr()[j] as u32;
-            for (&i, p) in lane.iter().zip(start..) {
-                let next = &mut ptr[i as usize + 1];
-                idx[*next as usize] = j as u32;
-                map[*next as usize] = p;
-                *next += 1;
-            }
-        }
-        ptr.pop();
-        Self { ptr, idx, map }
     }
 
     pub fn range(&self, i: usize) -> std::ops::Range<usize> {
@@ -71,15 +76,9 @@ pub(super) struct Symmetrized<'a> {
 
 impl<'a> Symmetrized<'a> {
     pub fn new(cols: &'a CompressedPattern, rows: &'a Transposed) -> Self {
-        let is_symmetric = cols.idx() == rows.idx
-            && cols
-                .ptr()
-                .iter()
-                .zip(&rows.ptr)
-                .all(|(&p, &q)| p == u64::from(q));
         Self {
             cols,
-            rows: (!is_symmetric).then_some(rows),
+            rows: (!rows.is_symmetric).then_some(rows),
         }
     }
 

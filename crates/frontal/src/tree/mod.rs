@@ -210,7 +210,6 @@ impl Tree {
             children,
             num_rows,
         } = skeleton;
-        let ns = fronts.len();
         let graph = Symmetrized::new(&cols, &rows_of);
         let inv_perm = inverse(&perm);
         let columns = Columns {
@@ -220,29 +219,27 @@ impl Tree {
             perm: &perm,
             inv_perm: &inv_perm,
         };
-        let rows = structure::row_structure(columns, num_rows, threads);
+        let (rows, totals) = both(
+            threads,
+            || structure::row_structure(columns, num_rows, threads),
+            || Totals::new(&fronts, &children, &options.cost),
+        );
         let ((relative, pivots_in_parent), layout) = both(
             threads,
-            || structure::relative_indices(&fronts, &children, &rows),
+            || structure::relative_indices(&fronts, &rows, threads),
             || Layout::new(&fronts, &rows, &cols, &rows_of, &perm, &inv_perm, threads),
         );
         let layout = layout?;
         for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
             front.pivots_in_parent = count;
         }
-
-        let mut subtree_seconds = vec![0.0; ns];
-        let (mut factor_entries, mut flops, mut max_front) = (0, 0.0, 0);
-        for (s, front) in fronts.iter().enumerate() {
-            subtree_seconds[s] += options.cost.front_seconds(front.pivots, front.below);
-            if front.parent != NONE {
-                subtree_seconds[front.parent as usize] += subtree_seconds[s];
-            }
-            factor_entries += front_entries(front.pivots, front.below);
-            flops += front_flops(front.pivots, front.below);
-            max_front = max_front.max(front.size());
-        }
-        let stack_entries = stack_entries(&fronts, &children);
+        let Totals {
+            subtree_seconds,
+            max_front,
+            factor_entries,
+            flops,
+            stack_entries,
+        } = totals;
         Ok(Self {
             pattern: cols,
             perm,
@@ -344,6 +341,38 @@ impl Tree {
             .filter(|&s| self.fronts[s].parent == NONE)
             .map(|s| self.subtree_seconds[s])
             .sum()
+    }
+}
+
+/// What is summed up over the fronts.
+struct Totals {
+    subtree_seconds: Vec<f64>,
+    max_front: u32,
+    factor_entries: u64,
+    flops: f64,
+    stack_entries: [u64; 2],
+}
+
+impl Totals {
+    fn new(fronts: &[Front], children: &[u32], cost: &CostModel) -> Self {
+        let mut subtree_seconds = vec![0.0; fronts.len()];
+        let (mut factor_entries, mut flops, mut max_front) = (0, 0.0, 0);
+        for (s, front) in fronts.iter().enumerate() {
+            subtree_seconds[s] += cost.front_seconds(front.pivots, front.below);
+            if front.parent != NONE {
+                subtree_seconds[front.parent as usize] += subtree_seconds[s];
+            }
+            factor_entries += front_entries(front.pivots, front.below);
+            flops += front_flops(front.pivots, front.below);
+            max_front = max_front.max(front.size());
+        }
+        Self {
+            subtree_seconds,
+            max_front,
+            factor_entries,
+            flops,
+            stack_entries: stack_entries(fronts, children),
+        }
     }
 }
 

@@ -288,38 +288,79 @@ fn subtrees(fronts: &[Front], threads: usize) -> Vec<Range<usize>> {
     ranges
 }
 
+/// Rows of a parent for each of a child from which on they are searched, not walked along.
+const WORTH_SEARCHING: usize = 8;
+
 /// For each row below the pivots of a front, its position in the parent's front; and for each front, how many of them are
-/// pivots there.
+/// pivots there. The fronts are shared by the threads.
 pub(super) fn relative_indices(
     fronts: &[Front],
-    children: &[u32],
     rows: &[u32],
+    threads: usize,
 ) -> (Vec<u32>, Vec<u32>) {
-    let n = fronts.last().map_or(0, |f| (f.start + f.pivots) as usize);
+    let before = |s: usize| s as u64 + fronts.get(s).map_or(rows.len() as u64, |f| f.rows);
+    let shares = shares(threads, fronts.len(), before);
     let mut relative = vec![0u32; rows.len()];
     let mut pivots_in_parent = vec![0u32; fronts.len()];
-    let mut position = vec![0u32; n];
-    for parent in fronts {
-        if parent.num_children == 0 {
-            continue;
-        }
-        for (i, &row) in rows[parent.row_range()].iter().enumerate() {
-            position[row as usize] = parent.pivots + i as u32;
-        }
-        let end = parent.start + parent.pivots;
-        for &c in &children[parent.child_range()] {
-            let range = fronts[c as usize].row_range();
-            let mut in_pivots = 0;
-            for (target, &row) in relative[range.clone()].iter_mut().zip(&rows[range]) {
-                if row < end {
-                    in_pivots += 1;
-                    *target = row - parent.start;
-                } else {
-                    *target = position[row as usize];
-                }
+    let num_rows = |share: &Range<usize>| before(share.end) - before(share.start);
+    let lengths = shares.iter().map(|s| num_rows(s) as usize - s.len());
+    let relatives = split(&mut relative, lengths);
+    let counts = split(&mut pivots_in_parent, shares.iter().map(Range::len));
+    let parts: Vec<_> = shares.into_iter().zip(relatives).zip(counts).collect();
+    mapped(parts, |((share, mut relative), counts)| {
+        for (child, count) in fronts[share].iter().zip(counts) {
+            let (own, rest) = std::mem::take(&mut relative).split_at_mut(child.below as usize);
+            relative = rest;
+            if child.parent != NONE {
+                let parent = &fronts[child.parent as usize];
+                *count = relative_to(
+                    parent,
+                    &rows[parent.row_range()],
+                    &rows[child.row_range()],
+                    own,
+                );
             }
-            pivots_in_parent[c as usize] = in_pivots;
+        }
+    });
+    (relative, pivots_in_parent)
+}
+
+/// Writes the positions of the rows of a child in its parent's front, which has `above` below its pivots. Both lists
+/// ascend, and the parent has every row of the child. Returns how many of them are pivots.
+fn relative_to(parent: &Front, above: &[u32], rows: &[u32], relative: &mut [u32]) -> u32 {
+    let end = parent.start + parent.pivots;
+    let mut in_pivots = 0;
+    for (target, row) in relative.iter_mut().zip(rows) {
+        if *row >= end {
+            break;
+        }
+        *target = row - parent.start;
+        in_pivots += 1;
+    }
+    let (rows, relative) = (&rows[in_pivots..], &mut relative[in_pivots..]);
+    let positions = parent.pivots..;
+    if rows.len() == above.len() {
+        // They are the same rows.
+        relative
+            .iter_mut()
+            .zip(positions)
+            .for_each(|(to, at)| *to = at);
+    } else if rows.len() * WORTH_SEARCHING < above.len() {
+        let mut at = 0;
+        for (target, row) in relative.iter_mut().zip(rows) {
+            at += above[at..].partition_point(|i| i < row);
+            *target = parent.pivots + at as u32;
+        }
+    } else {
+        // Every position is written, and replaced unless the row is there: a branch would be guessed wrong often.
+        let mut next = 0;
+        for (row, at) in above.iter().zip(positions) {
+            let Some(target) = relative.get_mut(next) else {
+                break;
+            };
+            *target = at;
+            next += usize::from(rows[next] == *row);
         }
     }
-    (relative, pivots_in_parent)
+    in_pivots as u32
 }

@@ -21,8 +21,7 @@ use luge_solve::gpu::{
 };
 use luge_solve::refine;
 use luge_sparse::etree::EliminationForest;
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, PatternError, RowPerm, Scalar};
-use rayon::prelude::*;
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
 
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
@@ -38,6 +37,7 @@ use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
 use crate::solver::{Rows, Shared};
 use crate::threads::Threads;
+use crate::tree_parts::Parts;
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
 /// a front cost no fill.
@@ -133,174 +133,6 @@ struct TreeEngine {
     quality: DeviceQuality,
     /// How `spare` was factorized, until the values that came after it are kept.
     previous: Option<(StaticPivots, DeviceQuality)>,
-}
-
-/// The entries of B in its diagonal blocks, and those right of them.
-struct Parts {
-    /// All of B by columns, and the place in A of each entry.
-    columns: Arc<CompressedPattern>,
-    source: Arc<Vec<u32>>,
-    /// Columns of the blocks.
-    blocks: Arc<CompressedPattern>,
-    /// Place in A of each of their entries.
-    entries: Arc<Vec<u32>>,
-    /// Rows right of the blocks.
-    coupling: CompressedPattern,
-    coupling_entries: Vec<u32>,
-}
-
-/// What some consecutive diagonal blocks have.
-#[derive(Default)]
-struct PartsShare {
-    /// Where the columns of the blocks end, among those of the share.
-    ends: Vec<u64>,
-    idx: Vec<u32>,
-    entries: Vec<u32>,
-    /// Row, column, and place in A of each entry above the blocks, by columns.
-    couplings: Vec<[u32; 3]>,
-}
-
-impl PartsShare {
-    fn new(columns: &CompressedPattern, source: &[u32], block_ptr: &[usize]) -> Self {
-        let (first, end) = (block_ptr[0], block_ptr[block_ptr.len() - 1]);
-        let most = columns.ptr()[end] - columns.ptr()[first];
-        let mut share = Self {
-            ends: Vec::with_capacity(end - first),
-            idx: Vec::with_capacity(most as usize),
-            entries: Vec::with_capacity(most as usize),
-            couplings: Vec::new(),
-        };
-        for block in block_ptr.windows(2) {
-            for j in block[0]..block[1] {
-                let range = columns.range(j);
-                let (rows, places) = (columns.lane(j), &source[range]);
-                let above = rows.partition_point(|&i| (i as usize) < block[0]);
-                let couplings = rows[..above].iter().zip(places);
-                share
-                    .couplings
-                    .extend(couplings.map(|(&i, &place)| [i, j as u32, place]));
-                share.idx.extend_from_slice(&rows[above..]);
-                share.entries.extend_from_slice(&places[above..]);
-                share.ends.push(share.idx.len() as u64);
-            }
-        }
-        share
-    }
-}
-
-/// Entries of B that are worth waking a thread for.
-const WORTH_WAKING: usize = 1 << 14;
-
-impl Parts {
-    /// Of B by columns, with the place in A of each entry.
-    fn new(
-        columns: CompressedPattern,
-        source: Vec<u32>,
-        block_ptr: &[usize],
-        threads: usize,
-    ) -> Self {
-        let (columns, source) = (Arc::new(columns), Arc::new(source));
-        let n = columns.major_dim();
-        if block_ptr.len() <= 2 {
-            return Self {
-                blocks: Arc::clone(&columns),
-                entries: Arc::clone(&source),
-                coupling: valid(CompressedPattern::new(n, vec![0; n + 1], Vec::new())),
-                coupling_entries: Vec::new(),
-                columns,
-                source,
-            };
-        }
-        let count = if threads == 1 {
-            1
-        } else {
-            (columns.nnz() / WORTH_WAKING).clamp(1, 2 * threads)
-        };
-        // Blocks of a share begin in its share of the columns.
-        let first_block = |share: usize| block_ptr.partition_point(|&at| at < n * share / count);
-        let num_blocks = block_ptr.len() - 1;
-        let shares: Vec<&[usize]> = (0..count)
-            .map(|share| (first_block(share), first_block(share + 1).min(num_blocks)))
-            .filter(|(first, end)| first < end)
-            .map(|(first, end)| &block_ptr[first..=end])
-            .collect();
-        let of_share = |blocks: &&[usize]| PartsShare::new(&columns, &source, blocks);
-        let mut shares: Vec<PartsShare> = if count == 1 {
-            shares.iter().map(of_share).collect()
-        } else {
-            shares.par_iter().map(of_share).collect()
-        };
-        let couplings = || shares.iter().flat_map(|share| &share.couplings);
-        // Shifted by two, so that after the sums ptr[i + 1] is where row i begins and, once it is filled, where it ends.
-        let mut coupling_ptr = vec![0u64; n + 2];
-        for &[i, ..] in couplings() {
-            coupling_ptr[i as usize + 2] += 1;
-        }
-        for i in 2..n + 2 {
-            coupling_ptr[i] += coupling_ptr[i - 1];
-        }
-        let num_couplings = coupling_ptr[n + 1] as usize;
-        let mut coupling_idx = vec![0; num_couplings];
-        let mut coupling_entries = vec![0; num_couplings];
-        for &[i, j, place] in couplings() {
-            let next = &mut coupling_ptr[i as usize + 1];
-            coupling_idx[*next as usize] = j;
-            coupling_entries[*next as usize] = place;
-            *next += 1;
-        }
-        coupling_ptr.pop();
-        let coupling = valid(CompressedPattern::new(n, coupling_ptr, coupling_idx));
-        if num_couplings == 0 {
-            return Self {
-                blocks: Arc::clone(&columns),
-                entries: Arc::clone(&source),
-                coupling,
-                coupling_entries,
-                columns,
-                source,
-            };
-        }
-        let mut ptr = Vec::with_capacity(n + 1);
-        ptr.push(0);
-        let mut before = 0;
-        for share in &shares {
-            ptr.extend(share.ends.iter().map(|end| before + end));
-            before += share.idx.len() as u64;
-        }
-        let idx = joined(&mut shares, |share| &mut share.idx);
-        let entries = joined(&mut shares, |share| &mut share.entries);
-        Self {
-            columns,
-            source,
-            blocks: Arc::new(valid(CompressedPattern::new(n, ptr, idx))),
-            entries: Arc::new(entries),
-            coupling,
-            coupling_entries,
-        }
-    }
-}
-
-/// One list of each share, one after another; several shares are copied side by side.
-fn joined(shares: &mut [PartsShare], list: fn(&mut PartsShare) -> &mut Vec<u32>) -> Vec<u32> {
-    if let [share] = shares {
-        return std::mem::take(list(share));
-    }
-    let lists: Vec<Vec<u32>> = shares.iter_mut().map(|s| std::mem::take(list(s))).collect();
-    let mut whole = vec![0; lists.iter().map(Vec::len).sum()];
-    let mut left = &mut whole[..];
-    let mut pieces = Vec::with_capacity(lists.len());
-    for list in &lists {
-        let (piece, rest) = std::mem::take(&mut left).split_at_mut(list.len());
-        pieces.push(piece);
-        left = rest;
-    }
-    let pairs = pieces.into_par_iter().zip(&lists);
-    pairs.for_each(|(piece, list)| piece.copy_from_slice(list));
-    whole
-}
-
-fn valid(pattern: Result<CompressedPattern, PatternError>) -> CompressedPattern {
-    pattern.unwrap_or_else(|e| unreachable!("parts of a valid pattern, in order: {e}"))
 }
 
 impl Forest {

@@ -6,13 +6,13 @@
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use luge_frontal::{Grouped, grouped};
 use luge_numeric::NumericError;
 use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted, Rule};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
-use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use crate::backend::{DeviceCosts, FactorScalar, Limits};
@@ -293,6 +293,9 @@ pub(crate) fn permuted_columns(
 /// Entries from which on it is worth it to share their permutation.
 const WORTH_SHARING: usize = 1 << 14;
 
+/// Shares of rows for each thread that permutes them, so that one whose share is small helps with others.
+const SHARES_PER_THREAD: usize = 4;
+
 /// As [`permuted_columns`], shared by the threads of the current rayon pool, with places among the `entries` if those
 /// are given: the place of each entry by rows in another order.
 pub(crate) fn permuted_columns_shared(
@@ -310,84 +313,25 @@ pub(crate) fn permuted_columns_shared(
         return (columns, source);
     }
     let n = a_rows.major_dim();
-    let new_col = transform.col_perm.inverse();
-    let new_col = |p: usize| new_col[a_rows.idx()[p] as usize];
-    // First by ranges of columns, the numbers of which agree but for so many bits: each thread sorts those of some rows,
-    // in the order of B. Then each range is sorted by columns, so that every column comes out sorted.
-    let bits = n.div_ceil(2 * threads).next_power_of_two().ilog2();
-    let num_ranges = n.div_ceil(1 << bits);
-    let rows_of_share = n.div_ceil(threads);
-    let shares: Vec<(Vec<usize>, Vec<[u32; 3]>)> = transform
-        .row_perm
-        .as_slice()
-        .par_chunks(rows_of_share)
-        .enumerate()
-        .map(|(share, rows)| {
-            // As above: shifted by two.
-            let mut ptr = vec![0; num_ranges + 2];
-            for &row in rows {
-                for p in a_rows.range(row as usize) {
-                    ptr[(new_col(p) >> bits) as usize + 2] += 1;
-                }
-            }
-            for range in 2..ptr.len() {
-                ptr[range] += ptr[range - 1];
-            }
-            let mut sorted = vec![[0; 3]; ptr[num_ranges + 1]];
-            for (new_row, &row) in (share * rows_of_share..).zip(rows) {
-                for p in a_rows.range(row as usize) {
-                    let col = new_col(p);
-                    let at = &mut ptr[(col >> bits) as usize + 1];
-                    sorted[*at] = [col, new_row as u32, p as u32];
-                    *at += 1;
-                }
-            }
-            (ptr, sorted)
+    let new_col = &transform.col_perm.inverse();
+    let place = &place;
+    let num_shares = SHARES_PER_THREAD * threads;
+    let row_perm = transform.row_perm.as_slice();
+    let (ptr, idx) = (a_rows.ptr(), a_rows.idx());
+    let rows_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
+    // Rows in the order of B, so that every column comes out sorted.
+    let Grouped { ptr, first, second } = grouped(n, num_shares, |share| {
+        let range = rows_of(share);
+        let rows = row_perm[range.clone()].iter().zip(range);
+        rows.map(move |(&row, new_row)| {
+            let range = ptr[row as usize] as usize..ptr[row as usize + 1] as usize;
+            let cols = idx[range.clone()].iter().zip(range);
+            cols.map(move |(&col, p)| [new_col[col as usize], new_row as u32, place(p as u32)])
         })
-        .collect();
-    let mut ptr = vec![0u64; n + 1];
-    let mut idx = vec![0u32; a_rows.nnz()];
-    let mut source = vec![0u32; a_rows.nnz()];
-    let mut parts = Vec::with_capacity(num_ranges);
-    let (mut idx_left, mut source_left) = (&mut idx[..], &mut source[..]);
-    let mut first = 0;
-    for (range, ends) in ptr[1..].chunks_mut(1 << bits).enumerate() {
-        let of_share = |(ptr, _): &(Vec<usize>, _)| ptr[range + 1] - ptr[range];
-        let count = shares.iter().map(of_share).sum();
-        let (idx, idx_after) = std::mem::take(&mut idx_left).split_at_mut(count);
-        let (source, source_after) = std::mem::take(&mut source_left).split_at_mut(count);
-        (idx_left, source_left) = (idx_after, source_after);
-        parts.push((range, first as u64, ends, idx, source));
-        first += count;
-    }
-    parts
-        .into_par_iter()
-        .for_each(|(range, first, ends, idx, source)| {
-            let entries = || {
-                let of_share = |(ptr, _): &(Vec<usize>, _)| ptr[range]..ptr[range + 1];
-                shares
-                    .iter()
-                    .flat_map(move |share| &share.1[of_share(share)])
-            };
-            let first_col = (range << bits) as u32;
-            for &[col, ..] in entries() {
-                ends[(col - first_col) as usize] += 1;
-            }
-            let mut next = first;
-            for end in ends.iter_mut() {
-                next += std::mem::replace(end, next);
-            }
-            for &[col, row, p] in entries() {
-                let end = &mut ends[(col - first_col) as usize];
-                let at = (*end - first) as usize;
-                idx[at] = row;
-                source[at] = place(p);
-                *end += 1;
-            }
-        });
+    });
     // SAFETY: as above.
-    let cols = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
-    (cols, source)
+    let cols = unsafe { CompressedPattern::new_unchecked(n, ptr, first) };
+    (cols, second)
 }
 
 impl<F: FactorScalar> AnyHost for HostChain<F> {

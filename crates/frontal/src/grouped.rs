@@ -15,7 +15,7 @@ pub struct Grouped {
     pub second: Vec<u32>,
 }
 
-/// Ranges of numbers for each share, so that those who are done early help with others.
+/// Ranges of numbers for each thread, so that those who are done early help with others.
 const RANGES: usize = 4;
 
 /// Groups triples by their first number, which is below `len`. The triples are those of the lanes that `share` lists for
@@ -38,7 +38,7 @@ pub fn grouped<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
         return serial(len, || share(0));
     }
     // The numbers of a range agree but for so many bits.
-    let threads = rayon::current_num_threads();
+    let threads = rayon::current_num_threads().min(num_shares);
     let bits = (len / (RANGES * threads)).max(1).ilog2();
     let num_ranges = len.div_ceil(1 << bits);
     let dealt: Vec<(Vec<usize>, Vec<[u32; 3]>)> = (0..num_shares)

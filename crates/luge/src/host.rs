@@ -296,6 +296,9 @@ const WORTH_SHARING: usize = 1 << 14;
 /// Shares of rows for each thread that permutes them, so that one whose share is small helps with others.
 const SHARES_PER_THREAD: usize = 4;
 
+/// Entries of a share, at least.
+const SHARE: usize = 1 << 12;
+
 /// As [`permuted_columns`], shared by the threads of the current rayon pool, with places among the `entries` if those
 /// are given: the place of each entry by rows in another order.
 pub(crate) fn permuted_columns_shared(
@@ -315,7 +318,7 @@ pub(crate) fn permuted_columns_shared(
     let n = a_rows.major_dim();
     let new_col = &transform.col_perm.inverse();
     let place = &place;
-    let num_shares = SHARES_PER_THREAD * threads;
+    let num_shares = (a_rows.nnz() / SHARE).clamp(1, SHARES_PER_THREAD * threads);
     let row_perm = transform.row_perm.as_slice();
     let (ptr, idx) = (a_rows.ptr(), a_rows.idx());
     let rows_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
@@ -590,6 +593,49 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
                 x.copy_from_slice(&solution);
                 Ok(())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use luge_sparse::ColPerm;
+
+    #[test]
+    fn columns_are_permuted_alike_by_any_number_of_threads() {
+        let (n, each) = (5000, 9);
+        // Rows of different lengths. 3 and 11 have no divisor in common with n.
+        let (mut ptr, mut idx) = (vec![0], Vec::new());
+        for i in 0..n {
+            let count = (i % 5) * each / 2;
+            let mut cols: Vec<u32> = (0..count)
+                .map(|k| ((i * 7 + k * k * 31) % n) as u32)
+                .collect();
+            cols.sort_unstable();
+            cols.dedup();
+            idx.extend(cols);
+            ptr.push(idx.len() as u64);
+        }
+        let a = CompressedPattern::new(n, ptr, idx).unwrap();
+        assert!(a.nnz() > WORTH_SHARING);
+        let perm = |step: usize| (0..n).map(|i| (i * step % n) as u32).collect::<Vec<_>>();
+        let transform = Transform {
+            row_perm: RowPerm::new(perm(3)).unwrap(),
+            col_perm: ColPerm::new(perm(11)).unwrap(),
+            scaling: Arc::new(Scaling::identity(n, n)),
+        };
+        let (columns, source) = permuted_columns(&a, &transform);
+        let entries: Vec<u64> = (0..a.nnz() as u64).rev().collect();
+        let places: Vec<u32> = source.iter().map(|&p| entries[p as usize] as u32).collect();
+        for threads in [1, 2, 3, 16] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            pool.build().unwrap().install(|| {
+                let shared = permuted_columns_shared(&a, None, &transform, threads);
+                assert!(shared == (columns.clone(), source.clone()));
+                let shared = permuted_columns_shared(&a, Some(&entries), &transform, threads);
+                assert!(shared == (columns.clone(), places.clone()));
+            });
         }
     }
 }

@@ -35,10 +35,10 @@ const MOST_SINGLE: usize = 2;
 const COUNTED_AT_ONCE: usize = 64;
 
 /// Patterns of fewer entries than this are not shared between threads. Few in tests, so that small ones are.
-const MIN_SHARED: usize = if cfg!(test) { 8 } else { 150_000 };
+const MIN_SHARED: usize = if cfg!(test) { 8 } else { 50_000 };
 
 /// Rows that a thread goes through at least.
-const LEAST_PART: usize = 4096;
+const LEAST_PART: usize = 1024;
 
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;

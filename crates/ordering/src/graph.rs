@@ -12,7 +12,7 @@ use crate::parts::{by_parts, joined_lists};
 const MIN_PARALLEL: usize = if cfg!(test) { 8 } else { 4000 };
 
 /// Lanes that a thread reads at least.
-const LEAST_PART: usize = 2048;
+const LEAST_PART: usize = 512;
 
 /// Vertices with more neighbours than this are set aside by the methods on graphs: 10·√n, and at
 /// least 16.

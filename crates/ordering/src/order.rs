@@ -587,6 +587,7 @@ fn candidate(
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
         let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, options.threads > 1);
+        options.cancel.check()?;
         let ordered = order_block(&block, options, &mut seconds, clock)?;
         Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
     };

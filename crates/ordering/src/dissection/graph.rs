@@ -205,7 +205,7 @@ impl WeightedGraph {
             pair[usize::from(pair[0] != NONE)] = v as u32;
         }
         let parallel = parallel && self.idx.len() >= MIN_SHARED;
-        let mut parts = by_parts(n, 1024, parallel, |range| {
+        let mut parts = by_parts(n, 256, parallel, |range| {
             self.some_coarsened(map, &pairs, range)
         });
         if parts.len() == 1 {

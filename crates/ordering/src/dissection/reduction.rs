@@ -39,6 +39,9 @@ const MIN_SHARED: usize = if cfg!(test) { 40 } else { 20_000 };
 /// Vertices of a part whose lists are read once.
 const PART: usize = 4096;
 
+/// Vertices of a part whose new lists are made: a vertex next to pivots reads the lists of these, too.
+const LISTS: usize = 256;
+
 /// More vertices of many neighbours than this are not followed through the elimination.
 const MOST_DENSE: usize = 64;
 
@@ -104,7 +107,7 @@ fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
             })
             .collect()
     };
-    let sums = by_parts(n, PART, parallel, sum).concat();
+    let sums = by_parts(n, PART / 4, parallel, sum).concat();
     let find = |range: Range<usize>| -> Vec<u32> {
         range
             .map(|v| {
@@ -123,7 +126,7 @@ fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
             })
             .collect()
     };
-    by_parts(n, PART, parallel, find).concat()
+    by_parts(n, PART / 4, parallel, find).concat()
 }
 
 /// The lists of the vertices `kept`, in that order, after the elimination of those whose number in `new_number` is
@@ -177,7 +180,7 @@ fn next_lists<'a>(
         }
         ((idx, ends), degrees)
     };
-    let parts = by_parts(kept.len(), PART / 2, parallel, make);
+    let parts = by_parts(kept.len(), LISTS, parallel, make);
     let (lists, degrees): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let (ptr, idx) = joined_lists(lists);
     (Lists { ptr, idx }, degrees.concat())
@@ -189,7 +192,7 @@ fn independent_set(left: &Left, parallel: bool) -> Option<Vec<u32>> {
     const WAITS: u32 = 1;
     let n = left.vertices.len();
     // The vertices of each part, by degree.
-    let by_degree = by_parts(n, 4 * PART, parallel, |range| {
+    let by_degree = by_parts(n, 2 * PART, parallel, |range| {
         let mut by_degree: [Vec<u32>; MOST_NEIGHBOURS + 1] = Default::default();
         for (v, &degree) in (range.start as u32..).zip(&left.degree[range]) {
             if let Some(list) = by_degree.get_mut(degree as usize) {
@@ -300,14 +303,16 @@ impl Reduction {
     pub fn new(graph: &Graph, parallel: bool, cancel: &CancelFlag) -> Result<Self, Cancelled> {
         let n = graph.len();
         let parallel = parallel && graph.idx.len() >= MIN_SHARED;
+        cancel.check()?;
         let mut first = first_alike(graph, parallel);
+        cancel.check()?;
         let limit = dense_limit(n);
         let mut weight = vec![0; n];
         for &v in &first {
             weight[v as usize] += 1;
         }
         // Vertices of many neighbours, and the first ones of the others.
-        let parts = by_parts(n, 4 * PART, parallel, |range| {
+        let parts = by_parts(n, 2 * PART, parallel, |range| {
             let end = range.end;
             let (dense, sparse): (Vec<u32>, Vec<u32>) =
                 (range.start as u32..end as u32).partition(|&v| graph.degree(v as usize) > limit);
@@ -357,7 +362,7 @@ impl Reduction {
             };
             cancel.check()?;
             let n = left.vertices.len();
-            let shares = by_parts(n, 2 * PART, parallel, |range| {
+            let shares = by_parts(n, PART, parallel, |range| {
                 RoundShare::new(&left, &marks, range)
             });
             let mut numbers = marks;
@@ -551,7 +556,7 @@ impl Reduction {
             parent: Vec::with_capacity(n),
             counts: Vec::with_capacity(n),
         };
-        for (of_part, forest_of_part) in by_parts(post.len(), PART, parallel, make) {
+        for (of_part, forest_of_part) in by_parts(post.len(), PART / 4, parallel, make) {
             order.extend(of_part);
             forest.parent.extend(forest_of_part.parent);
             forest.counts.extend(forest_of_part.counts);

@@ -30,7 +30,7 @@
 //! | launch, [`Stream::copy`], fills, [`Graph::launch`], [`Stream::record`], [`Stream::wait`] | enqueued |
 //! | [`Stream::alloc`], dropping a buffer | enqueued |
 //! | [`Stream::copy_from_pinned`], [`Stream::copy_to_pinned`] | enqueued; the [`PinnedBuffer`] waits when it is looked at |
-//! | [`Stream::upload`], [`Uploads::finish`], [`Stream::download`], [`Stream::copy_from_host`], [`Stream::copy_to_host`] | done, with everything enqueued before |
+//! | [`Stream::upload`], [`Uploads::finish`], [`Stream::download`], [`Stream::copy_from_host`], [`Stream::copy_to_host`], those with several threads | done, with everything enqueued before |
 //! | [`Stream::synchronize`], [`Event::synchronize`] | everything before is done |
 //!
 //! A kernel that faults on the GPU is reported by a later call, as

@@ -21,7 +21,7 @@ pub(crate) fn join_if<A: Send, B: Send>(
 }
 
 /// Calls `make` on parts of `0..len` of at least `least` elements, at once if `parallel`, and returns the results in order.
-/// The parts depend on nothing else.
+/// For the same numbers and pool the parts are the same.
 pub(crate) fn by_parts<T: Send>(
     len: usize,
     least: usize,

@@ -461,31 +461,23 @@ impl Stream {
                 self.count(total, 0, start);
                 Ok(())
             }
-            Machine::Cuda(..) if threads > 1 && total >= cuda::LEAST_STAGED => {
+            Machine::Cuda(..) => {
                 let copies = copies.iter();
                 let copies: Vec<_> = copies
                     .map(|(memory, bytes)| (memory.address(), *bytes))
                     .collect();
                 // SAFETY: each allocation is alive, has as many bytes as its values, and nobody else has it.
-                unsafe { self.staged_copy(call, &copies, threads) }
+                unsafe { self.copy_to_device(call, &copies, threads) }
             }
-            Machine::Cuda(context, handle) => self.blocking_copy(call, total, true, || {
-                for (memory, bytes) in copies {
-                    // SAFETY: `blocking_copy` waits for the copies, so that both sides outlive them; each
-                    // allocation has as many bytes as its values.
-                    unsafe { context.copy_to_device(memory.address(), bytes, handle)? };
-                }
-                Ok(())
-            }),
         }
     }
 
-    /// Copies to the device with several threads of the current rayon pool, as
-    /// [`blocking_copy`](Self::blocking_copy) does with one.
+    /// Copies to these addresses; done when it returns, with everything enqueued before. With more than one of `threads`
+    /// those of the current rayon pool share it, if there is much to copy, and page-locked memory to copy through.
     ///
     /// # Safety
     /// The destinations are alive and as large as what is copied there, and nothing that is enqueued elsewhere uses them.
-    unsafe fn staged_copy(
+    unsafe fn copy_to_device(
         &self,
         call: &'static str,
         copies: &[(u64, &[u8])],
@@ -494,14 +486,24 @@ impl Stream {
         let Machine::Cuda(context, handle) = self.inner.machine() else {
             unreachable!("a copy through the driver");
         };
-        // The lock is not kept: a thread that waits for others may copy something else meanwhile.
-        drop(self.wait_uncaptured(call, context, handle)?);
-        let start = Instant::now();
-        // SAFETY: passed on to the caller.
-        unsafe { context.copy_staged(copies, threads)? };
-        let bytes = copies.iter().map(|(_, bytes)| bytes.len()).sum();
-        self.count(bytes, 0, start);
-        Ok(())
+        let total = copies.iter().map(|(_, bytes)| bytes.len()).sum();
+        if threads > 1 && total >= cuda::LEAST_STAGED {
+            // The lock is not kept: a thread that waits for others may copy something else meanwhile.
+            drop(self.wait_uncaptured(call, context, handle)?);
+            let start = Instant::now();
+            // SAFETY: passed on to the caller.
+            if unsafe { context.copy_staged(copies, threads)? } {
+                self.count(total, 0, start);
+                return Ok(());
+            }
+        }
+        self.blocking_copy(call, total, true, || {
+            for &(destination, bytes) in copies {
+                // SAFETY: passed on to the caller; `blocking_copy` waits, so both sides outlive the copies.
+                unsafe { context.copy_to_device(destination, bytes, handle)? };
+            }
+            Ok(())
+        })
     }
 
     /// The values of a buffer or slice; waits for everything enqueued before.
@@ -535,8 +537,7 @@ impl Stream {
     /// Likewise; if there is much to copy, up to `threads` threads of the current rayon pool share that.
     ///
     /// # Errors
-    /// As [`copy_from_host`](Self::copy_from_host); [`DeviceError::OutOfHostMemory`] if there are no 16 MiB of page-locked
-    /// memory.
+    /// As [`copy_from_host`](Self::copy_from_host).
     ///
     /// # Panics
     /// As [`copy_from_host`](Self::copy_from_host).
@@ -559,18 +560,11 @@ impl Stream {
                 self.count(bytes.len(), 0, start);
                 Ok(())
             }
-            Machine::Cuda(..) if threads > 1 && bytes.len() >= cuda::LEAST_STAGED => {
+            Machine::Cuda(..) => {
                 // SAFETY: the destination is lent for as long, and the lengths agree.
                 unsafe {
-                    self.staged_copy("copy from the host", &[(region.address(), bytes)], threads)
+                    self.copy_to_device("copy from the host", &[(region.address(), bytes)], threads)
                 }
-            }
-            Machine::Cuda(context, handle) => {
-                // SAFETY: `blocking_copy` waits for the copy, so that both sides outlive it; the
-                // lengths agree.
-                self.blocking_copy("copy from the host", bytes.len(), true, || unsafe {
-                    context.copy_to_device(region.address(), bytes, handle)
-                })
             }
         }
     }
@@ -1208,7 +1202,7 @@ impl<'v> Uploads<'v> {
     /// Likewise; if there is much to copy, up to `threads` threads of the current rayon pool share that.
     ///
     /// # Errors
-    /// As [`Stream::copy_from_host`]; [`DeviceError::OutOfHostMemory`] if there are no 16 MiB of page-locked memory.
+    /// As [`Stream::copy_from_host`].
     pub fn finish_on(self, threads: usize) -> Result<(), DeviceError> {
         self.stream.copy_all_from_host(&self.copies, threads)
     }

@@ -124,7 +124,8 @@ impl Staging {
 }
 
 impl Context {
-    /// Copies to the device with this many threads of the current rayon pool; done when it returns.
+    /// Copies to the device with this many threads of the current rayon pool; done when it returns. False if there is no
+    /// page-locked memory for that: then nothing is copied.
     ///
     /// # Safety
     /// The destinations are alive and as large as what is copied there, and nothing else uses them.
@@ -132,11 +133,12 @@ impl Context {
         &self,
         copies: &[(CUdeviceptr, &[u8])],
         threads: usize,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<bool, DeviceError> {
         let spare = self.spare_staging().pop();
-        let mut staging = match spare {
-            Some(staging) => staging,
-            None => Staging::new(self)?,
+        let staging = spare.map_or_else(|| Staging::new(self), Ok);
+        let mut staging = match staging {
+            Err(DeviceError::OutOfHostMemory { .. }) => return Ok(false),
+            staging => staging?,
         };
         let pieces: Vec<Piece<'_>> = copies
             .iter()
@@ -167,6 +169,8 @@ impl Context {
         } else {
             staging.destroy(self);
         }
-        enqueued.and(done).map_err(|error| self.error(error, &[]))
+        let copied = enqueued.and(done);
+        copied.map_err(|error| self.error(error, &[]))?;
+        Ok(true)
     }
 }

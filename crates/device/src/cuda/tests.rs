@@ -730,7 +730,18 @@ fn large_uploads_go_through_blocks_that_threads_fill() {
     // Blocks are there once, for whoever comes next.
     assert_eq!(calls("cuMemHostAlloc"), 1);
     assert_eq!(device.transfers().to_device_bytes, 3 * (4 * 1003 + 8 * 3));
-    // Few bytes are left to the driver.
+    // Where no memory can be locked, here in another context, all bytes are left to the driver.
+    let others = open();
+    let stream_of_others = others.create_stream().unwrap();
+    fake::with(|state| state.fail = Some(("cuMemHostAlloc", 0, 2)));
+    let mut uploads = Uploads::new(&stream_of_others);
+    let there = uploads.add(&long).unwrap();
+    let copies = calls("cuMemcpyHtoDAsync_v2");
+    uploads.finish_on(4).unwrap();
+    assert_eq!(calls("cuMemcpyHtoDAsync_v2"), copies + 1);
+    assert_eq!(stream_of_others.download(&there).unwrap(), long);
+    drop((there, stream_of_others, others));
+    // So are few.
     let mut uploads = Uploads::new(&stream);
     let few = uploads.add(&short).unwrap();
     let copies = calls("cuMemcpyHtoDAsync_v2");

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::shares::split;
+use crate::shares::{WORTH_WAKING, split};
 
 /// Pairs of numbers, in a list for each of the numbers they are grouped by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +14,9 @@ pub struct Grouped {
     /// The second of each pair.
     pub second: Vec<u32>,
 }
+
+/// Triples that are worth it to be grouped by several threads.
+pub(crate) const WORTH_DEALING: usize = 8 * WORTH_WAKING;
 
 /// Ranges of numbers for each thread, so that those who are done early help with others.
 const RANGES: usize = 4;

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, PinnedBuffer, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Placement, StaticPivots,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Parts, Placement, StaticPivots,
     Workspace,
 };
 use luge_frontal::{FrontalError, Tree, TreeOptions};
@@ -37,7 +37,6 @@ use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
 use crate::solver::{Rows, Shared};
 use crate::threads::Threads;
-use crate::tree_parts::Parts;
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
 /// a front cost no fill.
@@ -196,7 +195,7 @@ impl Forest {
             columns: parts.columns,
             source: parts.source,
             entries: parts.entries,
-            coupling: Arc::new(parts.coupling),
+            coupling: parts.coupling,
             coupling_entries: parts.coupling_entries,
             single,
             seconds: start.elapsed().as_secs_f64(),

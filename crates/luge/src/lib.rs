@@ -54,7 +54,6 @@ mod options;
 mod probe;
 mod solver;
 mod threads;
-mod tree_parts;
 
 pub use batch::BatchFactors;
 pub use determinant::Determinant;

@@ -11,6 +11,7 @@
 mod cost;
 mod factorize;
 mod memory;
+mod parts;
 mod placement;
 mod plan;
 mod solve;
@@ -23,6 +24,7 @@ use luge_kernel::math::Real;
 
 pub use cost::{DeviceCosts, DevicePrediction};
 pub use factorize::{DeviceFrontalLu, Workspace};
+pub use parts::Parts;
 pub use placement::Placement;
 pub use plan::Limits;
 pub use tree::DeviceTree;

@@ -6,11 +6,8 @@ use luge_sparse::CompressedPattern;
 use luge_sparse::etree::NONE;
 
 use super::Front;
-use crate::grouped::{Grouped, grouped};
+use crate::grouped::{Grouped, WORTH_DEALING, grouped};
 use crate::shares::{PER_THREAD, WORTH_WAKING, mapped, shares, split};
-
-/// Entries that are worth it to be transposed by several threads.
-const WORTH_DEALING: usize = 8 * WORTH_WAKING;
 
 /// The rows of a square matrix given by columns, with fewer than 2³² entries.
 pub(crate) struct Transposed {

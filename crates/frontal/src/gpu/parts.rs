@@ -1,31 +1,30 @@
-//! The entries of B within its diagonal blocks, and those right of them, for the tree engine of a device.
+//! The entries of B within its diagonal blocks, and those right of them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use luge_frontal::{Grouped, grouped};
 use luge_sparse::CompressedPattern;
-use rayon::prelude::*;
 
-/// The entries of B in its diagonal blocks, and those right of them.
-pub(crate) struct Parts {
-    /// All of B by columns, and the place in A of each entry.
+use crate::grouped::{Grouped, WORTH_DEALING, grouped};
+use crate::shares::{both, mapped, shares, split};
+
+/// The entries of B in its diagonal blocks, of which a [`Tree`](crate::Tree) is made, and those right of them, as a
+/// [`Placement`](super::Placement) wants them.
+#[derive(Debug)]
+pub struct Parts {
+    /// All of B by columns.
     pub columns: Arc<CompressedPattern>,
+    /// Place in A of each of its entries.
     pub source: Arc<Vec<u32>>,
     /// Columns of the blocks.
     pub blocks: Arc<CompressedPattern>,
     /// Place in A of each of their entries.
     pub entries: Arc<Vec<u32>>,
     /// Rows right of the blocks.
-    pub coupling: CompressedPattern,
+    pub coupling: Arc<CompressedPattern>,
+    /// Place in A of each of their entries.
     pub coupling_entries: Vec<u32>,
 }
-
-/// Entries of B that are worth waking a thread for.
-const WORTH_WAKING: usize = 1 << 14;
-
-/// Shares for each thread, so that one whose share is small helps with others.
-const PER_THREAD: usize = 2;
 
 /// Where some consecutive columns without their couplings are written.
 struct Within<'a> {
@@ -39,27 +38,36 @@ struct Within<'a> {
 }
 
 impl Parts {
-    /// Of B by columns, with the place in A of each entry. With several threads, the current rayon pool shares the work.
-    pub(crate) fn new(
+    /// Of B by columns, an upper block triangular matrix whose diagonal blocks begin with the columns `block_ptr`, and of
+    /// the place in A of each of its entries. With `threads` above 1, those of the current rayon pool share the work; the
+    /// parts are the same.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one place for each entry, or the blocks do not end with the columns.
+    #[track_caller]
+    pub fn new(
         columns: CompressedPattern,
         source: Vec<u32>,
         block_ptr: &[usize],
         threads: usize,
     ) -> Self {
         let n = columns.major_dim();
-        let nnz = columns.nnz();
-        let num_shares = |entries: usize| match threads {
-            1 => 1,
-            _ => (entries / WORTH_WAKING).clamp(1, PER_THREAD * threads),
-        };
+        assert_eq!(source.len(), columns.nnz(), "a place for each entry");
+        assert_eq!(
+            block_ptr.last(),
+            Some(&n),
+            "the blocks end with the columns"
+        );
+        let worth = |entries: usize| if entries < WORTH_DEALING { 1 } else { threads };
         let shares = if block_ptr.len() <= 2 {
             Vec::new()
         } else {
-            shares(&columns, num_shares(nnz))
+            shares(worth(columns.nnz()), n, |j| columns.ptr()[j])
         };
         // How many entries of each column are above its block: the first ones.
         let mut above = vec![0u32; if shares.is_empty() { 0 } else { n }];
-        let pieces = pieces(&mut above, shares.iter().map(Range::len));
+        let pieces = split(&mut above, shares.iter().map(Range::len));
         let counted = mapped(shares.iter().zip(pieces).collect(), |(share, above)| {
             let mut count = 0;
             for (start, columns_of_block) in blocks_of(block_ptr, share) {
@@ -81,7 +89,7 @@ impl Parts {
             return Self {
                 blocks: Arc::clone(&columns),
                 entries: Arc::clone(&source),
-                coupling,
+                coupling: Arc::new(coupling),
                 coupling_entries: Vec::new(),
                 columns,
                 source,
@@ -90,7 +98,7 @@ impl Parts {
         let within = || within(&columns, &source, &shares, &above, &counted);
         let couplings = || {
             let all = 0..n;
-            let shares = match num_shares(num_couplings) {
+            let shares = match worth(num_couplings) {
                 1 => std::slice::from_ref(&all),
                 _ => &shares,
             };
@@ -105,12 +113,8 @@ impl Parts {
                 })
             })
         };
-        let ((blocks, entries), couplings) = if shares.len() > 1 {
-            rayon::join(within, couplings)
-        } else {
-            (within(), couplings())
-        };
-        let Grouped { ptr, first, second } = couplings;
+        let ((blocks, entries), Grouped { ptr, first, second }) =
+            both(shares.len(), within, couplings);
         // SAFETY: the transpose of a part of B, to which columns came in increasing order.
         let coupling = unsafe { CompressedPattern::new_unchecked(n, ptr, first) };
         Self {
@@ -118,7 +122,7 @@ impl Parts {
             source,
             blocks: Arc::new(blocks),
             entries: Arc::new(entries),
-            coupling,
+            coupling: Arc::new(coupling),
             coupling_entries: second,
         }
     }
@@ -142,9 +146,9 @@ fn within(
     let mut ptr = vec![0u64; n + 1];
     let mut idx = vec![0u32; num_entries];
     let mut entries = vec![0u32; num_entries];
-    let all_ends = pieces(&mut ptr[1..], shares.iter().map(Range::len));
-    let all_rows = pieces(&mut idx, lengths.clone());
-    let all_places = pieces(&mut entries, lengths);
+    let all_ends = split(&mut ptr[1..], shares.iter().map(Range::len));
+    let all_rows = split(&mut idx, lengths.clone());
+    let all_places = split(&mut entries, lengths);
     let mut before = 0;
     let pieces = shares.iter().zip(all_ends).zip(all_rows).zip(all_places);
     let pieces = pieces.map(|(((columns, ends), rows), places)| {
@@ -175,19 +179,6 @@ fn within(
     (blocks, entries)
 }
 
-/// Cuts the columns of B into `count` ranges of about the same number of entries.
-fn shares(b: &CompressedPattern, count: usize) -> Vec<Range<usize>> {
-    let n = b.major_dim();
-    let end_of = |share: usize| match share {
-        0 => 0,
-        _ if share == count => n,
-        _ => b.ptr()[..n].partition_point(|&p| p < (b.nnz() * share / count) as u64),
-    };
-    (0..count)
-        .map(|share| end_of(share)..end_of(share + 1))
-        .collect()
-}
-
 /// The blocks that have some of these columns: where each starts, and which of the columns are its.
 fn blocks_of<'a>(
     block_ptr: &'a [usize],
@@ -198,24 +189,6 @@ fn blocks_of<'a>(
     blocks
         .take_while(|(start, _)| *start < columns.end)
         .map(|(start, end)| (start, start.max(columns.start)..end.min(columns.end)))
-}
-
-/// Cuts a slice into consecutive pieces of these lengths.
-fn pieces<T>(mut slice: &mut [T], lengths: impl Iterator<Item = usize>) -> Vec<&mut [T]> {
-    let piece = |length| {
-        let (piece, rest) = std::mem::take(&mut slice).split_at_mut(length);
-        slice = rest;
-        piece
-    };
-    lengths.map(piece).collect()
-}
-
-/// `of` each item, in their order; several are shared by the threads.
-fn mapped<I: Send, T: Send>(items: Vec<I>, of: impl Fn(I) -> T + Sync + Send) -> Vec<T> {
-    if items.len() <= 1 {
-        return items.into_iter().map(of).collect();
-    }
-    items.into_par_iter().with_max_len(1).map(of).collect()
 }
 
 #[cfg(test)]
@@ -254,7 +227,7 @@ mod tests {
     #[test]
     fn parts_have_every_entry_once_whatever_the_threads() {
         let many = 6000;
-        assert!(many * 8 > 2 * WORTH_WAKING);
+        assert!(many * 8 > WORTH_DEALING);
         for (n, largest, couplings) in [
             (many, 40, true),
             (many, 4 * many, true),

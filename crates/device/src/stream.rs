@@ -450,13 +450,14 @@ impl Stream {
         threads: usize,
     ) -> Result<(), DeviceError> {
         let call = "copies from the host";
-        let total: usize = copies.iter().map(|(_, bytes)| bytes.len()).sum();
         match self.inner.machine() {
             Machine::Simulator(_) => {
                 let _state = self.enter_uncaptured(call)?;
                 let start = Instant::now();
+                let mut total = 0;
                 for (memory, bytes) in copies {
                     memory.simulated().write(0, bytes);
+                    total += bytes.len();
                 }
                 self.count(total, 0, start);
                 Ok(())

@@ -29,11 +29,13 @@ pub(super) struct Staging {
     memory: Handle<c_void>,
 }
 
-/// Page-locked memory, and what says that it is copied.
+/// Page-locked memory, and what says that it is free.
 struct Block {
     memory: Handle<u8>,
+    /// After the last copy from it.
     event: EventHandle,
-    is_copied: bool,
+    /// Whether nobody has waited for that yet.
+    is_busy: bool,
 }
 
 /// Up to [`BLOCK`] bytes, and where they go.
@@ -50,7 +52,7 @@ impl Block {
         stream: StreamHandle,
         (destination, bytes): Piece<'_>,
     ) -> Result<(), CallError> {
-        if self.is_copied {
+        if self.is_busy {
             context.synchronize_event(self.event)?;
         }
         // SAFETY: the block has as many bytes, nobody else refers to it, and no copy reads it any more.
@@ -62,7 +64,7 @@ impl Block {
         // SAFETY: the destination is passed on to the caller; the block stays until the event, or the stream, was
         // waited for.
         unsafe { context.copy_to_device(destination, filled, stream)? };
-        self.is_copied = true;
+        self.is_busy = true;
         context.record(self.event, stream)
     }
 }
@@ -97,7 +99,7 @@ impl Staging {
                         memory.pointer().cast::<u8>().add(block * BLOCK)
                     }),
                     event,
-                    is_copied: false,
+                    is_busy: false,
                 }),
                 Err(error) => {
                     staging.destroy_handles(context);
@@ -162,7 +164,7 @@ impl Context {
         // Whatever happened: copies on the way refer to the blocks.
         let done = self.synchronize(stream);
         for block in &mut staging.blocks {
-            block.is_copied = false;
+            block.is_busy = false;
         }
         if done.is_ok() {
             self.spare_staging().push(staging);

@@ -71,8 +71,6 @@ pub(in crate::gpu) struct SolvePlan {
     lists: Arc<Lists<Buffer<u32>>>,
     /// Those for Bᵀ where they are others.
     transposed: Option<Transposed>,
-    /// Most segments of long rows in one direction.
-    num_segments: usize,
     /// Most tasks of warps in one list.
     num_warp_tasks: u32,
     /// Most tasks of blocks in one list.
@@ -85,10 +83,26 @@ struct Transposed {
     /// Of each front.
     levels: Vec<u32>,
     coupling: Arc<CompressedPattern>,
+    /// Segments of long rows of Bᵀ.
+    num_segments: usize,
     lists: Mutex<Option<Arc<Lists<Buffer<u32>>>>>,
 }
 
 impl Transposed {
+    fn new(levels: &[u32], coupling: &Arc<CompressedPattern>) -> Self {
+        let mut lengths = vec![0u32; coupling.minor_dim()];
+        for &column in coupling.idx() {
+            lengths[column as usize] += 1;
+        }
+        let long = lengths.iter().filter(|&&length| length > LONG_ROW);
+        Self {
+            levels: levels.to_vec(),
+            coupling: Arc::clone(coupling),
+            num_segments: long.map(|length| length.div_ceil(SEGMENT) as usize).sum(),
+            lists: Mutex::default(),
+        }
+    }
+
     fn lists(&self, stream: &Stream, tree: &Tree) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
         let mut made = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lists) = &*made {
@@ -357,20 +371,7 @@ impl SolvePlan {
                 exponents: uploads.add(&placed.exponents)?,
             })
         };
-        let coupling = placement.coupling;
-        let in_rows = coupling
-            .ptr()
-            .windows(2)
-            .map(|ends| (ends[1] - ends[0]) as u32);
-        let mut in_columns = vec![0; coupling.minor_dim()];
-        for &column in coupling.idx() {
-            in_columns[column as usize] += 1;
-        }
-        let transposed = words.levels.as_ref().map(|levels| Transposed {
-            levels: levels.clone(),
-            coupling: Arc::clone(placement.coupling),
-            lists: Mutex::default(),
-        });
+        let levels = words.levels.as_deref();
         Ok(Self {
             fronts: uploads.add(&words.fronts)?,
             gather_ptr: uploads.add(&words.gather_ptr)?,
@@ -380,8 +381,7 @@ impl SolvePlan {
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
             lists: Arc::new(Lists::upload(uploads, &words.lists)?),
-            transposed,
-            num_segments: num_segments(in_rows).max(num_segments(in_columns.into_iter())),
+            transposed: levels.map(|levels| Transposed::new(levels, placement.coupling)),
             num_warp_tasks: words.num_warp_tasks,
             num_block_tasks: words.num_block_tasks,
         })
@@ -402,7 +402,9 @@ impl SolvePlan {
 
     /// Most segments of long rows in one direction.
     pub(in crate::gpu) fn num_segments(&self) -> usize {
-        self.num_segments
+        let in_rows = self.lists.segments.len() / SEGMENT_WORDS;
+        let transposed = self.transposed.as_ref();
+        in_rows.max(transposed.map_or(0, |transposed| transposed.num_segments))
     }
 
     /// Blocks of a grid if `resident` fit on the device.
@@ -417,12 +419,6 @@ impl SolvePlan {
         // One where none fits, which the launch then reports.
         useful.min(resident).max(1)
     }
-}
-
-/// Segments of rows with so many couplings.
-fn num_segments(lengths: impl Iterator<Item = u32>) -> usize {
-    let long = lengths.filter(|&length| length > LONG_ROW);
-    long.map(|length| length.div_ceil(SEGMENT) as usize).sum()
 }
 
 /// The fronts of a tree as tasks, by the levels of their diagonal blocks.

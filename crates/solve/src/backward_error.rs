@@ -7,6 +7,8 @@
 
 use luge_sparse::{MatrixView, Scalar};
 
+use crate::extended::{self, Extended};
+
 /// Longer rows are summed in stretches of so many entries: one after another, the rounding of a hundred thousand would
 /// reach 10⁻¹².
 const STRETCH: usize = 256;
@@ -63,7 +65,8 @@ pub fn max_abs(v: &[f64]) -> f64 {
     v.iter().fold(0.0, larger)
 }
 
-/// The normwise backward error from its norms: zero if the residual is zero, NaN if anything is not finite.
+/// The normwise backward error from its norms: zero if the residual is zero, NaN if anything is not finite. Products and
+/// quotients on the way neither overflow nor underflow.
 pub(crate) fn normwise(norm_r: f64, norm_a: f64, norm_x: f64, norm_b: f64) -> f64 {
     if norm_r == 0.0 {
         return 0.0;
@@ -74,11 +77,68 @@ pub(crate) fn normwise(norm_r: f64, norm_a: f64, norm_x: f64, norm_b: f64) -> f6
     {
         return f64::NAN;
     }
+    let [r, a, x, b] = [norm_r, norm_a, norm_x, norm_b].map(Extended::of);
+    r.over((a * x) + b)
+}
+
+/// Sums beyond these are not computed in plain `f64`: below, what rounding leaves of a residual may be subnormal.
+const SAFE: std::ops::RangeInclusive<f64> = 1e-270..=1e300;
+
+/// Whether residuals of a system of this size, ‖A‖∞·‖x‖∞ + ‖b‖∞, keep their digits in plain `f64`.
+pub fn is_safe(norm_a: f64, norm_x: f64, norm_b: f64) -> bool {
     let size = norm_a * norm_x + norm_b;
-    if size.is_finite() {
-        norm_r / size
-    } else {
-        (norm_r / norm_a) / (norm_x + norm_b / norm_a)
+    SAFE.contains(&size) || (norm_b == 0.0 && (norm_x == 0.0 || norm_a == 0.0) && size == 0.0)
+}
+
+/// Whether a row that is not zero is so small that its residual may have lost digits to underflow.
+fn has_tiny_rows(norms: &RowNorms, norm_x: f64, b: &[f64]) -> bool {
+    norm_x > 0.0
+        && norms.sums.iter().zip(b).fold(false, |tiny, (sum, b)| {
+            let size = sum * norm_x + b.abs();
+            tiny | ((size < *SAFE.start()) & (sum + b.abs() > 0.0))
+        })
+}
+
+/// What is known of a solution x of A·x = b: the residual, and the backward errors that follow from it.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// (b − A·x) · 2^−`exponent`.
+    pub residual: Vec<f64>,
+    /// Zero, unless the residual would leave the range of `f64`.
+    pub exponent: i32,
+    /// The normwise backward error; NaN if anything is not finite.
+    pub normwise: f64,
+    /// The two componentwise backward errors, see [`Residual::componentwise`].
+    pub componentwise: [f64; 2],
+}
+
+impl Measured {
+    /// Measures `x`, whatever the exponents of A, x and b are. `norms` are those of A.
+    ///
+    /// # Panics
+    ///
+    /// If the lengths do not fit the matrix.
+    #[track_caller]
+    pub fn new<T: Scalar>(a: MatrixView<'_, T>, norms: &RowNorms, x: &[f64], b: &[f64]) -> Self {
+        let (norm_a, norm_x, norm_b) = (norms.infinity_norm(), max_abs(x), max_abs(b));
+        if is_safe(norm_a, norm_x, norm_b) && !has_tiny_rows(norms, norm_x, b) {
+            let residual = Residual::new(a, x, b);
+            return Self {
+                exponent: 0,
+                normwise: normwise(max_abs(&residual.residual), norm_a, norm_x, norm_b),
+                componentwise: residual.componentwise(norms, x, b),
+                residual: residual.residual,
+            };
+        }
+        if x.iter().chain(b).any(|v| !v.is_finite()) {
+            return Self {
+                residual: Residual::new(a, x, b).residual,
+                exponent: 0,
+                normwise: f64::NAN,
+                componentwise: [f64::NAN; 2],
+            };
+        }
+        extended::measure(a, x, b)
     }
 }
 

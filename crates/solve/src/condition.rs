@@ -4,13 +4,37 @@
 //! ‖B⁻¹‖₁, rarely below a third of it, for at most five solves and four transposed solves.
 
 /// What is known of an inverse.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InverseNorm {
     /// A lower bound of ‖B⁻¹‖₁: zero for n = 0, NaN if a solve gave NaN.
     pub norm1: f64,
     /// Largest entry of the column of B⁻¹ that attains the bound. For a matrix that is nearly
     /// singular that column is nearly a null vector, and this the column of B that takes part most.
     pub largest: usize,
+    /// That column of B⁻¹.
+    pub column: Vec<f64>,
+}
+
+impl InverseNorm {
+    /// What the image `column` of a vector of 1-norm one tells of the inverse.
+    fn of(column: &[f64]) -> Self {
+        let larger = |at: usize, i: usize| {
+            if column[i].abs() > column[at].abs() {
+                i
+            } else {
+                at
+            }
+        };
+        Self {
+            norm1: norm1(column),
+            largest: (0..column.len()).fold(0, larger),
+            column: column.to_vec(),
+        }
+    }
+}
+
+fn norm1(v: &[f64]) -> f64 {
+    v.iter().map(|x| x.abs()).sum()
 }
 
 /// Estimates ‖B⁻¹‖₁ for a matrix of order `n`. `solve` replaces its argument by B⁻¹ times it,
@@ -26,19 +50,12 @@ pub fn inverse_norm1<E>(
 ) -> Result<InverseNorm, E> {
     const MAX_ITERATIONS: usize = 4;
     if n == 0 {
-        return Ok(InverseNorm {
-            norm1: 0.0,
-            largest: 0,
-        });
+        return Ok(InverseNorm::of(&[]));
     }
     let largest = |v: &[f64]| (0..n).fold(0, |at, i| if v[i].abs() > v[at].abs() { i } else { at });
-    let norm1 = |v: &[f64]| v.iter().map(|x| x.abs()).sum::<f64>();
     let mut v = vec![1.0 / n as f64; n];
     solve(&mut v)?;
-    let mut estimate = InverseNorm {
-        norm1: norm1(&v),
-        largest: largest(&v),
-    };
+    let mut estimate = InverseNorm::of(&v);
     let mut last = None;
     for _ in 0..MAX_ITERATIONS {
         let mut z: Vec<f64> = v.iter().map(|x| 1f64.copysign(*x)).collect();
@@ -55,10 +72,7 @@ pub fn inverse_norm1<E>(
         if next <= estimate.norm1 {
             break;
         }
-        estimate = InverseNorm {
-            norm1: next,
-            largest: largest(&v),
-        };
+        estimate = InverseNorm::of(&v);
     }
     // Higham's safeguard against cancellation in the above.
     for (i, x) in v.iter_mut().enumerate() {
@@ -70,7 +84,7 @@ pub fn inverse_norm1<E>(
     if alternating.is_nan() || alternating > estimate.norm1 {
         estimate = InverseNorm {
             norm1: alternating,
-            largest: largest(&v),
+            ..InverseNorm::of(&v)
         };
     }
     Ok(estimate)
@@ -107,11 +121,9 @@ mod tests {
             v[1] -= 100.0 * v[0];
             Ok::<_, Infallible>(())
         };
-        let expected = InverseNorm {
-            norm1: 101.0,
-            largest: 0,
-        };
-        assert_eq!(inverse_norm1(2, solve, solve_transpose), Ok(expected));
+        let Ok(estimate) = inverse_norm1(2, solve, solve_transpose);
+        assert_eq!((estimate.norm1, estimate.largest), (101.0, 0));
+        assert_eq!(estimate.column, [-100.0, 1.0]);
     }
 
     #[test]

@@ -17,8 +17,10 @@ pub mod backward_error;
 pub mod condition;
 pub mod cpu;
 mod error;
+mod extended;
 pub mod gpu;
 pub mod refine;
 pub mod scaled;
 
 pub use error::SolveError;
+pub use luge_gpu_kernels::refine::known_solution;

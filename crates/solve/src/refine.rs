@@ -7,8 +7,9 @@
 
 use luge_sparse::{CancelFlag, MatrixView, Scalar};
 
-use crate::backward_error::{Residual, RowNorms};
+use crate::backward_error::{Measured, RowNorms};
 use crate::error::SolveError;
+use crate::scaled::shift;
 
 /// When to stop.
 #[derive(Debug, Clone)]
@@ -19,8 +20,17 @@ pub struct Options {
     pub target: f64,
     /// Componentwise backward error at which nothing is left to gain: ε of the type of x.
     pub epsilon: f64,
+    /// Whether the target is enough, whatever the componentwise error.
+    pub stops_at_target: bool,
     /// Stops the phase at the next step when raised.
     pub cancel: CancelFlag,
+}
+
+impl Options {
+    /// Whether a solution with such errors needs no correction.
+    pub(crate) fn is_content(&self, normwise: f64, omega: f64) -> bool {
+        omega <= self.epsilon || (self.stops_at_target && normwise <= self.target)
+    }
 }
 
 /// A refined solution.
@@ -81,16 +91,15 @@ where
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
-    let norm_a = norms.infinity_norm();
     let measure = |x: Vec<f64>, steps: usize| {
-        let residual = Residual::new(a, &x, b);
+        let measured = Measured::new(a, norms, &x, b);
         let refined = Refined {
             steps,
-            normwise: residual.normwise(norm_a, &x, b),
-            componentwise: residual.componentwise(norms, &x, b),
+            normwise: measured.normwise,
+            componentwise: measured.componentwise,
             x,
         };
-        (refined, residual.residual)
+        (refined, (measured.residual, measured.exponent))
     };
     let x = correct(b)?;
     if let Some(row) = x.iter().position(|v| !v.is_finite()) {
@@ -103,10 +112,15 @@ where
             .check()
             .map_err(|c| E::from(SolveError::from(c)))?;
         let omega = best.componentwise[0] + best.componentwise[1];
-        if omega <= options.epsilon {
+        if options.is_content(best.normwise, omega) {
             break;
         }
-        let correction = correct(&residual)?;
+        let (right_hand_side, exponent) = &residual;
+        let mut correction = correct(right_hand_side)?;
+        if *exponent != 0 {
+            let back = |d: &mut f64| *d = shift(*d, *exponent);
+            correction.iter_mut().for_each(back);
+        }
         let x: Vec<f64> = best.x.iter().zip(&correction).map(|(x, d)| x + d).collect();
         let (next, next_residual) = measure(x, step);
         let next_omega = next.componentwise[0] + next.componentwise[1];
@@ -138,6 +152,7 @@ mod tests {
             max_steps,
             target: 1e-15,
             epsilon: f64::EPSILON,
+            stops_at_target: false,
             cancel: CancelFlag::new(),
         }
     }

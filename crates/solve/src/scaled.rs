@@ -8,7 +8,7 @@
 use luge_sparse::{ColPerm, Permutation, RowPerm, Scalar, Scaling};
 
 /// Splits a finite `x` into a mantissa of magnitude in [0.5, 1) and an exponent; zero into (0, 0).
-fn split(x: f64) -> (f64, i32) {
+pub(crate) fn split(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
     }
@@ -30,7 +30,7 @@ fn power_of_two(exponent: i32) -> f64 {
 }
 
 /// `x · 2^exponent`, in steps that each stay in range.
-fn shift(mut x: f64, mut exponent: i32) -> f64 {
+pub fn shift(mut x: f64, mut exponent: i32) -> f64 {
     while exponent.abs() > 1000 {
         let step = exponent.signum() * 1000;
         x *= power_of_two(step);
@@ -53,6 +53,19 @@ pub struct Normalized<T> {
 /// hundred cycles for each product, and a solution may still grow.
 fn headroom<T: Scalar>() -> i32 {
     T::max_value().to_f64().log2() as i32 / 4
+}
+
+impl<T: Scalar> Normalized<T> {
+    /// The same, smaller by a power of two that takes three quarters of the range of `T`: for a system whose solution
+    /// overflowed.
+    pub fn lowered(&self) -> Self {
+        let down = 3 * headroom::<T>();
+        let lower = |&v: &T| T::from_f64(shift(v.to_f64(), -down));
+        Self {
+            values: self.values.iter().map(lower).collect(),
+            exponent: self.exponent + down,
+        }
+    }
 }
 
 fn enter<T: Scalar>(perm: &Permutation, factors: &[f64], b: &[f64]) -> Normalized<T> {

@@ -68,7 +68,7 @@ pub fn refine<E: From<SolveError>>(
             .check()
             .map_err(|c| E::from(SolveError::from(c)))?;
         for (goes_on, best) in goes_on.iter_mut().zip(&best) {
-            if best.measures.omega() <= options.epsilon {
+            if options.is_content(best.measures.normwise(), best.measures.omega()) {
                 *goes_on = false;
             }
         }

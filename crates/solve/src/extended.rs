@@ -1,0 +1,256 @@
+//! Residuals of systems beyond the range of `f64`: every number is a mantissa and an exponent.
+//!
+//! Slow, and only for systems whose norms, or some of whose rows, are near overflow or underflow. Products are rounded as
+//! in `f64`; sums are formed in `f64` relative to the largest term of their row, so a term that is lost is 2^−1000 of it.
+
+use std::ops::{Add, Mul};
+
+use luge_sparse::{MatrixView, Scalar};
+
+use crate::backward_error::Measured;
+use crate::scaled::{shift, split};
+
+/// A number `mantissa · 2^exponent`, the mantissa zero or in [0.5, 1) by magnitude.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extended {
+    mantissa: f64,
+    exponent: i32,
+}
+
+impl Extended {
+    const ZERO: Self = Self {
+        mantissa: 0.0,
+        exponent: 0,
+    };
+
+    /// A finite number.
+    pub(crate) fn of(x: f64) -> Self {
+        Self::new(x, 0)
+    }
+
+    /// `x · 2^exponent`.
+    fn new(x: f64, exponent: i32) -> Self {
+        let (mantissa, own) = split(x);
+        Self {
+            mantissa,
+            exponent: if mantissa == 0.0 { 0 } else { own + exponent },
+        }
+    }
+
+    fn is_zero(self) -> bool {
+        self.mantissa == 0.0
+    }
+
+    fn abs(self) -> Self {
+        Self {
+            mantissa: self.mantissa.abs(),
+            ..self
+        }
+    }
+
+    /// In units of 2^exponent.
+    fn relative_to(self, exponent: i32) -> f64 {
+        shift(self.mantissa, self.exponent - exponent)
+    }
+
+    /// Whether this magnitude is the larger one.
+    fn exceeds(self, other: Self) -> bool {
+        if self.is_zero() || other.is_zero() {
+            return !self.is_zero();
+        }
+        (self.exponent, self.mantissa.abs()) > (other.exponent, other.mantissa.abs())
+    }
+
+    fn max(self, other: Self) -> Self {
+        if other.exceeds(self) { other } else { self }
+    }
+
+    /// The quotient: zero if this is zero, infinite where only the divisor is.
+    pub(crate) fn over(self, divisor: Self) -> f64 {
+        if self.is_zero() {
+            return 0.0;
+        }
+        shift(
+            self.mantissa / divisor.mantissa,
+            self.exponent - divisor.exponent,
+        )
+    }
+}
+
+impl Mul for Extended {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        Self::new(
+            self.mantissa * other.mantissa,
+            self.exponent + other.exponent,
+        )
+    }
+}
+
+impl Add for Extended {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        if self.is_zero() {
+            return other;
+        }
+        if other.is_zero() {
+            return self;
+        }
+        let exponent = self.exponent.max(other.exponent);
+        Self::new(
+            self.relative_to(exponent) + other.relative_to(exponent),
+            exponent,
+        )
+    }
+}
+
+/// Measures a solution of finite numbers.
+pub(crate) fn measure<T: Scalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Measured {
+    let x: Vec<Extended> = x.iter().map(|&v| Extended::of(v)).collect();
+    let b: Vec<Extended> = b.iter().map(|&v| Extended::of(v)).collect();
+    let largest = |v: &[Extended]| {
+        v.iter()
+            .map(|v| v.abs())
+            .fold(Extended::ZERO, Extended::max)
+    };
+    let (norm_x, norm_b) = (largest(&x), largest(&b));
+    // The exponents of the largest term of each row, and of its largest entry.
+    let of = |number: Extended| (!number.is_zero()).then_some(number.exponent);
+    let mut terms: Vec<Option<i32>> = b.iter().map(|&b| of(b)).collect();
+    let mut entries: Vec<Option<i32>> = vec![None; b.len()];
+    a.for_each(|i, j, value| {
+        let value = Extended::of(value.to_f64());
+        terms[i] = terms[i].max(of(value * x[j]));
+        entries[i] = entries[i].max(of(value));
+    });
+    let unit = |exponent: Option<i32>| exponent.unwrap_or(0);
+    let mut residuals: Vec<f64> = terms
+        .iter()
+        .zip(&b)
+        .map(|(&e, b)| b.relative_to(unit(e)))
+        .collect();
+    let mut magnitudes = vec![0.0f64; b.len()];
+    let mut sums = vec![0.0f64; b.len()];
+    let mut maxima = vec![0.0f64; b.len()];
+    a.for_each(|i, j, value| {
+        let value = Extended::of(value.to_f64());
+        let product = (value * x[j]).relative_to(unit(terms[i]));
+        residuals[i] -= product;
+        magnitudes[i] += product.abs();
+        let entry = value.abs().relative_to(unit(entries[i]));
+        sums[i] += entry;
+        maxima[i] = maxima[i].max(entry);
+    });
+    let mut norm_a = Extended::ZERO;
+    let mut norm_r = Extended::ZERO;
+    let mut componentwise = [0.0f64; 2];
+    let n = x.len() as f64;
+    for i in 0..b.len() {
+        let residual = Extended::new(residuals[i], unit(terms[i]));
+        let magnitude = Extended::new(magnitudes[i], unit(terms[i]));
+        let sum = Extended::new(sums[i], unit(entries[i]));
+        let maximum = Extended::new(maxima[i], unit(entries[i]));
+        norm_a = norm_a.max(sum);
+        norm_r = norm_r.max(residual.abs());
+        let size = magnitude + b[i].abs();
+        let rounding = Extended::of(1000.0 * n * f64::EPSILON) * (maximum * norm_x + b[i].abs());
+        let (which, size) = if size.exceeds(rounding) {
+            (0, size)
+        } else {
+            (1, magnitude + sum * norm_x)
+        };
+        componentwise[which] = componentwise[which].max(residual.abs().over(size));
+    }
+    // In units in which the residual has the size of A, its correction is of ordinary size.
+    let exponent = norm_r.exponent - norm_a.exponent.clamp(-960, 960);
+    Measured {
+        residual: residuals
+            .iter()
+            .zip(&terms)
+            .map(|(&r, &e)| shift(r, unit(e) - exponent))
+            .collect(),
+        exponent,
+        normwise: norm_r.over(norm_a * norm_x + norm_b),
+        componentwise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backward_error::RowNorms;
+    use luge_sparse::CompressedPattern;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn systems_of_usual_size_are_measured_alike(
+            values in proptest::array::uniform4(-10.0..10.0f64),
+            x in proptest::array::uniform2(-10.0..10.0f64),
+            b in proptest::array::uniform2(-10.0..10.0f64),
+        ) {
+            let pattern = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
+            let a = MatrixView::by_rows(&pattern, &values);
+            let plain = Measured::new(a, &RowNorms::new(a), &x, &b);
+            let extended = measure(a, &x, &b);
+            let close = |p: f64, q: f64| (p - q).abs() <= 1e-12 * p.abs().max(1e-3);
+            prop_assert!(close(plain.normwise, extended.normwise));
+            prop_assert!(close(plain.componentwise[0], extended.componentwise[0]));
+            for (p, q) in plain.residual.iter().zip(&extended.residual) {
+                prop_assert!(close(*p, shift(*q, extended.exponent)));
+            }
+        }
+
+        #[test]
+        fn powers_of_two_change_no_error(
+            of_a in -900..900i32,
+            of_x in -900..900i32,
+            values in proptest::array::uniform4(0.1..1.0f64),
+            x in proptest::array::uniform2(0.1..1.0f64),
+        ) {
+            let pattern = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
+            let b = [1.0, 1.0];
+            let expected = measure(MatrixView::by_rows(&pattern, &values), &x, &b);
+            // b has the size of A·x, where that is in range.
+            prop_assume!((-1000..1000).contains(&(of_a + of_x)));
+            let far = values.map(|v| shift(v, of_a));
+            let a = MatrixView::by_rows(&pattern, &far);
+            let measured = Measured::new(
+                a,
+                &RowNorms::new(a),
+                &x.map(|v| shift(v, of_x)),
+                &b.map(|v| shift(v, of_a + of_x)),
+            );
+            prop_assert!((measured.normwise - expected.normwise).abs() <= 1e-14);
+            prop_assert!((measured.componentwise[0] - expected.componentwise[0]).abs() <= 1e-14);
+        }
+    }
+
+    #[test]
+    fn sums_beyond_the_range_are_measured() {
+        // ‖A‖∞·‖x‖∞ is 2e316.
+        let pattern = CompressedPattern::new(1, vec![0, 1], vec![0]).unwrap();
+        let a = MatrixView::by_rows(&pattern, &[1e158]);
+        let norms = RowNorms::new(a);
+        let measured = Measured::new(a, &norms, &[1e158], &[1e308]);
+        assert!((measured.normwise - 1.0).abs() < 1e-7);
+        // A row sum that overflows, and an exact solution.
+        let pattern = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+        let a = MatrixView::by_rows(&pattern, &[1e308, 1e308, 1e-300]);
+        let measured = Measured::new(a, &RowNorms::new(a), &[-1.0, 1.0], &[0.0, 1e-300]);
+        assert_eq!((measured.normwise, measured.componentwise), (0.0, [0.0; 2]));
+    }
+
+    #[test]
+    fn a_tiny_row_is_measured_beside_large_ones() {
+        // The second row is 1e-300 where 3e-300 is wanted.
+        let pattern = CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap();
+        let a = MatrixView::by_rows(&pattern, &[1.0, 1e-290]);
+        let (x, b) = ([1.0, 1e-10], [1.0, 3e-300]);
+        let measured = Measured::new(a, &RowNorms::new(a), &x, &b);
+        assert!((measured.componentwise[0] - 0.5).abs() < 1e-15);
+        assert!(measured.normwise < 1e-299);
+    }
+}

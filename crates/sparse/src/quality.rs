@@ -18,6 +18,13 @@ pub struct Quality {
     pub min_pivot: f64,
     /// Largest magnitude of a pivot.
     pub max_pivot: f64,
+    /// max over columns k of ‖B·e_k‖₁.
+    pub max_norm: f64,
+    /// min over columns k of ‖B·e_k‖₁; infinite for an empty matrix.
+    pub min_norm: f64,
+    /// min over columns k of |U(k,k)| / ‖ |L|·|U|·e_k ‖₁: what cancellation and scale left of the pivot. One that is
+    /// hardly above ε may be nothing but rounding, and the matrix singular. Infinite for an empty matrix.
+    pub min_relative_pivot: f64,
     /// Smallest |new pivot| / |old pivot| of a refactorization; 1 after a factorization.
     pub min_pivot_ratio: f64,
     /// Largest |new pivot| / |old pivot| of a refactorization; 1 after a factorization.
@@ -41,6 +48,9 @@ impl Default for Quality {
             worst_column: 0,
             min_pivot: f64::INFINITY,
             max_pivot: 0.0,
+            max_norm: 0.0,
+            min_norm: f64::INFINITY,
+            min_relative_pivot: f64::INFINITY,
             min_pivot_ratio: 1.0,
             max_pivot_ratio: 1.0,
             num_off_diagonal: 0,
@@ -63,6 +73,9 @@ impl Quality {
         }
         self.min_pivot = self.min_pivot.min(block.min_pivot);
         self.max_pivot = self.max_pivot.max(block.max_pivot);
+        self.max_norm = self.max_norm.max(block.max_norm);
+        self.min_norm = self.min_norm.min(block.min_norm);
+        self.min_relative_pivot = self.min_relative_pivot.min(block.min_relative_pivot);
         self.min_pivot_ratio = self.min_pivot_ratio.min(block.min_pivot_ratio);
         self.max_pivot_ratio = self.max_pivot_ratio.max(block.max_pivot_ratio);
         self.num_off_diagonal += block.num_off_diagonal;

@@ -434,8 +434,14 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                 quality.max_pivot_ratio = quality.max_pivot_ratio.max(ratio);
             }
             quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
+            let sum = self.growth[j].to_f64();
+            if magnitude < quality.min_relative_pivot * sum {
+                quality.min_relative_pivot = quality.min_relative_pivot.min(magnitude / sum);
+            }
             let norm = context.norms[column].to_f64();
-            let growth = self.growth[j].to_f64() / norm;
+            quality.max_norm = quality.max_norm.max(norm);
+            quality.min_norm = quality.min_norm.min(norm);
+            let growth = sum / norm;
             let worse = growth > quality.growth
                 || (growth == quality.growth && column < quality.worst_column);
             if (worse || growth.is_nan()) && !quality.growth.is_nan() {

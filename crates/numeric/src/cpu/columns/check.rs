@@ -126,6 +126,15 @@ impl Report {
         if pivot > quality.max_pivot {
             quality.max_pivot = pivot;
         }
+        if check.norm > quality.max_norm {
+            quality.max_norm = check.norm;
+        }
+        if check.norm < quality.min_norm {
+            quality.min_norm = check.norm;
+        }
+        if pivot < quality.min_relative_pivot * check.growth {
+            quality.min_relative_pivot = quality.min_relative_pivot.min(pivot / check.growth);
+        }
     }
 
     /// Magnitudes of the pivot of a refactorization and of the pivot that was there before.

@@ -508,21 +508,26 @@ pub unsafe fn find_not_finite(x: Global<f64>, found: GlobalMut<u64>) {
     raise(found, 0, first);
 }
 
-/// Sets the numbers `x` to ±1 without a pattern (multiplicative hashing of their places), so that rows of a product with
-/// them do not cancel.
+/// Sets the numbers `x` to those of [`known_solution`], so that rows of a product with them do not cancel, and so that no
+/// arithmetic with them is exact by luck.
 ///
 /// Threads: a grid-stride loop, a number an iteration. Writes: `x[i]` by its thread alone. Shared memory: none. Launch:
 /// 1-D, any size.
 #[kernel]
-pub unsafe fn set_signs(x: GlobalMut<f64>) {
+pub unsafe fn set_known_solution(x: GlobalMut<f64>) {
     for i in thread::grid_stride(x.len()) {
-        x.set(i, sign(i as u64));
+        x.set(i, known_solution(i as u64));
     }
 }
 
-/// The sign that [`set_signs`](fn@set_signs) gives to place `i`.
+/// Entry `i` of the known solution that factors are probed with: pseudo-random, of either sign and with a magnitude in
+/// [1, 2) (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
 #[inline(always)]
-pub fn sign(i: u64) -> f64 {
-    let bit = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
-    2.0 * bit - 1.0
+pub fn known_solution(i: u64) -> f64 {
+    const ONE: u64 = 0x3ff0_0000_0000_0000;
+    let mut bits = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^= bits >> 31;
+    f64::from_bits((bits << 63) | ONE | (bits >> 12))
 }

@@ -30,7 +30,7 @@ use crate::device_chain::{
     AnyDeviceChain, AnyDeviceEngine, BatchBytes, Check, IdleSearches, NEGLIGIBLE, NewValues,
     Perturbation, ResidentEngine, Search, SearchedPivots, System,
 };
-use crate::engine::{Condition, Engine, FactorReport, Transform};
+use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
 use crate::host::permuted_columns_shared;
 use crate::inform::Inform;
@@ -319,7 +319,7 @@ impl Known {
         })
     }
 
-    /// Makes a right-hand side whose solution has entries ±1, solves and measures. Nothing is waited for.
+    /// Makes a right-hand side of the known solution, solves and measures. Nothing is waited for.
     fn enqueue(
         &mut self,
         stream: &Stream,
@@ -334,7 +334,7 @@ impl Known {
             residuals,
             measures,
         } = self;
-        solve_gpu::set_signs(stream, x)?;
+        solve_gpu::set_known_solution(stream, x)?;
         // 0 − A·x is the right-hand side of −x.
         stream.fill_zero(residual).map_err(in_probe)?;
         residuals.enqueue(stream, a, x, residual, b)?;
@@ -793,6 +793,7 @@ impl Engine for TreeEngine {
             num_perturbed: self.quality.num_perturbed as usize,
             first_perturbed: self.quality.first_perturbed,
             growth: self.growth(),
+            largest: self.quality.max_b,
             epsilon: self.chain.epsilon(),
             code_path: vec!["numeric: fronts up the forest, one launch"],
             device: DeviceCosts {
@@ -812,6 +813,11 @@ impl Engine for TreeEngine {
             .solve(stream, &mut x, nrhs, transpose)
             .map_err(solve_error)?;
         stream.download(&x).map_err(in_solve)
+    }
+
+    fn screen(&self) -> Result<f64, Error> {
+        let n = self.chain.forest.tree.n();
+        engine::screen(n, self.quality.max_b, |x| self.solve_permuted(x, false))
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {

@@ -20,7 +20,8 @@ use crate::error::SolveError;
 
 pub use refine::{Refined, refine};
 pub use residual::{
-    DeviceMatrix, DevicePattern, Measures, NotFinite, Residuals, correct, residuals, set_signs,
+    DeviceMatrix, DevicePattern, Measures, NotFinite, Residuals, correct, residuals,
+    set_known_solution,
 };
 
 /// A type that the device solves in: `f32` or `f64`.
@@ -42,7 +43,7 @@ pub fn kernels() -> [&'static KernelDesc; 4] {
         refine_kernels::residuals::desc(),
         refine_kernels::correct::desc(),
         refine_kernels::find_not_finite::desc(),
-        refine_kernels::set_signs::desc(),
+        refine_kernels::set_known_solution::desc(),
     ]
 }
 

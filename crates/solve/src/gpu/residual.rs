@@ -6,7 +6,7 @@ use luge_gpu_kernels::refine::measure;
 use luge_sparse::CompressedPattern;
 use luge_symbolic::gpu::{Geometry, primitives};
 
-use crate::backward_error::normwise;
+use crate::backward_error::{is_safe, normwise};
 use crate::error::SolveError;
 
 /// The pattern of a square matrix A on the device, for products with A or with Aᵀ.
@@ -117,6 +117,11 @@ impl Measures {
     /// Both componentwise backward errors together.
     pub fn omega(&self) -> f64 {
         self.componentwise[0] + self.componentwise[1]
+    }
+
+    /// Whether the numbers are too large or too small for what was measured in plain `f64`: the host measures such systems.
+    pub fn is_out_of_range(&self) -> bool {
+        !is_safe(self.norm_a, self.norm_x, self.norm_b)
     }
 
     /// The normwise backward error, see [`Residual::normwise`](crate::backward_error::Residual::normwise).
@@ -393,17 +398,17 @@ impl NotFinite {
     }
 }
 
-/// Sets `x` to ±1 without a pattern, on the device.
+/// Sets `x` to the entries of [`known_solution`](crate::known_solution), on the device.
 ///
 /// # Errors
 ///
 /// [`SolveError::Device`].
-pub fn set_signs(stream: &Stream, x: &mut Buffer<f64>) -> Result<(), SolveError> {
+pub fn set_known_solution(stream: &Stream, x: &mut Buffer<f64>) -> Result<(), SolveError> {
     if x.is_empty() {
         return Ok(());
     }
     let config = Geometry::of(&stream.device()).threads_for(x.len());
     // SAFETY: no preconditions.
-    unsafe { kernels::set_signs::launch(stream, &config, x)? };
+    unsafe { kernels::set_known_solution::launch(stream, &config, x)? };
     Ok(())
 }

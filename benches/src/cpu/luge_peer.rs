@@ -108,12 +108,15 @@ impl Peer for Luge {
 
     fn solve(&mut self, x: &mut [f64], _nrhs: usize) -> Result<(), PeerError> {
         let factors = self.factors.as_ref().ok_or(PeerError::OutOfOrder)?;
-        factors.solve_in_place(x).map_err(refusal)
+        factors.solve_in_place(x).map(drop).map_err(refusal)
     }
 
     fn solve_transpose(&mut self, x: &mut [f64], _nrhs: usize) -> Result<(), PeerError> {
         let factors = self.factors.as_ref().ok_or(PeerError::OutOfOrder)?;
-        factors.solve_transpose_in_place(x).map_err(refusal)
+        factors
+            .solve_transpose_in_place(x)
+            .map(drop)
+            .map_err(refusal)
     }
 
     fn solve_checked(&mut self, b: &[f64]) -> Option<Result<Checked, PeerError>> {

@@ -12,6 +12,7 @@ use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
 use luge_sparse::Scalar;
 use rayon::prelude::*;
 
+use crate::accuracy::Accuracy;
 use crate::error::Error;
 use crate::factors::{Factors, Refactorized, Solution};
 use crate::inform::Inform;
@@ -153,9 +154,10 @@ impl<T: Scalar> Analysis<T> {
             seconds(&self.inform),
             |(number, (values, shared))| {
                 let factors = shared
-                    .check_finite(values)
-                    .and_then(|()| {
-                        Factors::of_values(Arc::clone(shared), Cow::Borrowed(values), &self.inform)
+                    .check_finite(values, 1)
+                    .and_then(|largest| {
+                        let values = Cow::Borrowed(values);
+                        Factors::of_values(Arc::clone(shared), values, largest, &self.inform)
                     })
                     .and_then(|factors| settled(shared).map(|()| factors));
                 Slot {
@@ -298,15 +300,13 @@ impl<T: Scalar> BatchFactors<T> {
             .for_each(items, seconds(&self.analyzed), |(slot, values)| {
                 slot.renew(
                     |slot| {
-                        slot.shared.check_finite(values)?;
-                        {
-                            let values = Cow::Borrowed(values);
-                            Factors::of_values(Arc::clone(&slot.shared), values, analyzed)
-                        }
+                        let largest = slot.shared.check_finite(values, 1)?;
+                        let values = Cow::Borrowed(values);
+                        Factors::of_values(Arc::clone(&slot.shared), values, largest, analyzed)
                     },
                     |factors, shared| {
-                        shared.check_finite(values)?;
-                        factors.renew(shared, Cow::Borrowed(values), &|| Ok(()), 1)
+                        let largest = shared.check_finite(values, 1)?;
+                        factors.renew(shared, Cow::Borrowed(values), largest, &|| Ok(()), 1)
                     },
                 )
             })
@@ -343,8 +343,9 @@ impl<T: Scalar> BatchFactors<T> {
             slot.renew(
                 |slot| {
                     let values = slot.fetch(&before, values)?;
-                    slot.shared.check_finite(&values)?;
-                    Factors::of_values(Arc::clone(&slot.shared), Cow::Owned(values), analyzed)
+                    let largest = slot.shared.check_finite(&values, 1)?;
+                    let values = Cow::Owned(values);
+                    Factors::of_values(Arc::clone(&slot.shared), values, largest, analyzed)
                 },
                 |factors, shared| {
                     stream_of(shared).wait(&before).map_err(in_batch)?;
@@ -394,7 +395,7 @@ impl<T: Scalar> BatchFactors<T> {
         x: &mut [T],
         nrhs: usize,
         transpose: bool,
-    ) -> Vec<Result<(), Error>> {
+    ) -> Vec<Result<Accuracy, Error>> {
         let len = self.shared.n() * nrhs;
         check_vectors(x.len(), len, self.systems.len());
         let mut rest = x;
@@ -413,7 +414,7 @@ impl<T: Scalar> BatchFactors<T> {
                     factors.solve_in_place(x)
                 };
                 solved
-                    .and_then(|()| settled(&slot.shared))
+                    .and_then(|accuracy| settled(&slot.shared).map(|()| accuracy))
                     .map_err(|error| slot.named(error))
             })
     }
@@ -435,7 +436,7 @@ impl<T: Scalar> BatchFactors<T> {
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<Vec<Result<(), Error>>, Error> {
+    ) -> Result<Vec<Result<Accuracy, Error>>, Error> {
         let len = self.shared.n() * nrhs;
         self.check_device("factors on the CPU solve for no vectors on a device");
         check_vectors(x.len(), len, self.systems.len());
@@ -499,7 +500,7 @@ impl<T: Scalar> Slot<T> {
                 let outcome = Refactorized::Repivoted {
                     reason: "there were no factors".into(),
                     growth: inform.growth.unwrap_or(f64::NAN),
-                    backward_error: inform.backward_error.unwrap_or(f64::NAN),
+                    backward_error: inform.backward_error,
                 };
                 self.state = Ok(Box::new(factors));
                 outcome
@@ -533,7 +534,7 @@ impl<T: Scalar> Slot<T> {
         x: &mut SliceMut<'_, f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Accuracy, Error> {
         let stream = stream_of(&self.shared);
         stream.wait(before).map_err(in_batch)?;
         let mut own = stream.alloc(x.len()).map_err(in_batch)?;

@@ -19,7 +19,7 @@ use crate::device_chain::{
     AnyDeviceChain, AnyDeviceEngine, BatchBytes, NEGLIGIBLE, Perturbation, ResidentEngine,
     SearchedPivots,
 };
-use crate::engine::{Condition, Engine, FactorReport, Transform};
+use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
 use crate::inform::Inform;
 use crate::solver::{Rows, Shared};
@@ -293,6 +293,7 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
             num_perturbed: pivots.num_perturbed,
             first_perturbed: pivots.first_perturbed.map(old),
             growth: pivots.growth,
+            largest: self.values.norm1,
             epsilon: F::epsilon().to_f64(),
             code_path: vec![self.values.factors.code_path()],
             device: self.values.factors.device_costs(),
@@ -308,6 +309,11 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
                 .solve(values, nrhs, transpose)
                 .map_err(|e| self.chain.in_terms_of_a(e))
         })
+    }
+
+    fn screen(&self) -> Result<f64, Error> {
+        let n = self.chain.rows.major_dim();
+        engine::screen(n, self.values.norm1, |x| self.solve_permuted(x, false))
     }
 
     fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {

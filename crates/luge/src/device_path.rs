@@ -10,6 +10,7 @@ use luge_solve::gpu::Measures;
 use luge_solve::refine;
 use luge_sparse::{MatrixView, Scalar};
 
+use crate::accuracy::{BoundOf, OnePass, SLACK, WILD, bound, inverse_exponent};
 use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Check, NewValues, Perturbation};
 use crate::engine::{Condition, Engine};
 use crate::error::Error;
@@ -50,11 +51,34 @@ impl DeviceFactors {
         }
     }
 
-    /// The backward error that is known of these factors: the probe's, else what their growth lets expect.
-    pub(crate) fn backward_error(&self) -> f64 {
-        match self.probe {
-            Some(probe) => probe.backward_error,
-            None => expected_error(self.engine.as_ref()),
+    /// The backward error that the probe measured, if there was one.
+    pub(crate) fn backward_error(&self) -> Option<f64> {
+        self.probe.map(|probe| probe.backward_error)
+    }
+
+    /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
+    pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
+        let Some(probe) = self.probe else {
+            return OnePass::Unknown;
+        };
+        let report = self.engine.report();
+        let of_growth = bound(BoundOf {
+            epsilon: report.epsilon,
+            growth: report.growth,
+            checksum: 0.0,
+            norm_b: report.largest,
+            norm_a: probe.norm_a,
+            exponent: inverse_exponent(&self.chain.transform().scaling),
+        });
+        let bound = if transpose || of_growth > WILD {
+            of_growth
+        } else {
+            probe.bound(report.epsilon)
+        };
+        if report.num_perturbed > 0 || is_above(bound, SLACK * target) {
+            OnePass::Measured
+        } else {
+            OnePass::Bounded(bound)
         }
     }
 
@@ -64,7 +88,7 @@ impl DeviceFactors {
     }
 
     fn misses(&self, target: f64) -> bool {
-        is_above(self.backward_error(), target)
+        self.probe.is_none_or(|probe| probe.misses(target))
     }
 
     fn unstable(&self) -> Error {
@@ -117,6 +141,8 @@ pub(crate) struct Task<'a, T> {
     pub a: MatrixView<'a, T>,
     /// The values of `a`.
     pub values: &'a [f64],
+    /// The largest magnitude among them, where the CPU path factorizes.
+    pub largest: f64,
     /// Norms of its rows, once somebody asks.
     pub norms: &'a OnceLock<RowNorms>,
 }
@@ -131,7 +157,10 @@ impl<T: Scalar> Task<'_, T> {
             let refinement = self.shared.refinement::<T>();
             let probe = Probe::resident(resident, self.shared, None, &refinement)?;
             journal.add_probe(start.elapsed());
-            return Ok(probe);
+            if let Some(probe) = probe {
+                return Ok(probe);
+            }
+            return self.probe_with(self.shared.options.max_refinement_steps, engine, journal);
         }
         let quick = Probe::quick(self.a, |x| {
             let solution = engine.solve(x, 1, false)?;
@@ -304,7 +333,8 @@ impl DevicePath {
             let reached = !probe.misses(shared.target);
             if best
                 .as_ref()
-                .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
+                .and_then(DeviceFactors::backward_error)
+                .is_none_or(|best| !is_above(probe.backward_error, best))
             {
                 best = Some(DeviceFactors {
                     searched: Some(found.num_off_diagonal),
@@ -414,7 +444,8 @@ impl DevicePath {
             let start = Instant::now();
             let probe = Probe::resident(engine, shared, measured, refinement)?;
             journal.add_probe(start.elapsed());
-            Ok(Some(probe))
+            // Numbers out of range are measured on the host, where new pivots are searched.
+            Ok(Some(probe.unwrap_or_else(|| Probe::overflowed(0))))
         };
         self.judge(old, renewed, shared, journal, probe)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_solve::condition::inverse_norm1;
-use luge_solve::scaled;
+use luge_solve::{known_solution, scaled};
 use luge_sparse::{ColPerm, RowPerm, Scalar, Scaling};
 
 use crate::backend::DeviceCosts;
@@ -20,14 +20,14 @@ pub(crate) struct Transform {
 
 impl Transform {
     /// Solves with A through a solve with B: `solve` replaces right-hand sides of B, one after another,
-    /// by solutions. `row_perm` may go on from [`row_perm`](Self::row_perm) to the rows of the factors.
+    /// by solutions; again with smaller numbers where they overflow. `row_perm` may go on from [`row_perm`](Self::row_perm) to the rows of the factors.
     pub(crate) fn around<F: Scalar>(
         &self,
         row_perm: &RowPerm,
         b: &[f64],
         nrhs: usize,
         transpose: bool,
-        solve: impl FnOnce(&mut [F]) -> Result<(), Error>,
+        mut solve: impl FnMut(&mut [F]) -> Result<(), Error>,
     ) -> Result<Vec<f64>, Error> {
         let n = row_perm.len().max(1);
         let mut values: Vec<F> = Vec::with_capacity(b.len());
@@ -41,7 +41,23 @@ impl Transform {
             values.extend(c.values);
             exponents.push(c.exponent);
         }
+        let given = values.clone();
         solve(&mut values)?;
+        if !values.iter().all(|v| v.is_finite()) {
+            let vectors = given.chunks_exact(n).zip(&mut exponents);
+            values = vectors
+                .flat_map(|(values, exponent)| {
+                    let lowered = scaled::Normalized {
+                        values: values.to_vec(),
+                        exponent: *exponent,
+                    };
+                    let lowered = lowered.lowered();
+                    *exponent = lowered.exponent;
+                    lowered.values
+                })
+                .collect();
+            solve(&mut values)?;
+        }
         let mut x = Vec::with_capacity(b.len());
         for (values, exponent) in values.chunks_exact(n).zip(exponents) {
             let y = scaled::Normalized {
@@ -75,6 +91,9 @@ pub(crate) trait Engine: Send + Sync {
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the matrix with the values `a` that was factorized.
     fn condition(&self, a: &[f64]) -> Result<Condition, Error>;
 
+    /// An upper bound of the same from one solve.
+    fn screen(&self) -> Result<f64, Error>;
+
     /// The determinant of A.
     fn determinant(&self) -> Result<Determinant, Error>;
 }
@@ -88,6 +107,8 @@ pub(crate) struct FactorReport {
     pub num_off_diagonal: Option<usize>,
     pub num_delayed: Option<usize>,
     pub growth: f64,
+    /// Largest magnitude of an entry of B, or more.
+    pub largest: f64,
     /// ε of the type of the factors.
     pub epsilon: f64,
     pub host_bytes: u64,
@@ -98,15 +119,23 @@ pub(crate) struct FactorReport {
 }
 
 /// How far B is from singular.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Condition {
     /// 1/(‖B‖₁·‖B⁻¹‖₁), estimated from above.
     pub rcond: f64,
-    /// The column of A that takes part most in what is nearly a dependence.
-    pub column: usize,
+    /// The columns of A that take part most in what is nearly a dependence, the first one most.
+    pub columns: Vec<usize>,
+    /// Whether A times a constant vector is nearly zero.
+    pub is_constant: bool,
     /// ε of the type of the factors.
     pub epsilon: f64,
 }
+
+/// Columns of A that are named as taking part in a dependence, at most.
+const NAMED_COLUMNS: usize = 3;
+
+/// Entries of a null vector that are within this of one another are called constant.
+const CONSTANT: f64 = 1e-3;
 
 impl Condition {
     /// Estimates it for B with the 1-norm `norm1`, given solves with B and its transpose.
@@ -121,14 +150,42 @@ impl Condition {
         if n == 0 {
             return Ok(Self {
                 rcond: 1.0,
-                column: 0,
+                columns: Vec::new(),
+                is_constant: false,
                 epsilon,
             });
         }
         let inverse = inverse_norm1(n, solve, solve_transpose)?;
+        let col_perm = transform.col_perm.as_slice();
+        let mut columns: Vec<usize> = (0..n).collect();
+        let count = NAMED_COLUMNS.min(n);
+        let magnitude = |at: usize| inverse.column[at].abs();
+        let order = |&a: &usize, &b: &usize| magnitude(b).total_cmp(&magnitude(a)).then(a.cmp(&b));
+        if count < n {
+            columns.select_nth_unstable_by(count - 1, order);
+            columns.truncate(count);
+        }
+        columns.sort_unstable_by(order);
+        let factors = &transform.scaling.cols;
+        let null = inverse.column.iter().zip(col_perm);
+        let null = null.map(|(v, &old)| v * factors[old as usize]);
+        let (smallest, largest) = null
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
+                (low.min(v), high.max(v))
+            });
+        let spread = (largest - smallest).abs();
         Ok(Self {
-            rcond: 1.0 / (norm1() * inverse.norm1),
-            column: transform.col_perm.as_slice()[inverse.largest] as usize,
+            // An inverse that overflows is that of a matrix as good as singular.
+            rcond: if inverse.norm1.is_finite() {
+                1.0 / (norm1() * inverse.norm1)
+            } else {
+                0.0
+            },
+            columns: columns
+                .into_iter()
+                .map(|at| col_perm[at] as usize)
+                .collect(),
+            is_constant: n > 1 && spread <= CONSTANT * largest.abs().min(smallest.abs()),
             epsilon,
         })
     }
@@ -138,10 +195,25 @@ impl Condition {
     pub(crate) fn refuse_below(&self, limit: f64) -> Result<(), Error> {
         if self.rcond.is_nan() || self.rcond < limit * self.epsilon {
             return Err(Error::SingularToRounding {
-                column: self.column,
+                column: self.columns.first().copied().unwrap_or(0),
                 rcond: self.rcond,
             });
         }
         Ok(())
     }
+}
+
+/// An upper bound of the reciprocal condition number of B from one solve: ‖s‖₁ / (‖B‖₁·‖B⁻¹·s‖₁) for a pseudo-random
+/// vector s, with a lower bound `norm1` of ‖B‖₁. For a matrix that is singular to rounding it is far too large only if s is
+/// nearly orthogonal to the left null vector; the probability of a factor of θ is about 1/θ.
+pub(crate) fn screen(
+    n: usize,
+    norm1: f64,
+    solve: impl FnOnce(&mut [f64]) -> Result<(), Error>,
+) -> Result<f64, Error> {
+    let mut v: Vec<f64> = (0..n as u64).map(known_solution).collect();
+    let size = |v: &[f64]| v.iter().map(|v| v.abs()).sum::<f64>();
+    let before = size(&v);
+    solve(&mut v)?;
+    Ok(before / norm1 / size(&v))
 }

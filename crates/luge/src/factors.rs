@@ -5,13 +5,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use luge_device::{Buffer, Slice, Stream};
-use luge_solve::backward_error::{Residual, RowNorms, max_abs};
-use luge_solve::gpu::Measures;
-use luge_solve::refine::{Refined, refine};
+use luge_solve::backward_error::{Measured, RowNorms, max_abs};
+use luge_solve::gpu::{Measures, Refined as OnDevice};
+use luge_solve::refine::{self, Refined, refine};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Scalar};
 use serde::Serialize;
 use sprs::CsMat;
 
+use crate::accuracy::{Accuracy, OnePass};
 use crate::determinant::Determinant;
 use crate::device_chain::{Check, ResidentEngine, Search, System};
 use crate::device_path::{DeviceFactors, Task};
@@ -36,6 +37,10 @@ const RENEWAL_PER_ENTRY: f64 = 2e-9;
 /// Below this times ε the reciprocal condition number is worth a warning: one digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
 
+/// An upper bound of the reciprocal condition number below ε to this power is followed by an estimate: a matrix that is
+/// singular to rounding misses that by chance once in a million factorizations in `f64`.
+const DOUBTFUL: f64 = 0.6;
+
 /// Numbers from which on solutions go straight from the device to where they are wanted, once the device has looked
 /// through them: memory that is new to the process, and two more passes over it, take longer than to wait for that.
 const MANY_NUMBERS: usize = 1 << 15;
@@ -51,6 +56,8 @@ pub struct Factors<T> {
     computed: Computed,
     /// Estimated because the options ask for it.
     condition: Option<Condition>,
+    /// Estimated, where one solve raised the question, for the report; the error is in words.
+    doubt: OnceLock<Result<Option<Condition>, String>>,
     /// The report of the analysis, from which that of the factors starts.
     analyzed: Arc<Inform>,
     journal: Journal,
@@ -102,17 +109,19 @@ pub struct Solution<T> {
 pub struct SolutionCheck {
     /// None where that is known already.
     search: Option<Search>,
+    accuracy: Accuracy,
 }
 
 impl SolutionCheck {
-    /// Waits for the solutions.
+    /// Waits for the solutions, and tells how good they are.
     ///
     /// # Errors
     ///
     /// [`Error::SolutionNotFinite`] if a solution, or its right-hand side, has an entry that is infinite or not a
     /// number; those of the device.
-    pub fn wait(self) -> Result<(), Error> {
-        self.search.map_or(Ok(()), Search::wait)
+    pub fn wait(self) -> Result<Accuracy, Error> {
+        self.search.map_or(Ok(()), Search::wait)?;
+        Ok(self.accuracy)
     }
 }
 
@@ -131,10 +140,9 @@ pub enum Refactorized {
     Reused {
         /// Growth, see [`Inform::growth`].
         growth: f64,
-        /// Normwise backward error of a probe; on the CPU, where growth and pivots are like those
-        /// of factors that were probed, the largest column of wᵀ·(B − L·U), relative to that of B,
-        /// for a random vector w of ±1; on a device without a probe, the growth times ε.
-        backward_error: f64,
+        /// Normwise backward error of a probe; on the CPU, where growth and a checksum show that none is needed, a bound
+        /// of that of one pass of triangular solves. `None` on a device if the options forbade a probe.
+        backward_error: Option<f64>,
     },
     /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
     Repivoted {
@@ -142,8 +150,8 @@ pub enum Refactorized {
         reason: String,
         /// Growth with the new pivots.
         growth: f64,
-        /// Backward error with the new pivots, measured as above.
-        backward_error: f64,
+        /// Backward error with the new pivots, as above.
+        backward_error: Option<f64>,
     },
 }
 
@@ -171,16 +179,18 @@ impl<T: Scalar> Factors<T> {
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
-        let values = shared
+        let (values, largest) = shared
             .threads
             .run(seconds, |threads| shared.values_of(a, threads))?;
-        Self::of_values(shared, values, analyzed)
+        Self::of_values(shared, values, largest, analyzed)
     }
 
-    /// Factors of the matrix with these values in the stored order of the analysis, all finite.
+    /// Factors of the matrix with these values in the stored order of the analysis, all finite, the `largest` by
+    /// magnitude.
     pub(crate) fn of_values(
         shared: Arc<Shared>,
         values: Cow<'_, [T]>,
+        largest: f64,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
         let norms = OnceLock::new();
@@ -191,6 +201,7 @@ impl<T: Scalar> Factors<T> {
                 shared: &shared,
                 a: shared.view(&values),
                 values: &in_f64,
+                largest,
                 norms: &norms,
             };
             match &shared.path {
@@ -209,6 +220,7 @@ impl<T: Scalar> Factors<T> {
             transpose_norms: OnceLock::new(),
             computed,
             condition: None,
+            doubt: OnceLock::new(),
             analyzed: Arc::clone(analyzed),
             journal,
             inform: OnceLock::new(),
@@ -302,19 +314,27 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// Replaces b by the solution of A·x = b, or each of several right-hand sides, stored one after
-    /// another: one pass of triangular solves, without refinement and without a measured backward
-    /// error, for callers who measure their own residual, as a Newton iteration does. An error bound is
-    /// known all the same: that of the factors.
+    /// another, and returns how good the solutions are.
+    ///
+    /// One pass of triangular solves is all, where it is known that this is good enough for any right-hand side: growth,
+    /// checksum and scaling of the factors bound its backward error by at most a hundred times the
+    /// [target](crate::Options::target_backward_error), or a probe measured that. The bound is then in the [`Accuracy`], and
+    /// nothing is measured, for callers who compute their own residual, as a Newton iteration does. Otherwise (replaced
+    /// pivots, large growth, factors in a shorter type, a scaling that does not go with the norm of A) each solution is
+    /// measured, and refined until it reaches the target or
+    /// [`max_refinement_steps`](crate::Options::max_refinement_steps); then the `Accuracy` has the measured error, which may
+    /// still be above the target. [`solve`](Self::solve) always measures, and refines further.
     ///
     /// # Errors
     ///
-    /// [`Error::SolutionNotFinite`], `x` being as it was; those of the device.
+    /// [`Error::SolutionNotFinite`], `x` being as it was; [`Error::NotFinite`] if `b` holds a value that is not finite and
+    /// the solution is measured; [`Error::Cancelled`]; those of the device.
     ///
     /// # Panics
     ///
     /// If the length of `x` is not a multiple of n.
     #[track_caller]
-    pub fn solve_in_place(&self, x: &mut [T]) -> Result<(), Error> {
+    pub fn solve_in_place(&self, x: &mut [T]) -> Result<Accuracy, Error> {
         self.pass_in_place(x, false)
     }
 
@@ -328,12 +348,12 @@ impl<T: Scalar> Factors<T> {
     ///
     /// If the length of `x` is not a multiple of n.
     #[track_caller]
-    pub fn solve_transpose_in_place(&self, x: &mut [T]) -> Result<(), Error> {
+    pub fn solve_transpose_in_place(&self, x: &mut [T]) -> Result<Accuracy, Error> {
         self.pass_in_place(x, true)
     }
 
     #[track_caller]
-    fn pass_in_place(&self, x: &mut [T], transpose: bool) -> Result<(), Error> {
+    fn pass_in_place(&self, x: &mut [T], transpose: bool) -> Result<Accuracy, Error> {
         let n = self.n().max(1);
         assert!(
             x.len().is_multiple_of(n),
@@ -341,8 +361,18 @@ impl<T: Scalar> Factors<T> {
             x.len(),
             self.n()
         );
-        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
-            return host.engine.solve_in_place(x, transpose);
+        let accuracy = match self.one_pass(transpose) {
+            OnePass::Bounded(bound) => Accuracy::bounded(Some(bound)),
+            OnePass::Unknown => Accuracy::bounded(None),
+            OnePass::Measured => return self.measured_in_place(x, transpose),
+        };
+        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x))
+            && host.engine.solve_near(x, transpose)
+        {
+            return Ok(accuracy);
+        }
+        if matches!(self.computed, Computed::Host(_)) && T::as_f64_mut(x).is_some() {
+            return self.measured_in_place(x, transpose);
         }
         if x.len() >= MANY_NUMBERS
             && let Some((_, stream)) = self.resident()
@@ -352,7 +382,8 @@ impl<T: Scalar> Factors<T> {
             let threads = &self.shared.threads;
             let mut solution = threads.upload(stream, x).map_err(in_solve)?;
             self.solve_on_device(&mut solution, x.len() / n, transpose)?;
-            return stream.copy_to_host(&solution, x).map_err(in_solve);
+            stream.copy_to_host(&solution, x).map_err(in_solve)?;
+            return Ok(accuracy);
         }
         let solution = self
             .computed
@@ -361,10 +392,41 @@ impl<T: Scalar> Factors<T> {
         if let Some(at) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
             return Err(Error::SolutionNotFinite { row: at % n });
         }
+        // What is hardly above the smallest normal number has lost digits.
+        let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
+        let is_tiny = |x: &[f64]| max_abs(x) < smallest && !x.is_empty();
+        if solution.chunks(n).any(is_tiny) {
+            return self.measured_in_place(x, transpose);
+        }
         x.iter_mut()
             .zip(solution)
             .for_each(|(x, value)| *x = T::from_f64(value));
-        Ok(())
+        Ok(accuracy)
+    }
+
+    /// Solves in place, measures, and refines until the target is reached.
+    fn measured_in_place(&self, x: &mut [T], transpose: bool) -> Result<Accuracy, Error> {
+        let nrhs = x.len() / self.n().max(1);
+        let (solution, achieved) = self.solve_to(x, nrhs, transpose, &self.up_to_target())?;
+        x.copy_from_slice(&solution);
+        Ok(achieved.accuracy())
+    }
+
+    /// What is known of one pass of triangular solves.
+    fn one_pass(&self, transpose: bool) -> OnePass {
+        let target = self.shared.target;
+        match &self.computed {
+            Computed::Host(host) => host.one_pass(target, transpose),
+            Computed::Device(device) => device.one_pass(target, transpose),
+        }
+    }
+
+    /// The refinement of solutions that are computed in place.
+    fn up_to_target(&self) -> refine::Options {
+        refine::Options {
+            stops_at_target: true,
+            ..self.shared.refinement::<T>()
+        }
     }
 
     /// Solves A·x = b.
@@ -397,14 +459,7 @@ impl<T: Scalar> Factors<T> {
     #[track_caller]
     pub fn solve_transpose(&self, b: &[T]) -> Result<Solution<T>, Error> {
         assert_eq!(b.len(), self.n(), "right-hand side of another length");
-        if let Some(resident) = self.resident() {
-            return self.solve_columns_resident(resident, b, 1, true);
-        }
-        let transpose = self.view()?.transpose();
-        let norms = self
-            .transpose_norms
-            .get_or_init(|| RowNorms::new(transpose));
-        self.solve_columns(transpose, norms, b, 1, true)
+        self.solve_and_describe(b, 1, true)
     }
 
     /// Solves A·X = B for `nrhs` right-hand sides that stand one after another in `b`. The inform
@@ -424,12 +479,39 @@ impl<T: Scalar> Factors<T> {
             self.n() * nrhs,
             "right-hand side of another length"
         );
+        self.solve_and_describe(b, nrhs, false)
+    }
+
+    fn solve_and_describe(
+        &self,
+        b: &[T],
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<Solution<T>, Error> {
+        let start = Instant::now();
+        let (x, achieved) = self.solve_to(b, nrhs, transpose, &self.shared.refinement::<T>())?;
+        let inform = self.describe_solve(start, achieved);
+        Ok(Solution { x, inform })
+    }
+
+    /// Solves, measures and refines, on the device if the factors are there and the numbers in its range.
+    fn solve_to(
+        &self,
+        b: &[T],
+        nrhs: usize,
+        transpose: bool,
+        refinement: &refine::Options,
+    ) -> Result<(Vec<T>, Achieved), Error> {
+        let _span = tracing::info_span!("solve").entered();
+        let b = T::in_f64(b);
+        check_right_hand_sides(&b, self.n())?;
         if let Some(resident) = self.resident() {
-            return self.solve_columns_resident(resident, b, nrhs, false);
+            let solved = self.solve_columns_resident(resident, &b, nrhs, transpose, refinement)?;
+            if let Some(solved) = solved {
+                return Ok(solved);
+            }
         }
-        let a = self.view()?;
-        let norms = self.norms.get_or_init(|| RowNorms::new(a));
-        self.solve_columns(a, norms, b, nrhs, false)
+        self.solve_columns(&b, nrhs, transpose, refinement)
     }
 
     /// The engine that keeps values and vectors on the device, if that is where they are, and its stream.
@@ -442,21 +524,18 @@ impl<T: Scalar> Factors<T> {
         }
     }
 
-    /// Solves and refines on the device. Right-hand sides go there and solutions come back, once.
+    /// Solves and refines on the device. Right-hand sides go there and solutions come back, once. `None` if the numbers
+    /// are out of the range in which the device measures.
     fn solve_columns_resident(
         &self,
         (engine, stream): (&dyn ResidentEngine, &Stream),
-        b: &[T],
+        b: &[f64],
         nrhs: usize,
         transpose: bool,
-    ) -> Result<Solution<T>, Error> {
-        let _span = tracing::info_span!("solve").entered();
-        let start = Instant::now();
+        refinement: &refine::Options,
+    ) -> Result<Option<(Vec<T>, Achieved)>, Error> {
         let in_solve = |e| Error::from_device(e, "solve");
         let n = self.n();
-        let b = T::in_f64(b);
-        check_right_hand_sides(&b, n)?;
-        let options = self.shared.refinement::<T>();
         let mut achieved = Achieved::default();
         let mut x = Vec::with_capacity(n * nrhs);
         for b in b.chunks(AT_ONCE * n.max(1)) {
@@ -467,7 +546,10 @@ impl<T: Scalar> Factors<T> {
             };
             let there = self.shared.threads.upload(stream, b).map_err(in_solve)?;
             let mut solution = stream.alloc(b.len()).map_err(in_solve)?;
-            let refined = engine.solve_refined(system, &there, &mut solution, &options)?;
+            let refined = engine.solve_refined(system, &there, &mut solution, refinement)?;
+            if is_out_of_range(&refined) {
+                return Ok(None);
+            }
             let mut solved = stream.download(&solution).map_err(in_solve)?;
             achieved.add_steps(refined.iter().map(|refined| refined.steps));
             if size_of::<T>() == size_of::<f64>() {
@@ -486,27 +568,28 @@ impl<T: Scalar> Factors<T> {
             }
             x.extend(solved.into_iter().map(T::from_f64));
         }
-        let inform = self.describe_solve(start, achieved);
-        Ok(Solution { x, inform })
+        Ok(Some((x, achieved)))
     }
 
+    /// Solves, and measures and refines on the host.
     fn solve_columns(
         &self,
-        a: MatrixView<'_, T>,
-        norms: &RowNorms,
-        b: &[T],
+        b: &[f64],
         nrhs: usize,
         transpose: bool,
-    ) -> Result<Solution<T>, Error> {
-        let _span = tracing::info_span!("solve").entered();
-        let start = Instant::now();
+        refinement: &refine::Options,
+    ) -> Result<(Vec<T>, Achieved), Error> {
         let n = self.n();
-        let b = T::in_f64(b);
-        check_right_hand_sides(&b, n)?;
+        let (a, norms) = if transpose {
+            (self.view()?.transpose(), &self.transpose_norms)
+        } else {
+            (self.view()?, &self.norms)
+        };
+        let norms = norms.get_or_init(|| RowNorms::new(a));
         let mut x = Vec::with_capacity(b.len());
         let mut achieved = Achieved::default();
         // All first solutions at once, then each right-hand side is refined by itself.
-        let first = self.computed.engine().solve(&b, nrhs, transpose)?;
+        let first = self.computed.engine().solve(b, nrhs, transpose)?;
         for (column, b) in b.chunks_exact(n.max(1)).enumerate() {
             let mut given = Some(first[column * n..(column + 1) * n].to_vec());
             let refined = refine(
@@ -517,7 +600,7 @@ impl<T: Scalar> Factors<T> {
                     Some(x) => Ok(x),
                     None => self.computed.engine().solve(r, 1, transpose),
                 },
-                &self.shared.refinement::<T>(),
+                refinement,
             )?;
             let rounded: Vec<T> = refined.x.iter().map(|&v| T::from_f64(v)).collect();
             let (normwise, componentwise) = measure_rounded(a, norms, &refined, &rounded, b)?;
@@ -525,8 +608,7 @@ impl<T: Scalar> Factors<T> {
             achieved.add_steps([refined.steps]);
             x.extend(rounded);
         }
-        let inform = self.describe_solve(start, achieved);
-        Ok(Solution { x, inform })
+        Ok((x, achieved))
     }
 
     /// The report of these factors with what came of a solve that began at `start`.
@@ -553,12 +635,15 @@ impl<T: Scalar> Factors<T> {
     /// [`residual_check`](crate::Options::residual_check) says. On the CPU growth and a checksum of B − L·U
     /// are measured while the columns are at hand; a probe follows where these, or pivots that
     /// changed by orders of magnitude, leave a doubt. Where the old pivots do not serve, new ones are
-    /// searched, unless the options forbid it.
+    /// searched, unless the options forbid it, and if these do not serve either, the matrix is ordered, scaled and
+    /// factorized as if it were a new one: then the outcome is that of [`Analysis::factorize`](crate::Analysis::factorize)
+    /// with an analysis of its own, and may be factors with a [`Warning::TargetMissed`] in their
+    /// [`inform`](Self::inform).
     ///
     /// # Errors
     ///
-    /// [`Error::Unstable`] if neither serves; [`Error::PatternMismatch`], [`Error::NotFinite`],
-    /// [`Error::ZeroPivot`], [`Error::SingularToRounding`], [`Error::Overflow`],
+    /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::PatternMismatch`], [`Error::NotFinite`],
+    /// [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`], [`Error::Overflow`],
     /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
     /// still the factors of the last matrix.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
@@ -570,18 +655,21 @@ impl<T: Scalar> Factors<T> {
             if is_stored_alike && self.computed.has_values() {
                 // The device works with them in the meantime.
                 let check = || shared.values_of(a, threads).map(drop);
-                return self.renew(&shared, Cow::Borrowed(a.data()), &check, threads);
+                let unknown = f64::NAN;
+                return self.renew(&shared, Cow::Borrowed(a.data()), unknown, &check, threads);
             }
-            let values = shared.values_of(a, threads)?;
-            self.renew(&shared, values, &|| Ok(()), threads)
+            let (values, largest) = shared.values_of(a, threads)?;
+            self.renew(&shared, values, largest, &|| Ok(()), threads)
         })
     }
 
-    /// Factorizes these values, in the stored order of the analysis and all finite if `check` says so.
+    /// Factorizes these values, in the stored order of the analysis and all finite if `check` says so. On the CPU the
+    /// `largest` of them by magnitude is known.
     pub(crate) fn renew(
         &mut self,
         shared: &Shared,
         values: Cow<'_, [T]>,
+        largest: f64,
         check: Check<'_>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
@@ -592,6 +680,7 @@ impl<T: Scalar> Factors<T> {
             shared,
             a: shared.view(&values),
             values: &in_f64,
+            largest,
             norms: &norms,
         };
         let outcome = match (&shared.path, &mut self.computed) {
@@ -650,7 +739,7 @@ impl<T: Scalar> Factors<T> {
     /// let stream = solver.stream().expect("the solver is on a device");
     /// let values = stream.upload(&[5.0, 2.0, 2.0, 4.0]).expect("there is memory");
     /// let outcome = factors.refactorize_on_device(&values)?;
-    /// assert!(matches!(outcome, Refactorized::Reused { backward_error, .. } if backward_error < 1e-15));
+    /// assert!(matches!(outcome, Refactorized::Reused { backward_error: Some(e), .. } if e < 1e-15));
     ///
     /// let mut x = stream.upload(&[9.0, 10.0]).expect("there is memory");
     /// factors.solve_on_device(&mut x, 1, false)?;
@@ -704,7 +793,7 @@ impl<T: Scalar> Factors<T> {
             }
         }
         let fetched = path.fetch(&values).and_then(|in_f64| {
-            shared.check_finite(&in_f64)?;
+            shared.check_finite(&in_f64, 1)?;
             let values: Vec<T> = in_f64.iter().map(|&v| T::from_f64(v)).collect();
             Ok((in_f64, values))
         });
@@ -714,6 +803,7 @@ impl<T: Scalar> Factors<T> {
             shared: &shared,
             a: shared.view(&values),
             values: &in_f64,
+            largest: f64::NAN,
             norms: &norms,
         };
         let outcome = match reason {
@@ -726,9 +816,10 @@ impl<T: Scalar> Factors<T> {
     }
 
     /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if
-    /// `transpose`, by one pass of triangular solves. Vectors stay on the device, but for those with
-    /// [`DeviceEngine::Columns`](crate::DeviceEngine::Columns), which go over the host. No backward error is measured;
-    /// [`solve_refined_on_device`](Self::solve_refined_on_device) does that.
+    /// `transpose`, and returns how good they are: one pass of triangular solves where that is known to be enough, else
+    /// measured and refined, as [`solve_in_place`](Self::solve_in_place) says.
+    /// [`solve_refined_on_device`](Self::solve_refined_on_device) always measures. Vectors stay on the device, but for those
+    /// with [`DeviceEngine::Columns`](crate::DeviceEngine::Columns), which go over the host.
     ///
     /// The solutions are looked through for numbers that are not finite, behind the solve on the same stream, and the
     /// call returns when that is done.
@@ -747,14 +838,14 @@ impl<T: Scalar> Factors<T> {
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Accuracy, Error> {
         self.begin_solve_on_device(x, nrhs, transpose)?.wait()
     }
 
     /// As [`solve_on_device`](Self::solve_on_device), but does not wait: what is enqueued on
     /// [`Solver::stream`](crate::Solver::stream) afterwards works with the solutions, and [`SolutionCheck::wait`] tells
-    /// later whether they are finite. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) it is all done at
-    /// once.
+    /// later whether they are finite, and how good. Where solutions have to be measured, and with
+    /// [`DeviceEngine::Columns`](crate::DeviceEngine::Columns), it is all done at once.
     ///
     /// # Errors
     ///
@@ -771,10 +862,27 @@ impl<T: Scalar> Factors<T> {
         transpose: bool,
     ) -> Result<SolutionCheck, Error> {
         let path = self.check_vectors(x, nrhs);
+        let accuracy = match self.one_pass(transpose) {
+            OnePass::Bounded(bound) => Accuracy::bounded(Some(bound)),
+            OnePass::Unknown => Accuracy::bounded(None),
+            OnePass::Measured => {
+                let stream = path.backend.stream();
+                let in_solve = |e| Error::from_device(e, "solve");
+                let mut b = stream.alloc(x.len()).map_err(in_solve)?;
+                stream.copy(&mut b, x).map_err(in_solve)?;
+                let achieved =
+                    self.solve_vectors(path, &b, x, nrhs, transpose, &self.up_to_target())?;
+                return Ok(SolutionCheck {
+                    search: None,
+                    accuracy: achieved.accuracy(),
+                });
+            }
+        };
         if let Some((engine, _)) = self.resident() {
             let search = engine.begin_solve(x, nrhs, transpose)?;
             return Ok(SolutionCheck {
                 search: Some(search),
+                accuracy,
             });
         }
         let engine = self.computed.engine();
@@ -783,7 +891,10 @@ impl<T: Scalar> Factors<T> {
         copied.map_err(|e| Error::from_device(e, "solve"))?;
         match solution.iter().position(|v| !v.is_finite()) {
             Some(at) => Err(Error::SolutionNotFinite { row: at % self.n() }),
-            None => Ok(SolutionCheck { search: None }),
+            None => Ok(SolutionCheck {
+                search: None,
+                accuracy,
+            }),
         }
     }
 
@@ -811,16 +922,31 @@ impl<T: Scalar> Factors<T> {
         let path = self.check_vectors(x, nrhs);
         self.check_vectors(b, nrhs);
         let start = Instant::now();
+        let refinement = self.shared.refinement::<T>();
+        let achieved = self.solve_vectors(path, b, x, nrhs, transpose, &refinement)?;
+        Ok(self.describe_solve(start, achieved))
+    }
+
+    /// Solves, measures and refines for vectors on the device, over the host where the numbers are out of the range in
+    /// which a device measures.
+    fn solve_vectors(
+        &self,
+        path: &DevicePath,
+        b: &Buffer<f64>,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+        refinement: &refine::Options,
+    ) -> Result<Achieved, Error> {
+        let _span = tracing::info_span!("solve").entered();
         let n = self.n();
-        let options = self.shared.refinement::<T>();
         if let Some((engine, _)) = self.resident() {
-            let _span = tracing::info_span!("solve").entered();
             let system = System {
                 shared: &self.shared,
                 nrhs,
                 transpose,
             };
-            let refined = engine.solve_refined(system, b, x, &options);
+            let refined = engine.solve_refined(system, b, x, refinement);
             let refined = refined.map_err(|error| match error {
                 Error::SolutionNotFinite { .. } => {
                     let b = path.fetch(b).and_then(|b| check_right_hand_sides(&b, n));
@@ -828,27 +954,22 @@ impl<T: Scalar> Factors<T> {
                 }
                 error => error,
             })?;
-            let mut achieved = Achieved::default();
-            achieved.add_steps(refined.iter().map(|refined| refined.steps));
-            achieved.add_errors(refined.iter().map(|refined| refined.measures));
-            return Ok(self.describe_solve(start, achieved));
+            if !is_out_of_range(&refined) {
+                let mut achieved = Achieved::default();
+                achieved.add_steps(refined.iter().map(|refined| refined.steps));
+                achieved.add_errors(refined.iter().map(|refined| refined.measures));
+                return Ok(achieved);
+            }
         }
-        let b: Vec<T> = path.fetch(b)?.into_iter().map(T::from_f64).collect();
-        let a = self.view()?;
-        let solution = if transpose {
-            let a = a.transpose();
-            let norms = self.transpose_norms.get_or_init(|| RowNorms::new(a));
-            self.solve_columns(a, norms, &b, nrhs, true)?
-        } else {
-            let norms = self.norms.get_or_init(|| RowNorms::new(a));
-            self.solve_columns(a, norms, &b, nrhs, false)?
-        };
+        let b = path.fetch(b)?;
+        check_right_hand_sides(&b, n)?;
+        let (solution, achieved) = self.solve_columns(&b, nrhs, transpose, refinement)?;
         let copied = path
             .backend
             .stream()
-            .copy_from_host(x, &T::in_f64(&solution.x));
+            .copy_from_host(x, &T::in_f64(&solution));
         copied.map_err(|e| Error::from_device(e, "solve"))?;
-        Ok(solution.inform)
+        Ok(achieved)
     }
 
     /// The path of factors on a device, for vectors of the right length.
@@ -872,16 +993,35 @@ impl<T: Scalar> Factors<T> {
         self.transpose_norms = OnceLock::new();
         self.journal = journal;
         self.inform = OnceLock::new();
+        self.doubt = OnceLock::new();
         self.condition = self.wanted_condition()?;
         Ok(())
     }
 
     /// What is already known of the condition.
-    fn known_condition(&self) -> Option<Condition> {
-        self.condition.or(match &self.computed {
-            Computed::Host(host) => host.condition,
-            Computed::Device(device) => device.condition,
-        })
+    fn known_condition(&self) -> Option<&Condition> {
+        let of_path = match &self.computed {
+            Computed::Host(host) => &host.condition,
+            Computed::Device(device) => &device.condition,
+        };
+        let of_doubt = self.doubt.get().and_then(|doubt| doubt.as_ref().ok());
+        let known = [&self.condition, of_path, of_doubt.unwrap_or(&None)];
+        known.into_iter().find_map(Option::as_ref)
+    }
+
+    /// Looks at the condition for the report, where nobody has done that: one solve tells most matrices from those that
+    /// may be singular, and these are estimated.
+    fn look_at_condition(&self) -> Result<Option<Condition>, Error> {
+        if self.n() == 0 || self.known_condition().is_some() {
+            return Ok(None);
+        }
+        let engine = self.computed.engine();
+        let bound = engine.screen()?;
+        if bound >= engine.report().epsilon.powf(DOUBTFUL) {
+            return Ok(None);
+        }
+        let values = T::in_f64(self.values()?);
+        engine.condition(&values).map(Some)
     }
 
     /// The condition, if the options ask for it.
@@ -889,7 +1029,7 @@ impl<T: Scalar> Factors<T> {
         self.condition = None;
         let known = self.known_condition();
         if known.is_some() || !self.shared.options.estimate_condition {
-            return Ok(known);
+            return Ok(None);
         }
         let start = Instant::now();
         let values = T::in_f64(self.values()?);
@@ -911,7 +1051,7 @@ impl<T: Scalar> Factors<T> {
         inform.num_perturbed = Some(report.num_perturbed);
         inform.num_off_diagonal = report.num_off_diagonal;
         inform.num_delay = report.num_delayed;
-        inform.growth = Some(report.growth);
+        inform.growth = Some(report.growth).filter(|growth| !growth.is_nan());
         inform.rank = Some(inform.n);
         let is_static = self.shared.options.pivoting == Pivoting::Static;
         let (probe, searched) = match &self.computed {
@@ -928,7 +1068,7 @@ impl<T: Scalar> Factors<T> {
                     inform.code_path.insert(0, search);
                 }
                 inform.num_off_diagonal = device.searched;
-                inform.backward_error = Some(device.backward_error());
+                inform.backward_error = device.backward_error();
                 (device.probe, device.searched.is_some())
             }
         };
@@ -951,15 +1091,28 @@ impl<T: Scalar> Factors<T> {
                 first_column,
             });
         }
-        let condition = self.known_condition();
-        inform.rcond = condition.map(|c| c.rcond);
-        inform.warnings.extend(
-            condition
-                .filter(|c| c.rcond < ILL_CONDITIONED * c.epsilon)
-                .map(|c| Warning::IllConditioned { rcond: c.rcond }),
-        );
+        let looked_at = self
+            .doubt
+            .get_or_init(|| self.look_at_condition().map_err(|error| error.to_string()));
+        if let Err(reason) = looked_at {
+            let reason = reason.clone();
+            inform.warnings.push(Warning::ConditionUnknown { reason });
+        }
+        if let Some(condition) = self.known_condition() {
+            inform.rcond = Some(condition.rcond);
+            let limit = ILL_CONDITIONED * condition.epsilon;
+            if condition.rcond.is_nan() || condition.rcond < limit {
+                inform.warnings.push(Warning::IllConditioned {
+                    rcond: condition.rcond,
+                    unknowns: condition.columns.clone(),
+                    is_constant: condition.is_constant,
+                });
+            }
+        }
         inform.take_device_costs(self.computed.engine());
-        inform.check_target(self.shared.target);
+        if probe.is_some() {
+            inform.check_target(self.shared.target);
+        }
         inform
     }
 }
@@ -1014,9 +1167,20 @@ impl Achieved {
         }
     }
 
+    fn accuracy(&self) -> Accuracy {
+        Accuracy::measured(self.normwise, self.steps)
+    }
+
     fn add_steps(&mut self, steps: impl IntoIterator<Item = usize>) {
         self.steps = steps.into_iter().fold(self.steps, usize::max);
     }
+}
+
+/// Whether a solution is one that a device cannot measure: its norms leave the range, and it is not zero.
+fn is_out_of_range(refined: &[OnDevice]) -> bool {
+    refined
+        .iter()
+        .any(|refined| refined.measures.is_out_of_range())
 }
 
 /// Refuses right-hand sides of length `n` one of whose entries is not finite.
@@ -1045,11 +1209,7 @@ fn measure_rounded<T: Scalar>(
     if size_of::<T>() == size_of::<f64>() {
         return Ok((refined.normwise, large + small));
     }
-    let x = T::in_f64(rounded);
-    let residual = Residual::new(a, &x, b);
-    let [large, small] = residual.componentwise(norms, &x, b);
-    Ok((
-        residual.normwise(norms.infinity_norm(), &x, b),
-        large + small,
-    ))
+    let measured = Measured::new(a, norms, &T::in_f64(rounded), b);
+    let [large, small] = measured.componentwise;
+    Ok((measured.normwise, large + small))
 }

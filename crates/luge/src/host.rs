@@ -15,9 +15,10 @@ use luge_solve::scaled;
 use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
 use smallvec::SmallVec;
 
+use crate::accuracy::inverse_exponent;
 use crate::backend::{DeviceCosts, FactorScalar, Limits};
 use crate::determinant::Determinant;
-use crate::engine::{Condition, Engine, FactorReport, Transform};
+use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
 use crate::lanes::sum_in_lanes;
 use crate::options::CpuEngine;
@@ -28,9 +29,6 @@ use crate::threads::Threads;
 /// plain multiplications: no product of a few of them leaves the range of `f64`.
 const TAME_EXPONENT: i32 = 120;
 
-/// See [`HostChain::mild`].
-const MILD_SPAN: i32 = 100;
-
 /// See the module's page.
 pub(crate) trait AnyHost: Send + Sync {
     fn plan(&self) -> &BlockPlan;
@@ -40,14 +38,18 @@ pub(crate) trait AnyHost: Send + Sync {
 
     fn transform(&self) -> &Transform;
 
-    /// Whether no row or column is scaled by a factor far from those of the others.
-    fn is_mildly_scaled(&self) -> bool;
+    /// The exponent of 1 / (min Dr · min Dc).
+    fn inverse_exponent(&self) -> i32;
 
     /// `"f32"` or `"f64"`.
     fn precision(&self) -> &'static str;
 
     /// ε of the type of the factors.
     fn epsilon(&self) -> f64;
+
+    /// The smallest and the largest number of the type of the factors between which columns of B must be, so that its
+    /// entries keep their digits and their products stay finite.
+    fn range(&self) -> [f64; 2];
 
     /// Factorizes the values `a` of A in stored order.
     fn factorize(
@@ -73,6 +75,10 @@ pub(crate) trait HostEngine: Engine {
     /// Replaces right-hand sides of A·x = b or Aᵀ·x = b, one after another, by solutions: one pass of
     /// triangular solves.
     fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error>;
+
+    /// As [`solve_in_place`](Self::solve_in_place), if no number is so large or small that exponents have to be kept
+    /// apart, or the solution may have lost digits to underflow; else false, and `x` as it was.
+    fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool;
 }
 
 /// See the module's page.
@@ -82,8 +88,8 @@ pub(crate) struct HostChain<F> {
     entry_scaling: EntryScaling,
     /// Whether row and column factors can be applied by plain multiplications.
     tame: bool,
-    /// Whether neither those of the rows nor those of the columns span more than 2^[`MILD_SPAN`].
-    mild: bool,
+    /// See [`AnyHost::inverse_exponent`].
+    inverse_exponent: i32,
     threads: Threads,
     scalar: PhantomData<F>,
 }
@@ -193,13 +199,13 @@ impl<F: FactorScalar> HostChain<F> {
         let range = 2f64.powi(TAME_EXPONENT);
         let mut factors = transform.scaling.rows.iter().chain(&transform.scaling.cols);
         let tame = factors.all(|&f| f <= range && f * range >= 1.0);
-        let mild = transform.scaling.span() <= 2f64.powi(MILD_SPAN);
+        let inverse_exponent = inverse_exponent(&transform.scaling);
         Ok(Arc::new(Self {
             transform,
             plan: Arc::new(plan),
             entry_scaling,
             tame,
-            mild,
+            inverse_exponent,
             threads: threads.clone(),
             scalar: PhantomData,
         }))
@@ -354,8 +360,8 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
         &self.transform
     }
 
-    fn is_mildly_scaled(&self) -> bool {
-        self.mild
+    fn inverse_exponent(&self) -> i32 {
+        self.inverse_exponent
     }
 
     fn precision(&self) -> &'static str {
@@ -364,6 +370,12 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
 
     fn epsilon(&self) -> f64 {
         F::epsilon().to_f64()
+    }
+
+    fn range(&self) -> [f64; 2] {
+        let epsilon = F::epsilon().to_f64();
+        let (least, most) = (F::min_positive_value().to_f64(), F::max_value().to_f64());
+        [least / (epsilon * epsilon), most * epsilon]
     }
 
     fn factorize(
@@ -429,70 +441,37 @@ impl<F: FactorScalar> HostFactors<F> {
         });
     }
 
+    /// As [`solve_factors`](Self::solve_factors), through the type of the factors.
+    fn solve_rounded(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+        self.solve_factors(&mut rounded, 1, transpose);
+        x.iter_mut()
+            .zip(rounded)
+            .for_each(|(x, rounded)| *x = rounded.to_f64());
+        Ok(())
+    }
+
     /// The solve for numbers of any size: exponents are kept apart.
     fn solve_far(&self, b: &[f64], transpose: bool) -> Vec<f64> {
         let Transform {
             col_perm, scaling, ..
         } = &self.chain.transform;
-        let mut c: scaled::Normalized<F> = if transpose {
+        let given: scaled::Normalized<F> = if transpose {
             scaled::enter_cols(col_perm, scaling, b)
         } else {
             scaled::enter_rows(self.row_perm(), scaling, b)
         };
+        let mut c = given.clone();
         self.solve_factors(&mut c.values, 1, transpose);
+        if !c.values.iter().all(|v| v.is_finite()) {
+            c = given.lowered();
+            self.solve_factors(&mut c.values, 1, transpose);
+        }
         if transpose {
             scaled::leave_rows(self.row_perm(), scaling, &c)
         } else {
             scaled::leave_cols(col_perm, scaling, &c)
         }
-    }
-
-    /// The solve by plain multiplications, for vectors one after another; false, and `x` as it was, if
-    /// the numbers are too large or too small for that.
-    fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool {
-        if !self.chain.tame || size_of::<F>() != size_of::<f64>() {
-            return false;
-        }
-        let Transform {
-            col_perm, scaling, ..
-        } = &self.chain.transform;
-        let (rows, cols) = (self.row_perm().as_slice(), col_perm.as_slice());
-        let (enter, enter_factors, leave, leave_factors) = if transpose {
-            (cols, &scaling.cols, rows, &scaling.rows)
-        } else {
-            (rows, &scaling.rows, cols, &scaling.cols)
-        };
-        let n = enter.len().max(1);
-        let mut y = self.borrow_scratch();
-        y.clear();
-        let range = 2f64.powi(4 * TAME_EXPONENT);
-        for x in x.chunks_exact(n) {
-            y.extend(
-                enter
-                    .iter()
-                    .map(|&old| F::from_f64(x[old as usize] * enter_factors[old as usize])),
-            );
-        }
-        let size = |y: &[F]| sum_in_lanes(y, |v| v.to_f64().abs());
-        let mut near = y.chunks_exact(n).all(|y| {
-            let size = size(y);
-            size == 0.0 || (size < range && size > 1.0 / range)
-        });
-        if near {
-            self.solve_factors(&mut y, x.len() / n, transpose);
-            // A sum that is not finite has a term that is not, or overflowed itself: both go the long
-            // way round.
-            near = size(&y) < range;
-        }
-        if near {
-            for (x, y) in x.chunks_exact_mut(n).zip(y.chunks_exact(n)) {
-                for (&old, &value) in leave.iter().zip(y) {
-                    x[old as usize] = value.to_f64() * leave_factors[old as usize];
-                }
-            }
-        }
-        self.return_scratch(y);
-        near
     }
 }
 
@@ -504,6 +483,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
+            largest: self.quality.max_norm,
             epsilon: F::epsilon().to_f64(),
             host_bytes: self.lu.bytes(),
             sizes: Some((self.lu.lnz(), self.lu.unz())),
@@ -518,15 +498,12 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         Ok(x)
     }
 
+    fn screen(&self) -> Result<f64, Error> {
+        let n = self.chain.plan.n();
+        engine::screen(n, self.quality.max_norm, |x| self.solve_rounded(x, false))
+    }
+
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
-        let solve = |x: &mut [f64], transpose: bool| {
-            let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
-            self.solve_factors(&mut rounded, 1, transpose);
-            x.iter_mut()
-                .zip(rounded)
-                .for_each(|(x, rounded)| *x = rounded.to_f64());
-            Ok::<(), Error>(())
-        };
         Condition::estimate::<F>(
             &self.chain.transform,
             || {
@@ -534,8 +511,8 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
                 self.chain.entries(a).load(0, &mut values);
                 self.chain.plan.norm1(&values)
             },
-            |x| solve(x, false),
-            |x| solve(x, true),
+            |x| self.solve_rounded(x, false),
+            |x| self.solve_rounded(x, true),
         )
     }
 
@@ -576,6 +553,58 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
             .map_err(|e| chain.in_terms_of_a(e))?;
         self.quality = chain.translated(quality);
         Ok(self.quality)
+    }
+
+    fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool {
+        if !self.chain.tame || size_of::<F>() != size_of::<f64>() {
+            return false;
+        }
+        let Transform {
+            col_perm, scaling, ..
+        } = &self.chain.transform;
+        let (rows, cols) = (self.row_perm().as_slice(), col_perm.as_slice());
+        let (enter, enter_factors, leave, leave_factors) = if transpose {
+            (cols, &scaling.cols, rows, &scaling.rows)
+        } else {
+            (rows, &scaling.rows, cols, &scaling.cols)
+        };
+        let n = enter.len().max(1);
+        let mut y = self.borrow_scratch();
+        y.clear();
+        let range = 2f64.powi(4 * TAME_EXPONENT);
+        for x in x.chunks_exact(n) {
+            y.extend(
+                enter
+                    .iter()
+                    .map(|&old| F::from_f64(x[old as usize] * enter_factors[old as usize])),
+            );
+        }
+        let size = |y: &[F]| sum_in_lanes(y, |v| v.to_f64().abs());
+        let is_near = |size: f64| size < range && size > 1.0 / range;
+        // What is zero must not have become so by underflow.
+        let all_near = |y: &[F], x: &[f64]| {
+            let mut pairs = y.chunks_exact(n).zip(x.chunks_exact(n));
+            pairs.all(|(y, x)| {
+                let size = size(y);
+                is_near(size) || (size == 0.0 && x.iter().all(|&v| v == 0.0))
+            })
+        };
+        let mut near = all_near(&y, x);
+        if near {
+            self.solve_factors(&mut y, x.len() / n, transpose);
+            // A sum that is not finite has a term that is not, or overflowed itself: both go the long
+            // way round.
+            near = all_near(&y, x);
+        }
+        if near {
+            for (x, y) in x.chunks_exact_mut(n).zip(y.chunks_exact(n)) {
+                for (&old, &value) in leave.iter().zip(y) {
+                    x[old as usize] = value.to_f64() * leave_factors[old as usize];
+                }
+            }
+        }
+        self.return_scratch(y);
+        near
     }
 
     fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {

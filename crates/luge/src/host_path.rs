@@ -9,6 +9,7 @@ use luge_ordering::Matching;
 use luge_sparse::{Quality, Scalar};
 use smallvec::{SmallVec, smallvec};
 
+use crate::accuracy::{BoundOf, OnePass, SLACK, WILD, bound};
 use crate::device_path::Task;
 use crate::engine::Condition;
 use crate::error::Error;
@@ -29,7 +30,8 @@ const TRUSTED_CHECKSUM: f64 = 512.0;
 /// See [`TRUSTED_CHECKSUM`].
 const TRUSTED_GROWTH: f64 = 1e6;
 
-/// Pivots that are this many ε apart make a matrix worth a condition estimate.
+/// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
+/// matrix worth a condition estimate before it is accepted.
 const SUSPICIOUS_PIVOTS: f64 = 512.0;
 
 /// As long as each pivot stays within this factor of what it was, rows and columns have kept their
@@ -39,6 +41,9 @@ const SAME_SCALE: f64 = 1e6;
 /// Beyond this factor the scaling is as stale as the pivots.
 const OTHER_SCALE: f64 = 1e12;
 
+/// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
+const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
+
 /// Factors on the CPU.
 pub(crate) struct HostFactors {
     pub chain: Arc<dyn AnyHost>,
@@ -47,14 +52,44 @@ pub(crate) struct HostFactors {
     pub probe: Option<Probe>,
     /// Estimated where pivots or a probe raised the question.
     pub condition: Option<Condition>,
+    /// A bound of the backward error of one pass of solves, from growth and checksum; infinite if there is none.
+    pub bound: f64,
 }
 
 impl HostFactors {
-    /// The backward error that is known of these factors: the probe's, else the checksum.
+    /// The backward error that is known of these factors: the probe's, else the bound.
     pub(crate) fn backward_error(&self) -> f64 {
-        self.probe
-            .map_or(self.engine.quality().checksum, |probe| probe.backward_error)
+        self.probe.map_or(self.bound, |probe| probe.backward_error)
     }
+
+    /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
+    pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
+        let of_probe = match self.probe {
+            Some(probe) if !transpose && self.bound <= WILD => probe.bound(self.chain.epsilon()),
+            _ => f64::INFINITY,
+        };
+        let bound = self.bound.min(of_probe);
+        if is_above(bound, SLACK * target) {
+            OnePass::Measured
+        } else {
+            OnePass::Bounded(bound)
+        }
+    }
+}
+
+/// The bound of one pass that follows from what the factorization measured, for a matrix whose largest entry is `largest`.
+fn bound_of(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
+    if quality.num_perturbed > 0 {
+        return f64::INFINITY;
+    }
+    bound(BoundOf {
+        epsilon: chain.epsilon(),
+        growth: quality.growth,
+        checksum: quality.checksum,
+        norm_b: quality.max_norm,
+        norm_a: largest,
+        exponent: chain.inverse_exponent(),
+    })
 }
 
 impl<T: Scalar> Task<'_, T> {
@@ -84,14 +119,22 @@ impl<T: Scalar> Task<'_, T> {
     }
 }
 
-/// Whether `chain`'s factors need no probe. Where the scaling of rows and columns spans too much, what
-/// is small in a column of B may be large in a row of A.
-fn is_trusted(chain: &dyn AnyHost, quality: &Quality) -> bool {
+/// Whether `chain`'s factors need no probe: their growth and checksum are small, and so is what follows from these for A,
+/// since what is small in a column of B may be large in a row of A. `bound` is that of [`bound_of`].
+fn is_trusted(chain: &dyn AnyHost, quality: &Quality, bound: f64, target: f64) -> bool {
     let epsilon = chain.epsilon();
-    chain.is_mildly_scaled()
-        && quality.num_perturbed == 0
+    quality.num_perturbed == 0
+        && is_in_range(chain, quality)
         && quality.checksum <= TRUSTED_CHECKSUM * epsilon
         && quality.growth <= TRUSTED_GROWTH
+        && bound <= SLACK * target
+}
+
+/// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
+/// do that, and a checksum does not notice.
+fn is_in_range(chain: &dyn AnyHost, quality: &Quality) -> bool {
+    let [least, most] = chain.range();
+    quality.max_norm == 0.0 || (quality.min_norm >= least && quality.max_norm <= most)
 }
 
 /// Whether other pivots might do better.
@@ -103,7 +146,8 @@ fn is_numerical(error: &Error) -> bool {
 }
 
 fn is_suspicious(quality: &Quality, epsilon: f64) -> bool {
-    quality.min_pivot < SUSPICIOUS_PIVOTS * epsilon * quality.max_pivot
+    let small = SUSPICIOUS_PIVOTS * epsilon;
+    quality.min_pivot < small * quality.max_pivot || quality.min_relative_pivot < small
 }
 
 fn keeps_scale(quality: &Quality, factor: f64) -> bool {
@@ -129,34 +173,59 @@ impl HostPath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
-        let shared = task.shared;
-        let mut rules = self.rules(shared);
-        let found = self.establish_on(&self.chain, &rules, task, journal);
-        let serves = match &found {
-            Ok(found) => !is_above(found.backward_error(), shared.target),
-            Err(error) => !is_numerical(error),
-        };
-        let is_static = shared.options.pivoting == Pivoting::Static;
-        let alternative = self.alternative.filter(|_| !serves && !is_static);
-        let Some(matching) = alternative else {
-            return found;
-        };
-        // The scaling by a matching of largest product may be too wild for the norm of A; or the rows
-        // need it all the same, and then other pivots do not make up for it.
-        if matching == Matching::Always {
-            rules.truncate(1);
-        }
-        let start = Instant::now();
-        let chain = self.analyze_again(shared, task.values, Some(matching));
-        *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let other = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
-        match (found, other) {
-            (Ok(found), Ok(other)) if is_above(found.backward_error(), other.backward_error()) => {
-                Ok(other)
+        let found = self.establish_on(&self.chain, &self.rules(task.shared), task, journal);
+        let matchings: SmallVec<[Option<Matching>; 3]> = match (&found, self.alternative) {
+            (Ok(found), _) if found.serves(task.shared) => SmallVec::new(),
+            (Ok(_), Some(matching)) => smallvec![Some(matching)],
+            (Ok(found), None) if found.is_in_range() => SmallVec::new(),
+            (Ok(_), None) => smallvec![None],
+            (Err(error), _) if !is_numerical(error) => SmallVec::new(),
+            (Err(_), Some(matching)) => {
+                let others = OTHER_SCALINGS.into_iter();
+                std::iter::once(Some(matching)).chain(others).collect()
             }
-            (Err(_), Ok(other)) => Ok(other),
-            (found, _) => found,
+            (Err(_), None) => OTHER_SCALINGS.into_iter().collect(),
+        };
+        if matchings.is_empty() {
+            return found;
         }
+        self.establish_anew(&matchings, task, journal)
+            .better_than(found)
+    }
+
+    /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
+    /// gives the best. The scaling of other values, or one by a matching of largest product, may be too wild for the norm of A;
+    /// or the rows need it all the same, and then other pivots do not make up for it.
+    fn establish_anew<T: Scalar>(
+        &self,
+        matchings: &[Option<Matching>],
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<HostFactors, Error> {
+        let shared = task.shared;
+        let mut best: Option<Result<HostFactors, Error>> = None;
+        for &matching in matchings {
+            let mut rules = self.rules(shared);
+            if matching == Some(Matching::Always) && self.alternative == matching {
+                rules.truncate(1);
+            }
+            let start = Instant::now();
+            let chain = self.analyze_again(shared, task.values, matching);
+            *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+            let found = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
+            let done = match &found {
+                Ok(found) => found.serves(shared),
+                Err(error) => !is_numerical(error),
+            };
+            best = Some(match best {
+                None => found,
+                Some(best) => found.better_than(best),
+            });
+            if done || shared.options.pivoting == Pivoting::Static {
+                break;
+            }
+        }
+        best.unwrap_or_else(|| unreachable!("there is a matching to try"))
     }
 
     /// Tries the rules one after another until the factors can be trusted, and keeps the best.
@@ -183,12 +252,14 @@ impl HostPath {
                 }
                 Err(error) => return Err(error),
             };
-            if is_trusted(chain.as_ref(), engine.quality()) {
+            let bound = bound_of(chain.as_ref(), engine.quality(), task.largest);
+            if is_trusted(chain.as_ref(), engine.quality(), bound, shared.target) {
                 best = Some(HostFactors {
                     chain: Arc::clone(chain),
                     engine,
                     probe: None,
                     condition: None,
+                    bound,
                 });
                 break;
             }
@@ -203,6 +274,7 @@ impl HostPath {
                     engine,
                     probe: Some(probe),
                     condition: None,
+                    bound,
                 });
             }
             if reached {
@@ -252,15 +324,20 @@ impl HostPath {
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
             Ok(quality) => {
-                if is_trusted(old.chain.as_ref(), &quality) && keeps_scale(&quality, SAME_SCALE) {
-                    (old.probe, old.condition) = (None, None);
+                let bound = bound_of(old.chain.as_ref(), &quality, task.largest);
+                let is_trusted = is_trusted(old.chain.as_ref(), &quality, bound, shared.target)
+                    && keeps_scale(&quality, SAME_SCALE);
+                if is_trusted && (is_static || !is_suspicious(&quality, epsilon)) {
+                    (old.probe, old.condition, old.bound) = (None, None, bound);
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
-                        backward_error: quality.checksum,
+                        backward_error: Some(bound),
                     });
                 }
                 let probe = task.probe_factors(old.engine.as_ref(), epsilon, journal)?;
-                let stale_scale = !keeps_scale(&quality, OTHER_SCALE);
+                let stale_scale = !keeps_scale(&quality, OTHER_SCALE)
+                    || !is_in_range(old.chain.as_ref(), &quality);
+                let mut condition = None;
                 let reason = if is_above(quality.growth, shared.options.max_growth) {
                     Some(format!("growth {:.1e}", quality.growth))
                 } else if probe.misses(shared.target) {
@@ -272,21 +349,19 @@ impl HostPath {
                     ))
                 } else if !is_static && is_suspicious(&quality, epsilon) {
                     let start = Instant::now();
-                    let condition = old.engine.condition(task.values)?;
+                    let estimated = old.engine.condition(task.values)?;
                     journal.add_probe(start.elapsed());
-                    condition
-                        .refuse_below(SINGULAR)
-                        .err()
-                        .map(|error| error.to_string())
+                    let refused = estimated.refuse_below(SINGULAR).err();
+                    condition = Some(estimated);
+                    refused.map(|error| error.to_string())
                 } else {
                     None
                 };
                 let Some(reason) = reason else {
-                    old.probe = Some(probe);
-                    old.condition = None;
+                    (old.probe, old.condition, old.bound) = (Some(probe), condition, bound);
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
-                        backward_error: probe.backward_error,
+                        backward_error: Some(probe.backward_error),
                     });
                 };
                 if is_static {
@@ -295,8 +370,8 @@ impl HostPath {
                 (reason, stale_scale)
             }
             Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
-                let stale_scale = matches!(error, Error::Overflow { .. });
-                (error.to_string(), stale_scale)
+                // The scaling of the old values may be all that is wrong with the new ones.
+                (error.to_string(), true)
             }
             Err(error) => return Err(error),
         };
@@ -310,12 +385,12 @@ impl HostPath {
         Ok(Refactorized::Repivoted {
             reason,
             growth,
-            backward_error,
+            backward_error: Some(backward_error),
         })
     }
 
-    /// New pivots on the old order and scaling, and if those do not do, or the scaling is stale too,
-    /// everything anew for the new values.
+    /// New pivots on the old order and scaling, and if those do not serve, or the scaling is stale too, everything anew for
+    /// the new values, as if they had been analyzed and factorized.
     fn repivot<T: Scalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
@@ -323,41 +398,41 @@ impl HostPath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
-        let target = task.shared.target;
-        let serves = |found: &HostFactors| !is_above(found.backward_error(), target);
-        let rules = self.rules(task.shared);
-        let mut failure = None;
         if !stale_scale {
-            match self.establish_on(chain, &rules, task, journal) {
-                Ok(found) if serves(&found) => return Ok(found),
-                Ok(found) => failure = Some(found.unstable()),
-                Err(error) if is_numerical(&error) => failure = Some(error),
-                Err(error) => return Err(error),
+            match self.establish_on(chain, &self.rules(task.shared), task, journal) {
+                Ok(found) if found.serves(task.shared) => return Ok(found),
+                Err(error) if !is_numerical(&error) => return Err(error),
+                _ => {}
             }
         }
-        let start = Instant::now();
-        let chain = self.analyze_again(task.shared, task.values, None);
-        *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-        let found = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
-        match (found, failure) {
-            (Ok(found), _) if serves(&found) => Ok(found),
-            (_, Some(failure)) => Err(failure),
-            (Ok(found), None) => Err(found.unstable()),
-            (Err(error), None) => Err(error),
-        }
+        self.establish_anew(&OTHER_SCALINGS, task, journal)
     }
 }
 
 impl HostFactors {
-    fn unstable(&self) -> Error {
-        let growth = self.engine.quality().growth;
-        match self.probe {
-            Some(probe) => probe.unstable(growth),
-            None => Error::Unstable {
-                row: 0,
-                growth,
-                backward_error: self.backward_error(),
-            },
+    fn is_in_range(&self) -> bool {
+        is_in_range(self.chain.as_ref(), self.engine.quality())
+    }
+
+    fn serves(&self, shared: &Shared) -> bool {
+        self.is_in_range() && self.probe.is_none_or(|probe| !probe.misses(shared.target))
+    }
+}
+
+/// Of two attempts to factorize a matrix.
+trait Attempt: Sized {
+    /// This one if it is better than the `other`: factors before an error, and those of the smaller backward error.
+    fn better_than(self, other: Self) -> Self;
+}
+
+impl Attempt for Result<HostFactors, Error> {
+    fn better_than(self, other: Self) -> Self {
+        match (&self, &other) {
+            (Ok(found), Ok(best)) if is_above(best.backward_error(), found.backward_error()) => {
+                self
+            }
+            (Ok(_), Err(_)) => self,
+            _ => other,
         }
     }
 }

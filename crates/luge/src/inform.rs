@@ -60,11 +60,22 @@ pub enum Warning {
         /// What was asked for.
         target: f64,
     },
-    /// The matrix is so ill-conditioned that the solution may have no correct digit, small as its
-    /// backward error is.
+    /// The matrix is so ill-conditioned that solutions may have no correct digit, small as their
+    /// backward errors are. It may be singular.
     IllConditioned {
         /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
         rcond: f64,
+        /// The unknowns with the largest entries of the scaled vector v that makes B·v nearly zero, the largest first;
+        /// three at most.
+        unknowns: Vec<usize>,
+        /// Whether A times a constant vector is nearly zero, as in a circuit without a reference node, or where only fluxes
+        /// are given on the boundary.
+        is_constant: bool,
+    },
+    /// The condition of the matrix could not be looked at.
+    ConditionUnknown {
+        /// Why.
+        reason: String,
     },
     /// No GPU could be used and the CPU took over.
     NoGpu {
@@ -100,10 +111,33 @@ impl std::fmt::Display for Warning {
                 f,
                 "the backward error {backward_error:.1e} is above the target {target:.1e}"
             ),
-            Self::IllConditioned { rcond } => write!(
-                f,
-                "the matrix is ill-conditioned: reciprocal condition number {rcond:.1e}"
-            ),
+            Self::IllConditioned {
+                rcond,
+                unknowns,
+                is_constant,
+            } => {
+                write!(
+                    f,
+                    "the matrix is singular or nearly so, and solutions may have no correct digit: reciprocal condition number {rcond:.1e}"
+                )?;
+                if *is_constant {
+                    return write!(
+                        f,
+                        "; constant vectors are mapped to nearly zero: is a reference node or a Dirichlet condition missing?"
+                    );
+                }
+                match &unknowns[..] {
+                    [] => Ok(()),
+                    [unknown] => write!(f, "; unknown {unknown} is nearly undetermined"),
+                    many => write!(
+                        f,
+                        "; the unknowns {many:?} take part most in the dependence"
+                    ),
+                }
+            }
+            Self::ConditionUnknown { reason } => {
+                write!(f, "the condition number could not be estimated: {reason}")
+            }
             Self::NoGpu { reason } => write!(f, "no GPU, the CPU is used: {reason}"),
         }
     }
@@ -164,8 +198,9 @@ pub struct Inform {
     pub growth: Option<f64>,
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
     pub rcond: Option<f64>,
-    /// Normwise backward error of the solution; of the probe until there is one. With many
-    /// right-hand sides, the largest.
+    /// Normwise backward error ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) of the solution, for A as it is stored. With many
+    /// right-hand sides, the largest. Of factors: that of a probe, after [`refinement_steps`](Self::refinement_steps)
+    /// steps; where there was none on the CPU, a bound for one pass of triangular solves.
     pub backward_error: Option<f64>,
     /// Componentwise backward error, likewise.
     pub componentwise_error: Option<f64>,

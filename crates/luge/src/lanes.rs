@@ -20,6 +20,42 @@ pub(crate) fn sum_in_lanes<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f6
     sums.iter().sum::<f64>() + rest.iter().map(|&value| term(value)).sum::<f64>()
 }
 
+/// The largest magnitude of some values, NaN if one of them is not finite.
+pub(crate) fn largest_magnitude<T: Copy + Sync>(
+    values: &[T],
+    threads: usize,
+    in_f64: impl Fn(T) -> f64 + Sync,
+) -> f64 {
+    let of = |values: &[T]| {
+        // A number times zero is zero, unless it is not finite.
+        let (mut largest, mut poison) = ([0.0f64; LANES], [0.0f64; LANES]);
+        let (chunks, rest) = values.as_chunks::<LANES>();
+        for chunk in chunks {
+            for ((largest, poison), &value) in largest.iter_mut().zip(&mut poison).zip(chunk) {
+                let value = in_f64(value);
+                *poison += value * 0.0;
+                *largest = if value.abs() > *largest {
+                    value.abs()
+                } else {
+                    *largest
+                };
+            }
+        }
+        let rest = rest.iter().map(|&value| in_f64(value));
+        let largest = rest
+            .clone()
+            .map(f64::abs)
+            .chain(largest)
+            .fold(0.0, f64::max);
+        largest + rest.map(|value| value * 0.0).chain(poison).sum::<f64>()
+    };
+    if threads == 1 || values.len() <= SHARE {
+        return of(values);
+    }
+    let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+    values.par_chunks(SHARE).map(of).reduce(|| 0.0, larger)
+}
+
 /// Whether the integers of both arrays, which are of the same length, are the same.
 pub(crate) fn same_integers<A: Copy, B: Copy>(
     ours: &[A],

@@ -35,6 +35,7 @@
 //!
 //! - Real square matrices.
 
+mod accuracy;
 mod backend;
 mod batch;
 mod determinant;
@@ -55,6 +56,7 @@ mod probe;
 mod solver;
 mod threads;
 
+pub use accuracy::Accuracy;
 pub use batch::BatchFactors;
 pub use determinant::Determinant;
 pub use error::Error;

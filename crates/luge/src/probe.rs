@@ -1,7 +1,8 @@
 //! A solve with a known solution: what factors are worth, whoever made them.
 
-use luge_solve::backward_error::{Residual, RowNorms};
+use luge_solve::backward_error::{Residual, RowNorms, is_safe, max_abs};
 use luge_solve::gpu::Measures;
+use luge_solve::known_solution;
 use luge_solve::refine::{self, refine};
 use luge_sparse::{MatrixView, Scalar};
 
@@ -10,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::solver::Shared;
 
-/// What came back for a solution with entries ±1.
+/// What came back for the known solution, whose entries are of magnitude 1 to 2.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
     /// Normwise; infinite if the solve overflowed.
@@ -21,7 +22,19 @@ pub(crate) struct Probe {
     pub steps: usize,
     /// The row with the largest componentwise error; on a device only if the target was missed.
     pub worst_row: usize,
+    /// ‖x‖∞ of what came back.
+    pub norm_x: f64,
+    /// ‖A‖∞.
+    pub norm_a: f64,
 }
+
+/// A probe that was not refined tells of one pass for other right-hand sides, up to this factor: all entries of its solution
+/// are of one size, so that its residual has the size of the largest row of Dr⁻¹·|L|·|U|·Dc⁻¹, but for the signs of rounding
+/// errors.
+const REPRESENTATIVE: f64 = 64.0;
+
+/// Solutions beyond this are not what was asked for, and their large entries hide what the others would show.
+const AS_KNOWN: f64 = 4.0;
 
 impl Probe {
     /// Solves for the known solution with one pass of `solve`, which works in place, and measures in
@@ -32,7 +45,7 @@ impl Probe {
         solve: impl FnOnce(&mut [f64]) -> Result<(), Error>,
     ) -> Result<Option<Self>, Error> {
         let _span = tracing::info_span!("probe").entered();
-        let known: Vec<f64> = (0..a.cols()).map(sign).collect();
+        let known: Vec<f64> = (0..a.cols() as u64).map(known_solution).collect();
         let (b, norms) = products(a, &known);
         let mut x = b.clone();
         match solve(&mut x) {
@@ -52,8 +65,10 @@ impl Probe {
                 (componentwise, worst_row) = (error, i);
             }
         }
-        let scale = largest(&norms) * largest(&x) + largest(&b);
-        if !sum.is_finite() || !scale.is_finite() {
+        // Magnitudes of the known solution are in [1, 2), so this is ‖A‖∞ or less.
+        let (norm_a, norm_x) = (largest(&norms) / 2.0, largest(&x));
+        let scale = norm_a * norm_x + largest(&b);
+        if !sum.is_finite() || !is_safe(norm_a, norm_x, largest(&b)) {
             return Ok(None);
         }
         let backward_error = if residual == 0.0 {
@@ -67,6 +82,8 @@ impl Probe {
             componentwise,
             steps: 0,
             worst_row,
+            norm_x,
+            norm_a,
         }))
     }
 
@@ -78,7 +95,15 @@ impl Probe {
         refinement: &refine::Options,
     ) -> Result<Self, Error> {
         let _span = tracing::info_span!("probe").entered();
-        let known: Vec<f64> = (0..a.cols()).map(sign).collect();
+        // A·x is to be in range, whatever the range of A.
+        let scale = if is_safe(norms.infinity_norm(), 1.0, 0.0) {
+            1.0
+        } else {
+            2f64.powi(-(max_abs(&norms.maxima).log2() as i32).clamp(-1000, 1000))
+        };
+        let known: Vec<f64> = (0..a.cols() as u64)
+            .map(|j| scale * known_solution(j))
+            .collect();
         let zero = vec![0.0; a.rows()];
         let b: Vec<f64> = Residual::new(a, &known, &zero)
             .residual
@@ -94,6 +119,8 @@ impl Probe {
                     componentwise: refined.componentwise[0] + refined.componentwise[1],
                     steps: refined.steps,
                     worst_row: worst_row(&residual, &b),
+                    norm_x: max_abs(&refined.x),
+                    norm_a: norms.infinity_norm(),
                 })
             }
             Err(Error::SolutionNotFinite { row }) => Ok(Self::overflowed(row)),
@@ -102,28 +129,31 @@ impl Probe {
     }
 
     /// Solves for the known solution on a device and measures there; with refinement where one solve, which may have
-    /// been measured before, misses `target`.
+    /// been measured before, misses `target`. `None` if norms are out of the range in which a device measures.
     pub(crate) fn resident(
         engine: &dyn ResidentEngine,
         shared: &Shared,
         measured: Option<Measures>,
         refinement: &refine::Options,
-    ) -> Result<Self, Error> {
+    ) -> Result<Option<Self>, Error> {
         let _span = tracing::info_span!("probe").entered();
         let measures = match measured {
             Some(measures) => measures,
             None => engine.probe(shared)?,
         };
+        if measures.is_out_of_range() && shared.n() > 0 {
+            return Ok(None);
+        }
         let quick = Self::measured(&measures, 0, None);
         if !quick.misses(shared.target) {
-            return Ok(quick);
+            return Ok(Some(quick));
         }
         match engine.refine_probe(shared, refinement) {
-            Ok((refined, row)) => Ok(Self {
+            Ok((refined, row)) => Ok(Some(Self {
                 unrefined: quick.unrefined,
                 ..Self::measured(&refined.measures, refined.steps, row)
-            }),
-            Err(Error::SolutionNotFinite { row }) => Ok(Self::overflowed(row)),
+            })),
+            Err(Error::SolutionNotFinite { row }) => Ok(Some(Self::overflowed(row))),
             Err(error) => Err(error),
         }
     }
@@ -139,17 +169,30 @@ impl Probe {
             componentwise: or_infinite(measures.omega()),
             steps,
             worst_row: worst_row.unwrap_or(0),
+            norm_x: measures.norm_x,
+            norm_a: measures.norm_a,
         }
     }
 
     /// The entry of the solution in this row is not finite.
-    fn overflowed(row: usize) -> Self {
+    pub(crate) fn overflowed(row: usize) -> Self {
         Self {
             backward_error: f64::INFINITY,
             unrefined: f64::INFINITY,
             componentwise: f64::INFINITY,
             steps: 0,
             worst_row: row,
+            norm_x: f64::INFINITY,
+            norm_a: f64::NAN,
+        }
+    }
+
+    /// A bound of the backward error of one pass that the probe lets expect; infinite if it does not tell.
+    pub(crate) fn bound(&self, epsilon: f64) -> f64 {
+        if self.norm_x <= AS_KNOWN && self.unrefined.is_finite() {
+            REPRESENTATIVE * self.unrefined.max(epsilon)
+        } else {
+            f64::INFINITY
         }
     }
 
@@ -179,12 +222,6 @@ pub(crate) fn worst_row(residual: &Residual, b: &[f64]) -> usize {
         }
     };
     (0..b.len()).fold(0, |at, i| if error(i) > error(at) { i } else { at })
-}
-
-/// Signs without a pattern (multiplicative hashing), so that rows do not cancel.
-fn sign(j: usize) -> f64 {
-    let bit = ((j as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) as f64;
-    2.0 * bit - 1.0
 }
 
 /// A·x and |A|·|x|.

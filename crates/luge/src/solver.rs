@@ -22,7 +22,7 @@ use crate::error::{Error, PhaseError};
 use crate::factors::Factors;
 use crate::host::{AnyHost, HostChain};
 use crate::inform::{Inform, Seconds, Warning};
-use crate::lanes::{all_stretches, mapped, same_integers, sum_in_lanes};
+use crate::lanes::{all_stretches, largest_magnitude, mapped, same_integers};
 use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
 use crate::threads::Threads;
 
@@ -660,17 +660,18 @@ impl Shared {
             max_steps: self.options.max_refinement_steps,
             target: self.target,
             epsilon: T::epsilon().to_f64(),
+            stops_at_target: false,
             cancel: self.options.cancel.clone(),
         }
     }
 
-    /// The values of `a` in stored order, if it has the analyzed pattern and they are finite.
-    /// Threads share the comparison if there are several.
+    /// The values of `a` in stored order and the largest magnitude among them, if it has the analyzed pattern and they are
+    /// finite. Threads share the comparison if there are several.
     pub(crate) fn values_of<'a, T: Scalar>(
         &self,
         a: &'a CsMat<T>,
         threads: usize,
-    ) -> Result<Cow<'a, [T]>, Error> {
+    ) -> Result<(Cow<'a, [T]>, f64), Error> {
         let n = self.n();
         if (a.rows(), a.cols()) != (n, n) {
             return Err(Error::NotSquare {
@@ -680,9 +681,8 @@ impl Shared {
         }
         if a.is_csr() == self.by_columns {
             let other_way = a.to_other_storage();
-            return Ok(Cow::Owned(
-                self.values_of(&other_way, threads)?.into_owned(),
-            ));
+            let (values, largest) = self.values_of(&other_way, threads)?;
+            return Ok((Cow::Owned(values.into_owned()), largest));
         }
         let offsets = a.indptr();
         let (ptr, other_ptr) = (self.pattern.ptr(), offsets.raw_storage());
@@ -702,21 +702,22 @@ impl Shared {
             });
         }
         let values = a.data();
-        // The sum of products with zero is zero if all are finite, else NaN.
-        let clean = all_stretches(values.len(), threads, |range| {
-            sum_in_lanes(&values[range], |v| (v * T::zero()).to_f64()) == 0.0
-        });
-        if !clean {
-            self.check_finite(values)?;
-        }
-        Ok(Cow::Borrowed(values))
+        let largest = self.check_finite(values, threads)?;
+        Ok((Cow::Borrowed(values), largest))
     }
 
-    /// Refuses values in stored order one of which is not finite.
-    pub(crate) fn check_finite<T: Scalar>(&self, values: &[T]) -> Result<(), Error> {
-        let Some(at) = values.iter().position(|v| !v.is_finite()) else {
-            return Ok(());
-        };
+    /// The largest magnitude of values in stored order, which are refused if one of them is not finite.
+    pub(crate) fn check_finite<T: Scalar>(
+        &self,
+        values: &[T],
+        threads: usize,
+    ) -> Result<f64, Error> {
+        let largest = largest_magnitude(values, threads, |v| v.to_f64());
+        if !largest.is_nan() {
+            return Ok(largest);
+        }
+        let at = values.iter().position(|v| !v.is_finite());
+        let at = at.unwrap_or_else(|| unreachable!("one of them made it NaN"));
         let outer = self.pattern.ptr().partition_point(|&p| p <= at as u64) - 1;
         let inner = self.pattern.idx()[at] as usize;
         let (row, column) = if self.by_columns {

@@ -247,7 +247,7 @@ fn refactorizing_reuses_pivots_while_they_serve() {
                 Refactorized::Reused {
                     growth,
                     backward_error,
-                } => assert!(growth < 1e8 && backward_error <= 1e-12),
+                } => assert!(growth < 1e8 && backward_error.is_some_and(|e| e <= 1e-12)),
                 other => panic!("{other:?}"),
             }
             check_all_solves(step, &factors);
@@ -348,7 +348,7 @@ fn new_pivots_are_searched_for_values_that_want_them() {
                 reason,
                 backward_error,
                 ..
-            } => assert!(!reason.is_empty() && backward_error <= 1e-12),
+            } => assert!(!reason.is_empty() && backward_error.is_some_and(|e| e <= 1e-12)),
             other => panic!("{engine:?}: {other:?}"),
         }
         let inform = factors.inform();
@@ -576,7 +576,7 @@ fn the_residual_check_sees_what_growth_is_allowed_to_hide() {
                 }),
                 factors,
             ) => {
-                assert_eq!(backward_error, growth * f64::EPSILON);
+                assert!(growth > 1e6 && backward_error.is_none());
                 assert!(factors.inform().refinement_steps.is_none());
             }
             (other, _) => panic!("{other:?}"),
@@ -618,18 +618,14 @@ fn refactorizations_report_what_the_probe_measured() {
                 let is_single = precision == FactorPrecision::Single;
                 let is_probed = check == ResidualCheck::Always
                     || check == ResidualCheck::WhereInDoubt && is_single;
-                assert_eq!(inform.backward_error, Some(backward_error));
+                assert_eq!(inform.backward_error, backward_error);
                 if is_probed {
-                    assert!(backward_error <= 1e-12);
+                    assert!(backward_error.is_some_and(|e| e <= 1e-12));
                     // Factors in f32 do not reach that without a step.
                     assert_eq!(inform.refinement_steps.unwrap() > 0, is_single);
                 } else {
-                    let epsilon = if is_single {
-                        f64::from(f32::EPSILON)
-                    } else {
-                        f64::EPSILON
-                    };
-                    assert_eq!(backward_error, growth * epsilon);
+                    assert!(growth > 0.0);
+                    assert_eq!(backward_error, None);
                     assert_eq!(inform.refinement_steps, None);
                 }
                 check_all_solves_refined(step, &factors);
@@ -758,13 +754,14 @@ fn a_solution_that_is_not_finite_never_leaves_as_ok() {
                 for nrhs in [2, 480] {
                     let all = [vec![1.0; (nrhs - 1) * n], bad.clone()].concat();
                     let mut x = stream.upload(&all).unwrap();
-                    names_it(factors.solve_on_device(&mut x, nrhs, transpose));
+                    names_it(factors.solve_on_device(&mut x, nrhs, transpose).map(drop));
                     let mut x = all.clone();
-                    names_it(if transpose {
+                    let solved = if transpose {
                         factors.solve_transpose_in_place(&mut x)
                     } else {
                         factors.solve_in_place(&mut x)
-                    });
+                    };
+                    names_it(solved.map(drop));
                     assert!(x.iter().zip(&all).all(|(x, b)| x.to_bits() == b.to_bits()));
                 }
             }
@@ -778,8 +775,11 @@ fn a_solution_that_is_not_finite_never_leaves_as_ok() {
                 .collect();
             for (k, check) in begun.into_iter().enumerate() {
                 match check.and_then(luge::SolutionCheck::wait) {
-                    Ok(()) => assert_ne!(k, 1),
-                    refused => names_it(refused),
+                    Ok(accuracy) => {
+                        assert_ne!(k, 1);
+                        assert!(accuracy.backward_error.is_some_and(|e| e < 1e-10));
+                    }
+                    refused => names_it(refused.map(drop)),
                 }
             }
             let mut x = stream.alloc(2 * n).unwrap();

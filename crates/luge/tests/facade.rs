@@ -288,7 +288,17 @@ fn refactorizing_reuses_pivots_while_they_serve() {
             Refactorized::Reused {
                 growth,
                 backward_error,
-            } => assert!(growth < 1e8 && backward_error <= 1e-12),
+            } => {
+                // A bound, a hundred times the target at most, of what is measured below.
+                assert!(growth < 1e8 && backward_error.is_some_and(|e| e <= 1e-10));
+                let (b, _) = known_solution(step);
+                let mut x = b.clone();
+                let accuracy = factors.solve_in_place(&mut x).unwrap();
+                let error = normwise_backward_error(step, &x, &b);
+                let stated = accuracy.backward_error.unwrap();
+                assert!(error <= stated.max(f64::EPSILON) && stated <= 1e-10);
+                assert!(error <= 1e-14, "{error:e}");
+            }
             other => panic!("{other:?}"),
         }
         check_all_solves(step, &factors);
@@ -320,7 +330,7 @@ fn refactorizing_finds_new_pivots_or_says_that_it_cannot() {
             reason,
             backward_error,
             ..
-        } => assert!(!reason.is_empty() && backward_error <= 1e-12),
+        } => assert!(!reason.is_empty() && backward_error.is_some_and(|e| e <= 1e-12)),
         other => panic!("{other:?}"),
     }
     check_all_solves(&swapped, &factors);
@@ -368,7 +378,7 @@ fn refactorizing_refuses_other_patterns_and_bad_values() {
     zero.data_mut().fill(0.0);
     assert!(matches!(
         factors.refactorize(&zero),
-        Err(Error::ZeroPivot { .. })
+        Err(Error::ZerosOnly { rank: 0, .. })
     ));
     check_all_solves(&a, &factors);
 }

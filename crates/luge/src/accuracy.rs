@@ -1,0 +1,109 @@
+//! What is known of a solution that one pass of triangular solves gave.
+
+use luge_sparse::Scaling;
+use serde::Serialize;
+
+/// How good solutions are that were computed in place, by
+/// [`Factors::solve_in_place`](crate::Factors::solve_in_place) and its kin.
+///
+/// The backward error is the normwise one, ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞), for A as the caller stores it (Aᵀ where the
+/// transpose was solved with) and for the solution that the call returns. Of several right-hand sides it is the largest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Accuracy {
+    /// The backward error if it was measured, else a bound of it that holds for every right-hand side. `None` where
+    /// the options forbid to measure anything: see [`ResidualCheck`](crate::ResidualCheck).
+    pub backward_error: Option<f64>,
+    /// Whether it was measured.
+    pub is_measured: bool,
+    /// Steps of refinement that the solution took.
+    pub refinement_steps: usize,
+}
+
+impl Accuracy {
+    pub(crate) fn bounded(bound: Option<f64>) -> Self {
+        Self {
+            backward_error: bound,
+            is_measured: false,
+            refinement_steps: 0,
+        }
+    }
+
+    pub(crate) fn measured(backward_error: f64, refinement_steps: usize) -> Self {
+        Self {
+            backward_error: Some(backward_error),
+            is_measured: true,
+            refinement_steps,
+        }
+    }
+}
+
+/// One pass of triangular solves is enough where its backward error is known to be at most this times the target.
+pub(crate) const SLACK: f64 = 100.0;
+
+/// Above this [`bound`] a probe may have been lucky: rows of A that are far larger than others hide the errors in these.
+pub(crate) const WILD: f64 = 1e-4;
+
+/// What is known of one pass of triangular solves with some factors.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum OnePass {
+    /// Its backward error is at most this, whatever the right-hand side.
+    Bounded(f64),
+    /// Nothing, and the caller does not want to know.
+    Unknown,
+    /// Too little: every solution has to be measured.
+    Measured,
+}
+
+/// Rounding errors of a factorization and two triangular solves, as multiples of ε·|L|·|U| (Higham, "Accuracy and
+/// Stability of Numerical Algorithms", theorem 9.4, without the factor n that is never seen).
+const ROUNDINGS: f64 = 4.0;
+
+/// A bound of the backward error, for A, of one pass of triangular solves with factors of B = P·Dr·A·Dc·Q.
+///
+/// The residual of one pass is at most c·ε·Dr⁻¹·|L|·|U|·Dc⁻¹·|x|. Column k of |L|·|U| adds up to at most `growth` times that of
+/// B, so an entry of the product is at most growth · ‖B‖₁ / (min Dr · min Dc); and ‖A‖∞ is at least the largest entry of A.
+/// `checksum` is what was measured of B − L·U, relative to the columns of B. Infinite if it is not known.
+pub(crate) fn bound(measured: BoundOf) -> f64 {
+    let BoundOf {
+        epsilon,
+        growth,
+        checksum,
+        norm_b,
+        norm_a,
+        exponent,
+    } = measured;
+    let relative = (ROUNDINGS * epsilon * growth + checksum) * (norm_b / norm_a);
+    let bound = luge_solve::scaled::shift(relative, exponent);
+    if bound.is_nan() {
+        f64::INFINITY
+    } else {
+        bound.max(epsilon)
+    }
+}
+
+/// What [`bound`] is made of.
+pub(crate) struct BoundOf {
+    pub epsilon: f64,
+    pub growth: f64,
+    pub checksum: f64,
+    /// ‖B‖₁.
+    pub norm_b: f64,
+    /// ‖A‖∞, or less.
+    pub norm_a: f64,
+    /// [`inverse_exponent`] of the scaling.
+    pub exponent: i32,
+}
+
+/// The exponent of 1 / (min Dr · min Dc), rounded up.
+pub(crate) fn inverse_exponent(scaling: &Scaling) -> i32 {
+    let smallest = |factors: &[f64]| factors.iter().copied().fold(f64::INFINITY, f64::min);
+    let exponent = |factor: f64| {
+        if factor.is_finite() {
+            factor.log2().floor() as i32
+        } else {
+            0
+        }
+    };
+    -exponent(smallest(&scaling.rows)) - exponent(smallest(&scaling.cols))
+}

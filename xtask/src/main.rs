@@ -11,6 +11,7 @@ mod corpus;
 mod doctor;
 mod gpu_test;
 mod manifest;
+mod mutants;
 mod process;
 mod ptx;
 mod ptxas;
@@ -62,6 +63,8 @@ enum Command {
     Report(PassedOn),
     /// Build the GPU kernels to PTX, or check that the committed PTX is what the sources say.
     Ptx(ptx::Args),
+    /// Change the host code in one place at a time, and count how many of the changes the tests notice.
+    Mutants(mutants::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
     /// Run everything that must hold before a change lands.
@@ -97,6 +100,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Bench(which) => bench::bench(&workspace, &which),
         Command::Report(passed) => report::report(&workspace, &passed.args),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
+        Command::Mutants(args) => mutants::mutants(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
         Command::Ci => ci::ci(&workspace),
     }

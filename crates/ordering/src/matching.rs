@@ -687,4 +687,22 @@ mod tests {
             assert!((logarithm(x) - 0.5).abs() < 4e-16);
         }
     }
+
+    #[test]
+    fn clamped_factors_are_counted_one_by_one() {
+        let count = |rows: &[f64], cols: &[f64]| balanced_scaling(rows, cols).1;
+        // The shift of −750 brings all to 2^±750.
+        assert_eq!(count(&[0.0, 1500.0], &[0.0, 0.0]), 0);
+        // By −1500: both rows and both columns.
+        assert_eq!(count(&[0.0, 3000.0], &[0.0, 0.0]), 4);
+        // By −1025: rows at −1025, −25, 1025 and columns at 1025, 5.
+        assert_eq!(count(&[0.0, 1000.0, 2050.0], &[0.0, -1020.0]), 3);
+        // Nothing to shift: the largest exponent is not clamped yet, one more is.
+        assert_eq!(count(&[1021.0, -1021.0], &[1021.0, -1021.0]), 0);
+        assert_eq!(count(&[1022.0, -1021.0], &[1022.0, -1021.0]), 2);
+        assert_eq!(count(&[1021.0, -1022.0], &[1021.0, -1022.0]), 2);
+        // Only the columns, at one end.
+        assert_eq!(count(&[0.0], &[1400.0, -1400.0, 3.0]), 2);
+        assert_eq!(count(&[], &[]), 0);
+    }
 }

@@ -376,3 +376,24 @@ fn long_alternating_paths_are_found() {
 fn a_missing_value_is_a_broken_contract() {
     let _ = product(&pattern(1, &[vec![0]]), &[]);
 }
+
+/// The factor of each column is 2⁶³ times that of the next, and that of its row the inverse, so with exponents
+/// of 63·(i − 31.5) those of the outer 16 at either end are beyond 2^±1021.
+#[test]
+fn every_clamped_factor_is_counted() {
+    let n = 64u32;
+    let rows: Vec<Vec<u32>> = (0..n)
+        .map(|i| (i.saturating_sub(1)..(i + 2).min(n)).collect())
+        .collect();
+    let a = pattern(n as usize, &rows);
+    let value = |i: u32, j: u32| 2f64.powi(63 * (j as i32 - i as i32));
+    let values: Vec<f64> = (0..n)
+        .flat_map(|i| a.lane(i as usize).iter().map(move |&j| value(i, j)))
+        .collect();
+    let matching = product(&a, &values).unwrap();
+    assert_eq!(matching.num_clamped, 64);
+    for (i, &factor) in matching.scaling.rows.iter().enumerate() {
+        let exponent = (63.0 * (i as f64 - 31.5)).clamp(-1021.0, 1021.0);
+        assert!((factor.log2() - exponent).abs() < 1e-9, "row {i}");
+    }
+}

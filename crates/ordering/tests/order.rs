@@ -11,6 +11,9 @@ use luge_sparse::{CancelFlag, Cancelled, ColPerm, CompressedPattern, RowPerm, Sc
 use luge_testkit::convert::pattern_of;
 use luge_testkit::strategies::matrices;
 use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{Rng, SeedableRng};
 
 const METHODS: [Method; 6] = [
     Method::Auto,
@@ -451,4 +454,46 @@ fn a_matching_of_wild_scaling_is_used_on_demand_only() {
     assert!((product + 640.0).abs() < 1e-6, "{product}");
     assert!(forced.scaling.span() > 2f64.powi(1000));
     assert!(!run(Matching::Never).matching_refused);
+}
+
+/// The edges of a random tree whose vertices have at most `most` children, numbered at random.
+fn random_tree(n: u32, most: usize, seed: u64) -> CompressedPattern {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut names: Vec<u32> = (0..n).collect();
+    names.shuffle(&mut rng);
+    let mut rows: Vec<Vec<u32>> = (0..n).map(|v| vec![v]).collect();
+    let mut children = vec![0; n as usize];
+    for v in 1..n {
+        // Near ancestors, for long branches.
+        let parent = loop {
+            let parent = rng.random_range(v.saturating_sub(20)..v);
+            if children[parent as usize] < most {
+                break parent;
+            }
+        };
+        children[parent as usize] += 1;
+        let (v, parent) = (names[v as usize], names[parent as usize]);
+        rows[v as usize].push(parent);
+        rows[parent as usize].push(v);
+    }
+    pattern(n as usize, &rows)
+}
+
+/// A vertex whose degree is known after each elimination is taken when one edge of it is left.
+#[test]
+fn trees_get_no_fill() {
+    for seed in 0..20 {
+        for n in [2, 33, 400] {
+            let a = random_tree(n, 2 + seed as usize % 4, seed);
+            let ordering = order(&a, None, &options(Method::Amd)).unwrap();
+            let entries = fill_entries(
+                &a,
+                ordering.row_perm.as_slice(),
+                ordering.col_perm.as_slice(),
+            );
+            assert_eq!(entries, a.nnz() as u64, "n {n}, seed {seed}");
+            let predicted = ordering.predicted.factor_nnz(n as usize);
+            assert_eq!(predicted, entries, "n {n}, seed {seed}");
+        }
+    }
 }

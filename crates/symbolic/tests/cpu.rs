@@ -189,3 +189,42 @@ fn filled_pattern_matches_reference_on_the_corpus() {
         check(&a, &expected);
     }
 }
+
+/// The structures of the pivots are counted against the limit while they are found: those of a tridiagonal matrix have
+/// one entry each, of the last pivot none. What the whole pattern would take is not known by then.
+#[test]
+fn structures_stop_at_the_limit() {
+    let n = 100;
+    let near = |i: u32| i.saturating_sub(1)..(i + 2).min(n);
+    let a = pattern_from(
+        n as usize,
+        (0..n).flat_map(|i| near(i).map(move |j| (i, j))),
+    );
+    for stored in [0, 1, 50, 98, 99] {
+        let available = 16 * u64::from(n) + 4 * stored;
+        let options = Options {
+            max_bytes: Some(available),
+            ..Options::default()
+        };
+        let told = match filled_pattern_with(&a, &options) {
+            Err(SymbolicError::OutOfMemory {
+                row,
+                asked,
+                available,
+            }) => (row, asked, available),
+            other => panic!("{other:?}"),
+        };
+        let expected = if stored < 99 {
+            (stored as usize, available + 4, available)
+        } else {
+            // All structures fit. 2 entries in the first row, 3 in each of the others: the limit is in row 33.
+            (
+                33,
+                16 * u64::from(n) + 4 * (3 * u64::from(n) - 2),
+                available,
+            )
+        };
+        assert_eq!(told, expected);
+        assert!(counts_with(&a, &options).is_ok(), "counts take no limit");
+    }
+}

@@ -660,3 +660,157 @@ fn near_singular_is_not_refused() {
         }
     }
 }
+
+/// Columns 2 and 3 have an entry of 10⁴⁰ in row 1, which is a pivot by then, so both are compared with the rounding of
+/// their terms. Those of column 2 in row 3 are 10²⁰, an entry or a product, and must be gone for column 3, where
+/// that row has an entry of 1 alone.
+#[test]
+fn terms_of_one_column_do_not_count_in_the_next() {
+    let entry = (
+        vec![0, 1, 2, 5, 7],
+        vec![0, 1, 1, 2, 3, 1, 3],
+        vec![1.0, 1.0, 1e40, 1e20, 1e20, 1e40, 1.0],
+    );
+    let product = (
+        vec![0, 2, 3, 6, 8],
+        vec![0, 3, 1, 0, 1, 2, 1, 3],
+        vec![1.0, 1.0, 1.0, 1e20, 1e40, 1e20, 1e40, 1.0],
+    );
+    for (ptr, idx, values) in [entry, product] {
+        let (cols, values) = columns(&CsMat::new_csc((4, 4), ptr, idx, values));
+        let (lu, quality) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+        assert_eq!((quality.min_pivot, quality.max_pivot), (1.0, 1e20));
+        assert_eq!(lu.row_perm().as_slice(), [0, 1, 2, 3]);
+    }
+}
+
+/// A pool of `threads` threads, and options for as many.
+fn on_threads(threads: usize) -> (rayon::ThreadPool, Options) {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let options = Options {
+        threads,
+        ..Options::default()
+    };
+    (pool.build().unwrap(), options)
+}
+
+/// What one thread makes of `values` on the pivots of `lu`.
+fn alone(
+    lu: &ColumnLu<f64>,
+    cols: &CompressedPattern,
+    values: &[f64],
+) -> (Result<Quality, NumericError>, ColumnLu<f64>) {
+    let mut lu = lu.clone();
+    let outcome = lu.refactorize(cols, values, &Options::default());
+    (outcome, lu)
+}
+
+/// Neither the threads that a cancellation stopped nor what they had reported before is left over in the
+/// next refactorization.
+#[test]
+fn a_refactorization_after_a_cancelled_one_is_whole() {
+    let (cols, values) = columns(&convection_diffusion_2d(60, 60, 10.0));
+    let small: Vec<f64> = values.iter().map(|v| v * 1e-3).collect();
+    let (factors, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    let (expected, by_one) = alone(&factors, &cols, &values);
+    let (expected, merged) = (expected.unwrap(), by_one.merged());
+    for threads in [1, 3] {
+        let (pool, options) = on_threads(threads);
+        let cancelled = Options {
+            threads,
+            ..Options::default()
+        };
+        cancelled.cancel.cancel();
+        let mut lu = factors.clone();
+        pool.install(|| {
+            for _ in 0..3 {
+                lu.refactorize(&cols, &small, &options).unwrap();
+                let stopped = lu.refactorize(&cols, &small, &cancelled);
+                assert!(matches!(stopped, Err(NumericError::Cancelled(_))));
+                let quality = lu.refactorize(&cols, &values, &options).unwrap();
+                // Pivots that were unspecified are no measure of change.
+                let of_change = |q: &Quality| Quality {
+                    min_pivot_ratio: 1.0,
+                    max_pivot_ratio: 1.0,
+                    ..q.clone()
+                };
+                assert_eq!(of_change(&quality), of_change(&expected));
+                assert_eq!(lu.merged(), merged);
+            }
+        });
+    }
+}
+
+/// The same from one thread as from several, and gone with the next values.
+#[test]
+fn errors_of_any_thread_are_told_and_forgotten() {
+    let (cols, values) = columns(&power_grid(2, 20, 20, 3));
+    let n = cols.major_dim();
+    let (factors, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+    let (_, by_one) = alone(&factors, &cols, &values);
+    let merged = by_one.merged();
+    let with = |columns: &[usize], value: f64| {
+        let mut values = values.clone();
+        for &k in columns {
+            values[cols.range(k)].fill(value);
+        }
+        values
+    };
+    for threads in [2, 3] {
+        let (pool, options) = on_threads(threads);
+        let mut lu = factors.clone();
+        pool.install(|| {
+            for places in [vec![n / 3], vec![n / 2, n / 5, n - 2]] {
+                // Column sums overflow, the values may be finite or not.
+                for value in [f64::MAX, f64::NAN] {
+                    let values = with(&places, value);
+                    let quality = lu.refactorize(&cols, &values, &options).unwrap();
+                    let context = format!("{threads} threads, {value} in {places:?}");
+                    assert!(quality.growth.is_nan(), "{context}: {quality:?}");
+                    assert!(quality.checksum.is_nan(), "{context}: {quality:?}");
+                }
+                let zero = with(&places, 0.0);
+                let (expected, _) = alone(&factors, &cols, &zero);
+                let first = *places.iter().min().unwrap();
+                for outcome in [expected, lu.refactorize(&cols, &zero, &options)] {
+                    assert!(
+                        matches!(outcome, Err(NumericError::ZeroPivot { column }) if column == first),
+                        "{threads} threads, {places:?}: {outcome:?}"
+                    );
+                }
+                let quality = lu.refactorize(&cols, &values, &options).unwrap();
+                assert!(quality.checksum < 1e-13, "{quality:?}");
+                assert_eq!(lu.merged(), merged);
+            }
+        });
+    }
+}
+
+/// Sums that overflow in a column of one of several threads, though all values stay finite.
+#[test]
+fn overflow_of_sums_in_any_thread_is_told() {
+    let (cols, values) = columns(&power_grid(2, 20, 20, 3));
+    // Nothing is subtracted from a column without entries above its diagonal.
+    let leaves: Vec<usize> = (0..cols.major_dim())
+        .filter(|&k| cols.lane(k).first() == Some(&(k as u32)) && cols.range(k).len() > 2)
+        .collect();
+    for threads in [1, 2, 3] {
+        let (pool, options) = on_threads(threads);
+        for k in [
+            leaves[0],
+            leaves[leaves.len() / 2],
+            leaves[leaves.len() - 1],
+        ] {
+            let mut large = values.clone();
+            large[cols.range(k)].fill(1e308);
+            pool.install(|| {
+                let (mut lu, quality) = ColumnLu::factorize(&cols, &large, &options).unwrap();
+                assert!(quality.growth.is_nan() && quality.checksum.is_nan());
+                let quality = lu.refactorize(&cols, &large, &options).unwrap();
+                assert!(quality.growth.is_nan() && quality.checksum.is_nan());
+                let (_, quality) = ColumnLu::factorize(&cols, &values, &options).unwrap();
+                assert!(quality.is_finite());
+            });
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! New values on old pivots: never reused with a large backward error, whatever was done to them.
 
 use luge::{BackendChoice, CpuEngine, Error, Factors, Options, Refactorized, Solver};
+use luge_ordering::{Matching, Method, OrderingOptions};
 use luge_testkit::generators::applications::{
     circuit, convection_diffusion_2d, interior_point_kkt, random_unsymmetric,
 };
@@ -14,12 +15,29 @@ const BOUND: f64 = 1e-10;
 
 const ENGINES: [CpuEngine; 2] = [CpuEngine::Columns, CpuEngine::Fronts];
 
-fn factorize(a: &CsMat<f64>, engine: CpuEngine) -> Factors<f64> {
-    let options = Options {
+fn options(engine: CpuEngine) -> Options {
+    Options {
         backend: BackendChoice::Cpu,
         engine,
         ..Options::default()
-    };
+    }
+}
+
+/// Options under which B is A, but for powers of two in its rows and columns where `scaling` is wanted.
+fn in_place(engine: CpuEngine, scaling: bool) -> Options {
+    Options {
+        ordering: OrderingOptions {
+            method: Method::Natural,
+            matching: Matching::Never,
+            scaling,
+            block_triangular: false,
+            ..OrderingOptions::default()
+        },
+        ..options(engine)
+    }
+}
+
+fn factorize(a: &CsMat<f64>, options: Options) -> Factors<f64> {
     let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
     analysis.factorize(a).unwrap()
 }
@@ -35,7 +53,12 @@ fn errors(a: &CsMat<f64>, factors: &Factors<f64>) -> Result<[f64; 2], Error> {
 
 /// Renews the factors and checks that what is said of them is true.
 fn renew(old: &CsMat<f64>, new: &CsMat<f64>, engine: CpuEngine) -> Result<Refactorized, Error> {
-    let mut factors = factorize(old, engine);
+    renew_with(old, new, options(engine))
+}
+
+/// As [`renew`], for any options.
+fn renew_with(old: &CsMat<f64>, new: &CsMat<f64>, options: Options) -> Result<Refactorized, Error> {
+    let mut factors = factorize(old, options);
     let outcome = factors.refactorize(new);
     match &outcome {
         Ok(renewed) => {
@@ -185,6 +208,55 @@ fn every_sample_keeps_its_promise_under_rough_treatment() {
             let _ = renew(a, &reversed, engine);
             let squared = a.map(|v| v * v.abs());
             let _ = renew(a, &squared, engine);
+        }
+    }
+}
+
+/// All pivots are 1 before and after, and L·U is B to the last bit, so the checksum is 0: the growth alone, 1.4·10⁶ and
+/// 5.6·10⁶, tells.
+#[test]
+fn growth_that_the_checksum_does_not_show_is_noticed() {
+    let of_order_3 = |values: [f64; 9]| {
+        let idx = vec![0, 1, 2, 0, 1, 2, 0, 1, 2];
+        CsMat::new((3, 3), vec![0, 3, 6, 9], idx, values.to_vec())
+    };
+    let old = of_order_3([1.0, 0.5, 1.0, 0.5, 1.25, 0.0, 0.5, 0.0, 1.625]);
+    for exponent in [21, 23] {
+        let large = 2f64.powi(exponent);
+        let new = of_order_3([1.0, 1.0 / large, 1.0, large, 2.0, 0.0, 0.5, 0.0, 2.0]);
+        for engine in ENGINES {
+            let options = Options {
+                max_growth: 1e6,
+                ..in_place(engine, false)
+            };
+            let outcome = renew_with(&old, &new, options).unwrap();
+            assert!(
+                matches!(outcome, Refactorized::Repivoted { .. }),
+                "{engine:?}, 2^{exponent}: {outcome:?}"
+            );
+        }
+    }
+}
+
+/// The last row was small and was scaled up. It is as large as the others now, so B has 2³² in it, which hides the
+/// growth in the rows above from the norms of its columns. Only the pivots, which changed by 10⁸ to 10¹⁰, tell.
+#[test]
+fn growth_below_a_row_of_another_scale_is_noticed() {
+    let of_order_3 = |values: [f64; 7]| {
+        let (ptr, idx) = (vec![0, 2, 5, 7], vec![0, 1, 0, 1, 2, 1, 2]);
+        CsMat::new((3, 3), ptr, idx, values.to_vec())
+    };
+    let scale = 2f64.powi(-32);
+    let old = of_order_3([1.0, 0.5, 0.5, 1.0, 0.25, 0.5 * scale, scale]);
+    for exponent in [-22, -27, -32] {
+        let pivot = 1.3 * 2f64.powi(exponent);
+        let new = of_order_3([pivot, 1.1, 1.7, 0.0, 0.9, 0.6, 1.2]);
+        for engine in ENGINES {
+            let outcome = renew_with(&old, &new, in_place(engine, true)).unwrap();
+            assert!(
+                matches!(outcome, Refactorized::Repivoted { .. }),
+                "{engine:?}, 2^{exponent}: {outcome:?}"
+            );
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! A mutant is **caught** if a test fails, **timeout** if the tests take far longer than without it (which
 //! counts as noticed), **missed** if all tests pass, **unviable** if it does not compile (which counts
-//! for nothing).
+//! for nothing). Equivalent mutants that are drawn are not run, and count for nothing either.
 //!
 //! What is left out, by rule: `fmt` of `Debug` and `Display`, whose text is for people. Macros
 //! (assertions, `tracing` events) have no mutants. By name: the mutants of `equivalent-mutants.json`,
@@ -171,6 +171,8 @@ struct Mutant {
     change: String,
     /// The line of the source it begins in, without the space around it.
     code: String,
+    /// Whether `equivalent-mutants.json` has it.
+    is_equivalent: bool,
 }
 
 /// An entry of `equivalent-mutants.json`.
@@ -206,18 +208,17 @@ struct Row {
 /// Draws mutants, runs what is to be run, and prints how many were noticed.
 pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let bin = install(workspace)?;
-    let all = list(workspace, &bin)?;
-    let (equivalent, mut candidates) = split(all, &read_equivalent(&workspace.root)?)?;
+    let mut all = list(workspace, &bin)?;
+    mark_equivalent(&mut all, &read_equivalent(&workspace.root)?)?;
     if let Some(text) = &args.only {
-        candidates.retain(|mutant| mutant.name.contains(text.as_str()));
+        all.retain(|mutant| mutant.name.contains(text.as_str()));
     }
-    let total = candidates.len();
-    let drawn = draw(candidates, args.count, args.seed);
-    println!(
-        "{} of {total} mutants, drawn by the seed {}; {equivalent} equivalent ones are left out",
-        drawn.len(),
-        args.seed,
-    );
+    let total = all.len();
+    let mut drawn = draw(all, args.count, args.seed);
+    let (count, seed) = (drawn.len(), args.seed);
+    drawn.retain(|mutant| !mutant.is_equivalent);
+    let equivalent = count - drawn.len();
+    println!("{count} of {total} mutants, drawn by the seed {seed}; {equivalent} are equivalent");
     if args.list {
         drawn.iter().for_each(|mutant| println!("{}", mutant.name));
         return Ok(ExitCode::SUCCESS);
@@ -349,6 +350,7 @@ fn list(workspace: &Workspace, program: &Path) -> Result<Vec<Mutant>> {
             file: mutant.file,
             name: mutant.name,
             code,
+            is_equivalent: false,
         });
     }
     mutants.sort_by(|a, b| a.name.cmp(&b.name));
@@ -378,29 +380,30 @@ fn read_equivalent(root: &Path) -> Result<Vec<Equivalent>> {
     serde_json::from_str(&text).with_context(|| format!("{} is not understood", path.display()))
 }
 
-/// How many mutants are equivalent by the list, and the others.
-fn split(all: Vec<Mutant>, equivalent: &[Equivalent]) -> Result<(usize, Vec<Mutant>)> {
-    let mut unused: BTreeSet<(&str, &str)> = BTreeSet::new();
+/// Marks the mutants that the list has.
+fn mark_equivalent(all: &mut [Mutant], equivalent: &[Equivalent]) -> Result<()> {
+    let mut entries: BTreeMap<(&str, &str), bool> = BTreeMap::new();
     for entry in equivalent {
         if entry.reason.trim().is_empty() {
             bail!("equivalent-mutants.json: '{}' has no reason", entry.mutant);
         }
-        if !unused.insert((&entry.mutant, &entry.code)) {
+        if entries
+            .insert((&entry.mutant, &entry.code), false)
+            .is_some()
+        {
             bail!("equivalent-mutants.json: '{}' is there twice", entry.mutant);
         }
     }
-    let listed = unused.clone();
-    let (out, kept): (Vec<Mutant>, Vec<Mutant>) = all.into_iter().partition(|mutant| {
-        let key = (mutant.change.as_str(), mutant.code.as_str());
-        listed.iter().any(|&entry| entry == key)
-    });
-    for mutant in &out {
-        unused.retain(|&entry| entry != (mutant.change.as_str(), mutant.code.as_str()));
+    for mutant in all {
+        if let Some(is_found) = entries.get_mut(&(mutant.change.as_str(), mutant.code.as_str())) {
+            *is_found = true;
+            mutant.is_equivalent = true;
+        }
     }
-    if let Some((mutant, code)) = unused.first() {
+    if let Some(((mutant, code), _)) = entries.iter().find(|(_, is_found)| !**is_found) {
         bail!("equivalent-mutants.json: no mutant is '{mutant}' in the line '{code}'");
     }
-    Ok((out.len(), kept))
+    Ok(())
 }
 
 /// The first `count` of a permutation of `mutants` that the seed alone determines (Fisher and Yates, with
@@ -636,6 +639,7 @@ mod tests {
             name: change.replacen(": ", ":1:2: ", 1),
             change: change.to_owned(),
             code: code.to_owned(),
+            is_equivalent: false,
         }
     }
 
@@ -700,25 +704,26 @@ mod tests {
     }
 
     #[test]
-    fn equivalent_mutants_are_left_out_by_change_and_code() {
+    fn equivalent_mutants_are_known_by_change_and_code() {
         let all = || {
-            vec![
+            [
                 mutant("a.rs: replace < with <= in f", "if x < y {"),
                 mutant("a.rs: replace < with <= in f", "if y < x {"),
             ]
         };
-        let entry = equivalent("a.rs: replace < with <= in f", "if y < x {", "equal there");
-        let (count, kept) = split(all(), &[entry]).unwrap();
-        assert_eq!((count, kept.len()), (1, 1));
-        assert_eq!(kept[0].code, "if x < y {");
+        let entry = |code, reason| equivalent("a.rs: replace < with <= in f", code, reason);
+        let mut marked = all();
+        mark_equivalent(&mut marked, &[entry("if y < x {", "equal there")]).unwrap();
+        assert_eq!(marked.map(|mutant| mutant.is_equivalent), [false, true]);
 
-        let message = |entries: &[Equivalent]| split(all(), entries).err().unwrap().to_string();
-        let gone = equivalent("a.rs: replace < with <= in f", "if z {", "equal there");
-        assert!(message(&[gone]).contains("no mutant is"));
-        let silent = equivalent("a.rs: replace < with <= in f", "if x < y {", " ");
-        assert!(message(&[silent]).contains("has no reason"));
-        let twice = || equivalent("a.rs: replace < with <= in f", "if x < y {", "equal there");
-        assert!(message(&[twice(), twice()]).contains("twice"));
+        let message = |entries: &[Equivalent]| {
+            let error = mark_equivalent(&mut all(), entries).unwrap_err();
+            error.to_string()
+        };
+        assert!(message(&[entry("if z {", "equal there")]).contains("no mutant is"));
+        assert!(message(&[entry("if y < x {", " ")]).contains("has no reason"));
+        let twice = [entry("if y < x {", "equal"), entry("if y < x {", "equal")];
+        assert!(message(&twice).contains("twice"));
     }
 
     #[test]

@@ -242,6 +242,8 @@ fn tile_updates(front: &Shape) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use luge_sparse::{CompressedPattern, etree};
+    use proptest::prelude::*;
 
     const COSTS: DeviceCosts = DeviceCosts {
         small_front: 1.0,
@@ -297,6 +299,143 @@ mod tests {
         let of_blocks = 4.0 + (16.0 + 9.0) * 8.0 + 3.5;
         assert_eq!(found.shared, 2.5 / 4.0 + of_blocks / 2.0);
         assert_eq!(found.solve_path, 4.0 * 20.0);
+    }
+
+    /// The same from lists of children, one front at a time.
+    fn by_definition(fronts: &[(u32, u32, u32)]) -> DevicePrediction {
+        // Of each front: when it ends, its height, whether it is small.
+        let mut done: Vec<(f64, u32, bool)> = Vec::new();
+        let mut found = DevicePrediction::default();
+        let mut height = 0;
+        for (s, &(parent, pivots, below)) in fronts.iter().enumerate() {
+            let children: Vec<_> = (0..s).filter(|&c| fronts[c].0 == s as u32).collect();
+            let mut ends: Vec<f64> = children.iter().map(|&c| done[c].0).collect();
+            ends.sort_by(|a, b| b.total_cmp(a));
+            let all_small = children.iter().all(|&c| done[c].2);
+            let (rows, p) = (pivots + below, f64::from(pivots));
+            let is_small = rows <= 16 && all_small;
+            let (own, of_warps, of_blocks) = if is_small {
+                (1.0 + p * 0.25, 2.0 + p * 0.25, 0.0)
+            } else if rows <= 95 {
+                (3.0 + p * 0.125, 0.0, 3.0 + p * 0.125)
+            } else {
+                let steps = pivots.div_ceil(64);
+                let sides = steps + below.div_ceil(64);
+                let updates: u32 = (0..steps).map(|k| (sides - k) * (sides - k)).sum();
+                let tail = if below == 0 { 0.0 } else { 8.0 };
+                let own = 3.0 + f64::from(steps) * 30.0 + tail;
+                (own, 0.0, 8.0 * f64::from(updates))
+            };
+            let begin = match (is_small, &ends[..]) {
+                (_, []) => 0.0,
+                (false, [last, ..]) => last + 0.5,
+                (true, [last]) => *last,
+                (true, [last, second, ..]) => last.max(second + 0.5),
+            };
+            let above = children.iter().map(|&c| done[c].1).max().unwrap_or(0);
+            done.push((begin + own, above + 1, is_small));
+            found.shared += of_warps / 4.0 + of_blocks / 2.0;
+            if parent == NONE {
+                found.path = found.path.max(begin + own);
+                height = height.max(above + 1);
+            }
+        }
+        found.solve_path = f64::from(height) * 20.0;
+        found
+    }
+
+    proptest! {
+        /// All numbers are multiples of 1/16, so sums are exact.
+        #[test]
+        fn any_forest_takes_what_the_definition_says(
+            fronts in proptest::collection::vec((0u32..6, 0usize..8, 0usize..8), 0..25),
+        ) {
+            const PIVOTS: [u32; 8] = [1, 2, 15, 16, 64, 65, 95, 130];
+            const BELOW: [u32; 8] = [0, 1, 2, 14, 30, 64, 65, 129];
+            let n = fronts.len() as u32;
+            let fronts: Vec<_> = (0..)
+                .zip(fronts)
+                .map(|(s, (step, pivots, below))| {
+                    let parent = s + step;
+                    let parent = if step == 0 || parent >= n { NONE } else { parent };
+                    (parent, PIVOTS[pivots], BELOW[below])
+                })
+                .collect();
+            prop_assert_eq!(predict(&fronts), by_definition(&fronts));
+        }
+    }
+
+    #[test]
+    fn an_estimate_goes_through_chains() {
+        let forest = |parent: &[u32], counts: &[u32]| EliminationForest {
+            parent: parent.to_vec(),
+            counts: counts.to_vec(),
+        };
+        // One chain of three columns: one front, one solve up and down, three pivots.
+        let chain = COSTS.estimate(&forest(&[1, 2, NONE], &[3, 2, 1]));
+        assert_eq!(chain, 1.0 + 20.0 + 3.0 * 0.25 + (2.0 + 3.0 * 0.25) / 4.0);
+        // Fronts of every size, none a chain: siblings whose counts fit, a parent whose count does not.
+        let found = COSTS.estimate(&forest(&[4, 4, 4, 4, NONE], &[17, 16, 95, 96, 1]));
+        let path = (3.0 + 20.0 + 30.0 / 64.0) + (1.0 + 20.0 + 0.25);
+        let of_warps = 5.0 * 2.0 + 2.0 * 0.25;
+        let of_blocks = 2.0 * 0.125 + 4.0 / 64.0 * 8.0;
+        assert_eq!(found, path + of_warps / 4.0 + of_blocks / 2.0);
+        // The longest path may be of another root than the last.
+        let found = COSTS.estimate(&forest(&[1, NONE, NONE], &[4, 2, 1]));
+        assert_eq!(found, 2.0 * 21.25 + 3.0 * (2.0 + 0.25) / 4.0);
+        assert_eq!(COSTS.estimate(&forest(&[], &[])), 0.0);
+    }
+
+    /// Merged fronts are the same whether they come from a tree or from the forest alone.
+    #[test]
+    fn a_tree_and_its_forest_take_the_same() {
+        // Two chains of 40 and of 30 dense columns under a dense root of 100.
+        let n = 170;
+        let rows_below = |j: usize| -> Vec<u32> {
+            let own = match j {
+                0..40 => j..40,
+                40..70 => j..70,
+                _ => j..n,
+            };
+            let shared = if j < 70 { 70..n - 10 * (j % 2) } else { n..n };
+            own.chain(shared).map(|i| i as u32).collect()
+        };
+        let mut entries: Vec<Vec<u32>> = (0..n).map(rows_below).collect();
+        for j in 0..n {
+            for i in rows_below(j) {
+                if i as usize != j {
+                    entries[i as usize].push(j as u32);
+                }
+            }
+        }
+        let mut ptr = vec![0];
+        let mut idx = Vec::new();
+        for mut column in entries {
+            column.sort_unstable();
+            idx.extend(column);
+            ptr.push(idx.len() as u64);
+        }
+        let cols = CompressedPattern::new(n, ptr, idx).unwrap();
+        let neighbours = |k: u32| {
+            cols.lane(k as usize)
+                .iter()
+                .copied()
+                .filter(move |&i| i != k)
+        };
+        let parent = etree::elimination_tree(n, neighbours);
+        let counts = etree::column_counts(&parent, neighbours);
+        let forest = EliminationForest { parent, counts };
+        for merged in [0.0, 0.2, 0.9] {
+            let options = TreeOptions {
+                zero_fraction: merged,
+                tiny_zero_fraction: merged,
+                ..TreeOptions::default()
+            };
+            let tree = Tree::analyze(&cols, &options).unwrap();
+            let of_tree = COSTS.of_tree(&tree);
+            assert!(of_tree.path > 60.0 && of_tree.shared > 0.0);
+            assert_eq!(of_tree, COSTS.of_forest(&forest, &options));
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ pub fn inverse_norm1<E>(
     let mut estimate = InverseNorm::of(&v);
     let mut last = None;
     for _ in 0..MAX_ITERATIONS {
+        // Nothing compares with it, so the next estimate would take its place.
+        if estimate.norm1.is_nan() {
+            break;
+        }
         let mut z: Vec<f64> = v.iter().map(|x| 1f64.copysign(*x)).collect();
         solve_transpose(&mut z)?;
         let steepest = largest(&z);

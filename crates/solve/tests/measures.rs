@@ -28,24 +28,19 @@ fn long_rows_are_summed_up_whole() {
     }
 }
 
-/// B⁻¹ times its argument and B⁻ᵀ times it, for B⁻¹ given by rows.
-fn products<const N: usize>(
-    inverse: [[f64; N]; N],
-) -> (
-    impl FnMut(&mut [f64]) -> Result<(), Infallible>,
-    impl FnMut(&mut [f64]) -> Result<(), Infallible>,
-) {
-    let multiply = move |v: &mut [f64], entry: &dyn Fn(usize, usize) -> f64| {
+/// What is estimated of B⁻¹, given by rows.
+fn estimate_of<const N: usize>(inverse: [[f64; N]; N]) -> InverseNorm {
+    let multiply = |v: &mut [f64], entry: &dyn Fn(usize, usize) -> f64| {
         let old = v.to_vec();
         for (i, v) in v.iter_mut().enumerate() {
             *v = (0..N).map(|j| entry(i, j) * old[j]).sum();
         }
-        Ok(())
+        Ok::<_, Infallible>(())
     };
-    (
-        move |v: &mut [f64]| multiply(v, &|i, j| inverse[i][j]),
-        move |v: &mut [f64]| multiply(v, &|i, j| inverse[j][i]),
-    )
+    let solve = |v: &mut [f64]| multiply(v, &|i, j| inverse[i][j]);
+    let solve_transpose = |v: &mut [f64]| multiply(v, &|i, j| inverse[j][i]);
+    let Ok(estimate) = inverse_norm1(N, solve, solve_transpose);
+    estimate
 }
 
 /// The largest entries are in row 1 for the start, in row 0 for the first column that it leads to, and in row 2
@@ -58,13 +53,40 @@ fn the_largest_row_is_that_of_the_column_that_attains_the_bound() {
         [-4.0, 0.0, 2.0, 0.0],
         [-2.0, 0.0, 0.0, 3.0],
     ];
-    let (solve, solve_transpose) = products(inverse);
-    let Ok(estimate) = inverse_norm1(4, solve, solve_transpose);
     let expected = InverseNorm {
         norm1: 9.0,
         largest: 2,
     };
-    assert_eq!(estimate, expected);
+    assert_eq!(estimate_of(inverse), expected);
+}
+
+/// The iteration ends at a column of sum 12 though the second has 20. The vector (1, −1.5, 2) gives more: 60 for a norm
+/// of 4.5, of which two thirds count.
+#[test]
+fn the_alternating_vector_counts_where_it_gives_more() {
+    let inverse = [[4.0, -8.0, 9.0], [-1.0, 8.0, 0.0], [-7.0, -4.0, 7.0]];
+    let expected = InverseNorm {
+        norm1: 2.0 * 60.0 / 9.0,
+        largest: 0,
+    };
+    assert_eq!(estimate_of(inverse), expected);
+}
+
+#[test]
+fn an_estimate_is_nan_if_any_solve_was() {
+    // Three solves: the start, one column, the alternating vector.
+    for nan_at in 0..3 {
+        let mut solves = 0;
+        let solve = |v: &mut [f64]| {
+            if solves == nan_at {
+                v[1] = f64::NAN;
+            }
+            solves += 1;
+            Ok::<_, Infallible>(())
+        };
+        let Ok(estimate) = inverse_norm1(3, solve, |_: &mut [f64]| Ok(()));
+        assert!(estimate.norm1.is_nan(), "in solve {nan_at}: {estimate:?}");
+    }
 }
 
 /// A target that the first solution meets does not end the refinement: each step takes 14 bits off the

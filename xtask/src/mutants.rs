@@ -242,27 +242,38 @@ pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     }
     let mut bench = Bench::new(workspace, &bin, folder)?;
     let mut rows: Vec<Row> = Vec::new();
-    let mut number = 0;
     for batch in drawn.chunks(BATCH) {
-        let mut batch: Vec<&Mutant> = batch.iter().collect();
-        batch.sort_by(|a, b| (a.area, &a.name).cmp(&(b.area, &b.name)));
+        let mut open = Vec::new();
         for mutant in batch {
-            number += 1;
-            let key = (mutant.name.clone(), mutant.code.clone());
-            let row = match known.get(&key) {
-                Some(row) => row.clone(),
-                None => {
-                    let row = bench.row(mutant)?;
-                    writeln!(file, "{}", serde_json::to_string(&row)?)?;
-                    let word = format!("{:?}", row.outcome).to_lowercase();
-                    println!(
-                        "{number:4}  {word:8} {:5.0} s  {}",
-                        row.seconds, mutant.name
-                    );
-                    row
-                }
-            };
+            match known.get(&(mutant.name.clone(), mutant.code.clone())) {
+                Some(row) => rows.push(row.clone()),
+                None => open.push(mutant),
+            }
+        }
+        open.sort_by(|a, b| (a.area, &a.name).cmp(&(b.area, &b.name)));
+        let mut finish = |row: Row| {
+            writeln!(file, "{}", serde_json::to_string(&row)?)?;
+            let word = format!("{:?}", row.outcome).to_lowercase();
             rows.push(row);
+            let (place, row) = (rows.len(), &rows[rows.len() - 1]);
+            println!("{place:4}  {word:8} {:5.0} s  {}", row.seconds, row.name);
+            anyhow::Ok(())
+        };
+        // The tests across crates come last: everything is built for them.
+        let mut survivors = Vec::new();
+        for mutant in open {
+            let area = &AREAS[mutant.area];
+            let row = bench.row(mutant, area.package, area.own)?;
+            if row.outcome == Outcome::Missed && !area.across.is_empty() {
+                survivors.push((mutant, row.seconds));
+            } else {
+                finish(row)?;
+            }
+        }
+        for (mutant, seconds) in survivors {
+            let mut row = bench.row(mutant, "luge-tests", AREAS[mutant.area].across)?;
+            row.seconds += seconds;
+            finish(row)?;
         }
     }
     print_summary(&rows);
@@ -466,14 +477,15 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Runs the tests for `mutant`, those of its package first.
-    fn row(&mut self, mutant: &Mutant) -> Result<Row> {
-        let area = &AREAS[mutant.area];
+    /// Runs `tests` of `package` for `mutant`.
+    fn row(
+        &mut self,
+        mutant: &Mutant,
+        package: &'static str,
+        tests: &'static [&'static str],
+    ) -> Result<Row> {
         let start = Instant::now();
-        let mut outcome = self.outcome(mutant, area.package, area.own)?;
-        if outcome == Outcome::Missed && !area.across.is_empty() {
-            outcome = self.outcome(mutant, "luge-tests", area.across)?;
-        }
+        let outcome = self.outcome(mutant, package, tests)?;
         Ok(Row {
             name: mutant.name.clone(),
             code: mutant.code.clone(),

@@ -732,7 +732,7 @@ fn a_refactorization_after_a_cancelled_one_is_whole() {
                 let of_change = |q: &Quality| Quality {
                     min_pivot_ratio: 1.0,
                     max_pivot_ratio: 1.0,
-                    ..q.clone()
+                    ..*q
                 };
                 assert_eq!(of_change(&quality), of_change(&expected));
                 assert_eq!(lu.merged(), merged);

@@ -1,0 +1,391 @@
+//! Block triangular matrices whose blocks go to both engines, against dense arithmetic.
+
+use std::sync::Arc;
+
+use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, Engine, Options, Rule};
+use luge_numeric::{NumericError, TinyPivots};
+use luge_sparse::{CancelFlag, CompressedPattern, Quality};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+const ENGINES: [Engine; 3] = [Engine::Auto, Engine::Columns, Engine::Fronts];
+
+/// B by columns, and where its diagonal blocks begin.
+struct Blocks {
+    cols: CompressedPattern,
+    values: Vec<f64>,
+    ptr: Vec<usize>,
+}
+
+impl Blocks {
+    /// Runs of columns alone, blocks of every kind, and entries above all of them. Values are eighths, so that their
+    /// sums are exact. The diagonal of the sparse blocks is weak, so that rows are exchanged there.
+    fn new(seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        // A full block of 90 has enough operations for fronts, one of 24 is too small for them.
+        let sizes = [1, 1, 24, 90, 1, 40, 1, 1, 12, 33, 1];
+        let mut ptr = vec![0];
+        sizes
+            .iter()
+            .for_each(|size| ptr.push(ptr[ptr.len() - 1] + size));
+        let mut col_ptr = vec![0];
+        let (mut idx, mut values) = (Vec::new(), Vec::new());
+        let mut eighths = |limit: i32| loop {
+            let value = rng.random_range(-limit..=limit);
+            if value != 0 {
+                break f64::from(value) / 8.0;
+            }
+        };
+        for ends in ptr.windows(2) {
+            let size = ends[1] - ends[0];
+            let is_full = size == 24 || size == 90;
+            for j in ends[0]..ends[1] {
+                for i in 0..ends[1] {
+                    let next = ends[0] + (j + 1 - ends[0]) % size;
+                    let value = if i == j {
+                        eighths(if is_full || size == 1 { 8 } else { 1 })
+                    } else if i >= ends[0] && (is_full || i == next || (7 * i + j) % 9 == 0) {
+                        eighths(16)
+                    } else if i < ends[0] && (5 * i + 3 * j) % 13 == 0 {
+                        eighths(8)
+                    } else {
+                        continue;
+                    };
+                    idx.push(i as u32);
+                    values.push(value);
+                }
+                col_ptr.push(idx.len() as u64);
+            }
+        }
+        let n = ptr[ptr.len() - 1];
+        Self {
+            cols: CompressedPattern::new(n, col_ptr, idx).unwrap(),
+            values,
+            ptr,
+        }
+    }
+
+    fn n(&self) -> usize {
+        self.cols.major_dim()
+    }
+
+    fn plan(&self, engine: Engine) -> Arc<BlockPlan> {
+        let never = CancelFlag::new();
+        Arc::new(BlockPlan::new(&self.cols, &self.ptr, engine, |_| None, &never).unwrap())
+    }
+
+    /// Row, column and value of each entry.
+    fn entries(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+        (0..self.n()).flat_map(move |j| {
+            let range = self.cols.range(j);
+            range.map(move |p| (self.cols.idx()[p] as usize, j, self.values[p]))
+        })
+    }
+
+    /// The largest entry of B·x − b, or of Bᵀ·x − b, for entries of x near one.
+    fn residual(&self, x: &[f64], b: &[f64], transpose: bool) -> f64 {
+        let mut r = b.to_vec();
+        for (i, j, value) in self.entries() {
+            let (i, j) = if transpose { (j, i) } else { (i, j) };
+            r[i] -= value * x[j];
+        }
+        r.iter().fold(0.0, |max, r| r.abs().max(max))
+    }
+
+    /// Values of the plan's entries.
+    fn planned(&self, plan: &BlockPlan) -> Vec<f64> {
+        plan.source()
+            .iter()
+            .map(|&p| self.values[p as usize])
+            .collect()
+    }
+}
+
+fn options(threads: usize) -> Options {
+    Options {
+        rule: Rule::Threshold(0.1),
+        threads,
+        max_bytes: None,
+        cancel: CancelFlag::new(),
+    }
+}
+
+/// Solutions for right-hand sides of which x = (1, −1, …) and others near it are the solutions.
+fn check_solves(b: &Blocks, lu: &BlockLu<f64>, threads: usize) {
+    let n = b.n();
+    let rows: Vec<usize> = match lu.row_perm() {
+        Some(perm) => perm.as_slice().iter().map(|&i| i as usize).collect(),
+        None => (0..n).collect(),
+    };
+    for nrhs in [1, 3] {
+        for transpose in [false, true] {
+            let known = |k: usize, j: usize| if (j * (k + 1)) % 3 == 0 { 1.0 } else { -0.5 };
+            let mut sides = vec![0.0; n * nrhs];
+            for k in 0..nrhs {
+                for (i, j, value) in b.entries() {
+                    let (i, j) = if transpose { (j, i) } else { (i, j) };
+                    sides[k * n + i] += value * known(k, j);
+                }
+            }
+            let mut x = sides.clone();
+            if transpose {
+                lu.solve_transpose(&mut x, nrhs, threads);
+            } else {
+                for k in 0..nrhs {
+                    (0..n).for_each(|i| x[k * n + i] = sides[k * n + rows[i]]);
+                }
+                lu.solve(&mut x, nrhs, threads);
+            }
+            for k in 0..nrhs {
+                let mut solution = x[k * n..(k + 1) * n].to_vec();
+                if transpose {
+                    (0..n).for_each(|i| solution[rows[i]] = x[k * n + i]);
+                }
+                let size = solution.iter().fold(1.0, |max: f64, x| x.abs().max(max));
+                let residual = b.residual(&solution, &sides[k * n..(k + 1) * n], transpose);
+                assert!(
+                    residual <= 1e-11 * size,
+                    "side {k} of {nrhs}, transpose {transpose}: {residual:e} for {size:e}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_go_where_they_belong() {
+    let b = Blocks::new(1);
+    let columns = |engine| b.plan(engine).front_sizes().columns;
+    assert_eq!(columns(Engine::Columns), 0);
+    assert_eq!(columns(Engine::Auto), 90);
+    assert_eq!(columns(Engine::Fronts), 24 + 90 + 40 + 12 + 33);
+    for engine in ENGINES {
+        let mut plan = b.plan(engine);
+        assert_eq!(plan.n(), b.n());
+        let mut source = plan.source().to_vec();
+        let entries: Vec<u32> = (0..b.cols.nnz() as u32).collect();
+        source.sort_unstable();
+        assert_eq!(source, entries, "{engine:?}");
+        let mut sums = vec![0.0; b.n()];
+        b.entries().for_each(|(_, j, value)| sums[j] += value.abs());
+        let norm = sums.into_iter().fold(0.0, f64::max);
+        assert_eq!(plan.norm1(&b.planned(&plan)), norm, "{engine:?}");
+        let before = plan.source().to_vec();
+        Arc::get_mut(&mut plan).unwrap().compose(|p| 2 * p + 1);
+        let composed = before.iter().map(|p| 2 * p + 1);
+        assert!(composed.eq(plan.source().iter().copied()));
+    }
+}
+
+#[test]
+fn both_engines_solve_through_the_blocks() {
+    for seed in 0..3 {
+        let b = Blocks::new(seed);
+        for engine in ENGINES {
+            let plan = b.plan(engine);
+            let values = b.planned(&plan);
+            let mut reports: Vec<Quality> = Vec::new();
+            for threads in [1, 2] {
+                let options = options(threads);
+                let (mut lu, quality) = BlockLu::factorize(&plan, &values, &options).unwrap();
+                assert!(quality.checksum < 1e-13, "{engine:?}: {quality:?}");
+                check_solves(&b, &lu, threads);
+                let again = lu.refactorize(&values, &options).unwrap();
+                assert_eq!(
+                    (again.min_pivot_ratio, again.max_pivot_ratio),
+                    (1.0, 1.0),
+                    "{engine:?}"
+                );
+                assert!((again.growth / quality.growth - 1.0).abs() < 1e-12);
+                check_solves(&b, &lu, threads);
+                reports.push(quality);
+                let names = lu.code_path();
+                assert_eq!(
+                    names.contains(&"numeric: multifrontal"),
+                    engine != Engine::Columns
+                );
+                assert!(names.contains(&"numeric: left-looking columns"));
+            }
+            assert_eq!(reports[0], reports[1], "{engine:?}");
+        }
+    }
+}
+
+/// The sign of the determinant by Gaussian elimination with partial pivoting.
+fn is_negative(b: &Blocks) -> bool {
+    let n = b.n();
+    let mut dense = vec![vec![0.0; n]; n];
+    b.entries().for_each(|(i, j, value)| dense[i][j] = value);
+    let mut negative = false;
+    for k in 0..n {
+        let pivot = (k..n).max_by(|&x, &y| dense[x][k].abs().total_cmp(&dense[y][k].abs()));
+        let pivot = pivot.unwrap();
+        negative ^= pivot != k;
+        dense.swap(k, pivot);
+        negative ^= dense[k][k] < 0.0;
+        let (above, below) = dense.split_at_mut(k + 1);
+        let row = &above[k];
+        for other in below {
+            let factor = other[k] / row[k];
+            (k..n).for_each(|j| other[j] -= factor * row[j]);
+        }
+    }
+    negative
+}
+
+#[test]
+fn pivots_and_exchanges_make_the_determinant() {
+    for seed in 0..4 {
+        let b = Blocks::new(seed);
+        let expected = is_negative(&b);
+        for engine in ENGINES {
+            let plan = b.plan(engine);
+            let (lu, _) = BlockLu::factorize(&plan, &b.planned(&plan), &options(1)).unwrap();
+            let mut count = 0;
+            let mut negative = lu.exchanges_are_odd();
+            lu.for_each_pivot(|pivot| {
+                count += 1;
+                negative ^= pivot < 0.0;
+            });
+            negative ^= lu.row_perm().is_some_and(|perm| perm.is_odd());
+            assert_eq!(
+                (count, negative),
+                (b.n(), expected),
+                "{engine:?}, seed {seed}"
+            );
+        }
+    }
+}
+
+/// Of a triangular matrix nothing is eliminated.
+#[test]
+fn columns_alone_are_divided_by() {
+    let cols = CompressedPattern::new(3, vec![0, 1, 3, 6], vec![0, 0, 1, 0, 1, 2]).unwrap();
+    let values = [2.0, 3.0, 4.0, -1.0, 5.0, 8.0];
+    let never = CancelFlag::new();
+    for engine in ENGINES {
+        let plan = BlockPlan::new(&cols, &[0, 1, 2, 3], engine, |_| None, &never).unwrap();
+        let planned: Vec<f64> = plan.source().iter().map(|&p| values[p as usize]).collect();
+        assert_eq!(plan.norm1(&planned), 14.0);
+        let plan = Arc::new(plan);
+        let (lu, quality) = BlockLu::factorize(&plan, &planned, &options(1)).unwrap();
+        assert_eq!((lu.lnz(), lu.unz(), lu.flops()), (3, 6, 0.0));
+        assert_eq!((quality.min_pivot, quality.max_pivot), (2.0, 8.0));
+        // B·(1, 2, 3) and Bᵀ·(1, 2, 3).
+        let mut x = [5.0, 23.0, 24.0];
+        lu.solve(&mut x, 1, 1);
+        assert_eq!(x, [1.0, 2.0, 3.0]);
+        let mut x = [2.0, 11.0, 33.0];
+        lu.solve_transpose(&mut x, 1, 1);
+        assert_eq!(x, [1.0, 2.0, 3.0]);
+    }
+}
+
+/// Errors and reports name columns of B, whatever engine a block is with, and the next values are factorized as
+/// if nothing had been.
+#[test]
+fn columns_are_those_of_the_whole_matrix() {
+    let b = Blocks::new(5);
+    for engine in ENGINES {
+        let plan = b.plan(engine);
+        let good = b.planned(&plan);
+        for threads in [1, 2] {
+            let (mut lu, quality) = BlockLu::factorize(&plan, &good, &options(threads)).unwrap();
+            for ends in b.ptr.windows(2) {
+                for column in [ends[0], ends[1] - 1] {
+                    let range = b.cols.range(column);
+                    let with = |value: f64| {
+                        let source = plan.source().iter();
+                        let values = source.map(|&p| match range.contains(&(p as usize)) {
+                            true => value,
+                            false => b.values[p as usize],
+                        });
+                        values.collect::<Vec<f64>>()
+                    };
+                    // An empty column may leave another one of its block without a pivot.
+                    for result in [
+                        BlockLu::factorize(&plan, &with(0.0), &options(threads)).map(|_| ()),
+                        lu.refactorize(&with(0.0), &options(threads)).map(|_| ()),
+                    ] {
+                        assert!(
+                            matches!(
+                                result,
+                                Err(NumericError::ZeroPivot { column }) if (ends[0]..ends[1]).contains(&column)
+                            ),
+                            "{engine:?}, column {column}: {result:?}"
+                        );
+                    }
+                    let result = BlockLu::factorize(&plan, &with(f64::NAN), &options(threads));
+                    assert!(
+                        matches!(
+                            result,
+                            Err(NumericError::NotFinite { column }) if (ends[0]..ends[1]).contains(&column)
+                        ),
+                        "{engine:?}, column {column}: {:?}",
+                        result.map(|_| ())
+                    );
+                }
+            }
+            let again = lu.refactorize(&good, &options(threads)).unwrap();
+            assert!((again.growth / quality.growth - 1.0).abs() < 1e-12);
+            assert!(again.checksum < 1e-13);
+            check_solves(&b, &lu, threads);
+
+            // The pivot of a column alone is replaced.
+            let column = b.ptr[4];
+            let zero = |p: &u32| match b.cols.range(column).contains(&(*p as usize)) {
+                true => 0.0,
+                false => b.values[*p as usize],
+            };
+            let values: Vec<f64> = plan.source().iter().map(zero).collect();
+            let tiny = TinyPivots::Perturb { threshold: 1e-20 };
+            let options = Options {
+                rule: Rule::Static(tiny),
+                ..options(threads)
+            };
+            let (_, quality) = BlockLu::factorize(&plan, &values, &options).unwrap();
+            assert_eq!(
+                (quality.num_perturbed, quality.first_perturbed),
+                (1, Some(column))
+            );
+        }
+    }
+}
+
+#[test]
+fn the_flag_stops_plan_and_factors() {
+    let b = Blocks::new(6);
+    for engine in ENGINES {
+        let raised = CancelFlag::new();
+        raised.cancel();
+        let plan = BlockPlan::new(&b.cols, &b.ptr, engine, |_| None, &raised);
+        assert!(matches!(plan, Err(NumericError::Cancelled(_))));
+        let plan = b.plan(engine);
+        let values = b.planned(&plan);
+        for threads in [1, 2] {
+            let cancelled = Options {
+                cancel: raised.clone(),
+                ..options(threads)
+            };
+            let (mut lu, _) = BlockLu::factorize(&plan, &values, &options(threads)).unwrap();
+            let first = BlockLu::factorize(&plan, &values, &cancelled).map(|_| ());
+            let second = lu.refactorize(&values, &cancelled).map(|_| ());
+            for result in [first, second] {
+                assert!(
+                    matches!(result, Err(NumericError::Cancelled(_))),
+                    "{result:?}"
+                );
+            }
+            lu.refactorize(&values, &options(threads)).unwrap();
+            check_solves(&b, &lu, threads);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "an entry below its diagonal block")]
+fn an_entry_below_the_blocks_is_a_broken_call() {
+    let cols = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+    let never = CancelFlag::new();
+    let _ = BlockPlan::new(&cols, &[0, 1, 2], Engine::Auto, |_| None, &never);
+}

@@ -687,10 +687,12 @@ impl Shared {
         let offsets = a.indptr();
         let (ptr, other_ptr) = (self.pattern.ptr(), offsets.raw_storage());
         let (idx, other_idx) = (self.pattern.idx(), a.indices());
+        let first = first_offset(other_ptr);
         let same = ptr.len() == other_ptr.len()
             && idx.len() == other_idx.len()
             && all_stretches(ptr.len(), threads, |range| {
-                same_integers(&ptr[range.clone()], &other_ptr[range], |a, b| a ^ b as u64)
+                let differ = |a: u64, b: usize| a ^ (b - first) as u64;
+                same_integers(&ptr[range.clone()], &other_ptr[range], differ)
             })
             && all_stretches(idx.len(), threads, |range| {
                 let differ = |a, b| u64::from(a) ^ b as u64;
@@ -833,9 +835,17 @@ pub(crate) fn by_rows<T: Scalar>(a: &CsMat<T>) -> CsMat<T> {
     if a.is_csr() { a.clone() } else { a.to_csr() }
 }
 
+/// Where the entries of a matrix begin by its own offsets: not at 0 in rows or columns that were cut out of another
+/// matrix. sprs keeps the offsets of the whole there, and the entries of the part alone.
+fn first_offset(offsets: &[usize]) -> usize {
+    offsets.first().copied().unwrap_or(0)
+}
+
 /// The pattern of a matrix as it is stored, whose dimensions fit 32 bits.
 fn pattern_of<T>(a: &CsMat<T>, threads: usize) -> CompressedPattern {
-    let ptr = mapped(a.indptr().raw_storage(), threads, |p| p as u64);
+    let offsets = a.indptr();
+    let first = first_offset(offsets.raw_storage());
+    let ptr = mapped(offsets.raw_storage(), threads, |p| (p - first) as u64);
     let idx = mapped(a.indices(), threads, |i| i as u32);
     CompressedPattern::new(a.rows(), ptr, idx)
         .unwrap_or_else(|e| unreachable!("sprs keeps its matrices sorted and in range: {e}"))

@@ -69,7 +69,8 @@ impl Matrix {
     /// The pattern by rows, whatever the field. Explicit zeros belong to it.
     pub fn pattern(&self) -> SparsityPattern {
         fn of<V>(a: &CsMat<V>) -> SparsityPattern {
-            let ptr = a.indptr().into_raw_storage().to_vec();
+            // From 0, which the offsets of a part cut out of another matrix are not.
+            let ptr = a.proper_indptr().into_owned();
             SparsityPattern::try_from_offsets_and_indices(
                 a.rows(),
                 a.cols(),

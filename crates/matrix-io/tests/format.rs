@@ -702,3 +702,19 @@ fn complex_and_pattern_are_not_real() {
         );
     }
 }
+
+#[test]
+fn the_pattern_of_rows_cut_out_of_another_matrix_is_theirs() {
+    let text = format!("{REAL}4 2 5\n1 1 1\n2 2 2\n3 1 3\n3 2 4\n4 2 5\n");
+    let whole = real(&text);
+    let rows = whole.slice_outer(2..4).to_owned();
+    assert_ne!(rows.indptr().raw_storage()[0], 0, "as sprs cuts them out");
+    let cut = Matrix {
+        data: MatrixData::Real(rows),
+        ..read(&text)
+    };
+    let pattern = cut.pattern();
+    assert_eq!((pattern.major_dim(), pattern.minor_dim()), (2, 2));
+    assert_eq!(pattern.lane(0), [0, 1]);
+    assert_eq!(pattern.lane(1), [1]);
+}

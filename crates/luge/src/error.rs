@@ -9,10 +9,34 @@ use luge_sparse::{Cancelled, IndexOverflow};
 use luge_supernode::SupernodeError;
 use luge_symbolic::SymbolicError;
 
-/// Why a phase gave no result. Rows and columns are those of the matrix that was handed in.
+/// Why a phase gave no result. Rows and columns are those of the matrix that was handed in, and count from 0.
+///
+/// The message is whole: it ends with that of the cause where there is one, so the cause is not given again as a
+/// [`source`](std::error::Error::source). Where a program looks for it, it is in the variant.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// An option has a value outside of its range.
+    #[error("the option {field} is {value}; it must be {range}")]
+    InvalidOption {
+        /// The field of [`Options`](crate::Options), with the names of the structures that it is in.
+        field: &'static str,
+        /// Its value.
+        value: String,
+        /// The values that are allowed.
+        range: &'static str,
+    },
+    /// The caller's permutations ([`Method::User`](luge_ordering::Method::User)) are for another order than that of the
+    /// matrix.
+    #[error(
+        "the option ordering.method permutes {permuted} rows and columns; the matrix has order {n}"
+    )]
+    PermutationLength {
+        /// Rows and columns that are permuted.
+        permuted: usize,
+        /// Order of the matrix.
+        n: usize,
+    },
     /// The matrix is not square.
     #[error("the matrix is {rows} by {cols}, and only square systems are solved")]
     NotSquare {
@@ -21,12 +45,32 @@ pub enum Error {
         /// Number of columns.
         cols: usize,
     },
-    /// A value of the matrix or of the right-hand side is infinite or not a number.
-    #[error("the value in row {row}, column {column} is infinite or not a number")]
+    /// The matrix has another size than the one that was analyzed.
+    #[error("the matrix is {rows} by {cols}; the matrix that was analyzed has order {n}")]
+    OtherSize {
+        /// Number of rows.
+        rows: usize,
+        /// Number of columns.
+        cols: usize,
+        /// Order of the matrix that was analyzed.
+        n: usize,
+    },
+    /// A value of the matrix is infinite or not a number.
+    #[error("the value of the matrix in row {row}, column {column} is infinite or not a number")]
     NotFinite {
         /// Its row.
         row: usize,
-        /// Its column: of the matrix, or of the right-hand sides.
+        /// Its column.
+        column: usize,
+    },
+    /// A value of the right-hand side is infinite or not a number.
+    #[error(
+        "the value of the right-hand side in row {row}, column {column} is infinite or not a number"
+    )]
+    RightHandSideNotFinite {
+        /// Its row.
+        row: usize,
+        /// Number of the right-hand side, from 0.
         column: usize,
     },
     /// No permutation brings entries to the whole diagonal.
@@ -132,21 +176,20 @@ pub enum Error {
         /// Its number, from 0.
         system: usize,
         /// What is wrong with it.
-        #[source]
         error: std::sync::Arc<Error>,
     },
     /// A dimension does not fit 32-bit indices.
     #[error(transparent)]
     IndexOverflow(#[from] IndexOverflow),
     /// The threads that were asked for could not be started.
-    #[error("the threads could not be started")]
-    Threads(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the threads could not be started: {0}")]
+    Threads(Box<dyn std::error::Error + Send + Sync>),
     /// The ordering failed for another reason.
-    #[error("the ordering failed")]
-    Ordering(#[source] OrderingError),
+    #[error("the ordering failed: {0}")]
+    Ordering(OrderingError),
     /// The device, its driver, or a kernel on it failed.
-    #[error("the device cannot be used")]
-    Device(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the device cannot be used: {0}")]
+    Device(Box<dyn std::error::Error + Send + Sync>),
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

@@ -1,8 +1,12 @@
 //! What a caller may choose.
 
-use luge_ordering::OrderingOptions;
+use std::fmt::Debug;
+
+use luge_ordering::{Costs, Method, OrderingOptions};
 use luge_sparse::CancelFlag;
 use serde::Serialize;
+
+use crate::error::Error;
 
 /// Where the phases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -38,8 +42,8 @@ pub enum Pivoting {
     Static,
     /// Threshold partial pivoting from the start.
     Threshold {
-        /// The diagonal is taken if it is at least this times the largest candidate; 1 is partial
-        /// pivoting.
+        /// The diagonal is taken if it is at least this times the largest candidate, from 0 (any
+        /// diagonal that is not zero) to 1 (partial pivoting).
         threshold: f64,
     },
 }
@@ -89,13 +93,18 @@ pub enum ResidualCheck {
 }
 
 /// Options of a [`Solver`](crate::Solver).
+///
+/// [`Solver::new`](crate::Solver::new) refuses values outside of the ranges that the fields state, with an
+/// [`Error::InvalidOption`](crate::Error::InvalidOption) that names the field and the range.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where the phases run.
     pub backend: BackendChoice,
-    /// Matching, scaling and the fill-reducing ordering.
+    /// Matching, scaling and the fill-reducing ordering. The solver sets `threads` and `cancel` from its own
+    /// options. The times in `costs` are finite and at least 0; `diagonal_threshold` is from 0 to 1, or infinite.
     pub ordering: OrderingOptions,
-    /// How many factorizations one analysis is to serve: the more, the longer an ordering may take that shortens them.
+    /// How many factorizations one analysis is to serve, above 0: the more, the longer an ordering may take that shortens
+    /// them. Infinite: however long that is.
     /// `None`: what `ordering.costs` says; 100 for the [tree](DeviceEngine::Tree) on a device.
     pub factorizations: Option<f64>,
     /// How pivots are found.
@@ -104,10 +113,11 @@ pub struct Options {
     pub engine: CpuEngine,
     /// Which engine factorizes on a device.
     pub device_engine: DeviceEngine,
-    /// Most threads that may work on the CPU; `None`: as many as rayon's global pool has. Results do
-    /// not depend on it, bit for bit.
+    /// Most threads that may work on the CPU, from 1 to [`MAX_THREADS`](Self::MAX_THREADS); `None`: as many as
+    /// rayon's global pool has. Results do not depend on it, bit for bit. Each solver with more than one starts a
+    /// pool of its own.
     pub threads: Option<usize>,
-    /// Static pivots below this times max|B| are replaced by it. `None`: √ε of the factors' type under
+    /// Static pivots below this times max|B| are replaced by it; from 0 to 1. `None`: √ε of the factors' type under
     /// [`Pivoting::Static`]; on a device under [`Pivoting::Auto`] 64 ε, for a probe tells whether larger ones do
     /// harm.
     pub perturbation: Option<f64>,
@@ -115,11 +125,11 @@ pub struct Options {
     pub precision: FactorPrecision,
     /// Most steps of iterative refinement in a solve.
     pub max_refinement_steps: usize,
-    /// Normwise backward error that a solution must reach; `None`: 10⁻¹² for an `f64` matrix,
-    /// 10⁻⁶ for an `f32` one.
+    /// Normwise backward error that a solution must reach, above 0 and at most 1, which every solution
+    /// reaches; `None`: 10⁻¹² for an `f64` matrix, 10⁻⁶ for an `f32` one.
     pub target_backward_error: Option<f64>,
-    /// Growth (see [`Inform::growth`](crate::Inform::growth)) beyond which a refactorization does not
-    /// trust the old pivots; on a device, unless one solve without refinement is measured to reach the
+    /// Growth (see [`Inform::growth`](crate::Inform::growth)), at least 0, beyond which a refactorization
+    /// does not trust the old pivots; infinite: no growth is too large. On a device, unless one solve without refinement is measured to reach the
     /// target backward error, see [`ResidualCheck`].
     pub max_growth: f64,
     /// When a refactorization on a device is measured by a solve. New factorizations always are.
@@ -160,4 +170,104 @@ impl Default for Options {
             cancel: CancelFlag::new(),
         }
     }
+}
+
+impl Options {
+    /// The most [`threads`](Self::threads).
+    pub const MAX_THREADS: usize = 1024;
+
+    /// Refuses a field whose value is outside of the range that it states.
+    pub(crate) fn check_ranges(&self) -> Result<(), Error> {
+        if let Pivoting::Threshold { threshold } = self.pivoting {
+            in_range("pivoting.threshold", threshold, FROM_0_TO_1, |v| {
+                (0.0..=1.0).contains(&v)
+            })?;
+        }
+        if let Some(threads) = self.threads {
+            in_range("threads", threads, "from 1 to 1024", |v| {
+                (1..=Self::MAX_THREADS).contains(&v)
+            })?;
+        }
+        if let Some(perturbation) = self.perturbation {
+            in_range("perturbation", perturbation, FROM_0_TO_1, |v| {
+                (0.0..=1.0).contains(&v)
+            })?;
+        }
+        if let Some(target) = self.target_backward_error {
+            let range = "above 0 and at most 1";
+            in_range("target_backward_error", target, range, |v| {
+                v > 0.0 && v <= 1.0
+            })?;
+        }
+        in_range("max_growth", self.max_growth, "at least 0", |v| v >= 0.0)?;
+        if let Some(factorizations) = self.factorizations {
+            in_range("factorizations", factorizations, "above 0", |v| v > 0.0)?;
+        }
+        check_ordering(&self.ordering)
+    }
+}
+
+const FROM_0_TO_1: &str = "from 0 to 1";
+
+/// Refuses the `value` of a field unless `is_in` holds for it, which is what `range` says. No comparison holds for NaN.
+fn in_range<V: Copy + Debug>(
+    field: &'static str,
+    value: V,
+    range: &'static str,
+    is_in: impl Fn(V) -> bool,
+) -> Result<(), Error> {
+    if is_in(value) {
+        return Ok(());
+    }
+    Err(Error::InvalidOption {
+        field,
+        value: format!("{value:?}"),
+        range,
+    })
+}
+
+fn check_ordering(ordering: &OrderingOptions) -> Result<(), Error> {
+    if let Method::User { rows, cols } = &ordering.method
+        && rows.len() != cols.len()
+    {
+        return Err(Error::InvalidOption {
+            field: "ordering.method",
+            value: format!("of {} rows and {} columns", rows.len(), cols.len()),
+            range: "of as many rows as columns",
+        });
+    }
+    in_range(
+        "ordering.diagonal_threshold",
+        ordering.diagonal_threshold,
+        "from 0 to 1, or infinite",
+        |v| (0.0..=1.0).contains(&v) || v == f64::INFINITY,
+    )?;
+    // Every field is named here, so that a new one is not forgotten.
+    let Costs {
+        column_flop,
+        column_entry,
+        front_flop,
+        front_overhead,
+        front_entry,
+        front,
+        dissection_entry,
+        minimum_degree_entry,
+        factorizations,
+    } = ordering.costs;
+    for (field, cost) in [
+        ("ordering.costs.column_flop", column_flop),
+        ("ordering.costs.column_entry", column_entry),
+        ("ordering.costs.front_flop", front_flop),
+        ("ordering.costs.front_overhead", front_overhead),
+        ("ordering.costs.front_entry", front_entry),
+        ("ordering.costs.front", front),
+        ("ordering.costs.dissection_entry", dissection_entry),
+        ("ordering.costs.minimum_degree_entry", minimum_degree_entry),
+    ] {
+        in_range(field, cost, "finite and at least 0", |v| {
+            v >= 0.0 && v.is_finite()
+        })?;
+    }
+    let field = "ordering.costs.factorizations";
+    in_range(field, factorizations, "above 0", |v| v > 0.0)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_device::Stream;
-use luge_ordering::{Costs, Matching, MethodUsed, Ordering, OrderingOptions, order};
+use luge_ordering::{Costs, Matching, Method, MethodUsed, Ordering, OrderingOptions, order};
 use luge_solve::refine;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling, to_u32};
 use sprs::CsMat;
@@ -123,8 +123,9 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::Device`] if a GPU was asked for and cannot be used; [`Error::Threads`].
+    /// [`Error::InvalidOption`]; [`Error::Device`] if a GPU was asked for and cannot be used; [`Error::Threads`].
     pub fn new(options: Options) -> Result<Self, Error> {
+        options.check_ranges()?;
         let backend = Backend::open(&options)?;
         let threads = Threads::new(options.threads)?;
         let on_device = matches!(backend, Backend::Gpu(_));
@@ -173,9 +174,9 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSquare`], [`Error::NotFinite`], [`Error::StructurallySingular`],
-    /// [`Error::ZerosOnly`], [`Error::OutOfMemory`], [`Error::IndexOverflow`], [`Error::Cancelled`],
-    /// and those of the device.
+    /// [`Error::NotSquare`], [`Error::PermutationLength`], [`Error::NotFinite`],
+    /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
+    /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
     pub fn analyze<T: Scalar>(&self, a: &CsMat<T>) -> Result<Analysis<T>, Error> {
         let n = a.rows();
         if a.cols() != n {
@@ -185,6 +186,12 @@ impl Solver {
             });
         }
         to_u32(n, "number of rows")?;
+        if let Method::User { rows, .. } = &self.ordering.method
+            && rows.len() != n
+        {
+            let permuted = rows.len();
+            return Err(Error::PermutationLength { permuted, n });
+        }
         let by_columns = !a.is_csr();
         let pattern = self
             .threads
@@ -673,11 +680,9 @@ impl Shared {
         threads: usize,
     ) -> Result<(Cow<'a, [T]>, f64), Error> {
         let n = self.n();
-        if (a.rows(), a.cols()) != (n, n) {
-            return Err(Error::NotSquare {
-                rows: a.rows(),
-                cols: a.cols(),
-            });
+        if a.shape() != (n, n) {
+            let (rows, cols) = a.shape();
+            return Err(Error::OtherSize { rows, cols, n });
         }
         if a.is_csr() == self.by_columns {
             let other_way = a.to_other_storage();
@@ -789,7 +794,7 @@ impl<T: Scalar> Analysis<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotSquare`] and [`Error::PatternMismatch`] if it has another pattern;
+    /// [`Error::OtherSize`] and [`Error::PatternMismatch`] if it has another size or pattern;
     /// [`Error::NotFinite`]; [`Error::ZeroPivot`] if it is singular to rounding;
     /// [`Error::Overflow`]; [`Error::OutOfMemory`]; [`Error::Cancelled`]; those of the device.
     pub fn factorize(&self, a: &CsMat<T>) -> Result<Factors<T>, Error> {

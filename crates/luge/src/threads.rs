@@ -21,10 +21,10 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    /// `None`: as many as rayon's own pool has.
+    /// `None`: as many as rayon's own pool has. At least 1, which [`Options::check_ranges`](crate::Options) sees to.
     pub(crate) fn new(wanted: Option<usize>) -> Result<Self, Error> {
         let pool = match wanted {
-            None | Some(0 | 1) => None,
+            None | Some(1) => None,
             Some(count) => Some(Arc::new(
                 rayon::ThreadPoolBuilder::new()
                     .num_threads(count)
@@ -35,7 +35,7 @@ impl Threads {
         };
         Ok(Self {
             pool,
-            count: wanted.unwrap_or_else(rayon::current_num_threads).max(1),
+            count: wanted.unwrap_or_else(rayon::current_num_threads),
         })
     }
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
-use luge_sparse::Scalar;
+use luge_sparse::{Scalar, to_u32};
 use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
@@ -136,8 +136,8 @@ impl<T: Scalar> Analysis<T> {
     /// # Errors
     ///
     /// [`Error::BatchOutOfMemory`] before any work, if the factors of all together are predicted to need more memory than
-    /// [`max_host_bytes`](crate::Options::max_host_bytes), or than the device has left. What is wrong with one system
-    /// alone is asked for by [`BatchFactors::inform`].
+    /// [`max_host_bytes`](crate::Options::max_host_bytes), or than the device has left; [`Error::IndexOverflow`] for more
+    /// than 2³² − 1 systems. What is wrong with one system alone is asked for by [`BatchFactors::inform`].
     ///
     /// # Panics
     ///
@@ -146,6 +146,7 @@ impl<T: Scalar> Analysis<T> {
     pub fn factorize_batch(&self, values: &[T], count: usize) -> Result<BatchFactors<T>, Error> {
         let nnz = self.shared.nnz();
         check_length(values.len(), nnz, count);
+        to_u32(count, "number of systems")?;
         let (lanes, places) = self.lanes(count)?;
         let slots = values_of(values, nnz, count).zip(places.iter().cycle());
         let items: Vec<_> = slots.enumerate().collect();
@@ -226,7 +227,8 @@ impl<T: Scalar> Analysis<T> {
         };
         let available = path.backend.available_bytes()?;
         check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
-        let left = available - bytes.common - count as u64 * bytes.system;
+        // Without systems nothing was checked.
+        let left = available.saturating_sub(bytes.common + count as u64 * bytes.system);
         let affordable = (left / bytes.stream.max(1)).min(MAX_STREAMS as u64) as usize;
         let num_streams = affordable.min(count).max(1);
         let device = path.backend.stream().device();
@@ -275,7 +277,11 @@ impl<T: Scalar> BatchFactors<T> {
     /// If there is no such system.
     #[track_caller]
     pub fn inform(&self, system: usize) -> Result<&Inform, Error> {
-        Ok(self.systems[system].factors()?.inform())
+        let count = self.systems.len();
+        let Some(slot) = self.systems.get(system) else {
+            panic!("there is no system {system}; the batch has {count} systems, counted from 0")
+        };
+        Ok(slot.factors()?.inform())
     }
 
     /// Factorizes new values for all systems, each as [`Factors::refactorize`] does it: the old pivots are kept where they
@@ -366,8 +372,7 @@ impl<T: Scalar> BatchFactors<T> {
     /// If `b` has not `nrhs` right-hand sides for each system.
     #[track_caller]
     pub fn solve(&self, b: &[T], nrhs: usize) -> Vec<Result<Solution<T>, Error>> {
-        let len = self.shared.n() * nrhs;
-        check_vectors(b.len(), len, self.systems.len());
+        let len = check_vectors(b.len(), self.shared.n(), nrhs, self.systems.len());
         let b = values_of(b, len, self.systems.len());
         let items: Vec<_> = self.systems.iter().zip(b).collect();
         self.lanes
@@ -396,8 +401,7 @@ impl<T: Scalar> BatchFactors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Vec<Result<Accuracy, Error>> {
-        let len = self.shared.n() * nrhs;
-        check_vectors(x.len(), len, self.systems.len());
+        let len = check_vectors(x.len(), self.shared.n(), nrhs, self.systems.len());
         let mut rest = x;
         let items = self.systems.iter().map(|slot| {
             let (x, after) = std::mem::take(&mut rest).split_at_mut(len);
@@ -437,9 +441,8 @@ impl<T: Scalar> BatchFactors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<Vec<Result<Accuracy, Error>>, Error> {
-        let len = self.shared.n() * nrhs;
         self.check_device("factors on the CPU solve for no vectors on a device");
-        check_vectors(x.len(), len, self.systems.len());
+        let len = check_vectors(x.len(), self.shared.n(), nrhs, self.systems.len());
         let before = self.enqueued()?;
         let mut rest = x.slice_mut(..);
         let mut items = Vec::with_capacity(self.systems.len());
@@ -580,20 +583,22 @@ fn check_memory(count: usize, common: u64, each: u64, available: u64) -> Result<
 
 #[track_caller]
 fn check_length(len: usize, nnz: usize, count: usize) {
-    assert_eq!(
-        len,
-        nnz * count,
-        "one value for each entry of {count} matrices"
+    assert!(
+        nnz.checked_mul(count) == Some(len),
+        "there are {len} values; each of the {count} matrices has {nnz} entries"
     );
 }
 
+/// Panics at the caller's line unless `len` values are `nrhs` right-hand sides of length `n` for each of `count` systems.
+/// Answers with how many values each system has.
 #[track_caller]
-fn check_vectors(len: usize, each: usize, count: usize) {
-    assert_eq!(
-        len,
-        each * count,
-        "{each} numbers for each of {count} systems"
+fn check_vectors(len: usize, n: usize, nrhs: usize, count: usize) -> usize {
+    let each = n.checked_mul(nrhs);
+    assert!(
+        each.and_then(|each| each.checked_mul(count)) == Some(len),
+        "the right-hand sides have {len} entries; there are {nrhs} for each of {count} systems of order {n}"
     );
+    each.unwrap_or(0)
 }
 
 /// The numbers of each of `count` systems, `each` of them.

@@ -117,8 +117,8 @@ impl SolutionCheck {
     ///
     /// # Errors
     ///
-    /// [`Error::SolutionNotFinite`] if a solution, or its right-hand side, has an entry that is infinite or not a
-    /// number; those of the device.
+    /// [`Error::SolutionNotFinite`] if a solution has an entry that is infinite or not a number, maybe because its
+    /// right-hand side has one; those of the device.
     pub fn wait(self) -> Result<Accuracy, Error> {
         self.search.map_or(Ok(()), Search::wait)?;
         Ok(self.accuracy)
@@ -327,8 +327,8 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::SolutionNotFinite`], `x` being as it was; [`Error::NotFinite`] if `b` holds a value that is not finite and
-    /// the solution is measured; [`Error::Cancelled`]; those of the device.
+    /// [`Error::RightHandSideNotFinite`] and [`Error::SolutionNotFinite`], `x` being as it was; [`Error::Cancelled`]; those
+    /// of the device.
     ///
     /// # Panics
     ///
@@ -354,13 +354,13 @@ impl<T: Scalar> Factors<T> {
 
     #[track_caller]
     fn pass_in_place(&self, x: &mut [T], transpose: bool) -> Result<Accuracy, Error> {
-        let n = self.n().max(1);
         assert!(
-            x.len().is_multiple_of(n),
-            "{} numbers are no right-hand sides of length {}",
+            x.len().is_multiple_of(self.n()),
+            "the right-hand sides have {} entries; the matrix has order {}",
             x.len(),
             self.n()
         );
+        let n = self.n().max(1);
         let accuracy = match self.one_pass(transpose) {
             OnePass::Bounded(bound) => Accuracy::bounded(Some(bound)),
             OnePass::Unknown => Accuracy::bounded(None),
@@ -381,7 +381,8 @@ impl<T: Scalar> Factors<T> {
             let in_solve = |e| Error::from_device(e, "solve");
             let threads = &self.shared.threads;
             let mut solution = threads.upload(stream, x).map_err(in_solve)?;
-            self.solve_on_device(&mut solution, x.len() / n, transpose)?;
+            self.solve_on_device(&mut solution, x.len() / n, transpose)
+                .map_err(|error| blamed(error, x, n))?;
             stream.copy_to_host(&solution, x).map_err(in_solve)?;
             return Ok(accuracy);
         }
@@ -390,7 +391,8 @@ impl<T: Scalar> Factors<T> {
             .engine()
             .solve(&T::in_f64(x), x.len() / n, transpose)?;
         if let Some(at) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
-            return Err(Error::SolutionNotFinite { row: at % n });
+            let error = Error::SolutionNotFinite { row: at % n };
+            return Err(blamed(error, &T::in_f64(x), n));
         }
         // What is hardly above the smallest normal number has lost digits.
         let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
@@ -436,7 +438,7 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFinite`] if `b` holds a value that is not finite, [`Error::SolutionNotFinite`],
+    /// [`Error::RightHandSideNotFinite`], [`Error::SolutionNotFinite`],
     /// [`Error::Cancelled`], those of the device.
     ///
     /// # Panics
@@ -458,7 +460,7 @@ impl<T: Scalar> Factors<T> {
     /// If `b` is not of length n.
     #[track_caller]
     pub fn solve_transpose(&self, b: &[T]) -> Result<Solution<T>, Error> {
-        assert_eq!(b.len(), self.n(), "right-hand side of another length");
+        check_length(b.len(), self.n(), 1);
         self.solve_and_describe(b, 1, true)
     }
 
@@ -474,11 +476,7 @@ impl<T: Scalar> Factors<T> {
     /// If `b` is not of length n · nrhs.
     #[track_caller]
     pub fn solve_many(&self, b: &[T], nrhs: usize) -> Result<Solution<T>, Error> {
-        assert_eq!(
-            b.len(),
-            self.n() * nrhs,
-            "right-hand side of another length"
-        );
+        let nrhs = check_length(b.len(), self.n(), nrhs);
         self.solve_and_describe(b, nrhs, false)
     }
 
@@ -761,10 +759,11 @@ impl<T: Scalar> Factors<T> {
             matches!(self.computed, Computed::Device(_)),
             "factors on the CPU take no values on a device"
         );
-        assert_eq!(
+        assert!(
+            values.len() == self.shared.nnz(),
+            "there are {} values; the matrix has {} entries",
             values.len(),
-            self.shared.nnz(),
-            "one value for each entry of the matrix"
+            self.shared.nnz()
         );
         self.refactorize_slice(values.slice(..))
     }
@@ -826,8 +825,9 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::SolutionNotFinite`] if a solution, or its right-hand side, has an entry that is infinite or not a
-    /// number; `x` then holds what was computed. Those of the device.
+    /// [`Error::SolutionNotFinite`] if a solution has an entry that is infinite or not a number; `x` then holds what was
+    /// computed. That may come from such an entry of the right-hand side, which is gone from `x` by then:
+    /// [`Error::RightHandSideNotFinite`] names it only where vectors go over the host. Those of the device.
     ///
     /// # Panics
     ///
@@ -861,7 +861,7 @@ impl<T: Scalar> Factors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<SolutionCheck, Error> {
-        let path = self.check_vectors(x, nrhs);
+        let (path, nrhs) = self.check_vectors(x, nrhs);
         let accuracy = match self.one_pass(transpose) {
             OnePass::Bounded(bound) => Accuracy::bounded(Some(bound)),
             OnePass::Unknown => Accuracy::bounded(None),
@@ -886,11 +886,15 @@ impl<T: Scalar> Factors<T> {
             });
         }
         let engine = self.computed.engine();
-        let solution = engine.solve(&path.fetch(x)?, nrhs, transpose)?;
+        let b = path.fetch(x)?;
+        let solution = engine.solve(&b, nrhs, transpose)?;
         let copied = path.backend.stream().copy_from_host(x, &solution);
         copied.map_err(|e| Error::from_device(e, "solve"))?;
         match solution.iter().position(|v| !v.is_finite()) {
-            Some(at) => Err(Error::SolutionNotFinite { row: at % self.n() }),
+            Some(at) => {
+                let error = Error::SolutionNotFinite { row: at % self.n() };
+                Err(blamed(error, &b, self.n()))
+            }
             None => Ok(SolutionCheck {
                 search: None,
                 accuracy,
@@ -919,7 +923,7 @@ impl<T: Scalar> Factors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<Inform, Error> {
-        let path = self.check_vectors(x, nrhs);
+        let (path, nrhs) = self.check_vectors(x, nrhs);
         self.check_vectors(b, nrhs);
         let start = Instant::now();
         let refinement = self.shared.refinement::<T>();
@@ -948,10 +952,10 @@ impl<T: Scalar> Factors<T> {
             };
             let refined = engine.solve_refined(system, b, x, refinement);
             let refined = refined.map_err(|error| match error {
-                Error::SolutionNotFinite { .. } => {
-                    let b = path.fetch(b).and_then(|b| check_right_hand_sides(&b, n));
-                    b.err().unwrap_or(error)
-                }
+                Error::SolutionNotFinite { .. } => match path.fetch(b) {
+                    Ok(b) => blamed(error, &b, n),
+                    Err(failure) => failure,
+                },
                 error => error,
             })?;
             if !is_out_of_range(&refined) {
@@ -972,19 +976,13 @@ impl<T: Scalar> Factors<T> {
         Ok(achieved)
     }
 
-    /// The path of factors on a device, for vectors of the right length.
+    /// The path of factors on a device, for vectors of the right length, and how many of these have entries.
     #[track_caller]
-    fn check_vectors(&self, x: &Buffer<f64>, nrhs: usize) -> &DevicePath {
+    fn check_vectors(&self, x: &Buffer<f64>, nrhs: usize) -> (&DevicePath, usize) {
         let Path::Device(path) = &self.shared.path else {
             panic!("factors on the CPU solve for no vectors on a device")
         };
-        assert_eq!(
-            x.len(),
-            self.n() * nrhs,
-            "{nrhs} right-hand sides of length {}",
-            self.n()
-        );
-        path
+        (path, check_length(x.len(), self.n(), nrhs))
     }
 
     /// Forgets what was known of the old values.
@@ -1183,10 +1181,34 @@ fn is_out_of_range(refined: &[OnDevice]) -> bool {
         .any(|refined| refined.measures.is_out_of_range())
 }
 
+/// Panics at the caller's line unless `len` values are `nrhs` right-hand sides of length `n`. Answers with how many of
+/// them have entries: none if `n` is 0, and then `nrhs` may be any number.
+#[track_caller]
+fn check_length(len: usize, n: usize, nrhs: usize) -> usize {
+    let (sides, have, count) = if nrhs == 1 {
+        ("side", "has", String::new())
+    } else {
+        ("sides", "have", format!("{nrhs} "))
+    };
+    assert!(
+        n.checked_mul(nrhs) == Some(len),
+        "the {count}right-hand {sides} {have} {len} entries; the matrix has order {n}"
+    );
+    if n == 0 { 0 } else { nrhs }
+}
+
+/// What is wrong where a solution of length `n` is not finite: the right-hand side, if that is not finite either.
+fn blamed(error: Error, b: &[f64], n: usize) -> Error {
+    match error {
+        Error::SolutionNotFinite { .. } => check_right_hand_sides(b, n).err().unwrap_or(error),
+        error => error,
+    }
+}
+
 /// Refuses right-hand sides of length `n` one of whose entries is not finite.
 fn check_right_hand_sides(b: &[f64], n: usize) -> Result<(), Error> {
     match b.iter().position(|v| !v.is_finite()) {
-        Some(at) => Err(Error::NotFinite {
+        Some(at) => Err(Error::RightHandSideNotFinite {
             row: at % n,
             column: at / n,
         }),

@@ -449,7 +449,7 @@ fn batches_that_do_not_fit_say_how_many_would() {
 }
 
 #[test]
-#[should_panic(expected = "one value for each entry of 3 matrices")]
+#[should_panic(expected = "each of the 3 matrices has")]
 fn values_of_another_number_are_a_broken_call() {
     let a = circuit(10, 1);
     let options = backends().swap_remove(0);

@@ -430,12 +430,12 @@ fn right_hand_sides_are_checked() {
     b[7] = f64::NAN;
     assert!(matches!(
         factors.solve_many(&b, 2),
-        Err(Error::NotFinite { row: 2, column: 1 })
+        Err(Error::RightHandSideNotFinite { row: 2, column: 1 })
     ));
 }
 
 #[test]
-#[should_panic(expected = "right-hand side of another length")]
+#[should_panic(expected = "the right-hand side has 4 entries; the matrix has order 5")]
 fn a_right_hand_side_of_another_length_is_a_broken_call() {
     let a = random_unsymmetric(5, 2, 1);
     let _ = factorize(&a, on_cpu()).unwrap().solve(&[1.0; 4]);

@@ -137,7 +137,7 @@ impl<T: Scalar> Analysis<T> {
     ///
     /// [`Error::BatchOutOfMemory`] before any work, if the factors of all together are predicted to need more memory than
     /// [`max_host_bytes`](crate::Options::max_host_bytes), or than the device has left; [`Error::IndexOverflow`] for more
-    /// than 2³² − 1 systems. What is wrong with one system alone is asked for by [`BatchFactors::inform`].
+    /// than 2³² − 2 systems. What is wrong with one system alone is asked for by [`BatchFactors::inform`].
     ///
     /// # Panics
     ///

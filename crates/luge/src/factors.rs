@@ -640,8 +640,9 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Errors
     ///
-    /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::PatternMismatch`], [`Error::NotFinite`],
-    /// [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`], [`Error::Overflow`],
+    /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::OtherSize`], [`Error::PatternMismatch`],
+    /// [`Error::NotFinite`], [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
+    /// [`Error::Overflow`],
     /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
     /// still the factors of the last matrix.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {

@@ -1,11 +1,13 @@
 //! `luge analyze`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use luge::{Inform, Solver};
 
-use super::input::{MatrixArguments, Source};
+use super::input::{MatrixArguments, Source, check_square};
+use super::print;
 use super::progress::Progress;
 use super::report::{Report, footer, grouped, phases};
 use super::{Failure, SolverArguments};
@@ -20,11 +22,31 @@ pub(crate) struct Arguments {
     /// Without a name the file is named after the matrix. Finds the whole pattern of the factors.
     #[cfg(feature = "plot")]
     #[arg(long, value_name = "FILE.svg", num_args = 0..=1, default_missing_value = "", value_parser = super::plot::file)]
-    plot: Option<std::path::PathBuf>,
+    plot: Option<PathBuf>,
 }
 
-/// Analyzes and reports; the JSON report is written on failure too.
+impl Arguments {
+    /// Where the picture goes, if one was asked for.
+    fn plot_file(&self) -> Option<PathBuf> {
+        #[cfg(feature = "plot")]
+        let plot = self.plot.as_deref();
+        #[cfg(feature = "plot")]
+        let plot = plot.map(|path| super::plot::file_or_after(path, self.matrix.path()));
+        #[cfg(not(feature = "plot"))]
+        let plot = None;
+        plot
+    }
+}
+
+/// Analyzes and reports; the JSON report is written on failure too, unless the files do not go together.
 pub(crate) fn analyze(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let plot = arguments.plot_file();
+    arguments
+        .solver
+        .files()
+        .read("the matrix", arguments.matrix.path())
+        .written("--plot", plot.as_deref())
+        .check(arguments.solver.force)?;
     let mut source = None;
     let outcome = analyze_and_print(arguments, &mut source);
     let report = Report {
@@ -32,7 +54,7 @@ pub(crate) fn analyze(arguments: &Arguments) -> Result<ExitCode, Failure> {
         version: env!("CARGO_PKG_VERSION"),
         status: outcome.as_ref().err().map_or("analyzed", |f| f.kind),
         exit_code: outcome.as_ref().err().map_or(0, |f| f.code),
-        error: outcome.as_ref().err().map(|f| format!("{:#}", f.error)),
+        error: outcome.as_ref().err().map(Failure::message),
         name: arguments.matrix.name(),
         matrix: source.as_ref(),
         rhs: None,
@@ -51,29 +73,29 @@ fn analyze_and_print(
     let progress = Progress::start();
     let (a, read) = arguments.matrix.load()?;
     *source = Some(read.clone());
+    check_square(&a, &read)?;
     let solver = Solver::new(arguments.solver.options(a.rows())?)?;
     let analysis = solver.analyze(&a)?;
     let inform = analysis.inform().clone();
     drop(progress);
 
-    println!("{}", read.name);
-    println!("{}", phases(&read, &inform));
+    print::line(&read.name)?;
+    print::line(phases(&read, &inform))?;
     let value_bytes = if inform.precision == "f32" { 4 } else { 8 };
     let entries = (inform.lnz + inform.unz).saturating_sub(inform.n as u64);
     let bytes = inform
         .predicted_host_bytes
         .unwrap_or(entries * (value_bytes + 4));
-    println!(
+    print::line(format_args!(
         "predicted for the factors: {:.3e} operations, {} bytes",
         inform.flops,
         grouped(bytes)
-    );
+    ))?;
     for line in footer(&inform) {
-        println!("{line}");
+        print::line(line)?;
     }
     #[cfg(feature = "plot")]
-    if let Some(path) = &arguments.plot {
-        let path = super::plot::file_or_after(path, arguments.matrix.path());
+    if let Some(path) = arguments.plot_file() {
         let (filled, levels) = analysis.structure()?;
         super::plot::analysis(&path, a.nnz(), &filled, &levels)?;
     }

@@ -10,8 +10,10 @@ use luge::ordering::{block_triangular, maximum_cardinality};
 use luge_matrix_io::{Matrix, MatrixData, read};
 use luge_sparse::CompressedPattern;
 
-use super::Failure;
+#[cfg(feature = "plot")]
+use super::files::Files;
 use super::report::grouped;
+use super::{Failure, memory, print};
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -22,22 +24,42 @@ pub(crate) struct Arguments {
     #[cfg(feature = "plot")]
     #[arg(long, value_name = "FILE.svg", value_parser = super::plot::file)]
     plot: Option<PathBuf>,
+    /// Overwrite files that exist.
+    #[cfg(feature = "plot")]
+    #[arg(long)]
+    force: bool,
 }
+
+/// Bytes that the description takes for each row and column, roughly.
+const BYTES_PER_ROW: u64 = 40;
 
 /// A row or column with more entries than this times √n, and more than 16, counts as dense: the
 /// rule of AMD.
 const DENSE_FACTOR: f64 = 10.0;
 
 pub(crate) fn describe(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    #[cfg(feature = "plot")]
+    Files::default()
+        .read("the matrix", Some(&arguments.matrix))
+        .written("--plot", arguments.plot.as_deref())
+        .check(arguments.force)?;
     let matrix = read(&arguments.matrix).map_err(Failure::bad_input)?;
+    let (nrows, ncols) = matrix.shape();
+    let bytes = (nrows as u64 + ncols as u64) * BYTES_PER_ROW;
+    let size = format!(
+        "a matrix of {} × {}",
+        grouped(nrows as u64),
+        grouped(ncols as u64)
+    );
+    memory::check(&size, bytes)?;
     let rows = CompressedPattern::from_sparsity(&matrix.pattern()).map_err(Failure::bad_input)?;
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for (what, value) in facts(&matrix, &rows) {
         table.add_row([what, &value]);
     }
-    println!("{}", arguments.matrix.display());
-    println!("{table}");
+    print::line(arguments.matrix.display())?;
+    print::line(table)?;
     #[cfg(feature = "plot")]
     if let Some(path) = &arguments.plot {
         super::plot::matrix(path, &rows)?;

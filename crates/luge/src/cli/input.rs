@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use clap::Args;
 use luge_matrix_io::{DenseMatrix, read, read_dense};
+use luge_sparse::MAX_DIMENSION;
 use serde::Serialize;
 use sprs::CsMat;
 
-use super::Failure;
 use super::sample::Sample;
+use super::{Failure, memory};
 
 /// The matrix to work on.
 #[derive(Args)]
@@ -20,9 +21,9 @@ pub(crate) struct MatrixArguments {
     /// Which sample to make.
     #[arg(long, value_enum, default_value = "grid")]
     sample: Sample,
-    /// Size of the sample.
-    #[arg(long, default_value_t = 200)]
-    size: usize,
+    /// Size of the sample, at least 1.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    size: u64,
 }
 
 /// What was read.
@@ -40,7 +41,6 @@ pub(crate) struct Source {
 
 impl MatrixArguments {
     /// The file, if there is one.
-    #[cfg(feature = "plot")]
     pub(crate) fn path(&self) -> Option<&Path> {
         self.matrix.as_deref()
     }
@@ -64,7 +64,16 @@ impl MatrixArguments {
                 })?;
                 (real, kind)
             }
-            None => (self.sample.generate(self.size), "generated".to_owned()),
+            None => {
+                let bytes = self.sample.bytes(self.size).ok_or_else(|| {
+                    let (name, most) = (self.sample.name(), MAX_DIMENSION);
+                    let asked = format!("--size {}: a {name} of that size", self.size);
+                    Failure::bad_input(anyhow::anyhow!("{asked} has more than {most} rows"))
+                })?;
+                memory::check(&format!("--size {}: the sample", self.size), bytes)?;
+                let a = self.sample.generate(self.size as usize);
+                (a, "generated".to_owned())
+            }
         };
         let source = Source {
             name: self.name(),
@@ -78,7 +87,17 @@ impl MatrixArguments {
     }
 }
 
-/// The right-hand sides of `path`, which must have `n` rows; without a path A·1.
+/// Refuses a matrix that is not square, by the name of its file.
+pub(crate) fn check_square(a: &CsMat<f64>, source: &Source) -> Result<(), Failure> {
+    let (rows, cols) = a.shape();
+    if rows == cols {
+        return Ok(());
+    }
+    let failure = Failure::from(luge::Error::NotSquare { rows, cols });
+    Err(failure.at(&source.name))
+}
+
+/// The right-hand sides of `path`, finite and with as many rows as the square matrix `a`; without a path A·1.
 pub(crate) fn right_hand_sides(
     path: Option<&Path>,
     a: &CsMat<f64>,
@@ -88,16 +107,37 @@ pub(crate) fn right_hand_sides(
         for (b, row) in b.iter_mut().zip(a.outer_iterator()) {
             *b = row.data().iter().sum();
         }
+        let is_good = |row: &[f64]| row.iter().all(|v| v.is_finite());
+        let overflows = |(row, b): (usize, &f64)| {
+            let entries = a.outer_view(row);
+            !b.is_finite() && entries.is_some_and(|entries| is_good(entries.data()))
+        };
+        if let Some(row) = b.iter().enumerate().position(overflows) {
+            return Err(Failure::bad_input(anyhow::anyhow!(
+                "the right-hand side A·1 overflows in row {row}; --rhs gives another one"
+            )));
+        }
         return Ok(DenseMatrix::from_vector(b));
     };
     let b = read_dense(path).map_err(Failure::bad_input)?;
     if b.nrows() != a.rows() {
         return Err(Failure::bad_input(anyhow::anyhow!(
-            "{}: the right-hand side has {} rows, the matrix {}",
+            "{}: the right-hand side has {} rows; the matrix has order {}",
             path.display(),
             b.nrows(),
             a.rows()
         )));
+    }
+    if b.ncols() == 0 {
+        return Err(Failure::bad_input(anyhow::anyhow!(
+            "{}: the right-hand side has no columns",
+            path.display()
+        )));
+    }
+    if let Some(at) = b.values().iter().position(|v| !v.is_finite()) {
+        let (row, column) = (at % b.nrows(), at / b.nrows());
+        let failure = Failure::from(luge::Error::RightHandSideNotFinite { row, column });
+        return Err(failure.at(&path.display().to_string()));
     }
     Ok(b)
 }

@@ -5,17 +5,23 @@
 //! | [`solve`] | `luge solve` |
 //! | [`analyze`] | `luge analyze` |
 //! | [`info`] | `luge info` |
-//! | [`input`] | files, samples and right-hand sides |
+//! | [`input`] | matrices, samples and right-hand sides |
+//! | [`files`] | which files may be written, and how |
+//! | [`memory`] | what the machine has left |
+//! | [`print`] | standard output and standard error |
 //! | `plot` | pictures, with the feature `plot` |
 //! | [`sample`] | generated matrices |
 //! | [`progress`] | the bar of a phase that lasts, fed by `tracing` |
 //! | [`report`] | the table and the JSON file |
 
 mod analyze;
+mod files;
 mod info;
 mod input;
+mod memory;
 #[cfg(feature = "plot")]
 mod plot;
+mod print;
 mod progress;
 mod report;
 mod sample;
@@ -25,6 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use files::Files;
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
     BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, Options, Pivoting,
@@ -37,7 +44,7 @@ use luge::{
     name = "luge",
     version,
     about,
-    after_help = "Exit codes: 0 solved, 2 bad input, 3 singular or unstable, 4 device trouble, 1 anything else.\nRows and columns in messages count from 0, except where they name a place in a file."
+    after_help = "Exit codes: 0 solved, 2 bad input, 3 singular or unstable, 4 device trouble, 1 anything else. A closed pipe\nends what is printed; the exit code is still that of the work.\nFiles that exist are overwritten with --force alone.\nRows and columns in messages count from 0, except where they name a place in a file."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -89,7 +96,7 @@ struct SolverArguments {
     #[arg(long, value_enum, default_value = "auto")]
     device_engine: DeviceEngineName,
     /// Most threads on the CPU; without it, all.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_THREADS))]
     threads: Option<u16>,
     /// Most bytes on the host; more is refused before it is allocated.
     #[arg(long, value_name = "BYTES")]
@@ -103,7 +110,13 @@ struct SolverArguments {
     /// Write the report as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Overwrite files that exist.
+    #[arg(long)]
+    force: bool,
 }
+
+/// The most threads, as clap takes ranges.
+const MAX_THREADS: i64 = Options::MAX_THREADS as i64;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum BackendName {
@@ -152,6 +165,7 @@ enum PrecisionName {
 }
 
 /// Why a command failed, with its exit code.
+#[derive(Debug)]
 struct Failure {
     code: u8,
     /// Short name for the JSON report.
@@ -168,6 +182,26 @@ impl Failure {
         }
     }
 
+    /// The same, with the name of the file that it is about.
+    fn at(mut self, name: &str) -> Self {
+        self.error = self.error.context(name.to_owned());
+        self
+    }
+
+    /// The message with those of its causes, each once: some errors say their cause themselves.
+    fn message(&self) -> String {
+        let mut message = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            if message.is_empty() {
+                message = cause;
+            } else if !message.contains(&cause) {
+                message.push_str(": ");
+                message.push_str(&cause);
+            }
+        }
+        message
+    }
+
     fn other(error: impl Into<anyhow::Error>) -> Self {
         Self {
             code: 1,
@@ -180,8 +214,11 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let (code, kind) = match &error {
+            Error::InvalidOption { .. } => (2, "invalid_option"),
             Error::NotSquare { .. } => (2, "not_square"),
+            Error::OtherSize { .. } | Error::PermutationLength { .. } => (2, "other_size"),
             Error::NotFinite { .. } => (2, "not_finite"),
+            Error::RightHandSideNotFinite { .. } => (2, "right_hand_side_not_finite"),
             Error::PatternMismatch { .. } => (2, "pattern_mismatch"),
             Error::IndexOverflow(_) => (2, "index_overflow"),
             Error::StructurallySingular { .. } => (3, "structurally_singular"),
@@ -213,14 +250,23 @@ pub(crate) fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(failure) => {
-            // `{:#}` joins the causes with colons on one line.
-            eprintln!("luge: {:#}", failure.error);
+            print::failure(&failure);
             ExitCode::from(failure.code)
         }
     }
 }
 
 impl SolverArguments {
+    /// The files of these arguments.
+    fn files(&self) -> Files<'_> {
+        let permutation = self.permutation.as_deref();
+        // It is read with this ordering alone.
+        let permutation = permutation.filter(|_| self.ordering == OrderingName::File);
+        Files::default()
+            .read("--permutation", permutation)
+            .written("--json", self.json.as_deref())
+    }
+
     /// The library's options; `n` is the order of the matrix, for a permutation from a file.
     fn options(&self, n: usize) -> Result<Options, Failure> {
         let method = match self.ordering {

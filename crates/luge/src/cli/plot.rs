@@ -7,8 +7,8 @@ use luge_plot::spy::Spy;
 use luge_plot::{Drawing, DrawingFailed, histogram, spy};
 use luge_sparse::CompressedPattern;
 
-use super::Failure;
 use super::report::grouped;
+use super::{Failure, files, print};
 
 /// A file for a picture. That its name must end in `.svg` keeps a matrix that stands behind `--plot` from being
 /// overwritten.
@@ -36,10 +36,9 @@ pub(crate) fn file_or_after(path: &Path, matrix: Option<&Path>) -> PathBuf {
 
 fn write(path: &Path, drawing: Result<Drawing, DrawingFailed>) -> Result<(), Failure> {
     let drawing = drawing.map_err(Failure::other)?;
-    std::fs::write(path, drawing.standalone())
-        .map_err(|e| Failure::other(anyhow::anyhow!("{}: {e}", path.display())))?;
-    println!("picture: {}", path.display());
-    Ok(())
+    let svg = drawing.standalone();
+    files::write(path, |to| to.put(&svg))?;
+    print::line(format_args!("picture: {}", path.display()))
 }
 
 /// Draws where a matrix has entries.

@@ -6,8 +6,8 @@ use comfy_table::{CellAlignment, Table, TableComponent, presets};
 use luge::Inform;
 use serde::Serialize;
 
-use super::Failure;
 use super::input::Source;
+use super::{Failure, files};
 
 /// The JSON report of a command, also of one that failed.
 #[derive(Serialize)]
@@ -32,8 +32,7 @@ impl Report<'_> {
         };
         let mut json = serde_json::to_string_pretty(self).map_err(Failure::other)?;
         json.push('\n');
-        std::fs::write(path, json)
-            .map_err(|e| Failure::other(anyhow::anyhow!("{}: {e}", path.display())))
+        files::write(path, |to| to.put(&json))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Matrices made on the spot, so that the command can be tried without a file.
 
 use clap::ValueEnum;
+use luge_sparse::MAX_DIMENSION;
 use sprs::{CsMat, TriMat};
 
 /// Which matrix to make.
@@ -20,6 +21,24 @@ impl Sample {
             Self::Grid => "grid",
             Self::Circuit => "circuit",
         }
+    }
+
+    /// Bytes that it takes to make one, about; `None` if it would have more rows than a matrix may have.
+    pub(crate) fn bytes(self, size: u64) -> Option<u64> {
+        let (n, entries) = match self {
+            Self::Grid => {
+                let n = size.checked_mul(size)?;
+                (n, n.checked_mul(5)?)
+            }
+            // The triplets: nine for each stage, three for every tenth.
+            Self::Circuit => {
+                let n = size.checked_add(size / 10)?.checked_add(2)?;
+                (n, n.checked_mul(9)?)
+            }
+        };
+        // A triplet is two indices and a value; the matrix has an index and a value for each entry.
+        let bytes = entries.checked_mul(24 + 16)?.checked_add(8 * n)?;
+        (n <= MAX_DIMENSION as u64).then_some(bytes)
     }
 
     pub(crate) fn generate(self, size: usize) -> CsMat<f64> {

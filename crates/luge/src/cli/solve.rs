@@ -1,13 +1,15 @@
 //! `luge solve`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use luge::{Inform, Pivoting, Solution, Solver, Warning};
-use luge_matrix_io::{DenseMatrix, WriteOptions, write_dense};
+use luge_matrix_io::{DenseMatrix, WriteError, WriteOptions, write_dense, write_dense_to};
 
-use super::input::{MatrixArguments, Source, right_hand_sides};
+use super::files::{self, Destination};
+use super::input::{MatrixArguments, Source, check_square, right_hand_sides};
+use super::print;
 use super::progress::Progress;
 use super::report::{Report, footer, phases};
 use super::{Failure, SolverArguments};
@@ -19,7 +21,7 @@ pub(crate) struct Arguments {
     /// Right-hand sides, dense; without it A·1, whose solution is 1 everywhere.
     #[arg(long, value_name = "B.mtx")]
     rhs: Option<PathBuf>,
-    /// Write the solution to this file.
+    /// Write the solution to this file, compressed if its name ends in .gz.
     #[arg(long, value_name = "X.mtx")]
     out: Option<PathBuf>,
     /// How pivots are found: `auto` prefers the diagonal, and searches as far as it has to; `static`;
@@ -76,8 +78,15 @@ struct Progressed {
     inform: Option<Inform>,
 }
 
-/// Solves and reports; the JSON report is written on failure too.
+/// Solves and reports; the JSON report is written on failure too, unless the files do not go together.
 pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    arguments
+        .solver
+        .files()
+        .read("the matrix", arguments.matrix.path())
+        .read("--rhs", arguments.rhs.as_deref())
+        .written("--out", arguments.out.as_deref())
+        .check(arguments.solver.force)?;
     let mut progressed = Progressed::default();
     let outcome = solve_and_print(arguments, &mut progressed);
     let missed = progressed.inform.as_ref().is_some_and(|inform| {
@@ -96,7 +105,7 @@ pub(crate) fn solve(arguments: &Arguments) -> Result<ExitCode, Failure> {
         version: env!("CARGO_PKG_VERSION"),
         status,
         exit_code,
-        error: outcome.as_ref().err().map(|f| format!("{:#}", f.error)),
+        error: outcome.as_ref().err().map(Failure::message),
         name: arguments.matrix.name(),
         matrix: progressed.source.as_ref(),
         rhs: progressed.rhs,
@@ -112,6 +121,7 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     let progress = Progress::start();
     let (a, source) = arguments.matrix.load()?;
     progressed.source = Some(source.clone());
+    check_square(&a, &source)?;
     let options = luge::Options {
         pivoting: arguments.pivoting,
         perturbation: arguments.perturbation,
@@ -140,25 +150,41 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
         .transpose()?;
     drop(progress);
 
-    println!("{}", source.name);
-    println!("right-hand side: {rhs}");
-    println!("{}", phases(&source, &inform));
+    let error = x.iter().fold(0.0f64, |max, x| max.max((x - 1.0).abs()));
+    if let Some(path) = &arguments.out {
+        write_solution(path, &DenseMatrix::new(b.nrows(), b.ncols(), x))?;
+    }
+    print::line(&source.name)?;
+    print::line(format_args!("right-hand side: {rhs}"))?;
+    print::line(phases(&source, &inform))?;
     if arguments.rhs.is_none() {
-        let error = x.iter().fold(0.0f64, |max, x| max.max((x - 1.0).abs()));
-        println!("largest error of the solution: {error:.1e}");
+        print::line(format_args!("largest error of the solution: {error:.1e}"))?;
     }
     if let Some(determinant) = determinant {
-        println!("determinant: {determinant}");
+        print::line(format_args!("determinant: {determinant}"))?;
     }
     for line in footer(&inform) {
-        println!("{line}");
+        print::line(line)?;
     }
     if let Some(path) = &arguments.out {
-        let solution = DenseMatrix::new(b.nrows(), b.ncols(), x);
-        write_dense(path, &solution, &WriteOptions::default()).map_err(Failure::other)?;
-        println!("solution: {}", path.display());
+        print::line(format_args!("solution: {}", path.display()))?;
     }
     Ok(())
+}
+
+fn write_solution(path: &Path, x: &DenseMatrix) -> Result<(), Failure> {
+    let options = WriteOptions::default();
+    files::write(path, |to| {
+        let written = match to {
+            Destination::Path(path) => write_dense(path, x, &options),
+            Destination::Stdout(out) => write_dense_to(out, x, &options),
+        };
+        written.map_err(|error| match error {
+            // Its path is not the one that the solution is to have.
+            WriteError::Io { source, .. } => source,
+            other => std::io::Error::other(other),
+        })
+    })
 }
 
 fn columns(count: usize) -> String {

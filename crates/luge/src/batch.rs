@@ -222,13 +222,15 @@ impl<T: Scalar> Analysis<T> {
             num_streams: 1,
             threaded: false,
         };
+        if count == 0 {
+            return Ok((one, vec![Arc::clone(shared)]));
+        }
         let Some(bytes) = path.chain.batch_bytes() else {
             return Ok((one, vec![Arc::clone(shared)]));
         };
         let available = path.backend.available_bytes()?;
         check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
-        // Without systems nothing was checked.
-        let left = available.saturating_sub(bytes.common + count as u64 * bytes.system);
+        let left = available - bytes.common - count as u64 * bytes.system;
         let affordable = (left / bytes.stream.max(1)).min(MAX_STREAMS as u64) as usize;
         let num_streams = affordable.min(count).max(1);
         let device = path.backend.stream().device();

@@ -637,3 +637,25 @@ fn a_message_has_its_cause_once() {
         assert_eq!(format!("{:#}", anyhow::Error::new(error)), expected);
     }
 }
+
+#[test]
+fn a_batch_of_no_systems_needs_no_memory() {
+    let a = convection_diffusion_2d(12, 12, 1.0);
+    let predicted = factorize(&a, &on_simulator(DeviceEngine::Tree))
+        .inform()
+        .predicted_device_bytes
+        .unwrap();
+    let options = Options {
+        max_device_bytes: Some(predicted + predicted / 8),
+        ..on_simulator(DeviceEngine::Tree)
+    };
+    let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+    let held = analysis.factorize(&a).unwrap();
+    let full = analysis.factorize_batch(a.data(), 1);
+    assert!(
+        matches!(full, Err(Error::BatchOutOfMemory { .. })),
+        "{full:?}"
+    );
+    assert!(analysis.factorize_batch(&[], 0).unwrap().is_empty());
+    drop(held);
+}

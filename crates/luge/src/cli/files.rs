@@ -235,3 +235,31 @@ impl Drop for Unfinished {
         let _ = fs::remove_file(&self.path);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_finished_leaves_what_was_there() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("x.txt");
+        let half = |to: Destination<'_>| {
+            to.put("half")?;
+            Err(io::Error::other("the disk is full"))
+        };
+        for before in [None, Some("mine")] {
+            if let Some(before) = before {
+                fs::write(&path, before).expect("it is written");
+            }
+            let failure = write(&path, half).expect_err("it fails");
+            assert_eq!(failure.code, 1);
+            assert!(failure.message().contains("x.txt: the disk is full"));
+            assert_eq!(fs::read_to_string(&path).ok().as_deref(), before);
+            let left = fs::read_dir(folder.path()).expect("it is there").count();
+            assert_eq!(left, usize::from(before.is_some()));
+        }
+        write(&path, |to| to.put("whole")).expect("it is written");
+        assert_eq!(fs::read_to_string(&path).expect("it is there"), "whole");
+    }
+}

@@ -114,8 +114,8 @@ pub(crate) fn write(
 
 /// What a path leads to.
 enum Target {
-    /// The standard output of this process: it is not opened once more, which waits for a reader where the pipe is
-    /// closed.
+    /// The standard output of this process. Opened once more by its name, it would lose what was printed to a file
+    /// before, and fail where the pipe is closed.
     Stdout,
     /// A pipe or a device.
     Stream,

@@ -259,11 +259,8 @@ pub(crate) fn main() -> ExitCode {
 impl SolverArguments {
     /// The files of these arguments.
     fn files(&self) -> Files<'_> {
-        let permutation = self.permutation.as_deref();
-        // It is read with this ordering alone.
-        let permutation = permutation.filter(|_| self.ordering == OrderingName::File);
         Files::default()
-            .read("--permutation", permutation)
+            .read("--permutation", self.permutation.as_deref())
             .written("--json", self.json.as_deref())
     }
 

@@ -388,12 +388,11 @@ fn lengths_that_do_not_go_together_panic_at_the_callers_line() {
             format!("the {nrhs} right-hand sides have 0 entries; the matrix has order 5")
         );
     }
-    let four = factorize(&circuit(3, 1), &on_cpu());
-    let n = four.n();
-    let wraps = (1usize << 63) / n.next_power_of_two() * 2;
-    drop(panic_at_the_callers_line(|| {
-        drop(four.solve_many(&[], wraps));
-    }));
+    let eight = factorize(&random_unsymmetric(8, 2, 1), &on_cpu());
+    for nrhs in [1 << 61, 1 << 63] {
+        let message = panic_at_the_callers_line(|| drop(eight.solve_many(&[], nrhs)));
+        assert!(message.ends_with("have 0 entries; the matrix has order 8"));
+    }
 
     let analysis = Solver::new(on_cpu()).unwrap().analyze(&a).unwrap();
     for count in [2, 1 << 63, usize::MAX] {
@@ -420,6 +419,12 @@ fn lengths_that_do_not_go_together_panic_at_the_callers_line() {
             panic_at_the_callers_line(|| drop(batch.solve_in_place(&mut [], nrhs, false)));
         assert_eq!(message, expected);
     }
+    // The same product, of an order that divides 2⁶⁴.
+    let a = random_unsymmetric(8, 2, 1);
+    let analysis = Solver::new(on_cpu()).unwrap().analyze(&a).unwrap();
+    let eight = analysis.factorize_batch(a.data(), 1).unwrap();
+    let message = panic_at_the_callers_line(|| drop(eight.solve(&[], 1 << 61)));
+    assert!(message.ends_with("for each of 1 systems of order 8"));
     let message = panic_at_the_callers_line(|| drop(batch.inform(2).map(|_| ())));
     assert_eq!(
         message,

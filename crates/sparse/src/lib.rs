@@ -12,6 +12,8 @@
 //! | [`etree`] | elimination tree, postorder and column counts of a symmetric graph |
 //! | [`Quality`] | what a factorization on the CPU measured of itself |
 //! | [`CancelFlag`] | asks a long phase to stop |
+//! | [`MemoryBudget`] | a limit on the bytes that phases hold, and what is reserved of it |
+//! | [`Limits`] | both of them |
 //!
 //! # The matrix that is factorized
 //!
@@ -34,6 +36,7 @@ mod filled;
 mod index;
 mod levels;
 mod matrix;
+mod memory;
 mod pattern;
 mod perm;
 mod quality;
@@ -45,6 +48,7 @@ pub use filled::FilledPattern;
 pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
 pub use levels::Levels;
 pub use matrix::MatrixView;
+pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of};
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use quality::Quality;

@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
-use luge_sparse::{CompressedPattern, Permutation, to_u32};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Permutation, to_u32};
 use rayon::prelude::*;
 use smallvec::{SmallVec, smallvec};
 
@@ -40,6 +40,9 @@ const MIN_SHARED: usize = if cfg!(test) { 8 } else { 50_000 };
 /// Rows that a thread goes through at least.
 const LEAST_PART: usize = 1024;
 
+/// Rows between two looks at the cancel flag.
+const STRIDE: u32 = 1 << 12;
+
 /// Not visited yet.
 const UNSEEN: u32 = u32::MAX;
 
@@ -57,20 +60,29 @@ const DONE: u32 = u32::MAX - 1;
 /// If the pattern is not square or `row_of_col` has another length.
 #[track_caller]
 pub fn block_triangular(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangular {
-    find_blocks(a, row_of_col, false)
+    find_blocks(a, row_of_col, false, &CancelFlag::new())
+        .unwrap_or_else(|_| unreachable!("nobody raises the flag"))
 }
 
 /// As [`block_triangular`]; on the current rayon pool if `parallel`, with the same result.
+///
+/// # Errors
+///
+/// [`Cancelled`].
 #[track_caller]
 pub(crate) fn find_blocks(
     a: &CompressedPattern,
     row_of_col: &[u32],
     parallel: bool,
-) -> BlockTriangular {
+    cancel: &CancelFlag,
+) -> Result<BlockTriangular, Cancelled> {
     let n = a.major_dim();
     assert_eq!(n, a.minor_dim(), "block triangular form of a square matrix");
     assert_eq!(row_of_col.len(), n, "one row per column");
-    joined_in_pairs(a, row_of_col, parallel).unwrap_or_else(|| strong_components(a, row_of_col))
+    match joined_in_pairs(a, row_of_col, parallel, cancel)? {
+        Some(form) => Ok(form),
+        None => strong_components(a, row_of_col, cancel),
+    }
 }
 
 /// Components of vertices, a union-find that threads share without locks.
@@ -182,10 +194,13 @@ fn joined_in_pairs(
     a: &CompressedPattern,
     row_of_col: &[u32],
     parallel: bool,
-) -> Option<BlockTriangular> {
+    cancel: &CancelFlag,
+) -> Result<Option<BlockTriangular>, Cancelled> {
     let n = a.major_dim();
     let (ptr, idx) = (a.ptr(), a.idx());
-    to_u32(idx.len(), "entries of the matrix").ok()?;
+    if to_u32(idx.len(), "entries of the matrix").is_err() {
+        return Ok(None);
+    }
     // What the loops read is captured by value: behind a reference, it would be read again after each link.
     let range = move |i: u32| {
         let row = row_of_col[i as usize] as usize;
@@ -197,6 +212,8 @@ fn joined_in_pairs(
     let num_single = &AtomicUsize::new(0);
     let most_single = n * MOST_SINGLE + 64;
     let parallel = parallel && idx.len() >= MIN_SHARED;
+    // Whatever is found then means nothing.
+    let is_stopped = move |i: u32| i.is_multiple_of(STRIDE) && cancel.is_cancelled();
     let num_to_earlier = &AtomicUsize::new(0);
     let within = move |rows: Range<usize>| {
         let (first_row, end_row) = (rows.start as u32, rows.end as u32);
@@ -216,7 +233,7 @@ fn joined_in_pairs(
         }
         num_to_earlier.fetch_add(to_earlier, Relaxed);
         for i in first_row..end_row {
-            if single.num_all() > most_single {
+            if single.num_all() > most_single || is_stopped(i) {
                 break;
             }
             let end = range(i).end;
@@ -256,7 +273,7 @@ fn joined_in_pairs(
         let mut single = Single::new(num_single);
         let mut pairs = 0;
         for i in rows.start as u32..rows.end as u32 {
-            if single.num_all() > most_single {
+            if single.num_all() > most_single || is_stopped(i) {
                 break;
             }
             let last_first = idx[range(i)].iter().rev();
@@ -275,7 +292,7 @@ fn joined_in_pairs(
     let to_earlier = move |rows: Range<usize>| {
         let mut single = Single::new(num_single);
         for i in rows.start as u32..rows.end as u32 {
-            if single.num_all() > most_single {
+            if single.num_all() > most_single || is_stopped(i) {
                 break;
             }
             let lane = idx[range(i)].iter();
@@ -293,14 +310,15 @@ fn joined_in_pairs(
             single.extend(by_parts(n, LEAST_PART, true, to_earlier));
         }
     }
+    cancel.check()?;
     if is_too_many() {
-        return None;
+        return Ok(None);
     }
     if (1..n as u32).all(|v| components.above(v) != v) {
-        return Some(BlockTriangular {
+        return Ok(Some(BlockTriangular {
             perm: Permutation::identity(n),
             block_ptr: if n == 0 { vec![0] } else { vec![0, n] },
-        });
+        }));
     }
     // Components by number, the one of the last first vertex first.
     let mut number = vec![UNSEEN; n];
@@ -314,6 +332,7 @@ fn joined_in_pairs(
     for v in 0..n as u32 {
         number[v as usize] = number[components.first(v) as usize];
     }
+    cancel.check()?;
     let between = single
         .into_iter()
         .flatten()
@@ -340,7 +359,7 @@ fn joined_in_pairs(
         let components = CompressedPattern::new(count as usize, ptr, idx);
         let components = components.expect("entries are sorted, and each is there once");
         let unmoved: Vec<u32> = (0..count).collect();
-        let form = strong_components(&components, &unmoved);
+        let form = strong_components(&components, &unmoved, cancel)?;
         let mut block_of = vec![0; count as usize];
         for (block, ends) in (0..).zip(form.block_ptr.windows(2)) {
             for &component in &form.perm.as_slice()[ends[0]..ends[1]] {
@@ -352,6 +371,7 @@ fn joined_in_pairs(
         }
         count = form.block_ptr.len() as u32 - 1;
     }
+    cancel.check()?;
     let mut block_ptr = vec![0; count as usize + 1];
     for &block in &number {
         block_ptr[block as usize + 1] += 1;
@@ -366,14 +386,18 @@ fn joined_in_pairs(
         perm[*place] = v as u32;
         *place += 1;
     }
-    Some(BlockTriangular {
+    Ok(Some(BlockTriangular {
         perm: Permutation::new(perm).expect("every vertex is in one component"),
         block_ptr,
-    })
+    }))
 }
 
 /// The strongly connected components, in order.
-fn strong_components(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangular {
+fn strong_components(
+    a: &CompressedPattern,
+    row_of_col: &[u32],
+    cancel: &CancelFlag,
+) -> Result<BlockTriangular, Cancelled> {
     let n = a.major_dim();
     // number[j]: which visit j was, in order; DONE once its component is complete.
     let mut number: SmallVec<[u32; 32]> = smallvec![UNSEEN; n];
@@ -390,6 +414,9 @@ fn strong_components(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangul
         }
         let mut next = root;
         loop {
+            if visits % STRIDE == 0 {
+                cancel.check()?;
+            }
             // Down into `next`.
             let row = row_of_col[next as usize] as usize;
             let mut visit = Visit {
@@ -434,6 +461,7 @@ fn strong_components(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangul
         }
     }
 
+    cancel.check()?;
     // The last component emitted reaches all others it is connected with, so it comes first. The
     // numbers become those of the blocks, and the vertices are dealt to their blocks in order.
     starts.push(n);
@@ -454,10 +482,10 @@ fn strong_components(a: &CompressedPattern, row_of_col: &[u32]) -> BlockTriangul
         perm[*place] = v as u32;
         *place += 1;
     }
-    BlockTriangular {
+    Ok(BlockTriangular {
         perm: Permutation::new(perm).expect("every vertex is emitted once"),
         block_ptr,
-    }
+    })
 }
 
 /// Where a search is.
@@ -536,9 +564,10 @@ mod tests {
             }
             let a = CompressedPattern::new(n, ptr, idx).unwrap();
             let identity: Vec<u32> = (0..n as u32).collect();
-            let form = joined_in_pairs(&a, &identity, false);
+            let never = CancelFlag::new();
+            let form = joined_in_pairs(&a, &identity, false, &never);
             POOL.install(|| {
-                prop_assert_eq!(&joined_in_pairs(&a, &identity, true), &form);
+                prop_assert_eq!(&joined_in_pairs(&a, &identity, true, &never), &form);
                 // The same rows in other places.
                 let rows: Vec<&[u32]> = a.lanes().collect();
                 let turned = (0..n).map(|i| rows[(i + n / 3) % n]);
@@ -549,17 +578,17 @@ mod tests {
                 }));
                 let turned = CompressedPattern::new(n, ptr, turned.flatten().copied().collect()).unwrap();
                 let row_of_col: Vec<u32> = (0..n).map(|j| ((j + n - n / 3) % n) as u32).collect();
-                prop_assert_eq!(&joined_in_pairs(&turned, &row_of_col, true), &form);
+                prop_assert_eq!(&joined_in_pairs(&turned, &row_of_col, true, &never), &form);
                 Ok(())
             })?;
-            let Some(found) = form else {
+            let Some(found) = form.unwrap() else {
                 let has_counterpart = |i: usize, j: &u32| a.lane(*j as usize).contains(&(i as u32));
                 let lanes = a.lanes().enumerate();
                 let single = lanes.flat_map(|(i, lane)| lane.iter().filter(move |&j| !has_counterpart(i, j)));
                 prop_assert!(single.count() > n / MOST_SINGLE + 64);
                 return Ok(());
             };
-            let expected = strong_components(&a, &identity);
+            let expected = strong_components(&a, &identity, &never).unwrap();
             if a.transpose() == a {
                 prop_assert_eq!(&found, &expected);
             }

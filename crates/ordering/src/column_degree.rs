@@ -19,8 +19,13 @@
 
 use std::collections::HashMap;
 
+use luge_sparse::{CancelFlag, Cancelled};
+
 /// No column, no row.
 const NONE: u32 = u32::MAX;
+
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
 
 /// State of one column.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -89,10 +94,15 @@ impl Buckets {
 /// Order (new to old) of the columns of a square matrix, given as the rows of each column, which
 /// are counted from `first_row`. Near linear in the entries of the matrix on matrices from
 /// practice.
+///
+/// # Errors
+///
+/// [`Cancelled`].
 pub(crate) fn column_minimum_degree<'a>(
     first_row: u32,
     columns: impl Iterator<Item = &'a [u32]> + Clone,
-) -> Vec<u32> {
+    cancel: &CancelFlag,
+) -> Result<Vec<u32>, Cancelled> {
     let n = columns.clone().count();
     let dense = f64::max(16.0, 10.0 * (n as f64).sqrt()) as usize;
 
@@ -108,6 +118,9 @@ pub(crate) fn column_minimum_degree<'a>(
     let mut col_rows: Vec<u32> = Vec::new();
     col_ptr.push(0);
     for (col, all_rows) in columns.enumerate() {
+        if col.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
         if row_counts[col] && all_rows.len() <= dense {
             col_rows.extend(
                 all_rows
@@ -127,6 +140,7 @@ pub(crate) fn column_minimum_degree<'a>(
     }
     last.sort_unstable();
     let num_live = n - last.len();
+    cancel.check()?;
 
     let mut state = vec![Column::Live; n];
     for &(_, col) in &last {
@@ -141,6 +155,9 @@ pub(crate) fn column_minimum_degree<'a>(
     let mut buckets = Buckets::new(n);
     // In reverse, so that of equal scores the first column is on top.
     for col in (0..n).rev() {
+        if col.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
         if state[col] == Column::Live {
             let sum: usize = col_rows[col_ptr[col]..col_ptr[col + 1]]
                 .iter()
@@ -159,6 +176,7 @@ pub(crate) fn column_minimum_degree<'a>(
     let mut pivots = 0u32;
     let mut same_hash: HashMap<u64, Vec<u32>> = HashMap::new();
     while let Some(pivot) = buckets.pop() {
+        cancel.check()?;
         let pivot = pivot as usize;
         state[pivot] = Column::Ordered;
         order.append(&mut members[pivot]);
@@ -270,7 +288,7 @@ pub(crate) fn column_minimum_degree<'a>(
         pivots += 1;
     }
     order.extend(last.iter().map(|&(_, col)| col));
-    order
+    Ok(order)
 }
 
 #[cfg(test)]
@@ -280,7 +298,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn order(cols: &[Vec<u32>], first_row: u32) -> Vec<u32> {
-        column_minimum_degree(first_row, cols.iter().map(Vec::as_slice))
+        let columns = cols.iter().map(Vec::as_slice);
+        column_minimum_degree(first_row, columns, &CancelFlag::new()).unwrap()
     }
 
     /// Entries of the Cholesky factor of BᵀB with the columns in this order.

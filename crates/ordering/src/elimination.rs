@@ -1,6 +1,7 @@
 //! What the elimination tree says of an order: an equivalent one that is a postorder, and the sizes of the columns.
 
 use luge_sparse::etree::{self, EliminationForest, inverse};
+use luge_sparse::{CancelFlag, Cancelled};
 
 use crate::cost::Prediction;
 use crate::graph::BlockPattern;
@@ -18,36 +19,60 @@ fn joined<'a>(
 
 /// Rearranges `order` (new to old) into an equivalent postorder of its elimination forest, which changes no fill, and
 /// counts the entries of the columns.
-pub(crate) fn postorder(block: &BlockPattern, order: &mut Vec<u32>) -> EliminationForest {
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(crate) fn postorder(
+    block: &BlockPattern,
+    order: &mut Vec<u32>,
+    cancel: &CancelFlag,
+) -> Result<EliminationForest, Cancelled> {
     let mut new_index = inverse(order);
-    let parent = etree::elimination_tree(order.len(), |k| joined(block, order, &new_index, k));
+    let parent = etree::try_elimination_tree(
+        order.len(),
+        |k| joined(block, order, &new_index, k),
+        || cancel.check(),
+    )?;
     let post = etree::postorder(&parent);
+    cancel.check()?;
     *order = post.iter().map(|&v| order[v as usize]).collect();
     let new_of_old = inverse(&post);
     for v in &mut new_index {
         *v = new_of_old[*v as usize];
     }
     let parent = etree::renumbered(&parent, &post, &new_of_old);
-    let counts = etree::column_counts(&parent, |k| joined(block, order, &new_index, k));
-    EliminationForest { parent, counts }
+    let counts = etree::try_weighted_column_counts(
+        &parent,
+        |_| 1,
+        |k| joined(block, order, &new_index, k),
+        || cancel.check(),
+    )?;
+    Ok(EliminationForest { parent, counts })
 }
 
 /// Rearranges `order` (new to old) of the vertices of a graph with the neighbours `idx[ptr[v]..ptr[v + 1]]` into an
 /// equivalent postorder. Every vertex stands for as many as its `weight` says, all joined to each other; the forest has
 /// one column for each vertex, the first of those that it stands for, and counts all of its rows.
+///
+/// # Errors
+///
+/// [`Cancelled`].
 pub(crate) fn weighted_forest(
     ptr: &[usize],
     idx: &[u32],
     weight: &[u32],
     order: &mut Vec<u32>,
-) -> EliminationForest {
+    cancel: &CancelFlag,
+) -> Result<EliminationForest, Cancelled> {
     let mut new_index = inverse(order);
     let list = |v: u32| &idx[ptr[v as usize]..ptr[v as usize + 1]];
-    let parent = etree::elimination_tree(order.len(), |k| {
+    let joined = |k: u32| {
         list(order[k as usize])
             .iter()
             .map(|&w| new_index[w as usize])
-    });
+    };
+    let parent = etree::try_elimination_tree(order.len(), joined, || cancel.check())?;
     let post = etree::postorder(&parent);
     *order = post.iter().map(|&v| order[v as usize]).collect();
     let new_of_old = inverse(&post);
@@ -55,7 +80,7 @@ pub(crate) fn weighted_forest(
         *v = new_of_old[*v as usize];
     }
     let parent = etree::renumbered(&parent, &post, &new_of_old);
-    let counts = etree::weighted_column_counts(
+    let counts = etree::try_weighted_column_counts(
         &parent,
         |k| weight[order[k as usize] as usize],
         |k| {
@@ -63,13 +88,23 @@ pub(crate) fn weighted_forest(
                 .iter()
                 .map(|&w| new_index[w as usize])
         },
-    );
-    EliminationForest { parent, counts }
+        || cancel.check(),
+    )?;
+    Ok(EliminationForest { parent, counts })
 }
 
 /// Predicts the cost of eliminating in the given order, which stays as it is.
-pub(crate) fn predict(block: &BlockPattern, order: &[u32]) -> Prediction {
-    Prediction::of_forest(&postorder(block, &mut order.to_vec()))
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(crate) fn predict(
+    block: &BlockPattern,
+    order: &[u32],
+    cancel: &CancelFlag,
+) -> Result<Prediction, Cancelled> {
+    let forest = postorder(block, &mut order.to_vec(), cancel)?;
+    Ok(Prediction::of_forest(&forest))
 }
 
 #[cfg(test)]
@@ -81,7 +116,8 @@ mod tests {
 
     fn block_of(a: &CompressedPattern) -> BlockPattern {
         let identity: Vec<u32> = (0..a.major_dim() as u32).collect();
-        BlockPattern::new(a, &identity, &identity, &identity, 0, false)
+        let never = CancelFlag::new();
+        BlockPattern::new(a, &identity, &identity, &identity, 0, false, &never).unwrap()
     }
 
     /// Columns of the Cholesky factor by elimination: column k joins its rows pairwise.
@@ -129,9 +165,9 @@ mod tests {
 
             let before = totals(&eliminate(&block, &order));
             let mut posted = order.clone();
-            let predicted = Prediction::of_forest(&postorder(&block, &mut posted));
+            let predicted = Prediction::of_forest(&postorder(&block, &mut posted, &CancelFlag::new()).unwrap());
             prop_assert_eq!((predicted.lnz, predicted.flops), before);
-            prop_assert_eq!(predict(&block, &order), predicted);
+            prop_assert_eq!(predict(&block, &order, &CancelFlag::new()), Ok(predicted));
             // The new order is equivalent, and its tree is postordered.
             prop_assert_eq!(totals(&eliminate(&block, &posted)), before);
             let new_index = inverse(&posted);
@@ -153,7 +189,8 @@ mod tests {
         }
         let path = block_of(&CompressedPattern::new(n as usize, ptr, idx).unwrap());
         let mut order: Vec<u32> = (0..n).collect();
-        let predicted = Prediction::of_forest(&postorder(&path, &mut order));
+        let predicted =
+            Prediction::of_forest(&postorder(&path, &mut order, &CancelFlag::new()).unwrap());
         assert_eq!(predicted.lnz, 2 * u64::from(n) - 1);
         assert_eq!(predicted.flops, 3.0 * f64::from(n - 1));
         assert_eq!(order, (0..n).collect::<Vec<_>>());

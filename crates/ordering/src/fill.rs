@@ -1,33 +1,56 @@
 //! The fill-reducing methods on the graph of one diagonal block. Each gives an order, new to old.
 
 use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use luge_sparse::{CancelFlag, Cancelled};
 
 use crate::OrderingError;
 use crate::column_degree::column_minimum_degree;
 use crate::graph::{BlockPattern, Graph, dense_limit};
 
 /// Column approximate minimum degree of the columns of a block.
-pub(crate) fn colamd(block: &BlockPattern) -> Vec<u32> {
-    column_minimum_degree(0, (0..block.len()).map(|j| block.col(j)))
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(crate) fn colamd(block: &BlockPattern, cancel: &CancelFlag) -> Result<Vec<u32>, Cancelled> {
+    column_minimum_degree(0, (0..block.len()).map(|j| block.col(j)), cancel)
 }
 
 /// METIS draws from the C library's one random sequence and replaces signal handlers while it
-/// runs: one call at a time keeps its results reproducible and the handlers in order.
+/// runs: one call at a time keeps its results reproducible and the handlers in order. A call that
+/// was left behind holds this until it is done.
 static METIS: Mutex<()> = Mutex::new(());
+
+/// How long the caller of METIS sleeps between two looks at the cancel flag.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Stack of the thread that METIS works on: what a program's first thread has.
+const METIS_STACK: usize = 8 << 20;
 
 /// Multilevel nested dissection (G. Karypis and V. Kumar, SIAM J. Sci. Comput. 20 (1999)), by
 /// METIS with its default options and a fixed seed. Vertices with more than 10·√n neighbours are
 /// set aside and ordered last, as they would join everything with everything.
-pub(crate) fn nested_dissection(graph: &Graph) -> Result<Vec<u32>, OrderingError> {
+///
+/// METIS works on a thread of its own, which is left behind if the flag is raised: it keeps its memory, and
+/// the next call waiting, until it is done.
+pub(crate) fn nested_dissection(
+    graph: Graph,
+    cancel: &CancelFlag,
+) -> Result<Vec<u32>, OrderingError> {
     let n = graph.len();
     let dense = dense_limit(n);
     let (sparse, mut last): (Vec<u32>, Vec<u32>) =
         (0..n as u32).partition(|&v| graph.degree(v as usize) <= dense);
     last.sort_by_key(|&v| graph.degree(v as usize));
     if last.is_empty() {
-        return metis(graph);
+        return metis(graph, cancel);
     }
-    let mut order: Vec<u32> = metis(&graph.induced(&sparse))?
+    let induced = graph.induced(&sparse);
+    drop(graph);
+    let mut order: Vec<u32> = metis(induced, cancel)?
         .into_iter()
         .map(|v| sparse[v as usize])
         .collect();
@@ -35,7 +58,7 @@ pub(crate) fn nested_dissection(graph: &Graph) -> Result<Vec<u32>, OrderingError
     Ok(order)
 }
 
-fn metis(graph: &Graph) -> Result<Vec<u32>, OrderingError> {
+fn metis(graph: Graph, cancel: &CancelFlag) -> Result<Vec<u32>, OrderingError> {
     let n = graph.len();
     if graph.idx.is_empty() {
         // METIS refuses a graph without vertices and expects edges.
@@ -49,9 +72,33 @@ fn metis(graph: &Graph) -> Result<Vec<u32>, OrderingError> {
             limit,
         });
     }
+    let ptr: Vec<i32> = graph.ptr.iter().map(|&p| p as i32).collect();
+    let idx: Vec<i32> = graph.idx.iter().map(|&v| v as i32).collect();
+    drop(graph);
+    cancel.check()?;
+    let (sender, receiver) = channel();
+    let started = std::thread::Builder::new()
+        .name("luge-metis".into())
+        .stack_size(METIS_STACK)
+        // Nobody receives what comes too late.
+        .spawn(move || drop(sender.send(call_metis(ptr, idx))));
+    if started.is_err() {
+        return Err(OrderingError::NestedDissection {
+            status: metis_sys::rstatus_et_METIS_ERROR_MEMORY,
+        });
+    }
+    loop {
+        match receiver.recv_timeout(PATIENCE) {
+            Ok(found) => return found,
+            Err(RecvTimeoutError::Timeout) => cancel.check()?,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("METIS always answers"),
+        }
+    }
+}
+
+fn call_metis(mut ptr: Vec<i32>, mut idx: Vec<i32>) -> Result<Vec<u32>, OrderingError> {
+    let n = ptr.len() - 1;
     let mut num_vertices = n as i32;
-    let mut ptr: Vec<i32> = graph.ptr.iter().map(|&p| p as i32).collect();
-    let mut idx: Vec<i32> = graph.idx.iter().map(|&v| v as i32).collect();
     let mut options = [-1; metis_sys::METIS_NOPTIONS as usize];
     options[metis_sys::moptions_et_METIS_OPTION_SEED as usize] = 1;
     let mut perm = vec![0i32; n];

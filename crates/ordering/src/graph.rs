@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use luge_sparse::CompressedPattern;
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 use rayon::prelude::*;
 
 use crate::parts::{by_parts, joined_lists};
@@ -176,6 +176,10 @@ impl BlockPattern {
     /// The block of the matrix `A[row_of_col[j]][j]` whose columns are `cols`, A's numbers in the order
     /// of the block; `new_col[j]` is the new number of column `j` of A, and the block starts at new
     /// number `start`. There are no entries below the block. On the current rayon pool if `parallel`.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
     pub fn new(
         a: &CompressedPattern,
         row_of_col: &[u32],
@@ -183,7 +187,8 @@ impl BlockPattern {
         new_col: &[u32],
         start: usize,
         parallel: bool,
-    ) -> Self {
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let n = cols.len();
         let parallel = parallel && n >= MIN_PARALLEL;
         let make = |range: Range<usize>| {
@@ -204,23 +209,27 @@ impl BlockPattern {
         };
         let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
         let mut rows = Lanes { ptr, idx };
+        cancel.check()?;
         let mut transposed = None;
         // A's lanes are sorted, and stay so if the columns keep their order.
         if !cols.is_sorted() {
             let by_columns = rows.transpose(parallel);
+            cancel.check()?;
             rows = by_columns.transpose(parallel);
+            cancel.check()?;
             transposed = Some(by_columns);
         }
         let is_symmetric = match &transposed {
             Some(transposed) => rows == *transposed,
             None => rows.is_symmetric(parallel),
         };
+        cancel.check()?;
         let cols = match transposed {
             _ if is_symmetric => None,
             Some(transposed) => Some(transposed),
             None => Some(rows.transpose(parallel)),
         };
-        Self { rows, cols }
+        Ok(Self { rows, cols })
     }
 
     /// Number of columns.
@@ -339,7 +348,10 @@ mod tests {
             for (new, &col) in (0..).zip(&cols) {
                 new_col[col as usize] = new;
             }
-            let block = |parallel| BlockPattern::new(&a, &unmoved, &cols, &new_col, 0, parallel);
+            let never = CancelFlag::new();
+            let block = |parallel| {
+                BlockPattern::new(&a, &unmoved, &cols, &new_col, 0, parallel, &never).unwrap()
+            };
             let (serial, shared) = (block(false), block(true));
             prop_assert_eq!(&shared, &serial);
             prop_assert_eq!(serial.cols.is_none(), a.transpose() == a);

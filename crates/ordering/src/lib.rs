@@ -22,8 +22,10 @@
 //! - Square real matrices. METIS takes at most 2³¹−1 graph entries.
 //! - While METIS runs, one call at a time in the process, it handles SIGTERM and SIGABRT itself,
 //!   and other code that draws from the C library's `rand` makes its result vary.
-//! - The fill-reducing methods cannot be cancelled midway, and all but the reduced nested dissection are
-//!   serial; candidates run in parallel on rayon's pool.
+//! - METIS cannot be cancelled: it works on a thread of its own, which a cancelled phase leaves behind, and which
+//!   the next nested dissection of the process waits for.
+//! - The fill-reducing methods but for the reduced nested dissection are serial; candidates run in parallel on
+//!   rayon's pool.
 //! - [`Method::Auto`] tries [`Method::ReducedNestedDissection`] only with a [`TreeCost`].
 
 mod btf;

@@ -29,7 +29,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use luge_sparse::{CancelFlag, CompressedPattern, Scaling};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
 use rayon::prelude::*;
 
 use crate::OrderingError;
@@ -56,6 +56,9 @@ const LONGEST_CHAIN: usize = 16;
 
 /// The costs of about so many entries are computed at once.
 const MOST_AT_ONCE: usize = 16_384;
+
+/// Rows between two looks at the cancel flag.
+const STRIDE: usize = 1 << 10;
 
 /// No partner.
 const NONE: u32 = u32::MAX;
@@ -126,23 +129,26 @@ fn find_product_matching(
 ) -> Result<Option<ProductMatching>, OrderingError> {
     let n = a.major_dim();
     let (cost, row_max) = costs(a, values, parallel);
+    cancel.check()?;
     let Some(mut assignment) = Assignment::new(a, &cost, parallel) else {
         return Ok(None);
     };
-    assignment.match_tight_entries();
+    cancel.check()?;
+    assignment.match_tight_entries(cancel)?;
     for _ in 0..BIDDING_PASSES {
         cancel.check()?;
-        assignment.bid();
+        assignment.bid(cancel)?;
     }
     for row in 0..n {
         if assignment.col_of_row[row] == NONE {
             cancel.check()?;
-            if !assignment.augment_from(row) {
+            if !assignment.augment_from(row, cancel)? {
                 return Ok(None);
             }
         }
     }
 
+    cancel.check()?;
     // log2 dr(i) = u(i) − rowmax(i), log2 dc(j) = v(j). The dual of each row is taken from its
     // matched entry, so that it is exact there whatever rounding the searches left.
     let mut log_rows = vec![0.0; n];
@@ -154,6 +160,7 @@ fn find_product_matching(
         log_rows[row] = (cost[p] - log_cols[col]) - row_max[row];
         log2_product += row_max[row] - cost[p];
     }
+    cancel.check()?;
     let (scaling, num_clamped) = balanced_scaling(&log_rows, &log_cols);
     Ok(Some(ProductMatching {
         row_of_col: assignment.row_of_col,
@@ -459,7 +466,7 @@ impl<'a> Assignment<'a> {
 
     /// Matches entries of zero reduced cost: the diagonal first, so that a matrix whose diagonal is
     /// optimal keeps it; then greedily; then with one exchange.
-    fn match_tight_entries(&mut self) {
+    fn match_tight_entries(&mut self, cancel: &CancelFlag) -> Result<(), Cancelled> {
         let (a, n) = (self.a, self.a.major_dim());
         for row in 0..n {
             if let Ok(k) = a.lane(row).binary_search(&(row as u32)) {
@@ -469,6 +476,7 @@ impl<'a> Assignment<'a> {
                 }
             }
         }
+        cancel.check()?;
         let is_free = |s: &Self, row, p: usize| {
             s.row_of_col[a.idx()[p] as usize] == NONE && s.reduced_cost(row, p) == 0.0
         };
@@ -479,9 +487,13 @@ impl<'a> Assignment<'a> {
                 self.set(row, p);
             }
         }
+        cancel.check()?;
         // Columns only become matched, so a position once passed stays useless for its row.
         let mut next_entry: Vec<u64> = a.ptr()[..n].to_vec();
         for row in 0..n {
+            if row.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             if self.col_of_row[row] != NONE {
                 continue;
             }
@@ -505,24 +517,26 @@ impl<'a> Assignment<'a> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Lets every unmatched row bid for the column of least reduced cost: the column's dual comes
     /// down until the row's second choice is as good, and the row that had the column must bid
     /// next. Where many rows want few columns this settles most of them at the cost of a look at
     /// their entries, instead of a search each.
-    fn bid(&mut self) {
+    fn bid(&mut self, cancel: &CancelFlag) -> Result<(), Cancelled> {
         let a = self.a;
         let mut effort = a.nnz() * BIDDING_EFFORT;
         for start in 0..a.major_dim() {
             if self.col_of_row[start] != NONE {
                 continue;
             }
+            cancel.check()?;
             let mut row = start;
             let mut steps = LONGEST_CHAIN;
             while steps > 0 && a.range(row).len() <= LONGEST_BIDDER {
                 let Some(left) = effort.checked_sub(a.range(row).len()) else {
-                    return;
+                    return Ok(());
                 };
                 effort = left;
                 steps -= 1;
@@ -563,10 +577,11 @@ impl<'a> Assignment<'a> {
                 row = loser as usize;
             }
         }
+        Ok(())
     }
 
     /// Matches `root` along a shortest augmenting path and updates the duals. False if there is no path.
-    fn augment_from(&mut self, root: usize) -> bool {
+    fn augment_from(&mut self, root: usize, cancel: &CancelFlag) -> Result<bool, Cancelled> {
         let a = self.a;
         let search = &mut self.search;
         search.stamp += 1;
@@ -580,6 +595,9 @@ impl<'a> Assignment<'a> {
         let mut shortest = f64::INFINITY;
         let mut end_col = NONE;
         loop {
+            if search.settled.len() % STRIDE == STRIDE - 1 {
+                cancel.check()?;
+            }
             for p in a.range(row) {
                 let col = a.idx()[p] as usize;
                 // Rounding may leave a reduced cost slightly below zero.
@@ -631,7 +649,7 @@ impl<'a> Assignment<'a> {
             }
         }
         if end_col == NONE {
-            return false;
+            return Ok(false);
         }
 
         // Duals of the tree: a settled column at distance d comes down by shortest − d, the row it
@@ -649,7 +667,7 @@ impl<'a> Assignment<'a> {
             let next = self.col_of_row[row];
             self.set(row, self.search.entry[col as usize]);
             if row == root {
-                return true;
+                return Ok(true);
             }
             col = next;
         }

@@ -30,6 +30,7 @@
 //! those a front is joined to is found afterwards by a walk up the tree of elements; the pivots of a front
 //! are all taken to be joined to what one of them is.
 
+use luge_sparse::{CancelFlag, Cancelled};
 use smallvec::SmallVec;
 
 use crate::cost::Prediction;
@@ -37,6 +38,12 @@ use crate::graph::dense_limit;
 
 /// No node.
 const NONE: u32 = u32::MAX;
+
+/// Pivots between two looks at the cancel flag.
+const STRIDE: usize = 32;
+
+/// Nodes, likewise, in passes over all of them.
+const LONG_STRIDE: usize = 1 << 15;
 
 /// In `Node::elements`: the node is an element.
 const ELEMENT: u32 = u32::MAX;
@@ -186,15 +193,27 @@ impl PivotChoice for Queue {
 /// Orders the undirected graph with the neighbours `lists[ptr[v]..ptr[v + 1]]` of vertex `v`, in any
 /// order, each edge in both lists, no loops. The lists are used up.
 ///
+/// # Errors
+///
+/// [`Cancelled`].
+///
 /// # Panics
 ///
 /// If the lists do not fit 32-bit positions; see [`fits`].
-pub(crate) fn minimum_degree(ptr: &[usize], lists: Vec<u32>) -> MinimumDegreeOrder {
+pub(crate) fn minimum_degree(
+    ptr: &[usize],
+    lists: Vec<u32>,
+    cancel: &CancelFlag,
+) -> Result<MinimumDegreeOrder, Cancelled> {
     let n = ptr.len() - 1;
-    MinimumDegree::new(ptr, lists, |_| 1).run(dense_limit(n), &mut Queue::new(n))
+    MinimumDegree::new(ptr, lists, |_| 1).run(dense_limit(n), &mut Queue::new(n), cancel)
 }
 
 /// An order of the vertices by `choice`, where each stands for as many as its `weight` says. None is set aside.
+///
+/// # Errors
+///
+/// [`Cancelled`].
 ///
 /// # Panics
 ///
@@ -204,10 +223,12 @@ pub(crate) fn eliminate(
     lists: Vec<u32>,
     weight: &[u32],
     choice: &mut impl PivotChoice,
-) -> Vec<u32> {
+    cancel: &CancelFlag,
+) -> Result<Vec<u32>, Cancelled> {
     let graph = MinimumDegree::new(ptr, lists, |v| weight[v as usize]);
-    graph.run(usize::MAX, choice).order
+    Ok(graph.run(usize::MAX, choice, cancel)?.order)
 }
+
 /// Length of the lists with room for new elements.
 pub(crate) fn with_spare_room(n: usize, entries: usize) -> usize {
     entries + entries / 4 + n
@@ -278,7 +299,13 @@ impl MinimumDegree {
     }
 
     /// Vertices of a degree above `dense_limit`, each standing for itself alone, are set aside.
-    fn run(mut self, dense_limit: usize, choice: &mut impl PivotChoice) -> MinimumDegreeOrder {
+    fn run(
+        mut self,
+        dense_limit: usize,
+        choice: &mut impl PivotChoice,
+        cancel: &CancelFlag,
+    ) -> Result<MinimumDegreeOrder, Cancelled> {
+        cancel.check()?;
         let n: usize = self.nodes.iter().map(|node| node.weight as usize).sum();
         let mut dense: Vec<u32> = Vec::new();
         for (i, node) in self.nodes.iter_mut().enumerate() {
@@ -311,6 +338,9 @@ impl MinimumDegree {
         let mut flag = 2u32;
         let mut largest = 0u32;
         while num_ordered < num_sparse {
+            if pivots.len().is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             let me = choice.pop(Quotient { nodes: &self.nodes });
             let pivot = self.nodes[me as usize];
             self.nodes[me as usize].weight = -pivot.weight;
@@ -413,7 +443,8 @@ impl MinimumDegree {
             pivots.push(me);
             add_front(pivot_weight, degree);
         }
-        let mut order = self.postorder(&pivots);
+        drop(table);
+        let mut order = self.postorder(&pivots, cancel)?;
         let predicted = if dense.is_empty() {
             Some(predicted)
         } else {
@@ -422,7 +453,7 @@ impl MinimumDegree {
                 .and_then(|joined| joined.predict(&self.nodes, &pivots, &fronts))
         };
         order.append(&mut dense);
-        MinimumDegreeOrder { order, predicted }
+        Ok(MinimumDegreeOrder { order, predicted })
     }
 
     /// Makes the pivot an element without a list, which goes where `parent` goes.
@@ -628,7 +659,7 @@ impl MinimumDegree {
     }
 
     /// The vertices that were not set aside, by a postorder of the elements.
-    fn postorder(&mut self, pivots: &[u32]) -> Vec<u32> {
+    fn postorder(&mut self, pivots: &[u32], cancel: &CancelFlag) -> Result<Vec<u32>, Cancelled> {
         let nodes = &mut self.nodes;
         // Children by elimination: `mark` is now the first child, `degree` the next sibling.
         for &e in pivots {
@@ -649,6 +680,7 @@ impl MinimumDegree {
             let sibling = std::mem::replace(head, e);
             nodes[e as usize].degree = sibling;
         }
+        cancel.check()?;
         // `start` becomes the place of the element's next vertex.
         let mut place = 0;
         let mut next = roots;
@@ -666,6 +698,9 @@ impl MinimumDegree {
         }
         let mut order = vec![NONE; place as usize];
         for v in 0..nodes.len() as u32 {
+            if (v as usize).is_multiple_of(LONG_STRIDE) {
+                cancel.check()?;
+            }
             let mut e = v;
             while e != NONE && nodes[e as usize].elements != ELEMENT {
                 e = nodes[e as usize].next;
@@ -684,7 +719,7 @@ impl MinimumDegree {
         }
         // A vertex that stands for several has left room for them.
         order.retain(|&v| v != NONE);
-        order
+        Ok(order)
     }
 }
 

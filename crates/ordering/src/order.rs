@@ -91,8 +91,9 @@ pub struct OrderingOptions {
     /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
     /// they take long. The result is the same.
     pub threads: usize,
-    /// Stops the phase between its steps; the fill-reducing methods themselves run to their end, but for the reduced
-    /// nested dissection.
+    /// Stops the phase within milliseconds. METIS cannot be stopped: it works on a thread of its own, and the phase
+    /// leaves it behind when this is raised. It goes on until it is done, and the next nested dissection of the process
+    /// waits for it.
     pub cancel: CancelFlag,
 }
 
@@ -227,6 +228,9 @@ const WILDEST_SPAN: f64 = (1u128 << 100) as f64;
 /// Diagonal blocks of at least so many columns are ordered side by side.
 const MIN_SHARED: usize = 200;
 
+/// Diagonal blocks between two looks at the cancel flag.
+const STRIDE: usize = 1 << 10;
+
 /// From so many columns on the steps are timed.
 const MIN_TIMED: usize = 64;
 
@@ -300,7 +304,7 @@ pub fn order(
     let is_user = matches!(options.method, Method::User { .. });
     let parallel = options.threads > 1;
     let is_unmoved = |rows: &[u32]| rows.iter().enumerate().all(|(i, &row)| i == row as usize);
-    let early_cancel = CancelFlag::new();
+    let early_cancel = options.cancel.child();
     // Rows with a full diagonal: those of the pattern, if few must move; and those of the values, if the diagonal has holes
     // and zeros make it uncertain that they are the same.
     let rows_by_pattern: OnceLock<Option<Vec<u32>>> = OnceLock::new();
@@ -315,7 +319,7 @@ pub fn order(
                 .flatten()
         };
         let rows = rows_by_pattern.get_or_init(find_rows).as_ref();
-        let form = rows.map(|rows| find_blocks(a, rows, parallel));
+        let form = rows.and_then(|rows| find_blocks(a, rows, parallel, &options.cancel).ok());
         let seconds = clock.lap();
         // Mostly no rows are matched by value, or they stay where they are, too. Then this is the order.
         let early = rows
@@ -342,7 +346,7 @@ pub fn order(
                 check_finite(a, values).inspect_err(no_early)?;
                 None
             }
-            Some(values) => Some(survey(a, values).inspect_err(no_early)?),
+            Some(values) => Some(survey(a, values, &options.cancel).inspect_err(no_early)?),
             None => None,
         };
         let by_product = match &survey {
@@ -369,6 +373,7 @@ pub fn order(
         if !is_early {
             early_cancel.cancel();
         }
+        options.cancel.check()?;
         let scaling = survey
             .as_ref()
             .filter(|_| found.is_none())
@@ -409,7 +414,9 @@ pub fn order(
             row_of_col[col as usize] = row;
         }
         let inverse = cols.inverse();
-        let block = BlockPattern::new(a, &row_of_col, cols.as_slice(), &inverse, 0, parallel);
+        let cancel = &options.cancel;
+        let cols_of = cols.as_slice();
+        let block = BlockPattern::new(a, &row_of_col, cols_of, &inverse, 0, parallel, cancel)?;
         let identity: Vec<u32> = (0..n as u32).collect();
         seconds.total = start.elapsed().as_secs_f64();
         return Ok(Ordering {
@@ -422,7 +429,7 @@ pub fn order(
             log10_matching_product: None,
             matching_refused: false,
             method_used: MethodUsed::User,
-            predicted: predict(&block, &identity),
+            predicted: predict(&block, &identity, cancel)?,
             blocks: Vec::new(),
             forest: None,
             seconds,
@@ -431,6 +438,7 @@ pub fn order(
 
     let move_rows = options.matching != Matching::Never || options.block_triangular;
     let unmoved = || (0..n as u32).collect::<Vec<_>>();
+    options.cancel.check()?;
     let first_rows = if move_rows { matched_rows } else { unmoved() };
     let try_unmoved = options.method == Method::Auto
         && log10_matching_product.is_some()
@@ -566,7 +574,7 @@ fn candidate(
     let (mut perm, new_col, block_ptr) = if options.block_triangular {
         let form = match form {
             Some(form) => form.clone(),
-            None => find_blocks(a, row_of_col, options.threads > 1),
+            None => find_blocks(a, row_of_col, options.threads > 1, &options.cancel)?,
         };
         let new_col = form.perm.inverse();
         (form.perm.into_vec(), new_col, form.block_ptr)
@@ -586,8 +594,9 @@ fn candidate(
     let order_columns = |start: usize, cols: &[u32], clock: &mut Clock| {
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
-        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, options.threads > 1);
-        options.cancel.check()?;
+        let (parallel, cancel) = (options.threads > 1, &options.cancel);
+        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        cancel.check()?;
         let ordered = order_block(&block, options, &mut seconds, clock)?;
         Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
     };
@@ -608,6 +617,9 @@ fn candidate(
     clock.lap();
     for (number, ends) in block_ptr.windows(2).enumerate() {
         let (start, size) = (ends[0], ends[1] - ends[0]);
+        if number.is_multiple_of(STRIDE) {
+            options.cancel.check()?;
+        }
         if size == 1 {
             predicted.add_front(1, 0);
             block_nnz += 1;
@@ -767,10 +779,15 @@ fn check_size(graph: &Graph, method: &'static str) -> Result<(), OrderingError> 
     })
 }
 
-fn by_minimum_degree(block: &BlockPattern, with_forest: bool) -> Result<BlockOrder, OrderingError> {
+fn by_minimum_degree(
+    block: &BlockPattern,
+    with_forest: bool,
+    cancel: &CancelFlag,
+) -> Result<BlockOrder, OrderingError> {
     let graph = block.symmetrized(false, with_spare_room);
     check_size(&graph, "approximate minimum degree")?;
-    let found = minimum_degree(&graph.ptr, graph.idx);
+    cancel.check()?;
+    let found = minimum_degree(&graph.ptr, graph.idx, cancel)?;
     Ok(match found.predicted {
         Some(predicted) if !with_forest => BlockOrder {
             order: found.order,
@@ -778,7 +795,7 @@ fn by_minimum_degree(block: &BlockPattern, with_forest: bool) -> Result<BlockOrd
             predicted,
             forest: None,
         },
-        _ => posted(block, found.order, MethodUsed::Amd, with_forest),
+        _ => posted(block, found.order, MethodUsed::Amd, with_forest, cancel)?,
     })
 }
 
@@ -791,9 +808,14 @@ fn by_reduced_dissection<T: Send>(
 ) -> Result<(BlockOrder, T), OrderingError> {
     let graph = block.symmetrized(parallel, |_, entries| entries);
     check_size(&graph, "reduced nested dissection")?;
+    cancel.check()?;
     let (mut order, forest) = reduced_nested_dissection(&graph, parallel, cancel)?;
     drop(graph);
-    let forest = forest.unwrap_or_else(|| postorder(block, &mut order));
+    let forest = match forest {
+        Some(forest) => forest,
+        None => postorder(block, &mut order, cancel)?,
+    };
+    cancel.check()?;
     let parallel = parallel && order.len() >= WORTH_SHARING;
     let predict = || Prediction::of_forest(&forest);
     let (predicted, found) = join_if(parallel, predict, || of_forest(&forest));
@@ -812,21 +834,28 @@ fn posted(
     mut order: Vec<u32>,
     method: MethodUsed,
     with_forest: bool,
-) -> BlockOrder {
-    let forest = postorder(block, &mut order);
-    BlockOrder {
+    cancel: &CancelFlag,
+) -> Result<BlockOrder, OrderingError> {
+    let forest = postorder(block, &mut order, cancel)?;
+    Ok(BlockOrder {
         order,
         method,
         predicted: Prediction::of_forest(&forest),
         forest: with_forest.then_some(forest),
-    }
+    })
 }
 
 /// Nested dissection of all of the graph.
-fn by_dissection(block: &BlockPattern, with_forest: bool) -> Result<BlockOrder, OrderingError> {
-    let order = fill::nested_dissection(&block.symmetrized(false, |_, entries| entries))?;
+fn by_dissection(
+    block: &BlockPattern,
+    with_forest: bool,
+    cancel: &CancelFlag,
+) -> Result<BlockOrder, OrderingError> {
+    let graph = block.symmetrized(false, |_, entries| entries);
+    cancel.check()?;
+    let order = fill::nested_dissection(graph, cancel)?;
     let method = MethodUsed::NestedDissection;
-    Ok(posted(block, order, method, with_forest))
+    posted(block, order, method, with_forest, cancel)
 }
 
 fn order_block(
@@ -835,39 +864,38 @@ fn order_block(
     seconds: &mut OrderingSeconds,
     clock: &mut Clock,
 ) -> Result<BlockOrder, OrderingError> {
-    let in_order = |order: Vec<u32>, method| BlockOrder {
-        predicted: predict(block, &order),
-        order,
-        method,
-        forest: None,
+    let cancel = &options.cancel;
+    let in_order = |order: Vec<u32>, method| {
+        Ok(BlockOrder {
+            predicted: predict(block, &order, cancel)?,
+            order,
+            method,
+            forest: None,
+        })
     };
     let with_forest = options.tree_cost.is_some();
     match &options.method {
         Method::Colamd => {
-            let ordered = in_order(fill::colamd(block), MethodUsed::Colamd);
+            let ordered = in_order(fill::colamd(block, cancel)?, MethodUsed::Colamd);
             seconds.colamd += clock.lap();
-            Ok(ordered)
+            ordered
         }
-        Method::Natural => Ok(in_order(
-            (0..block.len() as u32).collect(),
-            MethodUsed::Natural,
-        )),
+        Method::Natural => in_order((0..block.len() as u32).collect(), MethodUsed::Natural),
         Method::User { .. } => unreachable!("user permutations have no candidates"),
         Method::NestedDissection => {
-            let ordered = by_dissection(block, with_forest);
+            let ordered = by_dissection(block, with_forest, cancel);
             seconds.nested_dissection += clock.lap();
             ordered
         }
         Method::ReducedNestedDissection => {
-            let ordered =
-                by_reduced_dissection(block, options.threads > 1, &options.cancel, |_| ());
+            let ordered = by_reduced_dissection(block, options.threads > 1, cancel, |_| ());
             seconds.nested_dissection += clock.lap();
             let (mut ordered, ()) = ordered?;
             ordered.forest = ordered.forest.filter(|_| with_forest);
             Ok(ordered)
         }
         Method::Amd => {
-            let ordered = by_minimum_degree(block, with_forest);
+            let ordered = by_minimum_degree(block, with_forest, cancel);
             seconds.amd += clock.lap();
             ordered
         }
@@ -885,12 +913,12 @@ fn order_for_operations(
     seconds: &mut OrderingSeconds,
     clock: &mut Clock,
 ) -> Result<BlockOrder, OrderingError> {
-    let first = by_minimum_degree(block, false)?;
+    let first = by_minimum_degree(block, false, &options.cancel)?;
     seconds.amd += clock.lap();
     if !is_worth_dissecting(block, &first, &options.costs) {
         return Ok(first);
     }
-    let second = by_dissection(block, false);
+    let second = by_dissection(block, false, &options.cancel);
     seconds.nested_dissection += clock.lap();
     Ok(match second {
         Ok(second) => {
@@ -903,6 +931,7 @@ fn order_for_operations(
             let saves = second.predicted.flops <= first.predicted.flops;
             if saves { second } else { first }
         }
+        Err(error @ OrderingError::Cancelled(_)) => return Err(error),
         Err(error) => {
             tracing::warn!(%error, "ordered by minimum degree alone");
             first
@@ -919,7 +948,7 @@ fn order_for_tree(
     clock: &mut Clock,
 ) -> Result<BlockOrder, OrderingError> {
     if block.len() < MIN_DISSECTION {
-        let only = by_minimum_degree(block, true);
+        let only = by_minimum_degree(block, true, &options.cancel);
         seconds.amd += clock.lap();
         return only;
     }
@@ -936,7 +965,7 @@ fn order_for_tree(
         return Ok(first);
     }
     options.cancel.check()?;
-    let second = by_minimum_degree(block, true)?;
+    let second = by_minimum_degree(block, true, &options.cancel)?;
     seconds.amd += clock.lap();
     let [of_first, of_second] = [&first, &second].map(|order| cost.seconds(forest_of(order)));
     tracing::debug!(

@@ -4,7 +4,7 @@
 //! Everything is read off the exponents of the values, in two passes over them, so that it costs less
 //! than anything that follows.
 
-use luge_sparse::{CompressedPattern, Scaling};
+use luge_sparse::{CancelFlag, CompressedPattern, Scaling};
 use smallvec::{SmallVec, smallvec};
 
 use crate::OrderingError;
@@ -13,6 +13,9 @@ use crate::matching::not_finite;
 
 /// Exponent of zero.
 const ZERO: i16 = i16::MIN;
+
+/// Rows between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
 
 /// A scaled diagonal entry below 2 to this power of the largest of its column is a poor pivot:
 /// threshold pivoting with the usual threshold of a thousandth would leave it.
@@ -55,8 +58,12 @@ fn exponent(x: f64) -> i16 {
 ///
 /// # Errors
 ///
-/// [`NotFinite`](OrderingError::NotFinite) naming the first such value.
-pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, OrderingError> {
+/// [`NotFinite`](OrderingError::NotFinite) naming the first such value; [`Cancelled`](OrderingError::Cancelled).
+pub(crate) fn survey(
+    a: &CompressedPattern,
+    values: &[f64],
+    cancel: &CancelFlag,
+) -> Result<Survey, OrderingError> {
     let n = a.major_dim();
     let mut rows: Exponents = smallvec![0; n];
     let mut cols: Exponents = smallvec![ZERO; n];
@@ -64,6 +71,9 @@ pub(crate) fn survey(a: &CompressedPattern, values: &[f64]) -> Result<Survey, Or
     let mut has_zeros = false;
     let (cols_of, diagonal_of) = (&mut cols[..], &mut diagonal[..]);
     for (i, row) in rows.iter_mut().enumerate() {
+        if i.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
         let range = a.range(i);
         // Bits of magnitudes order like the magnitudes; those that are not finite come last.
         let largest = values[range.clone()]

@@ -13,7 +13,14 @@ pub struct Cancelled;
 /// Clones share one flag. Phases look at it between units of work (a row, a column, a level), so a
 /// phase stops within one such unit.
 #[derive(Debug, Clone, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
+pub struct CancelFlag(Arc<Flag>);
+
+#[derive(Debug, Default)]
+struct Flag {
+    is_raised: AtomicBool,
+    /// Counts as raised when this is.
+    parent: Option<CancelFlag>,
+}
 
 impl CancelFlag {
     /// A lowered flag.
@@ -21,15 +28,25 @@ impl CancelFlag {
         Self::default()
     }
 
-    /// Asks everyone who holds a clone to stop.
-    pub fn cancel(&self) {
-        // Relaxed: the flag carries no data, and seeing it one unit of work later is allowed.
-        self.0.store(true, Ordering::Relaxed);
+    /// A flag of its own that is also raised when this one is: it stops a part of what this one stops.
+    pub fn child(&self) -> Self {
+        Self(Arc::new(Flag {
+            is_raised: AtomicBool::new(false),
+            parent: Some(self.clone()),
+        }))
     }
 
-    /// Whether [`cancel`](Self::cancel) was called.
+    /// Asks everyone who holds a clone or a child to stop.
+    pub fn cancel(&self) {
+        // Relaxed: the flag carries no data, and seeing it one unit of work later is allowed.
+        self.0.is_raised.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`cancel`](Self::cancel) was called, here or on a parent.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        let flag = &*self.0;
+        flag.is_raised.load(Ordering::Relaxed)
+            || flag.parent.as_ref().is_some_and(Self::is_cancelled)
     }
 
     /// `Err(Cancelled)` once the flag is raised, for use with `?`.
@@ -53,5 +70,15 @@ mod tests {
         assert_eq!(seen_by_worker.check(), Ok(()));
         flag.cancel();
         assert_eq!(seen_by_worker.check(), Err(Cancelled));
+    }
+
+    #[test]
+    fn a_child_stops_with_its_parent_and_alone() {
+        let parent = CancelFlag::new();
+        let (first, second) = (parent.child(), parent.child());
+        first.cancel();
+        assert!(first.is_cancelled() && !parent.is_cancelled() && !second.is_cancelled());
+        parent.cancel();
+        assert!(second.is_cancelled());
     }
 }

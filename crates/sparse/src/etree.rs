@@ -10,8 +10,13 @@
 //! is joined to, which may name some twice and the vertex itself; a caller whose graph has other
 //! numbers translates them there.
 
+use std::convert::Infallible;
+
 /// No parent: the vertex is a root.
 pub const NONE: u32 = u32::MAX;
+
+/// Vertices between two calls of `check`.
+const STRIDE: u32 = 1 << 12;
 
 /// The elimination tree of a graph, or the forest if it is not connected, numbered in [`postorder`], and the sizes of
 /// the columns of its Cholesky factor.
@@ -30,10 +35,30 @@ pub fn elimination_tree<I>(n: usize, neighbours: impl Fn(u32) -> I) -> Vec<u32>
 where
     I: IntoIterator<Item = u32>,
 {
+    let Ok(parent) = try_elimination_tree(n, neighbours, || Ok::<_, Infallible>(()));
+    parent
+}
+
+/// As [`elimination_tree`], calling `check` every few thousand vertices and stopping when that fails.
+///
+/// # Errors
+///
+/// What `check` gives back.
+pub fn try_elimination_tree<I, E>(
+    n: usize,
+    neighbours: impl Fn(u32) -> I,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Vec<u32>, E>
+where
+    I: IntoIterator<Item = u32>,
+{
     let mut parent = vec![NONE; n];
     // Path compression: an ancestor known to be one, not the final one.
     let mut ancestor = vec![NONE; n];
     for k in 0..n as u32 {
+        if k % STRIDE == 0 {
+            check()?;
+        }
         for w in neighbours(k) {
             let mut i = w;
             while i < k {
@@ -46,7 +71,7 @@ where
             }
         }
     }
-    parent
+    Ok(parent)
 }
 
 /// The vertices of a forest (new to old), children before parents and subtrees together; children
@@ -110,6 +135,25 @@ pub fn weighted_column_counts<I>(
 where
     I: IntoIterator<Item = u32>,
 {
+    let never = || Ok::<_, Infallible>(());
+    let Ok(counts) = try_weighted_column_counts(parent, weight, neighbours, never);
+    counts
+}
+
+/// As [`weighted_column_counts`], calling `check` every few thousand vertices and stopping when that fails.
+///
+/// # Errors
+///
+/// What `check` gives back.
+pub fn try_weighted_column_counts<I, E>(
+    parent: &[u32],
+    weight: impl Fn(u32) -> u32,
+    neighbours: impl Fn(u32) -> I,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Vec<u32>, E>
+where
+    I: IntoIterator<Item = u32>,
+{
     let n = parent.len();
     // First descendant: in a postorder the subtree of j is first[j]..=j.
     let mut first: Vec<u32> = (0..n as u32).collect();
@@ -129,6 +173,9 @@ where
     let mut previous_leaf = vec![NONE; n];
     let mut set: Vec<u32> = (0..n as u32).collect();
     for j in 0..n as u32 {
+        if j % STRIDE == 0 {
+            check()?;
+        }
         let above = parent[j as usize];
         if above != NONE {
             let count = &mut counts[above as usize];
@@ -165,7 +212,7 @@ where
             counts[p] = counts[p].wrapping_add(counts[j]);
         }
     }
-    counts
+    Ok(counts)
 }
 
 /// The inverse of a permutation, given as a list of indices.
@@ -261,6 +308,33 @@ mod tests {
             let expected: Vec<u32> = eliminate(&posted).iter().map(|c| c.len() as u32).collect();
             prop_assert_eq!(counts, expected);
         }
+    }
+
+    #[test]
+    fn a_failed_check_ends_a_pass() {
+        let n = 3 * STRIDE;
+        let calls = std::cell::Cell::new(0);
+        let check = || {
+            calls.set(calls.get() + 1);
+            if calls.get() == 2 {
+                Err("stop")
+            } else {
+                Ok(())
+            }
+        };
+        let neighbours = |v: u32| {
+            v.checked_sub(1)
+                .into_iter()
+                .chain((v + 1 < n).then_some(v + 1))
+        };
+        assert_eq!(
+            try_elimination_tree(n as usize, neighbours, check),
+            Err("stop")
+        );
+        calls.set(0);
+        let parent = elimination_tree(n as usize, neighbours);
+        let counts = try_weighted_column_counts(&parent, |_| 1, neighbours, check);
+        assert_eq!((counts, calls.get()), (Err("stop"), 2));
     }
 
     #[test]

@@ -74,8 +74,8 @@ pub(crate) fn reduced_nested_dissection(
     cancel.check()?;
     let mut lists = Vec::with_capacity(with_spare_room(weight.len(), idx.len()));
     lists.extend_from_slice(idx);
-    let order = eliminate(ptr, lists, weight, &mut Rounds::new(stages));
-    Ok(reduction.whole_order(graph, order, parallel))
+    let order = eliminate(ptr, lists, weight, &mut Rounds::new(stages), cancel)?;
+    reduction.whole_order(graph, order, parallel, cancel)
 }
 
 /// The stage in which each vertex is eliminated, from the last one on: zero for the first separator, and so on; the
@@ -85,6 +85,9 @@ fn stages(graph: WeightedGraph, parallel: bool, cancel: &CancelFlag) -> Vec<u8> 
         return vec![0; graph.len()];
     }
     let (graph, number) = merged(graph);
+    if cancel.is_cancelled() {
+        return Vec::new();
+    }
     let depths = separator_depths(graph, parallel, cancel);
     let deepest = depths.iter().filter(|&&depth| depth != LEAF).max();
     let leaf = deepest.map_or(0, |&depth| depth + 1);

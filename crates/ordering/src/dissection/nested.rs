@@ -60,9 +60,17 @@ fn divide(graph: WeightedGraph, vertices: &mut [u32], depths: &mut [u8], depth: 
     }
     let parallel_here = how.parallel && n > SMALLEST_PARALLEL;
     let side = if depth < COMPARED_DEPTH {
-        lighter_of_two(&graph, n as u64, parallel_here)
+        lighter_of_two(&graph, n as u64, parallel_here, how.cancel)
     } else {
-        separate(&graph, &mut Random::new(n as u64), parallel_here)
+        separate(
+            &graph,
+            &mut Random::new(n as u64),
+            parallel_here,
+            how.cancel,
+        )
+    };
+    let Ok(side) = side else {
+        return;
     };
     let mut sizes = [0u32; 3];
     let mut weights = [0u64; 3];

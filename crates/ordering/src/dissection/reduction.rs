@@ -341,6 +341,7 @@ impl Reduction {
             first[v as usize] = v;
         }
         dense.sort_by_key(|&v| graph.degree(v as usize));
+        cancel.check()?;
         let list_of = |v: u32| graph.neighbours(v as usize);
         let left_weight: Vec<u32> = vertices.iter().map(|&v| weight[v as usize]).collect();
         let (lists, degree) = next_lists(list_of, &vertices, &numbers, &left_weight, parallel);
@@ -356,6 +357,7 @@ impl Reduction {
             idx: Vec::with_capacity(2 * n),
         };
         loop {
+            cancel.check()?;
             let parallel = parallel && left.lists.idx.len() >= MIN_SHARED;
             let Some(marks) = independent_set(&left, parallel) else {
                 break;
@@ -380,6 +382,7 @@ impl Reduction {
                 vertices.extend(share.vertices);
                 weight.extend(share.weight);
             }
+            cancel.check()?;
             let list_of = |v| left.lists.of(v);
             let (lists, degree) = next_lists(list_of, &kept, &numbers, &weight, parallel);
             left = Left {
@@ -403,16 +406,21 @@ impl Reduction {
 
     /// An order of all vertices of `graph`, new to old, from one of those that were left, with its elimination forest,
     /// of which it is a postorder; without the forest if too many vertices were left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
     pub fn whole_order(
         &self,
         graph: &Graph,
         mut order_left: Vec<u32>,
         parallel: bool,
-    ) -> (Vec<u32>, Option<EliminationForest>) {
+        cancel: &CancelFlag,
+    ) -> Result<(Vec<u32>, Option<EliminationForest>), Cancelled> {
         let n = graph.len();
         let parallel = parallel && graph.idx.len() >= MIN_SHARED;
         let Lists { ptr, idx } = &self.graph;
-        let of_left = weighted_forest(ptr, idx, &self.left_weight, &mut order_left);
+        let of_left = weighted_forest(ptr, idx, &self.left_weight, &mut order_left, cancel)?;
         // All are numbered by the time of their elimination.
         let num_pivots = self.pivots.len();
         let vertices: Vec<u32> = self
@@ -439,6 +447,7 @@ impl Reduction {
         } else {
             (0..num_pivots).map(of_pivot).unzip()
         };
+        cancel.check()?;
         let shifted = |&p: &u32| {
             if p == NONE {
                 NONE
@@ -456,8 +465,9 @@ impl Reduction {
             parent.resize(vertices.len(), NONE);
             counts.resize(vertices.len(), 1);
         }
+        cancel.check()?;
         let (order, forest) = self.expanded(&vertices, &parent, &counts, parallel);
-        (order, is_followed.then_some(forest))
+        Ok((order, is_followed.then_some(forest)))
     }
 
     /// Adds the vertices of many neighbours, which are eliminated last, to the forest of the others, and their rows to

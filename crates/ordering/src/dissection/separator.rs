@@ -16,6 +16,8 @@
 
 use std::collections::BinaryHeap;
 
+use luge_sparse::{CancelFlag, Cancelled};
+
 use super::graph::WeightedGraph;
 use crate::parts::join_if;
 
@@ -99,22 +101,46 @@ impl Division {
 
 /// The side of each vertex; no edge joins the two parts. A part may be empty. Large graphs are coarsened on the current
 /// rayon pool if `parallel`; the result is the same.
-pub(super) fn separate(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Vec<Side> {
-    divided(graph, random, parallel).side
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(super) fn separate(
+    graph: &WeightedGraph,
+    random: &mut Random,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Result<Vec<Side>, Cancelled> {
+    Ok(divided(graph, random, parallel, cancel)?.side)
 }
 
 /// Likewise, the better one of two attempts, which are made at once if `parallel`.
-pub(super) fn lighter_of_two(graph: &WeightedGraph, seed: u64, parallel: bool) -> Vec<Side> {
-    let attempt = |seed| divided(graph, &mut Random::new(seed), parallel);
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(super) fn lighter_of_two(
+    graph: &WeightedGraph,
+    seed: u64,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Result<Vec<Side>, Cancelled> {
+    let attempt = |seed| divided(graph, &mut Random::new(seed), parallel, cancel);
     let (first, second) = join_if(parallel, || attempt(seed), || attempt(!seed));
-    if second.badness() < first.badness() {
+    let (first, second) = (first?, second?);
+    Ok(if second.badness() < first.badness() {
         second.side
     } else {
         first.side
-    }
+    })
 }
 
-fn divided(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Division {
+fn divided(
+    graph: &WeightedGraph,
+    random: &mut Random,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Result<Division, Cancelled> {
     let most = (HEAVIEST * graph.total_weight() as f64 / COARSEST as f64) as u32 + 1;
     // Each coarser graph, and which of its vertices those of the one before went into.
     let mut coarser: Vec<(WeightedGraph, Vec<u32>)> = Vec::new();
@@ -123,7 +149,9 @@ fn divided(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Divisi
         if last.len() <= COARSEST {
             break;
         }
+        cancel.check()?;
         let map = last.matched(most, random.below(last.len()) as u32);
+        cancel.check()?;
         let next = last.coarsened(&map, parallel);
         let stalls = next.len() as f64 > STALL * last.len() as f64;
         coarser.push((next, map));
@@ -135,6 +163,7 @@ fn divided(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Divisi
     let coarsest = coarser.last().map_or(graph, |(graph, _)| graph);
     let mut division = refiner.initial(coarsest, random);
     while let Some((_, map)) = coarser.pop() {
+        cancel.check()?;
         let finer = coarser.last().map_or(graph, |(graph, _)| graph);
         division.side = map.iter().map(|&c| division.side[c as usize]).collect();
         division.separator.clear();
@@ -145,7 +174,7 @@ fn divided(graph: &WeightedGraph, random: &mut Random, parallel: bool) -> Divisi
         }
         refiner.refine(finer, &mut division);
     }
-    division
+    Ok(division)
 }
 
 /// What the separator loses in weight by a move, and the vertex that moves.
@@ -394,7 +423,7 @@ mod tests {
                 })
             });
             let graph = graph(copies * n, edges);
-            let side = separate(&graph, &mut Random::new(seed), false);
+            let side = separate(&graph, &mut Random::new(seed), false, &CancelFlag::new()).unwrap();
             prop_assert_eq!(side.len(), graph.len());
             checked(&graph, &side);
         }
@@ -454,7 +483,8 @@ mod tests {
         for (nx, ny) in [(30, 30), (100, 100), (20, 300)] {
             let graph = grid(nx, ny);
             for seed in 0..4 {
-                let side = separate(&graph, &mut Random::new(seed), false);
+                let side =
+                    separate(&graph, &mut Random::new(seed), false, &CancelFlag::new()).unwrap();
                 let [a, b, separator] = checked(&graph, &side);
                 // The weights of a column average two.
                 let shortest = 2 * u64::from(nx.min(ny));
@@ -468,7 +498,7 @@ mod tests {
     fn separate_components_need_no_separator() {
         let pieces = (0..4000).filter(|v| v % 20 != 19).map(|v| (v, v + 1));
         let graph = graph(4000, pieces);
-        let side = separate(&graph, &mut Random::new(1), false);
+        let side = separate(&graph, &mut Random::new(1), false, &CancelFlag::new()).unwrap();
         let [a, b, separator] = checked(&graph, &side);
         assert!(separator <= 3, "{separator}");
         assert!(a.max(b) as f64 <= LARGEST_PART * (a + b) as f64);
@@ -478,7 +508,7 @@ mod tests {
     fn stars_are_divided_at_their_hubs() {
         let leaves = (2..1000).map(|v| (v % 2, v));
         let graph = graph(1000, leaves.chain([(0, 1)]));
-        let side = separate(&graph, &mut Random::new(1), false);
+        let side = separate(&graph, &mut Random::new(1), false, &CancelFlag::new()).unwrap();
         let [a, b, separator] = checked(&graph, &side);
         assert!(separator <= 6 && a.min(b) > 0, "{separator}, {a} and {b}");
     }

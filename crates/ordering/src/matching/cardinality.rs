@@ -12,7 +12,7 @@
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 use smallvec::{SmallVec, smallvec};
 
-use super::NONE;
+use super::{NONE, STRIDE};
 
 /// A matching of as many rows and columns as the pattern allows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,6 +173,9 @@ fn completed(
         let mut last_level = NONE;
         let mut head = 0;
         while head < queue.len() {
+            if head.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             let i = queue[head] as usize;
             head += 1;
             if level[i] >= last_level {
@@ -195,6 +198,7 @@ fn completed(
         }
         // Depth-first along the levels; `next_entry` makes every entry be looked at once a phase.
         next_entry.copy_from_slice(&a.ptr()[..nrows]);
+        let mut looks = 0usize;
         for start in 0..nrows {
             if col_of_row[start] != NONE || level[start] != 0 {
                 continue;
@@ -202,6 +206,10 @@ fn completed(
             path.clear();
             path.push(start as u32);
             while let Some(&i) = path.last() {
+                if looks.is_multiple_of(STRIDE) {
+                    cancel.check()?;
+                }
+                looks += 1;
                 let i = i as usize;
                 let p = next_entry[i] as usize;
                 if p as u64 == a.ptr()[i + 1] {

@@ -367,7 +367,7 @@ impl<T: Scalar> Factors<T> {
             OnePass::Measured => return self.measured_in_place(x, transpose),
         };
         if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x))
-            && host.engine.solve_near(x, transpose)
+            && host.engine.solve_near(x, transpose)?
         {
             return Ok(accuracy);
         }
@@ -644,9 +644,11 @@ impl<T: Scalar> Factors<T> {
     /// [`Error::NotFinite`], [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
     /// [`Error::Overflow`],
     /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
-    /// still the factors of the last matrix.
+    /// still the factors of the last matrix; after [`Error::Cancelled`] and [`Error::OutOfMemory`] their values are
+    /// computed again when they are next used.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
         let shared = Arc::clone(&self.shared);
+        shared.limits.cancel.check()?;
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
         shared.threads.run(seconds, |threads| {

@@ -4,7 +4,7 @@
 //! has factors, renews them in place, and solves with A.
 
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use luge_frontal::{Grouped, grouped};
 use luge_numeric::NumericError;
@@ -12,7 +12,7 @@ use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted, Rule};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
-use luge_sparse::{CompressedPattern, Quality, RowPerm, Scaling};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Quality, RowPerm, Scaling};
 use smallvec::SmallVec;
 
 use crate::accuracy::inverse_exponent;
@@ -69,8 +69,12 @@ pub(crate) trait HostEngine: Engine {
     fn transform(&self) -> Transform;
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
-    /// call succeeds.
+    /// call succeeds, or [`restore`](Self::restore).
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error>;
+
+    /// Makes these factors again those of the values `a`, which they were before: at once, or, if the limits stop that,
+    /// when they are next used.
+    fn restore(&mut self, a: &[f64], limits: &Limits);
 
     /// Replaces right-hand sides of A·x = b or Aᵀ·x = b, one after another, by solutions: one pass of
     /// triangular solves.
@@ -78,7 +82,7 @@ pub(crate) trait HostEngine: Engine {
 
     /// As [`solve_in_place`](Self::solve_in_place), if no number is so large or small that exponents have to be kept
     /// apart, or the solution may have lost digits to underflow; else false, and `x` as it was.
-    fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool;
+    fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error>;
 }
 
 /// See the module's page.
@@ -91,6 +95,7 @@ pub(crate) struct HostChain<F> {
     /// See [`AnyHost::inverse_exponent`].
     inverse_exponent: i32,
     threads: Threads,
+    limits: Limits,
     scalar: PhantomData<F>,
 }
 
@@ -156,13 +161,23 @@ impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
 
 struct HostFactors<F: FactorScalar> {
     chain: Arc<HostChain<F>>,
-    lu: BlockLu<F>,
+    /// Nothing as long as there is something in `spoiled`.
+    lu: OnceLock<BlockLu<F>>,
+    spoiled: Mutex<Option<Spoiled<F>>>,
     /// Row i of the factors is this row of A, if pivoting moved rows.
     row_perm: Option<RowPerm>,
     rule: Rule,
     quality: Quality,
+    /// What it was before the last refactorization.
+    accepted: Quality,
     /// Vectors of length n for solves, one per solve that runs.
     scratch: Mutex<Vec<Vec<F>>>,
+}
+
+/// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
+struct Spoiled<F: FactorScalar> {
+    lu: BlockLu<F>,
+    a: Vec<f64>,
 }
 
 impl<F: FactorScalar> HostChain<F> {
@@ -178,7 +193,7 @@ impl<F: FactorScalar> HostChain<F> {
         limits: &Limits,
     ) -> Result<Arc<Self>, Error> {
         let a_rows: &CompressedPattern = &a.pattern;
-        let (cols, source) = permuted_columns(a_rows, &transform);
+        let (cols, source) = permuted_columns_within(a_rows, &transform, &limits.cancel)?;
         let predicted = |number: usize| {
             let at = blocks.binary_search_by_key(&number, |block| block.block);
             let block = &blocks[at.ok()?];
@@ -191,8 +206,13 @@ impl<F: FactorScalar> HostChain<F> {
         let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.cancel)
             .map_err(|e| PhaseError::from(e).in_terms_of_a(transform.col_perm.as_slice()))?;
         drop(cols);
+        limits.cancel.check()?;
         plan.compose(|p| source[p as usize]);
-        let entry_scaling = EntryScaling::new(a_rows, &transform.scaling, plan.source());
+        drop(source);
+        limits.cancel.check()?;
+        let entry_scaling =
+            EntryScaling::new(a_rows, &transform.scaling, plan.source(), &limits.cancel)?;
+        limits.cancel.check()?;
         if let Some(entries) = &a.entries {
             plan.compose(|p| entries[p as usize] as u32);
         }
@@ -207,6 +227,7 @@ impl<F: FactorScalar> HostChain<F> {
             tame,
             inverse_exponent,
             threads: threads.clone(),
+            limits: limits.clone(),
             scalar: PhantomData,
         }))
     }
@@ -238,10 +259,15 @@ impl<F: FactorScalar> HostChain<F> {
 
 impl EntryScaling {
     /// For the entries of A by rows whose numbers are `source`; the factors are powers of two.
-    fn new(a_rows: &CompressedPattern, scaling: &Scaling, source: &[u32]) -> Self {
+    fn new(
+        a_rows: &CompressedPattern,
+        scaling: &Scaling,
+        source: &[u32],
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let is_one = |f: &f64| *f == 1.0;
         if scaling.rows.iter().all(is_one) && scaling.cols.iter().all(is_one) {
-            return Self::None;
+            return Ok(Self::None);
         }
         let exponent = |factor: f64| (factor.to_bits() >> 52) as i16 - 1023;
         let mut sums: SmallVec<[i16; 128]> = SmallVec::with_capacity(a_rows.nnz());
@@ -250,16 +276,20 @@ impl EntryScaling {
             let of_cols = cols.iter().map(|&col| exponent(scaling.cols[col as usize]));
             sums.extend(of_cols.map(|of_col| of_row + of_col));
         }
+        cancel.check()?;
         let normal = -1022..=1023;
         if sums.iter().fold(true, |all, e| all & normal.contains(e)) {
-            return Self::Exponents(source.iter().map(|&p| sums[p as usize]).collect());
+            let of_entries = source.iter().map(|&p| sums[p as usize]);
+            return Ok(Self::Exponents(of_entries.collect()));
         }
         drop(sums);
         let mut places = Vec::with_capacity(a_rows.nnz());
         for (row, cols) in a_rows.lanes().enumerate() {
             places.extend(cols.iter().map(|&col| (row as u32, col)));
         }
-        Self::Apart(source.iter().map(|&p| places[p as usize]).collect())
+        cancel.check()?;
+        let of_entries = source.iter().map(|&p| places[p as usize]);
+        Ok(Self::Apart(of_entries.collect()))
     }
 }
 
@@ -268,6 +298,16 @@ pub(crate) fn permuted_columns(
     a_rows: &CompressedPattern,
     transform: &Transform,
 ) -> (CompressedPattern, Vec<u32>) {
+    permuted_columns_within(a_rows, transform, &CancelFlag::new())
+        .unwrap_or_else(|_| unreachable!("nobody raises the flag"))
+}
+
+/// As [`permuted_columns`], unless `cancel` is raised.
+fn permuted_columns_within(
+    a_rows: &CompressedPattern,
+    transform: &Transform,
+    cancel: &CancelFlag,
+) -> Result<(CompressedPattern, Vec<u32>), Cancelled> {
     let n = a_rows.major_dim();
     let new_col = transform.col_perm.inverse();
     // Counts are shifted by two, so that after the sums ptr[j + 1] is where column j starts and, once
@@ -279,10 +319,14 @@ pub(crate) fn permuted_columns(
     for j in 2..n + 2 {
         ptr[j] += ptr[j - 1];
     }
+    cancel.check()?;
     let mut idx = vec![0u32; a_rows.nnz()];
     let mut source = vec![0u32; a_rows.nnz()];
     // Rows in the order of B, so that every column comes out sorted.
     for (new_row, &row) in transform.row_perm.as_slice().iter().enumerate() {
+        if new_row.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
         for p in a_rows.range(row as usize) {
             let at = &mut ptr[new_col[a_rows.idx()[p] as usize] as usize + 1];
             idx[*at as usize] = new_row as u32;
@@ -293,8 +337,11 @@ pub(crate) fn permuted_columns(
     ptr.pop();
     // SAFETY: a transposed pattern whose rows came in increasing order, and permutations are in range.
     let cols = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
-    (cols, source)
+    Ok((cols, source))
 }
+
+/// Rows between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
 
 /// Entries from which on it is worth it to share their permutation.
 const WORTH_SHARING: usize = 1 << 14;
@@ -394,10 +441,13 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
             .map_err(|e| self.in_terms_of_a(e))?;
         let exchanges = lu.row_perm();
         let row_perm = exchanges.map(|rows| RowPerm(self.transform.row_perm.then(&rows)));
+        let quality = self.translated(quality);
         Ok(Box::new(HostFactors {
-            quality: self.translated(quality),
+            quality,
+            accepted: quality,
             row_perm,
-            lu,
+            lu: OnceLock::from(lu),
+            spoiled: Mutex::default(),
             rule,
             scratch: Mutex::default(),
             chain: self,
@@ -405,7 +455,73 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
     }
 }
 
+impl<F: FactorScalar> HostChain<F> {
+    /// Factorizes the values `a` in place.
+    fn refactorize(
+        &self,
+        lu: &mut BlockLu<F>,
+        a: &[f64],
+        options: &blocks::Options,
+    ) -> Result<Quality, Error> {
+        let quality = lu.refactorize(&self.entries(a), options);
+        quality.map_err(|e| self.in_terms_of_a(e))
+    }
+}
+
 impl<F: FactorScalar> HostFactors<F> {
+    /// The factors. Those that were spoiled are restored, on this thread alone: nothing else of the pool may be begun
+    /// here while others wait for the lock.
+    fn lu(&self) -> Result<&BlockLu<F>, Error> {
+        if let Some(lu) = self.lu.get() {
+            return Ok(lu);
+        }
+        let mut spoiled = self.lock_spoiled();
+        if let Some(Spoiled { lu, a }) = &mut *spoiled {
+            let options = self.chain.limits.options(self.rule, 1);
+            self.chain.refactorize(lu, a, &options)?;
+        }
+        let restored = spoiled.take();
+        drop(spoiled);
+        let lu = self.lu.get_or_init(|| match restored {
+            Some(Spoiled { lu, .. }) => lu,
+            None => unreachable!("factors are there, or they are spoiled"),
+        });
+        Ok(lu)
+    }
+
+    /// Factorizes the values `a` in place of those that are there.
+    fn factorize_again(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
+        let (chain, rule) = (&self.chain, self.rule);
+        let lu = self.lu.get_mut();
+        let lu = lu.unwrap_or_else(|| unreachable!("factors are there unless they are spoiled"));
+        chain.threads.run(lu.refactorize_seconds(), |threads| {
+            chain.refactorize(lu, a, &limits.options(rule, threads))
+        })
+    }
+
+    /// Notes that the factors are to be those of the values `a` again.
+    fn spoil(&mut self, a: &[f64]) {
+        let lu = self.lu.take();
+        *self.lock_spoiled() = lu.map(|lu| Spoiled { lu, a: a.to_vec() });
+    }
+
+    fn lock_spoiled(&self) -> MutexGuard<'_, Option<Spoiled<F>>> {
+        self.spoiled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What `of` tells of the factors, whatever their values.
+    fn of_factors<T>(&self, of: impl FnOnce(&BlockLu<F>) -> T) -> T {
+        if let Some(lu) = self.lu.get() {
+            return of(lu);
+        }
+        let spoiled = self.lock_spoiled();
+        match (&*spoiled, self.lu.get()) {
+            (Some(spoiled), _) => of(&spoiled.lu),
+            (None, Some(lu)) => of(lu),
+            (None, None) => unreachable!("factors are there, or they are spoiled"),
+        }
+    }
+
     /// Row i of the factors is this row of A.
     fn row_perm(&self) -> &RowPerm {
         self.row_perm
@@ -430,21 +546,23 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 
     /// Solves with B, in its row order on one side and column order on the other.
-    fn solve_factors(&self, y: &mut [F], nrhs: usize, transpose: bool) {
-        let seconds = self.lu.solve_seconds() * nrhs as f64;
-        self.chain.threads.run(seconds, |threads| {
+    fn solve_factors(&self, y: &mut [F], nrhs: usize, transpose: bool) -> Result<(), Error> {
+        let (lu, cancel) = (self.lu()?, &self.chain.limits.cancel);
+        let seconds = lu.solve_seconds() * nrhs as f64;
+        let solved = self.chain.threads.run(seconds, |threads| {
             if transpose {
-                self.lu.solve_transpose(y, nrhs, threads);
+                lu.solve_transpose(y, nrhs, threads, cancel)
             } else {
-                self.lu.solve(y, nrhs, threads);
+                lu.solve(y, nrhs, threads, cancel)
             }
         });
+        Ok(solved?)
     }
 
     /// As [`solve_factors`](Self::solve_factors), through the type of the factors.
     fn solve_rounded(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
         let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
-        self.solve_factors(&mut rounded, 1, transpose);
+        self.solve_factors(&mut rounded, 1, transpose)?;
         x.iter_mut()
             .zip(rounded)
             .for_each(|(x, rounded)| *x = rounded.to_f64());
@@ -452,7 +570,7 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 
     /// The solve for numbers of any size: exponents are kept apart.
-    fn solve_far(&self, b: &[f64], transpose: bool) -> Vec<f64> {
+    fn solve_far(&self, b: &[f64], transpose: bool) -> Result<Vec<f64>, Error> {
         let Transform {
             col_perm, scaling, ..
         } = &self.chain.transform;
@@ -462,16 +580,16 @@ impl<F: FactorScalar> HostFactors<F> {
             scaled::enter_rows(self.row_perm(), scaling, b)
         };
         let mut c = given.clone();
-        self.solve_factors(&mut c.values, 1, transpose);
+        self.solve_factors(&mut c.values, 1, transpose)?;
         if !c.values.iter().all(|v| v.is_finite()) {
             c = given.lowered();
-            self.solve_factors(&mut c.values, 1, transpose);
+            self.solve_factors(&mut c.values, 1, transpose)?;
         }
-        if transpose {
+        Ok(if transpose {
             scaled::leave_rows(self.row_perm(), scaling, &c)
         } else {
             scaled::leave_cols(col_perm, scaling, &c)
-        }
+        })
     }
 }
 
@@ -485,9 +603,9 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             growth: self.quality.growth,
             largest: self.quality.max_norm,
             epsilon: F::epsilon().to_f64(),
-            host_bytes: self.lu.bytes(),
-            sizes: Some((self.lu.lnz(), self.lu.unz())),
-            code_path: self.lu.code_path(),
+            host_bytes: self.of_factors(BlockLu::bytes),
+            sizes: Some(self.of_factors(|lu| (lu.lnz(), lu.unz()))),
+            code_path: self.of_factors(BlockLu::code_path),
             device: DeviceCosts::default(),
         }
     }
@@ -517,12 +635,12 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
     }
 
     fn determinant(&self) -> Result<Determinant, Error> {
+        let lu = self.lu()?;
         let mut product = Determinant::ONE;
-        if self.lu.exchanges_are_odd() {
+        if lu.exchanges_are_odd() {
             product = product.times(-1.0);
         }
-        self.lu
-            .for_each_pivot(|pivot| product = product.times(pivot.to_f64()));
+        lu.for_each_pivot(|pivot| product = product.times(pivot.to_f64()));
         Ok(self
             .chain
             .transform
@@ -543,22 +661,27 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
     }
 
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
-        let chain = &self.chain;
-        let (lu, rule) = (&mut self.lu, self.rule);
-        let quality = chain
-            .threads
-            .run(lu.refactorize_seconds(), |threads| {
-                lu.refactorize(&chain.entries(a), &limits.options(rule, threads))
-            })
-            .map_err(|e| chain.in_terms_of_a(e))?;
-        self.quality = chain.translated(quality);
+        self.accepted = self.quality;
+        let spoiled = self.lock_spoiled().take();
+        if let Some(Spoiled { lu, a }) = spoiled {
+            // The new pivots are compared with those that were accepted.
+            self.lu = OnceLock::from(lu);
+            if let Err(error) = self.factorize_again(&a, limits) {
+                self.spoil(&a);
+                return Err(error);
+            }
+        }
+        let quality = self.factorize_again(a, limits)?;
+        self.quality = self.chain.translated(quality);
         Ok(self.quality)
     }
 
-    fn solve_near(&self, x: &mut [f64], transpose: bool) -> bool {
+    fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error> {
         if !self.chain.tame || size_of::<F>() != size_of::<f64>() {
-            return false;
+            return Ok(false);
         }
+        let cancel = &self.chain.limits.cancel;
+        cancel.check()?;
         let Transform {
             col_perm, scaling, ..
         } = &self.chain.transform;
@@ -573,6 +696,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         y.clear();
         let range = 2f64.powi(4 * TAME_EXPONENT);
         for x in x.chunks_exact(n) {
+            cancel.check()?;
             y.extend(
                 enter
                     .iter()
@@ -591,7 +715,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         };
         let mut near = all_near(&y, x);
         if near {
-            self.solve_factors(&mut y, x.len() / n, transpose);
+            self.solve_factors(&mut y, x.len() / n, transpose)?;
             // A sum that is not finite has a term that is not, or overflowed itself: both go the long
             // way round.
             near = all_near(&y, x);
@@ -604,17 +728,24 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
             }
         }
         self.return_scratch(y);
-        near
+        Ok(near)
+    }
+
+    fn restore(&mut self, a: &[f64], limits: &Limits) {
+        self.quality = self.accepted;
+        if self.lu.get().is_some() && self.factorize_again(a, limits).is_err() {
+            self.spoil(a);
+        }
     }
 
     fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
-        if self.solve_near(x, transpose) {
+        if self.solve_near(x, transpose)? {
             return Ok(());
         }
         let n = self.chain.plan.n().max(1);
         let mut solution = Vec::with_capacity(x.len());
         for x in x.chunks_exact(n) {
-            solution.extend(self.solve_far(x, transpose));
+            solution.extend(self.solve_far(x, transpose)?);
         }
         match solution.iter().position(|v| !v.is_finite()) {
             Some(at) => Err(Error::SolutionNotFinite { row: at % n }),

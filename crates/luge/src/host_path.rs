@@ -303,9 +303,7 @@ impl HostPath {
         let outcome = self.try_refactorize(old, task, journal);
         if outcome.is_err() {
             // They were factors before, with these very pivots.
-            let never = crate::backend::Limits::default();
-            let restored = old.engine.refactorize(old_values, &never);
-            debug_assert!(restored.is_ok(), "{restored:?}");
+            old.engine.restore(old_values, &task.shared.limits);
         }
         outcome
     }

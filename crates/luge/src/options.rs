@@ -144,7 +144,12 @@ pub struct Options {
     /// [tree](DeviceEngine::Tree) is checked against it, and against what is free, before it is copied to the
     /// device.
     pub max_device_bytes: Option<u64>,
-    /// Raise it to stop the phase that runs.
+    /// Raise it to stop the call that runs, and those that follow until it is lowered; they return
+    /// [`Error::Cancelled`](crate::Error::Cancelled). On the CPU a call returns within some tens of milliseconds. Three
+    /// things may go on for a while after it: METIS, which cannot be stopped, on a thread of its own that the next nested
+    /// dissection of the process waits for; memory that is given back on another thread; and the factors of a
+    /// refactorization that was stopped, which are those of the last matrix again from their next use on, and that use
+    /// takes as long as a refactorization in addition.
     pub cancel: CancelFlag,
 }
 

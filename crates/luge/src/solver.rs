@@ -8,7 +8,10 @@ use std::time::Instant;
 use luge_device::Stream;
 use luge_ordering::{Costs, Matching, Method, MethodUsed, Ordering, OrderingOptions, order};
 use luge_solve::refine;
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling, to_u32};
+use luge_sparse::{
+    CancelFlag, Cancelled, CompressedPattern, FilledPattern, Levels, MatrixView, Scalar, Scaling,
+    to_u32,
+};
 use sprs::CsMat;
 
 use crate::backend::gpu::GpuBackend;
@@ -192,19 +195,20 @@ impl Solver {
             let permuted = rows.len();
             return Err(Error::PermutationLength { permuted, n });
         }
-        let by_columns = !a.is_csr();
-        let pattern = self
-            .threads
-            .run(a.nnz() as f64 * PATTERN_PER_ENTRY, |threads| {
-                pattern_of(a, threads)
-            });
-        let rows = Rows::new(&pattern, by_columns);
-        let in_f64 = T::in_f64(a.data());
-        let values = rows.values(&in_f64);
         let limits = Limits {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
         };
+        let by_columns = !a.is_csr();
+        let pattern = self
+            .threads
+            .run(a.nnz() as f64 * PATTERN_PER_ENTRY, |threads| {
+                pattern_of(a, threads, &limits.cancel)
+            })?;
+        let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
+        let in_f64 = T::in_f64(a.data());
+        let values = rows.values(&in_f64);
+        limits.cancel.check()?;
         let single =
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
         let ordering = order_rows(&self.ordering, &self.threads, &rows, &values)?;
@@ -418,7 +422,7 @@ impl DevicePath {
         values: &[f64],
         matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyDeviceChain>, Error> {
-        let rows = Rows::new(&shared.pattern, shared.by_columns);
+        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
         let mut options = OrderingOptions {
             matching: matching.unwrap_or(self.matching),
@@ -467,18 +471,22 @@ pub(crate) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn new(stored: &'a CompressedPattern, by_columns: bool) -> Self {
+    fn new(
+        stored: &'a CompressedPattern,
+        by_columns: bool,
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         if by_columns {
-            let (rows, map) = stored.transpose_with_map();
-            Self {
+            let (rows, map) = stored.try_transpose_with_map(|| cancel.check())?;
+            Ok(Self {
                 pattern: Cow::Owned(rows),
                 entries: Some(map),
-            }
+            })
         } else {
-            Self {
+            Ok(Self {
                 pattern: Cow::Borrowed(stored),
                 entries: None,
-            }
+            })
         }
     }
 
@@ -561,7 +569,7 @@ impl HostPath {
         values: &[f64],
         matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyHost>, Error> {
-        let rows = Rows::new(&shared.pattern, shared.by_columns);
+        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
         let options = OrderingOptions {
             matching: matching.unwrap_or(shared.ordering.matching),
@@ -705,9 +713,10 @@ impl Shared {
             });
         if !same {
             return Err(Error::PatternMismatch {
-                row: self.first_other_row(a),
+                row: self.first_other_row(a)?,
             });
         }
+        self.limits.cancel.check()?;
         let values = a.data();
         let largest = self.check_finite(values, threads)?;
         Ok((Cow::Borrowed(values), largest))
@@ -736,12 +745,12 @@ impl Shared {
     }
 
     /// The first row in which `a` has other entries than the analyzed matrix.
-    fn first_other_row<T: Scalar>(&self, a: &CsMat<T>) -> usize {
-        let ours = Rows::new(&self.pattern, self.by_columns);
-        let theirs = pattern_of(&by_rows(a), 1);
-        (0..self.n())
-            .find(|&row| ours.pattern.lane(row) != theirs.lane(row))
-            .unwrap_or(0)
+    fn first_other_row<T: Scalar>(&self, a: &CsMat<T>) -> Result<usize, Cancelled> {
+        let cancel = &self.limits.cancel;
+        let ours = Rows::new(&self.pattern, self.by_columns, cancel)?;
+        let theirs = pattern_of(&by_rows(a), 1, cancel)?;
+        let row = (0..self.n()).find(|&row| ours.pattern.lane(row) != theirs.lane(row));
+        Ok(row.unwrap_or(0))
     }
 
     /// Filled pattern and levels of the matrix so permuted, for static pivots.
@@ -749,7 +758,7 @@ impl Shared {
         &self,
         transform: Transform,
     ) -> Result<(FilledPattern, Levels), Error> {
-        let rows = Rows::new(&self.pattern, self.by_columns);
+        let rows = Rows::new(&self.pattern, self.by_columns, &self.limits.cancel)?;
         let permuted = permuted_rows(&rows.pattern, &transform).0;
         let translate = |e: PhaseError| e.in_terms_of_a(transform.col_perm.as_slice());
         // About what a thread takes for an entry of the matrix.
@@ -847,13 +856,20 @@ fn first_offset(offsets: &[usize]) -> usize {
 }
 
 /// The pattern of a matrix as it is stored, whose dimensions fit 32 bits.
-fn pattern_of<T>(a: &CsMat<T>, threads: usize) -> CompressedPattern {
+fn pattern_of<T>(
+    a: &CsMat<T>,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<CompressedPattern, Cancelled> {
+    cancel.check()?;
     let offsets = a.indptr();
     let first = first_offset(offsets.raw_storage());
     let ptr = mapped(offsets.raw_storage(), threads, |p| (p - first) as u64);
     let idx = mapped(a.indices(), threads, |i| i as u32);
-    CompressedPattern::new(a.rows(), ptr, idx)
-        .unwrap_or_else(|e| unreachable!("sprs keeps its matrices sorted and in range: {e}"))
+    cancel.check()?;
+    let pattern = CompressedPattern::new(a.rows(), ptr, idx)
+        .unwrap_or_else(|e| unreachable!("sprs keeps its matrices sorted and in range: {e}"));
+    Ok(pattern)
 }
 
 fn name_of(method: MethodUsed) -> &'static str {

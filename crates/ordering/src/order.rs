@@ -299,6 +299,11 @@ pub fn order(
             "user permutations of another length"
         );
     }
+    // What was left half done because of the flag is not taken for whole when the flag is lowered.
+    let options = &OrderingOptions {
+        cancel: options.cancel.child(),
+        ..options.clone()
+    };
     options.cancel.check()?;
     let mut seconds = OrderingSeconds::default();
     let is_user = matches!(options.method, Method::User { .. });

@@ -91,38 +91,42 @@ where
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
+    let check = || {
+        let looked = options.cancel.check();
+        looked.map_err(|c| E::from(SolveError::from(c)))
+    };
     let measure = |x: Vec<f64>, steps: usize| {
         let measured = Measured::new(a, norms, &x, b);
+        check()?;
         let refined = Refined {
             steps,
             normwise: measured.normwise,
             componentwise: measured.componentwise,
             x,
         };
-        (refined, (measured.residual, measured.exponent))
+        Ok::<_, E>((refined, (measured.residual, measured.exponent)))
     };
     let x = correct(b)?;
+    check()?;
     if let Some(row) = x.iter().position(|v| !v.is_finite()) {
         return Err(SolveError::NotFinite { row }.into());
     }
-    let (mut best, mut residual) = measure(x, 0);
+    let (mut best, mut residual) = measure(x, 0)?;
     for step in 1..=options.max_steps {
-        options
-            .cancel
-            .check()
-            .map_err(|c| E::from(SolveError::from(c)))?;
+        check()?;
         let omega = best.componentwise[0] + best.componentwise[1];
         if options.is_content(best.normwise, omega) {
             break;
         }
         let (right_hand_side, exponent) = &residual;
         let mut correction = correct(right_hand_side)?;
+        check()?;
         if *exponent != 0 {
             let back = |d: &mut f64| *d = shift(*d, *exponent);
             correction.iter_mut().for_each(back);
         }
         let x: Vec<f64> = best.x.iter().zip(&correction).map(|(x, d)| x + d).collect();
-        let (next, next_residual) = measure(x, step);
+        let (next, next_residual) = measure(x, step)?;
         let next_omega = next.componentwise[0] + next.componentwise[1];
         tracing::trace!(
             step,

@@ -28,7 +28,8 @@ impl CancelFlag {
         Self::default()
     }
 
-    /// A flag of its own that is also raised when this one is: it stops a part of what this one stops.
+    /// A flag of its own that is also raised when this one is seen to be: it stops a part of what this one stops,
+    /// and stays raised when this one is lowered.
     pub fn child(&self) -> Self {
         Self(Arc::new(Flag {
             is_raised: AtomicBool::new(false),
@@ -42,11 +43,23 @@ impl CancelFlag {
         self.0.is_raised.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`cancel`](Self::cancel) was called, here or on a parent.
+    /// Takes [`cancel`](Self::cancel) back, so that calls which begin from now on run. One that is under way may have
+    /// seen the flag, and then stops.
+    pub fn lower(&self) {
+        self.0.is_raised.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the flag is raised, here or on a parent.
     pub fn is_cancelled(&self) -> bool {
         let flag = &*self.0;
-        flag.is_raised.load(Ordering::Relaxed)
-            || flag.parent.as_ref().is_some_and(Self::is_cancelled)
+        if flag.is_raised.load(Ordering::Relaxed) {
+            return true;
+        }
+        let is_above = flag.parent.as_ref().is_some_and(Self::is_cancelled);
+        if is_above {
+            self.cancel();
+        }
+        is_above
     }
 
     /// `Err(Cancelled)` once the flag is raised, for use with `?`.
@@ -56,6 +69,19 @@ impl CancelFlag {
         } else {
             Ok(())
         }
+    }
+}
+
+/// Bytes that it takes some milliseconds to give back.
+const MANY_BYTES: u64 = 32 << 20;
+
+/// Drops a value that holds so many bytes: a large one on a thread of its own, so that a call that was cancelled does not
+/// wait for the system to take the memory back.
+pub fn drop_aside<T: Send + 'static>(value: T, bytes: u64) {
+    if bytes >= MANY_BYTES {
+        let thread = std::thread::Builder::new().name("luge-drop".into());
+        // Without a thread the value is dropped here, with the closure.
+        let _ = thread.spawn(move || drop(value));
     }
 }
 
@@ -80,5 +106,9 @@ mod tests {
         assert!(first.is_cancelled() && !parent.is_cancelled() && !second.is_cancelled());
         parent.cancel();
         assert!(second.is_cancelled());
+        // What has seen the flag does not forget it, what has not never knew.
+        let third = parent.child();
+        parent.lower();
+        assert!(second.is_cancelled() && !third.is_cancelled() && !parent.is_cancelled());
     }
 }

@@ -43,7 +43,7 @@ mod quality;
 mod scalar;
 mod scaling;
 
-pub use cancel::{CancelFlag, Cancelled};
+pub use cancel::{CancelFlag, Cancelled, drop_aside};
 pub use filled::FilledPattern;
 pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
 pub use levels::Levels;

@@ -1,8 +1,13 @@
 //! Compressed sparse patterns in the layout of the device.
 
+use std::convert::Infallible;
+
 use nalgebra_sparse::pattern::SparsityPattern;
 
 use crate::index::{IndexOverflow, to_u32};
+
+/// Lanes between two calls of `check`.
+const STRIDE: usize = 1 << 12;
 
 /// Why arrays are not a valid compressed pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -205,6 +210,20 @@ impl CompressedPattern {
 
     /// The transpose, and for each of its entries the position of that entry in `self`.
     pub fn transpose_with_map(&self) -> (Self, Vec<u64>) {
+        let Ok(transposed) = self.try_transpose_with_map(|| Ok::<_, Infallible>(()));
+        transposed
+    }
+
+    /// As [`transpose_with_map`](Self::transpose_with_map), calling `check` every few thousand lanes and stopping when
+    /// that fails.
+    ///
+    /// # Errors
+    ///
+    /// What `check` gives back.
+    pub fn try_transpose_with_map<E>(
+        &self,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(Self, Vec<u64>), E> {
         let minor = self.minor_dim();
         let mut ptr = vec![0u64; minor + 1];
         for &i in &self.idx {
@@ -213,10 +232,14 @@ impl CompressedPattern {
         for i in 0..minor {
             ptr[i + 1] += ptr[i];
         }
+        check()?;
         let mut next = ptr.clone();
         let mut idx = vec![0u32; self.nnz()];
         let mut map = vec![0u64; self.nnz()];
         for lane in 0..self.major_dim() {
+            if lane.is_multiple_of(STRIDE) {
+                check()?;
+            }
             for p in self.range(lane) {
                 let slot = &mut next[self.idx[p] as usize];
                 idx[*slot as usize] = lane as u32;
@@ -229,7 +252,7 @@ impl CompressedPattern {
             ptr,
             idx,
         };
-        (transposed, map)
+        Ok((transposed, map))
     }
 
     /// Gives the arrays back: offsets and indices.

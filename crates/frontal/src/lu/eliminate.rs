@@ -20,6 +20,8 @@ const TILE_ROWS: usize = 240;
 const TILE_COLUMNS: usize = 64;
 /// Operations below which a product is not shared.
 const PARALLEL_FLOPS: usize = 4_000_000;
+/// Operations between two looks at the cancel flag, about: some milliseconds.
+const STRIDE_FLOPS: usize = 60_000_000;
 
 /// How fronts are eliminated.
 pub(super) struct Eliminator<'a, F: FrontalScalar> {
@@ -97,7 +99,7 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
             // SAFETY: next <= end <= hi, and the caller's contract.
             unsafe {
                 let pivots = self.level(front, next, end, level + 1, events, scratch)?;
-                self.update(front, next, pivots, end, hi, scratch);
+                self.update(front, next, pivots, end, hi, scratch)?;
                 retry |= pivots > 0;
                 next += pivots;
                 // The failures change places with the last columns that were not tried.
@@ -124,13 +126,14 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
         begin: usize,
         end: usize,
         scratch: &mut Vec<F>,
-    ) {
+    ) -> Result<(), Cancelled> {
         if pivots == 0 {
-            return;
+            return Ok(());
         }
         let m = front.m;
         let mut column = begin;
         while column < end {
+            self.cancel.check()?;
             let width = UPDATE_COLUMNS.min(end - column);
             if scratch.len() < width * pivots {
                 scratch.resize(width * pivots, F::zero());
@@ -162,10 +165,11 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
                     ldb: width,
                     c: u.add(pivots),
                     ldc: m,
-                });
+                })?;
             }
             column += width;
         }
+        Ok(())
     }
 
     /// X (rows × p) := X · L⁻ᵀ.
@@ -181,21 +185,27 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
         ldl: usize,
         x: *mut F,
         ldx: usize,
-    ) {
+    ) -> Result<(), Cancelled> {
         if !self.parallel || rows * p * p < PARALLEL_FLOPS {
-            // SAFETY: the caller's contract.
-            unsafe { (self.kernels.trsm)(rows, p, l, ldl, x, ldx) };
-            return;
+            let stretch = (STRIDE_FLOPS / (p * p).max(1) + 1).next_multiple_of(TILE_ROWS);
+            for at in (0..rows).step_by(stretch) {
+                // SAFETY: the caller's contract, for some rows.
+                unsafe { (self.kernels.trsm)(stretch.min(rows - at), p, l, ldl, x.add(at), ldx) };
+                self.cancel.check()?;
+            }
+            return Ok(());
         }
         let shared = Shared((l, x));
         (0..rows.div_ceil(TILE_ROWS))
             .into_par_iter()
-            .for_each(|tile| {
+            .try_for_each(|tile| {
+                self.cancel.check()?;
                 let Shared((l, x)) = { shared };
                 let at = tile * TILE_ROWS;
                 // SAFETY: every tile owns its rows of X.
                 unsafe { (self.kernels.trsm)(TILE_ROWS.min(rows - at), p, l, ldl, x.add(at), ldx) };
-            });
+                Ok(())
+            })
     }
 
     /// C −= A·Bᵀ.
@@ -203,16 +213,29 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
     /// # Safety
     ///
     /// The matrices are valid for their sizes, and C overlaps neither A nor B.
-    pub unsafe fn gemm_nt(&self, g: Gemm<F>) {
+    pub unsafe fn gemm_nt(&self, g: Gemm<F>) -> Result<(), Cancelled> {
         if !self.parallel || 2 * g.rows * g.columns * g.depth < PARALLEL_FLOPS {
-            // SAFETY: the caller's contract.
-            unsafe { (self.kernels.gemm_nt)(&g) };
-            return;
+            let per_column = 2 * g.rows * g.depth;
+            let stretch = (STRIDE_FLOPS / per_column.max(1) + 1).next_multiple_of(TILE_COLUMNS);
+            for at in (0..g.columns).step_by(stretch) {
+                // SAFETY: the caller's contract, for some columns.
+                unsafe {
+                    (self.kernels.gemm_nt)(&Gemm {
+                        columns: stretch.min(g.columns - at),
+                        b: g.b.add(at),
+                        c: g.c.add(at * g.ldc),
+                        ..g
+                    });
+                }
+                self.cancel.check()?;
+            }
+            return Ok(());
         }
         let down = g.rows.div_ceil(TILE_ROWS);
         let right = g.columns.div_ceil(TILE_COLUMNS);
         let shared = Shared((g.a, g.b, g.c));
-        (0..down * right).into_par_iter().for_each(|tile| {
+        (0..down * right).into_par_iter().try_for_each(|tile| {
+            self.cancel.check()?;
             let Shared((a, b, c)) = { shared };
             let (i, j) = (tile % down * TILE_ROWS, tile / down * TILE_COLUMNS);
             // SAFETY: every tile owns its part of C.
@@ -229,6 +252,7 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
                     ldc: g.ldc,
                 });
             }
-        });
+            Ok(())
+        })
     }
 }

@@ -16,8 +16,9 @@
 //! L21 · (U12ᵀ)ᵀ with both factors contiguous along the long side, and a symmetric factorization
 //! would only leave the second panel away.
 
-use luge_sparse::{CompressedPattern, IndexOverflow, to_u32};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, to_u32};
 
+use crate::error::FrontalError;
 use crate::shares::{both, joined, mapped, shares};
 use crate::tree::{Front, Transposed};
 
@@ -35,6 +36,9 @@ pub(crate) struct Layout {
     /// Positions in the slot.
     pub target: Vec<u32>,
 }
+
+/// Fronts between two looks at the cancel flag.
+const STRIDE: usize = 1 << 10;
 
 /// What the entries of a matrix are assembled from.
 struct Matrix<'a> {
@@ -57,7 +61,12 @@ struct Share {
 
 impl Share {
     /// Of fronts that have at most `most` entries.
-    fn new(fronts: &[Front], matrix: &Matrix<'_>, most: usize) -> Self {
+    fn new(
+        fronts: &[Front],
+        matrix: &Matrix<'_>,
+        most: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let Matrix {
             rows,
             cols,
@@ -72,7 +81,10 @@ impl Share {
         let mut target = vec![0u32; most + 1];
         let mut next = 0;
         let mut position = vec![0u32; perm.len()];
-        for front in fronts {
+        for (number, front) in fronts.iter().enumerate() {
+            if number.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             let (k, c) = (front.pivots as usize, front.below as usize);
             let m = k + c;
             let start = front.start as usize;
@@ -105,16 +117,17 @@ impl Share {
         }
         source.truncate(next);
         target.truncate(next);
-        Self {
+        Ok(Self {
             ends,
             source,
             target,
-        }
+        })
     }
 }
 
 impl Layout {
     /// Of fronts with these rows below their pivots, and a matrix by columns and rows in the order `perm` (new to old).
+    #[expect(clippy::too_many_arguments)]
     pub fn new(
         fronts: &[Front],
         rows: &[u32],
@@ -123,7 +136,8 @@ impl Layout {
         perm: &[u32],
         inv_perm: &[u32],
         threads: usize,
-    ) -> Result<Self, IndexOverflow> {
+        cancel: &CancelFlag,
+    ) -> Result<Self, FrontalError> {
         let mut slot = Vec::with_capacity(fronts.len() + 1);
         let mut slots = 0u64;
         for front in fronts {
@@ -159,7 +173,7 @@ impl Layout {
             } else {
                 cols.nnz()
             };
-            Share::new(fronts, &matrix, most)
+            Share::new(fronts, &matrix, most, cancel)
         });
         let mut entry_ptr = Vec::with_capacity(fronts.len() + 1);
         entry_ptr.push(0);
@@ -168,7 +182,7 @@ impl Layout {
             ends,
             source,
             target,
-        } in parts
+        } in parts.into_iter().collect::<Result<Vec<_>, _>>()?
         {
             let before = entry_ptr[entry_ptr.len() - 1];
             entry_ptr.extend(ends.into_iter().map(|end| before + end));

@@ -13,7 +13,7 @@ pub(crate) use schedule::Schedule;
 
 use std::sync::Arc;
 
-use luge_sparse::{CancelFlag, Quality};
+use luge_sparse::{CancelFlag, Quality, drop_aside};
 
 use crate::error::FrontalError;
 use crate::kernels::{FrontalScalar, Kernels};
@@ -160,8 +160,14 @@ impl<F: FrontalScalar> FrontalLu<F> {
             quality: Quality::default(),
             valid: false,
         };
-        let quality = traverse::factorize(&mut factors, values, options, true)?;
-        Ok((factors, quality))
+        match traverse::factorize(&mut factors, values, options, true) {
+            Ok(quality) => Ok((factors, quality)),
+            Err(error) => {
+                let bytes = factors.bytes();
+                drop_aside(factors, bytes);
+                Err(error)
+            }
+        }
     }
 
     /// Factorizes new values of the same pattern in place, with the pivots found before: the same

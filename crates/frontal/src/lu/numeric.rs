@@ -240,7 +240,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                 self.eliminator
                     .columns(&panels, 0, pivots, &mut self.events, &mut self.scratch)?;
                 self.eliminator
-                    .update(&panels, 0, pivots, pivots, k, &mut self.scratch);
+                    .update(&panels, 0, pivots, pivots, k, &mut self.scratch)?;
                 (pivots, record.moved)
             }
         };
@@ -284,7 +284,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
         // The rest of the pivots' rows, and of the delayed rows.
         // SAFETY: the panels are valid.
         unsafe {
-            self.eliminator.trsm(c, pivots, lp, m, panels.ut, c);
+            self.eliminator.trsm(c, pivots, lp, m, panels.ut, c)?;
             if pivots < k {
                 self.eliminator.gemm_nt(Gemm {
                     rows: c,
@@ -296,7 +296,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                     ldb: m,
                     c: panels.ut.add(pivots * c),
                     ldc: c,
-                });
+                })?;
             }
         }
 
@@ -392,7 +392,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                     ldb: c,
                     c: rest,
                     ldc: order,
-                });
+                })?;
                 let sums = e.add(order * order);
                 std::ptr::copy_nonoverlapping(self.growth.as_ptr().add(pivots), sums, order);
                 std::ptr::copy_nonoverlapping(

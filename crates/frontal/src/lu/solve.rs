@@ -5,6 +5,7 @@
 //! pivots need nothing special. Several right-hand sides travel side by side in blocks, and the
 //! products become those of matrices.
 
+use luge_sparse::{CancelFlag, Cancelled};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLu};
@@ -26,7 +27,30 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// If `x` is too short, `ld < n`, or the last refactorization failed.
     #[track_caller]
     pub fn solve(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize) {
-        self.blocks(x, ld, nrhs, threads, false);
+        let never = CancelFlag::new();
+        let solved = self.blocks(x, ld, nrhs, threads, false, &never);
+        solved.unwrap_or_else(|_| unreachable!("nobody raises the flag"));
+    }
+
+    /// As [`solve`](Self::solve), stopping soon after `cancel` is raised; `x` is then of no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// As [`solve`](Self::solve).
+    #[track_caller]
+    pub fn solve_within(
+        &self,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        self.blocks(x, ld, nrhs, threads, false, cancel)
     }
 
     /// Solves Bᵀ·X = R in place; see [`solve`](Self::solve). The right-hand side comes in the order
@@ -37,15 +61,46 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// As [`solve`](Self::solve).
     #[track_caller]
     pub fn solve_transpose(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize) {
-        self.blocks(x, ld, nrhs, threads, true);
+        let never = CancelFlag::new();
+        let solved = self.blocks(x, ld, nrhs, threads, true, &never);
+        solved.unwrap_or_else(|_| unreachable!("nobody raises the flag"));
+    }
+
+    /// As [`solve_transpose`](Self::solve_transpose), stopping soon after `cancel` is raised; `x` is then of no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// As [`solve`](Self::solve).
+    #[track_caller]
+    pub fn solve_transpose_within(
+        &self,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        self.blocks(x, ld, nrhs, threads, true, cancel)
     }
 
     #[track_caller]
-    fn blocks(&self, x: &mut [F], ld: usize, nrhs: usize, threads: usize, transpose: bool) {
+    fn blocks(
+        &self,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        threads: usize,
+        transpose: bool,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let n = self.n();
         assert!(self.valid, "the last refactorization failed");
         if nrhs == 0 || n == 0 {
-            return;
+            return Ok(());
         }
         assert!(ld >= n, "columns {ld} apart, but of length {n}");
         assert!(
@@ -54,35 +109,35 @@ impl<F: FrontalScalar> FrontalLu<F> {
             x.len()
         );
         if nrhs == 1 {
-            if transpose {
-                self.one_transposed(&mut x[..n]);
+            return if transpose {
+                self.one_transposed(&mut x[..n], cancel)
             } else {
-                self.one(&mut x[..n]);
-            }
-            return;
+                self.one(&mut x[..n], cancel)
+            };
         }
         let work = |block: &mut [F]| {
             let width = block.len().div_ceil(ld);
             if transpose {
-                self.many_transposed(block, ld, width);
+                self.many_transposed(block, ld, width, cancel)
             } else {
-                self.many(block, ld, width);
+                self.many(block, ld, width, cancel)
             }
         };
         let x = &mut x[..(nrhs - 1) * ld + n];
         // A block's last column may end before `ld`: the division above rounds up.
         if threads > 1 {
-            x.par_chunks_mut(BLOCK * ld).for_each(work);
+            x.par_chunks_mut(BLOCK * ld).try_for_each(work)
         } else {
-            x.chunks_mut(BLOCK * ld).for_each(work);
+            x.chunks_mut(BLOCK * ld).try_for_each(work)
         }
     }
 
-    fn one(&self, x: &mut [F]) {
+    fn one(&self, x: &mut [F], cancel: &CancelFlag) -> Result<(), Cancelled> {
         let perm = &self.tree.perm;
         let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
         let mut local = vec![F::zero(); self.largest()];
         for s in 0..self.records.len() {
+            cancel.check()?;
             let f = self.front(s);
             let local = &mut local[..f.m];
             for (v, &row) in local.iter_mut().zip(f.rows) {
@@ -100,6 +155,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
         let mut solution = vec![F::zero(); self.n()];
         for s in (0..self.records.len()).rev() {
+            cancel.check()?;
             let f = self.front(s);
             let (p, k) = (f.pivots, f.k);
             let local = &mut local[..f.m];
@@ -121,6 +177,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         for (&v, &old) in solution.iter().zip(perm) {
             x[old as usize] = v;
         }
+        Ok(())
     }
 
     /// Solves with the pivots' part of L and subtracts from the rest of the front's values.
@@ -184,13 +241,14 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
     }
 
-    fn one_transposed(&self, x: &mut [F]) {
+    fn one_transposed(&self, x: &mut [F], cancel: &CancelFlag) -> Result<(), Cancelled> {
         let perm = &self.tree.perm;
         let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
         let mut local = vec![F::zero(); self.largest()];
         // Uᵀ: values in slots of columns; a pivot's result goes to the slot of its row.
         let mut between = vec![F::zero(); self.n()];
         for s in 0..self.records.len() {
+            cancel.check()?;
             let f = self.front(s);
             let (p, k) = (f.pivots, f.k);
             let local = &mut local[..f.m];
@@ -212,6 +270,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
         // Lᵀ: everything in slots of rows.
         for s in (0..self.records.len()).rev() {
+            cancel.check()?;
             let f = self.front(s);
             let local = &mut local[..f.m];
             for (v, &row) in local.iter_mut().zip(f.rows.iter().chain(f.below_rows)) {
@@ -226,6 +285,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         for (&v, &old) in between.iter().zip(perm) {
             x[old as usize] = v;
         }
+        Ok(())
     }
 
     /// Solves with the transpose of the pivots' part of U and subtracts from the rest.
@@ -293,11 +353,18 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     /// Blocks of right-hand sides: value q of row i at `i * width + q`, so that a front's values are
     /// a `width` × m matrix, and L·X becomes its product with Lᵀ.
-    fn many(&self, x: &mut [F], ld: usize, width: usize) {
+    fn many(
+        &self,
+        x: &mut [F],
+        ld: usize,
+        width: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let perm = &self.tree.perm;
         let mut y = self.pack(x, ld, width);
         let mut local = vec![F::zero(); self.largest() * width];
         for s in 0..self.records.len() {
+            cancel.check()?;
             let f = self.front(s);
             let (m, k, p) = (f.m, f.k, f.pivots);
             gather(&y, f.rows, width, &mut local);
@@ -323,6 +390,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
         let mut solution = vec![F::zero(); self.n() * width];
         for s in (0..self.records.len()).rev() {
+            cancel.check()?;
             let f = self.front(s);
             let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
             gather(&y, &f.rows[..p], width, &mut local);
@@ -376,6 +444,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             scatter(&local, &f.cols[..p], width, &mut solution);
         }
         unpack(&solution, perm, x, ld, width);
+        Ok(())
     }
 
     /// Subtracts the delayed columns' part from the pivots' values.
@@ -407,12 +476,19 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
     }
 
-    fn many_transposed(&self, x: &mut [F], ld: usize, width: usize) {
+    fn many_transposed(
+        &self,
+        x: &mut [F],
+        ld: usize,
+        width: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let perm = &self.tree.perm;
         let mut y = self.pack(x, ld, width);
         let mut local = vec![F::zero(); self.largest() * width];
         let mut between = vec![F::zero(); self.n() * width];
         for s in 0..self.records.len() {
+            cancel.check()?;
             let f = self.front(s);
             let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
             gather(&y, f.cols, width, &mut local);
@@ -476,6 +552,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             add(&local[k * width..], f.below_rows, width, &mut y);
         }
         for s in (0..self.records.len()).rev() {
+            cancel.check()?;
             let f = self.front(s);
             let (m, k, p) = (f.m, f.k, f.pivots);
             gather(&between, f.rows, width, &mut local);
@@ -511,6 +588,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             scatter(&local, &f.rows[..p], width, &mut between);
         }
         unpack(&between, perm, x, ld, width);
+        Ok(())
     }
 
     /// Rows of the largest front, delayed columns included.

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use luge_sparse::Quality;
+use luge_sparse::{CancelFlag, Quality};
 
 use super::eliminate::Eliminator;
 use super::numeric::{Context, Element, Worker};
@@ -15,6 +15,9 @@ use crate::kernels::pivot::PivotRule;
 use crate::tree::Tree;
 use luge_sparse::etree::NONE;
 
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
+
 /// Factorizes; without `search` on the pivots of the factorization before.
 pub(super) fn factorize<F: FrontalScalar>(
     factors: &mut FrontalLu<F>,
@@ -25,7 +28,7 @@ pub(super) fn factorize<F: FrontalScalar>(
     let predicted = check_memory::<F>(&factors.tree, options)?;
     factors.valid = false;
     let tree = factors.tree.clone();
-    let (norms, sums) = column_sums(&tree, input, &factors.input_weights)?;
+    let (norms, sums) = column_sums(&tree, input, &factors.input_weights, &options.cancel)?;
     let ns = tree.num_supernodes();
     let mut extras = std::mem::take(&mut factors.extras);
     extras.resize_with(ns, || None);
@@ -210,11 +213,15 @@ fn column_sums<F: FrontalScalar>(
     tree: &Tree,
     input: &[F],
     weights: &[F],
+    cancel: &CancelFlag,
 ) -> Result<(Vec<F>, Vec<F>), FrontalError> {
     let n = tree.n();
     let mut norms = Vec::with_capacity(n);
     let mut sums = Vec::with_capacity(n);
     for column in 0..n {
+        if column.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
         let range = tree.pattern.range(column);
         let (mut norm, mut sum) = (F::zero(), F::zero());
         for (&row, &value) in tree.pattern.idx()[range.clone()].iter().zip(&input[range]) {

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use luge_sparse::etree::{self, EliminationForest, NONE, inverse};
-use luge_sparse::{CompressedPattern, to_u32};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
 use crate::lu::{Layout, Schedule};
@@ -125,20 +125,42 @@ impl Tree {
     /// [`FrontalError::NotSquare`]; [`FrontalError::IndexOverflow`] if a front or the entries of B
     /// exceed 32-bit positions.
     pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
-        check(cols)?;
-        let rows = Transposed::new(cols, 1);
-        let graph = Symmetrized::new(cols, &rows);
-        let parent = etree::elimination_tree(cols.major_dim(), |v| graph.neighbours(v));
+        Self::analyze_within(Arc::new(cols.clone()), options, &CancelFlag::new())
+    }
+
+    /// As [`analyze`](Self::analyze), stopping soon after `cancel` is raised.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze), and [`FrontalError::Cancelled`].
+    pub fn analyze_within(
+        cols: Arc<CompressedPattern>,
+        options: &TreeOptions,
+        cancel: &CancelFlag,
+    ) -> Result<Self, FrontalError> {
+        check(&cols)?;
+        let rows = Transposed::new(&cols, 1);
+        cancel.check()?;
+        let graph = Symmetrized::new(&cols, &rows);
+        let n = cols.major_dim();
+        let parent = etree::try_elimination_tree(n, |v| graph.neighbours(v), || cancel.check())?;
         let post = etree::postorder(&parent);
+        cancel.check()?;
         let position = inverse(&post);
         let parent = etree::renumbered(&parent, &post, &position);
-        let counts = etree::column_counts(&parent, |j| {
-            let joined = graph.neighbours(post[j as usize]);
-            joined.map(|w| position[w as usize])
-        });
+        let counts = etree::try_weighted_column_counts(
+            &parent,
+            |_| 1,
+            |j| {
+                let joined = graph.neighbours(post[j as usize]);
+                joined.map(|w| position[w as usize])
+            },
+            || cancel.check(),
+        )?;
         let forest = EliminationForest { parent, counts };
-        let skeleton = Skeleton::new(&forest, Some(&post), options);
-        Self::build(Arc::new(cols.clone()), rows, skeleton, options, 1)
+        let skeleton = Skeleton::new(&forest, Some(&post), options, cancel)?;
+        drop(forest);
+        Self::build(cols, rows, skeleton, options, 1, cancel)
     }
 
     /// As [`analyze`](Self::analyze), for columns whose order is a postorder of the elimination forest of B + Bᵀ, which
@@ -187,13 +209,15 @@ impl Tree {
             let rows = Transposed::new(&cols, threads);
             Ok::<_, FrontalError>((cols, rows, rest))
         };
-        let skeleton = || Skeleton::new(forest, None, options);
+        let never = CancelFlag::new();
+        let skeleton = || Skeleton::new(forest, None, options, &never);
         let (columns, skeleton) = both(threads, columns, skeleton);
         let (cols, rows, rest) = columns?;
         let lengths = (forest.parent.len(), forest.counts.len());
         let n = cols.major_dim();
         assert_eq!(lengths, (n, n), "a forest of as many columns as B");
-        Ok((Self::build(cols, rows, skeleton, options, threads)?, rest))
+        let tree = Self::build(cols, rows, skeleton?, options, threads, &never)?;
+        Ok((tree, rest))
     }
 
     fn build(
@@ -202,6 +226,7 @@ impl Tree {
         skeleton: Skeleton,
         options: &TreeOptions,
         threads: usize,
+        cancel: &CancelFlag,
     ) -> Result<Self, FrontalError> {
         let Skeleton {
             perm,
@@ -221,13 +246,19 @@ impl Tree {
         };
         let (rows, totals) = both(
             threads,
-            || structure::row_structure(columns, num_rows, threads),
+            || structure::row_structure(columns, num_rows, threads, cancel),
             || Totals::new(&fronts, &children, &options.cost),
         );
+        let rows = rows?;
+        cancel.check()?;
         let ((relative, pivots_in_parent), layout) = both(
             threads,
             || structure::relative_indices(&fronts, &rows, threads),
-            || Layout::new(&fronts, &rows, &cols, &rows_of, &perm, &inv_perm, threads),
+            || {
+                Layout::new(
+                    &fronts, &rows, &cols, &rows_of, &perm, &inv_perm, threads, cancel,
+                )
+            },
         );
         let layout = layout?;
         for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
@@ -389,10 +420,18 @@ struct Skeleton {
 
 impl Skeleton {
     /// `post`: the columns in the order of the forest, new to old, unless they stand in that order.
-    fn new(forest: &EliminationForest, post: Option<&[u32]>, options: &TreeOptions) -> Self {
+    fn new(
+        forest: &EliminationForest,
+        post: Option<&[u32]>,
+        options: &TreeOptions,
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let n = forest.parent.len();
+        cancel.check()?;
         let supernodes = supernodes(&forest.parent, &forest.counts, options);
+        cancel.check()?;
         let order = postorder(&supernodes);
+        cancel.check()?;
         let mut perm = vec![0u32; n];
         let mut front_of = vec![0u32; n];
         let mut fronts: Vec<Front> = Vec::with_capacity(order.len());
@@ -433,13 +472,14 @@ impl Skeleton {
         if let Some(post) = post {
             perm.iter_mut().for_each(|c| *c = post[*c as usize]);
         }
-        Self {
+        cancel.check()?;
+        Ok(Self {
             perm,
             fronts,
             front_of,
             children,
             num_rows,
-        }
+        })
     }
 }
 

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use luge_sparse::CompressedPattern;
 use luge_sparse::etree::NONE;
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
 use super::Front;
 use crate::grouped::{Grouped, WORTH_DEALING, grouped};
 use crate::shares::{PER_THREAD, WORTH_WAKING, mapped, shares, split};
+
+/// Fronts between two looks at the cancel flag.
+const STRIDE: usize = 1 << 10;
 
 /// The rows of a square matrix given by columns, with fewer than 2³² entries.
 pub(crate) struct Transposed {
@@ -144,7 +147,12 @@ impl<'a> RowWriter<'a> {
 /// The rows below the pivots of each front, ascending: row i belongs to every front on the tree paths from its earlier
 /// neighbours up to its own front. Rows are visited in ascending order, so nothing is sorted. With several threads,
 /// subtrees are done side by side, and then what is above them.
-pub(super) fn row_structure(columns: Columns<'_>, num_rows: u64, threads: usize) -> Vec<u32> {
+pub(super) fn row_structure(
+    columns: Columns<'_>,
+    num_rows: u64,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<Vec<u32>, Cancelled> {
     let fronts = columns.fronts;
     let mut rows = vec![0u32; num_rows as usize];
     let subtrees = if threads > 1 {
@@ -174,6 +182,9 @@ pub(super) fn row_structure(columns: Columns<'_>, num_rows: u64, threads: usize)
         if !is_above[s] {
             continue;
         }
+        if s.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
         for i in front.pivot_range() {
             let row = i as u32;
             while let Some(up) = upwards.next_if(|up| (up >> 32) as u32 == row) {
@@ -195,7 +206,7 @@ pub(super) fn row_structure(columns: Columns<'_>, num_rows: u64, threads: usize)
             .all(|((f, &end), is_above)| !is_above || f.row_range().end as u64 == end),
         "the structure has as many rows as the column counts say"
     );
-    rows
+    Ok(rows)
 }
 
 /// Fills in the rows of the fronts `range`, which are whole subtrees. What comes of it for the fronts above: the rows

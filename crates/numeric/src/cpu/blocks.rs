@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
-use luge_sparse::{CancelFlag, CompressedPattern, Permutation, Quality, RowPerm, to_u32};
+use luge_sparse::{
+    CancelFlag, Cancelled, CompressedPattern, Permutation, Quality, RowPerm, to_u32,
+};
 
 use super::columns::{self, ColumnLu, Subtrees};
 use super::entries::{Entries, largest, load_range};
@@ -167,6 +169,10 @@ const FRONT_THRESHOLD: f64 = 0.05;
 /// entry, both engines factorize equally fast, and columns refactorize and solve faster.
 const OPERATIONS_PER_ENTRY: f64 = 45.0;
 
+/// Columns between two looks at the cancel flag, and steps of a solve.
+const STRIDE: usize = 1 << 12;
+const STEPS: usize = 32;
+
 /// To find the subtrees that threads factorize side by side takes as long as so many operations for each
 /// entry of B.
 const OPERATIONS_FOR_SUBTREES: f64 = 100.0;
@@ -222,8 +228,8 @@ impl BlockPlan {
                 }
             };
             let tree = if may_take_fronts {
-                let block = diagonal_block(cols, columns.clone());
-                let tree = Tree::analyze(&block, &TreeOptions::default())
+                let block = Arc::new(diagonal_block(cols, columns.clone()));
+                let tree = Tree::analyze_within(block, &TreeOptions::default(), cancel)
                     .map_err(|e| from_fronts(e, columns.start))?;
                 let found = Predicted {
                     entries: tree.factor_entries(),
@@ -259,7 +265,8 @@ impl BlockPlan {
             }
             num_local += columns.len();
         }
-        let mut plan = Self::split(cols, block_ptr, steps, trees, num_local);
+        cancel.check()?;
+        let mut plan = Self::split(cols, block_ptr, steps, trees, num_local, cancel)?;
         // Bounds for unsymmetric blocks can be far too large.
         plan.expected = (expected as usize / 2).min(16 * cols.nnz());
         plan.flops = flops;
@@ -273,7 +280,8 @@ impl BlockPlan {
         steps: Vec<Step>,
         trees: Vec<Tree>,
         num_local: usize,
-    ) -> Self {
+        cancel: &CancelFlag,
+    ) -> Result<Self, NumericError> {
         let n = cols.major_dim();
         let mut local = Parts::with_capacity(num_local, cols.nnz());
         let mut above = Parts::with_capacity(n, cols.nnz().min(FEW_ENTRIES));
@@ -288,6 +296,9 @@ impl BlockPlan {
             }
             let mut block = 0..0;
             for j in step.columns.clone() {
+                if j.is_multiple_of(STRIDE) {
+                    cancel.check()?;
+                }
                 while j >= block.end {
                     block = blocks
                         .next()
@@ -321,6 +332,7 @@ impl BlockPlan {
                 });
             }
         }
+        cancel.check()?;
         let shift = local.source.len() as u32;
         for front in &mut fronts {
             front.ptr.iter_mut().for_each(|p| *p += shift);
@@ -332,7 +344,7 @@ impl BlockPlan {
         // after that below the number of columns, which the assertion above saw to.
         let pattern =
             |minor, ptr, idx| unsafe { CompressedPattern::new_unchecked(minor, ptr, idx) };
-        Self {
+        Ok(Self {
             n,
             steps,
             columns: pattern(num_local, local.ptr, local.idx),
@@ -343,7 +355,7 @@ impl BlockPlan {
             above: pattern(n, above.ptr, above.idx),
             source,
             expected: 0,
-        }
+        })
     }
 
     /// Order of B.
@@ -466,7 +478,9 @@ impl<F: FrontalScalar> BlockLu<F> {
         let mut room = Vec::new();
         for front in &plan.fronts {
             let options = front_options(options, largest, left);
+            options.cancel.check()?;
             load_range(values, front.entries(), &mut room);
+            options.cancel.check()?;
             let (lu, measured) = FrontalLu::factorize(&front.tree, &room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
             quality.merge(&measured, front.first_column);
@@ -476,7 +490,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         drop(room);
         let (columns, measured) = ColumnLu::factorize_first(
             &plan.columns,
-            plan.subtrees(options.threads),
+            plan.subtrees(options.threads, &options.cancel)?,
             values,
             &column_options(options, left, plan.expected),
         )
@@ -520,7 +534,9 @@ impl<F: FrontalScalar> BlockLu<F> {
         let mut quality = Quality::default();
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
             let options = front_options(options, largest, None);
+            options.cancel.check()?;
             load_range(values, front.entries(), &mut self.room);
+            options.cancel.check()?;
             let measured = lu
                 .refactorize(&self.room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
@@ -631,16 +647,29 @@ impl<F: FrontalScalar> BlockLu<F> {
     }
 
     /// Replaces right-hand sides of B, their rows in the order of the factors, by solutions: `nrhs`
-    /// vectors of length n, one after another.
+    /// vectors of length n, one after another. Stops soon after `cancel` is raised; `x` is then of no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
     ///
     /// # Panics
     ///
     /// If `x` is not of length n · nrhs.
     #[track_caller]
-    pub fn solve(&self, x: &mut [F], nrhs: usize, threads: usize) {
+    pub fn solve(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let n = self.plan.n;
         assert_eq!(x.len(), n * nrhs, "right-hand sides of another length");
-        for step in self.plan.steps.iter().rev() {
+        for (number, step) in self.plan.steps.iter().rev().enumerate() {
+            if number.is_multiple_of(STEPS) {
+                cancel.check()?;
+            }
             let start = step.columns.start;
             match step.kind {
                 Kind::Singletons(first) => {
@@ -657,10 +686,11 @@ impl<F: FrontalScalar> BlockLu<F> {
                 Kind::Columns(first) => {
                     let block = first..first + step.columns.len();
                     self.columns
-                        .solve_range(block, &mut x[start - first..], n, nrhs);
+                        .solve_within(block, &mut x[start - first..], n, nrhs, cancel)?;
                 }
                 Kind::Front(front) => {
-                    self.fronts[front].solve(&mut x[start..], n, nrhs, threads);
+                    let x = &mut x[start..];
+                    self.fronts[front].solve_within(x, n, nrhs, threads, cancel)?;
                 }
             }
             if self.above.is_empty() {
@@ -673,19 +703,33 @@ impl<F: FrontalScalar> BlockLu<F> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Replaces right-hand sides of Bᵀ by solutions, whose entries are in the order of the factors'
     /// rows; otherwise as [`solve`](Self::solve).
     ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    ///
     /// # Panics
     ///
     /// If `x` is not of length n · nrhs.
     #[track_caller]
-    pub fn solve_transpose(&self, x: &mut [F], nrhs: usize, threads: usize) {
+    pub fn solve_transpose(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let n = self.plan.n;
         assert_eq!(x.len(), n * nrhs, "right-hand sides of another length");
-        for step in &self.plan.steps {
+        for (number, step) in self.plan.steps.iter().enumerate() {
+            if number.is_multiple_of(STEPS) {
+                cancel.check()?;
+            }
             let start = step.columns.start;
             if !self.above.is_empty() {
                 let pivots = match step.kind {
@@ -707,31 +751,45 @@ impl<F: FrontalScalar> BlockLu<F> {
             match step.kind {
                 Kind::Singletons(first) | Kind::Columns(first) => {
                     let block = first..first + step.columns.len();
+                    let x = &mut x[start - first..];
                     self.columns
-                        .solve_transpose_range(block, &mut x[start - first..], n, nrhs);
+                        .solve_transpose_within(block, x, n, nrhs, cancel)?;
                 }
                 Kind::Front(front) => {
-                    self.fronts[front].solve_transpose(&mut x[start..], n, nrhs, threads);
+                    let x = &mut x[start..];
+                    self.fronts[front].solve_transpose_within(x, n, nrhs, threads, cancel)?;
                 }
             }
         }
+        Ok(())
     }
 }
 
 impl BlockPlan {
     /// What threads factorize side by side, if it pays to find that out: from the second factorization
     /// on, or in the first already if that takes long.
-    fn subtrees(&self, threads: usize) -> Option<&Subtrees> {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    fn subtrees(
+        &self,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Option<&Subtrees>, Cancelled> {
         if threads == 1 {
-            return None;
+            return Ok(None);
         }
         let again = self.was_used.swap(true, Ordering::Relaxed);
         let is_long = self.flops >= OPERATIONS_FOR_SUBTREES * self.columns.nnz() as f64;
         if !again && !is_long {
-            return None;
+            return Ok(None);
         }
-        let find = || Subtrees::new(&self.columns);
-        self.subtrees.get_or_init(find).as_ref()
+        if let Some(found) = self.subtrees.get() {
+            return Ok(found.as_ref());
+        }
+        let found = Subtrees::new(&self.columns, cancel)?;
+        Ok(self.subtrees.get_or_init(|| found).as_ref())
     }
 
     /// Column of B of a column of the column engine.

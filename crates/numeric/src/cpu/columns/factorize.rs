@@ -27,8 +27,12 @@ use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
 
-/// Columns between two looks at the cancel flag and two progress events.
+/// Columns between two progress events.
 const STRIDE: usize = 256;
+
+/// Columns between two looks at the cancel flag, and operations after which there is another look.
+const LOOK: usize = 16;
+const LOOK_FLOPS: u64 = 1 << 20;
 
 impl<F: Scalar> ColumnLu<F> {
     /// Factorizes the square matrix B, given by columns: `values[p]` stands in row `cols.idx()[p]`.
@@ -50,7 +54,11 @@ impl<F: Scalar> ColumnLu<F> {
         options: &Options,
     ) -> Result<(Self, Quality), NumericError> {
         assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
-        let subtrees = (options.threads > 1).then(|| Subtrees::new(cols)).flatten();
+        let subtrees = if options.threads > 1 {
+            Subtrees::new(cols, &options.cancel)?
+        } else {
+            None
+        };
         Self::factorize_first(cols, subtrees.as_ref(), values, options)
     }
 
@@ -321,9 +329,14 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     /// Computes these columns, after those before them.
     fn columns(&mut self, columns: Range<usize>, cancel: &CancelFlag) -> Result<(), Stop> {
         let total = self.cols.major_dim() as u64;
+        let mut looked = 0;
         for k in columns.clone() {
-            if (k - columns.start).is_multiple_of(STRIDE) {
+            let done = k - columns.start;
+            if done.is_multiple_of(LOOK) || self.flops - looked >= LOOK_FLOPS {
                 cancel.check()?;
+                looked = self.flops;
+            }
+            if done.is_multiple_of(STRIDE) {
                 tracing::debug!(target: "luge::progress", done = k as u64, total);
             }
             if self.exchanged {
@@ -893,7 +906,7 @@ mod tests {
             assert_eq!(lu.flops(), serial.flops());
             assert_eq!(lu.merged(), serial.merged());
 
-            let subtrees = Subtrees::new(cols).unwrap();
+            let subtrees = Subtrees::new(cols, &CancelFlag::new()).unwrap().unwrap();
             let limits = Limits::new(cols, values, &options);
             let mut whole = Elimination::new(cols, values, &limits, 0..N, (0, 0));
             let parts = side_by_side(&whole, &subtrees, &options.cancel);
@@ -911,7 +924,11 @@ mod tests {
     }
 
     fn parts(cols: &CompressedPattern) -> usize {
-        Subtrees::new(cols).unwrap().independent().count()
+        Subtrees::new(cols, &CancelFlag::new())
+            .unwrap()
+            .unwrap()
+            .independent()
+            .count()
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! What a refactorization knows in advance.
 
-use luge_sparse::etree::{NONE, elimination_tree};
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::etree::{NONE, try_elimination_tree};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scalar};
 
 use super::ColumnLu;
 use super::check::{Sums, is_negative};
 use super::refactorize::{Progress, Scratch};
+
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 256;
 
 /// Columns of L shorter than this on average are subtracted by a list of products.
 const LISTED: usize = 8;
@@ -102,7 +105,11 @@ pub(super) struct Plan<F> {
 
 impl<F: Scalar> Plan<F> {
     /// The plan for `lu`, the factors of a matrix with pattern `cols`.
-    pub(super) fn new(lu: &ColumnLu<F>, cols: &CompressedPattern) -> Self {
+    pub(super) fn new(
+        lu: &ColumnLu<F>,
+        cols: &CompressedPattern,
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let n = lu.n();
         let final_row = lu.row_perm.inverse();
         let mut places: Vec<u32> = cols.idx().iter().map(|&i| final_row[i as usize]).collect();
@@ -119,7 +126,11 @@ impl<F: Scalar> Plan<F> {
         let mut work = vec![0u64; n];
         let mut longest = 0;
         let mut steps: Vec<Step> = Vec::with_capacity(n);
+        cancel.check()?;
         for k in 0..n {
+            if k.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             let (above, below) = (lu.upper(k).0, lu.lower(k).0);
             let len = above.len() + 1 + below.len();
             let num_products: usize = above.iter().map(|&j| lu.lower(j as usize).0.len()).sum();
@@ -177,8 +188,9 @@ impl<F: Scalar> Plan<F> {
             });
         }
         products.shrink_to_fit();
-        let mut cut = Cut::new(lu, &work);
-        cut.gather_alike(lu, &steps);
+        cancel.check()?;
+        let mut cut = Cut::new(lu, &work, cancel)?;
+        cut.gather_alike(lu, &steps, cancel)?;
         let steps = cut
             .order
             .iter()
@@ -197,13 +209,13 @@ impl<F: Scalar> Plan<F> {
             lower_ptr: lu.lower.ptr.clone(),
             work: work.iter().sum(),
         };
-        Self {
+        Ok(Self {
             layout,
             scratch: Vec::new(),
             b: Vec::new(),
             sums: vec![Sums::default(); n],
             progress: Progress::new(n),
-        }
+        })
     }
 
     /// How many of `threads` pay for themselves.
@@ -245,10 +257,15 @@ struct Cut {
 }
 
 impl Cut {
-    fn new<F: Scalar>(lu: &ColumnLu<F>, work: &[u64]) -> Self {
+    fn new<F: Scalar>(
+        lu: &ColumnLu<F>,
+        work: &[u64],
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let n = lu.n();
         // Of U + Uᵀ: all columns that subtract column j are its ancestors.
-        let parent = elimination_tree(n, |k| lu.upper(k as usize).0.iter().copied());
+        let joined = |k: u32| lu.upper(k as usize).0.iter().copied();
+        let parent = try_elimination_tree(n, joined, || cancel.check())?;
         let mut below = work.to_vec();
         for k in 0..n {
             if parent[k] != NONE {
@@ -304,29 +321,39 @@ impl Cut {
             order[*at] = k as u32;
             *at += 1;
         }
+        cancel.check()?;
         let count = is_above.iter().filter(|&&above| above).count() as u64;
         let work_above: u64 = (0..n).filter(|&k| is_above[k]).map(|k| work[k]).sum();
-        Self {
+        Ok(Self {
             order,
             task_ptr,
             pipelined: work_above > WORTH_SHARING * count,
             is_above,
-        }
+        })
     }
 }
 
 impl Cut {
     /// Puts columns of the same shape one after the other, as far as each still comes after those
     /// that it subtracts: the processor then knows how long their loops are.
-    fn gather_alike<F: Scalar>(&mut self, lu: &ColumnLu<F>, steps: &[Step]) {
+    fn gather_alike<F: Scalar>(
+        &mut self,
+        lu: &ColumnLu<F>,
+        steps: &[Step],
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let n = lu.n();
         // Columns of equal depth do not subtract each other.
         let mut depth = vec![0u32; n];
         for k in 0..n {
+            if k.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             let deepest = lu.upper(k).0.iter().map(|&j| depth[j as usize] + 1).max();
             depth[k] = deepest.unwrap_or(0);
         }
         for task in self.task_ptr.windows(2) {
+            cancel.check()?;
             let columns = &mut self.order[task[0]..task[1]];
             if columns.iter().all(|&k| steps[k as usize].listed) {
                 columns.sort_by_key(|&k| {
@@ -342,5 +369,6 @@ impl Cut {
                 });
             }
         }
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use luge_sparse::{CancelFlag, CompressedPattern, Quality, Scalar};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Quality, Scalar};
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
@@ -31,8 +31,8 @@ use super::{ColumnLu, Options};
 use crate::cpu::entries::{Entries, STRETCH};
 use crate::error::NumericError;
 
-/// Columns between two looks at the cancel flag.
-const STRIDE: usize = 256;
+/// Columns between two looks at the cancel flag, where they are short.
+const STRIDE: usize = 64;
 
 impl<F: Scalar> ColumnLu<F> {
     /// Factorizes new values on the pattern and the pivots of this factorization, in place.
@@ -74,7 +74,7 @@ impl<F: Scalar> ColumnLu<F> {
         assert_eq!(n, cols.minor_dim(), "another matrix was factorized");
         assert_eq!(cols.nnz(), self.entries, "another matrix was factorized");
         if self.plan.is_none() {
-            self.plan = Some(Box::new(Plan::new(self, cols)));
+            self.plan = Some(Box::new(Plan::new(self, cols, &options.cancel)?));
         }
         let smallest = smallest_pivot(values, cols.nnz(), options.static_pivots);
         self.inverse_pivots();
@@ -112,6 +112,9 @@ impl<F: Scalar> ColumnLu<F> {
                 for steps in plan.layout.steps.chunks(STRIDE) {
                     options.cancel.check()?;
                     for step in steps {
+                        if !step.listed {
+                            options.cancel.check()?;
+                        }
                         // SAFETY: one thread goes through the steps in their order, in which a column
                         // comes after those that it subtracts; nobody else has the factors.
                         unsafe { shared.column(step, scratch, &mut report, &mut |_| ()) };
@@ -121,7 +124,9 @@ impl<F: Scalar> ColumnLu<F> {
             } else {
                 plan.progress.reset();
                 shared.run_threads(&plan.progress, &mut plan.scratch[..threads]);
-                options.cancel.check()?;
+                if *plan.progress.stop.get_mut() {
+                    return Err(Cancelled.into());
+                }
                 let mut report = Report::new();
                 for scratch in &plan.scratch[..threads] {
                     report.join(&scratch.report);
@@ -267,11 +272,12 @@ impl<F: Scalar> Shared<'_, F> {
             if task >= tasks {
                 break;
             }
-            if self.cancel.is_cancelled() {
-                progress.stop.store(true, Ordering::Relaxed);
-                return;
-            }
-            for step in self.plan.task(task) {
+            for (number, step) in self.plan.task(task).iter().enumerate() {
+                let looks = !step.listed || number.is_multiple_of(STRIDE);
+                if looks && self.cancel.is_cancelled() {
+                    progress.stop.store(true, Ordering::Relaxed);
+                    return;
+                }
                 // SAFETY: this task is claimed by this thread alone; its steps are whole subtrees in
                 // an order of need, so what a step reads was written within the task.
                 unsafe { self.column(step, scratch, &mut report, &mut |_| ()) };

@@ -7,12 +7,25 @@
 
 use std::ops::Range;
 
-use luge_sparse::Scalar;
+use luge_sparse::{CancelFlag, Cancelled, Scalar};
 
 use super::{ColumnLu, Columns};
 
 /// Entries per column from which on a loop over each column is worth its end.
 const SHORT: usize = 10;
+
+/// Columns between two looks at the cancel flag; entries, where columns are short.
+const COLUMNS: usize = 512;
+const ENTRIES: usize = 1 << 16;
+
+/// The range in pieces of `len`, but for the last.
+fn stretches(range: Range<usize>, len: usize) -> impl DoubleEndedIterator<Item = Range<usize>> {
+    let count = range.len().div_ceil(len);
+    (0..count).map(move |k| {
+        let start = range.start + k * len;
+        start..range.end.min(start + len)
+    })
+}
 
 /// The column of each entry of L and U, if columns are short; else nothing.
 #[derive(Debug, Clone)]
@@ -60,23 +73,53 @@ impl<F: Scalar> ColumnLu<F> {
     #[inline]
     #[track_caller]
     pub fn solve_range(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
-        if block.len() == 1 {
-            let pivot = self.pivots[block.start];
-            for v in 0..nrhs {
-                x[v * ld + block.start] /= pivot;
-            }
+        if self.divided(&block, x, ld, nrhs) {
             return;
         }
-        self.solve_block(block, x, ld, nrhs);
+        let never = CancelFlag::new();
+        let solved = self.solve_block(block, x, ld, nrhs, &never);
+        solved.unwrap_or_else(|_| unreachable!("nobody raises the flag"));
+    }
+
+    /// As [`solve_range`](Self::solve_range), stopping soon after `cancel` is raised; the rows `block` of `x`
+    /// are then of no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// As `solve_range`.
+    #[inline]
+    #[track_caller]
+    pub fn solve_within(
+        &self,
+        block: Range<usize>,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        if self.divided(&block, x, ld, nrhs) {
+            return Ok(());
+        }
+        self.solve_block(block, x, ld, nrhs, cancel)
     }
 
     #[track_caller]
-    fn solve_block(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
+    fn solve_block(
+        &self,
+        block: Range<usize>,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         self.assert_shape(&block, x.len(), ld, nrhs);
         if nrhs == 1 {
             // SAFETY: the rows of a whole block are within it, and `x` reaches to its end.
-            unsafe { self.solve_one(block, x.as_mut_ptr()) };
-            return;
+            return unsafe { self.solve_one(block, x.as_mut_ptr(), cancel) };
         }
         let mut four = vec![[F::zero(); 4]; block.len()];
         for first in (0..nrhs).step_by(4) {
@@ -84,9 +127,10 @@ impl<F: Scalar> ColumnLu<F> {
             gather(&mut four, x, ld, first..first + width, block.start);
             // SAFETY: rows of a whole block are within it, so with its start taken off they are
             // within `four`.
-            unsafe { self.solve_four(block.clone(), &mut four) };
+            unsafe { self.solve_four(block.clone(), &mut four, cancel)? };
             scatter(&four, x, ld, first..first + width, block.start);
         }
+        Ok(())
     }
 
     /// Solves (L·U)ᵀ·X = Y on the rows `block`; otherwise as [`solve_range`](Self::solve_range).
@@ -97,38 +141,87 @@ impl<F: Scalar> ColumnLu<F> {
     #[inline]
     #[track_caller]
     pub fn solve_transpose_range(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
-        if block.len() == 1 {
-            let pivot = self.pivots[block.start];
-            for v in 0..nrhs {
-                x[v * ld + block.start] /= pivot;
-            }
+        if self.divided(&block, x, ld, nrhs) {
             return;
         }
-        self.solve_transpose_block(block, x, ld, nrhs);
+        let never = CancelFlag::new();
+        let solved = self.solve_transpose_block(block, x, ld, nrhs, &never);
+        solved.unwrap_or_else(|_| unreachable!("nobody raises the flag"));
+    }
+
+    /// As [`solve_transpose_range`](Self::solve_transpose_range), stopping soon after `cancel` is raised; the rows `block` of `x`
+    /// are then of no use.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// As `solve_range`.
+    #[inline]
+    #[track_caller]
+    pub fn solve_transpose_within(
+        &self,
+        block: Range<usize>,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        if self.divided(&block, x, ld, nrhs) {
+            return Ok(());
+        }
+        self.solve_transpose_block(block, x, ld, nrhs, cancel)
     }
 
     #[track_caller]
-    fn solve_transpose_block(&self, block: Range<usize>, x: &mut [F], ld: usize, nrhs: usize) {
+    fn solve_transpose_block(
+        &self,
+        block: Range<usize>,
+        x: &mut [F],
+        ld: usize,
+        nrhs: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         self.assert_shape(&block, x.len(), ld, nrhs);
         if nrhs == 1 {
             // SAFETY: as in `solve_range`.
-            unsafe { self.solve_transpose_one(block, x.as_mut_ptr()) };
-            return;
+            return unsafe { self.solve_transpose_one(block, x.as_mut_ptr(), cancel) };
         }
         let mut four = vec![[F::zero(); 4]; block.len()];
         for first in (0..nrhs).step_by(4) {
             let width = 4.min(nrhs - first);
             gather(&mut four, x, ld, first..first + width, block.start);
             // SAFETY: as in `solve_range`.
-            unsafe { self.solve_transpose_four(block.clone(), &mut four) };
+            unsafe { self.solve_transpose_four(block.clone(), &mut four, cancel)? };
             scatter(&four, x, ld, first..first + width, block.start);
         }
+        Ok(())
+    }
+
+    /// Solves on a block of one column: divides. Whether it is one.
+    #[inline]
+    fn divided(&self, block: &Range<usize>, x: &mut [F], ld: usize, nrhs: usize) -> bool {
+        if block.len() != 1 {
+            return false;
+        }
+        let pivot = self.pivots[block.start];
+        for v in 0..nrhs {
+            x[v * ld + block.start] /= pivot;
+        }
+        true
     }
 
     /// # Safety
     ///
     /// All rows of the columns `block` are in `block`, for which `x` has elements.
-    unsafe fn solve_one(&self, block: Range<usize>, x: *mut F) {
+    unsafe fn solve_one(
+        &self,
+        block: Range<usize>,
+        x: *mut F,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let lower = self.lower.ptr[block.start]..self.lower.ptr[block.end];
         let upper = self.upper.ptr[block.start]..self.upper.ptr[block.end];
         let entries_of = self
@@ -137,94 +230,136 @@ impl<F: Scalar> ColumnLu<F> {
         // SAFETY: entries are within the arrays, and what they name is in `block`.
         unsafe {
             if entries_of.lower_col.is_empty() {
-                for j in block.clone() {
-                    let xj = *x.add(j);
-                    subtract(self.lower.column(j), xj, x);
+                for some in stretches(block.clone(), COLUMNS) {
+                    cancel.check()?;
+                    for j in some {
+                        let xj = *x.add(j);
+                        subtract(self.lower.column(j), xj, x);
+                    }
                 }
             } else {
                 let idx = self.lower.idx.as_ptr();
                 let values = self.lower.values.as_ptr();
                 let col = entries_of.lower_col.as_ptr();
-                for p in lower {
-                    let product = *values.add(p) * *x.add(*col.add(p) as usize);
-                    *x.add(*idx.add(p) as usize) -= product;
+                for some in stretches(lower, ENTRIES) {
+                    cancel.check()?;
+                    for p in some {
+                        let product = *values.add(p) * *x.add(*col.add(p) as usize);
+                        *x.add(*idx.add(p) as usize) -= product;
+                    }
                 }
             }
             if entries_of.upper_col.is_empty() || !self.is_invertible {
-                for j in block.rev() {
-                    let xj = *x.add(j) / self.pivots[j];
-                    *x.add(j) = xj;
-                    subtract(self.upper.column(j), xj, x);
+                for some in stretches(block, COLUMNS).rev() {
+                    cancel.check()?;
+                    for j in some.rev() {
+                        let xj = *x.add(j) / self.pivots[j];
+                        *x.add(j) = xj;
+                        subtract(self.upper.column(j), xj, x);
+                    }
                 }
             } else {
                 let idx = self.upper.idx.as_ptr();
                 let values = self.upper.values.as_ptr();
                 let col = entries_of.upper_col.as_ptr();
                 let inverse = self.inverse_pivots().as_ptr();
-                for p in upper.rev() {
-                    let j = *col.add(p) as usize;
-                    let xj = *x.add(j) * *inverse.add(j);
-                    *x.add(*idx.add(p) as usize) -= *values.add(p) * xj;
+                for some in stretches(upper, ENTRIES).rev() {
+                    cancel.check()?;
+                    for p in some.rev() {
+                        let j = *col.add(p) as usize;
+                        let xj = *x.add(j) * *inverse.add(j);
+                        *x.add(*idx.add(p) as usize) -= *values.add(p) * xj;
+                    }
                 }
                 for j in block {
                     *x.add(j) *= *inverse.add(j);
                 }
             }
         }
+        Ok(())
     }
 
     /// # Safety
     ///
     /// All rows of the columns `block` are in `block`, and `x` has an element for each.
-    unsafe fn solve_four(&self, block: Range<usize>, x: &mut [[F; 4]]) {
+    unsafe fn solve_four(
+        &self,
+        block: Range<usize>,
+        x: &mut [[F; 4]],
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let start = block.start;
         // SAFETY: what the columns name is in `block`.
         unsafe {
-            for j in block.clone() {
-                let (rows, values) = self.lower.column(j);
-                let xj = *x.get_unchecked(j - start);
-                for (&i, &l) in rows.iter().zip(values) {
-                    let xi = x.get_unchecked_mut(i as usize - start);
-                    for v in 0..4 {
-                        xi[v] -= l * xj[v];
+            for some in stretches(block.clone(), COLUMNS) {
+                cancel.check()?;
+                for j in some {
+                    let (rows, values) = self.lower.column(j);
+                    let xj = *x.get_unchecked(j - start);
+                    for (&i, &l) in rows.iter().zip(values) {
+                        let xi = x.get_unchecked_mut(i as usize - start);
+                        for v in 0..4 {
+                            xi[v] -= l * xj[v];
+                        }
                     }
                 }
             }
-            for j in block.rev() {
-                let (rows, values) = self.upper.column(j);
-                let pivot = self.pivots[j];
-                let xj = x.get_unchecked(j - start).map(|x| x / pivot);
-                *x.get_unchecked_mut(j - start) = xj;
-                for (&i, &u) in rows.iter().zip(values) {
-                    let xi = x.get_unchecked_mut(i as usize - start);
-                    for v in 0..4 {
-                        xi[v] -= u * xj[v];
+            for some in stretches(block, COLUMNS).rev() {
+                cancel.check()?;
+                for j in some.rev() {
+                    let (rows, values) = self.upper.column(j);
+                    let pivot = self.pivots[j];
+                    let xj = x.get_unchecked(j - start).map(|x| x / pivot);
+                    *x.get_unchecked_mut(j - start) = xj;
+                    for (&i, &u) in rows.iter().zip(values) {
+                        let xi = x.get_unchecked_mut(i as usize - start);
+                        for v in 0..4 {
+                            xi[v] -= u * xj[v];
+                        }
                     }
                 }
             }
         }
+        Ok(())
     }
 
     /// # Safety
     ///
     /// As [`solve_one`](Self::solve_one).
-    unsafe fn solve_transpose_one(&self, block: Range<usize>, x: *mut F) {
+    unsafe fn solve_transpose_one(
+        &self,
+        block: Range<usize>,
+        x: *mut F,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         // SAFETY: what the columns name is in `block`.
         unsafe {
-            for j in block.clone() {
-                let sum = *x.add(j) - dot(self.upper.column(j), x);
-                *x.add(j) = sum / self.pivots[j];
+            for some in stretches(block.clone(), COLUMNS) {
+                cancel.check()?;
+                for j in some {
+                    let sum = *x.add(j) - dot(self.upper.column(j), x);
+                    *x.add(j) = sum / self.pivots[j];
+                }
             }
-            for j in block.rev() {
-                *x.add(j) -= dot(self.lower.column(j), x);
+            for some in stretches(block, COLUMNS).rev() {
+                cancel.check()?;
+                for j in some.rev() {
+                    *x.add(j) -= dot(self.lower.column(j), x);
+                }
             }
         }
+        Ok(())
     }
 
     /// # Safety
     ///
     /// As [`solve_four`](Self::solve_four).
-    unsafe fn solve_transpose_four(&self, block: Range<usize>, x: &mut [[F; 4]]) {
+    unsafe fn solve_transpose_four(
+        &self,
+        block: Range<usize>,
+        x: &mut [[F; 4]],
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
         let start = block.start;
         let subtract_dots = |columns: &Columns<F>, j: usize, x: &[[F; 4]]| {
             let (rows, values) = columns.column(j);
@@ -238,13 +373,20 @@ impl<F: Scalar> ColumnLu<F> {
             }
             sums
         };
-        for j in block.clone() {
-            let pivot = self.pivots[j];
-            x[j - start] = subtract_dots(&self.upper, j, x).map(|sum| sum / pivot);
+        for some in stretches(block.clone(), COLUMNS) {
+            cancel.check()?;
+            for j in some {
+                let pivot = self.pivots[j];
+                x[j - start] = subtract_dots(&self.upper, j, x).map(|sum| sum / pivot);
+            }
         }
-        for j in block.rev() {
-            x[j - start] = subtract_dots(&self.lower, j, x);
+        for some in stretches(block, COLUMNS).rev() {
+            cancel.check()?;
+            for j in some.rev() {
+                x[j - start] = subtract_dots(&self.lower, j, x);
+            }
         }
+        Ok(())
     }
 
     #[track_caller]

@@ -6,8 +6,10 @@
 
 use std::ops::Range;
 
-use luge_sparse::CompressedPattern;
-use luge_sparse::etree::{NONE, column_counts, elimination_tree, inverse, postorder, renumbered};
+use luge_sparse::etree::{
+    NONE, inverse, postorder, renumbered, try_elimination_tree, try_weighted_column_counts,
+};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
 /// Subtrees are this part of the whole work, or smaller.
 const SHARES: u64 = 48;
@@ -33,18 +35,26 @@ pub(super) struct Part {
 impl Subtrees {
     /// For a matrix given by columns. `None` if there is too little to share. Where the order is no
     /// postorder of the tree, subtrees that are no ranges count as columns above.
-    pub(in crate::cpu) fn new(cols: &CompressedPattern) -> Option<Self> {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub(in crate::cpu) fn new(
+        cols: &CompressedPattern,
+        cancel: &CancelFlag,
+    ) -> Result<Option<Self>, Cancelled> {
         let n = cols.major_dim();
         // Each column takes some time for each of its entries.
         if (cols.nnz() as u64) * 20 < WORTH_SHARING {
-            return None;
+            return Ok(None);
         }
+        cancel.check()?;
         let rows = cols.transpose();
         let joined = |k: u32| {
             let own = cols.lane(k as usize).iter();
             own.chain(rows.lane(k as usize)).copied()
         };
-        let parent = elimination_tree(n, joined);
+        let parent = try_elimination_tree(n, joined, || cancel.check())?;
         let mut first: Vec<u32> = (0..n as u32).collect();
         let mut size = vec![1u32; n];
         for k in 0..n {
@@ -56,10 +66,14 @@ impl Subtrees {
         }
         // Counting wants a postorder, whatever the order of the columns.
         let post = postorder(&parent);
+        cancel.check()?;
         let position = inverse(&post);
-        let counts = column_counts(&renumbered(&parent, &post, &position), |k| {
-            joined(post[k as usize]).map(|w| position[w as usize])
-        });
+        let counts = try_weighted_column_counts(
+            &renumbered(&parent, &post, &position),
+            |_| 1,
+            |k| joined(post[k as usize]).map(|w| position[w as usize]),
+            || cancel.check(),
+        )?;
         let mut work: Vec<u64> = position
             .iter()
             .map(|&at| u64::from(counts[at as usize]))
@@ -113,7 +127,7 @@ impl Subtrees {
         push(above, false);
         let worth = total >= WORTH_SHARING && 4 * shared >= total;
         let found = Self { ranges };
-        (worth && found.independent().count() > 1).then_some(found)
+        Ok((worth && found.independent().count() > 1).then_some(found))
     }
 
     /// The ranges of whole subtrees.
@@ -126,6 +140,10 @@ impl Subtrees {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn subtrees(cols: &CompressedPattern) -> Option<Subtrees> {
+        Subtrees::new(cols, &CancelFlag::new()).unwrap()
+    }
 
     /// A tridiagonal matrix of `n` columns in nested dissection order, `levels` deep.
     fn dissected(n: usize, levels: usize) -> CompressedPattern {
@@ -160,7 +178,7 @@ mod tests {
     #[test]
     fn ranges_cover_the_columns_and_do_not_lead_to_each_other() {
         let cols = dissected(40_000, 10);
-        let subtrees = Subtrees::new(&cols).unwrap();
+        let subtrees = subtrees(&cols).unwrap();
         let mut next = 0;
         for Part {
             columns,
@@ -189,8 +207,8 @@ mod tests {
 
     #[test]
     fn a_path_and_a_small_matrix_are_not_shared() {
-        assert_eq!(Subtrees::new(&dissected(40_000, 0)), None);
-        assert_eq!(Subtrees::new(&dissected(400, 4)), None);
+        assert_eq!(subtrees(&dissected(40_000, 0)), None);
+        assert_eq!(subtrees(&dissected(400, 4)), None);
     }
 
     /// Vertex k is joined to k + 2: two paths, intertwined, whose order is no postorder.
@@ -204,6 +222,6 @@ mod tests {
             ptr.push(idx.len() as u64);
         }
         let cols = CompressedPattern::new(n as usize, ptr, idx).unwrap();
-        assert_eq!(Subtrees::new(&cols), None);
+        assert_eq!(subtrees(&cols), None);
     }
 }

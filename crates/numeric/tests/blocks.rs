@@ -119,7 +119,13 @@ fn check_solves(b: &Blocks, lu: &BlockLu<f64>, threads: usize) {
     };
     for nrhs in [1, 3] {
         for transpose in [false, true] {
-            let known = |k: usize, j: usize| if (j * (k + 1)) % 3 == 0 { 1.0 } else { -0.5 };
+            let known = |k: usize, j: usize| {
+                if (j * (k + 1)).is_multiple_of(3) {
+                    1.0
+                } else {
+                    -0.5
+                }
+            };
             let mut sides = vec![0.0; n * nrhs];
             for k in 0..nrhs {
                 for (i, j, value) in b.entries() {

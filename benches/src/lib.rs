@@ -3,6 +3,7 @@
 //! | module | what it does | run by |
 //! |---|---|---|
 //! | [`verify`] | every matrix through every phase, measured apart from the solver | `cargo xtask verify` |
+//! | [`campaign`] | hostile systems, and every statement of the solver against exact measures | `cargo xtask campaign` |
 //! | [`cpu`] | the peer benchmark: Luge on the CPU beside KLU, UMFPACK, SuperLU and faer | `cargo xtask bench cpu` |
 //! | [`symbolic`] | the benchmark of the symbolic phase on a GPU | `cargo xtask bench symbolic` |
 //! | [`numeric`] | the benchmark of the whole LU on a GPU, beside KLU and cuDSS | `cargo xtask bench numeric` |
@@ -18,6 +19,7 @@
 //! [`arguments`] options.
 
 pub mod arguments;
+pub mod campaign;
 pub mod ceilings;
 pub mod child;
 pub mod cpu;

@@ -5,6 +5,7 @@
 
 mod bench;
 mod benches;
+mod campaign;
 mod check_images;
 mod ci;
 mod corpus;
@@ -55,6 +56,9 @@ enum Command {
     /// Take every matrix of the corpus through every phase and measure each result; `--help` lists the options.
     #[command(disable_help_flag = true)]
     Verify(PassedOn),
+    /// Attack the solver with hostile systems, and hold each statement against exact measures; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Campaign(PassedOn),
     /// Run a benchmark.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -97,6 +101,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::GpuTest(passed) => gpu_test::gpu_test(&workspace, &passed.args),
         Command::Corpus(passed) => corpus::corpus(&workspace, &passed.args),
         Command::Verify(passed) => verify::verify(&workspace, &passed.args),
+        Command::Campaign(passed) => campaign::campaign(&workspace, &passed.args),
         Command::Bench(which) => bench::bench(&workspace, &which),
         Command::Report(passed) => report::report(&workspace, &passed.args),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),

@@ -5,6 +5,7 @@
 //! | [`generators`] | matrices that model applications, and matrices made to break a solver |
 //! | [`strategies`] | `proptest` strategies for patterns, matrices, permutations |
 //! | [`residual`] | backward errors, factor errors, and the one bound c·n·ε they are held to |
+//! | [`exact`] | backward errors and conditions that neither overflow nor underflow |
 //! | [`compare`] | comparisons of patterns, levels and values that name the first difference |
 //! | [`corpus`] | the matrices of the corpus on disk, with what the degenerate ones must give |
 //! | [`convert`] | from `sprs` matrices to the types of `luge-sparse`, and permuted and scaled |
@@ -19,6 +20,7 @@
 pub mod compare;
 pub mod convert;
 pub mod corpus;
+pub mod exact;
 pub mod generators;
 pub mod residual;
 pub mod strategies;

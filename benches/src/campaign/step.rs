@@ -1,0 +1,808 @@
+//! One step of the campaign: a matrix, a mode, and a sequence of calls, each of which is judged.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use luge::{Analysis, Error, Factors, Inform, Refactorized, Scalar, Solver, Warning};
+use luge_testkit::generators::hostile::{Kind, Range, Skeleton};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use sprs::CsMat;
+
+use super::truth::Truth;
+use super::{Backend, modes};
+
+/// A true error may be so many times what was stated.
+const ALLOWED_FACTOR: f64 = 10.0;
+
+/// A solution for which less was stated must not have a larger error; for `f64`, in others as many ε.
+const ALLOWED_ERROR: f64 = 1e-10;
+
+/// A refused matrix must have its smallest singular value below so many n·ε times the largest, about 10⁻¹³·n.
+const SINGULAR_RATIO: f64 = 450.0;
+
+/// A matrix that is singular after a change of its entries by so many ε, each in its own size, must not be taken without a
+/// warning: about 10⁻¹⁷.
+const SILENT_DISTANCE: f64 = 0.045;
+
+/// A statement of the solver that does not hold.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// What is wrong, and in which group of modes.
+    pub class: String,
+    /// The numbers.
+    pub detail: String,
+    /// How many answers were judged before.
+    pub after: u64,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// Order of the matrix.
+    pub n: usize,
+    /// What does not hold.
+    pub failures: Vec<Failure>,
+    /// What was checked, and how often.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// What happened, if that was asked for.
+    pub transcript: Vec<String>,
+}
+
+/// Solvers that are kept between steps, by the number of their mode.
+#[derive(Default)]
+pub struct Solvers(BTreeMap<u64, Rc<Solver>>);
+
+/// Runs the step of a seed.
+pub fn run(
+    seed: u64,
+    backend: Backend,
+    max_n: usize,
+    solvers: &mut Solvers,
+    outcome: &mut Outcome,
+    verbose: bool,
+) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mode = modes::draw(&mut rng, backend);
+    let options = modes::options(mode, backend);
+    let skeleton = Skeleton::draw(&mut rng, max_n);
+    let single = rng.random_bool(0.15);
+    let mut step = Step {
+        group: modes::group(&options, backend),
+        judges_refusals: modes::searches_and_scales(&options),
+        is_on_device: backend != Backend::Cpu,
+        factor_epsilon: if single || options.precision == luge::FactorPrecision::Single {
+            f64::from(f32::EPSILON)
+        } else {
+            f64::EPSILON
+        },
+        rng,
+        outcome,
+        verbose,
+    };
+    step.outcome.n = skeleton.n;
+    step.say(|| {
+        format!(
+            "{}, n {}, {} entries, {}",
+            skeleton.name,
+            skeleton.n,
+            skeleton.entries.len(),
+            if single { "f32" } else { "f64" }
+        )
+    });
+    step.say(|| modes::describe(&options));
+    let solver = match solvers.0.get(&mode) {
+        Some(solver) => Rc::clone(solver),
+        None => match Solver::new(options) {
+            Ok(solver) => Rc::new(solver),
+            Err(error) => return step.fail("no solver", error.to_string()),
+        },
+    };
+    if backend == Backend::Gpu {
+        solvers.0.insert(mode, Rc::clone(&solver));
+    }
+    if single {
+        step.sequence::<f32>(&solver, &skeleton, Range::SINGLE);
+    } else {
+        step.sequence::<f64>(&solver, &skeleton, Range::DOUBLE);
+    }
+}
+
+struct Step<'a> {
+    rng: StdRng,
+    group: &'static str,
+    judges_refusals: bool,
+    is_on_device: bool,
+    /// ε of the type of the factors.
+    factor_epsilon: f64,
+    outcome: &'a mut Outcome,
+    verbose: bool,
+}
+
+/// The error that a call in place states.
+fn stated_in_place((): (), inform: &Inform) -> Option<f64> {
+    inform.backward_error
+}
+
+impl Step<'_> {
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        if self.verbose {
+            self.outcome.transcript.push(line());
+        }
+    }
+
+    fn count(&mut self, what: &'static str) {
+        *self.outcome.counts.entry(what).or_default() += 1;
+    }
+
+    fn fail(&mut self, class: &str, detail: String) {
+        let class = format!("{class} [{}]", self.group);
+        self.say(|| format!("FAILED {class}: {detail}"));
+        let after = self.outcome.counts.values().sum();
+        self.outcome.failures.push(Failure {
+            class,
+            detail,
+            after,
+        });
+    }
+
+    /// Analyze, factorize, solve, and again with other values.
+    fn sequence<T: Scalar>(&mut self, solver: &Solver, skeleton: &Skeleton, range: Range) {
+        let by_columns = self.rng.random_bool(0.3);
+        let analyzed = self.values::<T>(skeleton, range, &[]);
+        let mut history = vec![Rc::clone(&analyzed)];
+        let first = if self.rng.random_bool(0.25) {
+            self.values(skeleton, range, &history)
+        } else {
+            Rc::clone(&analyzed)
+        };
+        let analysis = match solver.analyze(&stored(&analyzed.matrix, by_columns)) {
+            Ok(analysis) => analysis,
+            Err(error) => return self.judge_refusal("analyze", &analyzed, &error, None),
+        };
+        if analyzed.matching(false) < analyzed.n() {
+            self.fail(
+                "structurally singular, analyzed all the same",
+                String::new(),
+            );
+        }
+        if self.rng.random_bool(0.1) {
+            self.batch(solver, &analysis, skeleton, range, &first, by_columns);
+        }
+        let mut current = first;
+        let mut factors = match analysis.factorize(&stored(&current.matrix, by_columns)) {
+            Ok(factors) => factors,
+            Err(error) => return self.judge_refusal("factorize", &current, &error, None),
+        };
+        self.count("factorizations");
+        self.judge_acceptance("factorize", &current, factors.inform());
+        self.solves(solver, &factors, &current);
+        for _ in 0..self.rng.random_range(0..=3) {
+            history.push(Rc::clone(&current));
+            let next = self.values(skeleton, range, &history);
+            let before = self.marks(&factors, &current);
+            let on_device = self.is_on_device && self.rng.random_bool(0.4);
+            let outcome = if on_device {
+                let values = stored(&next.matrix, by_columns);
+                let values = upload(stream(solver), &T::in_f64(values.data()));
+                factors.refactorize_on_device(&values)
+            } else {
+                // Stored the other way round now and then.
+                let by_columns = by_columns != self.rng.random_bool(0.1);
+                factors.refactorize(&stored(&next.matrix, by_columns))
+            };
+            match outcome {
+                Ok(outcome) => {
+                    self.judge_acceptance("refactorize", &next, factors.inform());
+                    self.judge_refactorized(&outcome, &factors, &next);
+                    current = next;
+                }
+                Err(error) => {
+                    self.judge_refusal("refactorize", &next, &error, None);
+                    let after = self.marks(&factors, &current);
+                    if before != after {
+                        self.fail(
+                            "other bits after a refused refactorization",
+                            format!("{error}"),
+                        );
+                    }
+                    self.count("rollbacks");
+                }
+            }
+            self.solves(solver, &factors, &current);
+        }
+    }
+
+    /// Values on the pattern: new ones, or the last ones changed, or those of before.
+    fn values<T: Scalar>(
+        &mut self,
+        skeleton: &Skeleton,
+        range: Range,
+        history: &[Rc<Truth<T>>],
+    ) -> Rc<Truth<T>> {
+        let ends = history.first().zip(history.last());
+        let truth = match (ends, self.rng.random_range(0..12)) {
+            (Some((_, last)), 0) => Rc::clone(last),
+            (Some((first, _)), 1) => Rc::clone(first),
+            (Some((_, last)), 2..=6) => {
+                let (name, values) =
+                    skeleton.changed(&mut self.rng, range, &T::in_f64(last.matrix.data()));
+                let kind = Kind {
+                    name,
+                    is_singular: false,
+                };
+                Rc::new(Truth::new(&skeleton.matrix(&values), kind))
+            }
+            _ => {
+                let (kind, values) = skeleton.values(&mut self.rng, range);
+                Rc::new(Truth::new(&skeleton.matrix(&values), kind))
+            }
+        };
+        let kind = truth.kind;
+        self.say(|| {
+            let singular = if kind.is_singular {
+                ", exactly singular"
+            } else {
+                ""
+            };
+            format!("values: {}{singular}", kind.name)
+        });
+        if self.verbose && truth.n() <= 8 {
+            for (value, (i, j)) in &truth.matrix {
+                let line = format!("  {i} {j} {:e}", Scalar::to_f64(*value));
+                self.say(|| line);
+            }
+        }
+        if self.verbose {
+            let line = format!(
+                "  rcond with the best scaling {:.1e}, singular after changes by {:.1e}, smallest by largest singular value after equilibration {:?}",
+                truth.optimal_rcond().unwrap_or(f64::NAN),
+                truth.distance_to_singular().unwrap_or(f64::NAN),
+                truth.singular_ratios()
+            );
+            self.say(|| line);
+        }
+        truth
+    }
+
+    /// A right-hand side.
+    fn right_hand_side<T: Scalar>(&mut self, truth: &Truth<T>, transpose: bool) -> Vec<T> {
+        let n = truth.n();
+        let (largest, least) = if T::epsilon().to_f64() > 1e-10 {
+            (3e38, 1e-44)
+        } else {
+            (1e308, 1e-320)
+        };
+        let (name, b) = match self.rng.random_range(0..16) {
+            0..=4 => ("A*1", truth.times(&vec![1.0; n], transpose)),
+            5..=8 => {
+                let signs: Vec<f64> = (0..n)
+                    .map(|_| if self.rng.random_bool(0.5) { 1.0 } else { -1.0 })
+                    .collect();
+                ("A*(+-1)", truth.times(&signs, transpose))
+            }
+            9 | 10 => ("random", None),
+            11 => {
+                let mut b = vec![T::zero(); n];
+                b[self.rng.random_range(0..n)] = T::one();
+                ("a unit vector", Some(b))
+            }
+            12 => ("tiny", Some(self.random_vector(n, least * 100.0))),
+            13 => ("huge", Some(self.random_vector(n, largest))),
+            14 => {
+                let scale = largest.log10() * 0.8;
+                let b =
+                    (0..n).map(|_| T::from_f64(10f64.powf(self.rng.random_range(-scale..scale))));
+                ("wild", Some(b.collect()))
+            }
+            _ => ("zero", Some(vec![T::zero(); n])),
+        };
+        let b = b.unwrap_or_else(|| self.random_vector(n, 1.0));
+        self.say(|| format!("b: {name}"));
+        b
+    }
+
+    fn random_vector<T: Scalar>(&mut self, n: usize, size: f64) -> Vec<T> {
+        (0..n)
+            .map(|_| T::from_f64(size * self.rng.random_range(-1.0..1.0)))
+            .collect()
+    }
+
+    /// Some of the solving calls.
+    fn solves<T: Scalar>(&mut self, solver: &Solver, factors: &Factors<T>, truth: &Truth<T>) {
+        let calls = if self.is_on_device { 8 } else { 5 };
+        for _ in 0..self.rng.random_range(1..=3) {
+            match self.rng.random_range(0..calls) {
+                0 => self.solve(factors, truth, false),
+                1 => self.solve(factors, truth, true),
+                2 => self.solve_many(factors, truth),
+                3 => self.solve_in_place(factors, truth, false),
+                4 => self.solve_in_place(factors, truth, true),
+                5 => self.solve_on_device(solver, factors, truth),
+                _ => self.solve_refined_on_device(solver, factors, truth),
+            }
+        }
+    }
+
+    fn solve<T: Scalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>, transpose: bool) {
+        let b = self.right_hand_side(truth, transpose);
+        let (call, solved) = if transpose {
+            ("solve_transpose", factors.solve_transpose(&b))
+        } else {
+            ("solve", factors.solve(&b))
+        };
+        match solved {
+            Ok(solution) => {
+                self.judge_target(call, truth, &solution.inform);
+                let stated = solution.inform.backward_error;
+                self.judge_solution(call, truth, &solution.x, &b, transpose, stated);
+            }
+            Err(error) => self.judge_refusal(call, truth, &error, Some((&b, transpose))),
+        }
+    }
+
+    fn solve_many<T: Scalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>) {
+        let count = self.rng.random_range(1..=4);
+        let many: Vec<Vec<T>> = (0..count)
+            .map(|_| self.right_hand_side(truth, false))
+            .collect();
+        match factors.solve_many(&many.concat(), count) {
+            Ok(solution) => {
+                let stated = solution.inform.backward_error;
+                for (x, b) in solution.x.chunks_exact(truth.n()).zip(&many) {
+                    self.judge_solution("solve_many", truth, x, b, false, stated);
+                }
+            }
+            Err(error) => {
+                let worst = many
+                    .iter()
+                    .max_by(|a, b| overflow(truth, a).total_cmp(&overflow(truth, b)));
+                let b = worst.map(|b| (b.as_slice(), false));
+                self.judge_refusal("solve_many", truth, &error, b);
+            }
+        }
+    }
+
+    fn solve_in_place<T: Scalar>(
+        &mut self,
+        factors: &Factors<T>,
+        truth: &Truth<T>,
+        transpose: bool,
+    ) {
+        let count = if self.rng.random_bool(0.3) { 2 } else { 1 };
+        let many: Vec<Vec<T>> = (0..count)
+            .map(|_| self.right_hand_side(truth, transpose))
+            .collect();
+        let given = many.concat();
+        let mut x = given.clone();
+        let (call, solved) = if transpose {
+            (
+                "solve_transpose_in_place",
+                factors.solve_transpose_in_place(&mut x),
+            )
+        } else {
+            ("solve_in_place", factors.solve_in_place(&mut x))
+        };
+        match solved {
+            Ok(outcome) => {
+                let stated = stated_in_place(outcome, factors.inform());
+                for (x, b) in x.chunks_exact(truth.n()).zip(&many) {
+                    self.judge_solution(call, truth, x, b, transpose, stated);
+                }
+            }
+            Err(error) => {
+                if bits(&x) != bits(&given) {
+                    self.fail(
+                        &format!("{call}: refused, but x changed"),
+                        error.to_string(),
+                    );
+                }
+                let worst = many
+                    .iter()
+                    .max_by(|a, b| overflow(truth, a).total_cmp(&overflow(truth, b)));
+                let b = worst.map(|b| (b.as_slice(), transpose));
+                self.judge_refusal(call, truth, &error, b);
+            }
+        }
+    }
+
+    fn solve_on_device<T: Scalar>(
+        &mut self,
+        solver: &Solver,
+        factors: &Factors<T>,
+        truth: &Truth<T>,
+    ) {
+        let transpose = self.rng.random_bool(0.4);
+        let b = self.right_hand_side(truth, transpose);
+        let stream = stream(solver);
+        let mut x = upload(stream, &T::in_f64(&b));
+        match factors.solve_on_device(&mut x, 1, transpose) {
+            Ok(outcome) => {
+                let x = download::<T>(stream, &x);
+                let stated = stated_in_place(outcome, factors.inform());
+                self.judge_solution("solve_on_device", truth, &x, &b, transpose, stated);
+            }
+            Err(error) => {
+                self.judge_refusal("solve_on_device", truth, &error, Some((&b, transpose)));
+            }
+        }
+    }
+
+    fn solve_refined_on_device<T: Scalar>(
+        &mut self,
+        solver: &Solver,
+        factors: &Factors<T>,
+        truth: &Truth<T>,
+    ) {
+        let transpose = self.rng.random_bool(0.4);
+        let b = self.right_hand_side(truth, transpose);
+        let stream = stream(solver);
+        let there = upload(stream, &T::in_f64(&b));
+        let mut x = upload(stream, &vec![0.0; truth.n()]);
+        let call = "solve_refined_on_device";
+        match factors.solve_refined_on_device(&there, &mut x, 1, transpose) {
+            Ok(inform) => {
+                let x = download::<T>(stream, &x);
+                self.judge_target(call, truth, &inform);
+                self.judge_solution(call, truth, &x, &b, transpose, inform.backward_error);
+            }
+            Err(error) => self.judge_refusal(call, truth, &error, Some((&b, transpose))),
+        }
+    }
+
+    /// Several systems at once: each must be what it is alone.
+    fn batch<T: Scalar>(
+        &mut self,
+        solver: &Solver,
+        analysis: &Analysis<T>,
+        skeleton: &Skeleton,
+        range: Range,
+        first: &Rc<Truth<T>>,
+        by_columns: bool,
+    ) {
+        let mut systems = vec![Rc::clone(first)];
+        for _ in 0..self.rng.random_range(1..=2) {
+            systems.push(self.values(skeleton, range, std::slice::from_ref(first)));
+        }
+        let count = systems.len();
+        let values_of = |systems: &[Rc<Truth<T>>]| -> Vec<T> {
+            systems
+                .iter()
+                .flat_map(|s| stored(&s.matrix, by_columns).data().to_vec())
+                .collect()
+        };
+        let mut batch = match analysis.factorize_batch(&values_of(&systems), count) {
+            Ok(batch) => batch,
+            Err(error) => return self.fail("batch: not begun", error.to_string()),
+        };
+        for round in 0..2 {
+            let mut made = vec![true; count];
+            for (k, truth) in systems.iter().enumerate() {
+                match batch.inform(k) {
+                    Ok(inform) => self.judge_acceptance("batch", truth, inform),
+                    Err(error) => {
+                        made[k] = false;
+                        self.judge_refusal("batch", truth, alone(&error), None);
+                    }
+                }
+            }
+            let b: Vec<Vec<T>> = systems
+                .iter()
+                .map(|truth| self.right_hand_side(truth, false))
+                .collect();
+            let solutions = batch.solve(&b.concat(), 1);
+            let mut x = b.concat();
+            let transpose = self.rng.random_bool(0.5);
+            let in_place = batch.solve_in_place(&mut x, 1, transpose);
+            let on_device = self.is_on_device && self.rng.random_bool(0.5);
+            let there = on_device.then(|| {
+                let stream = stream(solver);
+                let mut x = upload(stream, &T::in_f64(&b.concat()));
+                let solved = batch.solve_on_device(&mut x, 1, transpose);
+                (solved, download::<T>(stream, &x))
+            });
+            let solved = solutions.into_iter().zip(in_place);
+            let n = skeleton.n;
+            for (k, (solution, in_place)) in solved.enumerate() {
+                if !made[k] {
+                    continue;
+                }
+                let (truth, b) = (Rc::clone(&systems[k]), &b[k]);
+                match solution {
+                    Ok(solution) => {
+                        let stated = solution.inform.backward_error;
+                        self.judge_solution("batch solve", &truth, &solution.x, b, false, stated);
+                    }
+                    Err(error) => {
+                        let at = Some((b.as_slice(), false));
+                        self.judge_refusal("batch solve", &truth, alone(&error), at);
+                    }
+                }
+                let x = &x[k * n..(k + 1) * n];
+                let call = "batch solve_in_place";
+                match in_place {
+                    Ok(outcome) => {
+                        let stated = batch
+                            .inform(k)
+                            .ok()
+                            .and_then(|inform| stated_in_place(outcome, inform));
+                        self.judge_solution(call, &truth, x, b, transpose, stated);
+                    }
+                    Err(error) => {
+                        let at = Some((b.as_slice(), transpose));
+                        self.judge_refusal(call, &truth, alone(&error), at);
+                    }
+                }
+                let call = "batch solve_on_device";
+                match &there {
+                    Some((Ok(solved), x)) => match &solved[k] {
+                        Ok(outcome) => {
+                            let stated = batch
+                                .inform(k)
+                                .ok()
+                                .and_then(|inform| stated_in_place(*outcome, inform));
+                            let x = &x[k * n..(k + 1) * n];
+                            self.judge_solution(call, &truth, x, b, transpose, stated);
+                        }
+                        Err(error) => {
+                            let at = Some((b.as_slice(), transpose));
+                            self.judge_refusal(call, &truth, alone(error), at);
+                        }
+                    },
+                    Some((Err(error), _)) => self.fail(call, error.to_string()),
+                    None => {}
+                }
+            }
+            if round == 0 {
+                for system in &mut systems {
+                    *system = self.values(skeleton, range, &[Rc::clone(system)]);
+                }
+                // What came of it is told by `inform`, once more.
+                let _ = batch.refactorize(&values_of(&systems));
+            }
+        }
+    }
+
+    /// The bits of two solutions that must outlive a refused refactorization.
+    fn marks<T: Scalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>) -> Vec<Vec<u64>> {
+        let n = truth.n();
+        let b: Vec<T> = (0..n).map(|i| T::from_f64(1.0 + (i % 3) as f64)).collect();
+        let solution = factors.solve(&b).map(|s| bits(&s.x)).unwrap_or_default();
+        let mut x = b;
+        let in_place = factors.solve_in_place(&mut x).map(|_| bits(&x));
+        vec![solution, in_place.unwrap_or_default()]
+    }
+
+    /// A solution that came with `Ok`.
+    fn judge_solution<T: Scalar>(
+        &mut self,
+        call: &str,
+        truth: &Truth<T>,
+        x: &[T],
+        b: &[T],
+        transpose: bool,
+        stated: Option<f64>,
+    ) {
+        self.count("solutions");
+        if let Some(row) = x.iter().position(|x| !x.is_finite()) {
+            let detail = format!("entry {row} is {}", x[row]);
+            return self.fail(
+                &format!("{call}: Ok with a number that is not finite"),
+                detail,
+            );
+        }
+        let Some(stated) = stated.filter(|stated| !stated.is_nan()) else {
+            let detail = format!("{stated:?}");
+            return self.fail(&format!("{call}: no error stated"), detail);
+        };
+        let error = truth.backward_error(x, b, transpose);
+        self.say(|| format!("{call}: stated {stated:.1e}, true {error:.1e}"));
+        let epsilon = truth.epsilon();
+        let least = stated.max(epsilon * truth.n().max(4) as f64);
+        let allowed = ALLOWED_ERROR * epsilon / f64::EPSILON;
+        let is_false = error > ALLOWED_FACTOR * least;
+        // Just above the bound that was stated just below it is no lie.
+        let is_large = error > allowed && stated < allowed && error > 1.01 * least;
+        if is_false || is_large {
+            let detail = format!("stated {stated:.1e}, true {error:.1e}");
+            self.fail(&format!("{call}: false error"), detail);
+        }
+    }
+
+    /// A solution above the target comes with a warning.
+    fn judge_target<T: Scalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
+        let is_single = truth.epsilon() > f64::EPSILON;
+        let target = if is_single { 1e-6 } else { 1e-12 };
+        let warned = inform
+            .warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::TargetMissed { .. }));
+        let stated = inform.backward_error.unwrap_or(f64::NAN);
+        if stated > target && !warned {
+            let detail = format!("{stated:.1e}");
+            self.fail(&format!("{call}: target missed without a warning"), detail);
+        }
+    }
+
+    /// Factors that came with `Ok`.
+    fn judge_acceptance<T: Scalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
+        let warned = inform.warnings.iter().any(|warning| {
+            matches!(
+                warning,
+                Warning::IllConditioned { .. } | Warning::PerturbedPivots { .. }
+            )
+        });
+        if truth.kind.is_singular {
+            self.count("singular matrices accepted with a warning");
+        }
+        let rcond = inform.rcond;
+        self.say(|| {
+            format!(
+                "{call}: ok, rcond {rcond:?}, warnings {:?}",
+                inform.warnings
+            )
+        });
+        if inform.rcond.is_some_and(f64::is_nan) || inform.growth.is_some_and(f64::is_nan) {
+            let detail = format!("rcond {:?}, growth {:?}", inform.rcond, inform.growth);
+            self.fail(&format!("{call}: a report that is not a number"), detail);
+        }
+        if warned {
+            return;
+        }
+        if truth.kind.is_singular {
+            let detail = format!("{}, rcond {rcond:?}", truth.kind.name);
+            return self.fail(&format!("{call}: singular, no warning"), detail);
+        }
+        let Some(distance) = truth.distance_to_singular() else {
+            return;
+        };
+        self.count("distances to singular matrices");
+        if distance < SILENT_DISTANCE * truth.epsilon() {
+            let detail = format!(
+                "{}, singular after changes by {distance:.1e}, stated {rcond:?}",
+                truth.kind.name
+            );
+            self.fail(&format!("{call}: nearly singular, no warning"), detail);
+        }
+    }
+
+    /// What a refactorization says of itself, against a solve for a solution that is known here.
+    fn judge_refactorized<T: Scalar>(
+        &mut self,
+        outcome: &Refactorized,
+        factors: &Factors<T>,
+        truth: &Truth<T>,
+    ) {
+        let (name, stated) = match outcome {
+            Refactorized::Reused { backward_error, .. } => ("reused", *backward_error),
+            Refactorized::Repivoted { backward_error, .. } => ("repivoted", *backward_error),
+        };
+        self.count(name);
+        self.say(|| format!("{outcome:?}"));
+        let signs: Vec<f64> = (0..truth.n())
+            .map(|i| if (i * 7 + i / 3) % 5 < 2 { -1.0 } else { 1.0 })
+            .collect();
+        let Some(b) = truth.times(&signs, false) else {
+            return;
+        };
+        match factors.solve(&b) {
+            Ok(solution) => {
+                self.judge_solution(name, truth, &solution.x, &b, false, Some(stated));
+            }
+            Err(error) => self.judge_refusal(name, truth, &error, Some((&b, false))),
+        }
+    }
+
+    /// An error: it must be true of the matrix, in modes that leave no other reason.
+    fn judge_refusal<T: Scalar>(
+        &mut self,
+        call: &str,
+        truth: &Truth<T>,
+        error: &Error,
+        b: Option<(&[T], bool)>,
+    ) {
+        self.say(|| format!("{call}: {error:?}"));
+        let name = match error {
+            Error::StructurallySingular { rank, .. } | Error::ZerosOnly { rank, .. } => {
+                let nonzero = matches!(error, Error::ZerosOnly { .. });
+                let true_rank = truth.matching(nonzero);
+                self.count("refusals");
+                if *rank != true_rank || true_rank == truth.n() {
+                    let detail = format!("{error}; the rank is {true_rank} of {}", truth.n());
+                    self.fail(&format!("{call}: false rank"), detail);
+                }
+                return;
+            }
+            Error::ZeroPivot { .. } => "ZeroPivot",
+            Error::SingularToRounding { .. } => "SingularToRounding",
+            Error::Unstable { .. } => "Unstable",
+            Error::Overflow { .. } => "Overflow",
+            Error::SolutionNotFinite { .. } => "SolutionNotFinite",
+            other => {
+                let detail = format!("{other:?}");
+                return self.fail(&format!("{call}: an error without a reason"), detail);
+            }
+        };
+        if !self.judges_refusals {
+            return self.count("refusals in modes that may refuse");
+        }
+        self.count("refusals");
+        if truth.kind.is_singular {
+            return;
+        }
+        let n = truth.n();
+        let [plain, ratio] = truth.singular_ratios();
+        let limit = SINGULAR_RATIO * n as f64 * self.factor_epsilon;
+        if ratio <= limit {
+            if truth
+                .optimal_rcond()
+                .is_some_and(|r| r > 1e4 * self.factor_epsilon)
+            {
+                self.count("refusals that a better scaling would have spared");
+            }
+            return;
+        }
+        let overflow = b.and_then(|(b, transpose)| truth.overflow(b, transpose));
+        match overflow {
+            Some(overflow) if overflow > 0.25 => return self.count("solutions that overflow"),
+            None if matches!(error, Error::SolutionNotFinite { .. }) => {
+                return self.count("solutions that may overflow");
+            }
+            _ => {}
+        }
+        let detail = format!(
+            "{}; {}, singular values {ratio:.1e}, rcond with the best scaling {:.1e}, solution by the largest number {}",
+            error,
+            truth.kind.name,
+            truth.optimal_rcond().unwrap_or(f64::NAN),
+            overflow.map_or_else(|| "-".to_owned(), |o| format!("{o:.1e}")),
+        );
+        let scaling = if plain > limit {
+            ""
+        } else {
+            ", scaled by averages"
+        };
+        let class = format!("{call}: {name} of a good matrix{scaling}");
+        self.fail(&class, detail);
+    }
+}
+
+fn overflow<T: Scalar>(truth: &Truth<T>, b: &[T]) -> f64 {
+    truth.overflow(b, false).unwrap_or(0.0)
+}
+
+/// What is wrong with a system of a batch.
+fn alone(error: &Error) -> &Error {
+    match error {
+        Error::System { error, .. } => error,
+        other => other,
+    }
+}
+
+fn bits<T: Scalar>(x: &[T]) -> Vec<u64> {
+    x.iter().map(|v| Scalar::to_f64(*v).to_bits()).collect()
+}
+
+fn stored<T: Scalar>(a: &CsMat<T>, by_columns: bool) -> CsMat<T> {
+    if by_columns { a.to_csc() } else { a.clone() }
+}
+
+fn stream(solver: &Solver) -> &luge::device::Stream {
+    solver
+        .stream()
+        .unwrap_or_else(|| unreachable!("a solver on a device"))
+}
+
+fn upload(stream: &luge::device::Stream, values: &[f64]) -> luge::device::Buffer<f64> {
+    let uploaded = stream.upload(values);
+    uploaded.unwrap_or_else(|error| panic!("upload: {error}"))
+}
+
+fn download<T: Scalar>(
+    stream: &luge::device::Stream,
+    values: &luge::device::Buffer<f64>,
+) -> Vec<T> {
+    let downloaded = stream.download(values);
+    let values = downloaded.unwrap_or_else(|error| panic!("download: {error}"));
+    values.into_iter().map(T::from_f64).collect()
+}

@@ -110,27 +110,42 @@ fn keep_panics() {
     });
 }
 
+/// Class of steps that panic.
+const PANIC_CLASS: &str = "panic";
+
 /// Name of the threads of a campaign.
 const THREAD: &str = "campaign";
 
 /// Runs one step; a panic is one of its failures.
 pub fn run_step(seed: u64, settings: &Settings, solvers: &mut Solvers, verbose: bool) -> Outcome {
+    let (backend, max_n) = (settings.backend, settings.max_n);
+    let outcome = judged(settings, |outcome| {
+        step::run(seed, backend, max_n, solvers, outcome, verbose);
+    });
+    if outcome
+        .failures
+        .iter()
+        .any(|failure| failure.class == PANIC_CLASS)
+    {
+        // A solver that panicked is not to be trusted with another step.
+        *solvers = Solvers::default();
+    }
+    outcome
+}
+
+/// Does the work of a step; a panic and too much time are failures.
+fn judged(settings: &Settings, work: impl FnOnce(&mut Outcome)) -> Outcome {
     keep_panics();
     let mut outcome = Outcome::default();
     let start = Instant::now();
-    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        let (backend, max_n) = (settings.backend, settings.max_n);
-        step::run(seed, backend, max_n, solvers, &mut outcome, verbose);
-    }));
+    let ran = std::panic::catch_unwind(AssertUnwindSafe(|| work(&mut outcome)));
     if ran.is_err() {
         let said = PANIC.with(|last| last.borrow_mut().take());
         outcome.failures.push(Failure {
-            class: "panic".into(),
+            class: PANIC_CLASS.into(),
             detail: said.unwrap_or_else(|| "on another thread".into()),
             after: outcome.counts.values().sum(),
         });
-        // A solver that panicked is not to be trusted with another step.
-        *solvers = Solvers::default();
     }
     if start.elapsed() > settings.patience {
         outcome.failures.push(Failure {
@@ -340,4 +355,81 @@ pub fn run(
     });
     tally.skipped = settings.steps - done;
     tally
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(n: usize, classes: &[&str]) -> Outcome {
+        let failures = classes.iter().map(|&class| Failure {
+            class: class.to_owned(),
+            detail: "why".into(),
+            after: 1,
+        });
+        Outcome {
+            n,
+            failures: failures.collect(),
+            ..Outcome::default()
+        }
+    }
+
+    #[test]
+    fn steps_and_failures_are_counted_apart() {
+        let mut tally = Tally::default();
+        assert!(!tally.is_success(), "nothing ran");
+        tally.add(10, &outcome(4, &[]));
+        assert!(tally.is_success());
+        tally.add(11, &outcome(3, &["lie", "lie", "panic"]));
+        tally.add(12, &outcome(2, &["lie"]));
+        assert!(!tally.is_success());
+        assert_eq!((tally.passed, tally.failed), (1, 2));
+        let lies = &tally.classes["lie"];
+        assert_eq!(lies.count, 3);
+        let seeds: Vec<u64> = lies.first.iter().map(|e| e.seed).collect();
+        assert_eq!(seeds, [11, 12]);
+        assert_eq!(lies.smallest.as_ref().map(|e| e.n), Some(2));
+        assert!(
+            tally
+                .to_string()
+                .ends_with("\n1 passed, 2 failed, 0 skipped")
+        );
+    }
+
+    #[test]
+    fn a_panic_is_a_failure_with_its_words() {
+        let settings = Settings::new(Backend::Cpu, 1, 1);
+        let outcome = judged(&settings, |_| panic!("on purpose"));
+        assert_eq!(outcome.failures.len(), 1);
+        assert_eq!(outcome.failures[0].class, "panic");
+        assert!(outcome.failures[0].detail.contains("on purpose"));
+    }
+
+    #[test]
+    fn a_step_that_takes_too_long_is_a_failure() {
+        let settings = Settings {
+            patience: Duration::ZERO,
+            ..Settings::new(Backend::Cpu, 1, 1)
+        };
+        let outcome = judged(&settings, |_| std::thread::sleep(Duration::from_millis(1)));
+        assert_eq!(outcome.failures[0].class, "took too long");
+    }
+
+    #[test]
+    fn results_do_not_depend_on_the_number_of_jobs() {
+        let settings = Settings::new(Backend::Cpu, 9, 120);
+        let alone = run(&settings, &|_| {}, &|_| {});
+        let jobs = 3;
+        let together = run(&Settings { jobs, ..settings }, &|_| {}, &|_| {});
+        assert_eq!(alone.to_string(), together.to_string());
+        assert_eq!(alone.passed + alone.failed, 120);
+    }
+
+    #[test]
+    fn seeds_of_steps_differ() {
+        let settings = Settings::new(Backend::Cpu, 9, 1000);
+        let seeds: std::collections::BTreeSet<u64> =
+            (0..1000).map(|k| settings.seed_of(k)).collect();
+        assert_eq!(seeds.len(), 1000);
+    }
 }

@@ -335,7 +335,8 @@ impl Step<'_> {
             Ok(solution) => {
                 self.judge_target(call, truth, &solution.inform);
                 let stated = solution.inform.backward_error;
-                self.judge_solution(call, truth, &solution.x, &b, transpose, stated);
+                let x = T::in_f64(&solution.x);
+                self.judge_solution(call, truth, &x, &b, transpose, stated);
             }
             Err(error) => self.judge_refusal(call, truth, &error, Some((&b, transpose))),
         }
@@ -350,7 +351,7 @@ impl Step<'_> {
             Ok(solution) => {
                 let stated = solution.inform.backward_error;
                 for (x, b) in solution.x.chunks_exact(truth.n()).zip(&many) {
-                    self.judge_solution("solve_many", truth, x, b, false, stated);
+                    self.judge_solution("solve_many", truth, &T::in_f64(x), b, false, stated);
                 }
             }
             Err(error) => {
@@ -387,7 +388,7 @@ impl Step<'_> {
             Ok(outcome) => {
                 let stated = stated_in_place(outcome, factors.inform());
                 for (x, b) in x.chunks_exact(truth.n()).zip(&many) {
-                    self.judge_solution(call, truth, x, b, transpose, stated);
+                    self.judge_solution(call, truth, &T::in_f64(x), b, transpose, stated);
                 }
             }
             Err(error) => {
@@ -418,7 +419,7 @@ impl Step<'_> {
         let mut x = upload(stream, &T::in_f64(&b));
         match factors.solve_on_device(&mut x, 1, transpose) {
             Ok(outcome) => {
-                let x = download::<T>(stream, &x);
+                let x = download(stream, &x);
                 let stated = stated_in_place(outcome, factors.inform());
                 self.judge_solution("solve_on_device", truth, &x, &b, transpose, stated);
             }
@@ -442,7 +443,7 @@ impl Step<'_> {
         let call = "solve_refined_on_device";
         match factors.solve_refined_on_device(&there, &mut x, 1, transpose) {
             Ok(inform) => {
-                let x = download::<T>(stream, &x);
+                let x = download(stream, &x);
                 self.judge_target(call, truth, &inform);
                 self.judge_solution(call, truth, &x, &b, transpose, inform.backward_error);
             }
@@ -499,7 +500,7 @@ impl Step<'_> {
                 let stream = stream(solver);
                 let mut x = upload(stream, &T::in_f64(&b.concat()));
                 let solved = batch.solve_on_device(&mut x, 1, transpose);
-                (solved, download::<T>(stream, &x))
+                (solved, download(stream, &x))
             });
             let solved = solutions.into_iter().zip(in_place);
             let n = skeleton.n;
@@ -511,14 +512,21 @@ impl Step<'_> {
                 match solution {
                     Ok(solution) => {
                         let stated = solution.inform.backward_error;
-                        self.judge_solution("batch solve", &truth, &solution.x, b, false, stated);
+                        self.judge_solution(
+                            "batch solve",
+                            &truth,
+                            &T::in_f64(&solution.x),
+                            b,
+                            false,
+                            stated,
+                        );
                     }
                     Err(error) => {
                         let at = Some((b.as_slice(), false));
                         self.judge_refusal("batch solve", &truth, alone(&error), at);
                     }
                 }
-                let x = &x[k * n..(k + 1) * n];
+                let x = T::in_f64(&x[k * n..(k + 1) * n]);
                 let call = "batch solve_in_place";
                 match in_place {
                     Ok(outcome) => {
@@ -526,7 +534,7 @@ impl Step<'_> {
                             .inform(k)
                             .ok()
                             .and_then(|inform| stated_in_place(outcome, inform));
-                        self.judge_solution(call, &truth, x, b, transpose, stated);
+                        self.judge_solution(call, &truth, &x, b, transpose, stated);
                     }
                     Err(error) => {
                         let at = Some((b.as_slice(), transpose));
@@ -578,7 +586,7 @@ impl Step<'_> {
         &mut self,
         call: &str,
         truth: &Truth<T>,
-        x: &[T],
+        x: &[f64],
         b: &[T],
         transpose: bool,
         stated: Option<f64>,
@@ -687,7 +695,8 @@ impl Step<'_> {
         };
         match factors.solve(&b) {
             Ok(solution) => {
-                self.judge_solution(name, truth, &solution.x, &b, false, Some(stated));
+                let x = T::in_f64(&solution.x);
+                self.judge_solution(name, truth, &x, &b, false, Some(stated));
             }
             Err(error) => self.judge_refusal(name, truth, &error, Some((&b, false))),
         }
@@ -798,11 +807,183 @@ fn upload(stream: &luge::device::Stream, values: &[f64]) -> luge::device::Buffer
     uploaded.unwrap_or_else(|error| panic!("upload: {error}"))
 }
 
-fn download<T: Scalar>(
-    stream: &luge::device::Stream,
-    values: &luge::device::Buffer<f64>,
-) -> Vec<T> {
+fn download(stream: &luge::device::Stream, values: &luge::device::Buffer<f64>) -> Vec<f64> {
     let downloaded = stream.download(values);
-    let values = downloaded.unwrap_or_else(|error| panic!("download: {error}"));
-    values.into_iter().map(T::from_f64).collect()
+    downloaded.unwrap_or_else(|error| panic!("download: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step that has done nothing yet, on the CPU with default options.
+    fn step(outcome: &mut Outcome) -> Step<'_> {
+        Step {
+            rng: StdRng::seed_from_u64(1),
+            group: "searched",
+            judges_refusals: true,
+            is_on_device: false,
+            factor_epsilon: f64::EPSILON,
+            outcome,
+            verbose: false,
+        }
+    }
+
+    fn truth(values: [f64; 4], is_singular: bool) -> Truth<f64> {
+        let a = CsMat::new((2, 2), vec![0, 2, 4], vec![0, 1, 0, 1], values.to_vec());
+        let name = "by hand";
+        Truth::new(&a, Kind { name, is_singular })
+    }
+
+    fn classes(judge: impl FnOnce(&mut Step<'_>)) -> Vec<String> {
+        let mut outcome = Outcome::default();
+        judge(&mut step(&mut outcome));
+        outcome.failures.into_iter().map(|f| f.class).collect()
+    }
+
+    #[test]
+    fn a_false_error_is_noticed() {
+        let good = truth([2.0, 1.0, 1.0, 3.0], false);
+        let judged = |x: [f64; 2], stated| {
+            classes(|step| step.judge_solution("solve", &good, &x, &[3.0, 4.0], false, stated))
+        };
+        assert!(judged([1.0, 1.0], Some(0.0)).is_empty());
+        // The residual is 2e-9 of a scale of 8.
+        let wrong = [1.0 + 1e-9, 1.0];
+        assert!(
+            judged(wrong, Some(1e-10)).is_empty(),
+            "within a factor of ten"
+        );
+        assert_eq!(
+            judged(wrong, Some(1e-12)),
+            ["solve: false error [searched]"]
+        );
+        assert_eq!(
+            judged(wrong, Some(0.9e-10)),
+            ["solve: false error [searched]"]
+        );
+        let none = ["solve: no error stated [searched]"];
+        assert_eq!(judged([1.0, 1.0], None), none);
+        assert_eq!(judged([1.0, 1.0], Some(f64::NAN)), none);
+        let infinite = ["solve: Ok with a number that is not finite [searched]"];
+        assert_eq!(judged([f64::INFINITY, 1.0], Some(f64::INFINITY)), infinite);
+        let transposed = classes(|step| {
+            step.judge_solution(
+                "solve",
+                &truth([2.0, 9.0, 1.0, 3.0], false),
+                &[1.0; 2],
+                &[3.0, 12.0],
+                true,
+                Some(0.0),
+            );
+        });
+        assert!(transposed.is_empty());
+    }
+
+    #[test]
+    fn a_missed_target_needs_a_warning() {
+        let good = truth([2.0, 1.0, 1.0, 3.0], false);
+        let judged = |error, warnings: Vec<Warning>| {
+            let inform = Inform {
+                backward_error: Some(error),
+                warnings,
+                ..Inform::default()
+            };
+            classes(|step| step.judge_target("solve", &good, &inform))
+        };
+        assert!(judged(1e-13, Vec::new()).is_empty());
+        assert_eq!(
+            judged(1e-11, Vec::new()),
+            ["solve: target missed without a warning [searched]"]
+        );
+        let (backward_error, target) = (1e-11, 1e-12);
+        let warning = Warning::TargetMissed {
+            backward_error,
+            target,
+        };
+        assert!(judged(1e-11, vec![warning]).is_empty());
+    }
+
+    #[test]
+    fn a_singular_matrix_needs_a_warning() {
+        let judged = |truth: &Truth<f64>, warnings: Vec<Warning>| {
+            let inform = Inform {
+                warnings,
+                ..Inform::default()
+            };
+            classes(|step| step.judge_acceptance("factorize", truth, &inform))
+        };
+        assert!(judged(&truth([2.0, 1.0, 1.0, 3.0], false), Vec::new()).is_empty());
+        let singular = truth([1.0, 2.0, 2.0, 4.0], true);
+        assert_eq!(
+            judged(&singular, Vec::new()),
+            ["factorize: singular, no warning [searched]"]
+        );
+        assert!(judged(&singular, vec![Warning::IllConditioned { rcond: 0.0 }]).is_empty());
+        let near = ["factorize: nearly singular, no warning [searched]"];
+        // Nobody said that it is.
+        assert_eq!(
+            judged(&truth([1.0, 2.0, 2.0, 4.0], false), Vec::new()),
+            near
+        );
+        assert!(judged(&truth([1.0, 1.0, 1.0, 1.0 + 1e-15], false), Vec::new()).is_empty());
+        let inform = Inform {
+            rcond: Some(f64::NAN),
+            ..Inform::default()
+        };
+        let found = classes(|step| {
+            step.judge_acceptance("factorize", &truth([2.0, 1.0, 1.0, 3.0], false), &inform)
+        });
+        assert_eq!(
+            found,
+            ["factorize: a report that is not a number [searched]"]
+        );
+    }
+
+    #[test]
+    fn a_refusal_needs_a_singular_matrix() {
+        let judged = |truth: &Truth<f64>, error: Error, b: Option<&[f64]>| {
+            classes(|step| step.judge_refusal("factorize", truth, &error, b.map(|b| (b, false))))
+        };
+        let pivot = || Error::ZeroPivot { column: 0 };
+        let good = truth([1e200, 1e-100, 1e-200, 3e300], false);
+        assert_eq!(
+            judged(&good, pivot(), None),
+            ["factorize: ZeroPivot of a good matrix [searched]"]
+        );
+        assert!(judged(&truth([1.0, 1.0, 1.0, 1.0 + 1e-15], false), pivot(), None).is_empty());
+        let rank = |rank| Error::ZerosOnly {
+            rank,
+            unmatched_rows: Vec::new(),
+            unmatched_columns: Vec::new(),
+        };
+        assert!(judged(&truth([1.0, 0.0, 2.0, 0.0], false), rank(1), None).is_empty());
+        let false_rank = ["factorize: false rank [searched]"];
+        assert_eq!(
+            judged(&truth([1.0, 0.0, 2.0, 0.0], false), rank(0), None),
+            false_rank
+        );
+        assert_eq!(judged(&good, rank(2), None), false_rank);
+        let input = Error::NotFinite { row: 0, column: 0 };
+        assert_eq!(
+            judged(&good, input, None),
+            ["factorize: an error without a reason [searched]"]
+        );
+        // The solution is 1e-200·b.
+        let overflow = || Error::SolutionNotFinite { row: 0 };
+        let small = truth([1e-200, 0.0, 0.0, 1.0], false);
+        assert!(judged(&small, overflow(), Some(&[1e200, 0.0])).is_empty());
+        let class = ["factorize: SolutionNotFinite of a good matrix [searched]"];
+        assert_eq!(judged(&small, overflow(), Some(&[1e100, 0.0])), class);
+    }
+
+    #[test]
+    fn no_refusal_is_judged_where_pivots_are_not_searched() {
+        let mut outcome = Outcome::default();
+        let mut step = step(&mut outcome);
+        step.judges_refusals = false;
+        let good = truth([2.0, 1.0, 1.0, 3.0], false);
+        step.judge_refusal("factorize", &good, &Error::ZeroPivot { column: 0 }, None);
+        assert!(outcome.failures.is_empty());
+    }
 }

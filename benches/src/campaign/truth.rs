@@ -62,9 +62,8 @@ impl<T: Scalar> Truth<T> {
     }
 
     /// Normwise backward error of a solution; infinite if that is not finite.
-    pub fn backward_error(&self, x: &[T], b: &[T], transpose: bool) -> f64 {
-        let (x, b) = (T::in_f64(x), T::in_f64(b));
-        self.exact.backward_error(&x, &b, transpose)
+    pub fn backward_error(&self, x: &[f64], b: &[T], transpose: bool) -> f64 {
+        self.exact.backward_error(x, &T::in_f64(b), transpose)
     }
 
     /// A·x or Aᵀ·x rounded to `T`; `None` where that overflows.

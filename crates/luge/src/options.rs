@@ -95,7 +95,7 @@ pub enum ResidualCheck {
 /// Options of a [`Solver`](crate::Solver).
 ///
 /// [`Solver::new`](crate::Solver::new) refuses values outside of the ranges that the fields state, with an
-/// [`Error::InvalidOption`](crate::Error::InvalidOption) that names the field and the range.
+/// [`Error::InvalidOption`] that names the field and the range.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Where the phases run.

@@ -1,6 +1,6 @@
 //! Errors of the fronts.
 
-use luge_sparse::{Cancelled, IndexOverflow};
+use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
 
 /// Why no tree or no factors were produced. Columns count in the matrix that was handed in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,4 +46,11 @@ pub enum FrontalError {
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+}
+
+impl From<OutOfMemory> for FrontalError {
+    fn from(error: OutOfMemory) -> Self {
+        let OutOfMemory { asked, available } = error;
+        Self::OutOfMemory { asked, available }
+    }
 }

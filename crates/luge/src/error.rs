@@ -5,7 +5,7 @@ use luge_levelize::LevelizeError;
 use luge_numeric::NumericError;
 use luge_ordering::OrderingError;
 use luge_solve::SolveError;
-use luge_sparse::{Cancelled, IndexOverflow};
+use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
 use luge_supernode::SupernodeError;
 use luge_symbolic::SymbolicError;
 
@@ -248,6 +248,16 @@ impl From<SolveError> for Error {
 }
 
 impl Error {
+    /// The memory budget leaves too little in `phase`.
+    pub(crate) fn from_budget(error: OutOfMemory, phase: &'static str) -> Self {
+        let OutOfMemory { asked, available } = error;
+        Self::OutOfMemory {
+            asked,
+            available,
+            phase,
+        }
+    }
+
     /// A failure of the device during `phase`.
     pub(crate) fn from_device(error: DeviceError, phase: &'static str) -> Self {
         match error {

@@ -8,7 +8,7 @@ use luge_device::{Buffer, Slice, Stream};
 use luge_solve::backward_error::{Measured, RowNorms, max_abs};
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine};
-use luge_sparse::{FilledPattern, Levels, MatrixView, Scalar};
+use luge_sparse::{FilledPattern, Levels, MatrixView, Reservation, Scalar, bytes_of};
 use serde::Serialize;
 use sprs::CsMat;
 
@@ -45,6 +45,23 @@ const DOUBTFUL: f64 = 0.6;
 /// through them: memory that is new to the process, and two more passes over it, take longer than to wait for that.
 const MANY_NUMBERS: usize = 1 << 15;
 
+/// Host memory for sums and maxima of the rows of a matrix and of its transpose, and once more for those of the next
+/// matrix.
+const NORMS_PER_ROW: u64 = 48;
+
+/// Vectors of a probe with refinement, or of the refinement of one right-hand side.
+const VECTORS: usize = 14;
+
+/// Host memory for the values in `f64`, if they are not, and for a probe.
+fn work_bytes<T>(n: usize, nnz: usize) -> u64 {
+    let widened = if size_of::<T>() == size_of::<f64>() {
+        0
+    } else {
+        2 * nnz
+    };
+    bytes_of::<f64>(widened + VECTORS * n)
+}
+
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
     shared: Arc<Shared>,
@@ -62,6 +79,8 @@ pub struct Factors<T> {
     analyzed: Arc<Inform>,
     journal: Journal,
     inform: OnceLock<Inform>,
+    /// What is reserved on the host for values and norms.
+    _memory: Reservation,
 }
 
 /// The factors of one path.
@@ -195,6 +214,11 @@ impl<T: Scalar> Factors<T> {
     ) -> Result<Self, Error> {
         let norms = OnceLock::new();
         let mut journal = Journal::after(analyzed);
+        // The values, and the norms of rows and columns when they are wanted.
+        let (n, nnz) = (shared.n(), shared.nnz());
+        let held = bytes_of::<T>(nnz) + NORMS_PER_ROW * n as u64;
+        let memory = shared.limits.reserve(held, "numeric")?;
+        let _of_work = shared.limits.reserve(work_bytes::<T>(n, nnz), "numeric")?;
         let computed = {
             let in_f64 = T::in_f64(&values);
             let task = Task {
@@ -224,6 +248,7 @@ impl<T: Scalar> Factors<T> {
             analyzed: Arc::clone(analyzed),
             journal,
             inform: OnceLock::new(),
+            _memory: memory,
         };
         factors.condition = factors.wanted_condition()?;
         Ok(factors)
@@ -386,6 +411,8 @@ impl<T: Scalar> Factors<T> {
             stream.copy_to_host(&solution, x).map_err(in_solve)?;
             return Ok(accuracy);
         }
+        let bytes = bytes_of::<f64>(2 * x.len());
+        let _memory = self.shared.limits.reserve(bytes, "solve")?;
         let solution = self
             .computed
             .engine()
@@ -578,6 +605,9 @@ impl<T: Scalar> Factors<T> {
         refinement: &refine::Options,
     ) -> Result<(Vec<T>, Achieved), Error> {
         let n = self.n();
+        // First solutions, right-hand sides in f64, and what is handed over; beside what one is refined in.
+        let bytes = bytes_of::<f64>(3 * b.len() + VECTORS * n);
+        let _memory = self.shared.limits.reserve(bytes, "solve")?;
         let (a, norms) = if transpose {
             (self.view()?.transpose(), &self.transpose_norms)
         } else {
@@ -676,6 +706,8 @@ impl<T: Scalar> Factors<T> {
     ) -> Result<Refactorized, Error> {
         let norms = OnceLock::new();
         let mut journal = Journal::after(&self.analyzed);
+        let work = work_bytes::<T>(shared.n(), shared.nnz());
+        let _of_work = shared.limits.reserve(work, "numeric")?;
         let in_f64 = T::in_f64(&values);
         let task = Task {
             shared,

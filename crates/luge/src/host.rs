@@ -12,7 +12,10 @@ use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted, Rule};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Quality, RowPerm, Scaling};
+use luge_sparse::{
+    CancelFlag, Cancelled, CompressedPattern, OutOfMemory, Quality, Reservation, RowPerm, Scaling,
+    bytes_of,
+};
 use smallvec::SmallVec;
 
 use crate::accuracy::inverse_exponent;
@@ -96,6 +99,8 @@ pub(crate) struct HostChain<F> {
     inverse_exponent: i32,
     threads: Threads,
     limits: Limits,
+    /// What is reserved for the transform and the scaling of entries.
+    memory: Reservation,
     scalar: PhantomData<F>,
 }
 
@@ -104,7 +109,8 @@ impl Limits {
         blocks::Options {
             rule,
             threads,
-            max_bytes: self.max_host_bytes,
+            max_bytes: None,
+            memory: self.memory.clone(),
             cancel: self.cancel.clone(),
         }
     }
@@ -170,8 +176,11 @@ struct HostFactors<F: FactorScalar> {
     quality: Quality,
     /// What it was before the last refactorization.
     accepted: Quality,
-    /// Vectors of length n for solves, one per solve that runs.
-    scratch: Mutex<Vec<Vec<F>>>,
+    /// Vectors for solves, one per solve that runs, and what is reserved for them.
+    scratch: Mutex<Vec<(Vec<F>, Reservation)>>,
+    /// What is reserved for permuted rows, and for what the first solve makes.
+    _memory: Reservation,
+    of_solves: OnceLock<Reservation>,
 }
 
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
@@ -191,8 +200,13 @@ impl<F: FactorScalar> HostChain<F> {
         engine: CpuEngine,
         threads: &Threads,
         limits: &Limits,
+        mut memory: Reservation,
     ) -> Result<Arc<Self>, Error> {
         let a_rows: &CompressedPattern = &a.pattern;
+        let in_budget = |error| Error::from_budget(error, "symbolic");
+        // Columns of B, the place of each of its entries, and the inverse permutation meanwhile.
+        let (n, nnz) = (a_rows.major_dim() as u64, a_rows.nnz() as u64);
+        let of_columns = limits.reserve(12 * n + 16 + 8 * nnz, "symbolic")?;
         let (cols, source) = permuted_columns_within(a_rows, &transform, &limits.cancel)?;
         let predicted = |number: usize| {
             let at = blocks.binary_search_by_key(&number, |block| block.block);
@@ -203,15 +217,27 @@ impl<F: FactorScalar> HostChain<F> {
                 flops: block.predicted.flops,
             })
         };
-        let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.cancel)
-            .map_err(|e| PhaseError::from(e).in_terms_of_a(transform.col_perm.as_slice()))?;
+        let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.of_phase())
+            .map_err(|e| {
+                let error = PhaseError::from(e);
+                match error.in_terms_of_a(transform.col_perm.as_slice()) {
+                    Error::OutOfMemory {
+                        asked, available, ..
+                    } => in_budget(OutOfMemory { asked, available }),
+                    other => other,
+                }
+            })?;
         drop(cols);
         limits.cancel.check()?;
         plan.compose(|p| source[p as usize]);
-        drop(source);
+        drop((source, of_columns));
         limits.cancel.check()?;
+        // Exponents, or rows and columns, by row and then in the order of the plan.
+        let before = memory.bytes();
+        memory.grow(16 * nnz).map_err(in_budget)?;
         let entry_scaling =
             EntryScaling::new(a_rows, &transform.scaling, plan.source(), &limits.cancel)?;
+        memory.shrink_to(before + entry_scaling.bytes());
         limits.cancel.check()?;
         if let Some(entries) = &a.entries {
             plan.compose(|p| entries[p as usize] as u32);
@@ -228,6 +254,7 @@ impl<F: FactorScalar> HostChain<F> {
             inverse_exponent,
             threads: threads.clone(),
             limits: limits.clone(),
+            memory,
             scalar: PhantomData,
         }))
     }
@@ -258,6 +285,14 @@ impl<F: FactorScalar> HostChain<F> {
 }
 
 impl EntryScaling {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Exponents(of_entries) => size_of_val(&**of_entries) as u64,
+            Self::Apart(of_entries) => size_of_val(&**of_entries) as u64,
+        }
+    }
+
     /// For the entries of A by rows whose numbers are `source`; the factors are powers of two.
     fn new(
         a_rows: &CompressedPattern,
@@ -343,6 +378,10 @@ fn permuted_columns_within(
 /// Rows between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
+/// Bytes that a factorization takes for each row, beside the factors, and whatever the matrix.
+const BYTES_PER_ROW: u64 = 176;
+const BYTES_BESIDE: u64 = 48 << 10;
+
 /// Entries from which on it is worth it to share their permutation.
 const WORTH_SHARING: usize = 1 << 14;
 
@@ -396,11 +435,14 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
     }
 
     fn predicted_bytes(&self, entries: u64) -> u64 {
-        let values = size_of::<f64>() * self.plan.source().len();
+        let (n, nnz) = (self.plan.n() as u64, self.plan.source().len() as u64);
+        // The pattern and the values as they are stored; norms, permuted rows, and the vectors of a probe.
+        let beside = 12 * nnz + 8 * n + BYTES_PER_ROW * n + BYTES_BESIDE;
         self.plan
             .predicted_bytes::<F>(entries, self.threads.count())
             + self.plan.bytes()
-            + values as u64
+            + self.memory.bytes()
+            + beside
     }
 
     fn transform(&self) -> &Transform {
@@ -432,6 +474,8 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
         limits: &Limits,
     ) -> Result<Box<dyn HostEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
+        // Composed rows, their inverse and a check of them.
+        let memory = limits.reserve(16 * self.plan.n() as u64, "numeric")?;
         let (lu, quality) = self
             .threads
             .run(self.plan.seconds(), |threads| {
@@ -450,6 +494,8 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
             spoiled: Mutex::default(),
             rule,
             scratch: Mutex::default(),
+            _memory: memory,
+            of_solves: OnceLock::new(),
             chain: self,
         }))
     }
@@ -502,6 +548,7 @@ impl<F: FactorScalar> HostFactors<F> {
     /// Notes that the factors are to be those of the values `a` again.
     fn spoil(&mut self, a: &[f64]) {
         let lu = self.lu.take();
+        // What the factors are to be again must be kept, whatever the budget leaves.
         *self.lock_spoiled() = lu.map(|lu| Spoiled { lu, a: a.to_vec() });
     }
 
@@ -529,16 +576,24 @@ impl<F: FactorScalar> HostFactors<F> {
             .unwrap_or(&self.chain.transform.row_perm)
     }
 
-    /// Takes a vector of length n out of the pool of scratch vectors.
-    fn borrow_scratch(&self) -> Vec<F> {
-        self.scratch
+    /// Takes an empty vector with room for `len` elements out of the pool of scratch vectors.
+    fn borrow_scratch(&self, len: usize) -> Result<(Vec<F>, Reservation), Error> {
+        let vector = self
+            .scratch
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .pop()
-            .unwrap_or_default()
+            .pop();
+        let (mut vector, mut memory) = vector.unwrap_or_default();
+        vector.clear();
+        if vector.capacity() < len {
+            drop(vector);
+            memory = self.chain.limits.reserve(bytes_of::<F>(len), "solve")?;
+            vector = Vec::with_capacity(len);
+        }
+        Ok((vector, memory))
     }
 
-    fn return_scratch(&self, vector: Vec<F>) {
+    fn return_scratch(&self, vector: (Vec<F>, Reservation)) {
         self.scratch
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -548,6 +603,14 @@ impl<F: FactorScalar> HostFactors<F> {
     /// Solves with B, in its row order on one side and column order on the other.
     fn solve_factors(&self, y: &mut [F], nrhs: usize, transpose: bool) -> Result<(), Error> {
         let (lu, cancel) = (self.lu()?, &self.chain.limits.cancel);
+        let chain = &self.chain;
+        if self.of_solves.get().is_none() {
+            let reserved = chain.limits.reserve(lu.solve_bytes(), "solve")?;
+            // Another thread may have been faster; then this goes back.
+            drop(self.of_solves.set(reserved));
+        }
+        let scratch = lu.solve_scratch_bytes(nrhs, chain.threads.count());
+        let _of_scratch = chain.limits.reserve(scratch, "solve")?;
         let seconds = lu.solve_seconds() * nrhs as f64;
         let solved = self.chain.threads.run(seconds, |threads| {
             if transpose {
@@ -618,10 +681,17 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
 
     fn screen(&self) -> Result<f64, Error> {
         let n = self.chain.plan.n();
+        // The vector, and that of the type of the factors.
+        let bytes = bytes_of::<f64>(n) + bytes_of::<F>(n);
+        let _memory = self.chain.limits.reserve(bytes, "numeric")?;
         engine::screen(n, self.quality.max_norm, |x| self.solve_rounded(x, false))
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
+        // Vectors of the estimate and of the type of the factors, the scaled values, and sums of columns.
+        let (n, nnz) = (self.chain.plan.n(), a.len());
+        let bytes = 48 * n as u64 + bytes_of::<F>(nnz);
+        let _memory = self.chain.limits.reserve(bytes, "numeric")?;
         Condition::estimate::<F>(
             &self.chain.transform,
             || {
@@ -692,8 +762,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
             (rows, &scaling.rows, cols, &scaling.cols)
         };
         let n = enter.len().max(1);
-        let mut y = self.borrow_scratch();
-        y.clear();
+        let (mut y, of_y) = self.borrow_scratch(x.len())?;
         let range = 2f64.powi(4 * TAME_EXPONENT);
         for x in x.chunks_exact(n) {
             cancel.check()?;
@@ -727,7 +796,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
                 }
             }
         }
-        self.return_scratch(y);
+        self.return_scratch((y, of_y));
         Ok(near)
     }
 
@@ -742,6 +811,10 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         if self.solve_near(x, transpose)? {
             return Ok(());
         }
+        // All solutions; of one the mantissas and exponents, the values in the type of the factors, and itself.
+        let n = self.chain.plan.n().max(1);
+        let bytes = bytes_of::<f64>(x.len()) + 40 * n as u64;
+        let _memory = self.chain.limits.reserve(bytes, "solve")?;
         let n = self.chain.plan.n().max(1);
         let mut solution = Vec::with_capacity(x.len());
         for x in x.chunks_exact(n) {

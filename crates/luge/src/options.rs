@@ -137,8 +137,14 @@ pub struct Options {
     /// Whether a factorization also estimates the reciprocal condition number of the scaled matrix,
     /// at the cost of up to ten solves.
     pub estimate_condition: bool,
-    /// Most bytes that one phase may use on the host, checked against what it is predicted to need
-    /// before it begins, and against what it holds as it goes; `None`: no limit.
+    /// Most bytes on the host's heap that a solver and all that it has made and that still is there (analyses, factors)
+    /// hold at once, the working memory of the call that runs included; `None`: no limit. On the CPU every array is
+    /// reserved before it is allocated, in each phase, so the limit is never exceeded: what does not fit is
+    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) with the bytes that would be held, the limit and the phase.
+    /// Solutions belong to the caller once they are returned, and so do matrices that are handed in. About 100 KiB, and 16
+    /// KiB for each thread, are set aside for what is too small to be counted; stacks of threads do not count. The memory
+    /// of METIS is estimated. Of a call that was cancelled, memory may be given back shortly after it returned, and the
+    /// values that factors have to be restored to are kept whatever the limit.
     pub max_host_bytes: Option<u64>,
     /// Most bytes that the solver may hold on a device at once; `None`: what is free there. The
     /// [tree](DeviceEngine::Tree) is checked against it, and against what is free, before it is copied to the

@@ -413,7 +413,9 @@ fn batches_that_do_not_fit_say_how_many_would() {
             .predicted_device_bytes
             .or(inform.predicted_host_bytes)
             .unwrap();
-        let solver = Solver::new(limited(4 * predicted)).unwrap();
+        // Four systems, and what the solver takes on the host for itself.
+        let limit = 4 * predicted + (512 << 10);
+        let solver = Solver::new(limited(limit)).unwrap();
         let analysis = solver.analyze(&a).unwrap();
         let held = solver.stream().map(|s| s.device().allocated_bytes());
         let batch_of = |count: usize| {
@@ -427,7 +429,7 @@ fn batches_that_do_not_fit_say_how_many_would() {
                 asked,
                 available,
             }) => {
-                assert!(asked > available && available <= 4 * predicted, "{at}");
+                assert!(asked > available && available <= limit, "{at}");
                 fitting
             }
             other => panic!("{at}: {other:?}"),

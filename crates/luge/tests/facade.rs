@@ -400,18 +400,30 @@ fn one_analysis_serves_many_factorizations() {
 #[test]
 fn limits_and_the_cancel_flag_stop_the_phases() {
     let a = convection_diffusion_2d(20, 20, 1.0);
-    let limited = Options {
-        max_host_bytes: Some(10_000),
+    let limited = |bytes| Options {
+        max_host_bytes: Some(bytes),
+        threads: Some(1),
         ..on_cpu()
     };
-    match Solver::new(limited).unwrap().analyze(&a) {
-        Err(Error::OutOfMemory {
-            asked,
-            available: 10_000,
-            phase: "numeric",
-        }) => assert!(asked > 10_000),
-        other => panic!("{other:?}"),
+    for (bytes, wanted) in [
+        (10_000, "setup"),
+        (150_000, "ordering"),
+        (400_000, "numeric"),
+    ] {
+        let solver = Solver::new(limited(bytes));
+        match solver.and_then(|solver| solver.analyze(&a)?.factorize(&a)) {
+            Err(Error::OutOfMemory {
+                asked,
+                available,
+                phase,
+            }) => assert!(
+                asked > bytes && available == bytes && phase == wanted,
+                "{phase}"
+            ),
+            other => panic!("{bytes}: {other:?}"),
+        }
     }
+    assert!(factorize(&a, limited(2_000_000)).is_ok());
     let cancel = CancelFlag::new();
     let options = Options {
         cancel: cancel.clone(),

@@ -1,7 +1,7 @@
 //! Errors of the numeric phase.
 
 use luge_device::DeviceError;
-use luge_sparse::{Cancelled, IndexOverflow};
+use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
 
 /// Why no factors were produced. Columns count in the permuted matrix B that was handed in.
 #[derive(Debug, thiserror::Error)]
@@ -39,4 +39,16 @@ pub enum NumericError {
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+}
+
+/// Before any column.
+impl From<OutOfMemory> for NumericError {
+    fn from(error: OutOfMemory) -> Self {
+        let OutOfMemory { asked, available } = error;
+        Self::OutOfMemory {
+            column: 0,
+            asked,
+            available,
+        }
+    }
 }

@@ -23,6 +23,13 @@ const PARALLEL_FLOPS: usize = 4_000_000;
 /// Operations between two looks at the cancel flag, about: some milliseconds.
 const STRIDE_FLOPS: usize = 60_000_000;
 
+/// Most entries of the scratch of a front of `m` rows: with searched pivots those of a block are updated by at once, with
+/// known ones all.
+pub(super) fn scratch_entries(m: usize, search: bool) -> usize {
+    let depth = if search { m.min(WIDTHS[0]) } else { m };
+    depth * m.min(UPDATE_COLUMNS)
+}
+
 /// How fronts are eliminated.
 pub(super) struct Eliminator<'a, F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
@@ -136,6 +143,7 @@ impl<F: FrontalScalar> Eliminator<'_, F> {
             self.cancel.check()?;
             let width = UPDATE_COLUMNS.min(end - column);
             if scratch.len() < width * pivots {
+                scratch.reserve_exact(width * pivots - scratch.len());
                 scratch.resize(width * pivots, F::zero());
             }
             let x = scratch.as_mut_ptr();

@@ -13,7 +13,7 @@ pub(crate) use schedule::Schedule;
 
 use std::sync::Arc;
 
-use luge_sparse::{CancelFlag, Quality, drop_aside};
+use luge_sparse::{CancelFlag, MemoryBudget, Quality, Reservation, bytes_of, drop_aside};
 
 use crate::error::FrontalError;
 use crate::kernels::{FrontalScalar, Kernels};
@@ -35,6 +35,8 @@ pub struct Options {
     pub cancel: CancelFlag,
     /// Bytes that the factors and the working memory may take.
     pub max_bytes: Option<u64>,
+    /// Where all memory is reserved before it is allocated.
+    pub memory: MemoryBudget,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
             threads: 1,
             cancel: CancelFlag::new(),
             max_bytes: None,
+            memory: MemoryBudget::unlimited(),
         }
     }
 }
@@ -94,6 +97,8 @@ pub struct FrontalLu<F: FrontalScalar> {
     quality: Quality,
     /// Whether the last factorization ran to its end.
     valid: bool,
+    /// What is reserved for all of this.
+    memory: Reservation,
 }
 
 impl<F: FrontalScalar> FrontalLu<F> {
@@ -147,6 +152,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
         assert_eq!(values.len(), tree.nnz(), "one value per entry of the block");
         check_memory::<F>(tree, options)?;
         let n = tree.n();
+        let memory = options
+            .memory
+            .reserve(tree.factor_bytes(size_of::<F>()) + bytes_of::<F>(2 * n))?;
         let mut factors = Self {
             tree: Arc::clone(tree),
             kernels,
@@ -159,6 +167,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             input_weights: (0..n as u32).map(weight).collect(),
             quality: Quality::default(),
             valid: false,
+            memory,
         };
         match traverse::factorize(&mut factors, values, options, true) {
             Ok(quality) => Ok((factors, quality)),

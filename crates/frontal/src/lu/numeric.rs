@@ -4,10 +4,11 @@ mod assembly;
 mod positions;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use luge_sparse::Quality;
+use luge_sparse::{Quality, Reservation};
 
-use super::eliminate::Eliminator;
+use super::eliminate::{Eliminator, scratch_entries};
 use super::stack::{Mark, Stack};
 use super::{Extra, Options, Record};
 use crate::error::FrontalError;
@@ -30,6 +31,7 @@ pub(super) struct Element<F> {
     mark: Mark,
     /// The memory, if it is not on a stack.
     owned: Vec<F>,
+    memory: Reservation,
 }
 
 impl<F> Element<F> {
@@ -40,6 +42,7 @@ impl<F> Element<F> {
             delayed: 0,
             mark: Mark::default(),
             owned: Vec::new(),
+            memory: Reservation::default(),
         }
     }
 }
@@ -69,6 +72,8 @@ pub(super) struct Context<'a, F: FrontalScalar> {
     pub excess: AtomicU64,
     /// The prediction if there is a limit, else 0.
     pub predicted: u64,
+    /// What is reserved for the factors; extras are added.
+    pub of_extras: Mutex<Reservation>,
 }
 
 // SAFETY: the pointers are used as the documentation of the type says, and the order of a front
@@ -110,6 +115,9 @@ pub(super) struct Worker<'a, F: FrontalScalar> {
     row_from: Vec<u32>,
     col_from: Vec<u32>,
     relative: Vec<u32>,
+    /// For the stacks, and for all the rest.
+    of_stacks: Reservation,
+    of_arrays: Reservation,
 }
 
 impl<'a, F: FrontalScalar> Worker<'a, F> {
@@ -118,9 +126,15 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
         context: &'a Context<'a, F>,
         eliminator: Eliminator<'a, F>,
         stack_entries: [u64; 2],
-    ) -> Self {
+    ) -> Result<Self, FrontalError> {
         let m = context.tree.max_front();
-        Self {
+        let entries = (stack_entries[0] + stack_entries[1]) as usize;
+        let memory = &context.options.memory;
+        let of_stacks = memory.reserve_for::<F>(entries)?;
+        let of_arrays = memory.reserve(Self::array_bytes(m, context.search))?;
+        Ok(Self {
+            of_stacks,
+            of_arrays,
             context,
             eliminator,
             stacks: stack_entries.map(|entries| Stack::with_capacity(entries as usize)),
@@ -135,11 +149,21 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             row_from: vec![0; m],
             col_from: vec![0; m],
             relative: Vec::new(),
-        }
+        })
     }
 
-    fn reserve(&mut self, m: usize) {
+    /// Bytes of the arrays of a worker on fronts of `m` rows, with those that they replace when they grow.
+    fn array_bytes(m: usize, search: bool) -> u64 {
+        // Five arrays of values, the old pivots, two of positions, relative indices and events.
+        let by_row = m * (8 * size_of::<F>() + 32);
+        (by_row + 2 * scratch_entries(m, search) * size_of::<F>()) as u64
+    }
+
+    fn reserve(&mut self, m: usize) -> Result<(), FrontalError> {
         if self.growth.len() < m {
+            // Old and new arrays are there at once.
+            self.of_arrays
+                .resize(2 * Self::array_bytes(m, self.context.search))?;
             for array in [&mut self.growth, &mut self.check, &mut self.weights] {
                 array.resize(m, F::zero());
             }
@@ -147,6 +171,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             self.row_from.resize(m, 0);
             self.col_from.resize(m, 0);
         }
+        Ok(())
     }
 
     /// Factorizes front `s`. Its element goes to this worker's stack, or to memory of its own.
@@ -170,7 +195,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
         }
         let k = own + received;
         let m = k + c;
-        self.reserve(m);
+        self.reserve(m)?;
         let size = k * (m + c);
 
         // The panels.
@@ -182,6 +207,11 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
         } else {
             if context.search {
                 context.charge((size * size_of::<F>()) as u64)?;
+                let bytes = size * size_of::<F>() + 16 * k + size_of::<Extra<F>>();
+                let of_extras = context.of_extras.lock();
+                of_extras
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .grow(bytes as u64)?;
                 *extra = Some(Box::new(Extra {
                     values: vec![F::zero(); size],
                     rows: vec![0; k],
@@ -360,12 +390,13 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             if own_memory {
                 let unplanned = len - element_entries(c);
                 context.charge((unplanned * size_of::<F>()) as u64)?;
+                element.memory = context.options.memory.reserve_for::<F>(len)?;
                 element.owned = Vec::with_capacity(len);
                 element.values = element.owned.as_mut_ptr();
             } else {
                 let stack = &mut self.stacks[(front.depth % 2) as usize];
                 element.mark = stack.mark();
-                let (values, bytes) = stack.push(len);
+                let (values, bytes) = stack.push(len, &mut self.of_stacks)?;
                 context.charge(bytes)?;
                 element.values = values;
             }

@@ -5,7 +5,7 @@
 //! pivots need nothing special. Several right-hand sides travel side by side in blocks, and the
 //! products become those of matrices.
 
-use luge_sparse::{CancelFlag, Cancelled};
+use luge_sparse::{CancelFlag, Cancelled, bytes_of};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLu};
@@ -85,6 +85,13 @@ impl<F: FrontalScalar> FrontalLu<F> {
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
         self.blocks(x, ld, nrhs, threads, true, cancel)
+    }
+
+    /// Bytes that a solve with so many right-hand sides works in.
+    pub fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
+        let at_once = nrhs.div_ceil(BLOCK).min(threads.max(1)) as u64;
+        let width = nrhs.min(BLOCK);
+        at_once * bytes_of::<F>(width * (2 * self.n() + self.largest()))
     }
 
     #[track_caller]

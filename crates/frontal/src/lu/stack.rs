@@ -1,5 +1,7 @@
 //! Memory for generated elements: a stack that never moves what lies on it.
 
+use luge_sparse::{OutOfMemory, Reservation, bytes_of};
+
 /// A stack of arrays in chunks. The first chunk has the predicted size; more are added when delayed
 /// pivots make elements larger than predicted.
 pub(super) struct Stack<F> {
@@ -29,8 +31,16 @@ impl<F> Stack<F> {
     }
 
     /// Uninitialised room for `len` values, aligned like a value. Returns the bytes newly allocated
-    /// beside it.
-    pub fn push(&mut self, len: usize) -> (*mut F, u64) {
+    /// beside it, which are added to `memory`.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`] if they cannot be reserved.
+    pub fn push(
+        &mut self,
+        len: usize,
+        memory: &mut Reservation,
+    ) -> Result<(*mut F, u64), OutOfMemory> {
         let mut bytes = 0;
         let chunk = self.top.chunk as usize;
         if self.chunks[chunk].capacity() - self.top.used < len {
@@ -41,8 +51,9 @@ impl<F> Stack<F> {
             }
             if self.chunks.len() == next {
                 let entries = len.max(self.chunks[chunk].capacity() / 2);
+                bytes = bytes_of::<F>(entries);
+                memory.grow(bytes)?;
                 self.chunks.push(Vec::with_capacity(entries));
-                bytes = (entries * size_of::<F>()) as u64;
             }
             self.top = Mark {
                 chunk: next as u32,
@@ -53,7 +64,7 @@ impl<F> Stack<F> {
         // SAFETY: used <= capacity, so the offset lies in the allocation.
         let p = unsafe { chunk.as_mut_ptr().add(self.top.used) };
         self.top.used += len;
-        (p, bytes)
+        Ok((p, bytes))
     }
 
     /// Takes everything above `mark` off.
@@ -69,12 +80,13 @@ mod tests {
     #[test]
     fn arrays_stay_where_they_are_when_the_stack_grows() {
         let mut stack = Stack::<f64>::with_capacity(10);
-        let (a, bytes) = stack.push(8);
+        let mut memory = Reservation::default();
+        let (a, bytes) = stack.push(8, &mut memory).unwrap();
         assert_eq!(bytes, 0);
         // SAFETY: room for eight values.
         unsafe { a.add(7).write(3.0) };
         let mark = stack.mark();
-        let (b, bytes) = stack.push(8);
+        let (b, bytes) = stack.push(8, &mut memory).unwrap();
         assert_eq!(bytes, 64);
         // SAFETY: room for eight values.
         unsafe { b.add(7).write(4.0) };
@@ -82,10 +94,10 @@ mod tests {
         assert_eq!(unsafe { (*a.add(7), *b.add(7)) }, (3.0, 4.0));
         stack.release(mark);
         // The chunk is used again, unless it is too small.
-        assert_eq!(stack.push(5), (b, 0));
+        assert_eq!(stack.push(5, &mut memory).unwrap(), (b, 0));
         stack.release(mark);
-        assert_eq!(stack.push(100).1, 800);
+        assert_eq!(stack.push(100, &mut memory).unwrap().1, 800);
         stack.release(mark);
-        assert_eq!(stack.push(2).0, a.wrapping_add(8));
+        assert_eq!(stack.push(2, &mut memory).unwrap().0, a.wrapping_add(8));
     }
 }

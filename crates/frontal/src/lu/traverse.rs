@@ -1,9 +1,9 @@
 //! The way through the tree: one thread in postorder, or subtrees as tasks and counters above.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use luge_sparse::{CancelFlag, Quality};
+use luge_sparse::{CancelFlag, Quality, bytes_of};
 
 use super::eliminate::Eliminator;
 use super::numeric::{Context, Element, Worker};
@@ -27,6 +27,12 @@ pub(super) fn factorize<F: FrontalScalar>(
 ) -> Result<Quality, FrontalError> {
     let predicted = check_memory::<F>(&factors.tree, options)?;
     factors.valid = false;
+    let n = factors.n();
+    let num_fronts = factors.tree.num_supernodes();
+    // Norms and sums, elements and extras, and what a schedule is made of.
+    let per_front = size_of::<Element<F>>() + 8 + if options.threads > 1 { 64 } else { 0 };
+    let arrays = bytes_of::<F>(2 * n) + (num_fronts * per_front) as u64;
+    let _of_arrays = options.memory.reserve(arrays)?;
     let tree = factors.tree.clone();
     let (norms, sums) = column_sums(&tree, input, &factors.input_weights, &options.cancel)?;
     let ns = tree.num_supernodes();
@@ -51,17 +57,22 @@ pub(super) fn factorize<F: FrontalScalar>(
         search,
         excess: AtomicU64::new(0),
         predicted,
+        of_extras: Mutex::new(std::mem::take(&mut factors.memory)),
     };
     let result = if options.threads <= 1 {
         serial(&context)
     } else {
         parallel(&context)
     };
+    let of_extras = context.of_extras.into_inner();
+    factors.memory = of_extras.unwrap_or_else(PoisonError::into_inner);
     drop(elements);
     if extras.iter().all(Option::is_none) {
         extras = Vec::new();
     }
     factors.extras = extras;
+    let held = factors.bytes();
+    factors.memory.shrink_to(held);
     let quality = result?;
     factors.quality = quality;
     factors.valid = true;
@@ -95,7 +106,7 @@ fn serial<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Frontal
         context,
         eliminator(context, false),
         context.tree.stack_entries,
-    );
+    )?;
     for s in 0..context.tree.num_supernodes() {
         // SAFETY: postorder, one thread.
         unsafe { worker.front(s, false)? };
@@ -137,8 +148,16 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
             if p as usize > failed.load(Ordering::Relaxed) {
                 break;
             }
-            let worker = worker
-                .get_or_insert_with(|| Worker::new(context, eliminator(context, true), [0, 0]));
+            let worker = match &mut worker {
+                Some(worker) => worker,
+                none => match Worker::new(context, eliminator(context, true), [0, 0]) {
+                    Ok(new) => none.insert(new),
+                    Err(e) => {
+                        error = Some((p as usize, e));
+                        break;
+                    }
+                },
+            };
             // SAFETY: all children are done, and only the last of them comes here.
             if let Err(e) = unsafe { worker.front(p as usize, true) } {
                 error = Some((p as usize, e));
@@ -146,7 +165,7 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
             }
             p = tree.fronts[p as usize].parent;
         }
-        if worker.is_some() {
+        if worker.is_some() || error.is_some() {
             finish(worker.map_or_else(Quality::default, |w| w.quality), error);
         }
     };
@@ -157,8 +176,14 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
                 if task.first > failed.load(Ordering::Relaxed) {
                     return;
                 }
-                let mut worker =
-                    Worker::new(context, eliminator(context, false), task.stack_entries);
+                let entries = task.stack_entries;
+                let mut worker = match Worker::new(context, eliminator(context, false), entries) {
+                    Ok(worker) => worker,
+                    Err(error) => {
+                        finish(Quality::default(), Some((task.first, error)));
+                        return;
+                    }
+                };
                 for s in task.first..=task.top {
                     // SAFETY: the task owns its subtree and takes it in postorder.
                     if let Err(error) = unsafe { worker.front(s, s == task.top) } {
@@ -173,7 +198,13 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
         }
         for &s in &schedule.large_leaves {
             scope.spawn(move |_| {
-                let mut worker = Worker::new(context, eliminator(context, true), [0, 0]);
+                let mut worker = match Worker::new(context, eliminator(context, true), [0, 0]) {
+                    Ok(worker) => worker,
+                    Err(error) => {
+                        finish(Quality::default(), Some((s, error)));
+                        return;
+                    }
+                };
                 // SAFETY: a leaf has no children to wait for, and one owner.
                 let result = unsafe { worker.front(s, true) };
                 let error = result.err().map(|e| (s, e));

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use luge_sparse::etree::{self, EliminationForest, NONE, inverse};
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, to_u32};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Limits, Reservation, to_u32};
 
 use crate::error::FrontalError;
 use crate::lu::{Layout, Schedule};
@@ -112,7 +112,12 @@ pub struct Tree {
     flops: f64,
     /// Most entries of the two stacks of generated elements, in a serial factorization.
     pub(crate) stack_entries: [u64; 2],
+    /// What is reserved for all of this but the pattern.
+    memory: Reservation,
 }
+
+/// Bytes that the elimination tree of a column, its postorder and counts, and its front take at most, at once.
+const ANALYSIS_PER_COLUMN: u64 = 200;
 
 impl Tree {
     /// Analyzes the pattern of a square matrix B given by columns, whose order is a good elimination
@@ -125,20 +130,25 @@ impl Tree {
     /// [`FrontalError::NotSquare`]; [`FrontalError::IndexOverflow`] if a front or the entries of B
     /// exceed 32-bit positions.
     pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
-        Self::analyze_within(Arc::new(cols.clone()), options, &CancelFlag::new())
+        Self::analyze_within(Arc::new(cols.clone()), options, &Limits::none())
     }
 
-    /// As [`analyze`](Self::analyze), stopping soon after `cancel` is raised.
+    /// As [`analyze`](Self::analyze), within limits. `cols` counts as reserved by the caller.
     ///
     /// # Errors
     ///
-    /// As [`analyze`](Self::analyze), and [`FrontalError::Cancelled`].
+    /// As [`analyze`](Self::analyze), [`FrontalError::OutOfMemory`] and [`FrontalError::Cancelled`].
     pub fn analyze_within(
         cols: Arc<CompressedPattern>,
         options: &TreeOptions,
-        cancel: &CancelFlag,
+        limits: &Limits,
     ) -> Result<Self, FrontalError> {
         check(&cols)?;
+        let cancel = &limits.cancel;
+        // The rows, with their places while they are found; the elimination tree, its postorder and the counts; fronts.
+        let (order, nnz) = (cols.major_dim() as u64, cols.nnz() as u64);
+        let at_first = ANALYSIS_PER_COLUMN * order + 16 * nnz;
+        let mut memory = limits.memory.reserve(at_first)?;
         let rows = Transposed::new(&cols, 1);
         cancel.check()?;
         let graph = Symmetrized::new(&cols, &rows);
@@ -160,7 +170,13 @@ impl Tree {
         let forest = EliminationForest { parent, counts };
         let skeleton = Skeleton::new(&forest, Some(&post), options, cancel)?;
         drop(forest);
-        Self::build(cols, rows, skeleton, options, 1, cancel)
+        // Rows and relative indices; the layout, and where each entry is among a column's while it is made.
+        let num_rows = skeleton.num_rows;
+        memory.grow(8 * num_rows + 16 * nnz + 16 * order)?;
+        let mut tree = Self::build(cols, rows, skeleton, options, 1, cancel)?;
+        memory.shrink_to(tree.own_bytes());
+        tree.memory = memory;
+        Ok(tree)
     }
 
     /// As [`analyze`](Self::analyze), for columns whose order is a postorder of the elimination forest of B + Bᵀ, which
@@ -284,6 +300,7 @@ impl Tree {
             factor_entries,
             flops,
             stack_entries,
+            memory: Reservation::default(),
         })
     }
 
@@ -357,12 +374,13 @@ impl Tree {
 
     /// Bytes of the tree itself.
     pub fn bytes(&self) -> u64 {
+        self.own_bytes() + (4 * self.pattern.nnz() + 8 * self.pattern.ptr().len()) as u64
+    }
+
+    /// Those without the pattern.
+    fn own_bytes(&self) -> u64 {
         let indices = self.perm.len() + self.children.len() + self.rows.len() + self.relative.len();
-        (indices * 4
-            + 4 * self.pattern.nnz()
-            + 8 * self.pattern.ptr().len()
-            + self.fronts.len() * (size_of::<Front>() + 8)
-            + self.layout.bytes()) as u64
+        (indices * 4 + self.fronts.len() * (size_of::<Front>() + 8) + self.layout.bytes()) as u64
     }
 
     /// Predicted seconds of a factorization in f64 on one core of the machine that

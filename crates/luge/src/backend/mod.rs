@@ -10,7 +10,9 @@ use std::borrow::Cow;
 
 use luge_frontal::FrontalScalar;
 use luge_numeric::{PivotReport, TinyPivots};
-use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, Scalar};
+use luge_sparse::{
+    CancelFlag, CompressedPattern, FilledPattern, Levels, MemoryBudget, Reservation, Scalar,
+};
 
 use crate::error::{Error, PhaseError};
 use crate::options::{BackendChoice, Options};
@@ -45,6 +47,24 @@ factor_scalar!(f32, f64);
 pub(crate) struct Limits {
     pub cancel: CancelFlag,
     pub max_host_bytes: Option<u64>,
+    /// What is left of them, for all that the solver has made.
+    pub memory: MemoryBudget,
+}
+
+impl Limits {
+    /// Reserves host memory in `phase`.
+    pub fn reserve(&self, bytes: u64, phase: &'static str) -> Result<Reservation, Error> {
+        let reserved = self.memory.reserve(bytes);
+        reserved.map_err(|error| Error::from_budget(error, phase))
+    }
+
+    /// The limits as the phases take them.
+    pub fn of_phase(&self) -> luge_sparse::Limits {
+        luge_sparse::Limits {
+            cancel: self.cancel.clone(),
+            memory: self.memory.clone(),
+        }
+    }
 }
 
 /// What a backend is, for the inform.

@@ -15,7 +15,8 @@ use std::sync::{Arc, OnceLock};
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, Permutation, Quality, RowPerm, to_u32,
+    CancelFlag, Cancelled, CompressedPattern, Limits, MemoryBudget, Permutation, Quality,
+    Reservation, RowPerm, bytes_of, to_u32,
 };
 
 use super::columns::{self, ColumnLu, Subtrees};
@@ -53,6 +54,8 @@ pub struct Options {
     pub threads: usize,
     /// Largest size of the factors with the memory to find them, in bytes; `None`: no limit.
     pub max_bytes: Option<u64>,
+    /// Where all memory is reserved before it is allocated.
+    pub memory: MemoryBudget,
     /// Stops the phase when raised.
     pub cancel: CancelFlag,
 }
@@ -88,6 +91,8 @@ pub struct BlockPlan {
     source: Vec<u32>,
     /// Entries that L and U of the column engine are each expected to have; 0: unknown.
     expected: usize,
+    /// What is reserved for all of this but the trees.
+    memory: Reservation,
 }
 
 /// Consecutive columns of B that are solved together.
@@ -185,7 +190,8 @@ impl BlockPlan {
     ///
     /// # Errors
     ///
-    /// [`NumericError::IndexOverflow`] from 2³² entries on; [`NumericError::Cancelled`].
+    /// [`NumericError::IndexOverflow`] from 2³² entries on; [`NumericError::OutOfMemory`];
+    /// [`NumericError::Cancelled`].
     ///
     /// # Panics
     ///
@@ -196,8 +202,9 @@ impl BlockPlan {
         block_ptr: &[usize],
         engine: Engine,
         predicted: impl Fn(usize) -> Option<Predicted>,
-        cancel: &CancelFlag,
+        limits: &Limits,
     ) -> Result<Self, NumericError> {
+        let cancel = &limits.cancel;
         let n = cols.major_dim();
         assert_eq!(n, cols.minor_dim(), "only square matrices are factorized");
         assert_eq!(
@@ -207,6 +214,7 @@ impl BlockPlan {
         );
         to_u32(cols.nnz(), "number of entries")?;
 
+        let mut of_trees = Reservation::default();
         let mut steps: Vec<Step> = Vec::new();
         let mut trees = Vec::new();
         let mut num_local = 0;
@@ -228,14 +236,26 @@ impl BlockPlan {
                 }
             };
             let tree = if may_take_fronts {
+                // Where it is not all of B its lists grow, and the old ones are there until they have.
+                let is_part = columns.len() < n;
+                let entries = cols.range(columns.end - 1).end - cols.range(columns.start).start;
+                let bytes = 8 * (columns.len() + 1) + 4 * entries;
+                let mut of_block = limits
+                    .memory
+                    .reserve(if is_part { 4 * bytes } else { bytes } as u64)?;
                 let block = Arc::new(diagonal_block(cols, columns.clone()));
-                let tree = Tree::analyze_within(block, &TreeOptions::default(), cancel)
+                of_block.shrink_to(8 * (columns.len() as u64 + 1) + 4 * block.nnz() as u64);
+                let tree = Tree::analyze_within(block, &TreeOptions::default(), limits)
                     .map_err(|e| from_fronts(e, columns.start))?;
                 let found = Predicted {
                     entries: tree.factor_entries(),
                     flops: tree.flops(),
                 };
-                (engine == Engine::Fronts || found.is_for_fronts()).then_some(tree)
+                let serves = engine == Engine::Fronts || found.is_for_fronts();
+                serves.then(|| {
+                    of_trees.absorb(of_block);
+                    tree
+                })
             } else {
                 None
             };
@@ -266,7 +286,14 @@ impl BlockPlan {
             num_local += columns.len();
         }
         cancel.check()?;
+        // Starts of columns of each kind, which entries are in fronts, and the three lists of entries.
+        let (n_, nnz) = (n as u64, cols.nnz() as u64);
+        let step_bytes = 2 * bytes_of::<Step>(steps.capacity());
+        let mut memory = limits.memory.reserve(32 * n_ + 16 * nnz + step_bytes)?;
         let mut plan = Self::split(cols, block_ptr, steps, trees, num_local, cancel)?;
+        memory.shrink_to(plan.own_bytes());
+        memory.absorb(of_trees);
+        plan.memory = memory;
         // Bounds for unsymmetric blocks can be far too large.
         plan.expected = (expected as usize / 2).min(16 * cols.nnz());
         plan.flops = flops;
@@ -286,12 +313,16 @@ impl BlockPlan {
         let mut local = Parts::with_capacity(num_local, cols.nnz());
         let mut above = Parts::with_capacity(n, cols.nnz().min(FEW_ENTRIES));
         let mut in_fronts: Vec<u32> = Vec::new();
+        if !trees.is_empty() {
+            in_fronts.reserve_exact(cols.nnz());
+        }
         let mut fronts: Vec<Front> = Vec::with_capacity(trees.len());
         let mut trees = trees.into_iter();
         let mut blocks = block_ptr.windows(2).map(|ends| ends[0]..ends[1]);
         for step in &steps {
             let mut ptr = Vec::new();
             if let Kind::Front(_) = step.kind {
+                ptr.reserve_exact(step.columns.len() + 1);
                 ptr.push(in_fronts.len() as u32);
             }
             let mut block = 0..0;
@@ -340,6 +371,11 @@ impl BlockPlan {
         let mut source = local.source;
         source.extend(in_fronts);
         source.extend(above.source);
+        for idx in [&mut local.idx, &mut above.idx] {
+            if idx.capacity() > idx.len() + (idx.len() / 8).max(FEW_ENTRIES) {
+                idx.shrink_to_fit();
+            }
+        }
         // SAFETY: each lane is a part of a sorted one, its rows less what they are all at least and
         // after that below the number of columns, which the assertion above saw to.
         let pattern =
@@ -355,6 +391,7 @@ impl BlockPlan {
             above: pattern(n, above.ptr, above.idx),
             source,
             expected: 0,
+            memory: Reservation::default(),
         })
     }
 
@@ -403,9 +440,21 @@ impl BlockPlan {
 
     /// Bytes that the plan holds.
     pub fn bytes(&self) -> u64 {
-        let pattern = |p: &CompressedPattern| 8 * p.ptr().len() as u64 + 4 * p.nnz() as u64;
         let trees: u64 = self.fronts.iter().map(|front| front.tree.bytes()).sum();
-        pattern(&self.columns) + pattern(&self.above) + 4 * self.source.len() as u64 + trees
+        self.own_bytes() + trees
+    }
+
+    /// Those without the trees. Lists of entries may have an eighth of room.
+    fn own_bytes(&self) -> u64 {
+        let pattern = |p: &CompressedPattern| 8 * p.ptr().len() as u64 + 9 * p.nnz() as u64 / 2;
+        let starts: usize = self
+            .fronts
+            .iter()
+            .map(|front| 4 * front.ptr.len() + 64)
+            .sum();
+        let lists =
+            bytes_of::<u32>(self.source.capacity()) + bytes_of::<Step>(self.steps.capacity());
+        pattern(&self.columns) + pattern(&self.above) + starts as u64 + lists + 4096
     }
 
     /// ‖B‖₁ for values in the order of the plan.
@@ -451,6 +500,8 @@ pub struct BlockLu<F: FrontalScalar> {
     above_rows: Option<Vec<u32>>,
     /// For the entries of a block that goes to the fronts; empty before the first refactorization.
     room: Vec<F>,
+    /// What is reserved for entries above the blocks, and for the room.
+    memory: Reservation,
 }
 
 impl<F: FrontalScalar> BlockLu<F> {
@@ -476,6 +527,15 @@ impl<F: FrontalScalar> BlockLu<F> {
         let largest = options.largest(values);
         let mut fronts = Vec::with_capacity(plan.fronts.len());
         let mut room = Vec::new();
+        let of_room = options.memory.reserve(plan.room_bytes::<F>())?;
+        // Their values, and their rows with the permutation that tells them.
+        let moved = if plan.columns.major_dim() > 0 {
+            16 * plan.n
+        } else {
+            0
+        };
+        let above_bytes = (size_of::<F>() + 4) * plan.above.nnz() + moved;
+        let mut memory = options.memory.reserve(above_bytes as u64)?;
         for front in &plan.fronts {
             let options = front_options(options, largest, left);
             options.cancel.check()?;
@@ -488,6 +548,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             fronts.push(lu);
         }
         drop(room);
+        drop(of_room);
         let (columns, measured) = ColumnLu::factorize_first(
             &plan.columns,
             plan.subtrees(options.threads, &options.cancel)?,
@@ -499,6 +560,7 @@ impl<F: FrontalScalar> BlockLu<F> {
 
         let above_rows = plan.final_above(columns.row_perm());
         let mut above = Vec::new();
+        memory.shrink_to(((size_of::<F>() + 4) * plan.above.nnz()) as u64);
         load_range(values, count - plan.above.nnz()..count, &mut above);
         let lu = Self {
             plan: Arc::clone(plan),
@@ -507,6 +569,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             above,
             above_rows,
             room: Vec::new(),
+            memory,
         };
         Ok((lu, quality))
     }
@@ -532,6 +595,9 @@ impl<F: FrontalScalar> BlockLu<F> {
         assert_eq!(values.count(), count, "one value for each entry");
         let largest = options.largest(values);
         let mut quality = Quality::default();
+        if self.room.capacity() == 0 {
+            self.memory.grow(plan.room_bytes::<F>())?;
+        }
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
             let options = front_options(options, largest, None);
             options.cancel.check()?;
@@ -578,6 +644,25 @@ impl<F: FrontalScalar> BlockLu<F> {
             .map(|front| front.tree.flops())
             .sum();
         fronts + self.columns.flops() as f64
+    }
+
+    /// Bytes that the first solve adds.
+    pub fn solve_bytes(&self) -> u64 {
+        self.columns.solve_bytes()
+    }
+
+    /// Bytes that a solve with so many right-hand sides works in.
+    pub fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
+        let of_fronts = self
+            .fronts
+            .iter()
+            .map(|lu| lu.solve_scratch_bytes(nrhs, threads));
+        let of_columns = if nrhs > 1 {
+            4 * bytes_of::<F>(self.columns.n())
+        } else {
+            0
+        };
+        of_fronts.max().unwrap_or(0).max(of_columns)
     }
 
     /// Bytes of the factors.
@@ -766,6 +851,17 @@ impl<F: FrontalScalar> BlockLu<F> {
 }
 
 impl BlockPlan {
+    /// Bytes of the entries of the front with the most. A vector that grows holds its old entries, too.
+    fn room_bytes<F>(&self) -> u64 {
+        let entries = self.fronts.iter().map(|front| front.entries().len());
+        let most = bytes_of::<F>(entries.max().unwrap_or(0));
+        if self.fronts.len() > 1 {
+            3 * most
+        } else {
+            most
+        }
+    }
+
     /// What threads factorize side by side, if it pays to find that out: from the second factorization
     /// on, or in the first already if that takes long.
     ///
@@ -865,6 +961,7 @@ fn front_options(options: &Options, largest: f64, max_bytes: Option<u64>) -> lug
     let mut own = luge_frontal::Options {
         threads: options.threads,
         max_bytes,
+        memory: options.memory.clone(),
         cancel: options.cancel.clone(),
         ..luge_frontal::Options::default()
     };
@@ -912,6 +1009,7 @@ fn column_options(options: &Options, max_bytes: Option<u64>, expected: usize) ->
         threads: options.threads,
         expected: (expected, expected),
         max_bytes,
+        memory: options.memory.clone(),
         cancel: options.cancel.clone(),
     }
 }

@@ -16,13 +16,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use luge_sparse::{CancelFlag, CompressedPattern, Quality, RowPerm, Scalar};
+use luge_sparse::{
+    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Quality, Reservation, RowPerm,
+    Scalar, bytes_of,
+};
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
 use super::subtrees::Subtrees;
-use super::{ColumnLu, Columns, Options};
+use super::{ColumnLu, Columns, Options, grow};
 use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
@@ -80,10 +83,11 @@ impl<F: Scalar> ColumnLu<F> {
         let _entered = span.enter();
 
         let limits = Limits::new(cols, values, options);
-        let mut work = Elimination::new(cols, values, &limits, 0..n, options.expected);
+        let memory = &options.memory;
+        let mut work = Elimination::new(cols, values, &limits, 0..n, options.expected, memory)?;
         let outcome = match subtrees {
             Some(subtrees) if options.threads > 1 => {
-                let parts = side_by_side(&work, subtrees, &options.cancel);
+                let parts = side_by_side(&work, subtrees, options);
                 work.join(subtrees, parts, &options.cancel)
             }
             _ => work.columns(0..n, &options.cancel),
@@ -102,22 +106,31 @@ impl<F: Scalar> ColumnLu<F> {
 fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
     whole: &Elimination<'a, F, V>,
     subtrees: &Subtrees,
-    cancel: &CancelFlag,
+    options: &Options,
 ) -> Vec<Option<Elimination<'a, F, V>>> {
     let n = whole.x.len();
     let limits = &whole.limits;
     // What is found here is held twice until it is joined.
     let room = AtomicI64::new(i64::try_from(limits.max_entries / 2).unwrap_or(i64::MAX));
-    let idle: Mutex<Vec<(Vec<F>, Reach)>> = Mutex::default();
+    let idle: Mutex<Vec<(Vec<F>, Reach, Reservation)>> = Mutex::default();
+    let (cancel, memory) = (&options.cancel, &options.memory);
     let locked = || idle.lock().unwrap_or_else(PoisonError::into_inner);
     let factorize = |columns: &Range<usize>| {
         let (first, last) = (columns.start, columns.end - 1);
         let expected = (whole.cols.range(last).end - whole.cols.range(first).start) / 2;
         let (cols, values) = (whole.cols, whole.values);
         let expected = (expected, expected);
-        let mut work = Elimination::new(cols, values, limits, columns.clone(), expected);
+        let new = Elimination::new(cols, values, limits, columns.clone(), expected, memory);
+        let mut work = new.ok()?;
         let scratch = locked().pop();
-        (work.x, work.reach) = scratch.unwrap_or_else(|| (vec![F::zero(); n], Reach::new(n)));
+        let of_scratch;
+        (work.x, work.reach, of_scratch) = match scratch {
+            Some(scratch) => scratch,
+            None => {
+                let reserved = memory.reserve(scratch_bytes::<F>(n)).ok()?;
+                (vec![F::zero(); n], Reach::new(n), reserved)
+            }
+        };
         let mut counted = 0;
         for first in columns.clone().step_by(STRIDE) {
             let some = first..columns.end.min(first + STRIDE);
@@ -129,8 +142,8 @@ fn side_by_side<'a, F: Scalar, V: Entries<F> + ?Sized>(
             }
         }
         // Both are as empty as they were.
-        let scratch = (std::mem::take(&mut work.x), std::mem::take(&mut work.reach));
-        locked().push(scratch);
+        let (x, reach) = (std::mem::take(&mut work.x), std::mem::take(&mut work.reach));
+        locked().push((x, reach, of_scratch));
         work.loaded = Vec::new();
         Some(work)
     };
@@ -277,6 +290,13 @@ struct Elimination<'a, F, V: ?Sized> {
     terms: Vec<f64>,
     report: Report,
     flops: u64,
+    /// What is reserved for all of this but `x` and `reach` of subtrees.
+    memory: Reservation,
+}
+
+/// Bytes of a column under way, by row, and of its reach.
+fn scratch_bytes<F>(n: usize) -> u64 {
+    bytes_of::<F>(n) + n as u64 / 4 + 64
 }
 
 impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
@@ -286,7 +306,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         limits: &Limits<F>,
         columns: Range<usize>,
         expected: (usize, usize),
-    ) -> Self {
+        memory: &MemoryBudget,
+    ) -> Result<Self, OutOfMemory> {
         let n = cols.major_dim();
         let is_whole = columns == (0..n);
         let room = |expected: usize| (expected as u64).min(limits.max_entries) as usize;
@@ -294,7 +315,26 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             (0, 0) => (room(cols.nnz()), room(cols.nnz())),
             (lower, upper) => (room(lower), room(upper)),
         };
-        Self {
+        let per_column = size_of::<Head>() + size_of::<usize>() + size_of::<F>();
+        let mut fixed = (columns.len() + 1) as u64 * per_column as u64;
+        // Loaded entries: a stretch, or a column that is longer.
+        fixed += bytes_of::<F>(2 * STRETCH.max(n.min(cols.nnz())));
+        if is_whole {
+            // And what is made of all in the end: starts, boundaries and rows; and labels, where rows are exchanged.
+            fixed += scratch_bytes::<F>(n) + 32 * n as u64;
+        } else {
+            fixed += 8 * n as u64;
+        }
+        let per_entry = (size_of::<u32>() + size_of::<F>()) as u64;
+        // Room that was expected in vain is not worth failing for.
+        let of_entries = (lower + upper) as u64 * per_entry;
+        let mut reserved = memory.reserve(fixed)?;
+        let (lower, upper) = match reserved.grow(of_entries) {
+            Ok(()) => (lower, upper),
+            Err(_) => (0, 0),
+        };
+        Ok(Self {
+            memory: reserved,
             cols,
             values,
             loaded: Vec::new(),
@@ -318,7 +358,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             terms: Vec::new(),
             report: Report::new(),
             flops: 0,
-        }
+        })
     }
 
     /// Entries of L and U so far.
@@ -359,15 +399,14 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let found = || parts.iter().flatten();
         let lower = found().map(|part| part.lower_idx.len()).sum();
         let upper = found().map(|part| part.upper.idx.len()).sum();
-        self.lower_idx.reserve(lower);
-        self.lower_values.reserve(lower);
-        self.upper.idx.reserve(upper);
-        self.upper.values.reserve(upper);
+        grow(&mut self.lower_idx, lower, &mut self.memory)?;
+        grow(&mut self.lower_values, lower, &mut self.memory)?;
+        self.upper.grow(upper, &mut self.memory)?;
         let mut parts = parts.into_iter();
         for range in &subtrees.ranges {
             let part = range.is_independent.then(|| parts.next()).flatten();
             match part.flatten().filter(|part| self.is_right(part)) {
-                Some(part) => self.append(part),
+                Some(part) => self.append(part)?,
                 None => self.columns(range.columns.clone(), cancel)?,
             }
         }
@@ -381,8 +420,19 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     }
 
     /// Takes over columns that follow on those that are there.
-    fn append(&mut self, part: Self) {
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfMemory`]: columns that were done again may have taken the room that was made.
+    fn append(&mut self, part: Self) -> Result<(), OutOfMemory> {
         let (lower, upper) = (self.lower_idx.len(), self.upper.idx.len());
+        grow(&mut self.lower_idx, part.lower_idx.len(), &mut self.memory)?;
+        grow(
+            &mut self.lower_values,
+            part.lower_idx.len(),
+            &mut self.memory,
+        )?;
+        self.upper.grow(part.upper.idx.len(), &mut self.memory)?;
         self.lower_idx.extend(part.lower_idx);
         self.lower_values.extend(part.lower_values);
         self.heads.extend(part.heads.into_iter().map(|head| Head {
@@ -402,6 +452,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         self.report.join(&part.report);
         self.flops += part.flops;
+        Ok(())
     }
 
     /// Where the entries of column `k` are among those that are loaded.
@@ -476,6 +527,9 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                     j
                 };
                 let u = std::mem::replace(self.x.get_unchecked_mut(row as usize), F::zero());
+                if self.upper.is_full() {
+                    self.upper.grow(1, &mut self.memory)?;
+                }
                 self.upper.push(j, u);
                 let head = self.heads.get_unchecked(j as usize - first_column);
                 check.upper(head.sums, u.to_f64());
@@ -493,6 +547,9 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                         i
                     });
                     if i == diagonal && walk == len {
+                        if self.prunable.len() == self.prunable.capacity() {
+                            grow(&mut self.prunable, 1, &mut self.memory)?;
+                        }
                         self.prunable.push((j, p as u32));
                     }
                 }
@@ -514,6 +571,11 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 } else {
                     label
                 };
+                let len = self.below.len();
+                if len == self.below.capacity() || len == self.candidates.capacity() {
+                    grow(&mut self.below, 1, &mut self.memory)?;
+                    grow(&mut self.candidates, 1, &mut self.memory)?;
+                }
                 self.below.push(row);
                 let x = self.x.get_unchecked_mut(row as usize);
                 self.candidates.push(std::mem::replace(x, F::zero()));
@@ -539,8 +601,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let mut sums = Sums::unit(at);
         let start = self.lower_idx.len();
         let len = self.below.len() - 1;
-        self.lower_idx.reserve(len);
-        self.lower_values.reserve(len);
+        grow(&mut self.lower_idx, len, &mut self.memory)?;
+        grow(&mut self.lower_values, len, &mut self.memory)?;
         let column = self.below.iter().zip(&self.candidates);
         for (p, (&row, &candidate)) in column.enumerate() {
             if p != chosen {
@@ -667,7 +729,9 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         // No candidate's terms exceed those of the whole column, so columns whose candidate is clear
         // of all the rounding that could be in it skip the exact sums.
-        if largest.to_f64() <= self.limits.noise * (check.norm + check.growth) && self.is_noise(k) {
+        if largest.to_f64() <= self.limits.noise * (check.norm + check.growth)
+            && self.is_noise(k)?
+        {
             return Err(NumericError::ZeroPivot { column: k });
         }
         // The diagonal has the smallest label of all, so it comes first.
@@ -682,7 +746,11 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
 
     /// Whether every candidate of column `k` is within the rounding of its terms, which are those of B
     /// and every product.
-    fn is_noise(&mut self, k: usize) -> bool {
+    fn is_noise(&mut self, k: usize) -> Result<bool, OutOfMemory> {
+        // Columns of noise are rare, so this is not reserved for all.
+        if self.terms.is_empty() {
+            self.memory.grow(bytes_of::<f64>(self.x.len()))?;
+        }
         self.terms.resize(self.x.len(), 0.0);
         let terms = &mut self.terms;
         let range = self.cols.range(k);
@@ -713,7 +781,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         for (i, _) in products() {
             terms[i] = 0.0;
         }
-        is_noise
+        Ok(is_noise)
     }
 
     /// Column `k`, whose L starts at `start`, has sums that are not finite: the values may be.
@@ -772,6 +840,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     /// Renumbers L.
     fn finish(mut self) -> (ColumnLu<F>, Quality) {
         let n = self.x.len();
+        let mut memory = std::mem::take(&mut self.memory);
         let mut ptr = Vec::with_capacity(n + 1);
         ptr.extend(self.heads.iter().map(|head| head.start));
         ptr.push(self.lower_idx.len());
@@ -799,10 +868,10 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             values: self.lower_values,
         };
         // Room that is left over would stay for as long as the factors do.
-        lower.shrink();
-        self.upper.shrink();
+        lower.shrink(&mut memory);
+        self.upper.shrink(&mut memory);
         let quality = self.report.finish(n);
-        let lu = ColumnLu {
+        let mut lu = ColumnLu {
             row_perm: if self.exchanged {
                 RowPerm::new(self.row_at)
                     .unwrap_or_else(|e| unreachable!("exchanges keep a permutation: {e}"))
@@ -820,7 +889,14 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             flops: self.flops,
             num_off_diagonal: quality.num_off_diagonal,
             plan: None,
+            memory: Reservation::default(),
+            of_plan: Reservation::default(),
         };
+        let room = lu.lower.room() + lu.upper.room();
+        let starts = bytes_of::<usize>(2 * (n + 1));
+        let by_row = (n * (size_of::<F>() + 5)) as u64;
+        memory.shrink_to(room + starts + by_row);
+        lu.memory = memory;
         (lu, quality)
     }
 }
@@ -908,8 +984,10 @@ mod tests {
 
             let subtrees = Subtrees::new(cols, &CancelFlag::new()).unwrap().unwrap();
             let limits = Limits::new(cols, values, &options);
-            let mut whole = Elimination::new(cols, values, &limits, 0..N, (0, 0));
-            let parts = side_by_side(&whole, &subtrees, &options.cancel);
+            let memory = MemoryBudget::unlimited();
+            let new = Elimination::new(cols, values, &limits, 0..N, (0, 0), &memory);
+            let mut whole = new.unwrap();
+            let parts = side_by_side(&whole, &subtrees, &options);
             let found = parts.iter().flatten().count();
             whole.exchanged = lu
                 .row_perm()

@@ -36,7 +36,10 @@ pub(super) use subtrees::Subtrees;
 
 use std::sync::OnceLock;
 
-use luge_sparse::{CancelFlag, CompressedPattern, RowPerm, Scalar};
+use luge_sparse::{
+    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Reservation, RowPerm, Scalar,
+    bytes_of,
+};
 
 use crate::pattern::LuPattern;
 use crate::pivots::TinyPivots;
@@ -60,6 +63,8 @@ pub struct Options {
     pub expected: (usize, usize),
     /// Largest size of L and U in bytes; `None`: no limit.
     pub max_bytes: Option<u64>,
+    /// Where all memory is reserved before it is allocated.
+    pub memory: MemoryBudget,
     /// Stops the phase when raised.
     pub cancel: CancelFlag,
 }
@@ -77,6 +82,7 @@ impl Default for Options {
             threads: 1,
             expected: (0, 0),
             max_bytes: None,
+            memory: MemoryBudget::unlimited(),
             cancel: CancelFlag::new(),
         }
     }
@@ -109,10 +115,33 @@ pub struct ColumnLu<F> {
     num_off_diagonal: usize,
     /// What `refactorize` needs; empty before its first call.
     plan: Option<Box<plan::Plan<F>>>,
+    /// What is reserved for the factors, and for the plan with the reciprocals of the pivots.
+    memory: Reservation,
+    of_plan: Reservation,
 }
 
 /// Entries that it is not worth moving the others for.
 const SMALL_WASTE: usize = 256;
+
+/// Makes room for `more` elements, by half of what is there if that can be reserved, else for no more than these. While
+/// they are moved, the old ones are there, too.
+fn grow<T>(of: &mut Vec<T>, more: usize, memory: &mut Reservation) -> Result<(), OutOfMemory> {
+    let (len, before) = (of.len(), of.capacity());
+    if before - len >= more {
+        return Ok(());
+    }
+    let generous = more.max(before / 2).max(64);
+    let wanted = if memory.grow(bytes_of::<T>(len + generous)).is_ok() {
+        generous
+    } else {
+        memory.grow(bytes_of::<T>(len + more))?;
+        more
+    };
+    let reserved = memory.bytes() - bytes_of::<T>(len + wanted);
+    of.reserve_exact(wanted);
+    memory.shrink_to(reserved - bytes_of::<T>(before) + bytes_of::<T>(of.capacity()));
+    Ok(())
+}
 
 /// One set of compressed columns. Within a column of U, an entry comes after those that change it.
 #[derive(Debug, Clone)]
@@ -133,14 +162,40 @@ impl<F: Scalar> Columns<F> {
         }
     }
 
+    /// Bytes of the indices and values that there is room for.
+    fn room(&self) -> u64 {
+        bytes_of::<u32>(self.idx.capacity()) + bytes_of::<F>(self.values.capacity())
+    }
+
+    /// Whether there is no room for an entry more.
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        let len = self.idx.len();
+        len == self.idx.capacity() || len == self.values.capacity()
+    }
+
+    /// Makes room for more entries, by half as many as there are if that can be reserved.
+    #[cold]
+    fn grow(&mut self, more: usize, memory: &mut Reservation) -> Result<(), OutOfMemory> {
+        grow(&mut self.idx, more, memory)?;
+        grow(&mut self.values, more, memory)
+    }
+
     /// Gives back memory that is not used, if it is a large part.
-    fn shrink(&mut self) {
-        if self.idx.capacity() > self.idx.len() + (self.idx.len() / 8).max(SMALL_WASTE) {
+    fn shrink(&mut self, memory: &mut Reservation) {
+        let is_large = self.idx.capacity() > self.idx.len() + (self.idx.len() / 8).max(SMALL_WASTE);
+        // For a moment there is both.
+        let copy = bytes_of::<F>(self.values.len());
+        if is_large && memory.grow(copy).is_ok() {
+            let before = self.room();
             self.idx.shrink_to_fit();
             self.values.shrink_to_fit();
+            memory.shrink_to(memory.bytes() - copy - (before - self.room()));
         }
     }
 
+    /// There must be room.
+    #[inline(always)]
     fn push(&mut self, row: u32, value: F) {
         self.idx.push(row);
         self.values.push(value);
@@ -206,6 +261,19 @@ impl<F: Scalar> ColumnLu<F> {
                 .map_or(0, |i| size_of_val(&**i) as u64)
             + self.entries_of.get().map_or(0, solve::Entries::bytes)
             + self.plan.as_ref().map_or(0, |plan| plan.bytes())
+    }
+
+    /// Bytes that the first solve adds.
+    pub fn solve_bytes(&self) -> u64 {
+        let inverse = match self.inverse_pivots.get() {
+            Some(_) => 0,
+            None => bytes_of::<F>(self.n()),
+        };
+        let entries = match self.entries_of.get() {
+            Some(_) => 0,
+            None => bytes_of::<u32>(self.lnz() + self.unz()),
+        };
+        inverse + entries
     }
 
     /// Bytes that factors of order `n` take, before the first solve, with `lnz` entries of L below and

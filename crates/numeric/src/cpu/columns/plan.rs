@@ -13,6 +13,9 @@ const STRIDE: usize = 256;
 /// Columns of L shorter than this on average are subtracted by a list of products.
 const LISTED: usize = 8;
 
+/// Columns longer than this are not listed: places in them have 16 bits.
+pub(super) const MOST_LISTED: usize = u16::MAX as usize;
+
 /// Multiplications below which a second thread costs more than it saves.
 const WORTH_THREADS: u64 = 40_000;
 
@@ -104,16 +107,44 @@ pub(super) struct Plan<F> {
 }
 
 impl<F: Scalar> Plan<F> {
-    /// The plan for `lu`, the factors of a matrix with pattern `cols`.
+    /// Products that are subtracted from column `k`, and whether they are listed.
+    fn of_column(lu: &ColumnLu<F>, k: usize) -> (usize, bool) {
+        let (above, below) = (lu.upper(k).0, lu.lower(k).0);
+        let count: usize = above.iter().map(|&j| lu.lower(j as usize).0.len()).sum();
+        let listed = count <= LISTED * above.len()
+            && above.len() + 1 + below.len() <= MOST_LISTED
+            && lu.lnz() <= u32::MAX as usize;
+        (count, listed)
+    }
+
+    /// Products that the plan will list.
+    pub(super) fn num_products(
+        lu: &ColumnLu<F>,
+        cols: &CompressedPattern,
+        cancel: &CancelFlag,
+    ) -> Result<usize, Cancelled> {
+        let mut sum = 0;
+        for k in 0..cols.major_dim() {
+            if k.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
+            let (count, listed) = Self::of_column(lu, k);
+            sum += if listed { count } else { 0 };
+        }
+        Ok(sum)
+    }
+
+    /// The plan for `lu`, the factors of a matrix with pattern `cols`, which lists so many products.
     pub(super) fn new(
         lu: &ColumnLu<F>,
         cols: &CompressedPattern,
+        num_products: usize,
         cancel: &CancelFlag,
     ) -> Result<Self, Cancelled> {
         let n = lu.n();
         let final_row = lu.row_perm.inverse();
         let mut places: Vec<u32> = cols.idx().iter().map(|&i| final_row[i as usize]).collect();
-        let mut products = Vec::new();
+        let mut products = Vec::with_capacity(num_products);
         let mut widths = vec![1u8; lu.unz()];
         // Column j continues with the rows of column j + 1.
         let is_chained: Vec<bool> = (0..n)
@@ -133,11 +164,8 @@ impl<F: Scalar> Plan<F> {
             }
             let (above, below) = (lu.upper(k).0, lu.lower(k).0);
             let len = above.len() + 1 + below.len();
-            let num_products: usize = above.iter().map(|&j| lu.lower(j as usize).0.len()).sum();
+            let (num_products, listed) = Self::of_column(lu, k);
             let range = cols.range(k);
-            let listed = num_products <= LISTED * above.len()
-                && len <= usize::from(u16::MAX)
-                && lu.lnz() <= u32::MAX as usize;
             let first_product = products.len();
             if listed {
                 longest = longest.max(len);
@@ -187,7 +215,6 @@ impl<F: Scalar> Plan<F> {
                 listed,
             });
         }
-        products.shrink_to_fit();
         cancel.check()?;
         let mut cut = Cut::new(lu, &work, cancel)?;
         cut.gather_alike(lu, &steps, cancel)?;

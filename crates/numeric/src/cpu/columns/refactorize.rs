@@ -21,15 +21,18 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Quality, Scalar};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Quality, Scalar, bytes_of};
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::factorize::smallest_pivot;
-use super::plan::{Plan, Product, Step};
+use super::plan::{MOST_LISTED, Plan, Product, Step};
 use super::{ColumnLu, Options};
 use crate::cpu::entries::{Entries, STRETCH};
 use crate::error::NumericError;
+
+/// Bytes that the plan and its making take for each column, with the reciprocal of the pivot left out.
+const LISTS_PER_COLUMN: usize = 2 * size_of::<Step>() + size_of::<Sums>() + 80;
 
 /// Columns between two looks at the cancel flag, where they are short.
 const STRIDE: usize = 64;
@@ -74,7 +77,14 @@ impl<F: Scalar> ColumnLu<F> {
         assert_eq!(n, cols.minor_dim(), "another matrix was factorized");
         assert_eq!(cols.nnz(), self.entries, "another matrix was factorized");
         if self.plan.is_none() {
-            self.plan = Some(Box::new(Plan::new(self, cols, &options.cancel)?));
+            // With what it is made of: lists by column and entry, the products, counted first, the entries of B, and
+            // vectors of each thread.
+            let products = Plan::num_products(self, cols, &options.cancel)?;
+            let vectors = bytes_of::<F>(options.threads.clamp(1, 256) * (n + n.min(MOST_LISTED)));
+            let lists = LISTS_PER_COLUMN * n + 4 * cols.nnz() + self.unz() + 8 * products;
+            let values = bytes_of::<F>(cols.nnz() + n);
+            self.of_plan = options.memory.reserve(vectors + lists as u64 + values)?;
+            self.plan = Some(Box::new(Plan::new(self, cols, products, &options.cancel)?));
         }
         let smallest = smallest_pivot(values, cols.nnz(), options.static_pivots);
         self.inverse_pivots();
@@ -91,6 +101,8 @@ impl<F: Scalar> ColumnLu<F> {
             let stretches = plan.b.par_chunks_mut(STRETCH).enumerate();
             stretches.for_each(|(number, stretch)| values.load(number * STRETCH, stretch));
         }
+        plan.scratch
+            .reserve_exact(threads.saturating_sub(plan.scratch.len()));
         plan.scratch.resize_with(threads, || plan.layout.scratch());
         let mut report = {
             let shared = Shared {

@@ -1,0 +1,228 @@
+//! The memory that a solver and what it makes hold on the heap, counted by the allocator, stays within
+//! `Options::max_host_bytes` at every moment.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use luge::{BackendChoice, CpuEngine, Error, Options, Solver};
+use luge_testkit::corpus::Corpus;
+use luge_testkit::generators::applications::{
+    circuit, convection_diffusion_2d, convection_diffusion_3d, interior_point_kkt, laplacian_2d,
+    power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
+};
+use sprs::CsMat;
+
+/// Counts what is allocated. Both the old and the new memory of an array that is moved count until it was.
+struct Counting;
+
+static LIVE: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+
+fn add(bytes: usize) {
+    let live = LIVE.fetch_add(bytes as u64, Relaxed) + bytes as u64;
+    PEAK.fetch_max(live, Relaxed);
+}
+
+// SAFETY: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        add(layout.size());
+        // SAFETY: the caller's contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        add(layout.size());
+        // SAFETY: the caller's contract.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's contract.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        add(new_size);
+        LIVE.fetch_sub(layout.size() as u64, Relaxed);
+        // SAFETY: the caller's contract.
+        unsafe { System.realloc(block, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Tests that count run one after another.
+static ALONE: Mutex<()> = Mutex::new(());
+
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    threads: usize,
+    engine: CpuEngine,
+    limit: Option<u64>,
+}
+
+/// Analyzes, factorizes, refactorizes and solves. The most bytes that were live beyond those before, and what came of it.
+fn peak_of(a: &CsMat<f64>, other: &CsMat<f64>, b: &[f64], case: Case) -> (u64, Result<u64, Error>) {
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let run = || {
+        let solver = Solver::new(Options {
+            backend: BackendChoice::Cpu,
+            threads: Some(case.threads),
+            engine: case.engine,
+            max_host_bytes: case.limit,
+            ..Options::default()
+        })?;
+        let analysis = solver.analyze(a)?;
+        let predicted = analysis.inform().predicted_host_bytes.unwrap();
+        let mut factors = analysis.factorize(a)?;
+        factors.refactorize(other)?;
+        factors.solve(b)?;
+        factors.solve_transpose(b)?;
+        let mut x = b.to_vec();
+        factors.solve_in_place(&mut x)?;
+        Ok(predicted)
+    };
+    let result = run();
+    (PEAK.load(Relaxed) - before, result)
+}
+
+/// Runs a matrix within limits of these shares of what it takes without one. Gives back the smallest share that served.
+fn ladder(name: &str, a: &CsMat<f64>, case: Case, shares: &[f64]) -> Option<f64> {
+    let other = a.map(|v| 1.25 * v);
+    let b: Vec<f64> = (0..a.rows()).map(|i| (i % 17) as f64 - 8.0).collect();
+    let (peak, result) = peak_of(a, &other, &b, case);
+    let predicted = result.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut least = None;
+    let limits = shares.iter().map(|share| (share * peak as f64) as u64);
+    for limit in limits.chain([predicted]) {
+        let limited = Case {
+            limit: Some(limit),
+            ..case
+        };
+        let (found, result) = peak_of(a, &other, &b, limited);
+        assert!(
+            found <= limit,
+            "{name}, {case:?}: {found} bytes at once, {limit} allowed, {peak} without a limit, {result:?}"
+        );
+        match result {
+            Ok(_) if limit != predicted => {
+                let share = limit as f64 / peak as f64;
+                least = Some(least.map_or(share, |least: f64| least.min(share)));
+            }
+            Ok(_) => {}
+            Err(Error::OutOfMemory {
+                asked, available, ..
+            }) => {
+                assert!(
+                    asked > available && available == limit,
+                    "{name}: {asked} of {available}"
+                );
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
+    }
+    println!(
+        "{name:24} {:?} {} threads: {:8.1} KiB, predicted {:5.2}, enough: {least:?}",
+        case.engine,
+        case.threads,
+        peak as f64 / 1024.0,
+        predicted as f64 / peak as f64
+    );
+    least
+}
+
+/// Matrices whose memory is well above what is too small to be counted.
+fn matrices(scale: usize) -> Vec<(&'static str, CsMat<f64>)> {
+    let s = scale;
+    vec![
+        ("circuit", circuit(4_000 * s * s, 1)),
+        ("laplacian 2d", laplacian_2d(60 * s, 60 * s)),
+        (
+            "convection 2d",
+            convection_diffusion_2d(50 * s, 60 * s, 0.5),
+        ),
+        (
+            "convection 3d",
+            convection_diffusion_3d(10 * s, 10 * s, 12 * s, 0.5),
+        ),
+        ("kkt", interior_point_kkt(1_000 * s, 500 * s, 1e-4, 3)),
+        ("power grid", power_grid(2, 40 * s, 40 * s, 4)),
+        ("power flow", power_flow_jacobian(2_000 * s, 5)),
+        ("saddle point", saddle_point(1_000 * s, 400 * s, 6)),
+        ("random", random_unsymmetric(400 * s, 3, 7)),
+    ]
+}
+
+const ENGINES: [CpuEngine; 3] = [CpuEngine::Auto, CpuEngine::Columns, CpuEngine::Fronts];
+
+#[test]
+fn limits_are_kept_and_half_more_than_needed_is_enough() {
+    let _alone = ALONE.lock();
+    for (number, (name, a)) in matrices(1).into_iter().enumerate() {
+        let engine = ENGINES[number % 3];
+        for threads in [1, 2] {
+            let case = Case {
+                threads,
+                engine,
+                limit: None,
+            };
+            let least = ladder(name, &a, case, &[0.1, 0.4, 0.7, 0.9, 1.0, 1.5]);
+            assert!(least.is_some(), "{name}, {case:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "minutes; more matrices with a corpus"]
+fn limits_are_kept_on_many_matrices() {
+    let _alone = ALONE.lock();
+    let mut matrices = matrices(2);
+    if let Some(corpus) = Corpus::open_or_skip(0) {
+        for name in [
+            "pgrid_small_op",
+            "opf_case9241pegase_mu1",
+            "rcbus_64_t1",
+            "sram_64x64_t1",
+        ] {
+            let a = corpus
+                .find(name)
+                .unwrap()
+                .read()
+                .unwrap()
+                .into_real()
+                .unwrap();
+            matrices.push((name, a));
+        }
+    }
+    let shares = [
+        0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0,
+    ];
+    let (mut budgets, mut worst) = (0, 0.0f64);
+    for (number, (name, a)) in matrices.iter().enumerate() {
+        // Every other one by columns.
+        let a = if number % 2 == 0 {
+            a.to_csr()
+        } else {
+            a.to_csc()
+        };
+        for engine in ENGINES {
+            for threads in [1, 2] {
+                let case = Case {
+                    threads,
+                    engine,
+                    limit: None,
+                };
+                let least = ladder(name, &a, case, &shares);
+                budgets += shares.len() + 1;
+                worst = worst.max(least.unwrap_or(f64::INFINITY));
+            }
+        }
+    }
+    println!("{budgets} budgets; {worst:.2} times what is needed was enough everywhere");
+    assert!(budgets >= 300);
+}

@@ -493,19 +493,22 @@ pub unsafe fn correct(correction: Global<f64>, x: GlobalMut<f64>) {
 }
 
 /// Finds the first of the numbers `x` that is infinite or not a number: raises `found[0]` to the complement of its place,
-/// which leaves zero if there is none.
+/// which leaves zero if there is none; and raises `found[1]` to the bits of the largest magnitude.
 ///
-/// Threads: a grid-stride loop, a number an iteration. Writes: `found[0]` by atomic maxima. Shared memory: none. Launch:
-/// 1-D, a multiple of 32 threads a block. Preconditions: `found[0]` is zero.
-#[kernel(max_threads(256), require(found.len() >= 1))]
+/// Threads: a grid-stride loop, a number an iteration. Writes: `found` by atomic maxima. Shared memory: none. Launch:
+/// 1-D, a multiple of 32 threads a block. Preconditions: `found` is zero.
+#[kernel(max_threads(256), require(found.len() >= 2))]
 pub unsafe fn find_not_finite(x: Global<f64>, found: GlobalMut<u64>) {
-    let mut first = 0;
+    let (mut first, mut largest) = (0, 0);
     for i in thread::grid_stride(x.len()) {
-        if !x.get(i).is_finite() {
+        let number = x.get(i);
+        if !number.is_finite() {
             first = larger(first, !(i as u64));
         }
+        largest = larger(largest, number.to_bits() & !(1 << 63));
     }
     raise(found, 0, first);
+    raise(found, 1, largest);
 }
 
 /// Sets the numbers `x` to those of [`known_solution`], so that rows of a product with them do not cancel, and so that no

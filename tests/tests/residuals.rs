@@ -151,6 +151,8 @@ fn find_not_finite_names_the_first() {
             }
             // The next search knows nothing of the last.
             assert_eq!(first(&clean), None);
+            let largest = clean.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
+            assert_eq!(search.largest().unwrap(), largest);
         }
     }
 }

@@ -356,7 +356,7 @@ pub fn correct(
 /// The search for numbers that are infinite or not a number, on the device.
 #[derive(Debug)]
 pub struct NotFinite {
-    word: Buffer<u64>,
+    words: Buffer<u64>,
     on_host: PinnedBuffer<u64>,
 }
 
@@ -368,8 +368,8 @@ impl NotFinite {
     /// [`SolveError::Device`].
     pub fn new(stream: &Stream) -> Result<Self, SolveError> {
         Ok(Self {
-            word: stream.alloc(1)?,
-            on_host: stream.device().alloc_pinned(1)?,
+            words: stream.alloc(2)?,
+            on_host: stream.device().alloc_pinned(2)?,
         })
     }
 
@@ -379,11 +379,11 @@ impl NotFinite {
     ///
     /// [`SolveError::Device`].
     pub fn enqueue(&mut self, stream: &Stream, x: &impl BufferView<f64>) -> Result<(), SolveError> {
-        stream.fill_zero(&mut self.word)?;
+        stream.fill_zero(&mut self.words)?;
         let config = Geometry::of(&stream.device()).threads_for(x.len());
-        // SAFETY: the word is zero, and blocks are of whole warps.
-        unsafe { kernels::find_not_finite::launch(stream, &config, x, &mut self.word)? };
-        stream.copy_to_pinned(&self.word, &mut self.on_host, 0)?;
+        // SAFETY: the words are zero, and blocks are of whole warps.
+        unsafe { kernels::find_not_finite::launch(stream, &config, x, &mut self.words)? };
+        stream.copy_to_pinned(&self.words, &mut self.on_host, 0)?;
         Ok(())
     }
 
@@ -395,6 +395,15 @@ impl NotFinite {
     pub fn first(&self) -> Result<Option<usize>, SolveError> {
         let word = self.on_host.as_slice()?[0];
         Ok((word != 0).then_some(!word as usize))
+    }
+
+    /// The largest magnitude that was found last, infinite or not a number if there is such an entry; waits for the search.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    pub fn largest(&self) -> Result<f64, SolveError> {
+        Ok(f64::from_bits(self.on_host.as_slice()?[1]))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use luge::{Analysis, Error, Factors, Inform, Refactorized, Scalar, Solver, Warning};
+use luge::{Accuracy, Analysis, Error, Factors, Inform, Refactorized, Scalar, Solver, Warning};
 use luge_testkit::generators::hostile::{Kind, Range, Skeleton};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -11,6 +11,9 @@ use sprs::CsMat;
 
 use super::truth::Truth;
 use super::{Backend, modes};
+
+/// The target of solutions in `f64`, where the options name no other.
+const TARGET: f64 = 1e-12;
 
 /// A true error may be so many times what was stated.
 const ALLOWED_FACTOR: f64 = 10.0;
@@ -71,6 +74,7 @@ pub fn run(
         group: modes::group(&options, backend),
         judges_refusals: modes::searches_and_scales(&options),
         is_on_device: backend != Backend::Cpu,
+        max_steps: options.max_refinement_steps,
         factor_epsilon: if single || options.precision == luge::FactorPrecision::Single {
             f64::from(f32::EPSILON)
         } else {
@@ -115,13 +119,15 @@ struct Step<'a> {
     is_on_device: bool,
     /// ε of the type of the factors.
     factor_epsilon: f64,
+    /// Steps of refinement that the options allow.
+    max_steps: usize,
     outcome: &'a mut Outcome,
     verbose: bool,
 }
 
-/// The error that a call in place states.
-fn stated_in_place((): (), inform: &Inform) -> Option<f64> {
-    inform.backward_error
+/// The error that a call in place states: any where the options forbid to measure, and it says so.
+fn stated_in_place(accuracy: Accuracy) -> Option<f64> {
+    Some(accuracy.backward_error.unwrap_or(f64::INFINITY))
 }
 
 impl Step<'_> {
@@ -386,7 +392,7 @@ impl Step<'_> {
         };
         match solved {
             Ok(outcome) => {
-                let stated = stated_in_place(outcome, factors.inform());
+                let stated = stated_in_place(outcome);
                 for (x, b) in x.chunks_exact(truth.n()).zip(&many) {
                     self.judge_solution(call, truth, &T::in_f64(x), b, transpose, stated);
                 }
@@ -420,7 +426,7 @@ impl Step<'_> {
         match factors.solve_on_device(&mut x, 1, transpose) {
             Ok(outcome) => {
                 let x = download(stream, &x);
-                let stated = stated_in_place(outcome, factors.inform());
+                let stated = stated_in_place(outcome);
                 self.judge_solution("solve_on_device", truth, &x, &b, transpose, stated);
             }
             Err(error) => {
@@ -530,10 +536,7 @@ impl Step<'_> {
                 let call = "batch solve_in_place";
                 match in_place {
                     Ok(outcome) => {
-                        let stated = batch
-                            .inform(k)
-                            .ok()
-                            .and_then(|inform| stated_in_place(outcome, inform));
+                        let stated = stated_in_place(outcome);
                         self.judge_solution(call, &truth, &x, b, transpose, stated);
                     }
                     Err(error) => {
@@ -545,10 +548,7 @@ impl Step<'_> {
                 match &there {
                     Some((Ok(solved), x)) => match &solved[k] {
                         Ok(outcome) => {
-                            let stated = batch
-                                .inform(k)
-                                .ok()
-                                .and_then(|inform| stated_in_place(*outcome, inform));
+                            let stated = stated_in_place(*outcome);
                             let x = &x[k * n..(k + 1) * n];
                             self.judge_solution(call, &truth, x, b, transpose, stated);
                         }
@@ -693,10 +693,16 @@ impl Step<'_> {
         let Some(b) = truth.times(&signs, false) else {
             return;
         };
+        // A probe that reached the target says that other solutions do, unless steps of refinement are wanting. One that
+        // missed it says nothing of them.
+        let of_others = match stated {
+            Some(stated) if stated <= TARGET && self.max_steps > 1 => stated.max(TARGET / 10.0),
+            _ => f64::INFINITY,
+        };
         match factors.solve(&b) {
             Ok(solution) => {
                 let x = T::in_f64(&solution.x);
-                self.judge_solution(name, truth, &x, &b, false, Some(stated));
+                self.judge_solution(name, truth, &x, &b, false, Some(of_others));
             }
             Err(error) => self.judge_refusal(name, truth, &error, Some((&b, false))),
         }

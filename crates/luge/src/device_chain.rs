@@ -189,11 +189,11 @@ impl Search {
         })
     }
 
-    /// Waits, and refuses solutions that are not finite.
-    pub(crate) fn wait(self) -> Result<(), Error> {
+    /// Waits, refuses solutions that are not finite, and returns the largest magnitude of an entry.
+    pub(crate) fn wait(self) -> Result<f64, Error> {
         match self.search.as_ref().map(NotFinite::first).transpose()? {
             Some(Some(at)) => Err(Error::SolutionNotFinite { row: at % self.n }),
-            _ => Ok(()),
+            _ => Ok(self.search.as_ref().map_or(Ok(0.0), NotFinite::largest)?),
         }
     }
 }

@@ -225,7 +225,33 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
-        self.establish_on(&self.chain, self.alternative, task, journal)
+        match self.establish_on(&self.chain, self.alternative, task, journal) {
+            Err(error) if is_numerical(&error) => {
+                self.establish_anew(task, journal).map_err(|_| error)
+            }
+            done => done,
+        }
+    }
+
+    /// Orders, scales and factorizes for the values at hand, with one matching after another: the scaling of other values
+    /// may be all that is wrong with a matrix.
+    fn establish_anew<T: Scalar>(
+        &self,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        let mut failure = None;
+        for matching in [None, Some(Matching::Always)] {
+            let start = Instant::now();
+            let chain = self.analyze_again(task.shared, task.values, matching);
+            *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+            let alternative = self.alternative.filter(|_| matching.is_none());
+            match chain.and_then(|chain| self.establish_on(&chain, alternative, task, journal)) {
+                Err(error) if is_numerical(&error) => failure = failure.or(Some(error)),
+                done => return done,
+            }
+        }
+        Err(failure.unwrap_or_else(|| unreachable!("two matchings were tried")))
     }
 
     /// As [`establish`](Self::establish), with the first chain to try and what else might do.
@@ -542,7 +568,8 @@ impl DevicePath {
         Ok(outcome)
     }
 
-    /// New pivots on the old order and scaling; if those do not do, everything anew for the new values.
+    /// New pivots on the old order and scaling; if those do not serve, everything anew for the new values, as if they had
+    /// been analyzed and factorized.
     fn new_pivots<T: Scalar>(
         &self,
         old: &DeviceFactors,
@@ -563,13 +590,8 @@ impl DevicePath {
             }
             done => return done,
         };
-        let start = Instant::now();
-        let chain = self.analyze_again(task.shared, task.values, None);
-        *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
         let warnings = journal.warnings.len();
-        let found = chain
-            .and_then(|chain| self.establish_on(&chain, self.alternative, task, journal))
-            .and_then(serves);
+        let found = self.establish_anew(task, journal);
         // One warning tells why there are new pivots.
         journal.warnings.truncate(warnings);
         found.map_err(|_| failure)

@@ -130,8 +130,8 @@ struct TreeEngine {
     spare: Option<Buffer<f64>>,
     pivots: StaticPivots,
     quality: DeviceQuality,
-    /// How `spare` was factorized, until the values that came after it are kept.
-    previous: Option<(StaticPivots, DeviceQuality)>,
+    /// How `spare` was factorized, and with which scale, until the values that came after it are kept.
+    previous: Option<(StaticPivots, DeviceQuality, f64)>,
 }
 
 impl Forest {
@@ -384,6 +384,22 @@ impl TreeLu {
         match self {
             Self::Single(lu) => lu.begin_refactorize(stream, values, pivots),
             Self::Double(lu) => lu.begin_refactorize(stream, values, pivots),
+        }
+    }
+
+    /// See [`DeviceFrontalLu::scale`].
+    fn scale(&self) -> f64 {
+        match self {
+            Self::Single(lu) => lu.scale(),
+            Self::Double(lu) => lu.scale(),
+        }
+    }
+
+    /// See [`DeviceFrontalLu::set_scale`].
+    fn set_scale(&mut self, scale: f64) {
+        match self {
+            Self::Single(lu) => lu.set_scale(scale),
+            Self::Double(lu) => lu.set_scale(scale),
         }
     }
 
@@ -875,12 +891,14 @@ impl AnyDeviceEngine for TreeEngine {
     }
 
     fn restore(&mut self) -> Result<(), Error> {
-        let (Some((pivots, quality)), Some(spare)) = (self.previous.take(), self.spare.take())
+        let (Some((pivots, quality, scale)), Some(spare)) =
+            (self.previous.take(), self.spare.take())
         else {
             return Ok(());
         };
         self.spare = Some(std::mem::replace(&mut self.values, spare));
         self.pivots = pivots;
+        self.lu().set_scale(scale);
         self.renew(None, &|| Ok(()))?;
         // What was measured of the old factors when they were accepted.
         self.quality = quality;
@@ -916,7 +934,8 @@ impl ResidentEngine for TreeEngine {
         };
         copied.map_err(|e| Error::from_device(e, "numeric"))?;
         self.spare = Some(std::mem::replace(&mut self.values, spare));
-        self.previous = Some((self.pivots, self.quality));
+        let scale = self.lu().scale();
+        self.previous = Some((self.pivots, self.quality, scale));
         self.pivots = self.chain.pivots(perturbation);
         self.renew(pattern.as_deref(), check)
     }

@@ -62,6 +62,9 @@ fn work_bytes<T>(n: usize, nnz: usize) -> u64 {
     bytes_of::<f64>(widened + VECTORS * n)
 }
 
+/// Solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
+const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
     shared: Arc<Shared>,
@@ -139,8 +142,15 @@ impl SolutionCheck {
     /// [`Error::SolutionNotFinite`] if a solution has an entry that is infinite or not a number, maybe because its
     /// right-hand side has one; those of the device.
     pub fn wait(self) -> Result<Accuracy, Error> {
-        self.search.map_or(Ok(()), Search::wait)?;
-        Ok(self.accuracy)
+        let Some(search) = self.search else {
+            return Ok(self.accuracy);
+        };
+        // Outside, right-hand sides or solutions may have lost digits to underflow.
+        if ORDINARY.contains(&search.wait()?) {
+            Ok(self.accuracy)
+        } else {
+            Ok(Accuracy::bounded(None))
+        }
     }
 }
 
@@ -385,60 +395,61 @@ impl<T: Scalar> Factors<T> {
             x.len(),
             self.n()
         );
-        let n = self.n().max(1);
-        let accuracy = match self.one_pass(transpose) {
-            OnePass::Bounded(bound) => Accuracy::bounded(Some(bound)),
-            OnePass::Unknown => Accuracy::bounded(None),
+        let bound = match self.one_pass(transpose) {
+            OnePass::Bounded(bound) => Some(bound),
+            OnePass::Unknown => None,
             OnePass::Measured => return self.measured_in_place(x, transpose),
         };
-        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x))
-            && host.engine.solve_near(x, transpose)?
-        {
-            return Ok(accuracy);
+        if self.plain_pass(x, transpose)? {
+            Ok(Accuracy::bounded(bound))
+        } else {
+            self.measured_in_place(x, transpose)
         }
-        if matches!(self.computed, Computed::Host(_)) && T::as_f64_mut(x).is_some() {
-            return self.measured_in_place(x, transpose);
+    }
+
+    /// One pass of triangular solves in place; false, and `x` as it was, if right-hand sides or solutions are so small or
+    /// large that digits may be lost.
+    fn plain_pass(&self, x: &mut [T], transpose: bool) -> Result<bool, Error> {
+        let n = self.n().max(1);
+        let nrhs = x.len() / n;
+        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
+            return host.engine.solve_near(x, transpose);
         }
         if x.len() >= MANY_NUMBERS
-            && let Some((_, stream)) = self.resident()
+            && let Some((engine, stream)) = self.resident()
             && let Some(x) = T::as_f64_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
             let threads = &self.shared.threads;
             let mut solution = threads.upload(stream, x).map_err(in_solve)?;
-            self.solve_on_device(&mut solution, x.len() / n, transpose)
-                .map_err(|error| blamed(error, x, n))?;
+            let search = engine.begin_solve(&mut solution, nrhs, transpose)?;
+            let largest = search.wait().map_err(|error| blamed(error, x, n))?;
+            if !ORDINARY.contains(&largest) {
+                return Ok(false);
+            }
             stream.copy_to_host(&solution, x).map_err(in_solve)?;
-            return Ok(accuracy);
+            return Ok(true);
         }
         let bytes = bytes_of::<f64>(2 * x.len());
         let _memory = self.shared.limits.reserve(bytes, "solve")?;
         let solution = self
             .computed
             .engine()
-            .solve(&T::in_f64(x), x.len() / n, transpose)?;
+            .solve(&T::in_f64(x), nrhs, transpose)?;
         if let Some(at) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
             let error = Error::SolutionNotFinite { row: at % n };
             return Err(blamed(error, &T::in_f64(x), n));
         }
         // What is hardly above the smallest normal number has lost digits.
         let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
-        let is_tiny = |x: &[f64]| max_abs(x) < smallest && !x.is_empty();
-        if solution.chunks(n).any(is_tiny) {
-            return self.measured_in_place(x, transpose);
+        let is_ordinary = |x: &[f64]| ORDINARY.contains(&max_abs(x)) && max_abs(x) >= smallest;
+        if !solution.chunks(n).all(is_ordinary) {
+            return Ok(false);
         }
         x.iter_mut()
             .zip(solution)
             .for_each(|(x, value)| *x = T::from_f64(value));
-        Ok(accuracy)
-    }
-
-    /// Solves in place, measures, and refines until the target is reached.
-    fn measured_in_place(&self, x: &mut [T], transpose: bool) -> Result<Accuracy, Error> {
-        let nrhs = x.len() / self.n().max(1);
-        let (solution, achieved) = self.solve_to(x, nrhs, transpose, &self.up_to_target())?;
-        x.copy_from_slice(&solution);
-        Ok(achieved.accuracy())
+        Ok(true)
     }
 
     /// What is known of one pass of triangular solves.
@@ -456,6 +467,14 @@ impl<T: Scalar> Factors<T> {
             stops_at_target: true,
             ..self.shared.refinement::<T>()
         }
+    }
+
+    /// Solves in place, measures, and refines until the target is reached.
+    fn measured_in_place(&self, x: &mut [T], transpose: bool) -> Result<Accuracy, Error> {
+        let nrhs = x.len() / self.n().max(1);
+        let (solution, achieved) = self.solve_to(x, nrhs, transpose, &self.up_to_target())?;
+        x.copy_from_slice(&solution);
+        Ok(achieved.accuracy())
     }
 
     /// Solves A·x = b.

@@ -200,6 +200,17 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         self.refresh_solves(stream, a, false)
     }
 
+    /// What pivots are compared with: max|B| of the last factorization, or of one before it whose entries were of that
+    /// size.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Brings back a [scale](Self::scale), so that a factorization of the values of then has the bits of then.
+    pub fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
+    }
+
     /// Waits for the factorization that was begun last, and tells what became of it. `None` if the magnitude of B is far
     /// from that of the matrix before, by which the smallest pivot was chosen: it has to be begun again.
     ///

@@ -810,9 +810,9 @@ mod tests {
         };
         let (rows, cols) = (powers(), powers());
         let mut a = sprs::TriMat::new((n, n));
-        for i in 0..n {
+        for (i, row) in rows.iter().enumerate() {
             for j in [i, (i + 1) % n] {
-                a.add_triplet(i, j, 2f64.powi(rows[i] + cols[j]));
+                a.add_triplet(i, j, 2f64.powi(row + cols[j]));
             }
         }
         let scaled = WideMatrix::new(&a.to_csr()).equilibrated(true).to_dense();

@@ -511,4 +511,32 @@ mod tests {
         assert_eq!(planner.expected(0..2), 0.6);
         assert_eq!(planner.expected(1..2), planner.growth());
     }
+
+    #[test]
+    fn every_batch_of_the_first_walk_is_remembered() {
+        for peaks in [[40, 20, 10], [10, 40, 20], [10, 20, 40]] {
+            let demand = Demand::new(vec![(100, 0); 3]);
+            let mut planner = Planner::new(demand, SHAPE, 10_000, (Queues::Whole, 0), 1);
+            for (source, peak) in peaks.into_iter().enumerate() {
+                let batch = planner.next(source, 3);
+                planner.measured(&batch, peak);
+            }
+            // What is expected whatever the source falls below all of them.
+            for _ in 0..4 {
+                let batch = planner.next(2, 3);
+                planner.measured(&batch, 0);
+            }
+            for first in 0..3 {
+                for end in first + 1..4 {
+                    let most = peaks[first..end].iter().copied().max().unwrap_or(0);
+                    assert!(planner.growth() < 0.15);
+                    assert_eq!(
+                        planner.expected(first..end),
+                        1.5 * most as f64 / 100.0,
+                        "sources {first}..{end} of {peaks:?}"
+                    );
+                }
+            }
+        }
+    }
 }

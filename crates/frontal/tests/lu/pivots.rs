@@ -174,6 +174,65 @@ fn static_pivots_are_replaced_and_counted() {
     assert!(num_replaced > 0, "no tree leaves a small pivot");
 }
 
+/// A diagonal that the threshold allows is not taken if it would be replaced, while another row would not.
+#[test]
+fn a_row_that_is_usable_is_preferred_to_a_replaced_pivot() {
+    let a = Matrix::from_entries(
+        2,
+        vec![(0, 0, 5e-4), (0, 1, 1.0), (1, 0, 4e-3), (1, 1, 1.0)],
+    );
+    let options = Options {
+        threshold: 0.1,
+        static_pivots: Some(1e-3),
+        ..Options::default()
+    };
+    let tree = a.tree(&TreeOptions::default());
+    let (lu, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+    assert_eq!((quality.num_perturbed, quality.first_perturbed), (0, None));
+    assert_eq!(quality.min_pivot, 4e-3);
+    assert!(lu.pivots().any(|(row, column, _)| (row, column) == (1, 0)));
+}
+
+/// A column of the first block of eight fails until the second block is eliminated. The third block has no pivot at all,
+/// and the column is tried again all the same.
+#[test]
+fn columns_are_tried_again_whatever_the_last_block_brings() {
+    let (k, root) = (24, 25);
+    let mut dense = vec![vec![0.0; k]; k];
+    for (i, row) in dense.iter_mut().enumerate() {
+        row[i] = if i < 16 { 1.0 } else { 0.01 };
+    }
+    let mut below = vec![0.0; k];
+    below[16..].fill(1.0);
+    // Column 3 has less than a tenth of its largest entry among the rows of pivots; column 10 brings it there.
+    (dense[3][3], dense[10][3], below[3]) = (0.0, 0.09, 1.0);
+    (dense[3][10], below[10]) = (9.9, 9.9);
+    // The root has a column that this front has not, so they are not merged.
+    let mut entries = vec![(24, 24, 1.0), (26, 26, 4.0), (root, root, 4.0)];
+    for other in [24, root] {
+        entries.extend([(other, 26, 0.5), (26, other, 0.5)]);
+    }
+    for (i, row) in dense.iter().enumerate() {
+        entries.extend(row.iter().enumerate().map(|(j, &value)| (i, j, value)));
+        entries.push((root, i, below[i]));
+        entries.push((i, root, 0.25));
+    }
+    let a = Matrix::from_entries(27, entries);
+    let tree = a.tree(&TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        tiny_pivots: 0,
+        ..TreeOptions::default()
+    });
+    assert_eq!(tree.fronts()[0].pivots, k as u32);
+    let options = Options {
+        threshold: 0.1,
+        ..Options::default()
+    };
+    let (_, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+    assert_eq!(quality.num_delayed, 8);
+}
+
 fn factorized(a: &Matrix) -> Result<Quality, FrontalError> {
     let tree = a.tree(&TreeOptions::default());
     FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).map(|(_, quality)| quality)

@@ -154,7 +154,7 @@ fn matrices(scale: usize) -> Vec<(&'static str, CsMat<f64>)> {
         ("power grid", power_grid(2, 40 * s, 40 * s, 4)),
         ("power flow", power_flow_jacobian(2_000 * s, 5)),
         ("saddle point", saddle_point(1_000 * s, 400 * s, 6)),
-        ("random", random_unsymmetric(400 * s, 3, 7)),
+        ("random", random_unsymmetric(2_000 * s, 3, 7)),
     ]
 }
 
@@ -224,5 +224,5 @@ fn limits_are_kept_on_many_matrices() {
         }
     }
     println!("{budgets} budgets; {worst:.2} times what is needed was enough everywhere");
-    assert!(budgets >= 300);
+    assert!(budgets >= 300 && worst <= 1.5);
 }

@@ -191,7 +191,8 @@ struct Spoiled<F: FactorScalar> {
 
 impl<F: FactorScalar> HostChain<F> {
     /// Analyzes B for the pattern of A. `blocks` are predictions for diagonal blocks, in
-    /// their order.
+    /// their order; `memory` is reserved for the transform.
+    #[expect(clippy::too_many_arguments)]
     pub(crate) fn analyze(
         a: &Rows<'_>,
         transform: Transform,

@@ -363,7 +363,7 @@ impl Step<'_> {
             Err(error) => {
                 let worst = many
                     .iter()
-                    .max_by(|a, b| overflow(truth, a).total_cmp(&overflow(truth, b)));
+                    .max_by(|a, b| overflow(truth, a, false).total_cmp(&overflow(truth, b, false)));
                 let b = worst.map(|b| (b.as_slice(), false));
                 self.judge_refusal("solve_many", truth, &error, b);
             }
@@ -404,9 +404,8 @@ impl Step<'_> {
                         error.to_string(),
                     );
                 }
-                let worst = many
-                    .iter()
-                    .max_by(|a, b| overflow(truth, a).total_cmp(&overflow(truth, b)));
+                let size = |b: &[T]| overflow(truth, b, transpose);
+                let worst = many.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
                 let b = worst.map(|b| (b.as_slice(), transpose));
                 self.judge_refusal(call, truth, &error, b);
             }
@@ -782,8 +781,8 @@ impl Step<'_> {
     }
 }
 
-fn overflow<T: Scalar>(truth: &Truth<T>, b: &[T]) -> f64 {
-    truth.overflow(b, false).unwrap_or(0.0)
+fn overflow<T: Scalar>(truth: &Truth<T>, b: &[T], transpose: bool) -> f64 {
+    truth.overflow(b, transpose).unwrap_or(f64::INFINITY)
 }
 
 /// What is wrong with a system of a batch.

@@ -33,6 +33,9 @@ const TOGETHER: usize = 4;
 const LONG: u64 = 32;
 
 /// Most entries of a row that one warp adds up alone: longer rows come in segments of so many entries.
+///
+/// Size classes: rows of up to `LONG` entries, of a warp, of several segments; up to `TOGETHER` right-hand sides, and
+/// more; each run by `residuals_match_the_definition` in `tests/tests/residuals.rs`.
 pub const SEGMENT: u64 = 256;
 
 /// Words of a segment: its first entry, and the one after its last.

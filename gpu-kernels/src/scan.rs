@@ -16,6 +16,9 @@ use luge_kernel::prelude::*;
 use crate::grid::GridBarrier;
 
 /// Most warps in a block of these kernels.
+///
+/// Size classes of lengths, around a warp, a block, a tile and a tile of tiles: each run by the tests of the `scan_`
+/// kernels in `tests/tests/symbolic.rs`.
 pub(crate) const MAX_WARPS: usize = 32;
 
 /// Sum of `value` over the lanes up to and including this one. Every lane of the warp calls it.

@@ -6,6 +6,9 @@ use crate::long::{for_long, list_long, take_bits};
 use crate::scan::MAX_WARPS;
 
 /// Longest lane that is sorted in shared memory.
+///
+/// Size classes: up to it and above it, sorted by comparisons (`sort_rows_matches_reference`) or by bits
+/// (`sort_distinct_rows_matches_reference`, both in `tests/tests/symbolic.rs`).
 pub const SHARED_LANE: usize = 2048;
 
 /// Where the lane lies during the sort.

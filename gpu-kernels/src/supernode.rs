@@ -40,6 +40,10 @@ use luge_kernel::prelude::*;
 use crate::search::lower_bound;
 
 /// Most rows of a chunk of [`mark_supernodes`](fn@mark_supernodes).
+///
+/// Size classes: runs of up to 32 rows that a thread cuts, longer ones and those that leave their chunk, which a warp
+/// cuts (`mark_supernodes_matches_reference`); as many of both as the queues hold (`queues_of_a_full_chunk_hold`, both in
+/// `tests/tests/supernode.rs`).
 pub const MAX_CHUNK: usize = 1024;
 
 /// Words of the bitmap of a chunk.

@@ -38,20 +38,41 @@ fn dense(n: usize) -> CsMat<f64> {
     triplets.to_csr()
 }
 
-/// Two dense blocks of `k` pivots below one of `c`: fronts of several tiles of both kinds.
-fn large_fronts(k: usize, c: usize) -> CsMat<f64> {
-    let n = 2 * k + c;
+/// Dense blocks of these numbers of pivots below one of `c`, each without entries in one of its columns, so that they
+/// need not be merged: fronts of several tiles of both kinds. With `exchanges` the pivots are off the diagonal.
+fn joined_fronts(pivots: &[usize], c: usize, exchanges: bool) -> CsMat<f64> {
+    let n = pivots.iter().sum::<usize>() + c;
+    // The block of each row, and where it begins.
+    let mut blocks: Vec<(usize, usize)> = Vec::new();
+    for (block, &k) in pivots.iter().chain([&c]).enumerate() {
+        let start = blocks.len();
+        blocks.extend(std::iter::repeat_n((block, start), k));
+    }
     let mut triplets = sprs::TriMat::new((n, n));
     for i in 0..n {
-        for j in 0..n {
-            let apart = i < 2 * k && j < 2 * k && i / k != j / k;
+        let (of_row, start) = blocks[i];
+        // Rows of a block change places in groups of four.
+        let group = start + (i - start) / 4 * 4;
+        let next = group + (i + 1 - group) % 4;
+        let is_whole = group + 4 <= n && blocks[group + 3].0 == of_row;
+        let diagonal = if exchanges && is_whole { next } else { i };
+        for (j, &(of_column, _)) in blocks.iter().enumerate() {
+            let (block, other) = (of_row.min(of_column), i.max(j));
+            let apart = of_row != of_column
+                && (of_row.max(of_column) < pivots.len() || other == n - 1 - block);
             if !apart {
                 let value = uniform(9, i * n + j) / 8.0;
-                triplets.add_triplet(i, j, if i == j { value + 4.0 } else { value });
+                let value = if diagonal == j { value + 4.0 } else { value };
+                triplets.add_triplet(i, j, value);
             }
         }
     }
     triplets.to_csr()
+}
+
+/// Two dense blocks of `k` pivots below one of `c`.
+fn large_fronts(k: usize, c: usize) -> CsMat<f64> {
+    joined_fronts(&[k, k], c, false)
 }
 
 /// B with A around it.
@@ -420,6 +441,137 @@ fn bits_do_not_depend_on_the_grid_or_the_schedule() {
             .map(|&(nrhs, transpose)| system.check(stream, &mut factors, nrhs, transpose, "mixed"))
             .collect();
         assert!(*expected.get_or_insert_with(|| found.clone()) == found);
+    }
+}
+
+/// Fronts of more than 256 rows go by tiles of 32, here the last one of pivots and the last one below them in part. On a
+/// simulator with two blocks, each of which works on tiles one after another.
+#[test]
+fn very_large_fronts_are_solved_by_tiles() {
+    let mut device = luge_tests::devices().remove(0);
+    if luge_tests::backend() == Backend::Simulator {
+        let mut options = SimulatorOptions::with_seed(1);
+        options.simulator.resident_blocks = 2;
+        options.simulator.collectives_order_memory = false;
+        device = Device::simulator(options);
+    }
+    let stream = &device.create_stream().unwrap();
+    let system = System::alone(&joined_fronts(&[70, 3], 190, true));
+    let options = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    let tree = Tree::analyze(&system.columns, &options).unwrap();
+    let mut fronts = tree.fronts().iter();
+    assert!(fronts.any(|front| (front.pivots, front.below) == (70, 189)));
+    let mut factors = system.factorized::<f64>(stream, &options);
+    for transpose in [false, true] {
+        for nrhs in [1, 8, 16, 17] {
+            system.check(stream, &mut factors, nrhs, transpose, "tiles");
+        }
+    }
+}
+
+/// Fronts of a warp with more rows than it has lanes, one of which adds to the last rows of the other.
+#[test]
+fn small_fronts_of_more_rows_than_lanes() {
+    let stream = &streams()[streams().len() - 1];
+    let (first, second, n) = (3, 11, 53);
+    let mut triplets = sprs::TriMat::new((n, n));
+    for i in 0..n {
+        for j in 0..n {
+            let (lower, upper) = (i.min(j), i.max(j));
+            // Nothing but the root has the last column, and the first three have not the fourth, so it stays alone.
+            let is_apart = lower < second && upper == n - 1 || lower < first && upper == first;
+            if !is_apart {
+                let value = uniform(9, i * n + j) / 8.0;
+                triplets.add_triplet(i, j, if i == j { value + 4.0 } else { value });
+            }
+        }
+    }
+    let system = System::alone(&triplets.to_csr());
+    let options = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    let tree = Tree::analyze(&system.columns, &options).unwrap();
+    let sizes: Vec<_> = tree.fronts().iter().map(|f| (f.pivots, f.below)).collect();
+    assert!(
+        sizes.contains(&(1, 48)) && sizes.contains(&(10, 41)),
+        "{sizes:?}"
+    );
+    let mut factors = system.factorized::<f64>(stream, &options);
+    for transpose in [false, true] {
+        for nrhs in [1, 3] {
+            system.check(stream, &mut factors, nrhs, transpose, "small fronts");
+        }
+    }
+}
+
+/// One block of a simulator does all tasks, each of its warps several.
+#[test]
+fn workers_take_several_tasks() {
+    let mut device = luge_tests::devices().remove(0);
+    if luge_tests::backend() == Backend::Simulator {
+        let mut options = SimulatorOptions::with_seed(1);
+        options.simulator.resident_blocks = 1;
+        device = Device::simulator(options);
+    }
+    let stream = &device.create_stream().unwrap();
+    let system = System::alone(&convection_diffusion_2d(16, 11, 1.0));
+    let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
+    for nrhs in [1, 9, 17] {
+        system.check(stream, &mut factors, nrhs, nrhs == 9, "grid");
+    }
+}
+
+/// Rows of 33, 256, 257 and 600 couplings, of fronts of one pivot and of others, in one segment and in several.
+#[test]
+fn long_rows_come_in_segments() {
+    let stream = &seeded_streams()[0];
+    let mut blocks: Vec<CsMat<f64>> = (0..4).map(|i| one(2.0 + uniform(5, i))).collect();
+    blocks.push(dense(4));
+    blocks.extend((0..600).map(|i| one(3.0 + uniform(8, i))));
+    let coupled = |i: usize, j: usize| {
+        let lengths = [33, 256, 257, 600, 600, 33, 257, 32];
+        j >= 8 && lengths.get(i).is_some_and(|length| j < 8 + length)
+    };
+    let system = System::new(&blocks, coupled, 3, 4);
+    let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
+    for nrhs in [1, 9, 17] {
+        system.check(stream, &mut factors, nrhs, false, "long rows");
+    }
+    system.check(stream, &mut factors, 9, true, "long columns");
+    let turned = |i: usize, j: usize| {
+        let lengths = [33, 256, 257, 600];
+        i < 600 && j >= 600 && j - 600 < 4 && i < lengths[j - 600]
+    };
+    let mut blocks: Vec<CsMat<f64>> = (0..600).map(|i| one(3.0 + uniform(8, i))).collect();
+    blocks.extend((0..4).map(|i| one(2.0 + uniform(5, i))));
+    let system = System::new(&blocks, turned, 3, 4);
+    let mut factors = system.factorized::<f64>(stream, &TreeOptions::default());
+    system.check(stream, &mut factors, 1, true, "long columns");
+    system.check(stream, &mut factors, 9, true, "long columns");
+}
+
+/// Entries of a right-hand side that are smaller than its largest by 42 orders of magnitude, with factors of single
+/// precision.
+#[test]
+fn small_entries_of_a_right_hand_side_keep_their_digits() {
+    let stream = &seeded_streams()[0];
+    let system = System::new(&[one(1.0), one(1.0), one(1.0)], |_, _| false, 0, 1);
+    let mut factors = system.factorized::<f32>(stream, &TreeOptions::default());
+    let b = [1.0, 1.2345678 * 2f64.powi(-140), -1.7 * 2f64.powi(-120)];
+    let x = solved(stream, &mut factors, &b, 1, false);
+    let [(enter, _), (leave, _)] = system.placed(false);
+    for (&from, &to) in enter.iter().zip(leave) {
+        let (b, x) = (b[from as usize], x[to as usize]);
+        assert!(
+            (x - b).abs() <= f64::from(f32::EPSILON) * b.abs(),
+            "{x:e} for {b:e}"
+        );
     }
 }
 

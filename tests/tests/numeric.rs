@@ -429,6 +429,7 @@ fn check_ordered<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, val
     let cases = [
         ((1, 32), search(2, 2, 1), 0),
         ((2, 96), search(5, 5, 1), 0),
+        ((2, 96), search(5, 5, 3), 0),
         ((3, 96), search(6, 6, 3), 0),
         ((2, 96), dense(5, 5, 1), 6),
         ((4, 64), dense(5, 5, 1), 3),
@@ -470,9 +471,33 @@ fn check_ordered<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, val
     }
 }
 
+/// Two columns of one level that update the same one, with more entries than a warp has lanes.
+fn two_updates_of_one_column() -> (CompressedPattern, Vec<f64>) {
+    let n = 100u32;
+    let (mut ptr, mut idx, mut values) = (vec![0u64], Vec::new(), Vec::new());
+    for i in 0..n {
+        let row = match i {
+            0 | 1 => vec![(i, 4.0), (2, 1.0)],
+            2 => vec![(0, 0.5), (1, 0.25), (2, 4.0)],
+            _ => vec![(0, 0.5), (1, 0.25), (i, 4.0)],
+        };
+        for (j, value) in row {
+            idx.push(j);
+            values.push(value);
+        }
+        ptr.push(idx.len() as u64);
+    }
+    (
+        CompressedPattern::new(n as usize, ptr, idx).unwrap(),
+        values,
+    )
+}
+
 #[test]
 fn lu_levels_ordered_matches_reference() {
     for stream in streams() {
+        let (rows, values) = two_updates_of_one_column();
+        check_ordered::<f64>(&stream, &rows, &values);
         for (name, rows, values) in named_matrices() {
             eprintln!("{name}");
             check_ordered::<f32>(&stream, &rows, &values);
@@ -822,6 +847,10 @@ fn tiny_pivots_are_replaced_with_their_sign_and_counted() {
         assert_eq!((pivots.min_pivot, pivots.max_pivot), (1.0, 4.0));
         let (lu, _) = factorize_dense::<f32>(&stream, 2, &[0.0, 4.0, 4.0, 0.0], perturb).unwrap();
         assert_eq!(lu[0], 1.0);
+        // As large as the smallest that is taken.
+        let (_, pivots) =
+            factorize_dense::<f64>(&stream, 2, &[-1.0, 0.0, 0.0, 4.0], perturb).unwrap();
+        assert_eq!((pivots.num_perturbed, pivots.first_perturbed), (0, None));
     }
 }
 

@@ -87,12 +87,70 @@ fn named_patterns_match_the_cpu() {
 fn rows_and_structures_of_whole_blocks_match_the_cpu() {
     // One device: the schedules that matter are tried on smaller patterns, and these take long.
     let stream = &streams()[0];
-    assert_panels(
-        stream,
-        &pattern_of(&arrow(1025, ArrowHead::Last)),
-        &PanelOptions::default(),
-    );
+    assert_panels(stream, &leaves_and_a_path(), &PanelOptions::default());
     assert_panels(stream, &first_row_full(4200), &PanelOptions::default());
+}
+
+/// 1025 vertices and a path of 64 that have edges to the last vertex alone: its row has 1025 runs of one column and one
+/// of 64, which begins at an odd place. It has nothing in the column behind those.
+fn leaves_and_a_path() -> CompressedPattern {
+    let (leaves, end) = (1025u32, 1089u32);
+    let last = end + 1;
+    let mut rows: Vec<Vec<u32>> = (0..=last).map(|i| vec![i]).collect();
+    for v in 0..=leaves {
+        rows[v as usize].push(last);
+        rows[last as usize].push(v);
+    }
+    for v in leaves..end - 1 {
+        rows[v as usize].push(v + 1);
+        rows[v as usize + 1].push(v);
+    }
+    of_rows(rows)
+}
+
+fn of_rows(mut rows: Vec<Vec<u32>>) -> CompressedPattern {
+    let (mut ptr, mut idx) = (vec![0u64], Vec::new());
+    for row in &mut rows {
+        row.sort_unstable();
+        row.dedup();
+        idx.extend_from_slice(row);
+        ptr.push(idx.len() as u64);
+    }
+    CompressedPattern::new(rows.len(), ptr, idx).unwrap()
+}
+
+/// A pivot of the first panel meets itself in the next one, at the fortieth of its entries there, or at the beginning of
+/// a later one, right behind a row of the panel before that it takes part in.
+#[test]
+fn pivots_take_part_up_to_where_they_meet() {
+    let (n, pivot) = (210u32, 63u32);
+    // Rows of its column of L, columns of its row of U, and the column that has no other entry of the row before it.
+    let late: (Vec<u32>, &[u32], u32) = ((70..110).collect(), &[109, 150, 160], n);
+    let last: (Vec<u32>, &[u32], u32) = (vec![70, 191, 192], &[192], 192);
+    for (lower, upper, apart) in [late, last] {
+        let mut rows: Vec<Vec<u32>> = (0..n).map(|i| vec![i]).collect();
+        for v in 0..n - 2 {
+            if v != pivot {
+                // No fill comes of this.
+                rows[v as usize].push(if v + 1 == apart { v + 2 } else { v + 1 });
+            }
+        }
+        rows[n as usize - 2].push(n - 1);
+        // All are one diagonal block.
+        rows[n as usize - 1].extend([0, pivot + 1]);
+        rows[pivot as usize].extend_from_slice(upper);
+        for row in lower {
+            rows[row as usize].push(pivot);
+        }
+        let pattern = of_rows(rows);
+        let (mirrored, _) = pattern.transpose_with_map();
+        for stream in streams() {
+            for pattern in [&pattern, &mirrored] {
+                assert_panels(&stream, pattern, &PanelOptions::default());
+                assert_panels(&stream, pattern, &rounds(3, 100));
+            }
+        }
+    }
 }
 
 /// Row 0 and the diagonal.
@@ -100,6 +158,21 @@ fn first_row_full(n: usize) -> CompressedPattern {
     let ptr = std::iter::once(0).chain((n..2 * n).map(|p| p as u64));
     let idx = (0..n as u32).chain(1..n as u32);
     CompressedPattern::new(n, ptr.collect(), idx.collect()).unwrap()
+}
+
+/// The first panel, of 64 columns, has an upper structure of 1023, 1024 and 1025 entries: as many as are kept in shared
+/// memory, and one less and more. All come from the first row, and the last of them from every other row, too.
+#[test]
+fn bases_as_long_as_what_is_kept_near() {
+    let stream = &streams()[0];
+    for n in [1087u32, 1088, 1089] {
+        let mut rows: Vec<Vec<u32>> = (0..n).map(|i| vec![i, n - 1]).collect();
+        rows[0].extend(0..n);
+        // All are one diagonal block.
+        rows[n as usize - 1].push(0);
+        let pattern = of_rows(rows);
+        assert_panels(stream, &pattern, &PanelOptions::default());
+    }
 }
 
 #[test]

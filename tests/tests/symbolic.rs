@@ -182,9 +182,12 @@ fn sort_rows_takes_a_row_of_100000() {
 #[test]
 fn sort_distinct_rows_matches_reference() {
     for stream in streams() {
-        // Long ones on both sides of short ones, and one that uses every bit of its range.
+        // Long ones on both sides of short ones, more than blocks of a simulator, and one that uses every bit of its
+        // range.
         let lens = [
             sort::SHARED_LANE + 1,
+            sort::SHARED_LANE + 2,
+            sort::SHARED_LANE + 3,
             0,
             1,
             33,
@@ -198,14 +201,16 @@ fn sort_distinct_rows_matches_reference() {
         let mut idx = Vec::new();
         for (lane, &len) in lens.iter().enumerate() {
             let stride = if len == 4096 { 1 } else { 3 };
-            let mut keys: Vec<u32> = (0..len as u32).map(|i| stride * i + 5).collect();
+            // Those of one long row are not those of another.
+            let first = 5 + lane as u32 % 3;
+            let mut keys: Vec<u32> = (0..len as u32).map(|i| stride * i + first).collect();
             keys.sort_unstable_by_key(|&key| noise(lane as u64, key as usize));
             idx.extend(keys);
         }
         let on_device = stream.upload(&ptr).unwrap();
         let mut sorted = stream.upload(&idx).unwrap();
         // SAFETY: the offsets end within the indices, which are distinct and below the bound.
-        unsafe { primitives::sort_distinct_rows(&stream, 15_001, &on_device, &mut sorted) }
+        unsafe { primitives::sort_distinct_rows(&stream, 15_005, &on_device, &mut sorted) }
             .unwrap();
         assert_eq!(
             stream.download(&sorted).unwrap(),
@@ -581,6 +586,28 @@ fn fill2_positions_matches_reference() {
             }
         }
     }
+}
+
+/// More long rows at once than a block sets aside, of more entries than a warp has lanes.
+#[test]
+fn long_rows_that_no_block_sets_aside_are_walked_by_warps() {
+    let n = 80;
+    let mut idx: Vec<u32> = Vec::new();
+    for i in 0..n {
+        let mut row: Vec<u32> = (0..40).map(|k| ((i * 3 + k * 7) % n) as u32).collect();
+        row.sort_unstable();
+        idx.extend(row);
+    }
+    let ptr = (0..=n as u64).map(|i| 40 * i).collect();
+    let pattern = CompressedPattern::new(n, ptr, idx).unwrap();
+    let shape = Shape {
+        blocks: 1,
+        long_row: 32,
+        ..shapes(n)[4]
+    };
+    let found = traverse(&streams()[0], &pattern, shape);
+    let expected = reference_symbolic::fill2_max_id(&pattern);
+    assert_eq!(found.columns, expected.rows().idx());
 }
 
 #[test]

@@ -3,6 +3,18 @@
 //! A front is *small* if it and all fronts below it have at most [`SMALL_FRONT`] rows: warps work on those, one after
 //! another, in their shared memory. The others are *large*: blocks work on them, on the whole front if it has at most
 //! [`WHOLE_FRONT`] rows, else on tiles of [`TILE`] × [`TILE`] entries.
+//!
+//! Size classes, and the tests in `tests/tests/frontal.rs` that run each of them on the simulator:
+//!
+//! | class | test |
+//! |---|---|
+//! | small fronts of up to 4, 8, 16 rows; up to 32 entries of B, and more | `fronts_of_every_order` |
+//! | small fronts of up to 4 children, and more; children in one run and in several | `runs_of_small_fronts_join` |
+//! | whole fronts of up to 32, 64, 95 rows; 1 to 8 pivots in the last panel; up to 32 rows and columns right of a panel, and more | `fronts_of_every_order` |
+//! | fronts of 1, 2, 3, 4 tiles, the last one of 1, of some, of 64 rows | `tiled_fronts_of_orders_around_tiles` |
+//! | fronts of tiles with rows below the pivots, in one tile and in two | `tiles_with_rows_below` |
+//! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
+//! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
 
 /// Rows of the largest front that a warp factorizes.
 pub const SMALL_FRONT: u32 = 16;

@@ -7,6 +7,10 @@ use luge_kernel::prelude::*;
 /// A team of 2^`team_log2` threads takes a column at a time, `parts` teams share one, and within a team at most
 /// 2^`lanes_log2` threads share a sub-column. What "column" and "share" mean, each kernel says.
 ///
+/// Size classes: teams of some lanes, of a warp, of a block, of several blocks; one part of a column and several; entries
+/// found by search and in dense columns, as many of these as teams and fewer. Each is run by
+/// `lu_levels_matches_reference` and `lu_levels_ordered_matches_reference` in `tests/tests/numeric.rs`.
+///
 /// ```text
 /// bits   31 .. 11   10      9 .. 5       4 .. 0
 ///        parts      dense   lanes_log2   team_log2

@@ -15,6 +15,9 @@ use crate::scan::{MAX_WARPS, block_inclusive_sum, grid_exclusive_scan};
 
 /// Panels with a longer structure, rows with more runs, and those with a structure four times as long are the
 /// work of a block.
+///
+/// Size classes: up to and above it, each run by `rows_and_structures_of_whole_blocks_match_the_cpu` in
+/// `tests/tests/panels.rs`.
 pub const LONG: u32 = 1024;
 
 /// Calls `visit(q, first, step)` for each panel: a warp a panel with (0, 1); for a long one all warps of the

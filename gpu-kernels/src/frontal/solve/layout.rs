@@ -1,4 +1,18 @@
 //! Words of the lists that the host makes for a solve.
+//!
+//! Size classes, and the tests in `tests/tests/frontal_solve.rs` that run each of them on the simulator, with A and with
+//! its transpose:
+//!
+//! | class | test |
+//! |---|---|
+//! | fronts of one pivot and nothing else | `many_right_hand_sides_and_many_blocks` |
+//! | fronts of a warp, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` |
+//! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` |
+//! | fronts of more rows, by tiles of [`TILE`], one after another on few blocks; with rows below and without; the last tiles in part | `very_large_fronts_are_solved_by_tiles` |
+//! | 1 right-hand side, up to [`MANY`], and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_tiles` |
+//! | more than [`MAX_NRHS`] right-hand sides | `many_right_hand_sides_and_many_blocks` |
+//! | rows of up to [`LONG_ROW`] couplings, of one segment of at most [`SEGMENT`], of several | `long_rows_come_in_segments` |
+//! | up to 32 contributions of children to a row, and more | `solutions_satisfy_the_matrix` |
 
 /// Words that describe a front.
 pub const FRONT_WORDS: usize = 8;

@@ -119,6 +119,10 @@ const MAX_WARPS: usize = 8;
 const LONG_ROWS: usize = 64;
 
 /// Longest row that may be walked with others: 32 of them add up to less than 2³².
+///
+/// Size classes: rows that are walked with others, by a warp alone because `LONG_ROWS` are set aside already, and by a
+/// block; queues with room for all frontiers, with some in the spill segment, and found by their bits; each run by the
+/// shapes of `fill2_count_matches_reference` and `fill2_positions_matches_reference` in `tests/tests/symbolic.rs`.
 pub const MAX_LONG_ROW: u32 = 1 << 26;
 
 /// Number of entries in each row of L+U, the diagonal included (stage one of the two): added to

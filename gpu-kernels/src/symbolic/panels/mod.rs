@@ -48,6 +48,19 @@
 //! what may come together, and keeps what it did not fill for its next panel. A pool that is too small is noticed by the host, which
 //! reads how much was asked for: panels without room have empty structures, everything else runs to its end.
 //!
+//! # Size classes
+//!
+//! The tests are in `tests/tests/panels.rs`, and run on the simulator.
+//!
+//! | class | test |
+//! |---|---|
+//! | panels of up to 32 pivots, of up to 64 | `named_patterns_match_the_cpu` |
+//! | tables that take all keys, and those that are full: [`ROUND`] keys, 3, 1 | `panels_match_the_reference` |
+//! | no base, bases of up to `NEAR` entries, longer ones | `panels_match_the_reference`, `bases_as_long_as_what_is_kept_near` |
+//! | structures below of up to `SHORT` entries, and longer ones | `panels_match_the_reference` |
+//! | up to `MANY` children, and more; rows and structures that are the work of a block in [`expand`](super::expand) | `rows_and_structures_of_whole_blocks_match_the_cpu` |
+//! | symmetric patterns, and others | `named_patterns_match_the_cpu` |
+//!
 //! # Modules
 //!
 //! | module | what it does |

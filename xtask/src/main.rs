@@ -17,6 +17,7 @@ mod process;
 mod ptx;
 mod ptxas;
 mod report;
+mod slips;
 mod solve;
 mod sources;
 mod test;
@@ -65,6 +66,8 @@ enum Command {
     /// Make a page of tables and charts out of results of benchmarks; `--help` lists the options.
     #[command(disable_help_flag = true)]
     Report(PassedOn),
+    /// Make slips in kernels, one at a time, and see whether the tests on the simulator notice.
+    Slips(slips::Args),
     /// Build the GPU kernels to PTX, or check that the committed PTX is what the sources say.
     Ptx(ptx::Args),
     /// Change the host code in one place at a time, and count how many of the changes the tests notice.
@@ -104,6 +107,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Campaign(passed) => campaign::campaign(&workspace, &passed.args),
         Command::Bench(which) => bench::bench(&workspace, &which),
         Command::Report(passed) => report::report(&workspace, &passed.args),
+        Command::Slips(args) => slips::slips(&workspace, &args),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
         Command::Mutants(args) => mutants::mutants(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),

@@ -212,6 +212,7 @@ fn refinement_on_the_device_is_that_of_the_host() {
         };
         for max_steps in [0, 1, 10] {
             let options = host::Options {
+                stops_at_target: false,
                 max_steps,
                 target: 1e-15,
                 epsilon: f64::EPSILON,

@@ -822,12 +822,21 @@ mod tests {
     use super::*;
 
     /// A step that has done nothing yet, on the CPU with default options.
+    fn ill_conditioned() -> Warning {
+        Warning::IllConditioned {
+            rcond: 0.0,
+            unknowns: Vec::new(),
+            is_constant: false,
+        }
+    }
+
     fn step(outcome: &mut Outcome) -> Step<'_> {
         Step {
             rng: StdRng::seed_from_u64(1),
             group: "searched",
             judges_refusals: true,
             is_on_device: false,
+            max_steps: 10,
             factor_epsilon: f64::EPSILON,
             outcome,
             verbose: false,
@@ -924,7 +933,7 @@ mod tests {
             judged(&singular, Vec::new()),
             ["factorize: singular, no warning [searched]"]
         );
-        assert!(judged(&singular, vec![Warning::IllConditioned { rcond: 0.0 }]).is_empty());
+        assert!(judged(&singular, vec![ill_conditioned()]).is_empty());
         let near = ["factorize: nearly singular, no warning [searched]"];
         // Nobody said that it is.
         assert_eq!(

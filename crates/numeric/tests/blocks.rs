@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, Engine, Options, Rule};
 use luge_numeric::{NumericError, TinyPivots};
-use luge_sparse::{CancelFlag, CompressedPattern, Quality};
+use luge_sparse::{CancelFlag, CompressedPattern, Limits, MemoryBudget, Quality};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -70,8 +70,8 @@ impl Blocks {
     }
 
     fn plan(&self, engine: Engine) -> Arc<BlockPlan> {
-        let never = CancelFlag::new();
-        Arc::new(BlockPlan::new(&self.cols, &self.ptr, engine, |_| None, &never).unwrap())
+        let limits = Limits::none();
+        Arc::new(BlockPlan::new(&self.cols, &self.ptr, engine, |_| None, &limits).unwrap())
     }
 
     /// Row, column and value of each entry.
@@ -106,6 +106,7 @@ fn options(threads: usize) -> Options {
         rule: Rule::Threshold(0.1),
         threads,
         max_bytes: None,
+        memory: MemoryBudget::unlimited(),
         cancel: CancelFlag::new(),
     }
 }
@@ -135,12 +136,13 @@ fn check_solves(b: &Blocks, lu: &BlockLu<f64>, threads: usize) {
             }
             let mut x = sides.clone();
             if transpose {
-                lu.solve_transpose(&mut x, nrhs, threads);
+                lu.solve_transpose(&mut x, nrhs, threads, &CancelFlag::new())
+                    .unwrap();
             } else {
                 for k in 0..nrhs {
                     (0..n).for_each(|i| x[k * n + i] = sides[k * n + rows[i]]);
                 }
-                lu.solve(&mut x, nrhs, threads);
+                lu.solve(&mut x, nrhs, threads, &CancelFlag::new()).unwrap();
             }
             for k in 0..nrhs {
                 let mut solution = x[k * n..(k + 1) * n].to_vec();
@@ -268,9 +270,9 @@ fn pivots_and_exchanges_make_the_determinant() {
 fn columns_alone_are_divided_by() {
     let cols = CompressedPattern::new(3, vec![0, 1, 3, 6], vec![0, 0, 1, 0, 1, 2]).unwrap();
     let values = [2.0, 3.0, 4.0, -1.0, 5.0, 8.0];
-    let never = CancelFlag::new();
+    let limits = Limits::none();
     for engine in ENGINES {
-        let plan = BlockPlan::new(&cols, &[0, 1, 2, 3], engine, |_| None, &never).unwrap();
+        let plan = BlockPlan::new(&cols, &[0, 1, 2, 3], engine, |_| None, &limits).unwrap();
         let planned: Vec<f64> = plan.source().iter().map(|&p| values[p as usize]).collect();
         assert_eq!(plan.norm1(&planned), 14.0);
         let plan = Arc::new(plan);
@@ -279,10 +281,11 @@ fn columns_alone_are_divided_by() {
         assert_eq!((quality.min_pivot, quality.max_pivot), (2.0, 8.0));
         // B·(1, 2, 3) and Bᵀ·(1, 2, 3).
         let mut x = [5.0, 23.0, 24.0];
-        lu.solve(&mut x, 1, 1);
+        lu.solve(&mut x, 1, 1, &CancelFlag::new()).unwrap();
         assert_eq!(x, [1.0, 2.0, 3.0]);
         let mut x = [2.0, 11.0, 33.0];
-        lu.solve_transpose(&mut x, 1, 1);
+        lu.solve_transpose(&mut x, 1, 1, &CancelFlag::new())
+            .unwrap();
         assert_eq!(x, [1.0, 2.0, 3.0]);
     }
 }
@@ -364,7 +367,7 @@ fn the_flag_stops_plan_and_factors() {
     for engine in ENGINES {
         let raised = CancelFlag::new();
         raised.cancel();
-        let plan = BlockPlan::new(&b.cols, &b.ptr, engine, |_| None, &raised);
+        let plan = BlockPlan::new(&b.cols, &b.ptr, engine, |_| None, &Limits::of_flag(&raised));
         assert!(matches!(plan, Err(NumericError::Cancelled(_))));
         let plan = b.plan(engine);
         let values = b.planned(&plan);
@@ -392,6 +395,6 @@ fn the_flag_stops_plan_and_factors() {
 #[should_panic(expected = "an entry below its diagonal block")]
 fn an_entry_below_the_blocks_is_a_broken_call() {
     let cols = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
-    let never = CancelFlag::new();
-    let _ = BlockPlan::new(&cols, &[0, 1, 2], Engine::Auto, |_| None, &never);
+    let limits = Limits::none();
+    let _ = BlockPlan::new(&cols, &[0, 1, 2], Engine::Auto, |_| None, &limits);
 }

@@ -11,7 +11,7 @@ pub struct InverseNorm {
     /// Largest entry of the column of B⁻¹ that attains the bound. For a matrix that is nearly
     /// singular that column is nearly a null vector, and this the column of B that takes part most.
     pub largest: usize,
-    /// That column of B⁻¹.
+    /// That column of B⁻¹, or the image of the vector that attains the bound.
     pub column: Vec<f64>,
 }
 

@@ -56,6 +56,7 @@ fn the_largest_row_is_that_of_the_column_that_attains_the_bound() {
     let expected = InverseNorm {
         norm1: 9.0,
         largest: 2,
+        column: vec![0.0, -3.0, -4.0, -2.0],
     };
     assert_eq!(estimate_of(inverse), expected);
 }
@@ -68,6 +69,7 @@ fn the_alternating_vector_counts_where_it_gives_more() {
     let expected = InverseNorm {
         norm1: 2.0 * 60.0 / 9.0,
         largest: 0,
+        column: vec![34.0, -13.0, 13.0],
     };
     assert_eq!(estimate_of(inverse), expected);
 }
@@ -107,6 +109,7 @@ fn refinement_goes_on_below_a_loose_target() {
             max_steps,
             target,
             epsilon: f64::EPSILON,
+            stops_at_target: false,
             cancel: CancelFlag::new(),
         };
         for steps in [0, 1, 2] {

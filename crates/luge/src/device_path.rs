@@ -37,6 +37,8 @@ pub(crate) struct DeviceFactors {
     pub searched: Option<usize>,
     /// Estimated if pivots were searched.
     pub condition: Option<Condition>,
+    /// That of the chain's scaling, once somebody asks.
+    inverse_exponent: OnceLock<i32>,
 }
 
 impl DeviceFactors {
@@ -48,6 +50,7 @@ impl DeviceFactors {
             probe: Some(probe),
             searched: None,
             condition: None,
+            inverse_exponent: OnceLock::new(),
         }
     }
 
@@ -68,7 +71,9 @@ impl DeviceFactors {
             checksum: 0.0,
             norm_b: report.largest,
             norm_a: probe.norm_a,
-            exponent: inverse_exponent(&self.chain.transform().scaling),
+            exponent: *self
+                .inverse_exponent
+                .get_or_init(|| inverse_exponent(&self.chain.transform().scaling)),
         });
         let bound = if transpose || of_growth > WILD {
             of_growth

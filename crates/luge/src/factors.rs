@@ -436,15 +436,19 @@ impl<T: Scalar> Factors<T> {
             .computed
             .engine()
             .solve(&T::in_f64(x), nrhs, transpose)?;
-        if let Some(at) = solution.iter().position(|&v| !T::from_f64(v).is_finite()) {
-            let error = Error::SolutionNotFinite { row: at % n };
-            return Err(blamed(error, &T::in_f64(x), n));
-        }
         // What is hardly above the smallest normal number has lost digits.
         let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
-        let is_ordinary = |x: &[f64]| ORDINARY.contains(&max_abs(x)) && max_abs(x) >= smallest;
-        if !solution.chunks(n).all(is_ordinary) {
-            return Ok(false);
+        let range = ORDINARY.start().max(smallest)..=ORDINARY.end().min(T::max_value().to_f64());
+        let largest = |x: &[f64]| lanes::largest_magnitude(x, 1, |v| v);
+        if !solution.chunks(n).all(|x| range.contains(&largest(x))) {
+            let at = solution.iter().position(|&v| !T::from_f64(v).is_finite());
+            return match at {
+                Some(at) => {
+                    let error = Error::SolutionNotFinite { row: at % n };
+                    Err(blamed(error, &T::in_f64(x), n))
+                }
+                None => Ok(false),
+            };
         }
         x.iter_mut()
             .zip(solution)
@@ -949,10 +953,19 @@ impl<T: Scalar> Factors<T> {
                 let error = Error::SolutionNotFinite { row: at % self.n() };
                 Err(blamed(error, &b, self.n()))
             }
-            None => Ok(SolutionCheck {
-                search: None,
-                accuracy,
-            }),
+            None => {
+                let n = self.n().max(1);
+                let is_ordinary = |x: &[f64]| ORDINARY.contains(&max_abs(x));
+                let accuracy = if solution.chunks(n).all(is_ordinary) {
+                    accuracy
+                } else {
+                    Accuracy::bounded(None)
+                };
+                Ok(SolutionCheck {
+                    search: None,
+                    accuracy,
+                })
+            }
         }
     }
 

@@ -569,11 +569,9 @@ fn solvers_that_take_turns_keep_their_own_factors() {
         }
         assert_eq!(count(run, Phase::SolveManyResident), EFFORT.samples);
     }
+    // Factors in single precision do not reach that in one pass: solutions in place are refined to the target.
     let single = runs[1].errors.known.unwrap();
-    assert!(
-        single > error_bound::<f64>(n),
-        "{single}: factors in double precision"
-    );
+    assert!(single <= 1e-12, "{single}: not refined");
 }
 
 /// A matrix on which solvers took these seconds for a refactorization.

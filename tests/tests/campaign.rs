@@ -23,7 +23,7 @@ fn hold(settings: Settings) {
     println!("{count} known faults, {} new ones", new.len());
     assert!(new.is_empty(), "{backend:?}, seed {seed}: {new:?}");
     assert!(
-        count as f64 <= KNOWN_SHARE * steps as f64,
+        count as f64 <= 3.0 + KNOWN_SHARE * steps as f64,
         "{backend:?}, seed {seed}: {tally}"
     );
 }
@@ -38,7 +38,7 @@ const KNOWN: [&str; 5] = [
     "repivoted: false error",
 ];
 
-/// Most of them in a step, on average.
+/// Most of them in a step, on average, beside three in all.
 const KNOWN_SHARE: f64 = 0.02;
 
 /// As many steps at a time as there are processors.

@@ -42,7 +42,7 @@ pub struct Refined {
     pub steps: usize,
     /// Normwise backward error of `x`.
     pub normwise: f64,
-    /// The two componentwise backward errors, see [`Residual::componentwise`].
+    /// The two componentwise backward errors, see [`Residual::componentwise`](crate::backward_error::Residual::componentwise).
     pub componentwise: [f64; 2],
 }
 

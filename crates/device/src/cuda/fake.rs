@@ -256,6 +256,12 @@ pub(super) fn with<R>(f: impl FnOnce(&mut State) -> R) -> R {
     f(&mut lock(&state))
 }
 
+/// The state of this thread, which lives as long as somebody has it: a thread that gets another one needs it still if it
+/// comes back to its context.
+pub(super) fn hold() -> Arc<Mutex<State>> {
+    STATE.with_borrow(Arc::clone)
+}
+
 /// Gives this thread a state of its own, which is new.
 pub(super) fn reset() {
     STATE.set(fresh());

@@ -731,6 +731,7 @@ fn large_uploads_go_through_blocks_that_threads_fill() {
     assert_eq!(calls("cuMemHostAlloc"), 1);
     assert_eq!(device.transfers().to_device_bytes, 3 * (4 * 1003 + 8 * 3));
     // Where no memory can be locked, here in another context, all bytes are left to the driver.
+    let _held = fake::hold();
     let others = open();
     let stream_of_others = others.create_stream().unwrap();
     fake::with(|state| state.fail = Some(("cuMemHostAlloc", 0, 2)));

@@ -1091,7 +1091,7 @@ pub(super) const SLIPS: &[Slip] = &[
         new: "words[k] >= edge.offered",
         tests: ("symbolic", &["fill2_positions", "any_budget"]),
         why: "a vertex is offered what it has",
-        equivalent: Some("the atomic minimum leaves the label, and only a label that fell counts"),
+        equivalent: None,
     },
     Slip {
         name: "fill2_long_row",
@@ -1373,8 +1373,8 @@ pub(super) const SLIPS: &[Slip] = &[
         old: "num_runs > u64::from(LONG)",
         new: "num_runs > 2 * u64::from(LONG)",
         tests: ("panels", &["rows_and_structures"]),
-        why: "rows of more runs are left to warps",
-        equivalent: Some("runs of such rows are not sorted"),
+        why: "rows of more runs, which are not sorted, are left to warps",
+        equivalent: None,
     },
     Slip {
         name: "etree_between",

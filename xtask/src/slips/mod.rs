@@ -168,7 +168,10 @@ fn build(workspace: &Workspace, tree: &Path, round: &[usize]) -> Result<BTreeMap
         .and_then(std::process::Child::wait_with_output)
         .with_context(|| format!("{command:?} did not start"))?;
     if !output.status.success() {
-        bail!("the kernels do not compile with the slips of this list");
+        bail!(
+            "the tests do not build with the slips of this list: {}",
+            output.status
+        );
     }
     let mut executables = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {

@@ -81,7 +81,10 @@ fn metis(graph: Graph, cancel: &CancelFlag) -> Result<Vec<u32>, OrderingError> {
         .name("luge-metis".into())
         .stack_size(METIS_STACK)
         // Nobody receives what comes too late.
-        .spawn(move || drop(sender.send(call_metis(ptr, idx))));
+        .spawn({
+            let cancel = cancel.clone();
+            move || drop(sender.send(call_metis(ptr, idx, &cancel)))
+        });
     if started.is_err() {
         return Err(OrderingError::NestedDissection {
             status: metis_sys::rstatus_et_METIS_ERROR_MEMORY,
@@ -96,7 +99,11 @@ fn metis(graph: Graph, cancel: &CancelFlag) -> Result<Vec<u32>, OrderingError> {
     }
 }
 
-fn call_metis(mut ptr: Vec<i32>, mut idx: Vec<i32>) -> Result<Vec<u32>, OrderingError> {
+fn call_metis(
+    mut ptr: Vec<i32>,
+    mut idx: Vec<i32>,
+    cancel: &CancelFlag,
+) -> Result<Vec<u32>, OrderingError> {
     let n = ptr.len() - 1;
     let mut num_vertices = n as i32;
     let mut options = [-1; metis_sys::METIS_NOPTIONS as usize];
@@ -108,6 +115,8 @@ fn call_metis(mut ptr: Vec<i32>, mut idx: Vec<i32>) -> Result<Vec<u32>, Ordering
         let _one_at_a_time = METIS
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Whoever was left behind while waiting does not begin.
+        cancel.check()?;
         // SAFETY: all pointers are to live arrays of the lengths METIS_NodeND asks for: ptr n + 1,
         // idx ptr[n], options METIS_NOPTIONS, perm and inverse n each; null weights mean equal
         // weights. The graph is undirected, without loops, and its indices are below n, by the

@@ -5,7 +5,7 @@
 //! | what the solver says | what is asked |
 //! |---|---|
 //! | a solution and its backward error | the true error, by [`luge_testkit::exact`], is at most ten times as large, and not above 10⁻¹⁰ where less was stated; for matrices in `f32` as many ε |
-//! | a refusal, where pivots are searched and the matrix is scaled | the matrix is singular to rounding by a dense SVD after equilibration, or the solution overflows |
+//! | a refusal, where pivots are searched and the matrix is scaled | the matrix is singular to rounding by a dense SVD after equilibration by factors that doubles hold, or the solution overflows, of this system or of one within rounding of the equilibrated one, or the factors came with a warning that solutions may have no correct digit |
 //! | a refusal for want of a matching | the matching is as large as that says |
 //! | factors without a warning | the matrix is not singular by construction, nor with any scaling |
 //! | a refactorization and its backward error | a solve for a solution that is known here has that error |
@@ -182,7 +182,7 @@ pub struct Class {
 }
 
 /// How many examples of a class are kept.
-const EXAMPLES: usize = 5;
+const EXAMPLES: usize = 50;
 
 /// What came of a campaign.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -75,6 +75,7 @@ pub fn run(
         judges_refusals: modes::searches_and_scales(&options),
         is_on_device: backend != Backend::Cpu,
         max_steps: options.max_refinement_steps,
+        is_warned: false,
         factor_epsilon: if single || options.precision == luge::FactorPrecision::Single {
             f64::from(f32::EPSILON)
         } else {
@@ -121,6 +122,8 @@ struct Step<'a> {
     factor_epsilon: f64,
     /// Steps of refinement that the options allow.
     max_steps: usize,
+    /// Whether the last factors came with a warning of their condition.
+    is_warned: bool,
     outcome: &'a mut Outcome,
     verbose: bool,
 }
@@ -304,7 +307,13 @@ impl Step<'_> {
             _ => ("zero", Some(vec![T::zero(); n])),
         };
         let b = b.unwrap_or_else(|| self.random_vector(n, 1.0));
-        self.say(|| format!("b: {name}"));
+        self.say(|| {
+            if n <= 8 {
+                format!("b: {name} {:?}", T::in_f64(&b))
+            } else {
+                format!("b: {name}")
+            }
+        });
         b
     }
 
@@ -361,9 +370,8 @@ impl Step<'_> {
                 }
             }
             Err(error) => {
-                let worst = many
-                    .iter()
-                    .max_by(|a, b| overflow(truth, a, false).total_cmp(&overflow(truth, b, false)));
+                let size = |b: &[T]| overflow(truth, b, false, self.factor_epsilon);
+                let worst = many.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
                 let b = worst.map(|b| (b.as_slice(), false));
                 self.judge_refusal("solve_many", truth, &error, b);
             }
@@ -404,7 +412,7 @@ impl Step<'_> {
                         error.to_string(),
                     );
                 }
-                let size = |b: &[T]| overflow(truth, b, transpose);
+                let size = |b: &[T]| overflow(truth, b, transpose, self.factor_epsilon);
                 let worst = many.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
                 let b = worst.map(|b| (b.as_slice(), transpose));
                 self.judge_refusal(call, truth, &error, b);
@@ -639,6 +647,7 @@ impl Step<'_> {
                 Warning::IllConditioned { .. } | Warning::PerturbedPivots { .. }
             )
         });
+        self.is_warned = warned;
         if truth.kind.is_singular {
             self.count("singular matrices accepted with a warning");
         }
@@ -756,20 +765,34 @@ impl Step<'_> {
             }
             return;
         }
-        let overflow = b.and_then(|(b, transpose)| truth.overflow(b, transpose));
+        let of_solution = matches!(error, Error::SolutionNotFinite { .. });
+        let overflow =
+            b.and_then(|(b, transpose)| truth.overflow(b, transpose, self.factor_epsilon));
         match overflow {
-            Some(overflow) if overflow > 0.25 => return self.count("solutions that overflow"),
-            None if matches!(error, Error::SolutionNotFinite { .. }) => {
+            Some([exact, _]) if exact > 0.25 => return self.count("solutions that overflow"),
+            Some([_, rounded]) if rounded > 0.25 => {
+                return self.count("solutions that overflow within rounding");
+            }
+            _ if of_solution && self.is_warned => {
+                return self.count("solutions that are lost after a warning");
+            }
+            Some(_) if of_solution && self.max_steps <= 1 => {
+                return self.count("solutions that want refinement");
+            }
+            None if of_solution => {
                 return self.count("solutions that may overflow");
             }
             _ => {}
+        }
+        if !of_solution && truth.singular_ratio_by_doubles() <= limit {
+            return self.count("refusals for want of scale factors beyond doubles");
         }
         let detail = format!(
             "{}; {}, singular values {ratio:.1e}, rcond with the best scaling {:.1e}, solution by the largest number {}",
             error,
             truth.kind.name,
             truth.optimal_rcond().unwrap_or(f64::NAN),
-            overflow.map_or_else(|| "-".to_owned(), |o| format!("{o:.1e}")),
+            overflow.map_or_else(|| "-".to_owned(), |o| format!("{o:.1?}")),
         );
         let scaling = if plain > limit {
             ""
@@ -781,8 +804,9 @@ impl Step<'_> {
     }
 }
 
-fn overflow<T: Scalar>(truth: &Truth<T>, b: &[T], transpose: bool) -> f64 {
-    truth.overflow(b, transpose).unwrap_or(f64::INFINITY)
+fn overflow<T: Scalar>(truth: &Truth<T>, b: &[T], transpose: bool, epsilon: f64) -> f64 {
+    let overflow = truth.overflow(b, transpose, epsilon);
+    overflow.map_or(f64::INFINITY, |[_, rounded]| rounded)
 }
 
 /// What is wrong with a system of a batch.
@@ -837,6 +861,7 @@ mod tests {
             judges_refusals: true,
             is_on_device: false,
             max_steps: 10,
+            is_warned: false,
             factor_epsilon: f64::EPSILON,
             outcome,
             verbose: false,

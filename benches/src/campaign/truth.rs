@@ -100,8 +100,16 @@ impl<T: Scalar> Truth<T> {
         })
     }
 
-    /// The largest entry of the exact solution over the largest number of the type; `None` if that cannot be told.
-    pub fn overflow(&self, b: &[T], transpose: bool) -> Option<f64> {
+    /// As the better of [`singular_ratios`](Self::singular_ratios), with scale factors that are normal `f64`.
+    pub fn singular_ratio_by_doubles(&self) -> f64 {
+        let ratio = |averaged| singular_ratio(&self.exact.equilibrated_by_doubles(averaged));
+        ratio(false).max(ratio(true))
+    }
+
+    /// The largest entry of the solution over the largest number of the type: of the exact one, and of those that a solver may
+    /// find that is stable in the norm of an equilibrated matrix, if every entry of that may differ by `epsilon`, and every
+    /// entry of b by that in its own size. `None` if that cannot be told.
+    pub fn overflow(&self, b: &[T], transpose: bool, epsilon: f64) -> Option<[f64; 2]> {
         if self.n() > WIDE_ORDER {
             return None;
         }
@@ -110,8 +118,17 @@ impl<T: Scalar> Truth<T> {
             .map(|b| Wide::new(Scalar::to_f64(*b)))
             .collect::<Vec<_>>();
         let x = self.exact.solve(&b, transpose)?;
-        let largest = x.into_iter().fold(Wide::ZERO, |m, x| m.max(x.abs()));
-        Some((largest / Wide::new(T::max_value().to_f64())).to_f64())
+        let epsilon = Wide::new(epsilon);
+        let mut largest = [Wide::ZERO; 2];
+        for averaged in [false, true] {
+            let moves = self.exact.sensitivity(&x, &b, transpose, averaged)?;
+            for (x, moves) in x.iter().zip(moves) {
+                largest[0] = largest[0].max(x.abs());
+                largest[1] = largest[1].max(x.abs() + epsilon * moves);
+            }
+        }
+        let most = Wide::new(T::max_value().to_f64());
+        Some(largest.map(|largest| (largest / most).to_f64()))
     }
 
     /// The size of a maximum matching of the stored entries, or of those that are not zero.

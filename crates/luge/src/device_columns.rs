@@ -270,21 +270,6 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
     }
 }
 
-impl<F: FactorScalar> ColumnEngine<F> {
-    /// Solves with B, in `f64`, through the type of the factors.
-    fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
-        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
-        self.values
-            .factors
-            .solve(&mut rounded, 1, transpose)
-            .map_err(|e| self.chain.in_terms_of_a(e))?;
-        x.iter_mut()
-            .zip(rounded)
-            .for_each(|(x, rounded)| *x = rounded.to_f64());
-        Ok(())
-    }
-}
-
 impl<F: FactorScalar> Engine for ColumnEngine<F> {
     fn report(&self) -> FactorReport {
         let pivots = self.values.factors.pivots();
@@ -309,6 +294,23 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
                 .solve(values, nrhs, transpose)
                 .map_err(|e| self.chain.in_terms_of_a(e))
         })
+    }
+
+    fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+        self.values
+            .factors
+            .solve(&mut rounded, 1, transpose)
+            .map_err(|e| self.chain.in_terms_of_a(e))?;
+        x.iter_mut()
+            .zip(rounded)
+            .for_each(|(x, rounded)| *x = rounded.to_f64());
+        Ok(())
+    }
+
+    fn of_factors(&self) -> (&Transform, &RowPerm) {
+        let transform = &self.chain.transform;
+        (transform, &transform.row_perm)
     }
 
     fn screen(&self) -> Result<f64, Error> {

@@ -12,12 +12,12 @@ use luge_sparse::{MatrixView, Scalar};
 
 use crate::accuracy::{BoundOf, OnePass, SLACK, WILD, bound, inverse_exponent};
 use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Check, NewValues, Perturbation};
-use crate::engine::{Condition, Engine};
+use crate::engine::{Condition, Engine, FactorReport};
 use crate::error::Error;
 use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
 use crate::inform::Warning;
 use crate::options::{Pivoting, ResidualCheck};
-use crate::probe::{Probe, is_above};
+use crate::probe::{OnePassOf, Probe, is_above};
 use crate::solver::{DevicePath, Shared};
 
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
@@ -65,16 +65,7 @@ impl DeviceFactors {
             return OnePass::Unknown;
         };
         let report = self.engine.report();
-        let of_growth = bound(BoundOf {
-            epsilon: report.epsilon,
-            growth: report.growth,
-            checksum: 0.0,
-            norm_b: report.largest,
-            norm_a: probe.norm_a,
-            exponent: *self
-                .inverse_exponent
-                .get_or_init(|| inverse_exponent(&self.chain.transform().scaling)),
-        });
+        let of_growth = self.bound_of_growth(&report, &probe);
         let bound = if transpose || of_growth > WILD {
             of_growth
         } else {
@@ -85,6 +76,33 @@ impl DeviceFactors {
         } else {
             OnePass::Bounded(bound)
         }
+    }
+
+    /// The bound of one pass that follows from the growth.
+    fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
+        bound(BoundOf {
+            epsilon: report.epsilon,
+            growth: report.growth,
+            checksum: 0.0,
+            norm_b: report.largest,
+            norm_a: probe.norm_a,
+            exponent: *self
+                .inverse_exponent
+                .get_or_init(|| inverse_exponent(&self.chain.transform().scaling)),
+        })
+    }
+
+    /// The backward error that solutions can be expected to have, if there was a probe.
+    fn statement(&self, target: f64) -> Option<f64> {
+        let probe = self.probe?;
+        let report = self.engine.report();
+        let one_pass = OnePassOf {
+            bound: self.bound_of_growth(&report, &probe),
+            growth: report.growth,
+            rcond: self.condition.as_ref().map(|condition| condition.rcond),
+            epsilon: report.epsilon,
+        };
+        probe.statement(&one_pass, target)
     }
 
     /// Brings the factors of the old values back, and gives `error`, or what kept them from coming back.
@@ -417,7 +435,7 @@ impl DevicePath {
             self.judge(old, renewed, shared, journal, probe)
         };
         match renewed {
-            Ok(Renewal::Serves(probe)) => Ok(Self::keep(old, probe)),
+            Ok(Renewal::Serves(probe)) => Ok(Self::keep(old, probe, shared.target)),
             Ok(Renewal::Fails(reason)) => self.repivot(old, reason, task, journal),
             Err(error) => Err(old.restored(error)),
         }
@@ -436,7 +454,7 @@ impl DevicePath {
     ) -> Result<Result<Outcome, String>, Error> {
         let values = NewValues::OnDevice(values);
         match self.renew_resident(old, values, shared, refinement, journal) {
-            Ok(Renewal::Serves(probe)) => Ok(Ok(Self::keep(old, probe))),
+            Ok(Renewal::Serves(probe)) => Ok(Ok(Self::keep(old, probe, shared.target))),
             Ok(Renewal::Fails(reason)) => Ok(Err(reason)),
             Err(error) => Err(old.restored(error)),
         }
@@ -541,12 +559,12 @@ impl DevicePath {
         }
     }
 
-    fn keep(old: &mut DeviceFactors, probe: Option<Probe>) -> Outcome {
+    fn keep(old: &mut DeviceFactors, probe: Option<Probe>, target: f64) -> Outcome {
         old.engine.keep();
         (old.probe, old.condition) = (probe, None);
         Refactorized::Reused {
             growth: old.engine.report().growth,
-            backward_error: old.backward_error(),
+            backward_error: old.statement(target),
         }
     }
 
@@ -566,7 +584,7 @@ impl DevicePath {
         let outcome = Refactorized::Repivoted {
             reason: reason.clone(),
             growth: factors.engine.report().growth,
-            backward_error: factors.backward_error(),
+            backward_error: factors.statement(task.shared.target),
         };
         journal.warnings.push(Warning::PivotsSearched { reason });
         *old = factors;

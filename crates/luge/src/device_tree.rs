@@ -424,6 +424,19 @@ impl TreeLu {
         }
     }
 
+    /// See [`DeviceFrontalLu::solve_scaled`].
+    fn solve_scaled(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        match self {
+            Self::Single(lu) => lu.solve_scaled(stream, x, 1, transpose),
+            Self::Double(lu) => lu.solve_scaled(stream, x, 1, transpose),
+        }
+    }
+
     /// The panels of all fronts in `f64`, and the row that each pivot was exchanged with.
     fn download(&self, stream: &Stream) -> Result<(Vec<f64>, Vec<u32>), DeviceError> {
         Ok(match self {
@@ -775,31 +788,6 @@ impl TreeEngine {
                 .map_err(|e| Error::from_device(e, "numeric")),
         }
     }
-
-    /// Solves with B, in its orders.
-    fn solve_permuted(&self, y: &mut [f64], transpose: bool) -> Result<(), Error> {
-        let Transform {
-            row_perm,
-            col_perm,
-            scaling,
-        } = &self.chain.forest.transform;
-        let of_rows = (row_perm.as_slice(), &scaling.rows);
-        let of_cols = (col_perm.as_slice(), &scaling.cols);
-        let ((enter, enter_factors), (leave, leave_factors)) = if transpose {
-            (of_cols, of_rows)
-        } else {
-            (of_rows, of_cols)
-        };
-        let mut b = vec![0.0; y.len()];
-        for (&old, &value) in enter.iter().zip(&*y) {
-            b[old as usize] = value / enter_factors[old as usize];
-        }
-        let x = self.solve(&b, 1, transpose)?;
-        for (y, &old) in y.iter_mut().zip(leave) {
-            *y = x[old as usize] / leave_factors[old as usize];
-        }
-        Ok(())
-    }
 }
 
 impl Engine for TreeEngine {
@@ -829,6 +817,37 @@ impl Engine for TreeEngine {
             .solve(stream, &mut x, nrhs, transpose)
             .map_err(solve_error)?;
         stream.download(&x).map_err(in_solve)
+    }
+
+    fn solve_permuted(&self, c: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let in_solve = |e| Error::from_device(e, "solve");
+        let Transform {
+            row_perm, col_perm, ..
+        } = &self.chain.forest.transform;
+        let (rows, cols) = (row_perm.as_slice(), col_perm.as_slice());
+        let (enter, leave) = if transpose {
+            (cols, rows)
+        } else {
+            (rows, cols)
+        };
+        let mut x = vec![0.0; c.len()];
+        for (&old, &value) in enter.iter().zip(&*c) {
+            x[old as usize] = value;
+        }
+        let stream = &self.chain.stream;
+        let mut there = self.chain.threads.upload(stream, &x).map_err(in_solve)?;
+        let solved = self.lu().solve_scaled(stream, &mut there, transpose);
+        solved.map_err(solve_error)?;
+        stream.copy_to_host(&there, &mut x).map_err(in_solve)?;
+        for (c, &old) in c.iter_mut().zip(leave) {
+            *c = x[old as usize];
+        }
+        Ok(())
+    }
+
+    fn of_factors(&self) -> (&Transform, &RowPerm) {
+        let transform = &self.chain.forest.transform;
+        (transform, &transform.row_perm)
     }
 
     fn screen(&self) -> Result<f64, Error> {

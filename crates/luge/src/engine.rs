@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use luge_solve::condition::inverse_norm1;
+use luge_solve::extended::Extended;
 use luge_solve::{known_solution, scaled};
 use luge_sparse::{ColPerm, RowPerm, Scalar, Scaling};
 
@@ -85,8 +86,15 @@ impl Transform {
 pub(crate) trait Engine: Send + Sync {
     fn report(&self) -> FactorReport;
 
-    /// Solves A·X = B or Aᵀ·X = B for `nrhs` right-hand sides one after another, without refinement.
+    /// Solves A·X = B or Aᵀ·X = B for `nrhs` right-hand sides one after another, without refinement. Entries that overflow
+    /// are infinite or not numbers.
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error>;
+
+    /// B·y = c or Bᵀ·y = c, in place.
+    fn solve_permuted(&self, c: &mut [f64], transpose: bool) -> Result<(), Error>;
+
+    /// From A to B as its rows stand in the factors.
+    fn of_factors(&self) -> (&Transform, &RowPerm);
 
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the matrix with the values `a` that was factorized.
     fn condition(&self, a: &[f64]) -> Result<Condition, Error>;
@@ -98,6 +106,44 @@ pub(crate) trait Engine: Send + Sync {
     fn determinant(&self) -> Result<Determinant, Error>;
 }
 
+/// Solves A·x = b or Aᵀ·x = b for numbers of any size, without refinement. Entries that overflow in the factors are infinite
+/// or not numbers.
+pub(crate) fn solve_extended(
+    engine: &dyn Engine,
+    b: &[Extended],
+    transpose: bool,
+) -> Result<Vec<Extended>, Error> {
+    if engine.report().epsilon > f64::EPSILON {
+        solve_within::<f32>(engine, b, transpose)
+    } else {
+        solve_within::<f64>(engine, b, transpose)
+    }
+}
+
+/// As [`solve_extended`] with factors of the type `F`.
+fn solve_within<F: Scalar>(
+    engine: &dyn Engine,
+    b: &[Extended],
+    transpose: bool,
+) -> Result<Vec<Extended>, Error> {
+    let (transform, row_perm) = engine.of_factors();
+    let rows = (&row_perm.0, &transform.scaling.rows[..]);
+    let cols = (&transform.col_perm.0, &transform.scaling.cols[..]);
+    let (enter, leave) = if transpose {
+        (cols, rows)
+    } else {
+        (rows, cols)
+    };
+    let given = scaled::enter_extended::<F>(enter.0, enter.1, b);
+    let mut y = given.clone();
+    engine.solve_permuted(&mut y.values, transpose)?;
+    if !y.values.iter().all(|v| v.is_finite()) {
+        y = given.lowered_within::<F>();
+        engine.solve_permuted(&mut y.values, transpose)?;
+    }
+    Ok(scaled::leave_extended(leave.0, leave.1, &y))
+}
+
 /// What factors tell of themselves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FactorReport {
@@ -107,6 +153,8 @@ pub(crate) struct FactorReport {
     pub num_off_diagonal: Option<usize>,
     pub num_delayed: Option<usize>,
     pub growth: f64,
+    /// What was measured of B − L·U, relative to B; zero where nothing was.
+    pub error: f64,
     /// Largest magnitude of an entry of B, or more.
     pub largest: f64,
     /// ε of the type of the factors.

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use luge_device::{Buffer, Slice, Stream};
 use luge_solve::backward_error::{Measured, RowNorms, max_abs};
+use luge_solve::extended::Extended;
 use luge_solve::gpu::{Measures, Refined as OnDevice};
-use luge_solve::refine::{self, Refined, refine};
+use luge_solve::refine::{self, Refined, refine, refine_extended};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Reservation, Scalar, bytes_of};
 use serde::Serialize;
 use sprs::CsMat;
@@ -16,7 +17,7 @@ use crate::accuracy::{Accuracy, OnePass};
 use crate::determinant::Determinant;
 use crate::device_chain::{Check, ResidentEngine, Search, System};
 use crate::device_path::{DeviceFactors, Task};
-use crate::engine::{Condition, Engine};
+use crate::engine::{Condition, Engine, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
 use crate::inform::{Inform, Seconds, Warning};
@@ -34,7 +35,8 @@ pub(crate) const SINGULAR: f64 = 1.0 / 64.0;
 /// at least.
 const RENEWAL_PER_ENTRY: f64 = 2e-9;
 
-/// Below this times ε the reciprocal condition number is worth a warning: one digit is left.
+/// Below this times ε, or the error of the factors if that is more, the reciprocal condition number is worth a warning: one
+/// digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
 
 /// An upper bound of the reciprocal condition number below ε to this power is followed by an estimate: a matrix that is
@@ -170,7 +172,9 @@ pub enum Refactorized {
         /// Growth, see [`Inform::growth`].
         growth: f64,
         /// Normwise backward error of a probe; on the CPU, where growth and a checksum show that none is needed, a bound
-        /// of that of one pass of triangular solves. `None` on a device if the options forbade a probe.
+        /// of that of one pass of triangular solves. `None` where nothing can be said of other right-hand sides: the probe's
+        /// solution came back as another one, or needed refinement with factors so poor that its convergence was luck, or, on
+        /// a device, the options forbade a probe. Solving calls measure by themselves then.
         backward_error: Option<f64>,
     },
     /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
@@ -423,9 +427,10 @@ impl<T: Scalar> Factors<T> {
             let threads = &self.shared.threads;
             let mut solution = threads.upload(stream, x).map_err(in_solve)?;
             let search = engine.begin_solve(&mut solution, nrhs, transpose)?;
-            let largest = search.wait().map_err(|error| blamed(error, x, n))?;
-            if !ORDINARY.contains(&largest) {
-                return Ok(false);
+            match search.wait() {
+                Ok(largest) if ORDINARY.contains(&largest) => {}
+                Ok(_) | Err(Error::SolutionNotFinite { .. }) => return Ok(false),
+                Err(error) => return Err(error),
             }
             stream.copy_to_host(&solution, x).map_err(in_solve)?;
             return Ok(true);
@@ -441,14 +446,7 @@ impl<T: Scalar> Factors<T> {
         let range = ORDINARY.start().max(smallest)..=ORDINARY.end().min(T::max_value().to_f64());
         let largest = |x: &[f64]| lanes::largest_magnitude(x, 1, |v| v);
         if !solution.chunks(n).all(|x| range.contains(&largest(x))) {
-            let at = solution.iter().position(|&v| !T::from_f64(v).is_finite());
-            return match at {
-                Some(at) => {
-                    let error = Error::SolutionNotFinite { row: at % n };
-                    Err(blamed(error, &T::in_f64(x), n))
-                }
-                None => Ok(false),
-            };
+            return Ok(false);
         }
         x.iter_mut()
             .zip(solution)
@@ -554,9 +552,10 @@ impl<T: Scalar> Factors<T> {
         let b = T::in_f64(b);
         check_right_hand_sides(&b, self.n())?;
         if let Some(resident) = self.resident() {
-            let solved = self.solve_columns_resident(resident, &b, nrhs, transpose, refinement)?;
-            if let Some(solved) = solved {
-                return Ok(solved);
+            match self.solve_columns_resident(resident, &b, nrhs, transpose, refinement) {
+                Ok(Some(solved)) => return Ok(solved),
+                Ok(None) | Err(Error::SolutionNotFinite { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         self.solve_columns(&b, nrhs, transpose, refinement)
@@ -643,16 +642,25 @@ impl<T: Scalar> Factors<T> {
         let first = self.computed.engine().solve(b, nrhs, transpose)?;
         for (column, b) in b.chunks_exact(n.max(1)).enumerate() {
             let mut given = Some(first[column * n..(column + 1) * n].to_vec());
+            let engine = self.computed.engine();
             let refined = refine(
                 a,
                 norms,
                 b,
                 |r| match given.take() {
                     Some(x) => Ok(x),
-                    None => self.computed.engine().solve(r, 1, transpose),
+                    None => engine.solve(r, 1, transpose),
                 },
                 refinement,
-            )?;
+            );
+            let refined = match refined {
+                // Maybe only before it is refined.
+                Err(Error::SolutionNotFinite { .. }) => {
+                    let solve = |r: &[Extended]| solve_extended(engine, r, transpose);
+                    refine_extended(a, norms, b, solve, refinement)
+                }
+                refined => refined,
+            }?;
             let rounded: Vec<T> = refined.x.iter().map(|&v| T::from_f64(v)).collect();
             let (normwise, componentwise) = measure_rounded(a, norms, &refined, &rounded, b)?;
             achieved.add(normwise, componentwise);
@@ -1017,19 +1025,15 @@ impl<T: Scalar> Factors<T> {
                 nrhs,
                 transpose,
             };
-            let refined = engine.solve_refined(system, b, x, refinement);
-            let refined = refined.map_err(|error| match error {
-                Error::SolutionNotFinite { .. } => match path.fetch(b) {
-                    Ok(b) => blamed(error, &b, n),
-                    Err(failure) => failure,
-                },
-                error => error,
-            })?;
-            if !is_out_of_range(&refined) {
-                let mut achieved = Achieved::default();
-                achieved.add_steps(refined.iter().map(|refined| refined.steps));
-                achieved.add_errors(refined.iter().map(|refined| refined.measures));
-                return Ok(achieved);
+            match engine.solve_refined(system, b, x, refinement) {
+                Ok(refined) if !is_out_of_range(&refined) => {
+                    let mut achieved = Achieved::default();
+                    achieved.add_steps(refined.iter().map(|refined| refined.steps));
+                    achieved.add_errors(refined.iter().map(|refined| refined.measures));
+                    return Ok(achieved);
+                }
+                Ok(_) | Err(Error::SolutionNotFinite { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
         let b = path.fetch(b)?;
@@ -1165,7 +1169,7 @@ impl<T: Scalar> Factors<T> {
         }
         if let Some(condition) = self.known_condition() {
             inform.rcond = Some(condition.rcond);
-            let limit = ILL_CONDITIONED * condition.epsilon;
+            let limit = ILL_CONDITIONED * condition.epsilon.max(report.error);
             if condition.rcond.is_nan() || condition.rcond < limit {
                 inform.warnings.push(Warning::IllConditioned {
                     rcond: condition.rcond,

@@ -623,14 +623,17 @@ impl<F: FactorScalar> HostFactors<F> {
         Ok(solved?)
     }
 
-    /// As [`solve_factors`](Self::solve_factors), through the type of the factors.
-    fn solve_rounded(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
-        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
-        self.solve_factors(&mut rounded, 1, transpose)?;
-        x.iter_mut()
-            .zip(rounded)
-            .for_each(|(x, rounded)| *x = rounded.to_f64());
-        Ok(())
+    /// Solves for each of the right-hand sides in `b` by [`solve_far`](Self::solve_far).
+    fn solve_all_far(&self, b: &[f64], transpose: bool) -> Result<Vec<f64>, Error> {
+        // All solutions; of one the mantissas and exponents, the values in the type of the factors, and itself.
+        let n = self.chain.plan.n().max(1);
+        let bytes = bytes_of::<f64>(b.len()) + 40 * n as u64;
+        let _memory = self.chain.limits.reserve(bytes, "solve")?;
+        let mut solution = Vec::with_capacity(b.len());
+        for b in b.chunks_exact(n) {
+            solution.extend(self.solve_far(b, transpose)?);
+        }
+        Ok(solution)
     }
 
     /// The solve for numbers of any size: exponents are kept apart.
@@ -665,6 +668,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
+            error: self.quality.checksum,
             largest: self.quality.max_norm,
             epsilon: F::epsilon().to_f64(),
             host_bytes: self.of_factors(BlockLu::bytes),
@@ -676,8 +680,23 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
 
     fn solve(&self, b: &[f64], _nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
         let mut x = b.to_vec();
-        self.solve_in_place(&mut x, transpose)?;
-        Ok(x)
+        if self.solve_near(&mut x, transpose)? {
+            return Ok(x);
+        }
+        self.solve_all_far(b, transpose)
+    }
+
+    fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+        self.solve_factors(&mut rounded, 1, transpose)?;
+        x.iter_mut()
+            .zip(rounded)
+            .for_each(|(x, rounded)| *x = rounded.to_f64());
+        Ok(())
+    }
+
+    fn of_factors(&self) -> (&Transform, &RowPerm) {
+        (&self.chain.transform, self.row_perm())
     }
 
     fn screen(&self) -> Result<f64, Error> {
@@ -685,7 +704,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         // The vector, and that of the type of the factors.
         let bytes = bytes_of::<f64>(n) + bytes_of::<F>(n);
         let _memory = self.chain.limits.reserve(bytes, "numeric")?;
-        engine::screen(n, self.quality.max_norm, |x| self.solve_rounded(x, false))
+        engine::screen(n, self.quality.max_norm, |x| self.solve_permuted(x, false))
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
@@ -700,8 +719,8 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
                 self.chain.entries(a).load(0, &mut values);
                 self.chain.plan.norm1(&values)
             },
-            |x| self.solve_rounded(x, false),
-            |x| self.solve_rounded(x, true),
+            |x| self.solve_permuted(x, false),
+            |x| self.solve_permuted(x, true),
         )
     }
 
@@ -812,17 +831,11 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         if self.solve_near(x, transpose)? {
             return Ok(());
         }
-        // All solutions; of one the mantissas and exponents, the values in the type of the factors, and itself.
-        let n = self.chain.plan.n().max(1);
-        let bytes = bytes_of::<f64>(x.len()) + 40 * n as u64;
-        let _memory = self.chain.limits.reserve(bytes, "solve")?;
-        let n = self.chain.plan.n().max(1);
-        let mut solution = Vec::with_capacity(x.len());
-        for x in x.chunks_exact(n) {
-            solution.extend(self.solve_far(x, transpose)?);
-        }
+        let solution = self.solve_all_far(x, transpose)?;
         match solution.iter().position(|v| !v.is_finite()) {
-            Some(at) => Err(Error::SolutionNotFinite { row: at % n }),
+            Some(at) => Err(Error::SolutionNotFinite {
+                row: at % self.chain.plan.n().max(1),
+            }),
             None => {
                 x.copy_from_slice(&solution);
                 Ok(())

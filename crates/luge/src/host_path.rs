@@ -17,7 +17,7 @@ use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
 use crate::host::{AnyHost, HostEngine};
 use crate::inform::Warning;
 use crate::options::Pivoting;
-use crate::probe::{Probe, is_above};
+use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
 use crate::solver::{HostPath, Shared};
 
 /// Diagonal preference of the first attempt under [`Pivoting::Auto`], that of KLU.
@@ -26,9 +26,6 @@ const DIAGONAL_PREFERENCE: f64 = 1e-3;
 /// Factors whose checksum is below this many ε, and whose growth is below [`TRUSTED_GROWTH`], are as
 /// good as any: a probe would only repeat the measurement.
 const TRUSTED_CHECKSUM: f64 = 512.0;
-
-/// See [`TRUSTED_CHECKSUM`].
-const TRUSTED_GROWTH: f64 = 1e6;
 
 /// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
 /// matrix worth a condition estimate before it is accepted.
@@ -57,6 +54,21 @@ pub(crate) struct HostFactors {
 }
 
 impl HostFactors {
+    /// The backward error that solutions can be expected to have, for a matrix whose largest entry is `largest`.
+    fn statement(&self, largest: f64, target: f64) -> Option<f64> {
+        let Some(probe) = self.probe else {
+            return Some(self.bound);
+        };
+        let (chain, quality) = (self.chain.as_ref(), self.engine.quality());
+        let one_pass = OnePassOf {
+            bound: bound_of_roundings(chain, quality, largest),
+            growth: quality.growth,
+            rcond: self.condition.as_ref().map(|condition| condition.rcond),
+            epsilon: chain.epsilon(),
+        };
+        probe.statement(&one_pass, target)
+    }
+
     /// The backward error that is known of these factors: the probe's, else the bound.
     pub(crate) fn backward_error(&self) -> f64 {
         self.probe.map_or(self.bound, |probe| probe.backward_error)
@@ -82,6 +94,11 @@ fn bound_of(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
     if quality.num_perturbed > 0 {
         return f64::INFINITY;
     }
+    bound_of_roundings(chain, quality, largest)
+}
+
+/// As [`bound_of`], as if no pivot had been replaced.
+fn bound_of_roundings(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
     bound(BoundOf {
         epsilon: chain.epsilon(),
         growth: quality.growth,
@@ -359,7 +376,7 @@ impl HostPath {
                     (old.probe, old.condition, old.bound) = (Some(probe), condition, bound);
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
-                        backward_error: Some(probe.backward_error),
+                        backward_error: old.statement(task.largest, shared.target),
                     });
                 };
                 if is_static {
@@ -375,7 +392,8 @@ impl HostPath {
         };
 
         let found = self.repivot(&old.chain, stale_scale, task, journal)?;
-        let (growth, backward_error) = (found.engine.quality().growth, found.backward_error());
+        let growth = found.engine.quality().growth;
+        let backward_error = found.statement(task.largest, shared.target);
         *old = found;
         journal.warnings.push(Warning::PivotsSearched {
             reason: reason.clone(),
@@ -383,7 +401,7 @@ impl HostPath {
         Ok(Refactorized::Repivoted {
             reason,
             growth,
-            backward_error: Some(backward_error),
+            backward_error,
         })
     }
 

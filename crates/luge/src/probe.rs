@@ -6,6 +6,7 @@ use luge_solve::known_solution;
 use luge_solve::refine::{self, refine};
 use luge_sparse::{MatrixView, Scalar};
 
+use crate::accuracy::WILD;
 use crate::device_chain::ResidentEngine;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -22,7 +23,7 @@ pub(crate) struct Probe {
     pub steps: usize,
     /// The row with the largest componentwise error; on a device only if the target was missed.
     pub worst_row: usize,
-    /// ‖x‖∞ of what came back.
+    /// ‖x‖∞ of what came back, where 1 to 2 was asked for.
     pub norm_x: f64,
     /// ‖A‖∞.
     pub norm_a: f64,
@@ -35,6 +36,29 @@ const REPRESENTATIVE: f64 = 64.0;
 
 /// Solutions beyond this are not what was asked for, and their large entries hide what the others would show.
 const AS_KNOWN: f64 = 4.0;
+
+/// Factors that do not grow beyond this are as good as their checksum.
+pub(crate) const TRUSTED_GROWTH: f64 = 1e6;
+
+/// Refinement gains a digit a step where the reciprocal condition number is that many ε of the factors.
+const CONVERGENT: f64 = 10.0;
+
+/// Componentwise error above which refinement left a row without three correct digits: it did not converge.
+const CONVERGED: f64 = 1e-3;
+
+/// The poorest bound of one pass from which refinement gains digits for every right-hand side.
+const POOREST: f64 = WILD;
+
+/// What is known of one pass of triangular solves, and so of the refinement that goes on from it.
+pub(crate) struct OnePassOf {
+    /// Its backward error is at most this, but for replaced pivots.
+    pub bound: f64,
+    pub growth: f64,
+    /// Of the scaled matrix, if somebody asked.
+    pub rcond: Option<f64>,
+    /// ε of the factors.
+    pub epsilon: f64,
+}
 
 impl Probe {
     /// Solves for the known solution with one pass of `solve`, which works in place, and measures in
@@ -119,7 +143,7 @@ impl Probe {
                     componentwise: refined.componentwise[0] + refined.componentwise[1],
                     steps: refined.steps,
                     worst_row: worst_row(&residual, &b),
-                    norm_x: max_abs(&refined.x),
+                    norm_x: max_abs(&refined.x) / scale,
                     norm_a: norms.infinity_norm(),
                 })
             }
@@ -194,6 +218,23 @@ impl Probe {
         } else {
             f64::INFINITY
         }
+    }
+
+    /// The backward error, if solutions for other right-hand sides, refined as this one, can be expected to reach the target
+    /// where this one does. They may not if the solution that came back is another one, whose large entries hide the errors of
+    /// the others; nor, if it took refinement, if one pass may lose nearly all digits, which leaves the rest to luck.
+    pub(crate) fn statement(&self, one_pass: &OnePassOf, target: f64) -> Option<f64> {
+        let is_refined = self.steps > 0 || !self.unrefined.is_finite();
+        let converges = || {
+            self.componentwise <= CONVERGED
+                && one_pass.bound <= POOREST
+                && one_pass.growth <= TRUSTED_GROWTH
+                && one_pass
+                    .rcond
+                    .is_none_or(|rcond| rcond >= CONVERGENT * one_pass.epsilon)
+        };
+        let is_representative = self.norm_x <= AS_KNOWN && (!is_refined || converges());
+        (is_representative || self.misses(target)).then_some(self.backward_error)
     }
 
     /// The error that says so.

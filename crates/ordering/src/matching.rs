@@ -152,7 +152,7 @@ fn find_product_matching(
     // log2 dr(i) = u(i) − rowmax(i), log2 dc(j) = v(j). The dual of each row is taken from its
     // matched entry, so that it is exact there whatever rounding the searches left.
     let mut log_rows = vec![0.0; n];
-    let log_cols = assignment.v;
+    let mut log_cols = assignment.v;
     let mut log2_product = 0.0;
     for row in 0..n {
         let p = assignment.entry_of_row[row];
@@ -161,7 +161,18 @@ fn find_product_matching(
         log2_product += row_max[row] - cost[p];
     }
     cancel.check()?;
-    let (scaling, num_clamped) = balanced_scaling(&log_rows, &log_cols);
+    let (mut scaling, mut num_clamped) = balanced_scaling(&log_rows, &log_cols);
+    if num_clamped > 0 {
+        let log_entry = |row: usize, p: usize| row_max[row] - cost[p];
+        draw_together(
+            a,
+            log_entry,
+            &assignment.entry_of_row,
+            [&mut log_rows, &mut log_cols],
+            cancel,
+        )?;
+        (scaling, num_clamped) = balanced_scaling(&log_rows, &log_cols);
+    }
     Ok(Some(ProductMatching {
         row_of_col: assignment.row_of_col,
         num_matched: n,
@@ -343,21 +354,7 @@ const SERIES: [f64; 11] = [
 /// rows' logarithms and subtracting it from the columns' changes no product; the constant chosen
 /// makes the largest absolute value smallest.
 fn balanced_scaling(log_rows: &[f64], log_cols: &[f64]) -> (Scaling, usize) {
-    let range = |logs: &[f64]| {
-        logs.iter()
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| {
-                (
-                    if x < low { x } else { low },
-                    if x > high { x } else { high },
-                )
-            })
-    };
-    let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
-    let shift = if log_rows.is_empty() {
-        0.0
-    } else {
-        (f64::max(-row_low, col_high) - f64::max(row_high, -col_low)) / 2.0
-    };
+    let shift = middle(log_rows, log_cols);
     let mut num_clamped = 0;
     let mut factors = |logs: &[f64], shift: f64| -> Vec<f64> {
         let (low, high) = range(logs);
@@ -372,6 +369,87 @@ fn balanced_scaling(log_rows: &[f64], log_cols: &[f64]) -> (Scaling, usize) {
         cols: factors(log_cols, -shift),
     };
     (scaling, num_clamped)
+}
+
+/// Sweeps in which factors beyond the range are drawn together, at most.
+const SWEEPS: usize = 1000;
+
+/// Draws the logarithms of the factors to the middle of their range, as far as no entry becomes larger than 1: the searches
+/// end with one of many scalings that prove the matching, and it may be one of the widest. The factors of a matched row and
+/// column move against each other, one pair after another. `log_entry` is that of an entry of a row, and `entry_of_row` the
+/// place of the matched one.
+fn draw_together(
+    a: &CompressedPattern,
+    log_entry: impl Fn(usize, usize) -> f64,
+    entry_of_row: &[usize],
+    [log_rows, log_cols]: [&mut [f64]; 2],
+    cancel: &CancelFlag,
+) -> Result<(), OrderingError> {
+    let shift = middle(log_rows, log_cols);
+    log_rows.iter_mut().for_each(|log| *log += shift);
+    log_cols.iter_mut().for_each(|log| *log -= shift);
+    let (columns, place) = a.transpose_with_map();
+    let rows = columns.idx();
+    for sweep in 0..SWEEPS {
+        let mut largest_move = 0.0f64;
+        for k in 0..log_rows.len() {
+            if k % STRIDE == 0 {
+                cancel.check()?;
+            }
+            // To and fro, so that a chain follows its end in one sweep, wherever that is.
+            let row = if sweep % 2 == 0 {
+                k
+            } else {
+                log_rows.len() - 1 - k
+            };
+            let matched = entry_of_row[row];
+            let col = a.idx()[matched] as usize;
+            let slack = |row: usize, p: usize| {
+                let sum = log_rows[row] + log_cols[a.idx()[p] as usize] + log_entry(row, p);
+                f64::max(-sum, 0.0)
+            };
+            let others = |p: &usize| *p != matched;
+            let up = a.range(row).filter(others).map(|p| slack(row, p));
+            let up = up.fold(f64::INFINITY, f64::min);
+            let down = columns.range(col);
+            let down = down.map(|q| (rows[q] as usize, place[q] as usize));
+            let down = down.filter(|(_, p)| *p != matched);
+            let down = down.map(|(row, p)| slack(row, p));
+            let down = down.fold(f64::INFINITY, f64::min);
+            let step = ((log_cols[col] - log_rows[row]) / 2.0).clamp(-down, up);
+            log_cols[col] -= step;
+            // Taken from the entry, which is to be exactly 1.
+            log_rows[row] = -log_entry(row, matched) - log_cols[col];
+            largest_move = largest_move.max(step.abs());
+        }
+        let in_range = |logs: &[f64]| logs.iter().all(|log| log.abs() <= LARGEST_EXPONENT);
+        if largest_move < 1.0 || (in_range(log_rows) && in_range(log_cols)) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What to add to the logarithms of the rows' factors, and to take from those of the columns', so that the largest absolute
+/// value is the smallest.
+fn middle(log_rows: &[f64], log_cols: &[f64]) -> f64 {
+    let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
+    if log_rows.is_empty() {
+        0.0
+    } else {
+        (f64::max(-row_low, col_high) - f64::max(row_high, -col_low)) / 2.0
+    }
+}
+
+/// The least and the largest number.
+fn range(logs: &[f64]) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    logs.iter().fold(ends, |(low, high), &x| {
+        (
+            if x < low { x } else { low },
+            if x > high { x } else { high },
+        )
+    })
 }
 
 /// State of the assignment problem between searches.

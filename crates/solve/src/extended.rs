@@ -1,4 +1,4 @@
-//! Residuals of systems beyond the range of `f64`: every number is a mantissa and an exponent.
+//! Systems beyond the range of `f64`: every number is a mantissa and an exponent.
 //!
 //! Slow, and only for systems whose norms, or some of whose rows, are near overflow or underflow. Products are rounded as
 //! in `f64`; sums are formed in `f64` relative to the largest term of their row, so a term that is lost is 2^−1000 of it.
@@ -10,9 +10,10 @@ use luge_sparse::{MatrixView, Scalar};
 use crate::backward_error::Measured;
 use crate::scaled::{shift, split};
 
-/// A number `mantissa · 2^exponent`, the mantissa zero or in [0.5, 1) by magnitude.
+/// A number `mantissa · 2^exponent`, the mantissa zero or in [0.5, 1) by magnitude; or one that is infinite or not a number,
+/// in the mantissa.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Extended {
+pub struct Extended {
     mantissa: f64,
     exponent: i32,
 }
@@ -23,18 +24,33 @@ impl Extended {
         exponent: 0,
     };
 
-    /// A finite number.
-    pub(crate) fn of(x: f64) -> Self {
+    /// The number `x`.
+    pub fn of(x: f64) -> Self {
         Self::new(x, 0)
     }
 
     /// `x · 2^exponent`.
-    fn new(x: f64, exponent: i32) -> Self {
+    pub fn new(x: f64, exponent: i32) -> Self {
         let (mantissa, own) = split(x);
         Self {
             mantissa,
             exponent: if mantissa == 0.0 { 0 } else { own + exponent },
         }
+    }
+
+    /// The nearest number in the range of `f64`, infinite or zero beyond it.
+    pub fn to_f64(self) -> f64 {
+        shift(self.mantissa, self.exponent)
+    }
+
+    /// Whether it is neither infinite nor not a number.
+    pub fn is_finite(self) -> bool {
+        self.mantissa.is_finite()
+    }
+
+    /// The mantissa and the exponent.
+    pub(crate) fn parts(self) -> (f64, i32) {
+        (self.mantissa, self.exponent)
     }
 
     fn is_zero(self) -> bool {
@@ -106,73 +122,111 @@ impl Add for Extended {
     }
 }
 
+/// What is known of a solution, in numbers of any size.
+pub(crate) struct Measures {
+    /// b − A·x.
+    pub(crate) residual: Vec<Extended>,
+    pub(crate) normwise: f64,
+    /// As in [`Measured`].
+    pub(crate) componentwise: [f64; 2],
+    norm_r: Extended,
+    norm_a: Extended,
+    norm_x: Extended,
+}
+
+impl Measures {
+    /// Of finite numbers.
+    pub(crate) fn new<T: Scalar>(a: MatrixView<'_, T>, x: &[Extended], b: &[Extended]) -> Self {
+        let largest = |v: &[Extended]| {
+            v.iter()
+                .map(|v| v.abs())
+                .fold(Extended::ZERO, Extended::max)
+        };
+        let (norm_x, norm_b) = (largest(x), largest(b));
+        // The exponents of the largest term of each row, and of its largest entry.
+        let of = |number: Extended| (!number.is_zero()).then_some(number.exponent);
+        let mut terms: Vec<Option<i32>> = b.iter().map(|&b| of(b)).collect();
+        let mut entries: Vec<Option<i32>> = vec![None; b.len()];
+        a.for_each(|i, j, value| {
+            let value = Extended::of(value.to_f64());
+            terms[i] = terms[i].max(of(value * x[j]));
+            entries[i] = entries[i].max(of(value));
+        });
+        let unit = |exponent: Option<i32>| exponent.unwrap_or(0);
+        let mut residuals: Vec<f64> = terms
+            .iter()
+            .zip(b)
+            .map(|(&e, b)| b.relative_to(unit(e)))
+            .collect();
+        let mut magnitudes = vec![0.0f64; b.len()];
+        let mut sums = vec![0.0f64; b.len()];
+        let mut maxima = vec![0.0f64; b.len()];
+        a.for_each(|i, j, value| {
+            let value = Extended::of(value.to_f64());
+            let product = (value * x[j]).relative_to(unit(terms[i]));
+            residuals[i] -= product;
+            magnitudes[i] += product.abs();
+            let entry = value.abs().relative_to(unit(entries[i]));
+            sums[i] += entry;
+            maxima[i] = maxima[i].max(entry);
+        });
+        let mut norm_a = Extended::ZERO;
+        let mut norm_r = Extended::ZERO;
+        let mut componentwise = [0.0f64; 2];
+        let n = x.len() as f64;
+        let mut residual = Vec::with_capacity(b.len());
+        for i in 0..b.len() {
+            let difference = Extended::new(residuals[i], unit(terms[i]));
+            let magnitude = Extended::new(magnitudes[i], unit(terms[i]));
+            let sum = Extended::new(sums[i], unit(entries[i]));
+            let maximum = Extended::new(maxima[i], unit(entries[i]));
+            norm_a = norm_a.max(sum);
+            norm_r = norm_r.max(difference.abs());
+            let size = magnitude + b[i].abs();
+            let rounding =
+                Extended::of(1000.0 * n * f64::EPSILON) * (maximum * norm_x + b[i].abs());
+            let (which, size) = if size.exceeds(rounding) {
+                (0, size)
+            } else {
+                (1, magnitude + sum * norm_x)
+            };
+            componentwise[which] = componentwise[which].max(difference.abs().over(size));
+            residual.push(difference);
+        }
+        Self {
+            residual,
+            normwise: norm_r.over(norm_a * norm_x + norm_b),
+            componentwise,
+            norm_r,
+            norm_a,
+            norm_x,
+        }
+    }
+}
+
+/// A correction that is as large as x is this power of two at most, in the units of the residual.
+const HEADROOM: i32 = 900;
+
 /// Measures a solution of finite numbers.
 pub(crate) fn measure<T: Scalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Measured {
-    let x: Vec<Extended> = x.iter().map(|&v| Extended::of(v)).collect();
-    let b: Vec<Extended> = b.iter().map(|&v| Extended::of(v)).collect();
-    let largest = |v: &[Extended]| {
-        v.iter()
-            .map(|v| v.abs())
-            .fold(Extended::ZERO, Extended::max)
-    };
-    let (norm_x, norm_b) = (largest(&x), largest(&b));
-    // The exponents of the largest term of each row, and of its largest entry.
-    let of = |number: Extended| (!number.is_zero()).then_some(number.exponent);
-    let mut terms: Vec<Option<i32>> = b.iter().map(|&b| of(b)).collect();
-    let mut entries: Vec<Option<i32>> = vec![None; b.len()];
-    a.for_each(|i, j, value| {
-        let value = Extended::of(value.to_f64());
-        terms[i] = terms[i].max(of(value * x[j]));
-        entries[i] = entries[i].max(of(value));
-    });
-    let unit = |exponent: Option<i32>| exponent.unwrap_or(0);
-    let mut residuals: Vec<f64> = terms
-        .iter()
-        .zip(&b)
-        .map(|(&e, b)| b.relative_to(unit(e)))
-        .collect();
-    let mut magnitudes = vec![0.0f64; b.len()];
-    let mut sums = vec![0.0f64; b.len()];
-    let mut maxima = vec![0.0f64; b.len()];
-    a.for_each(|i, j, value| {
-        let value = Extended::of(value.to_f64());
-        let product = (value * x[j]).relative_to(unit(terms[i]));
-        residuals[i] -= product;
-        magnitudes[i] += product.abs();
-        let entry = value.abs().relative_to(unit(entries[i]));
-        sums[i] += entry;
-        maxima[i] = maxima[i].max(entry);
-    });
-    let mut norm_a = Extended::ZERO;
-    let mut norm_r = Extended::ZERO;
-    let mut componentwise = [0.0f64; 2];
-    let n = x.len() as f64;
-    for i in 0..b.len() {
-        let residual = Extended::new(residuals[i], unit(terms[i]));
-        let magnitude = Extended::new(magnitudes[i], unit(terms[i]));
-        let sum = Extended::new(sums[i], unit(entries[i]));
-        let maximum = Extended::new(maxima[i], unit(entries[i]));
-        norm_a = norm_a.max(sum);
-        norm_r = norm_r.max(residual.abs());
-        let size = magnitude + b[i].abs();
-        let rounding = Extended::of(1000.0 * n * f64::EPSILON) * (maximum * norm_x + b[i].abs());
-        let (which, size) = if size.exceeds(rounding) {
-            (0, size)
-        } else {
-            (1, magnitude + sum * norm_x)
-        };
-        componentwise[which] = componentwise[which].max(residual.abs().over(size));
-    }
-    // In units in which the residual has the size of A, its correction is of ordinary size.
-    let exponent = norm_r.exponent - norm_a.exponent.clamp(-960, 960);
+    let extended = |v: &[f64]| -> Vec<Extended> { v.iter().map(|&v| Extended::of(v)).collect() };
+    let measures = Measures::new(a, &extended(x), &extended(b));
+    let Measures {
+        residual,
+        normwise,
+        componentwise,
+        norm_r,
+        norm_a,
+        norm_x,
+    } = measures;
+    // In units in which the residual has the size of A, its correction is of ordinary size, unless A hides small rows: but
+    // it is hardly larger than x, which is in range.
+    let of_size_a = norm_r.exponent - norm_a.exponent.clamp(-960, 960);
+    let exponent = of_size_a.max(norm_x.exponent - HEADROOM);
     Measured {
-        residual: residuals
-            .iter()
-            .zip(&terms)
-            .map(|(&r, &e)| shift(r, unit(e) - exponent))
-            .collect(),
+        residual: residual.iter().map(|r| r.relative_to(exponent)).collect(),
         exponent,
-        normwise: norm_r.over(norm_a * norm_x + norm_b),
+        normwise,
         componentwise,
     }
 }

@@ -17,7 +17,7 @@ pub mod backward_error;
 pub mod condition;
 pub mod cpu;
 mod error;
-mod extended;
+pub mod extended;
 pub mod gpu;
 pub mod refine;
 pub mod scaled;

@@ -9,6 +9,7 @@ use luge_sparse::{CancelFlag, MatrixView, Scalar};
 
 use crate::backward_error::{Measured, RowNorms};
 use crate::error::SolveError;
+use crate::extended::{Extended, Measures};
 use crate::scaled::shift;
 
 /// When to stop.
@@ -72,8 +73,8 @@ impl Verdict {
 ///
 /// # Errors
 ///
-/// [`SolveError::NotFinite`] with the first entry of the first solution that is not finite;
-/// [`SolveError::Cancelled`]; what `correct` gives back.
+/// [`SolveError::NotFinite`] with the first entry of the first solution that is not finite, while a correction that is not
+/// ends the refinement; [`SolveError::Cancelled`]; what `correct` gives back.
 ///
 /// # Panics
 ///
@@ -121,6 +122,9 @@ where
         let (right_hand_side, exponent) = &residual;
         let mut correction = correct(right_hand_side)?;
         check()?;
+        if !correction.iter().all(|d| d.is_finite()) {
+            break;
+        }
         if *exponent != 0 {
             let back = |d: &mut f64| *d = shift(*d, *exponent);
             correction.iter_mut().for_each(back);
@@ -144,6 +148,78 @@ where
         }
     }
     Ok(best)
+}
+
+/// As [`refine`], for a solution of which entries leave the range of `f64` before they are refined: `solve` and the corrections
+/// work with numbers of any size, and only the solution has to be in range. Slow.
+///
+/// # Errors
+///
+/// As [`refine`], and [`SolveError::NotFinite`] too if an entry of the refined solution is out of range.
+///
+/// # Panics
+///
+/// If `b` is not as long as A has rows, or `solve` answers with another length.
+#[track_caller]
+pub fn refine_extended<T, E>(
+    a: MatrixView<'_, T>,
+    norms: &RowNorms,
+    b: &[f64],
+    mut solve: impl FnMut(&[Extended]) -> Result<Vec<Extended>, E>,
+    options: &Options,
+) -> Result<Refined, E>
+where
+    T: Scalar,
+    E: From<SolveError>,
+{
+    assert_eq!(a.rows(), b.len(), "right-hand side of another length");
+    let check = || {
+        let looked = options.cancel.check();
+        looked.map_err(|c| E::from(SolveError::from(c)))
+    };
+    let not_finite = |row| E::from(SolveError::NotFinite { row });
+    let wide: Vec<Extended> = b.iter().map(|&b| Extended::of(b)).collect();
+    let mut x = solve(&wide)?;
+    if let Some(row) = x.iter().position(|v| !v.is_finite()) {
+        return Err(not_finite(row));
+    }
+    let mut steps = 0;
+    let mut best = Measures::new(a, &x, &wide);
+    for step in 1..=options.max_steps {
+        check()?;
+        let omega = best.componentwise[0] + best.componentwise[1];
+        let is_in_range = x.iter().all(|v| v.to_f64().is_finite());
+        if is_in_range && options.is_content(best.normwise, omega) {
+            break;
+        }
+        let correction = solve(&best.residual)?;
+        if !correction.iter().all(|d| d.is_finite()) {
+            break;
+        }
+        let next_x: Vec<Extended> = x.iter().zip(&correction).map(|(&x, &d)| x + d).collect();
+        let next = Measures::new(a, &next_x, &wide);
+        let next_omega = next.componentwise[0] + next.componentwise[1];
+        let verdict = Verdict::of(next_omega, omega, best.normwise, options.target);
+        // Entries that are far too large make errors small, and each step takes half of their digits away.
+        if verdict.is_better || !is_in_range {
+            (x, best, steps) = (next_x, next, step);
+        }
+        if !verdict.goes_on && is_in_range {
+            break;
+        }
+    }
+    let x: Vec<f64> = x.into_iter().map(Extended::to_f64).collect();
+    if let Some(row) = x.iter().position(|v| !v.is_finite()) {
+        return Err(not_finite(row));
+    }
+    check()?;
+    let measured = Measured::new(a, norms, &x, b);
+    Ok(Refined {
+        x,
+        steps,
+        normwise: measured.normwise,
+        componentwise: measured.componentwise,
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 
 use luge_sparse::{ColPerm, Permutation, RowPerm, Scalar, Scaling};
 
+use crate::extended::Extended;
+
 /// Splits a finite `x` into a mantissa of magnitude in [0.5, 1) and an exponent; zero into (0, 0).
 pub(crate) fn split(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
@@ -59,7 +61,12 @@ impl<T: Scalar> Normalized<T> {
     /// The same, smaller by a power of two that takes three quarters of the range of `T`: for a system whose solution
     /// overflowed.
     pub fn lowered(&self) -> Self {
-        let down = 3 * headroom::<T>();
+        self.lowered_within::<T>()
+    }
+
+    /// As [`lowered`](Self::lowered), by three quarters of the range of `F`.
+    pub fn lowered_within<F: Scalar>(&self) -> Self {
+        let down = 3 * headroom::<F>();
         let lower = |&v: &T| T::from_f64(shift(v.to_f64(), -down));
         Self {
             values: self.values.iter().map(lower).collect(),
@@ -68,12 +75,17 @@ impl<T: Scalar> Normalized<T> {
     }
 }
 
-fn enter<T: Scalar>(perm: &Permutation, factors: &[f64], b: &[f64]) -> Normalized<T> {
+fn enter<T: Scalar>(
+    perm: &Permutation,
+    factors: &[f64],
+    part: impl Fn(usize) -> (f64, i32),
+    headroom: i32,
+) -> Normalized<T> {
     let products: Vec<(f64, i32)> = perm
         .as_slice()
         .iter()
         .map(|&old| {
-            let (value, e) = split(b[old as usize]);
+            let (value, e) = part(old as usize);
             let (factor, f) = split(factors[old as usize]);
             (value * factor, e + f)
         })
@@ -83,7 +95,7 @@ fn enter<T: Scalar>(perm: &Permutation, factors: &[f64], b: &[f64]) -> Normalize
         .filter(|(m, _)| *m != 0.0)
         .map(|&(_, e)| e)
         .max()
-        .map_or(0, |largest| largest - headroom::<T>());
+        .map_or(0, |largest| largest - headroom);
     let values = products
         .into_iter()
         .map(|(m, e)| T::from_f64(shift(m, e - exponent)))
@@ -91,13 +103,51 @@ fn enter<T: Scalar>(perm: &Permutation, factors: &[f64], b: &[f64]) -> Normalize
     Normalized { values, exponent }
 }
 
-fn leave<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<f64> {
-    let mut x = vec![0.0; y.values.len()];
+fn leave<T: Scalar>(
+    perm: &Permutation,
+    factors: &[f64],
+    y: &Normalized<T>,
+    mut set: impl FnMut(usize, f64, i32),
+) {
     for (&old, &value) in perm.as_slice().iter().zip(&y.values) {
         let (m, e) = split(value.to_f64());
         let (factor, f) = split(factors[old as usize]);
-        x[old as usize] = shift(m * factor, e + f + y.exponent);
+        set(old as usize, m * factor, e + f + y.exponent);
     }
+}
+
+fn leave_in_f64<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<f64> {
+    let mut x = vec![0.0; y.values.len()];
+    leave(perm, factors, y, |at, m, e| x[at] = shift(m, e));
+    x
+}
+
+/// The right-hand side of B for one of A in numbers of any size, with the permutation and the factors of the side that it
+/// enters by. Its values are in the range of `T`.
+///
+/// # Panics
+///
+/// If a length differs from that of the permutation.
+#[track_caller]
+pub fn enter_extended<T: Scalar>(
+    perm: &Permutation,
+    factors: &[f64],
+    b: &[Extended],
+) -> Normalized<f64> {
+    assert_eq!(perm.len(), b.len(), "right-hand side of another length");
+    enter(perm, factors, |at| b[at].parts(), headroom::<T>())
+}
+
+/// The solution of A for solution `y` of B, with the permutation and the factors of the side that it leaves by.
+///
+/// # Panics
+///
+/// If a length differs from that of the permutation.
+#[track_caller]
+pub fn leave_extended(perm: &Permutation, factors: &[f64], y: &Normalized<f64>) -> Vec<Extended> {
+    assert_eq!(perm.len(), y.values.len(), "solution of another length");
+    let mut x = vec![Extended::of(0.0); y.values.len()];
+    leave(perm, factors, y, |at, m, e| x[at] = Extended::new(m, e));
     x
 }
 
@@ -109,7 +159,7 @@ fn leave<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> V
 #[track_caller]
 pub fn enter_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
-    enter(perm, &scaling.rows, b)
+    enter(perm, &scaling.rows, |at| split(b[at]), headroom::<T>())
 }
 
 /// The solution of A for solution `y` of B.
@@ -120,7 +170,7 @@ pub fn enter_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> No
 #[track_caller]
 pub fn leave_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
-    leave(perm, &scaling.cols, y)
+    leave_in_f64(perm, &scaling.cols, y)
 }
 
 /// The right-hand side of Bᵀ for right-hand side `b` of Aᵀ.
@@ -131,7 +181,7 @@ pub fn leave_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T
 #[track_caller]
 pub fn enter_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
-    enter(perm, &scaling.cols, b)
+    enter(perm, &scaling.cols, |at| split(b[at]), headroom::<T>())
 }
 
 /// The solution of Aᵀ for solution `y` of Bᵀ.
@@ -142,7 +192,7 @@ pub fn enter_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> No
 #[track_caller]
 pub fn leave_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
-    leave(perm, &scaling.rows, y)
+    leave_in_f64(perm, &scaling.rows, y)
 }
 
 #[cfg(test)]

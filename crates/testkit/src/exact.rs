@@ -21,6 +21,9 @@ pub struct Wide {
     exponent: i64,
 }
 
+/// 2 to this power and its inverse are normal numbers.
+const LARGEST_POWER: i64 = 1021;
+
 /// Beyond this distance of exponents the smaller term does not reach the last digit of the larger.
 const OUT_OF_REACH: i64 = 115;
 
@@ -337,6 +340,24 @@ impl WideMatrix {
         Self::from_entries(self.n, entries.collect())
     }
 
+    /// As [`equilibrated`](Self::equilibrated), but with factors that are normal `f64`: those of a matrix whose entries span
+    /// more than the range of one factor are cut off, after all were moved to the middle of the range.
+    pub fn equilibrated_by_doubles(&self, averaged: bool) -> Self {
+        let [rows, cols] = self.powers(averaged);
+        let ends = |powers: &[i64]| {
+            let least = powers.iter().copied().min().unwrap_or(0);
+            (least, powers.iter().copied().max().unwrap_or(0))
+        };
+        let ((row_low, row_high), (col_low, col_high)) = (ends(&rows), ends(&cols));
+        let shift = ((-row_low).max(col_high) - row_high.max(-col_low)) / 2;
+        let power = |power: i64| power.clamp(-LARGEST_POWER, LARGEST_POWER);
+        let entries = self.entries.iter().map(|&(i, j, value)| {
+            let by = power(rows[i] + shift) + power(cols[j] - shift);
+            (i, j, value.times_power_of_two(-by))
+        });
+        Self::from_entries(self.n, entries.collect())
+    }
+
     /// The exponents by which [`equilibrated`](Self::equilibrated) divides rows and columns.
     fn powers(&self, averaged: bool) -> [Vec<i64>; 2] {
         let n = self.n;
@@ -501,6 +522,48 @@ impl WideMatrix {
         }
         let error = self.componentwise_error(&x, b, transpose);
         (error.to_f64() < ENOUGH_DIGITS).then_some(x)
+    }
+
+    /// How far entries of the solution `x` move, at most and to first order, if every entry of the
+    /// [equilibrated](Self::equilibrated) matrix, zeros included, changes by 1, and every entry of b by its own size:
+    /// |A⁻¹|·(N·|x| + |b|) with N = Dr⁻¹·1·Dc⁻¹. Times ε this is what a solver may do that is stable in the norm of the
+    /// equilibrated matrix. `None` if the inverse cannot be had. Takes O(n³) operations.
+    ///
+    /// # Panics
+    ///
+    /// If a length does not match.
+    #[track_caller]
+    pub fn sensitivity(
+        &self,
+        x: &[Wide],
+        b: &[Wide],
+        transpose: bool,
+        averaged: bool,
+    ) -> Option<Vec<Wide>> {
+        assert_eq!([x.len(), b.len()], [self.n; 2], "one entry per row");
+        let n = self.n;
+        let inverse = self.equilibrated(averaged).inverse()?;
+        let [rows, cols] = self.powers(averaged);
+        // Of the rows and columns of what is solved with.
+        let (of_rows, of_cols) = if transpose {
+            (&cols, &rows)
+        } else {
+            (&rows, &cols)
+        };
+        let scaled = x.iter().zip(of_cols);
+        let size_x = scaled.fold(Wide::ZERO, |sum, (x, &power)| {
+            sum + x.abs().times_power_of_two(power)
+        });
+        // In units of its row.
+        let size = |j: usize| size_x + b[j].abs().times_power_of_two(-of_rows[j]);
+        let sizes: Vec<Wide> = (0..n).map(size).collect();
+        let entry = |i: usize, j: usize| inverse[if transpose { j * n + i } else { i * n + j }];
+        let moves = |i: usize| {
+            let terms = sizes.iter().enumerate();
+            let sum = terms.fold(Wide::ZERO, |sum, (j, &size)| sum + entry(i, j).abs() * size);
+            sum.times_power_of_two(-of_cols[i])
+        };
+        Some((0..n).map(moves).collect())
     }
 
     /// Entry (i, j) at i·n + j; entries that are stored more than once are summed.
@@ -778,6 +841,61 @@ mod tests {
         );
         assert_eq!(exact.backward_error(&[1.0], &[1.0], false), 0.0);
         assert_eq!(exact.backward_error(&[0.0], &[1.0], false), 1.0);
+    }
+
+    #[test]
+    fn factors_beyond_doubles_are_cut_off() {
+        let matrix = |values: [f64; 3]| {
+            let a = CsMat::new((2, 2), vec![0, 2, 3], vec![0, 1, 1], values.to_vec());
+            WideMatrix::new(&a)
+        };
+        let dense = |a: &WideMatrix| -> Vec<f64> {
+            let dense = a.to_dense();
+            dense.iter().map(|v| v.to_f64()).collect()
+        };
+        for averaged in [false, true] {
+            let usual = matrix([1e200, 3.0, 1e-100]);
+            let (all, cut) = (
+                usual.equilibrated(averaged),
+                usual.equilibrated_by_doubles(averaged),
+            );
+            assert_eq!(dense(&all), dense(&cut));
+        }
+        let a = matrix([2f64.powi(1020), 2f64.powi(1020), 2f64.powi(-1074)]);
+        let cut = dense(&a.equilibrated_by_doubles(false));
+        let all = dense(&a.equilibrated(false));
+        assert_eq!((all[0], all[3]), (1.0, 1.0));
+        // Moved to the middle, both ends are 2^1047 off, and cut at 2^1021.
+        assert_eq!((cut[0], cut[3]), (2f64.powi(26), 2f64.powi(-26)));
+    }
+
+    #[test]
+    fn a_solution_moves_as_far_as_its_inverse_says() {
+        // Equilibrated it is [1/2, -1; 1, 0] with rows in units of 4 and 2^-10, the second column in units of 2.
+        let a = CsMat::new(
+            (2, 2),
+            vec![0, 2, 3],
+            vec![0, 1, 0],
+            vec![2.0, -8.0, 2f64.powi(-10)],
+        );
+        let a = WideMatrix::new(&a);
+        assert_eq!(a.powers(false), [vec![3, -10], vec![0, 0]]);
+        let wide = |v: [f64; 2]| v.map(Wide::new);
+        let sizes = |x: [f64; 2], b: [f64; 2], transpose| -> Vec<f64> {
+            let found = a.sensitivity(&wide(x), &wide(b), transpose, false);
+            found.unwrap().iter().map(|v| v.to_f64()).collect()
+        };
+        // [1/4, -1; 1, 0] has the inverse [0, 1; -1, 1/4]; N·|x| + |b| is [3 + 1/4, 3 + 2] in units of the rows.
+        assert_eq!(
+            sizes([1.0, 2.0], [2.0, 2f64.powi(-9)], false),
+            [5.0, 3.25 + 1.25]
+        );
+        // Its transpose has [0, -1; 1, 1/4]; the sum of |x| is 8 + 2, in units of the rows of A.
+        let x = [1.0, 2f64.powi(11)];
+        assert_eq!(
+            sizes(x, [1.0, 4.0], true),
+            [14.0 / 8.0, (11.0 + 14.0 / 4.0) * 1024.0]
+        );
     }
 
     #[test]

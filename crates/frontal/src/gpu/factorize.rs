@@ -367,7 +367,29 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ) -> Result<(), DeviceFrontalError> {
         let workspace = Arc::clone(&self.workspace);
         let vectors = &mut workspace.lock().vectors;
-        self.solve_with(vectors, stream, x, nrhs, transpose)
+        self.solve_with(vectors, stream, x, nrhs, transpose, true)
+    }
+
+    /// As [`solve`](Self::solve) with the scaled matrix, its rows and columns in the order of A.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// As [`solve`](Self::solve).
+    #[track_caller]
+    pub fn solve_scaled(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let workspace = Arc::clone(&self.workspace);
+        let vectors = &mut workspace.lock().vectors;
+        self.solve_with(vectors, stream, x, nrhs, transpose, false)
     }
 
     /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of

@@ -5,6 +5,8 @@
 
 mod plan;
 
+use std::ops::Range;
+
 use luge_device::{Buffer, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY, MAX_NRHS, THREADS};
@@ -115,7 +117,7 @@ impl<T: DeviceScalar> Vectors<T> {
 }
 
 impl<T: DeviceScalar> DeviceFrontalLu<T> {
-    /// Solves in `vectors`, whose former content is of no use.
+    /// Solves in `vectors`, whose former content is of no use; with the scaled matrix itself unless `scales`.
     #[track_caller]
     pub(super) fn solve_with(
         &mut self,
@@ -124,6 +126,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
+        scales: bool,
     ) -> Result<(), DeviceFrontalError> {
         let n = self.tree.tree.n();
         assert_eq!(x.len(), n * nrhs, "{nrhs} right-hand sides of length {n}");
@@ -133,25 +136,41 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let of_one = (3 * n + self.tree.tree.rows.len()) * size_of::<T>();
         let chunks = (VECTOR_BYTES / (MANY * of_one)).clamp(1, MAX_NRHS / MANY);
         let at_once = chunks * MANY;
+        let zeros = match scales {
+            true => None,
+            false => {
+                let mut zeros = stream.alloc(n)?;
+                stream.fill_zero(&mut zeros)?;
+                Some(zeros)
+            }
+        };
         let mut first = 0;
         while first < nrhs {
             let count = at_once.min(nrhs - first);
-            self.launch(vectors, stream, x, first, count, transpose)?;
+            self.launch(
+                vectors,
+                stream,
+                x,
+                first..first + count,
+                transpose,
+                zeros.as_ref(),
+            )?;
             first += count;
         }
         Ok(())
     }
 
-    /// Solves for right-hand sides `first .. first + nrhs`.
+    /// Solves for these right-hand sides, with `zeros` in place of the exponents of the scaling if they are given.
     fn launch(
         &mut self,
         vectors: &mut Option<Vectors<T>>,
         stream: &Stream,
         x: &mut Buffer<f64>,
-        first: usize,
-        nrhs: usize,
+        sides: Range<usize>,
         transpose: bool,
+        zeros: Option<&Buffer<i32>>,
     ) -> Result<(), DeviceFrontalError> {
+        let nrhs = sides.len();
         let tree = &*self.tree;
         let plan = &tree.solve;
         let n = tree.tree.n();
@@ -161,6 +180,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             (&plan.rows, &plan.cols)
         };
+        let enter_exponents = zeros.unwrap_or(&enter.exponents);
+        let leave_exponents = zeros.unwrap_or(&leave.exponents);
         let together = if nrhs == 1 { 1 } else { MANY };
         let chunks = nrhs.div_ceil(together);
         let kernel = if nrhs == 1 {
@@ -174,7 +195,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let SolveState { order, coupling } = &self.solve_state;
         let vectors = Vectors::of(vectors, stream, tree, chunks * together)?;
         stream.fill_zero(&mut vectors.control)?;
-        let mut x = x.slice_mut(first * n..(first + nrhs) * n);
+        let mut x = x.slice_mut(sides.start * n..sides.end * n);
         macro_rules! launch {
             ($kernel:ident) => {
                 // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
@@ -203,9 +224,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                         &lists.coupled_entries,
                         coupling,
                         &enter.places,
-                        &enter.exponents,
+                        enter_exponents,
                         &leave.places,
-                        &leave.exponents,
+                        leave_exponents,
                         &mut x,
                         &mut vectors.entered,
                         &mut vectors.unknowns,

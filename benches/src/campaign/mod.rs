@@ -182,7 +182,7 @@ pub struct Class {
 }
 
 /// How many examples of a class are kept.
-const EXAMPLES: usize = 50;
+const EXAMPLES: usize = 5;
 
 /// What came of a campaign.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -10,14 +10,15 @@ use rand::{Rng, SeedableRng};
 
 use super::Backend;
 
-/// Option sets on a GPU, where a solver takes long to make: they are kept.
+/// Option sets on a device: on a GPU, where a solver takes long to make: they are kept.
 const GPU_MODES: u64 = 64;
 
 /// The number of a set of options, drawn for a step.
 pub fn draw(rng: &mut StdRng, backend: Backend) -> u64 {
     match backend {
-        Backend::Cpu | Backend::Simulator => rng.random(),
-        Backend::Gpu => rng.random_range(0..GPU_MODES),
+        Backend::Cpu => rng.random(),
+        // The same, so that a step that fails on a GPU can be looked at on the simulator.
+        Backend::Simulator | Backend::Gpu => rng.random_range(0..GPU_MODES),
     }
 }
 
@@ -28,7 +29,7 @@ pub fn options(number: u64, backend: Backend) -> Options {
     let mut options = Options {
         backend: match backend {
             Backend::Cpu => BackendChoice::Cpu,
-            Backend::Simulator => BackendChoice::Simulator { seed: rng.random() },
+            Backend::Simulator => BackendChoice::Simulator { seed: number },
             Backend::Gpu => BackendChoice::Gpu { ordinal: 0 },
         },
         engine: of(

@@ -491,9 +491,13 @@ impl Step<'_> {
         };
         for round in 0..2 {
             let mut made = vec![true; count];
+            let mut warned = vec![false; count];
             for (k, truth) in systems.iter().enumerate() {
                 match batch.inform(k) {
-                    Ok(inform) => self.judge_acceptance("batch", truth, inform),
+                    Ok(inform) => {
+                        self.judge_acceptance("batch", truth, inform);
+                        warned[k] = self.is_warned;
+                    }
                     Err(error) => {
                         made[k] = false;
                         self.judge_refusal("batch", truth, alone(&error), None);
@@ -521,6 +525,7 @@ impl Step<'_> {
                 if !made[k] {
                     continue;
                 }
+                self.is_warned = warned[k];
                 let (truth, b) = (Rc::clone(&systems[k]), &b[k]);
                 match solution {
                     Ok(solution) => {

@@ -57,7 +57,7 @@ pub(crate) enum OnePass {
 
 /// Rounding errors of a factorization and two triangular solves, as multiples of ε·|L|·|U| (Higham, "Accuracy and
 /// Stability of Numerical Algorithms", theorem 9.4, without the factor n that is never seen).
-const ROUNDINGS: f64 = 4.0;
+pub(crate) const ROUNDINGS: f64 = 4.0;
 
 /// A bound of the backward error, for A, of one pass of triangular solves with factors of B = P·Dr·A·Dc·Q.
 ///

@@ -14,7 +14,7 @@ use crate::accuracy::{BoundOf, OnePass, SLACK, WILD, bound, inverse_exponent};
 use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Check, NewValues, Perturbation};
 use crate::engine::{Condition, Engine, FactorReport};
 use crate::error::Error;
-use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
+use crate::factors::{Journal, ORDINARY, ORDINARY_SINGLE, Outcome, Refactorized, SINGULAR};
 use crate::inform::Warning;
 use crate::options::{Pivoting, ResidualCheck};
 use crate::probe::{OnePassOf, Probe, is_above};
@@ -66,12 +66,23 @@ impl DeviceFactors {
         };
         let report = self.engine.report();
         let of_growth = self.bound_of_growth(&report, &probe);
-        let bound = if transpose || of_growth > WILD {
-            of_growth
+        let of_probe = if transpose || of_growth > WILD {
+            f64::INFINITY
         } else {
             probe.bound(report.epsilon)
         };
-        if report.num_perturbed > 0 || is_above(bound, SLACK * target) {
+        let bound = if report.growth_bounds {
+            of_growth.min(of_probe)
+        } else {
+            of_probe
+        };
+        // Entries of B that are subnormal in the type of the factors, or nearly, have lost digits.
+        let is_in_range = if report.epsilon > f64::EPSILON {
+            ORDINARY_SINGLE.contains(&report.largest)
+        } else {
+            ORDINARY.contains(&report.largest)
+        };
+        if report.num_perturbed > 0 || !is_in_range || is_above(bound, SLACK * target) {
             OnePass::Measured
         } else {
             OnePass::Bounded(bound)

@@ -23,6 +23,7 @@ use luge_solve::refine;
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
 
+use crate::accuracy::ROUNDINGS;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
@@ -797,6 +798,8 @@ impl Engine for TreeEngine {
             num_perturbed: self.quality.num_perturbed as usize,
             first_perturbed: self.quality.first_perturbed,
             growth: self.growth(),
+            growth_bounds: true,
+            error: ROUNDINGS * self.chain.epsilon() * self.growth().max(1.0),
             largest: self.quality.max_b,
             epsilon: self.chain.epsilon(),
             code_path: vec!["numeric: fronts up the forest, one launch"],

@@ -153,7 +153,9 @@ pub(crate) struct FactorReport {
     pub num_off_diagonal: Option<usize>,
     pub num_delayed: Option<usize>,
     pub growth: f64,
-    /// What was measured of B − L·U, relative to B; zero where nothing was.
+    /// Whether that is a bound of all that L·U adds up to, not of U alone.
+    pub growth_bounds: bool,
+    /// The size of B − L·U relative to B, measured or to be expected of the growth.
     pub error: f64,
     /// Largest magnitude of an entry of B, or more.
     pub largest: f64,

@@ -17,7 +17,7 @@ use crate::accuracy::{Accuracy, OnePass};
 use crate::determinant::Determinant;
 use crate::device_chain::{Check, ResidentEngine, Search, System};
 use crate::device_path::{DeviceFactors, Task};
-use crate::engine::{Condition, Engine, solve_extended};
+use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
 use crate::inform::{Inform, Seconds, Warning};
@@ -39,7 +39,7 @@ const RENEWAL_PER_ENTRY: f64 = 2e-9;
 /// digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
 
-/// An upper bound of the reciprocal condition number below ε to this power is followed by an estimate: a matrix that is
+/// An upper bound of the reciprocal condition number below ε, or the error of the factors, to this power is followed by an estimate: a matrix that is
 /// singular to rounding misses that by chance once in a million factorizations in `f64`.
 const DOUBTFUL: f64 = 0.6;
 
@@ -64,8 +64,11 @@ fn work_bytes<T>(n: usize, nnz: usize) -> u64 {
     bytes_of::<f64>(widened + VECTORS * n)
 }
 
-/// Solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
-const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+/// Matrices and solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
+pub(crate) const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
+/// The same for factors in `f32`.
+pub(crate) const ORDINARY_SINGLE: std::ops::RangeInclusive<f64> = 1e-22..=1e22;
 
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
@@ -1078,6 +1081,16 @@ impl<T: Scalar> Factors<T> {
         known.into_iter().find_map(Option::as_ref)
     }
 
+    /// How far the factors are from those of B, relative to B: ε at least.
+    fn factor_error(&self, report: &FactorReport) -> f64 {
+        let of_probe = match &self.computed {
+            Computed::Device(device) => device.probe.map(|probe| probe.usual(report.epsilon)),
+            Computed::Host(_) => None,
+        };
+        let error = report.error.min(of_probe.unwrap_or(f64::INFINITY));
+        error.max(report.epsilon)
+    }
+
     /// Looks at the condition for the report, where nobody has done that: one solve tells most matrices from those that
     /// may be singular, and these are estimated.
     fn look_at_condition(&self) -> Result<Option<Condition>, Error> {
@@ -1086,7 +1099,7 @@ impl<T: Scalar> Factors<T> {
         }
         let engine = self.computed.engine();
         let bound = engine.screen()?;
-        if bound >= engine.report().epsilon.powf(DOUBTFUL) {
+        if bound >= self.factor_error(&engine.report()).powf(DOUBTFUL) {
             return Ok(None);
         }
         let values = T::in_f64(self.values()?);
@@ -1169,7 +1182,7 @@ impl<T: Scalar> Factors<T> {
         }
         if let Some(condition) = self.known_condition() {
             inform.rcond = Some(condition.rcond);
-            let limit = ILL_CONDITIONED * condition.epsilon.max(report.error);
+            let limit = ILL_CONDITIONED * self.factor_error(&report);
             if condition.rcond.is_nan() || condition.rcond < limit {
                 inform.warnings.push(Warning::IllConditioned {
                     rcond: condition.rcond,

@@ -668,6 +668,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             num_off_diagonal: Some(self.quality.num_off_diagonal),
             num_delayed: Some(self.quality.num_delayed),
             growth: self.quality.growth,
+            growth_bounds: true,
             error: self.quality.checksum,
             largest: self.quality.max_norm,
             epsilon: F::epsilon().to_f64(),

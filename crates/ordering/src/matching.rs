@@ -785,6 +785,44 @@ mod tests {
     }
 
     #[test]
+    fn wide_factors_are_drawn_together() {
+        // Ones on the diagonal and 2^-300 below: these factors prove the matching, and so does 1.
+        let n = 8usize;
+        let mut ptr = vec![0u64];
+        let mut idx = Vec::new();
+        for i in 0..n as u32 {
+            idx.extend(i.checked_sub(1));
+            idx.push(i);
+            ptr.push(idx.len() as u64);
+        }
+        let a = CompressedPattern::new(n, ptr, idx).unwrap();
+        let log_entry = |row: usize, p: usize| {
+            let on_diagonal = a.idx()[p] as usize == row;
+            if on_diagonal { 0.0 } else { -300.0 }
+        };
+        let matched: Vec<usize> = (0..n).map(|row| a.range(row).end - 1).collect();
+        let mut rows: Vec<f64> = (0..n).map(|row| 300.0 * row as f64).collect();
+        let mut cols: Vec<f64> = rows.iter().map(|log| -log).collect();
+        assert!(balanced_scaling(&rows, &cols).1 > 0);
+        let cancel = CancelFlag::new();
+        draw_together(&a, log_entry, &matched, [&mut rows, &mut cols], &cancel).unwrap();
+        assert_eq!(balanced_scaling(&rows, &cols).1, 0);
+        for row in 0..n {
+            for p in a.range(row) {
+                let log = rows[row] + cols[a.idx()[p] as usize] + log_entry(row, p);
+                assert!(log <= 1e-9 && (p != matched[row] || log == 0.0), "{log}");
+            }
+        }
+        // Nothing can be done where the entries force them apart.
+        let forced = |row: usize, p: usize| -log_entry(row, p);
+        let mut rows: Vec<f64> = (0..n).map(|row| -300.0 * row as f64).collect();
+        let mut cols: Vec<f64> = rows.iter().map(|log| -log).collect();
+        draw_together(&a, forced, &matched, [&mut rows, &mut cols], &cancel).unwrap();
+        let steps = rows.windows(2).map(|pair| pair[1] - pair[0]);
+        assert!(steps.into_iter().all(|step| (step + 300.0).abs() < 1e-6));
+    }
+
+    #[test]
     fn clamped_factors_are_counted_one_by_one() {
         let count = |rows: &[f64], cols: &[f64]| balanced_scaling(rows, cols).1;
         // The shift of −750 brings all to 2^±750.

@@ -296,6 +296,43 @@ mod tests {
     }
 
     #[test]
+    fn a_correction_that_is_not_finite_ends_the_refinement() {
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let norms = RowNorms::new(a);
+        let mut calls = 0;
+        let overflowing = |r: &[f64]| {
+            calls += 1;
+            let wrong = if calls == 1 { 0.999 } else { f64::INFINITY };
+            Ok::<_, SolveError>(vec![r[0] / 2.0 * wrong, r[1] / 5.0])
+        };
+        let kept = refine(a, &norms, &[2.0, 10.0], overflowing, &options(10)).unwrap();
+        assert_eq!((kept.steps, kept.x), (0, vec![0.999, 2.0]));
+    }
+
+    #[test]
+    fn entries_out_of_range_are_refined_until_they_are_not() {
+        // The inverse is wrong by 1e310 below the diagonal, so that the first solution has an entry of 1e310.
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[1.0, 1e-300]);
+        let norms = RowNorms::new(a);
+        let [wrong, large] = [1e10, 1e300].map(Extended::of);
+        let solve = |r: &[Extended]| Ok::<_, SolveError>(vec![r[0], (r[1] + r[0] * wrong) * large]);
+        let b = [1.0, 3e-300];
+        let found = refine_extended(a, &norms, &b, solve, &options(10)).unwrap();
+        assert!(found.x[0] == 1.0 && (found.x[1] - 3.0).abs() < 1e-15);
+        assert!(found.steps > 1 && found.normwise < 1e-300);
+        // Without steps, and where the solution is out of range itself.
+        for (b, max_steps) in [(b, 0), ([1.0, 1e100], 10)] {
+            let lost = refine_extended(a, &norms, &b, solve, &options(max_steps));
+            assert!(matches!(lost, Err(SolveError::NotFinite { row: 1 })));
+        }
+        let nan = |_: &[Extended]| Ok::<_, SolveError>(vec![Extended::of(f64::NAN); 2]);
+        let lost = refine_extended(a, &norms, &b, nan, &options(10));
+        assert!(matches!(lost, Err(SolveError::NotFinite { row: 0 })));
+    }
+
+    #[test]
     fn zero_right_hand_sides_are_exact() {
         let pattern = diagonal();
         let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);

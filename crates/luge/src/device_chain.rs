@@ -91,7 +91,7 @@ pub(crate) trait ResidentEngine {
         probed: Option<&Shared>,
     ) -> Result<Option<Measures>, Error>;
 
-    /// Solves once for a known solution with entries ±1, and measures what came back.
+    /// Solves once for a known solution with entries from 1 to 2, and measures what came back.
     fn probe(&self, shared: &Shared) -> Result<Measures, Error>;
 
     /// Refines what the last probe gave. If the target is missed all the same, also the row with the largest

@@ -782,7 +782,7 @@ impl<T: Scalar> Factors<T> {
     ///   the probe reaches the target before it is refined;
     /// - under [`Pivoting::Auto`] no pivot may have been replaced;
     /// - the probe must reach the target backward error: a right-hand side is made from the new values for a solution
-    ///   with entries ±1, the new factors solve for it, and ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is measured, all on the
+    ///   with entries from 1 to 2, the new factors solve for it, and ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is measured, all on the
     ///   device. Where one solve misses the target, as with factors in `f32`, the solution is refined there.
     ///   [`residual_check`](crate::Options::residual_check) makes the probe rarer; without one the growth times ε of
     ///   the factors is reported as the backward error.

@@ -243,6 +243,8 @@ fn calls_end_soon_after_the_flag_on_large_matrices() {
         at(1.0)
     );
     assert!(all.seconds.len() >= 200);
+    // On a machine that does nothing else no moment needs a second try.
+    assert!(at(1.0) <= 1e3 * SOON.as_secs_f64(), "{:.1} ms", at(1.0));
 }
 
 /// Equal for equal bits, and hardly for others.

@@ -136,15 +136,18 @@ impl<T: Scalar> Task<'_, T> {
     }
 }
 
-/// Whether `chain`'s factors need no probe: their growth and checksum are small, and so is what follows from these for A,
-/// since what is small in a column of B may be large in a row of A. `bound` is that of [`bound_of`].
-fn is_trusted(chain: &dyn AnyHost, quality: &Quality, bound: f64, target: f64) -> bool {
-    let epsilon = chain.epsilon();
+/// Whether `chain`'s factors are as good as any are for B: their growth and checksum are small.
+fn is_accurate(chain: &dyn AnyHost, quality: &Quality) -> bool {
     quality.num_perturbed == 0
         && is_in_range(chain, quality)
-        && quality.checksum <= TRUSTED_CHECKSUM * epsilon
+        && quality.checksum <= TRUSTED_CHECKSUM * chain.epsilon()
         && quality.growth <= TRUSTED_GROWTH
-        && bound <= SLACK * target
+}
+
+/// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large
+/// in a row of A. `bound` is that of [`bound_of`].
+fn is_trusted(chain: &dyn AnyHost, quality: &Quality, bound: f64, target: f64) -> bool {
+    is_accurate(chain, quality) && bound <= SLACK * target
 }
 
 /// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
@@ -302,7 +305,11 @@ impl HostPath {
             return Err(failure.unwrap_or_else(|| unreachable!("there is a rule to try")));
         };
         let is_static = shared.options.pivoting == Pivoting::Static;
-        if !is_static && (best.probe.is_some() || is_suspicious(best.engine.quality(), epsilon)) {
+        let quality = best.engine.quality();
+        let is_doubtful = is_suspicious(quality, epsilon)
+            || !is_accurate(chain.as_ref(), quality)
+            || best.probe.is_some_and(|probe| probe.misses(shared.target));
+        if !is_static && is_doubtful {
             best.condition = Some(condition(&best, task, journal)?);
         }
         Ok(best)

@@ -282,3 +282,18 @@ fn singular_matrices_are_refused_or_warned_of() {
         }
     }
 }
+
+/// The growth of the columns on a device leaves L out, so it bounds no solve; a probe tells of A, and not of its transpose.
+#[test]
+fn growth_without_l_bounds_no_pass() {
+    let a = dense(&[&[4.0, 1.0, 0.0], &[1.0, 3.0, 1.0], &[0.0, 1.0, 5.0]]);
+    let [_, tree, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    for (options, is_measured) in [(tree, false), (columns, true)] {
+        let factors = factorize(&a, options);
+        let mut x = [5.0, 5.0, 6.0];
+        assert!(!factors.solve_in_place(&mut x).unwrap().is_measured);
+        let mut x = [5.0, 5.0, 6.0];
+        let accuracy = factors.solve_transpose_in_place(&mut x).unwrap();
+        assert_eq!(accuracy.is_measured, is_measured);
+    }
+}

@@ -298,6 +298,18 @@ mod tests {
     }
 
     #[test]
+    fn corrections_for_a_tiny_row_are_in_range() {
+        // The residual is one unit of the subnormal numbers; in units of the size of A its correction would be 1e310.
+        let pattern = CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap();
+        let a = MatrixView::by_rows(&pattern, &[1.0, 1e-310]);
+        let (x, b) = ([1.0, 1.0], [1.0, 1e-310 + 5e-324]);
+        let measured = Measured::new(a, &RowNorms::new(a), &x, &b);
+        let correction = measured.residual[1] / 1e-310;
+        assert!(correction.is_finite() && correction != 0.0, "{measured:?}");
+        assert_eq!(shift(correction, measured.exponent), 5e-324 / 1e-310);
+    }
+
+    #[test]
     fn a_tiny_row_is_measured_beside_large_ones() {
         // The second row is 1e-300 where 3e-300 is wanted.
         let pattern = CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap();

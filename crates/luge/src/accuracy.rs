@@ -57,7 +57,12 @@ pub(crate) enum OnePass {
 
 /// Rounding errors of a factorization and two triangular solves, as multiples of ε·|L|·|U| (Higham, "Accuracy and
 /// Stability of Numerical Algorithms", theorem 9.4, without the factor n that is never seen).
-pub(crate) const ROUNDINGS: f64 = 4.0;
+const ROUNDINGS: f64 = 4.0;
+
+/// The size of B − L·U relative to B that is to be expected of factors with this ε and growth.
+pub(crate) fn of_growth(epsilon: f64, growth: f64) -> f64 {
+    ROUNDINGS * epsilon * growth.max(1.0)
+}
 
 /// A bound of the backward error, for A, of one pass of triangular solves with factors of B = P·Dr·A·Dc·Q.
 ///

@@ -12,7 +12,7 @@ use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm};
 use luge_symbolic::gpu::Report as SymbolicReport;
 
-use crate::accuracy::ROUNDINGS;
+use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{FactorScalar, Limits, NumericFactors, Plan};
 use crate::determinant::Determinant;
@@ -279,7 +279,7 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
             num_perturbed: pivots.num_perturbed,
             first_perturbed: pivots.first_perturbed.map(old),
             growth: pivots.growth,
-            error: ROUNDINGS * F::epsilon().to_f64() * pivots.growth.max(1.0),
+            error: of_growth(F::epsilon().to_f64(), pivots.growth),
             largest: self.values.norm1,
             epsilon: F::epsilon().to_f64(),
             code_path: vec![self.values.factors.code_path()],

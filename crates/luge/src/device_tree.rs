@@ -23,7 +23,7 @@ use luge_solve::refine;
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
 
-use crate::accuracy::ROUNDINGS;
+use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
@@ -433,8 +433,8 @@ impl TreeLu {
         transpose: bool,
     ) -> Result<(), DeviceFrontalError> {
         match self {
-            Self::Single(lu) => lu.solve_scaled(stream, x, 1, transpose),
-            Self::Double(lu) => lu.solve_scaled(stream, x, 1, transpose),
+            Self::Single(lu) => lu.solve_scaled(stream, x, transpose),
+            Self::Double(lu) => lu.solve_scaled(stream, x, transpose),
         }
     }
 
@@ -799,7 +799,7 @@ impl Engine for TreeEngine {
             first_perturbed: self.quality.first_perturbed,
             growth: self.growth(),
             growth_bounds: true,
-            error: ROUNDINGS * self.chain.epsilon() * self.growth().max(1.0),
+            error: of_growth(self.chain.epsilon(), self.growth()),
             largest: self.quality.max_b,
             epsilon: self.chain.epsilon(),
             code_path: vec!["numeric: fronts up the forest, one launch"],

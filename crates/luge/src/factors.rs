@@ -39,8 +39,8 @@ const RENEWAL_PER_ENTRY: f64 = 2e-9;
 /// digit is left.
 const ILL_CONDITIONED: f64 = 10.0;
 
-/// An upper bound of the reciprocal condition number below ε, or the error of the factors, to this power is followed by an estimate: a matrix that is
-/// singular to rounding misses that by chance once in a million factorizations in `f64`.
+/// An upper bound of the reciprocal condition number below ε, or the error of the factors, to this power is followed by an
+/// estimate: a matrix that is singular to rounding misses that by chance once in a million factorizations in `f64`.
 const DOUBTFUL: f64 = 0.6;
 
 /// Numbers from which on solutions go straight from the device to where they are wanted, once the device has looked
@@ -51,8 +51,8 @@ const MANY_NUMBERS: usize = 1 << 15;
 /// matrix.
 const NORMS_PER_ROW: u64 = 48;
 
-/// Vectors of a probe with refinement, or of the refinement of one right-hand side.
-const VECTORS: usize = 14;
+/// Vectors of a probe with refinement, or of the refinement of one right-hand side, if their numbers have exponents apart.
+const VECTORS: usize = 18;
 
 /// Host memory for the values in `f64`, if they are not, and for a probe.
 fn work_bytes<T>(n: usize, nnz: usize) -> u64 {
@@ -784,8 +784,8 @@ impl<T: Scalar> Factors<T> {
     /// - the probe must reach the target backward error: a right-hand side is made from the new values for a solution
     ///   with entries from 1 to 2, the new factors solve for it, and ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is measured, all on the
     ///   device. Where one solve misses the target, as with factors in `f32`, the solution is refined there.
-    ///   [`residual_check`](crate::Options::residual_check) makes the probe rarer; without one the growth times ε of
-    ///   the factors is reported as the backward error.
+    ///   [`residual_check`](crate::Options::residual_check) makes the probe rarer; without one no backward error is
+    ///   stated.
     ///
     /// Where these tell that the old pivots do not serve, the values are brought to the host, and new pivots are searched
     /// as in `refactorize`. With [`DeviceEngine::Columns`](crate::DeviceEngine::Columns) every refactorization goes that

@@ -28,6 +28,13 @@ pub struct Options {
 }
 
 impl Options {
+    /// [`SolveError::Cancelled`] if the flag is raised.
+    pub(crate) fn check<E: From<SolveError>>(&self) -> Result<(), E> {
+        self.cancel
+            .check()
+            .map_err(|c| E::from(SolveError::from(c)))
+    }
+
     /// Whether a solution with such errors needs no correction.
     pub(crate) fn is_content(&self, normwise: f64, omega: f64) -> bool {
         omega <= self.epsilon || (self.stops_at_target && normwise <= self.target)
@@ -92,13 +99,9 @@ where
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
-    let check = || {
-        let looked = options.cancel.check();
-        looked.map_err(|c| E::from(SolveError::from(c)))
-    };
     let measure = |x: Vec<f64>, steps: usize| {
         let measured = Measured::new(a, norms, &x, b);
-        check()?;
+        options.check()?;
         let refined = Refined {
             steps,
             normwise: measured.normwise,
@@ -108,20 +111,20 @@ where
         Ok::<_, E>((refined, (measured.residual, measured.exponent)))
     };
     let x = correct(b)?;
-    check()?;
+    options.check()?;
     if let Some(row) = x.iter().position(|v| !v.is_finite()) {
         return Err(SolveError::NotFinite { row }.into());
     }
     let (mut best, mut residual) = measure(x, 0)?;
     for step in 1..=options.max_steps {
-        check()?;
+        options.check()?;
         let omega = best.componentwise[0] + best.componentwise[1];
         if options.is_content(best.normwise, omega) {
             break;
         }
         let (right_hand_side, exponent) = &residual;
         let mut correction = correct(right_hand_side)?;
-        check()?;
+        options.check()?;
         if !correction.iter().all(|d| d.is_finite()) {
             break;
         }
@@ -173,10 +176,6 @@ where
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
-    let check = || {
-        let looked = options.cancel.check();
-        looked.map_err(|c| E::from(SolveError::from(c)))
-    };
     let not_finite = |row| E::from(SolveError::NotFinite { row });
     let wide: Vec<Extended> = b.iter().map(|&b| Extended::of(b)).collect();
     let mut x = solve(&wide)?;
@@ -186,7 +185,7 @@ where
     let mut steps = 0;
     let mut best = Measures::new(a, &x, &wide);
     for step in 1..=options.max_steps {
-        check()?;
+        options.check()?;
         let omega = best.componentwise[0] + best.componentwise[1];
         let is_in_range = x.iter().all(|v| v.to_f64().is_finite());
         if is_in_range && options.is_content(best.normwise, omega) {
@@ -200,7 +199,7 @@ where
         let next = Measures::new(a, &next_x, &wide);
         let next_omega = next.componentwise[0] + next.componentwise[1];
         let verdict = Verdict::of(next_omega, omega, best.normwise, options.target);
-        // Entries that are far too large make errors small, and each step takes half of their digits away.
+        // Entries that are far too large make errors small, and each step makes them smaller by about 1/ε.
         if verdict.is_better || !is_in_range {
             (x, best, steps) = (next_x, next, step);
         }
@@ -212,7 +211,7 @@ where
     if let Some(row) = x.iter().position(|v| !v.is_finite()) {
         return Err(not_finite(row));
     }
-    check()?;
+    options.check()?;
     let measured = Measured::new(a, norms, &x, b);
     Ok(Refined {
         x,

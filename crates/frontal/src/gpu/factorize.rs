@@ -365,12 +365,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<(), DeviceFrontalError> {
-        let workspace = Arc::clone(&self.workspace);
-        let vectors = &mut workspace.lock().vectors;
-        self.solve_with(vectors, stream, x, nrhs, transpose, true)
+        self.solve_in_workspace(stream, x, nrhs, transpose, true)
     }
 
-    /// As [`solve`](Self::solve) with the scaled matrix, its rows and columns in the order of A.
+    /// As [`solve`](Self::solve) for one right-hand side, with the scaled matrix, its rows and columns in the order of A.
     ///
     /// # Errors
     ///
@@ -384,12 +382,23 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         &mut self,
         stream: &Stream,
         x: &mut Buffer<f64>,
+        transpose: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        self.solve_in_workspace(stream, x, 1, transpose, false)
+    }
+
+    #[track_caller]
+    fn solve_in_workspace(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
         nrhs: usize,
         transpose: bool,
+        scales: bool,
     ) -> Result<(), DeviceFrontalError> {
         let workspace = Arc::clone(&self.workspace);
         let vectors = &mut workspace.lock().vectors;
-        self.solve_with(vectors, stream, x, nrhs, transpose, false)
+        self.solve_with(vectors, stream, x, nrhs, transpose, scales)
     }
 
     /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of

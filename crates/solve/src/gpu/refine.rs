@@ -63,10 +63,7 @@ pub fn refine<E: From<SolveError>>(
     let mut goes_on = vec![true; nrhs];
     let mut next: Option<(Buffer<f64>, Buffer<f64>)> = None;
     for step in 1..=options.max_steps {
-        options
-            .cancel
-            .check()
-            .map_err(|c| E::from(SolveError::from(c)))?;
+        options.check()?;
         for (goes_on, best) in goes_on.iter_mut().zip(&best) {
             if options.is_content(best.measures.normwise(), best.measures.omega()) {
                 *goes_on = false;

@@ -169,7 +169,7 @@ struct HostFactors<F: FactorScalar> {
     chain: Arc<HostChain<F>>,
     /// Nothing as long as there is something in `spoiled`.
     lu: OnceLock<BlockLu<F>>,
-    spoiled: Mutex<Option<Spoiled<F>>>,
+    spoiled: Mutex<Option<Box<Spoiled<F>>>>,
     /// Row i of the factors is this row of A, if pivoting moved rows.
     row_perm: Option<RowPerm>,
     rule: Rule,
@@ -523,14 +523,15 @@ impl<F: FactorScalar> HostFactors<F> {
             return Ok(lu);
         }
         let mut spoiled = self.lock_spoiled();
-        if let Some(Spoiled { lu, a }) = &mut *spoiled {
+        if let Some(spoiled) = &mut *spoiled {
+            let Spoiled { lu, a } = &mut **spoiled;
             let options = self.chain.limits.options(self.rule, 1);
             self.chain.refactorize(lu, a, &options)?;
         }
         let restored = spoiled.take();
         drop(spoiled);
         let lu = self.lu.get_or_init(|| match restored {
-            Some(Spoiled { lu, .. }) => lu,
+            Some(restored) => restored.lu,
             None => unreachable!("factors are there, or they are spoiled"),
         });
         Ok(lu)
@@ -550,10 +551,10 @@ impl<F: FactorScalar> HostFactors<F> {
     fn spoil(&mut self, a: &[f64]) {
         let lu = self.lu.take();
         // What the factors are to be again must be kept, whatever the budget leaves.
-        *self.lock_spoiled() = lu.map(|lu| Spoiled { lu, a: a.to_vec() });
+        *self.lock_spoiled() = lu.map(|lu| Box::new(Spoiled { lu, a: a.to_vec() }));
     }
 
-    fn lock_spoiled(&self) -> MutexGuard<'_, Option<Spoiled<F>>> {
+    fn lock_spoiled(&self) -> MutexGuard<'_, Option<Box<Spoiled<F>>>> {
         self.spoiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -754,7 +755,8 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
         self.accepted = self.quality;
         let spoiled = self.lock_spoiled().take();
-        if let Some(Spoiled { lu, a }) = spoiled {
+        if let Some(spoiled) = spoiled {
+            let Spoiled { lu, a } = *spoiled;
             // The new pivots are compared with those that were accepted.
             self.lu = OnceLock::from(lu);
             if let Err(error) = self.factorize_again(&a, limits) {
@@ -787,11 +789,14 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         let range = 2f64.powi(4 * TAME_EXPONENT);
         for x in x.chunks_exact(n) {
             cancel.check()?;
-            y.extend(
-                enter
-                    .iter()
-                    .map(|&old| F::from_f64(x[old as usize] * enter_factors[old as usize])),
-            );
+            y.extend(enter.iter().map(|&old| {
+                // SAFETY: a permutation of 0..n; there are n elements and as many factors.
+                let (x, factor) = unsafe {
+                    let old = old as usize;
+                    (*x.get_unchecked(old), *enter_factors.get_unchecked(old))
+                };
+                F::from_f64(x * factor)
+            }));
         }
         let size = |y: &[F]| sum_in_lanes(y, |v| v.to_f64().abs());
         let is_near = |size: f64| size < range && size > 1.0 / range;
@@ -813,7 +818,11 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         if near {
             for (x, y) in x.chunks_exact_mut(n).zip(y.chunks_exact(n)) {
                 for (&old, &value) in leave.iter().zip(y) {
-                    x[old as usize] = value.to_f64() * leave_factors[old as usize];
+                    // SAFETY: as above.
+                    unsafe {
+                        let factor = *leave_factors.get_unchecked(old as usize);
+                        *x.get_unchecked_mut(old as usize) = value.to_f64() * factor;
+                    }
                 }
             }
         }

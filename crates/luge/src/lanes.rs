@@ -8,6 +8,9 @@ use rayon::prelude::*;
 /// Elements taken at once.
 const LANES: usize = 16;
 
+/// Likewise where each has two results: more do not fit the registers of most processors.
+const FEW_LANES: usize = 8;
+
 /// The sum of `term` over all elements, in an order of its own.
 pub(crate) fn sum_in_lanes<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f64 {
     let mut sums = [0.0; LANES];
@@ -27,27 +30,31 @@ pub(crate) fn largest_magnitude<T: Copy + Sync>(
     in_f64: impl Fn(T) -> f64 + Sync,
 ) -> f64 {
     let of = |values: &[T]| {
-        // A number times zero is zero, unless it is not finite.
-        let (mut largest, mut poison) = ([0.0f64; LANES], [0.0f64; LANES]);
-        let (chunks, rest) = values.as_chunks::<LANES>();
-        for chunk in chunks {
-            for ((largest, poison), &value) in largest.iter_mut().zip(&mut poison).zip(chunk) {
-                let value = in_f64(value);
-                *poison += value * 0.0;
-                *largest = if value.abs() > *largest {
-                    value.abs()
-                } else {
-                    *largest
-                };
+        let (mut largest, mut sums) = ([0.0f64; FEW_LANES], [0.0f64; FEW_LANES]);
+        let mut take = |values: [f64; FEW_LANES]| {
+            for ((largest, sum), value) in largest.iter_mut().zip(&mut sums).zip(values) {
+                let value = value.abs();
+                *sum += value;
+                *largest = if value > *largest { value } else { *largest };
             }
+        };
+        let (chunks, rest) = values.as_chunks::<FEW_LANES>();
+        for chunk in chunks {
+            take(chunk.map(&in_f64));
         }
-        let rest = rest.iter().map(|&value| in_f64(value));
-        let largest = rest
-            .clone()
-            .map(f64::abs)
-            .chain(largest)
-            .fold(0.0, f64::max);
-        largest + rest.map(|value| value * 0.0).chain(poison).sum::<f64>()
+        let mut last = [0.0; FEW_LANES];
+        for (last, &value) in last.iter_mut().zip(rest) {
+            *last = in_f64(value);
+        }
+        take(last);
+        // A sum may also have overflowed.
+        let is_finite = sums.iter().all(|sum| sum.is_finite())
+            || values.iter().all(|&value| in_f64(value).is_finite());
+        if is_finite {
+            largest.into_iter().fold(0.0, f64::max)
+        } else {
+            f64::NAN
+        }
     };
     if threads == 1 || values.len() <= SHARE {
         return of(values);

@@ -547,9 +547,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                         i
                     });
                     if i == diagonal && walk == len {
-                        if self.prunable.len() == self.prunable.capacity() {
-                            grow(&mut self.prunable, 1, &mut self.memory)?;
-                        }
+                        grow(&mut self.prunable, 1, &mut self.memory)?;
                         self.prunable.push((j, p as u32));
                     }
                 }
@@ -571,13 +569,10 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 } else {
                     label
                 };
-                let len = self.below.len();
-                if len == self.below.capacity() || len == self.candidates.capacity() {
-                    grow(&mut self.below, 1, &mut self.memory)?;
-                    grow(&mut self.candidates, 1, &mut self.memory)?;
-                }
+                grow(&mut self.below, 1, &mut self.memory)?;
                 self.below.push(row);
                 let x = self.x.get_unchecked_mut(row as usize);
+                grow(&mut self.candidates, 1, &mut self.memory)?;
                 self.candidates.push(std::mem::replace(x, F::zero()));
             }
             next = self.reach.pop();

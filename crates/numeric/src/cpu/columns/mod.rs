@@ -34,6 +34,7 @@ mod subtrees;
 
 pub(super) use subtrees::Subtrees;
 
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use luge_sparse::{
@@ -123,14 +124,28 @@ pub struct ColumnLu<F> {
 /// Entries that it is not worth moving the others for.
 const SMALL_WASTE: usize = 256;
 
+/// Elements for which there is room, at least, where there is any: a short column's.
+const FEW: usize = 16;
+
 /// Makes room for `more` elements, by half of what is there if that can be reserved, else for no more than these. While
 /// they are moved, the old ones are there, too.
+#[inline(always)]
 fn grow<T>(of: &mut Vec<T>, more: usize, memory: &mut Reservation) -> Result<(), OutOfMemory> {
-    let (len, before) = (of.len(), of.capacity());
-    if before - len >= more {
+    if of.capacity() - of.len() >= more {
         return Ok(());
     }
-    let generous = more.max(before / 2).max(64);
+    reallocate(of, more, memory)
+}
+
+/// As [`grow`], where there is no room.
+#[cold]
+fn reallocate<T>(
+    of: &mut Vec<T>,
+    more: usize,
+    memory: &mut Reservation,
+) -> Result<(), OutOfMemory> {
+    let (len, before) = (of.len(), of.capacity());
+    let generous = more.max(before / 2).max(FEW);
     let wanted = if memory.grow(bytes_of::<T>(len + generous)).is_ok() {
         generous
     } else {
@@ -170,8 +185,7 @@ impl<F: Scalar> Columns<F> {
     /// Whether there is no room for an entry more.
     #[inline(always)]
     fn is_full(&self) -> bool {
-        let len = self.idx.len();
-        len == self.idx.capacity() || len == self.values.capacity()
+        self.idx.len() == self.idx.capacity() || self.values.len() == self.values.capacity()
     }
 
     /// Makes room for more entries, by half as many as there are if that can be reserved.
@@ -201,12 +215,29 @@ impl<F: Scalar> Columns<F> {
         self.values.push(value);
     }
 
-    fn range(&self, j: usize) -> std::ops::Range<usize> {
+    fn range(&self, j: usize) -> Range<usize> {
         self.ptr[j]..self.ptr[j + 1]
     }
 
     fn column(&self, j: usize) -> (&[u32], &[F]) {
         (&self.idx[self.range(j)], &self.values[self.range(j)])
+    }
+
+    /// As [`column`](Self::column).
+    ///
+    /// # Safety
+    ///
+    /// There is a column `j`.
+    #[inline(always)]
+    unsafe fn column_unchecked(&self, j: usize) -> (&[u32], &[F]) {
+        // SAFETY: the starts of columns increase up to the number of entries.
+        unsafe {
+            let range = *self.ptr.get_unchecked(j)..*self.ptr.get_unchecked(j + 1);
+            (
+                self.idx.get_unchecked(range.clone()),
+                self.values.get_unchecked(range),
+            )
+        }
     }
 
     fn bytes(&self) -> u64 {

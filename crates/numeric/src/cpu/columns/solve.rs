@@ -200,6 +200,15 @@ impl<F: Scalar> ColumnLu<F> {
         Ok(())
     }
 
+    /// What divides by pivots of this factorization, one after another.
+    fn by_pivot(&self) -> ByPivot<'_, F> {
+        if self.is_invertible {
+            ByPivot::Inverse(self.inverse_pivots())
+        } else {
+            ByPivot::Pivots(&self.pivots)
+        }
+    }
+
     /// Solves on a block of one column: divides. Whether it is one.
     #[inline]
     fn divided(&self, block: &Range<usize>, x: &mut [F], ld: usize, nrhs: usize) -> bool {
@@ -234,7 +243,7 @@ impl<F: Scalar> ColumnLu<F> {
                     cancel.check()?;
                     for j in some {
                         let xj = *x.add(j);
-                        subtract(self.lower.column(j), xj, x);
+                        subtract(self.lower.column_unchecked(j), xj, x);
                     }
                 }
             } else {
@@ -250,12 +259,13 @@ impl<F: Scalar> ColumnLu<F> {
                 }
             }
             if entries_of.upper_col.is_empty() || !self.is_invertible {
+                let by_pivot = self.by_pivot();
                 for some in stretches(block, COLUMNS).rev() {
                     cancel.check()?;
                     for j in some.rev() {
-                        let xj = *x.add(j) / self.pivots[j];
+                        let xj = by_pivot.divide(j, *x.add(j));
                         *x.add(j) = xj;
-                        subtract(self.upper.column(j), xj, x);
+                        subtract(self.upper.column_unchecked(j), xj, x);
                     }
                 }
             } else {
@@ -289,12 +299,13 @@ impl<F: Scalar> ColumnLu<F> {
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
         let start = block.start;
+        let by_pivot = self.by_pivot();
         // SAFETY: what the columns name is in `block`.
         unsafe {
             for some in stretches(block.clone(), COLUMNS) {
                 cancel.check()?;
                 for j in some {
-                    let (rows, values) = self.lower.column(j);
+                    let (rows, values) = self.lower.column_unchecked(j);
                     let xj = *x.get_unchecked(j - start);
                     for (&i, &l) in rows.iter().zip(values) {
                         let xi = x.get_unchecked_mut(i as usize - start);
@@ -307,9 +318,8 @@ impl<F: Scalar> ColumnLu<F> {
             for some in stretches(block, COLUMNS).rev() {
                 cancel.check()?;
                 for j in some.rev() {
-                    let (rows, values) = self.upper.column(j);
-                    let pivot = self.pivots[j];
-                    let xj = x.get_unchecked(j - start).map(|x| x / pivot);
+                    let (rows, values) = self.upper.column_unchecked(j);
+                    let xj = x.get_unchecked(j - start).map(|x| by_pivot.divide(j, x));
                     *x.get_unchecked_mut(j - start) = xj;
                     for (&i, &u) in rows.iter().zip(values) {
                         let xi = x.get_unchecked_mut(i as usize - start);
@@ -332,19 +342,20 @@ impl<F: Scalar> ColumnLu<F> {
         x: *mut F,
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
+        let by_pivot = self.by_pivot();
         // SAFETY: what the columns name is in `block`.
         unsafe {
             for some in stretches(block.clone(), COLUMNS) {
                 cancel.check()?;
                 for j in some {
-                    let sum = *x.add(j) - dot(self.upper.column(j), x);
-                    *x.add(j) = sum / self.pivots[j];
+                    let sum = *x.add(j) - dot(self.upper.column_unchecked(j), x);
+                    *x.add(j) = by_pivot.divide(j, sum);
                 }
             }
             for some in stretches(block, COLUMNS).rev() {
                 cancel.check()?;
                 for j in some.rev() {
-                    *x.add(j) -= dot(self.lower.column(j), x);
+                    *x.add(j) -= dot(self.lower.column_unchecked(j), x);
                 }
             }
         }
@@ -361,8 +372,10 @@ impl<F: Scalar> ColumnLu<F> {
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
         let start = block.start;
+        let by_pivot = self.by_pivot();
         let subtract_dots = |columns: &Columns<F>, j: usize, x: &[[F; 4]]| {
-            let (rows, values) = columns.column(j);
+            // SAFETY: the columns of `block` are there.
+            let (rows, values) = unsafe { columns.column_unchecked(j) };
             let mut sums = x[j - start];
             for (&i, &value) in rows.iter().zip(values) {
                 // SAFETY: the caller's: row i is in `block`.
@@ -376,8 +389,8 @@ impl<F: Scalar> ColumnLu<F> {
         for some in stretches(block.clone(), COLUMNS) {
             cancel.check()?;
             for j in some {
-                let pivot = self.pivots[j];
-                x[j - start] = subtract_dots(&self.upper, j, x).map(|sum| sum / pivot);
+                let sums = subtract_dots(&self.upper, j, x);
+                x[j - start] = sums.map(|sum| by_pivot.divide(j, sum));
             }
         }
         for some in stretches(block, COLUMNS).rev() {
@@ -405,6 +418,24 @@ impl<F: Scalar> ColumnLu<F> {
             is_boundary(block.start) && is_boundary(block.end),
             "the range cuts a diagonal block"
         );
+    }
+}
+
+/// Divides by pivots: by a multiplication, which others that wait for it do not wait for as long, where all reciprocals
+/// are accurate.
+#[derive(Clone, Copy)]
+enum ByPivot<'a, F> {
+    Inverse(&'a [F]),
+    Pivots(&'a [F]),
+}
+
+impl<F: Scalar> ByPivot<'_, F> {
+    #[inline(always)]
+    fn divide(self, j: usize, value: F) -> F {
+        match self {
+            Self::Inverse(inverse) => value * inverse[j],
+            Self::Pivots(pivots) => value / pivots[j],
+        }
     }
 }
 

@@ -66,19 +66,17 @@ pub(crate) fn of_growth(epsilon: f64, growth: f64) -> f64 {
 
 /// A bound of the backward error, for A, of one pass of triangular solves with factors of B = P·Dr·A·Dc·Q.
 ///
-/// The residual of one pass is at most c·ε·Dr⁻¹·|L|·|U|·Dc⁻¹·|x|. Column k of |L|·|U| adds up to at most `growth` times that of
-/// B, so an entry of the product is at most growth · ‖B‖₁ / (min Dr · min Dc); and ‖A‖∞ is at least the largest entry of A.
-/// `checksum` is what was measured of B − L·U, relative to the columns of B. Infinite if it is not known.
+/// The residual of one pass is at most c·ε·Dr⁻¹·|L|·|U|·Dc⁻¹·|x|, so what matters is the largest entry of that product, and ‖A‖∞
+/// is at least the largest entry of A. Infinite if it is not known.
 pub(crate) fn bound(measured: BoundOf) -> f64 {
     let BoundOf {
         epsilon,
-        growth,
-        checksum,
-        norm_b,
+        product,
+        residual,
         norm_a,
         exponent,
     } = measured;
-    let relative = (ROUNDINGS * epsilon * growth + checksum) * (norm_b / norm_a);
+    let relative = (ROUNDINGS * epsilon * product + residual) / norm_a;
     let bound = luge_solve::scaled::shift(relative, exponent);
     if bound.is_nan() {
         f64::INFINITY
@@ -90,10 +88,10 @@ pub(crate) fn bound(measured: BoundOf) -> f64 {
 /// What [`bound`] is made of.
 pub(crate) struct BoundOf {
     pub epsilon: f64,
-    pub growth: f64,
-    pub checksum: f64,
-    /// ‖B‖₁.
-    pub norm_b: f64,
+    /// At least the largest entry of |L|·|U|, or of Dr⁻¹·|L|·|U|·Dc⁻¹ without the power of two that `exponent` has.
+    pub product: f64,
+    /// What was measured of B − L·U, beside the rounding errors that follow from the product.
+    pub residual: f64,
     /// ‖A‖∞, or less.
     pub norm_a: f64,
     /// [`inverse_exponent`] of the scaling.
@@ -102,13 +100,18 @@ pub(crate) struct BoundOf {
 
 /// The exponent of 1 / (min Dr · min Dc), rounded up.
 pub(crate) fn inverse_exponent(scaling: &Scaling) -> i32 {
-    let smallest = |factors: &[f64]| factors.iter().copied().fold(f64::INFINITY, f64::min);
-    let exponent = |factor: f64| {
-        if factor.is_finite() {
-            factor.log2().floor() as i32
+    let [rows, cols] = exponents_of_smallest(scaling);
+    -rows - cols
+}
+
+/// The exponents of min Dr and min Dc, rounded down.
+pub(crate) fn exponents_of_smallest(scaling: &Scaling) -> [i32; 2] {
+    [&scaling.rows, &scaling.cols].map(|factors| {
+        let smallest = factors.iter().copied().fold(f64::INFINITY, f64::min);
+        if smallest.is_finite() {
+            smallest.log2().floor() as i32
         } else {
             0
         }
-    };
-    -exponent(smallest(&scaling.rows)) - exponent(smallest(&scaling.cols))
+    })
 }

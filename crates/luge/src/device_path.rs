@@ -93,9 +93,8 @@ impl DeviceFactors {
     fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
         bound(BoundOf {
             epsilon: report.epsilon,
-            growth: report.growth,
-            checksum: 0.0,
-            norm_b: report.largest,
+            product: report.growth * report.largest,
+            residual: 0.0,
             norm_a: probe.norm_a,
             exponent: *self
                 .inverse_exponent

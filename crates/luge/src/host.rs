@@ -18,7 +18,7 @@ use luge_sparse::{
 };
 use smallvec::SmallVec;
 
-use crate::accuracy::inverse_exponent;
+use crate::accuracy::{exponents_of_smallest, inverse_exponent};
 use crate::backend::{DeviceCosts, FactorScalar, Limits};
 use crate::determinant::Determinant;
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
@@ -31,6 +31,9 @@ use crate::threads::Threads;
 /// Factors of a scaling within 2^±this, and right-hand sides whose largest entry is, are applied by
 /// plain multiplications: no product of a few of them leaves the range of `f64`.
 const TAME_EXPONENT: i32 = 120;
+
+/// Sums of products of inverse scale factors below this are not known to be more than what underflow left of them.
+const SMALLEST_PRODUCT: f64 = 1e-200;
 
 /// See the module's page.
 pub(crate) trait AnyHost: Send + Sync {
@@ -70,6 +73,10 @@ pub(crate) trait HostEngine: Engine {
 
     /// The permutations with which L·U was computed.
     fn transform(&self) -> Transform;
+
+    /// max over entries of Dr⁻¹·|L|·|U|·Dc⁻¹, or up to n times that, times 2 to the power of minus
+    /// [`inverse_exponent`](AnyHost::inverse_exponent); NaN if it is not known. A pass through the factors.
+    fn product_norm(&self) -> Result<f64, Error>;
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
@@ -181,6 +188,36 @@ struct HostFactors<F: FactorScalar> {
     /// What is reserved for permuted rows, and for what the first solve makes.
     _memory: Reservation,
     of_solves: OnceLock<Reservation>,
+    /// Made where they are needed.
+    weights: OnceLock<Weights>,
+}
+
+/// Inverse scale factors, the largest of which are near 1: of the rows of the factors, and of the columns of B.
+struct Weights {
+    rows: Vec<f64>,
+    cols: Vec<f64>,
+    _memory: Reservation,
+}
+
+impl Weights {
+    fn new<F>(chain: &HostChain<F>, row_perm: &RowPerm) -> Result<Self, Error> {
+        let Transform {
+            col_perm, scaling, ..
+        } = &chain.transform;
+        let memory = chain
+            .limits
+            .reserve(16 * chain.plan.n() as u64, "numeric")?;
+        let [of_rows, of_cols] = exponents_of_smallest(scaling).map(|e| 2f64.powi(e));
+        let weights = |order: &[u32], factors: &[f64], smallest: f64| {
+            let in_order = order.iter().map(|&old| smallest / factors[old as usize]);
+            in_order.collect()
+        };
+        Ok(Self {
+            rows: weights(row_perm.as_slice(), &scaling.rows, of_rows),
+            cols: weights(col_perm.as_slice(), &scaling.cols, of_cols),
+            _memory: memory,
+        })
+    }
 }
 
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
@@ -497,6 +534,7 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
             scratch: Mutex::default(),
             _memory: memory,
             of_solves: OnceLock::new(),
+            weights: OnceLock::new(),
             chain: self,
         }))
     }
@@ -750,6 +788,24 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
             row_perm: self.row_perm().clone(),
             ..self.chain.transform.clone()
         }
+    }
+
+    fn product_norm(&self) -> Result<f64, Error> {
+        let (lu, cancel) = (self.lu()?, &self.chain.limits.cancel);
+        let weights = match self.weights.get() {
+            Some(weights) => weights,
+            None => {
+                let made = Weights::new(&self.chain, self.row_perm())?;
+                self.weights.get_or_init(|| made)
+            }
+        };
+        let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
+        // Below, weights or products may have become zero by underflow.
+        Ok(if norm > SMALLEST_PRODUCT {
+            norm
+        } else {
+            f64::NAN
+        })
     }
 
     fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {

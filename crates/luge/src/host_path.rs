@@ -9,7 +9,7 @@ use luge_ordering::Matching;
 use luge_sparse::{Quality, Scalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::accuracy::{BoundOf, OnePass, SLACK, WILD, bound};
+use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
 use crate::device_path::Task;
 use crate::engine::Condition;
 use crate::error::Error;
@@ -90,20 +90,39 @@ impl HostFactors {
 }
 
 /// The bound of one pass that follows from what the factorization measured, for a matrix whose largest entry is `largest`.
-fn bound_of(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
+/// Where that is not enough for factors that are accurate, a pass through these tells more of rows and columns of A that are
+/// far apart in size.
+fn bound_of(
+    chain: &dyn AnyHost,
+    engine: &dyn HostEngine,
+    largest: f64,
+    target: f64,
+) -> Result<f64, Error> {
+    let quality = engine.quality();
     if quality.num_perturbed > 0 {
-        return f64::INFINITY;
+        return Ok(f64::INFINITY);
     }
-    bound_of_roundings(chain, quality, largest)
+    let bound = bound_of_roundings(chain, quality, largest);
+    let epsilon = chain.epsilon();
+    if bound <= SLACK * target || epsilon > SLACK * target || !is_accurate(chain, quality) {
+        return Ok(bound);
+    }
+    let closer = accuracy::bound(BoundOf {
+        epsilon,
+        product: engine.product_norm()?,
+        residual: 0.0,
+        norm_a: largest,
+        exponent: chain.inverse_exponent(),
+    });
+    Ok(bound.min(closer))
 }
 
 /// As [`bound_of`], as if no pivot had been replaced.
 fn bound_of_roundings(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
-    bound(BoundOf {
+    accuracy::bound(BoundOf {
         epsilon: chain.epsilon(),
-        growth: quality.growth,
-        checksum: quality.checksum,
-        norm_b: quality.max_norm,
+        product: quality.max_product,
+        residual: quality.max_residual,
         norm_a: largest,
         exponent: chain.inverse_exponent(),
     })
@@ -272,7 +291,7 @@ impl HostPath {
                 }
                 Err(error) => return Err(error),
             };
-            let bound = bound_of(chain.as_ref(), engine.quality(), task.largest);
+            let bound = bound_of(chain.as_ref(), engine.as_ref(), task.largest, shared.target)?;
             if is_trusted(chain.as_ref(), engine.quality(), bound, shared.target) {
                 best = Some(HostFactors {
                     chain: Arc::clone(chain),
@@ -346,7 +365,12 @@ impl HostPath {
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
             Ok(quality) => {
-                let bound = bound_of(old.chain.as_ref(), &quality, task.largest);
+                let bound = bound_of(
+                    old.chain.as_ref(),
+                    old.engine.as_ref(),
+                    task.largest,
+                    shared.target,
+                )?;
                 let is_trusted = is_trusted(old.chain.as_ref(), &quality, bound, shared.target)
                     && keeps_scale(&quality, SAME_SCALE);
                 if is_trusted && (is_static || !is_suspicious(&quality, epsilon)) {

@@ -8,7 +8,7 @@ use luge_testkit::generators::applications::{
 use luge_testkit::generators::gallery;
 use luge_testkit::residual::{known_solution, normwise_backward_error};
 use proptest::prelude::*;
-use sprs::CsMat;
+use sprs::{CsMat, TriMat};
 
 /// What old pivots may cost at most.
 const BOUND: f64 = 1e-10;
@@ -257,6 +257,60 @@ fn growth_below_a_row_of_another_scale_is_noticed() {
                 matches!(outcome, Refactorized::Repivoted { .. }),
                 "{engine:?}, 2^{exponent}: {outcome:?}"
             );
+        }
+    }
+}
+
+/// Row factors fall by 2⁸ from row to row, and column factors rise: the smallest of both, which meet in no entry, would bound
+/// the error of a pass by 10⁻⁶. A pass through the factors shows that it is rounding alone.
+#[test]
+fn scale_factors_that_never_meet_need_no_probe() {
+    let tridiagonal = |diagonal: f64| {
+        let n = 6;
+        let mut a = TriMat::new((n, n));
+        for i in 0..n {
+            for j in i.saturating_sub(1)..n.min(i + 2) {
+                let value = if i == j { diagonal } else { 1.0 };
+                a.add_triplet(i, j, value * 2f64.powi(8 * (i as i32 - j as i32)));
+            }
+        }
+        a.to_csr::<usize>()
+    };
+    let (a, new) = (tridiagonal(4.0), tridiagonal(5.0));
+    for engine in ENGINES {
+        let mut options = in_place(engine, true);
+        options.ordering.matching = Matching::Always;
+        let mut factors = factorize(&a, options);
+        for a in [&a, &new] {
+            if std::ptr::eq(a, &new) {
+                let outcome = factors.refactorize(a).unwrap();
+                let Refactorized::Reused { backward_error, .. } = outcome else {
+                    panic!("{engine:?}: {outcome:?}");
+                };
+                assert!(backward_error.is_some_and(|e| e < 1e-13), "{outcome:?}");
+            }
+            assert_eq!(factors.inform().seconds.probe, None, "{engine:?}");
+            let (b, _) = known_solution(a);
+            for transpose in [false, true] {
+                let mut x = b.clone();
+                let accuracy = if transpose {
+                    factors.solve_transpose_in_place(&mut x).unwrap()
+                } else {
+                    factors.solve_in_place(&mut x).unwrap()
+                };
+                assert!(!accuracy.is_measured, "{engine:?}: {accuracy:?}");
+                let bound = accuracy.backward_error.unwrap();
+                let a = if transpose {
+                    a.transpose_view().to_csr()
+                } else {
+                    a.clone()
+                };
+                let error = normwise_backward_error(&a, &x, &b);
+                assert!(
+                    error <= bound && bound < 1e-13,
+                    "{engine:?}: {error:e}, {bound:e}"
+                );
+            }
         }
     }
 }

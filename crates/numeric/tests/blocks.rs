@@ -266,6 +266,85 @@ fn pivots_and_exchanges_make_the_determinant() {
 }
 
 /// Of a triangular matrix nothing is eliminated.
+fn product_norm(lu: &BlockLu<f64>, rows: &[f64], cols: &[f64]) -> f64 {
+    lu.product_norm(rows, cols, &CancelFlag::new()).unwrap()
+}
+
+/// |L|·|U| of 2 1 0 / 1 ¼ 1 / 0 1 4, whose second pivot is −¼, is 2 1 0 / 1 ¾ 1 / 0 1 12.
+#[test]
+fn products_of_magnitudes_are_weighted_by_row_and_column() {
+    let b = Blocks {
+        cols: CompressedPattern::new(3, vec![0, 2, 5, 7], vec![0, 1, 0, 1, 2, 1, 2]).unwrap(),
+        values: vec![2.0, 1.0, 1.0, 0.25, 1.0, 1.0, 4.0],
+        ptr: vec![0, 3],
+    };
+    for engine in [Engine::Columns, Engine::Fronts] {
+        let plan = b.plan(engine);
+        let (lu, _) = BlockLu::factorize(&plan, &b.planned(&plan)[..], &options(1)).unwrap();
+        let rows = [1.0, 0.5, 0.25];
+        for (cols, norm) in [
+            ([8.0, 1.0, 1.0], 8.0 * (2.0 + 0.5)),
+            ([1.0, 8.0, 1.0], 8.0 * (1.0 + 0.375 + 0.25)),
+            ([1.0, 1.0, 8.0], 8.0 * (0.5 + 3.0)),
+        ] {
+            assert_eq!(
+                product_norm(&lu, &rows, &cols),
+                norm,
+                "{engine:?}, {cols:?}"
+            );
+        }
+        assert!(product_norm(&lu, &[f64::NAN, 1.0, 1.0], &[1.0; 3]).is_nan());
+    }
+}
+
+/// Relative to the columns of B it is the growth, and weights undo powers of two in the rows.
+#[test]
+fn products_of_magnitudes_follow_the_rows_where_pivots_moved_them() {
+    for seed in 0..4 {
+        let b = Blocks::new(seed);
+        let n = b.n();
+        let block_of = |i: usize| b.ptr.partition_point(|&first| first <= i);
+        let mut norms = vec![0.0f64; n];
+        for (i, j, value) in b.entries() {
+            if block_of(i) == block_of(j) {
+                norms[j] += value.abs();
+            }
+        }
+        let cols: Vec<f64> = norms.iter().map(|norm| 1.0 / norm).collect();
+        let factor = |i: usize| 2f64.powi((7 * i % 31) as i32 - 15);
+        let scaled = Blocks {
+            values: b.entries().map(|(i, _, value)| value * factor(i)).collect(),
+            cols: b.cols.clone(),
+            ptr: b.ptr.clone(),
+        };
+        for engine in ENGINES {
+            let plan = b.plan(engine);
+            let values = b.planned(&plan);
+            let (mut lu, quality) = BlockLu::factorize(&plan, &values[..], &options(1)).unwrap();
+            let norm = product_norm(&lu, &vec![1.0; n], &cols);
+            let difference = (norm - quality.growth).abs();
+            assert!(
+                difference <= 1e-13 * norm,
+                "{engine:?}: {norm} and {quality:?}"
+            );
+            lu.refactorize(&values[..], &options(1)).unwrap();
+            let norm = product_norm(&lu, &vec![1.0; n], &cols);
+            lu.refactorize(&scaled.planned(&plan)[..], &options(1))
+                .unwrap();
+            let rows: Vec<f64> = match lu.row_perm() {
+                Some(perm) => perm
+                    .as_slice()
+                    .iter()
+                    .map(|&i| 1.0 / factor(i as usize))
+                    .collect(),
+                None => (0..n).map(|i| 1.0 / factor(i)).collect(),
+            };
+            let difference = (product_norm(&lu, &rows, &cols) - norm).abs();
+            assert!(difference <= 1e-13 * norm, "{engine:?}: {norm}");
+        }
+    }
+}
+
 #[test]
 fn columns_alone_are_divided_by() {
     let cols = CompressedPattern::new(3, vec![0, 1, 3, 6], vec![0, 0, 1, 0, 1, 2]).unwrap();

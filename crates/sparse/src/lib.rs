@@ -51,6 +51,6 @@ pub use matrix::MatrixView;
 pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of};
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
-pub use quality::Quality;
+pub use quality::{Quality, larger};
 pub use scalar::Scalar;
 pub use scaling::Scaling;

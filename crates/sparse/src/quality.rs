@@ -22,6 +22,10 @@ pub struct Quality {
     pub max_norm: f64,
     /// min over columns k of ‖B·e_k‖₁; infinite for an empty matrix.
     pub min_norm: f64,
+    /// max over columns k of ‖ |L|·|U|·e_k ‖₁.
+    pub max_product: f64,
+    /// max over columns k of |wᵀ·(B − L·U)·e_k|.
+    pub max_residual: f64,
     /// min over columns k of |U(k,k)| / ‖ |L|·|U|·e_k ‖₁: what cancellation and scale left of the pivot. One that is
     /// hardly above ε may be nothing but rounding, and the matrix singular. Infinite for an empty matrix.
     pub min_relative_pivot: f64,
@@ -50,6 +54,8 @@ impl Default for Quality {
             max_pivot: 0.0,
             max_norm: 0.0,
             min_norm: f64::INFINITY,
+            max_product: 0.0,
+            max_residual: 0.0,
             min_relative_pivot: f64::INFINITY,
             min_pivot_ratio: 1.0,
             max_pivot_ratio: 1.0,
@@ -68,13 +74,13 @@ impl Quality {
             self.growth = block.growth;
             self.worst_column = offset + block.worst_column;
         }
-        if is_worse(block.checksum, self.checksum) {
-            self.checksum = block.checksum;
-        }
+        self.checksum = larger(self.checksum, block.checksum);
         self.min_pivot = self.min_pivot.min(block.min_pivot);
         self.max_pivot = self.max_pivot.max(block.max_pivot);
         self.max_norm = self.max_norm.max(block.max_norm);
         self.min_norm = self.min_norm.min(block.min_norm);
+        self.max_product = self.max_product.max(block.max_product);
+        self.max_residual = self.max_residual.max(block.max_residual);
         self.min_relative_pivot = self.min_relative_pivot.min(block.min_relative_pivot);
         self.min_pivot_ratio = self.min_pivot_ratio.min(block.min_pivot_ratio);
         self.max_pivot_ratio = self.max_pivot_ratio.max(block.max_pivot_ratio);
@@ -90,6 +96,11 @@ impl Quality {
     pub fn is_finite(&self) -> bool {
         self.growth.is_finite() && self.checksum.is_finite()
     }
+}
+
+/// The larger number; NaN if one of them is.
+pub fn larger(a: f64, b: f64) -> f64 {
+    if is_worse(b, a) { b } else { a }
 }
 
 /// Whether `new` is larger than `old`; a NaN is larger than every number.

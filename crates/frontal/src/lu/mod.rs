@@ -3,6 +3,7 @@
 mod eliminate;
 mod layout;
 mod numeric;
+mod product;
 mod schedule;
 mod solve;
 mod stack;

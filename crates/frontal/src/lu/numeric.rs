@@ -472,6 +472,7 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             let norm = context.norms[column].to_f64();
             quality.max_norm = quality.max_norm.max(norm);
             quality.min_norm = quality.min_norm.min(norm);
+            quality.max_product = quality.max_product.max(sum);
             let growth = sum / norm;
             let worse = growth > quality.growth
                 || (growth == quality.growth && column < quality.worst_column);
@@ -479,7 +480,9 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
                 quality.growth = growth;
                 quality.worst_column = column;
             }
-            let check = (context.sums[column] - self.check[j]).abs().to_f64() / norm;
+            let residual = (context.sums[column] - self.check[j]).abs().to_f64();
+            quality.max_residual = quality.max_residual.max(residual);
+            let check = residual / norm;
             if check > quality.checksum || check.is_nan() {
                 quality.checksum = check;
             }

@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, Limits, MemoryBudget, Permutation, Quality,
-    Reservation, RowPerm, bytes_of, to_u32,
+    Reservation, RowPerm, bytes_of, larger, to_u32,
 };
 
 use super::columns::{self, ColumnLu, Subtrees};
@@ -719,6 +719,49 @@ impl<F: FrontalScalar> BlockLu<F> {
                 .unwrap_or_else(|e| unreachable!("every row and column has one pivot: {e}"));
             odd ^ exchanges.is_odd()
         })
+    }
+
+    /// max over columns k of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows of the factors and the columns of
+    /// B; NaN if that is not known. Blocks of one column and the entries above the blocks, which are those of B, do not
+    /// count.
+    ///
+    /// With the inverse scale factors of A it tells how far solutions can be from those of A, where its rows and columns
+    /// are of other sizes than those of B.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// If there is not one weight for each row and column.
+    #[track_caller]
+    pub fn product_norm(
+        &self,
+        rows: &[f64],
+        cols: &[f64],
+        cancel: &CancelFlag,
+    ) -> Result<f64, Cancelled> {
+        let n = self.plan.n;
+        assert_eq!(
+            [rows.len(), cols.len()],
+            [n, n],
+            "one weight for each row and column"
+        );
+        let mut norm = 0.0;
+        for step in &self.plan.steps {
+            let (rows, cols) = (&rows[step.columns.clone()], &cols[step.columns.clone()]);
+            let of_block = match step.kind {
+                Kind::Singletons(_) => continue,
+                Kind::Columns(first) => {
+                    let block = first..first + step.columns.len();
+                    self.columns.product_norm(block, rows, cols, cancel)?
+                }
+                Kind::Front(front) => self.fronts[front].product_norm(rows, cols, cancel)?,
+            };
+            norm = larger(norm, of_block);
+        }
+        Ok(norm)
     }
 
     /// The rows and values above the diagonal blocks in column j.

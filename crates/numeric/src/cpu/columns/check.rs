@@ -82,11 +82,32 @@ impl ColumnCheck {
 /// The report, as it grows. Columns may come in any order: the outcome is the same.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
+    /// Without what is in `most` and `least`.
     quality: Quality,
+    /// max_product, max_residual, max_norm, max_pivot: side by side, since every column is compared with all of them.
+    most: [f64; 4],
+    /// min_norm, min_pivot.
+    least: [f64; 2],
     /// NaN once a sum was infinite or not a number, else zero.
     poison: f64,
     /// First column whose pivot is zero.
     pub(super) zero_pivot: Option<usize>,
+}
+
+/// Enlarges each of `most` to the number beside it.
+#[inline(always)]
+fn enlarge<const N: usize>(most: &mut [f64; N], numbers: [f64; N]) {
+    for (most, number) in most.iter_mut().zip(numbers) {
+        *most = if number > *most { number } else { *most };
+    }
+}
+
+/// Likewise to the smaller number.
+#[inline(always)]
+fn lessen<const N: usize>(least: &mut [f64; N], numbers: [f64; N]) {
+    for (least, number) in least.iter_mut().zip(numbers) {
+        *least = if number < *least { number } else { *least };
+    }
 }
 
 impl Report {
@@ -97,6 +118,8 @@ impl Report {
                 growth: 0.0,
                 ..Quality::default()
             },
+            most: [0.0; 4],
+            least: [f64::INFINITY; 2],
             poison: 0.0,
             zero_pivot: None,
         }
@@ -106,35 +129,31 @@ impl Report {
     #[inline(always)]
     pub(super) fn column(&mut self, k: usize, check: &ColumnCheck, pivot: f64) {
         let quality = &mut self.quality;
-        let residual = check.residual.abs();
+        let (residual, pivot) = (check.residual.abs(), pivot.abs());
         self.poison += (check.growth + residual) * 0.0;
-        // Divided only where it matters.
-        if check.growth >= quality.growth * check.norm {
-            let growth = check.growth / check.norm;
-            if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
-                quality.growth = growth;
-                quality.worst_column = k;
-            }
+        let most = [check.growth, residual, check.norm, pivot];
+        enlarge(&mut self.most, most);
+        lessen(&mut self.least, [check.norm, pivot]);
+        // Divided, and looked at one by one, only where it matters.
+        let is_news = (check.growth >= quality.growth * check.norm)
+            | (residual > quality.checksum * check.norm)
+            | (pivot < quality.min_relative_pivot * check.growth);
+        if is_news {
+            self.relate(k, check, pivot);
         }
-        if residual > quality.checksum * check.norm {
-            quality.checksum = quality.checksum.max(residual / check.norm);
+    }
+
+    /// What is relative to column `k`, if it is worse than in all before.
+    #[cold]
+    fn relate(&mut self, k: usize, check: &ColumnCheck, pivot: f64) {
+        let quality = &mut self.quality;
+        let growth = check.growth / check.norm;
+        if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
+            quality.growth = growth;
+            quality.worst_column = k;
         }
-        let pivot = pivot.abs();
-        if pivot < quality.min_pivot {
-            quality.min_pivot = pivot;
-        }
-        if pivot > quality.max_pivot {
-            quality.max_pivot = pivot;
-        }
-        if check.norm > quality.max_norm {
-            quality.max_norm = check.norm;
-        }
-        if check.norm < quality.min_norm {
-            quality.min_norm = check.norm;
-        }
-        if pivot < quality.min_relative_pivot * check.growth {
-            quality.min_relative_pivot = quality.min_relative_pivot.min(pivot / check.growth);
-        }
+        quality.checksum = quality.checksum.max(check.residual.abs() / check.norm);
+        quality.min_relative_pivot = quality.min_relative_pivot.min(pivot / check.growth);
     }
 
     /// Magnitudes of the pivot of a refactorization and of the pivot that was there before.
@@ -184,6 +203,8 @@ impl Report {
             (a, b) => a.or(b),
         };
         self.poison += other.poison;
+        enlarge(&mut self.most, other.most);
+        lessen(&mut self.least, other.least);
         self.zero_pivot = match (self.zero_pivot, other.zero_pivot) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -192,6 +213,14 @@ impl Report {
 
     /// The report on a matrix of `n` columns.
     pub(super) fn finish(mut self, n: usize) -> Quality {
+        let quality = &mut self.quality;
+        [
+            quality.max_product,
+            quality.max_residual,
+            quality.max_norm,
+            quality.max_pivot,
+        ] = self.most;
+        [quality.min_norm, quality.min_pivot] = self.least;
         if n == 0 {
             self.quality.growth = 1.0;
         }

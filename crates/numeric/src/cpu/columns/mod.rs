@@ -38,8 +38,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use luge_sparse::{
-    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Reservation, RowPerm, Scalar,
-    bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, OutOfMemory, Reservation, RowPerm,
+    Scalar, bytes_of, larger,
 };
 
 use crate::pattern::LuPattern;
@@ -120,6 +120,9 @@ pub struct ColumnLu<F> {
     memory: Reservation,
     of_plan: Reservation,
 }
+
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 64;
 
 /// Entries that it is not worth moving the others for.
 const SMALL_WASTE: usize = 256;
@@ -328,6 +331,38 @@ impl<F: Scalar> ColumnLu<F> {
     /// The diagonal of U.
     pub fn pivots(&self) -> &[F] {
         &self.pivots
+    }
+
+    /// max over columns k of a diagonal `block` of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows and columns
+    /// of the block, from 0 on. NaN if a term is.
+    pub(in crate::cpu) fn product_norm(
+        &self,
+        block: Range<usize>,
+        rows: &[f64],
+        cols: &[f64],
+        cancel: &CancelFlag,
+    ) -> Result<f64, Cancelled> {
+        let first = block.start;
+        let magnitude = |value: &F| value.abs().to_f64();
+        // Σ_i rows[i]·|L(i,j)| of the columns so far, with the unit diagonal.
+        let mut sums = Vec::with_capacity(block.len());
+        let mut norm = 0.0;
+        for (k, &weight) in block.zip(cols) {
+            if (k - first).is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
+            let (idx, values) = self.lower(k);
+            let below = idx.iter().zip(values);
+            let below = below.map(|(&i, value)| rows[i as usize - first] * magnitude(value));
+            let sum = rows[k - first] + below.sum::<f64>();
+            sums.push(sum);
+            let (idx, values) = self.upper(k);
+            let above = idx.iter().zip(values);
+            let above = above.map(|(&j, value)| sums[j as usize - first] * magnitude(value));
+            let product = sum * magnitude(&self.pivots[k]) + above.sum::<f64>();
+            norm = larger(norm, weight * product);
+        }
+        Ok(norm)
     }
 
     /// L+U as one sorted CSC pattern with its values, the diagonal being that of U. Entries that

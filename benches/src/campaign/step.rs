@@ -646,13 +646,10 @@ impl Step<'_> {
 
     /// Factors that came with `Ok`.
     fn judge_acceptance<T: Scalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
-        let warned = inform.warnings.iter().any(|warning| {
-            matches!(
-                warning,
-                Warning::IllConditioned { .. } | Warning::PerturbedPivots { .. }
-            )
-        });
-        self.is_warned = warned;
+        let has = |wanted: fn(&Warning) -> bool| inform.warnings.iter().any(wanted);
+        self.is_warned = has(|warning| matches!(warning, Warning::IllConditioned { .. }));
+        let warned =
+            self.is_warned || has(|warning| matches!(warning, Warning::PerturbedPivots { .. }));
         if truth.kind.is_singular {
             self.count("singular matrices accepted with a warning");
         }

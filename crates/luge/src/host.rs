@@ -75,7 +75,8 @@ pub(crate) trait HostEngine: Engine {
     fn transform(&self) -> Transform;
 
     /// max over entries of Dr⁻¹·|L|·|U|·Dc⁻¹, or up to n times that, times 2 to the power of minus
-    /// [`inverse_exponent`](AnyHost::inverse_exponent); NaN if it is not known. A pass through the factors.
+    /// [`inverse_exponent`](AnyHost::inverse_exponent); NaN if it is not known, or underflow may
+    /// have taken from it. A pass through the factors.
     fn product_norm(&self) -> Result<f64, Error>;
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
@@ -295,6 +296,12 @@ impl<F: FactorScalar> HostChain<F> {
             memory,
             scalar: PhantomData,
         }))
+    }
+
+    /// Whether factors and solutions may be computed by plain arithmetic, in which nothing that matters for A becomes zero
+    /// by underflow.
+    fn is_plain(&self) -> bool {
+        self.tame && size_of::<F>() == size_of::<f64>()
     }
 
     /// The values of A in the order of the plan, scaled.
@@ -791,6 +798,9 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
     }
 
     fn product_norm(&self) -> Result<f64, Error> {
+        if !self.chain.is_plain() {
+            return Ok(f64::NAN);
+        }
         let (lu, cancel) = (self.lu()?, &self.chain.limits.cancel);
         let weights = match self.weights.get() {
             Some(weights) => weights,
@@ -826,7 +836,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
     }
 
     fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error> {
-        if !self.chain.tame || size_of::<F>() != size_of::<f64>() {
+        if !self.chain.is_plain() {
             return Ok(false);
         }
         let cancel = &self.chain.limits.cancel;

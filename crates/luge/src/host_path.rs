@@ -54,8 +54,9 @@ pub(crate) struct HostFactors {
 }
 
 impl HostFactors {
-    /// The backward error that solutions can be expected to have, for a matrix whose largest entry is `largest`.
-    fn statement(&self, largest: f64, target: f64) -> Option<f64> {
+    /// The backward error that solutions can be expected to have, for a matrix whose largest entry is `largest`; `rcond` is
+    /// that of [`rcond`](Self::rcond).
+    fn statement(&self, rcond: Option<f64>, largest: f64, target: f64) -> Option<f64> {
         let Some(probe) = self.probe else {
             return Some(self.bound);
         };
@@ -63,10 +64,24 @@ impl HostFactors {
         let one_pass = OnePassOf {
             bound: bound_of_roundings(chain, quality, largest),
             growth: quality.growth,
-            rcond: self.condition.as_ref().map(|condition| condition.rcond),
+            rcond,
             epsilon: chain.epsilon(),
         };
         probe.statement(&one_pass, target)
+    }
+
+    /// The reciprocal condition number, or an upper bound of it, if it matters after this probe: one solve tells whether
+    /// refinement converges for others as it did there.
+    fn rcond(
+        &self,
+        probe: Option<&Probe>,
+        condition: Option<&Condition>,
+    ) -> Result<Option<f64>, Error> {
+        match (condition, probe) {
+            (Some(condition), _) => Ok(Some(condition.rcond)),
+            (None, Some(probe)) if probe.is_refined() => self.engine.screen().map(Some),
+            (None, _) => Ok(None),
+        }
     }
 
     /// The backward error that is known of these factors: the probe's, else the bound.
@@ -404,10 +419,11 @@ impl HostPath {
                     None
                 };
                 let Some(reason) = reason else {
+                    let rcond = old.rcond(Some(&probe), condition.as_ref())?;
                     (old.probe, old.condition, old.bound) = (Some(probe), condition, bound);
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
-                        backward_error: old.statement(task.largest, shared.target),
+                        backward_error: old.statement(rcond, task.largest, shared.target),
                     });
                 };
                 if is_static {
@@ -424,7 +440,8 @@ impl HostPath {
 
         let found = self.repivot(&old.chain, stale_scale, task, journal)?;
         let growth = found.engine.quality().growth;
-        let backward_error = found.statement(task.largest, shared.target);
+        let rcond = found.rcond(found.probe.as_ref(), found.condition.as_ref())?;
+        let backward_error = found.statement(rcond, task.largest, shared.target);
         *old = found;
         journal.warnings.push(Warning::PivotsSearched {
             reason: reason.clone(),

@@ -57,7 +57,7 @@ pub(crate) struct OnePassOf {
     /// Its backward error is at most this, but for replaced pivots.
     pub bound: f64,
     pub growth: f64,
-    /// Of the scaled matrix, if somebody asked.
+    /// Of the scaled matrix, or an upper bound of it, if somebody asked.
     pub rcond: Option<f64>,
     /// ε of the factors.
     pub epsilon: f64,
@@ -236,7 +236,6 @@ impl Probe {
     /// where this one does. They may not if the solution that came back is another one, whose large entries hide the errors of
     /// the others; nor, if it took refinement, if one pass may lose nearly all digits, which leaves the rest to luck.
     pub(crate) fn statement(&self, one_pass: &OnePassOf, target: f64) -> Option<f64> {
-        let is_refined = self.steps > 0 || !self.unrefined.is_finite();
         let converges = || {
             self.componentwise <= CONVERGED
                 && one_pass.bound <= POOREST
@@ -245,8 +244,13 @@ impl Probe {
                     .rcond
                     .is_none_or(|rcond| rcond >= CONVERGENT * one_pass.epsilon)
         };
-        let is_representative = self.norm_x <= AS_KNOWN && (!is_refined || converges());
+        let is_representative = self.norm_x <= AS_KNOWN && (!self.is_refined() || converges());
         (is_representative || self.misses(target)).then_some(self.backward_error)
+    }
+
+    /// Whether it took refinement, or may have.
+    pub(crate) fn is_refined(&self) -> bool {
+        self.steps > 0 || !self.unrefined.is_finite()
     }
 
     /// The error that says so.

@@ -503,7 +503,7 @@ struct Visit {
 mod tests {
     use std::sync::LazyLock;
 
-    use luge_testkit::strategies::patterns;
+    use luge_testkit::strategies::{pattern_from, patterns};
     use proptest::prelude::*;
     use rayon::prelude::*;
 
@@ -541,6 +541,48 @@ mod tests {
                 (0..n).map(|v| components.first(v)).collect()
             };
             assert_eq!(firsts(shared), firsts(serial));
+        }
+    }
+
+    /// The form of 64 rows with these entries and the diagonal; none if too many of them have no counterpart.
+    fn form_of(entries: &[(u32, u32)], parallel: bool) -> Option<BlockTriangular> {
+        let a = pattern_from(64, entries.iter().copied().chain((0..64).map(|i| (i, i))));
+        let identity: Vec<u32> = (0..64).collect();
+        let never = CancelFlag::new();
+        POOL.install(|| joined_in_pairs(&a, &identity, parallel, &never).unwrap())
+    }
+
+    #[test]
+    fn as_many_single_entries_as_are_allowed_hide_no_pair() {
+        assert_eq!(64 * MOST_SINGLE + 64, 192);
+        // All of them are in the first twelve rows, and known before the pairs of the last ones are met.
+        let single = (0..12).flat_map(|i| (i + 1..=i + 16).map(move |j| (i, j)));
+        let pairs = (32..63).flat_map(|i| [(i, i + 1), (i + 1, i)]);
+        let mut entries: Vec<_> = single.chain(pairs).collect();
+        let form = form_of(&entries, false).unwrap();
+        assert_eq!(form.block_ptr[form.block_ptr.len() - 2..], [32, 64]);
+        entries.push((12, 28));
+        assert_eq!(form_of(&entries, false), None);
+    }
+
+    #[test]
+    fn as_many_single_entries_as_are_allowed_hide_no_pair_of_two_threads() {
+        // Four threads go through eight parts of eight rows. Within each are 24 single entries; pairs join the rows
+        // that have the same place in their parts.
+        let is_single = |&(i, j): &(u32, u32)| i < j && (i, j / 4) != (0, 1);
+        let within = (0..8).flat_map(|i| (0..8).map(move |j| (i, j)));
+        let within: Vec<_> = within.filter(is_single).collect();
+        let single = (0..64)
+            .step_by(8)
+            .flat_map(|first| within.iter().map(move |&(i, j)| (first + i, first + j)));
+        let pairs = (0..56).flat_map(|i| [(i, i + 8), (i + 8, i)]);
+        let entries: Vec<_> = single.chain(pairs).collect();
+        let form = form_of(&entries, true).unwrap();
+        let blocks: Vec<usize> = (0..=64).step_by(8).collect();
+        assert_eq!(form.block_ptr, blocks);
+        // One more, to a later part or to an earlier one.
+        for more in [(0, 63), (63, 0)] {
+            assert_eq!(form_of(&[&entries[..], &[more]].concat(), true), None);
         }
     }
 
@@ -585,7 +627,7 @@ mod tests {
                 let has_counterpart = |i: usize, j: &u32| a.lane(*j as usize).contains(&(i as u32));
                 let lanes = a.lanes().enumerate();
                 let single = lanes.flat_map(|(i, lane)| lane.iter().filter(move |&j| !has_counterpart(i, j)));
-                prop_assert!(single.count() > n / MOST_SINGLE + 64);
+                prop_assert!(single.count() > n * MOST_SINGLE + 64);
                 return Ok(());
             };
             let expected = strong_components(&a, &identity, &never).unwrap();

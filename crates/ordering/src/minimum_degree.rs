@@ -491,8 +491,8 @@ impl MinimumDegree {
             .filter(|e| e.mark != 0)
             .map(|e| e.len as usize)
             .sum();
-        let edges = (pivot.len - pivot.elements) as usize;
-        self.reserve((most + edges).min(num_left));
+        // The list of the pivot counts as a whole, with its elements, which are few.
+        self.reserve((most + pivot.len as usize).min(num_left));
         let pivot = self.nodes[me as usize];
         let start = self.free;
         let mut end = start;

@@ -991,7 +991,44 @@ fn is_worth_dissecting(block: &BlockPattern, by_degree: &BlockOrder, costs: &Cos
 
 #[cfg(test)]
 mod tests {
+    use luge_testkit::strategies::pattern_from;
+
     use super::*;
+
+    #[test]
+    fn rows_are_moved_by_value_where_many_pivots_are_poor() {
+        let never = CancelFlag::new();
+        // Ones on the diagonal and right of it, but for the first diagonal entries: tiny ones, then zeros. The first
+        // row is multiplied by a power of two.
+        let is_poor = |n: usize, num_poor: usize, num_missing: usize, exponent: i32| {
+            let places = (0..n as u32).flat_map(|i| [(i, i), (i, (i + 1) % n as u32)]);
+            let a = pattern_from(n, places);
+            let mut values = Vec::new();
+            for (i, lane) in a.lanes().enumerate() {
+                let scale = if i == 0 { 2f64.powi(exponent) } else { 1.0 };
+                let diagonal = match i {
+                    _ if i < num_poor => 1e-9,
+                    _ if i < num_poor + num_missing => 0.0,
+                    _ => 1.0,
+                };
+                let value = |&j: &u32| if j as usize == i { diagonal } else { 1.0 };
+                values.extend(lane.iter().map(|j| scale * value(j)));
+            }
+            super::is_poor(n, &survey(&a, &values, &never).unwrap())
+        };
+        // More than one in fifty.
+        assert!(!is_poor(100, 2, 0, 0));
+        assert!(!is_poor(100, 1, 1, 0));
+        assert!(!is_poor(100, 0, 2, 0));
+        assert!(is_poor(100, 3, 0, 0));
+        assert!(is_poor(100, 1, 2, 0));
+        assert!(is_poor(100, 0, 3, 0));
+        // Small matrices of even scale are left alone.
+        assert!(!is_poor(63, 60, 0, 64));
+        assert!(is_poor(63, 60, 0, 65));
+        assert!(is_poor(63, 60, 0, -65));
+        assert!(is_poor(64, 60, 0, 0));
+    }
 
     #[test]
     fn holes_are_filled_alike_on_any_number_of_threads() {

@@ -381,3 +381,23 @@ fn write_real(value: f64, out: &mut impl Write) -> io::Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_end_with_the_first_other_character() {
+        for (text, expected) in [
+            ("0123456789", (123_456_789, 10)),
+            ("90:1", (90, 2)),
+            ("90/1", (90, 2)),
+            ("9 1", (9, 1)),
+            ("-9", (0, 0)),
+            ("", (0, 0)),
+        ] {
+            assert_eq!(digits(text.as_bytes(), 0), expected, "{text}");
+        }
+        assert_eq!(digits(b"19 28", 3), (28, 5));
+    }
+}

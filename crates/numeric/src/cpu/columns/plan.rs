@@ -399,3 +399,55 @@ impl Cut {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::columns::Options;
+
+    /// The factors of a matrix with a dominant diagonal and these other entries, (row, column).
+    fn factorized(n: usize, others: &[(usize, usize)]) -> (ColumnLu<f64>, CompressedPattern) {
+        let mut columns: Vec<Vec<u32>> = (0..n as u32).map(|j| vec![j]).collect();
+        for &(i, j) in others {
+            columns[j].push(i as u32);
+        }
+        let (mut ptr, mut values) = (vec![0], Vec::new());
+        for (j, rows) in columns.iter_mut().enumerate() {
+            rows.sort_unstable();
+            let value = |&i: &u32| if i as usize == j { 2.0 * n as f64 } else { 1.0 };
+            values.extend(rows.iter().map(value));
+            ptr.push(values.len() as u64);
+        }
+        let cols = CompressedPattern::new(n, ptr, columns.concat()).unwrap();
+        let (lu, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+        (lu, cols)
+    }
+
+    #[test]
+    fn products_of_short_columns_are_listed() {
+        // Column 2 subtracts two columns of L, of eight rows on average or a little more.
+        for (of_first, of_second, is_listed) in [(8, 8, true), (1, 15, true), (8, 9, false)] {
+            let first = (3..3 + of_first).map(|i| (i, 0));
+            let second = (3..3 + of_second).map(|i| (i, 1));
+            let above = [(0, 2), (1, 2)];
+            let (lu, cols) = factorized(18, &first.chain(second).chain(above).collect::<Vec<_>>());
+            let count = of_first + of_second;
+            assert_eq!(Plan::of_column(&lu, 2), (count, is_listed));
+            // There is nothing to subtract from the others.
+            assert_eq!(Plan::of_column(&lu, 0), (0, true));
+            let listed = Plan::num_products(&lu, &cols, &CancelFlag::new()).unwrap();
+            assert_eq!(listed, if is_listed { count } else { 0 });
+        }
+    }
+
+    #[test]
+    fn places_in_listed_columns_have_sixteen_bits() {
+        let n = MOST_LISTED + 1;
+        for (first_row, is_listed) in [(2, true), (1, false)] {
+            let below: Vec<_> = (first_row..n).map(|i| (i, 0)).collect();
+            let (lu, _) = factorized(n, &below);
+            assert_eq!(lu.lower(0).0.len(), n - first_row);
+            assert_eq!(Plan::of_column(&lu, 0), (0, is_listed));
+        }
+    }
+}

@@ -285,6 +285,29 @@ mod tests {
     }
 
     #[test]
+    fn tiny_rows_are_those_whose_residuals_lose_digits() {
+        let has = |sums: [f64; 3], norm_x: f64, b: [f64; 3]| {
+            let norms = RowNorms {
+                sums: sums.to_vec(),
+                maxima: sums.to_vec(),
+            };
+            has_tiny_rows(&norms, norm_x, &b)
+        };
+        assert!(!has([1.0, 1e-260, 1.0], 1.0, [0.0; 3]));
+        // One of them, two, all; by the row, or by the right-hand side alone.
+        assert!(has([1.0, 1e-280, 1.0], 1.0, [0.0; 3]));
+        assert!(has([1.0, 1e-280, 1e-280], 1.0, [0.0; 3]));
+        assert!(has([1e-280; 3], 1.0, [0.0; 3]));
+        assert!(has([1.0, 0.0, 1.0], 1.0, [0.0, -1e-280, 0.0]));
+        // The other of the two is large, or the solution.
+        assert!(!has([1.0, 1e-280, 1.0], 1.0, [0.0, -1.0, 0.0]));
+        assert!(!has([1.0, 1e-280, 1.0], 1e20, [0.0; 3]));
+        // Nothing is lost of nothing.
+        assert!(!has([1.0, 0.0, 1.0], 1.0, [0.0; 3]));
+        assert!(!has([1.0, 1e-280, 1.0], 0.0, [0.0; 3]));
+    }
+
+    #[test]
     fn extremes_neither_overflow_nor_hide() {
         let pattern = CompressedPattern::new(1, vec![0, 1], vec![0]).unwrap();
         let a = MatrixView::by_rows(&pattern, &[1e200]);

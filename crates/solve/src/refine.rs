@@ -245,6 +245,39 @@ mod tests {
         move |r| Ok(vec![r[0] / 2.0 * (1.0 - error), r[1] / 5.0 * (1.0 - error)])
     }
 
+    /// 2 −1
+    /// 0  4
+    /// With b = (2, 0) and x = (1, t), where t is rounding: row 0 has the first componentwise error, t/4, and row 1, lost
+    /// in rounding, the second, t/(1 + t).
+    fn with_a_lost_row<R>(use_it: impl FnOnce(MatrixView<'_, f64>, &[f64; 2]) -> R) -> R {
+        let pattern = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+        use_it(
+            MatrixView::by_rows(&pattern, &[2.0, -1.0, 4.0]),
+            &[2.0, 0.0],
+        )
+    }
+
+    #[test]
+    fn a_row_lost_in_rounding_is_refined_too() {
+        with_a_lost_row(|a, b| {
+            let mut solutions = vec![vec![0.0, -1e-14], vec![1.0, 1e-14]];
+            let correct = |_: &[f64]| Ok::<_, SolveError>(solutions.pop().unwrap());
+            let refined = refine(a, &RowNorms::new(a), b, correct, &options(10)).unwrap();
+            assert_eq!((refined.steps, refined.x), (1, vec![1.0, 0.0]));
+        });
+    }
+
+    #[test]
+    fn a_correction_that_spoils_a_lost_row_is_undone() {
+        with_a_lost_row(|a, b| {
+            // Row 0 is as wrong as before.
+            let mut solutions = vec![vec![0.5e-13, 1e-13], vec![1.0, 1e-14]];
+            let correct = |_: &[f64]| Ok::<_, SolveError>(solutions.pop().unwrap());
+            let refined = refine(a, &RowNorms::new(a), b, correct, &options(10)).unwrap();
+            assert_eq!((refined.steps, refined.x), (0, vec![1.0, 1e-14]));
+        });
+    }
+
     #[test]
     fn each_step_gains_the_accuracy_of_the_inverse() {
         let pattern = diagonal();

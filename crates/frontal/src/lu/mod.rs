@@ -399,3 +399,24 @@ fn weight<F: FrontalScalar>(row: u32) -> F {
         -F::one()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_of_either_sign_as_often() {
+        // The lowest bits of what the generator SplitMix64 yields first if row 0, 1, and so on is its seed.
+        let negative = (0..64).map(|row| u64::from(weight::<f64>(row) < 0.0) << row);
+        assert_eq!(negative.sum::<u64>(), 0xb345_d63d_0223_b88b);
+        for first in [0, 1 << 20, u32::MAX - 1000] {
+            let weights: Vec<f64> = (first..first + 1000).map(weight).collect();
+            assert!(weights.iter().all(|w| w.abs() == 1.0));
+            // 500 expected, with a standard deviation of 16; and so many equal neighbours.
+            let positive = weights.iter().filter(|w| **w > 0.0).count();
+            assert!((420..580).contains(&positive), "{positive}");
+            let equal = weights.windows(2).filter(|w| w[0] == w[1]).count();
+            assert!((420..580).contains(&equal), "{equal}");
+        }
+    }
+}

@@ -372,3 +372,58 @@ fn relative_to(parent: &Front, above: &[u32], rows: &[u32], relative: &mut [u32]
     }
     in_pivots as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Chains of three fronts of one pivot each, with 2, 1 and 0 rows below: three pivots and three rows.
+    fn chains(count: u32) -> Vec<Front> {
+        let front = |s: u32| {
+            let (chain, place) = (s / 3, s % 3);
+            Front {
+                start: s,
+                pivots: 1,
+                below: 2 - place,
+                pivots_in_parent: u32::from(place < 2),
+                parent: if place < 2 { s + 1 } else { NONE },
+                children: 2 * chain + place.saturating_sub(1),
+                num_children: u32::from(place > 0),
+                depth: 3 - place,
+                rows: u64::from(3 * chain + [0, 2, 3][place as usize]),
+            }
+        };
+        (0..3 * count).map(front).collect()
+    }
+
+    #[test]
+    fn subtrees_of_the_same_work_are_dealt_out_evenly() {
+        // 240 pivots and rows: 30, or five chains, for each of the shares of two threads.
+        let mut fronts = chains(40);
+        let expected: Vec<_> = (0..8).map(|share| 15 * share..15 * (share + 1)).collect();
+        assert_eq!(subtrees(&fronts, 2), expected);
+        // Below a common root that is more than a share, nothing else changes.
+        for s in (2..120).step_by(3) {
+            fronts[s].parent = 120;
+        }
+        fronts.push(Front {
+            start: 120,
+            parent: NONE,
+            children: 80,
+            num_children: 40,
+            depth: 0,
+            rows: 120,
+            ..fronts[2]
+        });
+        assert_eq!(subtrees(&fronts, 2), expected);
+        assert_eq!(subtrees(&fronts[..0], 2), []);
+    }
+
+    #[test]
+    fn subtrees_too_large_for_a_share_are_cut() {
+        // 18 pivots and rows for eight shares, of which none is below what is worth a thread: of a chain of six, a
+        // leaf has three, and with the front above it five.
+        assert_eq!(WORTH_WAKING, 4);
+        assert_eq!(subtrees(&chains(3), 2), [0..1, 3..4, 6..7]);
+    }
+}

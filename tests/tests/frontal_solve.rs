@@ -3,9 +3,15 @@
 use std::sync::Arc;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots};
+use luge_frontal::gpu::{
+    DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots, Workspace,
+};
 use luge_frontal::{Tree, TreeOptions};
+use luge_gpu_kernels::frontal::plan::{WHOLE_FRONT, report, state};
+use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY};
+use luge_ordering::{Matching, Method, OrderingOptions, order};
 use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d, laplacian_1d};
 use sprs::CsMat;
@@ -15,6 +21,11 @@ use chain::{noise, seeded_streams, streams};
 
 /// Backward errors in units of n·ε that static pivots of these matrices stay below.
 const BOUND: f64 = 32.0;
+
+const PIVOTS: StaticPivots = StaticPivots {
+    threshold: 1.0,
+    smallest: 1e-30,
+};
 
 /// Uniform in −1 .. 1.
 fn uniform(seed: u64, i: usize) -> f64 {
@@ -239,11 +250,7 @@ impl System {
         if largest == 0.0 { 0.0 } else { error / largest }
     }
 
-    fn factorized<T: DeviceScalar>(
-        &self,
-        stream: &Stream,
-        options: &TreeOptions,
-    ) -> DeviceFrontalLu<T> {
+    fn uploaded(&self, stream: &Stream, options: &TreeOptions) -> Arc<DeviceTree> {
         let tree = Arc::new(Tree::analyze(&self.columns, options).unwrap());
         let placement = Placement {
             row_perm: &self.row_perm,
@@ -254,13 +261,17 @@ impl System {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        let tree = Arc::new(DeviceTree::upload(stream, &tree, &placement, 1).unwrap());
-        let pivots = StaticPivots {
-            threshold: 1.0,
-            smallest: 1e-30,
-        };
+        Arc::new(DeviceTree::upload(stream, &tree, &placement, 1).unwrap())
+    }
+
+    fn factorized<T: DeviceScalar>(
+        &self,
+        stream: &Stream,
+        options: &TreeOptions,
+    ) -> DeviceFrontalLu<T> {
+        let tree = self.uploaded(stream, options);
         let a = stream.upload(&self.a).unwrap();
-        let factors = DeviceFrontalLu::factorize(stream, &tree, &a, &pivots);
+        let factors = DeviceFrontalLu::factorize(stream, &tree, &a, &PIVOTS);
         factors.unwrap().0
     }
 
@@ -618,16 +629,125 @@ fn solves_follow_a_refactorization() {
     let b = system.right_hand_sides(1, false);
     let before = solved(stream, &mut factors, &b, 1, false);
     let a: Vec<f64> = system.a.iter().map(|v| v / 4.0).collect();
-    let pivots = StaticPivots {
-        threshold: 1.0,
-        smallest: 1e-30,
-    };
     factors
-        .refactorize(stream, &stream.upload(&a).unwrap(), &pivots)
+        .refactorize(stream, &stream.upload(&a).unwrap(), &PIVOTS)
         .unwrap();
     let after = solved(stream, &mut factors, &b, 1, false);
     let expected: Vec<f64> = before.iter().map(|x| x * 4.0).collect();
     assert_eq!(after, expected);
+}
+
+/// Factors and a workspace take as many bytes as is said before they are there.
+fn takes_what_it_says<T: DeviceScalar>(
+    stream: &Stream,
+    name: &str,
+    system: &System,
+    options: &TreeOptions,
+) {
+    let device = stream.device();
+    let a = stream.upload(&system.a).unwrap();
+    let on_device = system.uploaded(stream, options);
+    let tree = on_device.tree();
+    let value_bytes = size_of::<T>();
+
+    let before_workspace = device.allocated_bytes();
+    let workspace = Arc::new(Workspace::new(stream, &on_device).unwrap());
+    let before_factors = device.allocated_bytes();
+    let factors = DeviceFrontalLu::<T>::factorize_in(&workspace, stream, &on_device, &a, &PIVOTS);
+    let (mut factors, _) = factors.unwrap();
+    let before_solve = device.allocated_bytes();
+    // The entries right of the diagonal blocks are not counted.
+    let of_coupling = (system.coupling.nnz() * value_bytes) as u64;
+    let of_factors = DeviceTree::factor_bytes(tree, value_bytes) + of_coupling;
+    assert_eq!(before_solve - before_factors, of_factors, "{name}");
+
+    // A workspace for solves with one right-hand side of either kind.
+    let mut x = stream.upload(&vec![1.0; system.n()]).unwrap();
+    let before_vectors = device.allocated_bytes();
+    factors.solve(stream, &mut x, 1, false).unwrap();
+    let of_vectors = device.allocated_bytes() - before_vectors;
+    let of_working = before_factors - before_workspace;
+    let of_workspace = Workspace::<T>::bytes(&on_device);
+    assert_eq!(of_working + of_vectors, of_workspace, "{name}");
+
+    // Those for several serve one as well.
+    let control = 4 * CONTROL_WORDS as u64;
+    let mut several = stream.upload(&vec![1.0; 3 * system.n()]).unwrap();
+    let before_several = device.allocated_bytes();
+    factors.solve(stream, &mut several, 3, false).unwrap();
+    factors.solve(stream, &mut x, 1, false).unwrap();
+    let more = device.allocated_bytes() - before_several;
+    assert_eq!(more, (of_vectors - control) * (MANY as u64 - 1), "{name}");
+
+    // What is known of it before there is a plan: all but the state, the report and the flags of tiles.
+    let predicted = DeviceTree::workspace_bytes(tree, value_bytes);
+    let of_reports = 4 * state::LEN + 8 * (report::NUM_EXTREMES + report::LEN);
+    let rest = of_working - predicted - of_reports as u64;
+    let has_tiles = tree.fronts().iter().any(|f| f.size() > WHOLE_FRONT);
+    assert_eq!(rest > 0, has_tiles, "{name}: {rest} bytes more");
+}
+
+#[test]
+fn factors_and_workspaces_take_what_was_predicted() {
+    let stream = &seeded_streams()[0];
+    for (name, system) in [
+        ("one", System::alone(&one(-3.0))),
+        ("line", System::alone(&laplacian_1d(33))),
+        ("grid", System::alone(&convection_diffusion_2d(12, 11, 1.0))),
+        ("large fronts", System::alone(&large_fronts(10, 100))),
+        ("blocks", coupled_blocks(0)),
+    ] {
+        takes_what_it_says::<f64>(stream, name, &system, &TreeOptions::default());
+        takes_what_it_says::<f32>(stream, name, &system, &merged());
+    }
+}
+
+/// The matrix in an order of nested dissection.
+fn dissected(a: &CsMat<f64>) -> CsMat<f64> {
+    let options = OrderingOptions {
+        method: Method::NestedDissection,
+        matching: Matching::Never,
+        block_triangular: false,
+        ..OrderingOptions::default()
+    };
+    let ordering = order(&pattern_of(a), None, &options).unwrap();
+    let place = ordering.col_perm.inverse();
+    let mut permuted = sprs::TriMat::new(a.shape());
+    for (&value, (i, j)) in a {
+        permuted.add_triplet(place[i] as usize, place[j] as usize, value);
+    }
+    permuted.to_csr()
+}
+
+#[test]
+fn trees_take_about_what_was_predicted() {
+    let stream = &seeded_streams()[0];
+    let device = stream.device();
+    let grid = |n| System::alone(&dissected(&convection_diffusion_2d(n, n, 1.0)));
+    for (name, system) in [
+        ("line", System::alone(&laplacian_1d(500))),
+        ("grid of 20", grid(20)),
+        ("grid of 50", grid(50)),
+        ("large fronts", System::alone(&large_fronts(60, 100))),
+        ("circuit", System::alone(&circuit(1000, 3))),
+    ] {
+        let before = device.allocated_bytes();
+        let on_device = system.uploaded(stream, &TreeOptions::default());
+        let tree = on_device.tree();
+        let taken = device.allocated_bytes() - before;
+        // What is predicted for the tree does not depend on the values.
+        let of_tree = |value_bytes| {
+            DeviceTree::predicted_bytes(tree, value_bytes)
+                - DeviceTree::factor_bytes(tree, value_bytes)
+                - DeviceTree::workspace_bytes(tree, value_bytes)
+        };
+        assert_eq!(of_tree(8), of_tree(4), "{name}");
+        let ratio = taken as f64 / of_tree(8) as f64;
+        assert!(
+            (0.85..1.25).contains(&ratio),
+            "{name}: {taken} bytes, {ratio:.3}"
+        );
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What a tree and the factors on it take on the device.
 
-use luge_gpu_kernels::frontal::plan::{child, small};
+use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, child, small};
 use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, SMALL_WORDS};
+use luge_sparse::etree::NONE;
 
 use super::DeviceTree;
-use crate::tree::Tree;
+use crate::tree::{Front, Tree};
 
 impl DeviceTree {
     /// Predicted bytes on the device of `tree`, of the factors of one matrix with values of `value_bytes` bytes, and of
@@ -16,6 +17,9 @@ impl DeviceTree {
         let rows = tree.rows.len() as u64;
         // A small front and its words as a child; large ones are few.
         let to_factorize = fronts * 4 * u64::from(small::LEN + child::LEN);
+        // Each entry of a small element that is added to a large front, and, for nearly each, where the sum is that it
+        // goes to.
+        let of_gathered = 3 * 4 * gathered(tree);
         // A description, and about one task in each of two directions, up and down; large ones are few.
         let to_solve = fronts * 4 * (FRONT_WORDS + 4 * SMALL_WORDS) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
@@ -25,6 +29,7 @@ impl DeviceTree {
         // In two directions, the row and column of A of each pivot and their scaling.
         let of_pivots = 2 * 4 * 4 * n;
         to_factorize
+            + of_gathered
             + to_solve
             + of_rows
             + of_entries
@@ -45,4 +50,16 @@ impl DeviceTree {
         // Arrivals before a front.
         elements.sum::<u64>() * value_bytes as u64 + 4 * tree.num_supernodes() as u64
     }
+}
+
+/// Entries of the elements that are added entry by entry to large fronts.
+fn gathered(tree: &Tree) -> u64 {
+    let fronts = tree.fronts();
+    let is_gathered = |front: &&Front| {
+        front.parent != NONE
+            && front.below <= GATHERED
+            && fronts[front.parent as usize].size() > SMALL_FRONT
+    };
+    let gathered = fronts.iter().filter(is_gathered);
+    gathered.map(|front| u64::from(front.below).pow(2)).sum()
 }

@@ -8,7 +8,7 @@ use luge_gpu_kernels::frontal::plan::{self as words, report};
 use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
 use luge_kernel::math::Real;
 
-use super::solve::{SolveState, Vectors};
+use super::solve::{SolveState, Vectors, vector_entries};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar, StaticPivots};
 
@@ -65,9 +65,7 @@ impl<T: DeviceScalar> Workspace<T> {
     /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
     pub fn bytes(tree: &DeviceTree) -> u64 {
         let plan = &tree.plan;
-        let host = tree.tree();
-        let of_one = 3 * host.n() + host.rows.len() + tree.solve.num_segments();
-        let values = plan.element_entries + of_one as u64;
+        let values = plan.element_entries + vector_entries(tree) as u64;
         let counters = plan.num_small + plan.num_large + plan.num_flags + words::state::LEN;
         let counters = counters + CONTROL_WORDS;
         let reports = report::NUM_EXTREMES + report::LEN;

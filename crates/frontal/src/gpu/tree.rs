@@ -265,6 +265,13 @@ mod tests {
         prop_oneof![Just(Limits::default()), small]
     }
 
+    #[test]
+    fn a_value_is_needed_for_the_last_place() {
+        assert_eq!(num_sources(&[]), 0);
+        assert_eq!(num_sources(&[0]), 1);
+        assert_eq!(num_sources(&[3, 7, 2]), 8);
+    }
+
     proptest! {
         #[test]
         fn threads_do_not_change_a_word(

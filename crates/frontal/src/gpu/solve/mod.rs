@@ -90,6 +90,17 @@ impl<T: DeviceScalar> SolveState<T> {
     }
 }
 
+/// Entries of the vectors for one right-hand side.
+pub(super) fn vector_entries(tree: &DeviceTree) -> usize {
+    3 * tree.tree.n() + tree.tree.rows.len() + tree.solve.num_segments()
+}
+
+/// Right-hand sides of a launch at most, if the vectors of one take so many bytes.
+fn most_at_once(bytes_of_one: usize) -> usize {
+    let chunks = VECTOR_BYTES / (MANY * bytes_of_one);
+    chunks.clamp(1, MAX_NRHS / MANY) * MANY
+}
+
 impl<T: DeviceScalar> Vectors<T> {
     /// Vectors for `lanes` right-hand sides: those there are, if they suffice.
     fn of<'a>(
@@ -133,9 +144,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         if x.is_empty() {
             return Ok(());
         }
-        let of_one = (3 * n + self.tree.tree.rows.len()) * size_of::<T>();
-        let chunks = (VECTOR_BYTES / (MANY * of_one)).clamp(1, MAX_NRHS / MANY);
-        let at_once = chunks * MANY;
+        let at_once = most_at_once(vector_entries(&self.tree) * size_of::<T>());
         let zeros = match scales {
             true => None,
             false => {
@@ -244,5 +253,27 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             launch!(solve_fronts_many);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_vectors_are_solved_for_in_smaller_groups() {
+        assert_eq!((MANY, MAX_NRHS), (8, 64));
+        // 64 vectors of 2²⁴ bytes have 2³⁰.
+        for (bytes_of_one, expected) in [
+            (8, 64),
+            (1 << 24, 64),
+            ((1 << 24) + 1, 56),
+            ((1 << 27) / 2, 16),
+            ((1 << 27) / 2 + 1, 8),
+            (1 << 27, 8),
+            (1 << 40, 8),
+        ] {
+            assert_eq!(most_at_once(bytes_of_one), expected, "{bytes_of_one}");
+        }
     }
 }

@@ -409,16 +409,20 @@ impl SolvePlan {
 
     /// Blocks of a grid if `resident` fit on the device.
     pub(super) fn blocks(&self, resident: u32, n: usize, chunks: u32) -> u32 {
-        // Four rows a thread where right-hand sides come in.
-        let by_rows = n.div_ceil(4 * THREADS as usize) as u32;
-        let by_warps = self.num_warp_tasks.saturating_mul(chunks);
-        let by_blocks = self.num_block_tasks.saturating_mul(chunks);
-        let useful = by_rows
-            .max(by_warps.div_ceil(THREADS / TILE))
-            .max(by_blocks);
+        let useful = useful_blocks(self.num_warp_tasks, self.num_block_tasks, n, chunks);
         // One where none fits, which the launch then reports.
         useful.min(resident).max(1)
     }
+}
+
+/// Blocks that have something to do at once, for these numbers of tasks for each chunk of right-hand sides of order `n`.
+fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, chunks: u32) -> u32 {
+    // Four rows a thread where right-hand sides come in.
+    let by_rows = n.div_ceil(4 * THREADS as usize) as u32;
+    let by_warps = warp_tasks.saturating_mul(chunks).div_ceil(THREADS / TILE);
+    by_rows
+        .max(by_warps)
+        .max(block_tasks.saturating_mul(chunks))
 }
 
 /// The fronts of a tree as tasks, by the levels of their diagonal blocks.
@@ -717,4 +721,96 @@ fn coupling_exponents(placement: &Placement<'_>, threads: usize) -> Vec<i32> {
         }
     });
     exponents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::plan::tests::{ROOT, tree_of};
+
+    #[test]
+    fn fronts_go_to_workers_by_their_size() {
+        let kind = |pivots, below, num_children| {
+            Kind::of(&Front {
+                start: 0,
+                pivots,
+                below,
+                pivots_in_parent: 0,
+                parent: NONE,
+                children: 0,
+                num_children,
+                depth: 0,
+                rows: 0,
+            })
+        };
+        assert_eq!(kind(1, 0, 0), Kind::Single);
+        for small in [(2, 0, 0), (1, 1, 0), (1, 0, 1), (32, 64, 0)] {
+            assert_eq!(kind(small.0, small.1, small.2), Kind::Small, "{small:?}");
+        }
+        for whole in [(33, 0, 0), (1, 65, 0), (100, 156, 2)] {
+            assert_eq!(kind(whole.0, whole.1, whole.2), Kind::Whole, "{whole:?}");
+        }
+        assert_eq!(kind(100, 157, 0), Kind::Tiles);
+    }
+
+    #[test]
+    fn no_warp_waits_for_a_block_on_the_way_up() {
+        // A front of 33 pivots and one of 257 below small ones, and these below others.
+        let fronts = [
+            (1, 33),
+            (2, 2),
+            (ROOT, 2),
+            (4, 257),
+            (ROOT, 2),
+            (6, 2),
+            (ROOT, 33),
+            (ROOT, 1),
+        ];
+        use Kind::{Single, Small, Tiles, Whole};
+        let expected = [Whole, Whole, Whole, Tiles, Whole, Small, Whole, Single];
+        assert_eq!(Kind::of_fronts(&tree_of(&fronts)), expected);
+    }
+
+    #[test]
+    fn blocks_are_as_many_as_have_something_to_do() {
+        assert_eq!((THREADS, TILE), (256, 32));
+        // A block has eight warps.
+        assert_eq!(useful_blocks(0, 0, 0, 1), 0);
+        assert_eq!(useful_blocks(17, 2, 1024, 1), 3);
+        assert_eq!(useful_blocks(17, 2, 3 * 1024 + 1, 1), 4);
+        assert_eq!(useful_blocks(17, 2, 1024, 8), 17);
+        assert_eq!(useful_blocks(17, 3, 1024, 8), 24);
+        assert_eq!(useful_blocks(u32::MAX, 3, 1024, 8), u32::MAX / 8 + 1);
+    }
+
+    #[test]
+    fn those_with_the_longest_way_come_first() {
+        // A chain of three small fronts, one below a small one of 31 pivots, one below a block's of 33; two roots.
+        let fronts = [
+            (1, 1),
+            (2, 2),
+            (ROOT, 2),
+            (4, 1),
+            (ROOT, 31),
+            (6, 1),
+            (ROOT, 33),
+            (ROOT, 62),
+            (ROOT, 5),
+        ];
+        let tree = tree_of(&fronts);
+        let levels = vec![0; fronts.len()];
+        let forest = LeveledForest::new(&tree, &levels, 1);
+        // 0.4 µs for a front, 20 ns for a pivot, and 0.5 µs for each 32 of them.
+        let weights: Vec<u64> = tree.fronts().iter().map(weight).collect();
+        let expected = [420, 440, 440, 420, 1020, 420, 1560, 2140, 500];
+        assert_eq!(weights, expected);
+        let list = |tasks: &[[u32; SMALL_WORDS]]| tasks.as_flattened().to_vec();
+        // To the root 1300, 880, 440; 1440, 1020; 1980; 500 ns.
+        assert_eq!(list(&forest.warps_up.words), [5, 3, 0, 4, 1, 8, 2]);
+        // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500 ns.
+        assert_eq!(list(&forest.warps_down.words), [4, 2, 1, 8, 5, 3, 0]);
+        let list = |tasks: &[[u32; LARGE_WORDS]]| tasks.as_flattened().to_vec();
+        assert_eq!(list(&forest.blocks_up.words), [7, WHOLE, 6, WHOLE]);
+        assert_eq!(list(&forest.blocks_down.words), [7, WHOLE, 6, WHOLE]);
+    }
 }

@@ -637,6 +637,26 @@ mod tests {
     }
 
     #[test]
+    fn every_stream_has_a_thread_if_there_are_several() {
+        let caller = std::thread::current().id();
+        for (num_streams, threaded) in [(1, true), (3, false), (2, true), (3, true)] {
+            let lanes = Lanes::Device {
+                num_streams,
+                threaded,
+            };
+            let by = lanes.for_each(vec![(); 7], 0.0, |()| std::thread::current().id());
+            if threaded && num_streams > 1 {
+                let threads: std::collections::HashSet<_> = by.iter().collect();
+                assert_eq!(threads.len(), num_streams);
+                assert!(!threads.contains(&caller));
+                assert!((num_streams..7).all(|k| by[k] == by[k - num_streams]));
+            } else {
+                assert!(by.iter().all(|&thread| thread == caller));
+            }
+        }
+    }
+
+    #[test]
     #[should_panic(expected = "the third")]
     fn a_panic_of_one_is_that_of_all() {
         let lanes = Lanes::Device {

@@ -1,6 +1,6 @@
 //! The facade on a device, by each of its engines: factorize, solve, refactorize, memory, and data that stays there.
 
-use luge::ordering::{Matching, OrderingOptions};
+use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
     BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Pivoting, Refactorized,
     ResidualCheck, Scalar, Solver, Warning,
@@ -222,6 +222,37 @@ fn tiny_static_pivots_are_replaced_or_others_are_found() {
     let threshold = Pivoting::Threshold { threshold: 1.0 };
     let searched = factorize(&a, unguarded(threshold, Matching::Never)).unwrap();
     assert_eq!(searched.inform().pivoting, Some("threshold"));
+    check_all_solves(&a, &searched);
+}
+
+/// Pivots of a fiftieth of their columns are taken while the diagonal is preferred, and each makes the last column
+/// fifty times larger.
+#[test]
+fn partial_pivoting_follows_where_the_preferred_diagonal_grows() {
+    let n = 40;
+    let mut a = TriMat::new((n, n));
+    for i in 0..n {
+        a.add_triplet(i, i, if i + 1 < n { 0.02 } else { 1.0 });
+        if i + 1 < n {
+            a.add_triplet(i + 1, i, -1.0);
+            a.add_triplet(i, n - 1, 1.0);
+        }
+    }
+    let a: CsMat<f64> = a.to_csr();
+    let options = Options {
+        ordering: OrderingOptions {
+            method: Method::Natural,
+            matching: Matching::Never,
+            scaling: false,
+            block_triangular: false,
+            ..OrderingOptions::default()
+        },
+        ..on_device(DeviceEngine::Columns)
+    };
+    let searched = factorize(&a, options).unwrap();
+    let inform = searched.inform();
+    assert_eq!(inform.pivoting, Some("threshold"));
+    assert_eq!(inform.num_off_diagonal, Some(n - 1));
     check_all_solves(&a, &searched);
 }
 

@@ -1,6 +1,6 @@
 //! New values on old pivots: never reused with a large backward error, whatever was done to them.
 
-use luge::{BackendChoice, CpuEngine, Error, Factors, Options, Refactorized, Solver};
+use luge::{BackendChoice, CpuEngine, Error, Factors, Options, Pivoting, Refactorized, Solver};
 use luge_ordering::{Matching, Method, OrderingOptions};
 use luge_testkit::generators::applications::{
     circuit, convection_diffusion_2d, interior_point_kkt, random_unsymmetric,
@@ -312,6 +312,28 @@ fn scale_factors_that_never_meet_need_no_probe() {
                 );
             }
         }
+    }
+}
+
+/// Zeros come where the pivots are. Rows that changed places would do, as they do where these values are analyzed.
+#[test]
+fn static_pivots_that_vanish_are_an_error() {
+    let (old, new) = (chained_blocks(3, 4.0, 1.0), chained_blocks(3, 0.0, 1.0));
+    for engine in ENGINES {
+        let options = Options {
+            pivoting: Pivoting::Static,
+            perturbation: Some(0.0),
+            ..options(engine)
+        };
+        let mut factors = factorize(&old, options.clone());
+        let refused = factors.refactorize(&new);
+        assert!(
+            matches!(refused, Err(Error::ZeroPivot { .. })),
+            "{engine:?}: {refused:?}"
+        );
+        // The old factors are still in place.
+        assert!(errors(&old, &factors).unwrap()[0] <= 1e-15);
+        assert!(errors(&new, &factorize(&new, options)).unwrap()[0] <= 1e-15);
     }
 }
 

@@ -32,8 +32,17 @@ use crate::threads::Threads;
 /// plain multiplications: no product of a few of them leaves the range of `f64`.
 const TAME_EXPONENT: i32 = 120;
 
-/// Sums of products of inverse scale factors below this are not known to be more than what underflow left of them.
+/// Products with inverse scale factors below this are not known to be more than what underflow left of them.
 const SMALLEST_PRODUCT: f64 = 1e-200;
+
+/// A product with such factors; NaN if it is not known.
+fn or_unknown(product: f64) -> f64 {
+    if product > SMALLEST_PRODUCT {
+        product
+    } else {
+        f64::NAN
+    }
+}
 
 /// See the module's page.
 pub(crate) trait AnyHost: Send + Sync {
@@ -74,14 +83,17 @@ pub(crate) trait HostEngine: Engine {
     /// The permutations with which L·U was computed.
     fn transform(&self) -> Transform;
 
-    /// max over entries of Dr⁻¹·|L|·|U|·Dc⁻¹, or up to n times that, times 2 to the power of minus
-    /// [`inverse_exponent`](AnyHost::inverse_exponent); NaN if it is not known, or underflow may
-    /// have taken from it. A pass through the factors.
+    /// At least the largest entry of Dr⁻¹·|L|·|U|·Dc⁻¹, times 2 to the power of minus
+    /// [`inverse_exponent`](AnyHost::inverse_exponent); NaN if it is not known, or underflow may have taken from it. From
+    /// the sizes of columns that the factorization measured, and for each the largest row factor that it meets.
+    fn product_bound(&self) -> Result<f64, Error>;
+
+    /// The same but for the order of the matrix at most, by a pass through the factors.
     fn product_norm(&self) -> Result<f64, Error>;
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
-    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error>;
+    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<(), Error>;
 
     /// Makes these factors again those of the values `a`, which they were before: at once, or, if the limits stop that,
     /// when they are next used.
@@ -193,32 +205,15 @@ struct HostFactors<F: FactorScalar> {
     weights: OnceLock<Weights>,
 }
 
-/// Inverse scale factors, the largest of which are near 1: of the rows of the factors, and of the columns of B.
+/// Inverse scale factors, the largest of which are near 1.
 struct Weights {
+    /// Of the rows of the factors.
     rows: Vec<f64>,
+    /// Of the columns of B.
     cols: Vec<f64>,
+    /// Of the columns of |L|·|U|: at least the largest product of the factors of an entry.
+    products: Vec<f64>,
     _memory: Reservation,
-}
-
-impl Weights {
-    fn new<F>(chain: &HostChain<F>, row_perm: &RowPerm) -> Result<Self, Error> {
-        let Transform {
-            col_perm, scaling, ..
-        } = &chain.transform;
-        let memory = chain
-            .limits
-            .reserve(16 * chain.plan.n() as u64, "numeric")?;
-        let [of_rows, of_cols] = exponents_of_smallest(scaling).map(|e| 2f64.powi(e));
-        let weights = |order: &[u32], factors: &[f64], smallest: f64| {
-            let in_order = order.iter().map(|&old| smallest / factors[old as usize]);
-            in_order.collect()
-        };
-        Ok(Self {
-            rows: weights(row_perm.as_slice(), &scaling.rows, of_rows),
-            cols: weights(col_perm.as_slice(), &scaling.cols, of_cols),
-            _memory: memory,
-        })
-    }
 }
 
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
@@ -582,6 +577,39 @@ impl<F: FactorScalar> HostFactors<F> {
         Ok(lu)
     }
 
+    /// The weights, made where they were not there; none if underflow may matter.
+    fn weights(&self) -> Result<Option<&Weights>, Error> {
+        if !self.chain.is_plain() {
+            return Ok(None);
+        }
+        if self.weights.get().is_none() {
+            let bytes = 24 * self.chain.plan.n() as u64;
+            let memory = self.chain.limits.reserve(bytes, "numeric")?;
+            let Transform {
+                col_perm, scaling, ..
+            } = &self.chain.transform;
+            let [of_rows, of_cols] = exponents_of_smallest(scaling).map(|e| 2f64.powi(e));
+            let weights = |order: &[u32], factors: &[f64], smallest: f64| -> Vec<f64> {
+                let in_order = order.iter().map(|&old| smallest / factors[old as usize]);
+                in_order.collect()
+            };
+            let rows = weights(self.row_perm().as_slice(), &scaling.rows, of_rows);
+            let cols = weights(col_perm.as_slice(), &scaling.cols, of_cols);
+            let mut products = self.lu()?.largest_weights(&rows);
+            for (product, col) in products.iter_mut().zip(&cols) {
+                *product *= col;
+            }
+            // Another thread may have been faster, with the same.
+            let _ = self.weights.set(Weights {
+                rows,
+                cols,
+                products,
+                _memory: memory,
+            });
+        }
+        Ok(self.weights.get())
+    }
+
     /// Factorizes the values `a` in place of those that are there.
     fn factorize_again(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
         let (chain, rule) = (&self.chain, self.rule);
@@ -797,28 +825,25 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         }
     }
 
-    fn product_norm(&self) -> Result<f64, Error> {
-        if !self.chain.is_plain() {
+    fn product_bound(&self) -> Result<f64, Error> {
+        let Some(weights) = self.weights()? else {
             return Ok(f64::NAN);
-        }
-        let (lu, cancel) = (self.lu()?, &self.chain.limits.cancel);
-        let weights = match self.weights.get() {
-            Some(weights) => weights,
-            None => {
-                let made = Weights::new(&self.chain, self.row_perm())?;
-                self.weights.get_or_init(|| made)
-            }
         };
-        let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
-        // Below, weights or products may have become zero by underflow.
-        Ok(if norm > SMALLEST_PRODUCT {
-            norm
-        } else {
-            f64::NAN
-        })
+        Ok(or_unknown(self.lu()?.weighted_product(&weights.products)))
     }
 
-    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
+    fn product_norm(&self) -> Result<f64, Error> {
+        let Some(weights) = self.weights()? else {
+            return Ok(f64::NAN);
+        };
+        let cancel = &self.chain.limits.cancel;
+        let norm = self
+            .lu()?
+            .product_norm(&weights.rows, &weights.cols, cancel)?;
+        Ok(or_unknown(norm))
+    }
+
+    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<(), Error> {
         self.accepted = self.quality;
         let spoiled = self.lock_spoiled().take();
         if let Some(spoiled) = spoiled {
@@ -832,7 +857,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         }
         let quality = self.factorize_again(a, limits)?;
         self.quality = self.chain.translated(quality);
-        Ok(self.quality)
+        Ok(())
     }
 
     fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error> {

@@ -105,8 +105,8 @@ impl HostFactors {
 }
 
 /// The bound of one pass that follows from what the factorization measured, for a matrix whose largest entry is `largest`.
-/// Where that is not enough for factors that are accurate, a pass through these tells more of rows and columns of A that are
-/// far apart in size.
+/// Where that is not enough for factors that are accurate, each column with its own scale factors tells more of rows and columns
+/// of A that are far apart in size, and a pass through the factors tells most.
 fn bound_of(
     chain: &dyn AnyHost,
     engine: &dyn HostEngine,
@@ -122,14 +122,21 @@ fn bound_of(
     if bound <= SLACK * target || epsilon > SLACK * target || !is_accurate(chain, quality) {
         return Ok(bound);
     }
-    let closer = accuracy::bound(BoundOf {
-        epsilon,
-        product: engine.product_norm()?,
-        residual: 0.0,
-        norm_a: largest,
-        exponent: chain.inverse_exponent(),
-    });
-    Ok(bound.min(closer))
+    let bound_by = |product| {
+        let bound_by = accuracy::bound(BoundOf {
+            epsilon,
+            product,
+            residual: 0.0,
+            norm_a: largest,
+            exponent: chain.inverse_exponent(),
+        });
+        bound.min(bound_by)
+    };
+    let closer = bound_by(engine.product_bound()?);
+    if closer <= SLACK * target {
+        return Ok(closer);
+    }
+    Ok(bound_by(engine.product_norm()?))
 }
 
 /// As [`bound_of`], as if no pivot had been replaced.
@@ -379,16 +386,17 @@ impl HostPath {
         let again = old.engine.refactorize(task.values, &shared.limits);
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
-            Ok(quality) => {
+            Ok(()) => {
+                let quality = old.engine.quality();
                 let bound = bound_of(
                     old.chain.as_ref(),
                     old.engine.as_ref(),
                     task.largest,
                     shared.target,
                 )?;
-                let is_trusted = is_trusted(old.chain.as_ref(), &quality, bound, shared.target)
-                    && keeps_scale(&quality, SAME_SCALE);
-                if is_trusted && (is_static || !is_suspicious(&quality, epsilon)) {
+                let is_trusted = is_trusted(old.chain.as_ref(), quality, bound, shared.target)
+                    && keeps_scale(quality, SAME_SCALE);
+                if is_trusted && (is_static || !is_suspicious(quality, epsilon)) {
                     (old.probe, old.condition, old.bound) = (None, None, bound);
                     return Ok(Refactorized::Reused {
                         growth: quality.growth,
@@ -396,8 +404,8 @@ impl HostPath {
                     });
                 }
                 let probe = task.probe_factors(old.engine.as_ref(), epsilon, journal)?;
-                let stale_scale = !keeps_scale(&quality, OTHER_SCALE)
-                    || !is_in_range(old.chain.as_ref(), &quality);
+                let stale_scale =
+                    !keeps_scale(quality, OTHER_SCALE) || !is_in_range(old.chain.as_ref(), quality);
                 let mut condition = None;
                 let reason = if is_above(quality.growth, shared.options.max_growth) {
                     Some(format!("growth {:.1e}", quality.growth))
@@ -408,7 +416,7 @@ impl HostPath {
                         "pivots between {:.1e} and {:.1e} times the old ones",
                         quality.min_pivot_ratio, quality.max_pivot_ratio
                     ))
-                } else if !is_static && is_suspicious(&quality, epsilon) {
+                } else if !is_static && is_suspicious(quality, epsilon) {
                     let start = Instant::now();
                     let estimated = old.engine.condition(task.values)?;
                     journal.add_probe(start.elapsed());

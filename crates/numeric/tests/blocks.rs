@@ -294,6 +294,14 @@ fn products_of_magnitudes_are_weighted_by_row_and_column() {
             );
         }
         assert!(product_norm(&lu, &[f64::NAN, 1.0, 1.0], &[1.0; 3]).is_nan());
+        // Its columns add up to 3, 2¾ and 13. The last has no entry in the first row, which a front does not see.
+        for (weights, product) in [([8.0, 1.0, 1.0], 24.0), ([1.0, 8.0, 1.0], 22.0)] {
+            assert_eq!(lu.weighted_product(&weights), product, "{engine:?}");
+        }
+        assert_eq!(lu.weighted_product(&[1.0; 3]), 13.0);
+        assert!(lu.weighted_product(&[1.0, f64::NAN, 1.0]).is_nan());
+        let of_last = if engine == Engine::Columns { 0.5 } else { 1.0 };
+        assert_eq!(lu.largest_weights(&rows), [1.0, 1.0, of_last]);
     }
 }
 
@@ -341,6 +349,18 @@ fn products_of_magnitudes_follow_the_rows_where_pivots_moved_them() {
             };
             let difference = (product_norm(&lu, &rows, &cols) - norm).abs();
             assert!(difference <= 1e-13 * norm, "{engine:?}: {norm}");
+            // With the largest weight of each column it is no less, and with the smallest no more.
+            let of_columns = |rows: &[f64]| {
+                let weights = lu.largest_weights(rows).into_iter().zip(&cols);
+                let weights: Vec<f64> = weights.map(|(row, col)| row * col).collect();
+                lu.weighted_product(&weights)
+            };
+            assert!(
+                of_columns(&rows) >= norm * (1.0 - 1e-13),
+                "{engine:?}: {norm}"
+            );
+            let least = rows.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(of_columns(&vec![least; n]) <= norm * (1.0 + 1e-13));
         }
     }
 }

@@ -95,6 +95,8 @@ pub struct FrontalLu<F: FrontalScalar> {
     /// ±1 for each row, by elimination order and as the rows came.
     weights: Vec<F>,
     input_weights: Vec<F>,
+    /// ‖ |L|·|U|·e_k ‖₁ by column.
+    products: Vec<F>,
     quality: Quality,
     /// Whether the last factorization ran to its end.
     valid: bool,
@@ -155,7 +157,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let n = tree.n();
         let memory = options
             .memory
-            .reserve(tree.factor_bytes(size_of::<F>()) + bytes_of::<F>(2 * n))?;
+            .reserve(tree.factor_bytes(size_of::<F>()) + bytes_of::<F>(3 * n))?;
         let mut factors = Self {
             tree: Arc::clone(tree),
             kernels,
@@ -166,6 +168,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             extras: Vec::new(),
             weights: tree.perm().iter().map(|&i| weight(i)).collect(),
             input_weights: (0..n as u32).map(weight).collect(),
+            products: vec![F::zero(); n],
             quality: Quality::default(),
             valid: false,
             memory,
@@ -263,7 +266,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         (size_of_val(&self.values[..])
             + size_of_val(&self.records[..])
             + size_of_val(&self.extras[..])
-            + 2 * size_of_val(&self.weights[..])
+            + 3 * size_of_val(&self.weights[..])
             + 4 * (self.rows.len() + self.cols.len())
             + extra) as u64
     }

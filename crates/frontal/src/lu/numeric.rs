@@ -66,6 +66,8 @@ pub(super) struct Context<'a, F: FrontalScalar> {
     pub cols: *mut u32,
     pub extras: *mut Option<Box<Extra<F>>>,
     pub elements: *mut Element<F>,
+    /// By input column; written by the front that has its pivot.
+    pub products: *mut F,
     /// Whether pivots are searched; otherwise those of the records are kept.
     pub search: bool,
     /// Bytes beyond the prediction so far.
@@ -466,6 +468,8 @@ impl<'a, F: FrontalScalar> Worker<'a, F> {
             }
             quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
             let sum = self.growth[j].to_f64();
+            // SAFETY: a column has one pivot.
+            unsafe { context.products.add(column).write(self.growth[j]) };
             if magnitude < quality.min_relative_pivot * sum {
                 quality.min_relative_pivot = quality.min_relative_pivot.min(magnitude / sum);
             }

@@ -12,6 +12,32 @@ const LANES: usize = 8;
 const STRIDE: usize = 1 << 16;
 
 impl<F: FrontalScalar> FrontalLu<F> {
+    /// ‖ |L|·|U|·e_k ‖₁ by column.
+    pub fn products(&self) -> &[F] {
+        &self.products
+    }
+
+    /// For each column, at least the largest weight of a row in which |L|·|U| has an entry.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one weight for each row.
+    pub fn largest_weights(&self, rows: &[f64]) -> Vec<f64> {
+        let perm = self.tree.perm();
+        let mut largest = vec![0.0f64; self.n()];
+        for s in 0..self.records.len() {
+            let f = self.front(s);
+            let weights = f.rows.iter().chain(f.below_rows);
+            let weights = weights.map(|&label| rows[perm[label as usize] as usize]);
+            let of_front = weights.fold(0.0, f64::max);
+            for &label in f.cols.iter().chain(f.below_rows) {
+                let largest = &mut largest[perm[label as usize] as usize];
+                *largest = largest.max(of_front);
+            }
+        }
+        largest
+    }
+
     /// max over columns k of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows and columns of B. NaN if a
     /// term is.
     ///

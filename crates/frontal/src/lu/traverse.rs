@@ -54,6 +54,7 @@ pub(super) fn factorize<F: FrontalScalar>(
         cols: factors.cols.as_mut_ptr(),
         extras: extras.as_mut_ptr(),
         elements: elements.as_mut_ptr(),
+        products: factors.products.as_mut_ptr(),
         search,
         excess: AtomicU64::new(0),
         predicted,

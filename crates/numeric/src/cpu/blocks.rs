@@ -721,6 +721,56 @@ impl<F: FrontalScalar> BlockLu<F> {
         })
     }
 
+    /// For each column of B, at least the largest weight of a row of the factors in which |L|·|U| has an entry. That depends
+    /// on where entries are, not on their values.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one weight for each row.
+    #[track_caller]
+    pub fn largest_weights(&self, rows: &[f64]) -> Vec<f64> {
+        assert_eq!(rows.len(), self.plan.n, "one weight for each row");
+        let mut largest = Vec::with_capacity(rows.len());
+        for step in &self.plan.steps {
+            let rows = &rows[step.columns.clone()];
+            match step.kind {
+                Kind::Singletons(_) => largest.extend(rows),
+                Kind::Columns(first) => {
+                    let block = first..first + rows.len();
+                    largest.extend(self.columns.largest_weights(block, rows));
+                }
+                Kind::Front(front) => largest.extend(self.fronts[front].largest_weights(rows)),
+            }
+        }
+        largest
+    }
+
+    /// max over columns k of weights[k]·‖ |L|·|U|·e_k ‖₁, which the last factorization measured.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one weight for each column.
+    #[track_caller]
+    pub fn weighted_product(&self, weights: &[f64]) -> f64 {
+        assert_eq!(weights.len(), self.plan.n, "one weight for each column");
+        let mut most = 0.0;
+        for step in &self.plan.steps {
+            let weights = &weights[step.columns.clone()];
+            let of_step = match step.kind {
+                Kind::Singletons(first) | Kind::Columns(first) => {
+                    let products = self.columns.products()[first..].iter();
+                    most_of(products.copied(), weights)
+                }
+                Kind::Front(front) => {
+                    let products = self.fronts[front].products().iter();
+                    most_of(products.map(|&product| product.to_f64()), weights)
+                }
+            };
+            most = larger(most, of_step);
+        }
+        most
+    }
+
     /// max over columns k of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows of the factors and the columns of
     /// B; NaN if that is not known. Blocks of one column and the entries above the blocks, which are those of B, do not
     /// count.
@@ -997,6 +1047,12 @@ impl BlockPlan {
         let rows = self.above.idx().iter();
         Some(rows.map(|&i| place[i as usize]).collect())
     }
+}
+
+/// The largest product of two numbers in the same place; NaN if one is.
+fn most_of(numbers: impl Iterator<Item = f64>, weights: &[f64]) -> f64 {
+    let products = numbers.zip(weights).map(|(number, weight)| number * weight);
+    products.fold(0.0, larger)
 }
 
 /// Options of the fronts for a block; `largest` is the largest magnitude in B.

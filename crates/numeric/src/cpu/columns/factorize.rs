@@ -25,7 +25,7 @@ use rayon::prelude::*;
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
 use super::subtrees::Subtrees;
-use super::{ColumnLu, Columns, Options, grow};
+use super::{ColumnLu, Columns, Options, grow, per_column};
 use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
@@ -282,6 +282,8 @@ struct Elimination<'a, F, V: ?Sized> {
     lower_values: Vec<F>,
     upper: Columns<F>,
     pivots: Vec<F>,
+    /// ‖ |L|·|U|·e_k ‖₁.
+    products: Vec<f64>,
     /// Rows of the column that are not pivots yet, and their values.
     below: Vec<u32>,
     candidates: Vec<F>,
@@ -315,8 +317,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             (0, 0) => (room(cols.nnz()), room(cols.nnz())),
             (lower, upper) => (room(lower), room(upper)),
         };
-        let per_column = size_of::<Head>() + size_of::<usize>() + size_of::<F>();
-        let mut fixed = (columns.len() + 1) as u64 * per_column as u64;
+        let of_column = size_of::<Head>() + size_of::<usize>() + size_of::<F>() + size_of::<f64>();
+        let mut fixed = (columns.len() + 1) as u64 * of_column as u64;
         // Loaded entries: a stretch, or a column that is longer.
         fixed += bytes_of::<F>(2 * STRETCH.max(n.min(cols.nnz())));
         if is_whole {
@@ -352,6 +354,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             lower_values: Vec::with_capacity(lower),
             upper: Columns::with_capacity(columns.len(), upper),
             pivots: Vec::with_capacity(columns.len()),
+            products: Vec::with_capacity(columns.len()),
             below: Vec::new(),
             candidates: Vec::new(),
             prunable: Vec::new(),
@@ -444,6 +447,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let ends = part.upper.ptr[1..].iter();
         self.upper.ptr.extend(ends.map(|end| end + upper));
         self.pivots.extend(part.pivots);
+        self.products.extend(part.products);
         if part.exchanged {
             self.track_exchanges();
             let own = part.first..part.end;
@@ -614,6 +618,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         self.report.column(k, &check, pivot.to_f64());
         self.pivots.push(pivot);
+        self.products.push(check.growth);
         self.heads.push(Head {
             start,
             len: len as u32,
@@ -662,6 +667,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         self.report.column(k, &check, pivot.to_f64());
         self.upper.ptr.push(self.upper.idx.len());
         self.pivots.push(pivot);
+        self.products.push(check.growth);
         self.heads.push(Head {
             start: self.lower_idx.len(),
             len: 0,
@@ -880,6 +886,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             lower,
             upper: self.upper,
             pivots: self.pivots,
+            products: self.products,
             entries: self.cols.nnz(),
             flops: self.flops,
             num_off_diagonal: quality.num_off_diagonal,
@@ -889,7 +896,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         };
         let room = lu.lower.room() + lu.upper.room();
         let starts = bytes_of::<usize>(2 * (n + 1));
-        let by_row = (n * (size_of::<F>() + 5)) as u64;
+        let by_row = (n * per_column::<F>()) as u64;
         memory.shrink_to(room + starts + by_row);
         lu.memory = memory;
         (lu, quality)

@@ -108,6 +108,8 @@ pub struct ColumnLu<F> {
     entries_of: OnceLock<solve::Entries>,
     /// Whether a diagonal block may begin at the column.
     is_boundary: Vec<bool>,
+    /// ‖ |L|·|U|·e_k ‖₁ by column.
+    products: Vec<f64>,
     /// Entries of B.
     entries: usize,
     /// Multiplications, divisions and subtractions of the factorization.
@@ -123,6 +125,11 @@ pub struct ColumnLu<F> {
 
 /// Columns between two looks at the cancel flag.
 const STRIDE: usize = 64;
+
+/// Bytes of the pivot, the row, the boundary and the product of each column.
+fn per_column<F>() -> usize {
+    size_of::<F>() + 5 + size_of::<f64>()
+}
 
 /// Entries that it is not worth moving the others for.
 const SMALL_WASTE: usize = 256;
@@ -288,7 +295,7 @@ impl<F: Scalar> ColumnLu<F> {
     pub fn bytes(&self) -> u64 {
         self.lower.bytes()
             + self.upper.bytes()
-            + (self.n() * (size_of::<F>() + 5)) as u64
+            + (self.n() * per_column::<F>()) as u64
             + self
                 .inverse_pivots
                 .get()
@@ -315,7 +322,7 @@ impl<F: Scalar> ColumnLu<F> {
     pub fn estimate_bytes(n: usize, lnz: u64, unz: u64) -> u64 {
         (lnz + unz) * (4 + size_of::<F>() as u64)
             + (n as u64 + 1) * (2 * size_of::<usize>() as u64)
-            + n as u64 * (size_of::<F>() as u64 + 5)
+            + (n * per_column::<F>()) as u64
     }
 
     /// Rows and values of L(·, j) below the diagonal, in no order.
@@ -331,6 +338,36 @@ impl<F: Scalar> ColumnLu<F> {
     /// The diagonal of U.
     pub fn pivots(&self) -> &[F] {
         &self.pivots
+    }
+
+    /// ‖ |L|·|U|·e_k ‖₁ by column.
+    pub(in crate::cpu) fn products(&self) -> &[f64] {
+        &self.products
+    }
+
+    /// For each column of a diagonal `block`, the largest weight of a row in which |L|·|U| has an entry; rows count from the
+    /// first of the block on.
+    pub(in crate::cpu) fn largest_weights(
+        &self,
+        block: Range<usize>,
+        rows: &[f64],
+    ) -> impl Iterator<Item = f64> {
+        let first = block.start;
+        let larger = |a: f64, b: f64| if a > b { a } else { b };
+        // Of the columns of L so far.
+        let mut of_lower: Vec<f64> = Vec::with_capacity(block.len());
+        block.map(move |k| {
+            let below = self.lower(k).0.iter().map(|&i| rows[i as usize - first]);
+            let own = below.fold(rows[k - first], larger);
+            let above = self
+                .upper(k)
+                .0
+                .iter()
+                .map(|&j| of_lower[j as usize - first]);
+            let largest = above.fold(own, larger);
+            of_lower.push(own);
+            largest
+        })
     }
 
     /// max over columns k of a diagonal `block` of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows and columns

@@ -116,6 +116,7 @@ impl<F: Scalar> ColumnLu<F> {
                 pivots: self.pivots.as_mut_ptr(),
                 inverse_pivots: inverse_pivots.as_mut_ptr(),
                 sums: plan.sums.as_mut_ptr(),
+                products: self.products.as_mut_ptr(),
                 cancel: &options.cancel,
             };
             if threads == 1 {
@@ -254,6 +255,7 @@ struct Shared<'a, F> {
     pivots: *mut F,
     inverse_pivots: *mut F,
     sums: *mut Sums,
+    products: *mut f64,
     cancel: &'a CancelFlag,
 }
 
@@ -435,6 +437,7 @@ impl<F: Scalar> Shared<'_, F> {
             check.upper(sums, pivot.to_f64());
             report.column(k as usize, &check, pivot.to_f64());
             *self.sums.add(k as usize) = sums;
+            *self.products.add(k as usize) = check.growth;
         }
     }
 

@@ -2,10 +2,15 @@
 //! mutants the tests notice.
 //!
 //! The mutants are those of the crate cargo-mutants, over the code of [`AREAS`]. A seed draws some of
-//! them, each as likely as any other. Every one is built in a copy of the workspace, below the target
-//! folder, which is built incrementally and never the tree that somebody works in; then the tests of its
-//! package run, and where a mutant on the host's side of a device survives those, the tests across crates
-//! that run its kernels on the simulator.
+//! them, each as likely as any other. They are compiled in a copy of the workspace, below the target
+//! folder, never in the tree that somebody works in. For each one the tests of its package run, and where
+//! a mutant on the host's side of a device survives those, the tests across crates that run its kernels on
+//! the simulator.
+//!
+//! A build takes longer than the tests of many mutants, so all of them are compiled at once, each behind a
+//! [switch](switches), and an environment variable says which one is on (R. H. Untch, A. J. Offutt and
+//! M. J. Harrold, "Mutation analysis using mutant schemata", ISSTA 1993). What a switch cannot express, such
+//! as a constant, is built by itself after all others.
 //!
 //! A mutant is **caught** if a test fails, **timeout** if the tests take far longer than without it (which
 //! counts as noticed), **missed** if all tests pass, **unviable** if it does not compile (which counts
@@ -15,16 +20,22 @@
 //! (assertions, `tracing` events) have no mutants. By name: the mutants of `equivalent-mutants.json`,
 //! which change no result, each with its reason.
 
+mod bench;
+mod switches;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use self::bench::{Bench, Build};
+use self::switches::{Edit, Genre};
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -33,13 +44,6 @@ const VERSION: &str = "27.1.0";
 
 /// What is never mutated, as regular expressions over the names of mutants.
 const EXCLUDED: [&str; 1] = [r"<impl [^>]*\b(Debug|Display) for "];
-
-/// Mutants that run sorted by area, so that few crates are built anew between two of them. An interrupted
-/// run has finished whole batches, which are as good a sample as all.
-const BATCH: usize = 60;
-
-/// Virtual memory of everything that runs for one mutant, in KiB: a loop that pushes forever ends in an error.
-const MEMORY_KIB: u64 = 12 << 20;
 
 /// Code that is mutated, and what is run for it.
 struct Area {
@@ -50,6 +54,14 @@ struct Area {
     own: &'static [&'static str],
     /// Which tests of `luge-tests` run if those of the package pass.
     across: &'static [&'static str],
+}
+
+impl Area {
+    /// What runs for its mutants, in this order: packages and arguments of `cargo test`.
+    fn tests(&self) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + use<> {
+        let across = (!self.across.is_empty()).then_some(("luge-tests", self.across));
+        [(self.package, self.own)].into_iter().chain(across)
+    }
 }
 
 const AREAS: [Area; 16] = [
@@ -147,17 +159,28 @@ struct Listed {
     package: String,
     file: String,
     name: String,
+    genre: Genre,
+    replacement: String,
+    span: Span,
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct Function {
     span: Span,
 }
 
 #[derive(Deserialize)]
 struct Span {
     start: Position,
+    end: Position,
 }
 
+/// Both count from 1, the column in characters.
 #[derive(Deserialize)]
 struct Position {
     line: usize,
+    column: usize,
 }
 
 /// A mutant with what identifies it after lines above it have moved.
@@ -171,8 +194,28 @@ struct Mutant {
     change: String,
     /// The line of the source it begins in, without the space around it.
     code: String,
+    /// What it does to the text; its number is its place in the draw.
+    edit: Edit,
     /// Whether `equivalent-mutants.json` has it.
     is_equivalent: bool,
+}
+
+impl Mutant {
+    /// Whether both are in one function.
+    fn overlaps(&self, other: &Self) -> bool {
+        let around = |edit: &Edit| edit.function.clone().unwrap_or(edit.range.clone());
+        let (a, b) = (around(&self.edit), around(&other.edit));
+        self.file == other.file && a.start < b.end && b.start < a.end
+    }
+
+    fn row(&self, outcome: Outcome, took: Duration) -> Row {
+        Row {
+            name: self.name.clone(),
+            code: self.code.clone(),
+            outcome,
+            seconds: took.as_secs_f64(),
+        }
+    }
 }
 
 /// An entry of `equivalent-mutants.json`.
@@ -215,6 +258,9 @@ pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     }
     let total = all.len();
     let mut drawn = draw(all, args.count, args.seed);
+    for (number, mutant) in (0..).zip(&mut drawn) {
+        mutant.edit.number = number;
+    }
     let (count, seed) = (drawn.len(), args.seed);
     drawn.retain(|mutant| !mutant.is_equivalent);
     let equivalent = count - drawn.len();
@@ -240,41 +286,46 @@ pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     for row in known.values() {
         writeln!(file, "{}", serde_json::to_string(row)?)?;
     }
-    let mut bench = Bench::new(workspace, &bin, folder)?;
     let mut rows: Vec<Row> = Vec::new();
-    for batch in drawn.chunks(BATCH) {
-        let mut open = Vec::new();
-        for mutant in batch {
-            match known.get(&(mutant.name.clone(), mutant.code.clone())) {
-                Some(row) => rows.push(row.clone()),
-                None => open.push(mutant),
-            }
+    let mut open = Vec::new();
+    for mutant in &drawn {
+        match known.get(&(mutant.name.clone(), mutant.code.clone())) {
+            Some(row) => rows.push(row.clone()),
+            None => open.push(mutant),
         }
-        open.sort_by(|a, b| (a.area, &a.name).cmp(&(b.area, &b.name)));
-        let mut finish = |row: Row| {
-            writeln!(file, "{}", serde_json::to_string(&row)?)?;
-            let word = format!("{:?}", row.outcome).to_lowercase();
-            rows.push(row);
-            let (place, row) = (rows.len(), &rows[rows.len() - 1]);
-            println!("{place:4}  {word:8} {:5.0} s  {}", row.seconds, row.name);
-            anyhow::Ok(())
-        };
-        // The tests across crates come last: everything is built for them.
-        let mut survivors = Vec::new();
-        for mutant in open {
-            let area = &AREAS[mutant.area];
-            let row = bench.row(mutant, area.package, area.own)?;
-            if row.outcome == Outcome::Missed && !area.across.is_empty() {
-                survivors.push((mutant, row.seconds));
-            } else {
-                finish(row)?;
-            }
-        }
-        for (mutant, seconds) in survivors {
-            let mut row = bench.row(mutant, "luge-tests", AREAS[mutant.area].across)?;
-            row.seconds += seconds;
-            finish(row)?;
-        }
+    }
+    let mut finish = |row: Row| {
+        writeln!(file, "{}", serde_json::to_string(&row)?)?;
+        let word = format!("{:?}", row.outcome).to_lowercase();
+        rows.push(row);
+        let (place, row) = (rows.len(), &rows[rows.len() - 1]);
+        println!("{place:4}  {word:8} {:5.1} s  {}", row.seconds, row.name);
+        anyhow::Ok(())
+    };
+    let start = Instant::now();
+    let mut bench = Bench::new(workspace, &folder, &open)?;
+    let builds = bench.compile(&open)?;
+    let of = |build| {
+        let is_so = |mutant: &&Mutant| builds.get(&mutant.edit.number) == Some(&build);
+        open.iter().copied().filter(is_so).collect::<Vec<_>>()
+    };
+    println!(
+        "{} behind switches, {} to be built one by one, {} unviable, after {:.0} s",
+        of(Build::Switched).len(),
+        of(Build::Alone).len(),
+        of(Build::Unviable).len(),
+        start.elapsed().as_secs_f64()
+    );
+    for mutant in of(Build::Unviable) {
+        finish(mutant.row(Outcome::Unviable, Duration::ZERO))?;
+    }
+    for mutant in of(Build::Switched) {
+        let (outcome, took) = bench.switched(mutant)?;
+        finish(mutant.row(outcome, took))?;
+    }
+    for mutant in of(Build::Alone) {
+        let (outcome, took) = bench.alone(mutant)?;
+        finish(mutant.row(outcome, took))?;
     }
     print_summary(&rows);
     println!("{}", results.display());
@@ -339,7 +390,7 @@ fn list(workspace: &Workspace, program: &Path) -> Result<Vec<Mutant>> {
         process::output(&mut command).with_context(|| format!("{command:?} lists no mutants"))?;
     let listed: Vec<Listed> = serde_json::from_str(&text)
         .with_context(|| format!("cargo-mutants {VERSION} answers in another format"))?;
-    let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut sources: BTreeMap<String, String> = BTreeMap::new();
     let mut mutants = Vec::new();
     for mutant in listed {
         let Some(area) = area_of(&mutant.package, &mutant.file) else {
@@ -348,19 +399,30 @@ fn list(workspace: &Workspace, program: &Path) -> Result<Vec<Mutant>> {
         if !sources.contains_key(&mutant.file) {
             let text = fs::read_to_string(workspace.root.join(&mutant.file))
                 .with_context(|| format!("{} cannot be read", mutant.file))?;
-            let lines = text.lines().map(|line| line.trim().to_owned()).collect();
-            sources.insert(mutant.file.clone(), lines);
+            sources.insert(mutant.file.clone(), text);
         }
-        let code = sources[&mutant.file]
-            .get(mutant.span.start.line - 1)
-            .cloned()
-            .with_context(|| format!("{}: no such line", mutant.name))?;
+        let text = &sources[&mutant.file];
+        let no_place = || format!("{}: no such place", mutant.name);
+        let range = bytes(text, &mutant.span).with_context(no_place)?;
+        let function = match &mutant.function {
+            Some(function) => Some(bytes(text, &function.span).with_context(no_place)?),
+            None => None,
+        };
+        let line = text.lines().nth(mutant.span.start.line - 1);
+        let code = line.with_context(no_place)?.trim().to_owned();
         mutants.push(Mutant {
             area,
             change: change(&mutant.file, &mutant.name)?,
             file: mutant.file,
             name: mutant.name,
             code,
+            edit: Edit {
+                number: 0,
+                genre: mutant.genre,
+                range,
+                replacement: mutant.replacement,
+                function,
+            },
             is_equivalent: false,
         });
     }
@@ -372,6 +434,19 @@ fn area_of(package: &str, file: &str) -> Option<usize> {
     AREAS
         .iter()
         .position(|area| area.package == package && file.starts_with(area.files))
+}
+
+/// The bytes of `text` that a span has; `None` if it has no such place.
+fn bytes(text: &str, span: &Span) -> Option<Range<usize>> {
+    let at = |position: &Position| {
+        let line = text
+            .split_inclusive('\n')
+            .nth(position.line.checked_sub(1)?)?;
+        let before = line.chars().take(position.column.checked_sub(1)?);
+        let begin = line.as_ptr() as usize - text.as_ptr() as usize;
+        Some(begin + before.map(char::len_utf8).sum::<usize>())
+    };
+    Some(at(&span.start)?..at(&span.end)?)
 }
 
 /// `file: change` of the name `file:line:column: change`.
@@ -454,192 +529,6 @@ fn read_rows(path: &Path) -> Result<Vec<Row>> {
         .collect()
 }
 
-/// The copy of the workspace, and how long its tests take.
-struct Bench<'a> {
-    program: &'a Path,
-    folder: PathBuf,
-    tree: PathBuf,
-    corpus: PathBuf,
-    /// By package and arguments: the time limit of the tests.
-    limits: BTreeMap<(&'static str, &'static [&'static str]), Duration>,
-}
-
-impl<'a> Bench<'a> {
-    fn new(workspace: &Workspace, program: &'a Path, folder: PathBuf) -> Result<Self> {
-        let tree = folder.join("tree");
-        copy_tree(&workspace.root, &tree)?;
-        Ok(Self {
-            program,
-            tree,
-            folder,
-            corpus: workspace.corpus(),
-            limits: BTreeMap::new(),
-        })
-    }
-
-    /// Runs `tests` of `package` for `mutant`.
-    fn row(
-        &mut self,
-        mutant: &Mutant,
-        package: &'static str,
-        tests: &'static [&'static str],
-    ) -> Result<Row> {
-        let start = Instant::now();
-        let outcome = self.outcome(mutant, package, tests)?;
-        Ok(Row {
-            name: mutant.name.clone(),
-            code: mutant.code.clone(),
-            outcome,
-            seconds: start.elapsed().as_secs_f64(),
-        })
-    }
-
-    fn outcome(
-        &mut self,
-        mutant: &Mutant,
-        package: &'static str,
-        tests: &'static [&'static str],
-    ) -> Result<Outcome> {
-        let limit = self.limit(package, tests)?;
-        let mut command = self.limited(self.program);
-        command
-            .args(["mutants", "--no-config", "--in-place", "--baseline=skip"])
-            .args(["--colors=never", "--annotations=none"])
-            .args(["--package", AREAS[mutant.area].package])
-            .args(["--test-package", package])
-            .arg(format!("--timeout={}", limit.as_secs()))
-            .arg("--file")
-            .arg(&mutant.file)
-            .arg(format!("--re=^{}$", escape(&mutant.name)))
-            .arg("--output")
-            .arg(&self.folder);
-        for argument in tests {
-            command.arg(format!("--cargo-arg={argument}"));
-        }
-        let output = command
-            .output()
-            .with_context(|| format!("{command:?} did not start"))?;
-        let path = self.folder.join("mutants.out/outcomes.json");
-        let text = fs::read_to_string(&path)
-            .with_context(|| format!("{} cannot be read", path.display()))?;
-        read_outcome(&text, &mutant.name).with_context(|| {
-            format!(
-                "{}: {}{}",
-                mutant.name,
-                String::from_utf8_lossy(&output.stdout),
-                String::from_utf8_lossy(&output.stderr)
-            )
-        })
-    }
-
-    /// How long `tests` may take with a mutant. The first call builds and runs them without one.
-    fn limit(&mut self, package: &'static str, tests: &'static [&'static str]) -> Result<Duration> {
-        if let Some(&limit) = self.limits.get(&(package, tests)) {
-            return Ok(limit);
-        }
-        let cargo = PathBuf::from(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        let mut build = self.limited(&cargo);
-        build.args(["test", "--quiet", "--no-run", "--package", package]);
-        process::run(build.args(tests))?;
-        let mut run = self.limited(&cargo);
-        run.args(["test", "--quiet", "--package", package]);
-        let start = Instant::now();
-        process::run(run.args(tests).stdout(Stdio::null()))
-            .context("the tests fail without a mutant")?;
-        let limit = Duration::from_secs(30) + 5 * start.elapsed();
-        self.limits.insert((package, tests), limit);
-        Ok(limit)
-    }
-
-    /// `program` in the copy of the workspace, with bounded memory and the same random cases each time.
-    fn limited(&self, program: &Path) -> Command {
-        let mut command = Command::new("sh");
-        command
-            .arg("-c")
-            .arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\" \"$@\""))
-            .arg(program)
-            .current_dir(&self.tree)
-            .stdin(Stdio::null())
-            .env("CARGO_TARGET_DIR", self.folder.join("build"))
-            .env("CARGO_INCREMENTAL", "1")
-            .env("LUGE_CORPUS", &self.corpus)
-            .env("PROPTEST_RNG_SEED", "1")
-            .env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "true")
-            .env("PROPTEST_MAX_SHRINK_ITERS", "0");
-        command
-    }
-}
-
-/// The outcome of the mutant `name`, from the `outcomes.json` of a run of cargo-mutants. It may hold others: those
-/// that leave out a field of a struct run whatever is asked for.
-fn read_outcome(text: &str, name: &str) -> Result<Outcome> {
-    let value: serde_json::Value = serde_json::from_str(text)?;
-    let outcomes = value["outcomes"].as_array().map_or(&[][..], Vec::as_slice);
-    let outcome = outcomes
-        .iter()
-        .find(|outcome| outcome["scenario"]["Mutant"]["name"] == name)
-        .context("the mutant did not run")?;
-    match outcome["summary"].as_str() {
-        Some("CaughtMutant") => Ok(Outcome::Caught),
-        Some("Timeout") => Ok(Outcome::Timeout),
-        Some("MissedMutant") => Ok(Outcome::Missed),
-        Some("Unviable") => Ok(Outcome::Unviable),
-        other => bail!("cargo-mutants {VERSION} answers {other:?}"),
-    }
-}
-
-/// `text` as a regular expression that matches it alone.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if r"\.+*?()|[]{}^$#&-~".contains(c) {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
-    escaped
-}
-
-/// Makes `tree` the same as the files of `root` that git tracks or would track. Files that are equal are not
-/// touched, so that cargo builds only what changed.
-fn copy_tree(root: &Path, tree: &Path) -> Result<()> {
-    let mut command = Command::new("git");
-    command
-        .current_dir(root)
-        .args(["ls-files", "-co", "--exclude-standard", "--deduplicate"]);
-    let files = process::output(&mut command).context("git does not list the workspace's files")?;
-    let mut wanted = BTreeSet::new();
-    for name in files.lines() {
-        let (from, to) = (root.join(name), tree.join(name));
-        // A file that is deleted and not committed yet is still listed.
-        let Ok(bytes) = fs::read(&from) else {
-            continue;
-        };
-        if let Some(parent) = to.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        if fs::read(&to).ok().as_deref() != Some(&bytes) {
-            fs::write(&to, bytes).with_context(|| format!("{} cannot be written", to.display()))?;
-        }
-        wanted.insert(to);
-    }
-    remove_others(tree, &wanted)
-}
-
-/// Removes the files below `folder` that are not `wanted`.
-fn remove_others(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let path = entry.path();
-        if entry.file_type()?.is_dir() {
-            remove_others(&path, wanted)?;
-        } else if !wanted.contains(&path) {
-            fs::remove_file(&path)?;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -651,6 +540,13 @@ mod tests {
             name: change.replacen(": ", ":1:2: ", 1),
             change: change.to_owned(),
             code: code.to_owned(),
+            edit: Edit {
+                number: 0,
+                genre: Genre::BinaryOperator,
+                range: 0..1,
+                replacement: String::new(),
+                function: None,
+            },
             is_equivalent: false,
         }
     }
@@ -707,6 +603,34 @@ mod tests {
     }
 
     #[test]
+    fn places_are_lines_and_columns_of_characters() {
+        let text = "ab\nλ * ‖x‖ + 1;\n";
+        let place = |line, column| Position { line, column };
+        let of = |start, end| bytes(text, &Span { start, end }).map(|range| &text[range]);
+        assert_eq!(of(place(2, 3), place(2, 4)), Some("*"));
+        assert_eq!(of(place(2, 5), place(2, 8)), Some("‖x‖"));
+        assert_eq!(of(place(1, 1), place(2, 2)), Some("ab\nλ"));
+        assert_eq!(of(place(1, 1), place(4, 1)), None);
+        assert_eq!(of(place(0, 1), place(1, 1)), None);
+    }
+
+    #[test]
+    fn mutants_overlap_in_one_function_of_one_file() {
+        let at = |file: &str, range: Range<usize>, function: Option<Range<usize>>| {
+            let mut mutant = mutant("a.rs: replace < with <= in f", "");
+            mutant.file = file.to_owned();
+            (mutant.edit.range, mutant.edit.function) = (range, function);
+            mutant
+        };
+        let a = at("a.rs", 3..4, Some(0..10));
+        assert!(a.overlaps(&at("a.rs", 8..9, Some(0..10))));
+        assert!(a.overlaps(&at("a.rs", 8..9, Some(7..9))));
+        assert!(!a.overlaps(&at("a.rs", 12..13, Some(10..20))));
+        assert!(!a.overlaps(&at("b.rs", 8..9, Some(0..10))));
+        assert!(!at("a.rs", 20..21, None).overlaps(&a));
+    }
+
+    #[test]
     fn places_are_no_part_of_a_change() {
         assert_eq!(
             change("a/b.rs", "a/b.rs:12:3: replace f -> X: Y with Z").unwrap(),
@@ -736,65 +660,5 @@ mod tests {
         assert!(message(&[entry("if y < x {", " ")]).contains("has no reason"));
         let twice = [entry("if y < x {", "equal"), entry("if y < x {", "equal")];
         assert!(message(&twice).contains("twice"));
-    }
-
-    #[test]
-    fn outcomes_are_read_by_name() {
-        let text = |rows: &str| format!(r#"{{"outcomes":["Baseline",{rows}]}}"#);
-        let row = |name: &str, summary: &str| {
-            format!(r#"{{"scenario":{{"Mutant":{{"name":"{name}"}}}},"summary":"{summary}"}}"#)
-        };
-        for (summary, outcome) in [
-            ("CaughtMutant", Outcome::Caught),
-            ("MissedMutant", Outcome::Missed),
-            ("Timeout", Outcome::Timeout),
-            ("Unviable", Outcome::Unviable),
-        ] {
-            let text = text(&[row("b", "Success"), row("a", summary)].join(","));
-            assert_eq!(read_outcome(&text, "a").unwrap(), outcome);
-            assert!(read_outcome(&text, "b").is_err());
-            assert!(read_outcome(&text, "c").is_err());
-        }
-    }
-
-    #[test]
-    fn a_copy_follows_its_source() {
-        let folder = tempfile::tempdir().unwrap();
-        let (root, tree) = (folder.path().join("root"), folder.path().join("tree"));
-        fs::create_dir_all(root.join("src")).unwrap();
-        process::run(Command::new("git").args(["init", "--quiet"]).arg(&root)).unwrap();
-        let write = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
-        write(".gitignore", "/ignored\n");
-        write("ignored", "1");
-        write("src/a", "1");
-        write("src/b", "2");
-        copy_tree(&root, &tree).unwrap();
-        let read = |name: &str| fs::read_to_string(tree.join(name)).ok();
-        assert_eq!(read("src/a").as_deref(), Some("1"));
-        assert_eq!(read("ignored"), None);
-
-        let before = fs::metadata(tree.join("src/a"))
-            .unwrap()
-            .modified()
-            .unwrap();
-        fs::write(tree.join("src/b"), "a mutant that was left there").unwrap();
-        fs::remove_file(root.join(".gitignore")).unwrap();
-        fs::remove_file(root.join("ignored")).unwrap();
-        copy_tree(&root, &tree).unwrap();
-        assert_eq!(read("src/b").as_deref(), Some("2"));
-        assert_eq!(read(".gitignore"), None);
-        let after = fs::metadata(tree.join("src/a"))
-            .unwrap()
-            .modified()
-            .unwrap();
-        assert_eq!(before, after);
-    }
-
-    #[test]
-    fn names_are_matched_as_they_are() {
-        assert_eq!(
-            escape("a.rs:1:2: replace * with +"),
-            r"a\.rs:1:2: replace \* with \+"
-        );
     }
 }

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -56,18 +59,19 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// Copies the workspace below `folder`; `mutants` are all that will be built.
+    /// Copies the workspace below `folder`, but for the files with `mutants`, which are all that will be built.
     pub(super) fn new(workspace: &Workspace, folder: &Path, mutants: &[&Mutant]) -> Result<Self> {
-        let tree = folder.join("tree");
-        copy_tree(&workspace.root, &tree)?;
         let roots: BTreeSet<String> = mutants.iter().map(|mutant| root_of(&mutant.file)).collect();
         let files = mutants.iter().map(|mutant| &mutant.file);
         let mut sources = BTreeMap::new();
-        for file in files.chain(&roots).collect::<BTreeSet<_>>() {
-            let text = fs::read_to_string(tree.join(file))
+        for file in files.chain(&roots) {
+            let text = fs::read_to_string(workspace.root.join(file))
                 .with_context(|| format!("{file} cannot be read"))?;
             sources.insert(file.clone(), text);
         }
+        let tree = folder.join("tree");
+        // Those are written with their switches: the same as last time are not built again.
+        copy_tree(&workspace.root, &tree, |file| !sources.contains_key(file))?;
         Ok(Self {
             tree,
             build: folder.join("build"),
@@ -307,8 +311,8 @@ impl Bench {
         command
     }
 
-    /// Runs tests, with bounded memory and the same random cases each time: whether they pass, and `None` if they
-    /// took longer than `limit`.
+    /// Runs tests until one fails, with bounded memory and the same random cases each time: whether they pass, and
+    /// `None` if they took longer than `limit`.
     fn run(
         &self,
         executable: &Executable,
@@ -318,11 +322,11 @@ impl Bench {
         let mut command = Command::new("sh");
         command
             .arg("-c")
-            .arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\" --quiet"))
+            .arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\""))
             .arg(&executable.path)
             .current_dir(&executable.folder)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .env("CARGO_MANIFEST_DIR", &executable.folder)
             .env("LUGE_CORPUS", &self.corpus)
@@ -339,17 +343,29 @@ impl Bench {
         let mut child = command
             .spawn()
             .with_context(|| format!("{command:?} did not start"))?;
+        let has_failed = Arc::new(AtomicBool::new(false));
+        if let Some(stdout) = child.stdout.take() {
+            let has_failed = Arc::clone(&has_failed);
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+                    if line.starts_with(b"test ") && line.ends_with(b" ... FAILED") {
+                        has_failed.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(Some(status.success()));
             }
-            if start.elapsed() > limit {
+            let has_failed = has_failed.load(Ordering::Relaxed);
+            if has_failed || start.elapsed() > limit {
                 // Whatever the tests have started is in their group.
                 let group = format!("-{}", child.id());
                 process::output(Command::new("kill").args(["-KILL", "--", &group]));
                 child.kill()?;
                 child.wait()?;
-                return Ok(None);
+                return Ok(has_failed.then_some(false));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -427,9 +443,9 @@ fn write_changed(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Makes `tree` the same as the files of `root` that git tracks or would track. Files that are equal are not
-/// touched, so that cargo builds only what changed.
-fn copy_tree(root: &Path, tree: &Path) -> Result<()> {
+/// Makes `tree` the same as the files of `root` that git tracks or would track and that are `copied`; others keep what
+/// they have. Files that are equal are not touched, so that cargo builds only what changed.
+fn copy_tree(root: &Path, tree: &Path, copied: impl Fn(&str) -> bool) -> Result<()> {
     let mut command = Command::new("git");
     command
         .current_dir(root)
@@ -445,7 +461,9 @@ fn copy_tree(root: &Path, tree: &Path) -> Result<()> {
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent)?;
         }
-        write_changed(&to, &bytes)?;
+        if copied(name) {
+            write_changed(&to, &bytes)?;
+        }
         wanted.insert(to);
     }
     remove_others(tree, &wanted)
@@ -480,7 +498,7 @@ mod tests {
         write("ignored", "1");
         write("src/a", "1");
         write("src/b", "2");
-        copy_tree(&root, &tree).unwrap();
+        copy_tree(&root, &tree, |_| true).unwrap();
         let read = |name: &str| fs::read_to_string(tree.join(name)).ok();
         assert_eq!(read("src/a").as_deref(), Some("1"));
         assert_eq!(read("ignored"), None);
@@ -492,7 +510,7 @@ mod tests {
         fs::write(tree.join("src/b"), "a mutant that was left there").unwrap();
         fs::remove_file(root.join(".gitignore")).unwrap();
         fs::remove_file(root.join("ignored")).unwrap();
-        copy_tree(&root, &tree).unwrap();
+        copy_tree(&root, &tree, |_| true).unwrap();
         assert_eq!(read("src/b").as_deref(), Some("2"));
         assert_eq!(read(".gitignore"), None);
         let after = fs::metadata(tree.join("src/a"))
@@ -500,5 +518,11 @@ mod tests {
             .modified()
             .unwrap();
         assert_eq!(before, after);
+
+        write("src/a", "3");
+        write("src/b", "4");
+        copy_tree(&root, &tree, |file| file != "src/a").unwrap();
+        assert_eq!(read("src/a").as_deref(), Some("1"));
+        assert_eq!(read("src/b").as_deref(), Some("4"));
     }
 }

@@ -287,9 +287,14 @@ pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         writeln!(file, "{}", serde_json::to_string(row)?)?;
     }
     let mut rows: Vec<Row> = Vec::new();
-    let mut open = Vec::new();
+    // What ran has its switch again, so that what was built for it serves; what does not compile has none.
+    let (mut built, mut open) = (Vec::new(), Vec::new());
     for mutant in &drawn {
-        match known.get(&(mutant.name.clone(), mutant.code.clone())) {
+        let row = known.get(&(mutant.name.clone(), mutant.code.clone()));
+        if row.is_none_or(|row| row.outcome != Outcome::Unviable) {
+            built.push(mutant);
+        }
+        match row {
             Some(row) => rows.push(row.clone()),
             None => open.push(mutant),
         }
@@ -303,8 +308,8 @@ pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         anyhow::Ok(())
     };
     let start = Instant::now();
-    let mut bench = Bench::new(workspace, &folder, &open)?;
-    let builds = bench.compile(&open)?;
+    let mut bench = Bench::new(workspace, &folder, &built)?;
+    let builds = bench.compile(&built)?;
     let of = |build| {
         let is_so = |mutant: &&Mutant| builds.get(&mutant.edit.number) == Some(&build);
         open.iter().copied().filter(is_so).collect::<Vec<_>>()

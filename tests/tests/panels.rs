@@ -257,12 +257,24 @@ fn the_flag_stops_the_phase() {
     let cancel = CancelFlag::new();
     cancel.cancel();
     let options = PanelOptions {
-        cancel,
+        cancel: cancel.clone(),
         ..PanelOptions::default()
     };
     for stream in streams() {
         let stopped = panels(&stream, &pattern, &options);
         assert!(matches!(stopped, Err(SymbolicError::Cancelled(_))));
+        for mode in [Mode::Auto, Mode::Panels, Mode::Fill2] {
+            let options = Options {
+                mode,
+                budget_bytes: None,
+                cancel: cancel.clone(),
+            };
+            let stopped = filled_pattern(&stream, &pattern, &options);
+            assert!(
+                matches!(stopped, Err(SymbolicError::Cancelled(_))),
+                "{mode:?}"
+            );
+        }
     }
 }
 

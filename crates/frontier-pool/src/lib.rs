@@ -540,6 +540,25 @@ mod tests {
     }
 
     #[test]
+    fn labels_that_are_clear_are_not_cleared_again() {
+        let stream = stream();
+        let demand = Demand::new([(64, 0), (200, 0)]);
+        let one_at_a_time = PoolOptions {
+            max_sources: 1,
+            aside_words: 0,
+            ..options(1 << 20, 1000)
+        };
+        let mut pool = FrontierPool::new(&stream, demand, &one_at_a_time).unwrap();
+        // The first 64 of the 200 labels were cleared for the other batch.
+        for (source, labels) in [(0, 64), (1, 200), (0, 200)] {
+            let batch = pool.plan(source, source + 1);
+            pool.open(&batch).unwrap();
+            pool.close(&batch, Measured::default());
+            assert_eq!(pool.statistics().cleared_bytes, 4 * labels);
+        }
+    }
+
+    #[test]
     fn nothing_needs_nothing() {
         let stream = stream();
         let demand = Demand::new([]);

@@ -315,6 +315,81 @@ pub(crate) fn is_above(error: f64, target: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use luge_sparse::CompressedPattern;
+
+    #[test]
+    fn products_are_of_values_and_of_magnitudes() {
+        // (1 −2; 0 3) times (10, 1).
+        let by_rows = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+        let a = MatrixView::by_rows(&by_rows, &[1.0, -2.0, 3.0]);
+        let expected = (vec![8.0, 3.0], vec![12.0, 3.0]);
+        assert_eq!(products(a, &[10.0, 1.0]), expected);
+        let by_cols = CompressedPattern::new(2, vec![0, 1, 3], vec![0, 0, 1]).unwrap();
+        let a = MatrixView::by_columns(&by_cols, &[1.0, -2.0, 3.0]);
+        assert_eq!(products(a, &[10.0, 1.0]), expected);
+    }
+
+    #[test]
+    fn a_quick_probe_measures_one_pass_where_residuals_keep_their_digits() {
+        let diagonal = CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap();
+        let quick = |values: [f64; 2], factor: f64| {
+            let a = MatrixView::by_rows(&diagonal, &values);
+            let solve = |x: &mut [f64]| {
+                x.iter_mut().zip(values).for_each(|(x, v)| *x *= factor / v);
+                Ok(())
+            };
+            Probe::quick(a, solve).unwrap()
+        };
+        let probe = quick([2.0, 4.0], 1.0).unwrap();
+        assert_eq!((probe.backward_error, probe.unrefined), (0.0, 0.0));
+        assert_eq!((probe.componentwise, probe.steps), (0.0, 0));
+        assert!(1.0 <= probe.norm_x && probe.norm_x < 2.0);
+        // Half of what it should be: b is twice A·x. With m = ‖b‖∞ / 4 in [1, 2), ‖A‖∞ counts as 2·m and ‖x‖∞ is m / 2.
+        let probe = quick([4.0, 4.0], 0.5).unwrap();
+        assert_eq!(probe.componentwise, 1.0 / 3.0);
+        assert!(2.0 / 6.0 < probe.backward_error && probe.backward_error <= 2.0 / 5.0);
+        // Out of the range in which plain arithmetic measures.
+        assert!(quick([2e-300, 4e-300], 1.0).is_none());
+        assert!(quick([f64::INFINITY, 1.0], 1.0).is_none());
+    }
+
+    #[test]
+    fn other_right_hand_sides_are_expected_to_do_as_well_within_a_factor() {
+        let probe = Probe {
+            backward_error: 0.0,
+            unrefined: 2f64.powi(-50),
+            componentwise: 0.0,
+            steps: 0,
+            worst_row: 0,
+            norm_x: 2.0,
+            norm_a: 1.0,
+        };
+        let epsilon = 2f64.powi(-52);
+        assert_eq!(probe.usual(epsilon), 2f64.powi(-44));
+        assert_eq!(probe.bound(epsilon), 2f64.powi(-38));
+        // No pass does better than rounding.
+        assert_eq!(probe.usual(2f64.powi(-23)), 2f64.powi(-17));
+        // Another solution came back, or nothing that can be measured.
+        for untold in [
+            Probe {
+                norm_x: 5.0,
+                ..probe
+            },
+            Probe {
+                unrefined: f64::INFINITY,
+                ..probe
+            },
+        ] {
+            assert_eq!(untold.usual(epsilon), f64::INFINITY);
+            assert_eq!(untold.bound(epsilon), f64::INFINITY);
+        }
+    }
+
+    #[test]
+    fn an_error_that_is_no_number_is_above_any_target() {
+        assert!(is_above(2.0, 1.0) && is_above(f64::NAN, 1.0));
+        assert!(!is_above(1.0, 1.0) && !is_above(0.5, 1.0));
+    }
 
     #[test]
     fn a_statement_needs_a_solution_that_came_back_and_refinement_that_converges() {

@@ -308,6 +308,11 @@ fn refactorizing_reuses_pivots_while_they_serve() {
 /// A matrix whose large entries stand on the diagonal, or with `swapped` beside it.
 fn two_by_two_blocks(blocks: usize, swapped: bool) -> CsMat<f64> {
     let (on, off) = if swapped { (1e-14, 1.0) } else { (1.0, 1e-14) };
+    two_by_two_blocks_of(blocks, on, off)
+}
+
+/// With these entries on the diagonal and beside it.
+fn two_by_two_blocks_of(blocks: usize, on: f64, off: f64) -> CsMat<f64> {
     let mut a = TriMat::new((2 * blocks, 2 * blocks));
     for k in 0..blocks {
         let (i, j) = (2 * k, 2 * k + 1);
@@ -319,6 +324,24 @@ fn two_by_two_blocks(blocks: usize, swapped: bool) -> CsMat<f64> {
         }
     }
     a.to_csr()
+}
+
+#[test]
+fn new_pivots_keep_the_order_as_long_as_the_scaling_fits() {
+    for (on, is_ordered_anew) in [(1e-9, false), (1e-14, true)] {
+        let mut factors = factorize(&two_by_two_blocks_of(20, 1.0, 1e-14), on_cpu()).unwrap();
+        assert_eq!(factors.inform().seconds.pivot_search, None);
+        let new = two_by_two_blocks_of(20, on, 1.0);
+        let outcome = factors.refactorize(&new).unwrap();
+        assert!(
+            matches!(outcome, Refactorized::Repivoted { .. }),
+            "{outcome:?}"
+        );
+        // The pivots changed by a factor of 10⁹, or of more than 10¹².
+        let searched = factors.inform().seconds.pivot_search;
+        assert_eq!(searched.is_some(), is_ordered_anew, "{on:e}");
+        check_all_solves(&new, &factors);
+    }
 }
 
 #[test]

@@ -378,6 +378,9 @@ fn columns_alone_are_divided_by() {
         let (lu, quality) = BlockLu::factorize(&plan, &planned, &options(1)).unwrap();
         assert_eq!((lu.lnz(), lu.unz(), lu.flops()), (3, 6, 0.0));
         assert_eq!((quality.min_pivot, quality.max_pivot), (2.0, 8.0));
+        // One right-hand side is solved where it is, four others beside it.
+        assert_eq!(lu.solve_scratch_bytes(1, 1), 0);
+        assert_eq!(lu.solve_scratch_bytes(2, 1), 3 * 4 * 8);
         // B·(1, 2, 3) and Bᵀ·(1, 2, 3).
         let mut x = [5.0, 23.0, 24.0];
         lu.solve(&mut x, 1, 1, &CancelFlag::new()).unwrap();

@@ -814,3 +814,12 @@ fn overflow_of_sums_in_any_thread_is_told() {
         }
     }
 }
+
+#[test]
+fn of_candidates_of_one_size_the_first_row_is_taken() {
+    // Column 0 is (1, 2, −2), and its diagonal is too small.
+    let cols = CompressedPattern::new(3, vec![0, 3, 5, 7], vec![0, 1, 2, 0, 1, 0, 2]).unwrap();
+    let values = [1.0, 2.0, -2.0, 5.0, 1.0, 1.0, 5.0];
+    let (lu, _) = ColumnLu::factorize(&cols, &values, &with_threshold(1.0)).unwrap();
+    assert_eq!(lu.row_perm().as_slice()[0], 1);
+}

@@ -163,3 +163,106 @@ impl std::ops::AddAssign for Prediction {
         self.flops_per_pivot += other.flops_per_pivot;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_counts_what_its_pivots_do() {
+        // Two pivots with three rows beyond: 4 and 3 entries below the diagonal.
+        let mut prediction = Prediction::default();
+        prediction.add_front(2, 3);
+        let expected = Prediction {
+            lnz: 5 + 4,
+            unz: 5 + 4,
+            off_diagonal_nnz: 0,
+            flops: (4.0 + 2.0 * 16.0) + (3.0 + 2.0 * 9.0),
+            fronts: 1,
+            front_entries: 25.0,
+            flops_per_pivot: 57.0 / 2.0,
+        };
+        assert_eq!(prediction, expected);
+        prediction.add_front(1, 0);
+        assert_eq!((prediction.lnz, prediction.fronts), (10, 2));
+        assert_eq!(prediction.front_entries, 26.0);
+        assert_eq!((prediction.flops, prediction.flops_per_pivot), (57.0, 28.5));
+    }
+
+    #[test]
+    fn columns_of_equal_structure_are_one_front() {
+        // Columns 0 and 1 have one entry below the diagonal each, in row 2. Columns 2 and 3 are full.
+        let prediction = Prediction::from_counts(&[2, 2, 2, 1], &[2, 2, 3, u32::MAX]);
+        let expected = Prediction {
+            lnz: 7,
+            unz: 7,
+            off_diagonal_nnz: 0,
+            flops: 3.0 + 3.0 + 3.0,
+            fronts: 3,
+            front_entries: 4.0 + 4.0 + 4.0,
+            flops_per_pivot: 3.0 + 3.0 + 1.5,
+        };
+        assert_eq!(prediction, expected);
+    }
+
+    #[test]
+    fn predictions_of_two_blocks_are_summed() {
+        let mut sum = Prediction {
+            lnz: 1,
+            unz: 2,
+            off_diagonal_nnz: 3,
+            flops: 4.0,
+            fronts: 5,
+            front_entries: 6.0,
+            flops_per_pivot: 7.0,
+        };
+        sum += Prediction {
+            lnz: 10,
+            unz: 20,
+            off_diagonal_nnz: 30,
+            flops: 40.0,
+            fronts: 50,
+            front_entries: 60.0,
+            flops_per_pivot: 70.0,
+        };
+        let expected = Prediction {
+            lnz: 11,
+            unz: 22,
+            off_diagonal_nnz: 33,
+            flops: 44.0,
+            fronts: 55,
+            front_entries: 66.0,
+            flops_per_pivot: 77.0,
+        };
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn seconds_are_counts_times_costs() {
+        let costs = Costs {
+            column_flop: 2.0,
+            column_entry: 3.0,
+            front_flop: 5.0,
+            front_overhead: 7.0,
+            front_entry: 11.0,
+            front: 13.0,
+            dissection_entry: 0.5,
+            minimum_degree_entry: 0.25,
+            factorizations: 1.0,
+        };
+        let prediction = Prediction::from_counts(&[2, 2, 2, 1], &[2, 2, 3, u32::MAX]);
+        assert_eq!(prediction.column_seconds(&costs), 9.0 * 2.0 + 14.0 * 3.0);
+        let fronts = (9.0 + 7.5 * 7.0) * 5.0 + 12.0 * 11.0 + 3.0 * 13.0;
+        assert_eq!(prediction.front_seconds(&costs), fronts);
+        assert_eq!(prediction.seconds(&costs), 60.0);
+        let slow_columns = Costs {
+            column_flop: 200.0,
+            ..costs
+        };
+        assert_eq!(prediction.seconds(&slow_columns), fronts);
+
+        // A graph of 8 vertices is halved 3 times.
+        assert_eq!(costs.dissection_seconds(8, 10), 15.0);
+        assert_eq!(costs.minimum_degree_seconds(10), 2.5);
+    }
+}

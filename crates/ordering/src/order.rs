@@ -1031,6 +1031,36 @@ mod tests {
     }
 
     #[test]
+    fn seconds_of_all_steps_are_summed() {
+        let mut sum = OrderingSeconds {
+            matching: 1.0,
+            block_triangular: 2.0,
+            amd: 3.0,
+            colamd: 4.0,
+            nested_dissection: 5.0,
+            total: 6.0,
+        };
+        sum.add(&OrderingSeconds {
+            matching: 10.0,
+            block_triangular: 20.0,
+            amd: 30.0,
+            colamd: 40.0,
+            nested_dissection: 50.0,
+            total: 60.0,
+        });
+        let expected = OrderingSeconds {
+            matching: 11.0,
+            block_triangular: 22.0,
+            amd: 33.0,
+            colamd: 44.0,
+            nested_dissection: 55.0,
+            // Of the whole phase, measured once.
+            total: 6.0,
+        };
+        assert_eq!(sum, expected);
+    }
+
+    #[test]
     fn holes_are_filled_alike_on_any_number_of_threads() {
         let n = 200;
         let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build();

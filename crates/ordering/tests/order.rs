@@ -217,6 +217,17 @@ fn dissection_beats_minimum_degree_on_a_large_grid() {
 }
 
 #[test]
+fn the_matching_takes_time_without_values_too() {
+    // Nothing to look at, and then the rows of the pattern are matched.
+    let options = OrderingOptions {
+        block_triangular: false,
+        ..options(Method::Amd)
+    };
+    let seconds = order(&grid(40, 40), None, &options).unwrap().seconds;
+    assert!(seconds.matching > 0.0 && seconds.matching < seconds.total);
+}
+
+#[test]
 fn the_result_is_the_same_every_time() {
     let a = grid(60, 50);
     let values = random_values(&a, 1.0, 1);

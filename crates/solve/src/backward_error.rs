@@ -243,6 +243,19 @@ mod tests {
     const VALUES: [f64; 3] = [2.0, -1.0, 4.0];
 
     #[test]
+    fn plain_arithmetic_is_for_sizes_in_the_middle_of_the_range_and_for_zero() {
+        // The same size of A·x and of b, as every solution has it.
+        assert!(is_safe(1.0, 1.0, 1.0) && is_safe(1e-100, 1e-100, 1e-200));
+        assert!(is_safe(2.0, 3.0, 0.0) && is_safe(0.0, 3.0, 4.0));
+        assert!(is_safe(0.0, 0.0, 0.0) && is_safe(1.0, 0.0, 0.0) && is_safe(0.0, 1.0, 0.0));
+        // Too small, underflown, too large, no number.
+        assert!(!is_safe(1e-300, 1.0, 1e-300));
+        assert!(!is_safe(1e-200, 1e-200, 0.0));
+        assert!(!is_safe(1e200, 1e150, 1.0) && !is_safe(1.0, 1.0, f64::INFINITY));
+        assert!(!is_safe(f64::NAN, 1.0, 1.0));
+    }
+
+    #[test]
     fn both_storage_orders_and_the_transpose_agree() {
         let (x, b) = ([1.0, 3.0], [1.0, 10.0]);
         let by_rows = pattern();

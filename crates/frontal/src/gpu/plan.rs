@@ -1162,6 +1162,13 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn an_offset_beyond_32_bits_is_two_words() {
+        // Factors of more than 2³² entries fit into a device.
+        assert_eq!([low(5 << 32 | 7), high(5 << 32 | 7)], [7, 5]);
+        assert_eq!([low(7), high(7)], [7, 0]);
+    }
+
+    #[test]
     fn addends_are_sorted_by_place() {
         let mut by_place = SumsByPlace::default();
         let (mut sums, mut addends) = (vec![0, 0], vec![7]);

@@ -65,6 +65,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn seconds_of_a_front_are_its_counts_times_what_each_costs() {
+        let model = CostModel {
+            per_front: 1.0,
+            per_pivot: 10.0,
+            per_entry: 100.0,
+            per_update_entry: 1000.0,
+            per_flop: 10_000.0,
+        };
+        // Below the diagonal are 4 and 3 entries: 9 + 7 of L and U, 4 + 2·16 and 3 + 2·9 operations, and 3·3 entries
+        // for the parent.
+        let expected = 1.0 + 2.0 * 10.0 + 16.0 * 100.0 + 9.0 * 1000.0 + 57.0 * 10_000.0;
+        assert_eq!(model.front_seconds(2, 3), expected);
+    }
+
+    #[test]
     fn flops_and_entries_are_the_sums_they_stand_for() {
         for k in 0..7u32 {
             for c in 0..7u32 {

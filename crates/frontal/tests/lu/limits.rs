@@ -1,7 +1,7 @@
 //! Errors, cancellation, memory limits, calls that break the contract.
 
 use luge_frontal::{FrontalError, FrontalLu, Options, Tree, TreeOptions};
-use luge_sparse::CompressedPattern;
+use luge_sparse::{CompressedPattern, MemoryBudget};
 
 use crate::checks::all_trees;
 use crate::matrices::{Matrix, Random, grid, grid_with, saddle};
@@ -174,6 +174,27 @@ fn the_memory_limit_holds() {
     let result = FrontalLu::<f64>::factorize(&tree, &a.values, &limit(peak, 1));
     assert!(matches!(result, Err(FrontalError::OutOfMemory { .. })));
     assert!(FrontalLu::<f64>::factorize(&tree, &a.values, &limit(10 * peak, 1)).is_ok());
+}
+
+#[test]
+fn what_is_reserved_is_near_what_is_predicted() {
+    let a = grid_with(50, 40, 7.5, &mut Random(15));
+    let tree = a.tree(&TreeOptions::default());
+    let peak = tree.peak_bytes(8, 1);
+    let factorize = |budget: &MemoryBudget| {
+        let options = Options {
+            memory: budget.clone(),
+            ..Options::default()
+        };
+        FrontalLu::<f64>::factorize(&tree, &a.values, &options)
+    };
+    let result = factorize(&MemoryBudget::new(tree.factor_bytes(8)));
+    assert!(matches!(result, Err(FrontalError::OutOfMemory { .. })));
+    let budget = MemoryBudget::new(2 * peak);
+    let (lu, _) = factorize(&budget).unwrap();
+    assert!(budget.available() < 2 * peak);
+    drop(lu);
+    assert_eq!(budget.available(), 2 * peak);
 }
 
 #[test]

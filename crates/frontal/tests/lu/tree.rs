@@ -3,7 +3,7 @@
 use luge_frontal::{FrontalLu, Options, TreeOptions};
 
 use crate::checks::all_trees;
-use crate::matrices::{Random, grid_with, random_matrix};
+use crate::matrices::{Matrix, Random, grid_with, random_matrix};
 
 #[test]
 fn the_factors_count_their_entries() {
@@ -18,6 +18,17 @@ fn the_factors_count_their_entries() {
     assert_eq!(lu.factor_entries(), l + u);
     assert!(lu.bytes() >= 8 * lu.factor_entries());
     assert!(quality.num_delayed > 0 || lu.factor_entries() == tree.factor_entries());
+}
+
+#[test]
+fn the_peak_of_a_single_front_is_its_factors_and_its_scratch() {
+    let entries = (0..100).map(|p| (p / 10, p % 10, if p % 11 == 0 { 20.0 } else { 1.0 }));
+    let a = Matrix::from_entries(10, entries.collect());
+    let tree = a.tree(&TreeOptions::default());
+    assert_eq!((tree.num_supernodes(), tree.max_front()), (1, 10));
+    // A row has 8 values of a worker and 4 of the matrix.
+    assert_eq!(tree.peak_bytes(8, 1), tree.factor_bytes(8) + 12 * 10 * 8);
+    assert_eq!(tree.peak_bytes(4, 1), tree.factor_bytes(4) + 12 * 10 * 4);
 }
 
 #[test]

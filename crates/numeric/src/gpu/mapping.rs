@@ -257,6 +257,29 @@ mod tests {
     }
 
     #[test]
+    fn modes_follow_the_updates_of_a_level_in_fixed_order() {
+        let mode = |targets, updates, rows| {
+            let work = TargetWork {
+                targets,
+                updates,
+                rows,
+                spread: rows,
+            };
+            work.choose(ColumnMode::Auto, GRID).mode
+        };
+        // A warp for each of many sub-columns, or for short ones.
+        assert_eq!(mode(3000, 3000, 3_000_000), LevelMode::SmallBlock);
+        assert_eq!(mode(10, 100, 3200), LevelMode::SmallBlock);
+        // A block for each if there is one for all, or if it covers a column at once: it has 256 threads.
+        assert_eq!(mode(264, 264, 264_000), LevelMode::LargeBlock);
+        assert_eq!(mode(10, 100, 3201), LevelMode::LargeBlock);
+        assert_eq!(mode(10, 100, 25_600), LevelMode::LargeBlock);
+        // Few long ones are shared by blocks.
+        assert_eq!(mode(10, 100, 25_601), LevelMode::Stream);
+        assert_eq!(mode(263, 263, 263_000), LevelMode::Stream);
+    }
+
+    #[test]
     fn mappings_keep_what_the_kernels_ask_for() {
         let grids = [
             GRID,

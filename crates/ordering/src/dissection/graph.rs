@@ -267,3 +267,51 @@ impl WeightedGraph {
         coarse
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A graph of weights 1.
+    fn graph(n: usize, edges: &[(u32, u32)]) -> WeightedGraph {
+        let mut lists = vec![Vec::new(); n];
+        for &(v, w) in edges {
+            lists[v as usize].push(w);
+            lists[w as usize].push(v);
+        }
+        let mut graph = WeightedGraph {
+            ptr: vec![0],
+            weight: vec![1; n],
+            edge_weight: vec![1; 2 * edges.len()],
+            ..WeightedGraph::default()
+        };
+        for list in lists {
+            graph.idx.extend(list);
+            graph.ptr.push(graph.idx.len());
+        }
+        graph
+    }
+
+    #[test]
+    fn leaves_of_a_star_are_matched_with_each_other() {
+        let star: Vec<(u32, u32)> = (1..10).map(|leaf| (0, leaf)).collect();
+        let map = graph(10, &star).matched(2, 0);
+        assert_eq!(map, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+        // Their pairs would be too heavy.
+        let map = graph(10, &star).matched(1, 0);
+        assert_eq!(map, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn one_vertex_in_eight_may_stay_single() {
+        // A star of three leaves, of which two stay single, and edges that are pairs.
+        let mut edges = vec![(0, 1), (0, 2), (0, 3)];
+        edges.extend((2..8).map(|k| (2 * k, 2 * k + 1)));
+        let map = graph(16, &edges).matched(2, 0);
+        assert_eq!(map, [0, 0, 1, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8]);
+        // With a vertex less there are too many.
+        edges.pop();
+        let map = graph(14, &edges).matched(2, 0);
+        assert_eq!(map, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]);
+    }
+}

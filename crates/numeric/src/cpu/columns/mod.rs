@@ -430,3 +430,52 @@ impl<F: Scalar> ColumnLu<F> {
         (pattern, values)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_grow_by_half_where_the_budget_has_room_for_both_else_by_what_they_need() {
+        let budget = MemoryBudget::new(5500);
+        let mut memory = budget.reserve_for::<u64>(200).unwrap();
+        let mut numbers: Vec<u64> = Vec::with_capacity(200);
+        numbers.resize(190, 0);
+        let state = |numbers: &Vec<u64>, memory: &Reservation| (numbers.capacity(), memory.bytes());
+        // There is room for ten more.
+        grow(&mut numbers, 10, &mut memory).unwrap();
+        assert_eq!(state(&numbers, &memory), (200, 1600));
+        // Not for eleven: half of 200 is added to 190. For a moment there are 1600 and 2320 bytes.
+        grow(&mut numbers, 11, &mut memory).unwrap();
+        assert_eq!(state(&numbers, &memory), (290, 2320));
+        // Another 145 would take 3480 bytes beside these, ten take 2400.
+        numbers.resize(290, 0);
+        grow(&mut numbers, 10, &mut memory).unwrap();
+        assert_eq!(state(&numbers, &memory), (300, 2400));
+        // Not even what is needed: nothing changes.
+        numbers.resize(300, 0);
+        assert!(grow(&mut numbers, 200, &mut memory).is_err());
+        assert_eq!(state(&numbers, &memory), (300, 2400));
+        assert_eq!(budget.available(), 5500 - 2400);
+    }
+
+    #[test]
+    fn the_budget_lacks_what_factors_report_and_the_room_that_they_have_left() {
+        let cols = CompressedPattern::new(3, vec![0, 3, 6, 9], [0, 1, 2].repeat(3)).unwrap();
+        let values = [4.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 4.0];
+        let options = Options {
+            memory: MemoryBudget::new(1 << 20),
+            ..Options::default()
+        };
+        let (mut lu, _) = ColumnLu::factorize(&cols, &values, &options).unwrap();
+        let left = lu.lower.room() + lu.upper.room() - 12 * (3 + 3);
+        assert_eq!((1 << 20) - options.memory.available(), lu.bytes() + left);
+        // The plan of a refactorization, and up to as much to make it.
+        let factors = lu.bytes();
+        lu.refactorize(&cols, &values, &options).unwrap();
+        let plan = lu.bytes() - factors;
+        assert!((plan..=2 * plan).contains(&lu.of_plan.bytes()));
+        drop(lu);
+        assert_eq!(options.memory.available(), 1 << 20);
+    }
+}

@@ -450,4 +450,26 @@ mod tests {
             assert_eq!(Plan::of_column(&lu, 0), (0, is_listed));
         }
     }
+
+    #[test]
+    fn a_plan_reports_the_bytes_of_each_of_its_arrays() {
+        // A full matrix of order 3: L and U have three entries each, and the columns subtract 0, 2 and 2 + 1 products.
+        let cols = CompressedPattern::new(3, vec![0, 3, 6, 9], [0, 1, 2].repeat(3)).unwrap();
+        let values = [4.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0, 1.0, 4.0];
+        let (lu, _) = ColumnLu::factorize(&cols, &values, &Options::default()).unwrap();
+        let cancel = CancelFlag::new();
+        let num_products = Plan::num_products(&lu, &cols, &cancel).unwrap();
+        assert_eq!(num_products, 5);
+        let mut plan = Plan::new(&lu, &cols, num_products, &cancel).unwrap();
+        // What a refactorization by two threads adds.
+        plan.b = values.to_vec();
+        plan.scratch = vec![plan.layout.scratch(), plan.layout.scratch()];
+
+        let word = size_of::<usize>();
+        // All three columns are above the tasks, of which there are none.
+        let order = 3 * size_of::<Step>() + word + 3;
+        let entries = 9 * 4 + 5 * size_of::<Product>() + 3 + 4 * word;
+        let numbers = 9 * 8 + 3 * 16 + 2 * (3 + 3) * 8 + 3 * 4;
+        assert_eq!(plan.bytes(), (order + entries + numbers) as u64);
+    }
 }

@@ -262,11 +262,12 @@ fn growth_below_a_row_of_another_scale_is_noticed() {
 }
 
 /// Row factors fall by 2⁸ from row to row, and column factors rise: the smallest of both, which meet in no entry, would bound
-/// the error of a pass by 10⁻⁶. A pass through the factors shows that it is rounding alone.
+/// the error of a pass by 10⁻² and more. The rows that columns meet show that it is rounding alone, or, where all are in one
+/// front, a pass through the factors.
 #[test]
 fn scale_factors_that_never_meet_need_no_probe() {
     let tridiagonal = |diagonal: f64| {
-        let n = 6;
+        let n = 10;
         let mut a = TriMat::new((n, n));
         for i in 0..n {
             for j in i.saturating_sub(1)..n.min(i + 2) {
@@ -287,7 +288,7 @@ fn scale_factors_that_never_meet_need_no_probe() {
                 let Refactorized::Reused { backward_error, .. } = outcome else {
                     panic!("{engine:?}: {outcome:?}");
                 };
-                assert!(backward_error.is_some_and(|e| e < 1e-13), "{outcome:?}");
+                assert!(backward_error.is_some_and(|e| e < 1e-12), "{outcome:?}");
             }
             assert_eq!(factors.inform().seconds.probe, None, "{engine:?}");
             let (b, _) = known_solution(a);
@@ -307,7 +308,7 @@ fn scale_factors_that_never_meet_need_no_probe() {
                 };
                 let error = normwise_backward_error(&a, &x, &b);
                 assert!(
-                    error <= bound && bound < 1e-13,
+                    error <= bound && bound < 1e-12,
                     "{engine:?}: {error:e}, {bound:e}"
                 );
             }

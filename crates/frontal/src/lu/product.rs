@@ -38,7 +38,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         largest
     }
 
-    /// max over columns k of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows and columns of B. NaN if a
+    /// max over columns k of cols(k)·Σ_i rows(i)·(|L|·|U|)(i,k), with weights for the rows and columns of B. NaN if a
     /// term is.
     ///
     /// One pass through the factors, column by column of L and row by row of U.
@@ -105,7 +105,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
     }
 }
 
-/// Σ_i weights[i]·|values[i]|.
+/// Σ_i weights(i)·|values[i]|.
 fn weighted_sum<F: Scalar>(weights: &[f64], values: &[F]) -> f64 {
     let (weights, last_weights) = weights.as_chunks::<LANES>();
     let (values, last_values) = values.as_chunks::<LANES>();

@@ -745,7 +745,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         largest
     }
 
-    /// max over columns k of weights[k]·‖ |L|·|U|·e_k ‖₁, which the last factorization measured.
+    /// max over columns k of weights(k)·‖ |L|·|U|·e_k ‖₁, which the last factorization measured.
     ///
     /// # Panics
     ///
@@ -771,7 +771,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         most
     }
 
-    /// max over columns k of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows of the factors and the columns of
+    /// max over columns k of cols(k)·Σ_i rows(i)·(|L|·|U|)(i,k), with weights for the rows of the factors and the columns of
     /// B; NaN if that is not known. Blocks of one column and the entries above the blocks, which are those of B, do not
     /// count.
     ///

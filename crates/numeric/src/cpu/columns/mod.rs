@@ -370,7 +370,7 @@ impl<F: Scalar> ColumnLu<F> {
         })
     }
 
-    /// max over columns k of a diagonal `block` of cols[k]·Σ_i rows[i]·(|L|·|U|)(i,k), with weights for the rows and columns
+    /// max over columns k of a diagonal `block` of cols(k)·Σ_i rows(i)·(|L|·|U|)(i,k), with weights for the rows and columns
     /// of the block, from 0 on. NaN if a term is.
     pub(in crate::cpu) fn product_norm(
         &self,

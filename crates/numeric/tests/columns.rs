@@ -823,3 +823,14 @@ fn of_candidates_of_one_size_the_first_row_is_taken() {
     let (lu, _) = ColumnLu::factorize(&cols, &values, &with_threshold(1.0)).unwrap();
     assert_eq!(lu.row_perm().as_slice()[0], 1);
 }
+
+#[test]
+fn a_pivot_of_rounding_errors_is_zero_at_any_scale() {
+    // 3 / 10 of column 0, but for the rounding of 0.3 and of 1 / 10.
+    let cols = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
+    for exponent in [-300, -30, 0, 30, 300] {
+        let values = [10.0, 1.0, 3.0, 0.3].map(|v| v * 2f64.powi(exponent));
+        let result = ColumnLu::factorize(&cols, &values, &Options::default());
+        assert!(matches!(result, Err(NumericError::ZeroPivot { column: 1 })));
+    }
+}

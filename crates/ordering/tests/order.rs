@@ -347,6 +347,20 @@ fn user_permutations_are_taken_as_they_are() {
         ordering.predicted.factor_nnz(25),
         fill_entries(&a, &reversed, &reversed)
     );
+
+    // Nor do several threads begin another order.
+    let a = grid(30, 30);
+    let reversed: Vec<u32> = (0..900).rev().collect();
+    let options = OrderingOptions {
+        threads: 2,
+        ..options(Method::User {
+            rows: RowPerm::new(reversed.clone()).unwrap(),
+            cols: ColPerm::new(reversed.clone()).unwrap(),
+        })
+    };
+    let ordering = order(&a, Some(&vec![2.0; a.nnz()]), &options).unwrap();
+    assert_eq!(ordering.row_perm.as_slice(), reversed);
+    assert_eq!(ordering.col_perm.as_slice(), reversed);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use cargo_metadata::Message;
 use cargo_metadata::diagnostic::{Diagnostic, DiagnosticLevel, DiagnosticSpan};
 
 use super::switches::{self, Edit, Rendered, VARIABLE};
-use super::{AREAS, Mutant, Outcome};
+use super::{AREAS, Mutant, Outcome, Tests};
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -23,9 +23,6 @@ const MEMORY_KIB: u64 = 12 << 20;
 
 /// What a test executable may take with a mutant beyond five times what it takes without one.
 const GRACE: Duration = Duration::from_secs(20);
-
-/// A package and arguments of `cargo test`.
-type Tests = (&'static str, &'static [&'static str]);
 
 /// How a mutant is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,25 +138,24 @@ impl Bench {
         Ok(builds)
     }
 
-    /// Runs the tests of a mutant behind its switch. How long they take is without what is built for all mutants.
-    pub(super) fn switched(&mut self, mutant: &Mutant) -> Result<(Outcome, Duration)> {
-        let mut took = Duration::ZERO;
-        for tests in AREAS[mutant.area].tests() {
-            self.prepare(tests)?;
-            let start = Instant::now();
-            let outcome = self.run_suite(tests, Some(mutant.edit.number))?;
-            took += start.elapsed();
-            if outcome != Outcome::Missed {
-                return Ok((outcome, took));
-            }
-        }
-        Ok((Outcome::Missed, took))
+    /// Runs `tests` with a mutant behind its switch on. How long they take is without what is built for all mutants.
+    pub(super) fn switched(
+        &mut self,
+        mutant: &Mutant,
+        tests: Tests,
+    ) -> Result<(Outcome, Duration)> {
+        self.prepare(tests)?;
+        let start = Instant::now();
+        let outcome = self.run_suite(tests, Some(mutant.edit.number))?;
+        Ok((outcome, start.elapsed()))
     }
 
     /// Makes a mutant in the place of what it changes, builds its tests and runs them. After that executables may lack
     /// switches of others.
     pub(super) fn alone(&mut self, mutant: &Mutant) -> Result<(Outcome, Duration)> {
-        for tests in AREAS[mutant.area].tests() {
+        let area = &AREAS[mutant.area];
+        let all_tests: Vec<Tests> = [area.own()].into_iter().chain(area.across()).collect();
+        for &tests in &all_tests {
             self.prepare(tests)?;
         }
         let start = Instant::now();
@@ -167,7 +163,7 @@ impl Bench {
         let made = switches::made(source, &[&mutant.edit]);
         self.write(&mutant.file, &made.text)?;
         let mut outcome = Outcome::Missed;
-        for tests in AREAS[mutant.area].tests() {
+        for tests in all_tests {
             outcome = match self.build(tests)? {
                 Some(_) => self.run_suite(tests, None)?,
                 None => Outcome::Unviable,

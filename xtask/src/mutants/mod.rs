@@ -45,6 +45,9 @@ const VERSION: &str = "27.1.0";
 /// What is never mutated, as regular expressions over the names of mutants.
 const EXCLUDED: [&str; 1] = [r"<impl [^>]*\b(Debug|Display) for "];
 
+/// A package and arguments of `cargo test`.
+type Tests = (&'static str, &'static [&'static str]);
+
 /// Code that is mutated, and what is run for it.
 struct Area {
     package: &'static str,
@@ -57,10 +60,14 @@ struct Area {
 }
 
 impl Area {
-    /// What runs for its mutants, in this order: packages and arguments of `cargo test`.
-    fn tests(&self) -> impl Iterator<Item = (&'static str, &'static [&'static str])> + use<> {
-        let across = (!self.across.is_empty()).then_some(("luge-tests", self.across));
-        [(self.package, self.own)].into_iter().chain(across)
+    /// What runs for its mutants.
+    fn own(&self) -> Tests {
+        (self.package, self.own)
+    }
+
+    /// What runs for those that survive that.
+    fn across(&self) -> Option<Tests> {
+        (!self.across.is_empty()).then_some(("luge-tests", self.across))
     }
 }
 
@@ -324,9 +331,18 @@ pub fn mutants(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     for mutant in of(Build::Unviable) {
         finish(mutant.row(Outcome::Unviable, Duration::ZERO))?;
     }
+    // The tests across crates come last: they take longest.
+    let mut survivors = Vec::new();
     for mutant in of(Build::Switched) {
-        let (outcome, took) = bench.switched(mutant)?;
-        finish(mutant.row(outcome, took))?;
+        let (outcome, took) = bench.switched(mutant, AREAS[mutant.area].own())?;
+        match AREAS[mutant.area].across() {
+            Some(across) if outcome == Outcome::Missed => survivors.push((mutant, across, took)),
+            _ => finish(mutant.row(outcome, took))?,
+        }
+    }
+    for (mutant, across, took_own) in survivors {
+        let (outcome, took) = bench.switched(mutant, across)?;
+        finish(mutant.row(outcome, took_own + took))?;
     }
     for mutant in of(Build::Alone) {
         let (outcome, took) = bench.alone(mutant)?;

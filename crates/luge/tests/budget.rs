@@ -1,56 +1,16 @@
 //! The memory that a solver and what it makes hold on the heap, counted by the allocator, stays within
 //! `Options::max_host_bytes` at every moment.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use luge::{BackendChoice, CpuEngine, Error, Options, Solver};
+use luge_testkit::allocator::{Counting, measure};
 use luge_testkit::corpus::Corpus;
 use luge_testkit::generators::applications::{
     circuit, convection_diffusion_2d, convection_diffusion_3d, interior_point_kkt, laplacian_2d,
     power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
 };
 use sprs::CsMat;
-
-/// Counts what is allocated. Both the old and the new memory of an array that is moved count until it was.
-struct Counting;
-
-static LIVE: AtomicU64 = AtomicU64::new(0);
-static PEAK: AtomicU64 = AtomicU64::new(0);
-
-fn add(bytes: usize) {
-    let live = LIVE.fetch_add(bytes as u64, Relaxed) + bytes as u64;
-    PEAK.fetch_max(live, Relaxed);
-}
-
-// SAFETY: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        add(layout.size());
-        // SAFETY: the caller's contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        add(layout.size());
-        // SAFETY: the caller's contract.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size() as u64, Relaxed);
-        // SAFETY: the caller's contract.
-        unsafe { System.dealloc(block, layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
-        add(new_size);
-        LIVE.fetch_sub(layout.size() as u64, Relaxed);
-        // SAFETY: the caller's contract.
-        unsafe { System.realloc(block, layout, new_size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -67,8 +27,6 @@ struct Case {
 
 /// Analyzes, factorizes, refactorizes and solves. The most bytes that were live beyond those before, and what came of it.
 fn peak_of(a: &CsMat<f64>, other: &CsMat<f64>, b: &[f64], case: Case) -> (u64, Result<u64, Error>) {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
     let run = || {
         let solver = Solver::new(Options {
             backend: BackendChoice::Cpu,
@@ -87,8 +45,8 @@ fn peak_of(a: &CsMat<f64>, other: &CsMat<f64>, b: &[f64], case: Case) -> (u64, R
         factors.solve_in_place(&mut x)?;
         Ok(predicted)
     };
-    let result = run();
-    (PEAK.load(Relaxed) - before, result)
+    let measured = measure(run);
+    (measured.peak, measured.result)
 }
 
 /// Runs a matrix within limits of these shares of what it takes without one. Gives back the smallest share that served.

@@ -1,41 +1,10 @@
 //! Peaks of memory, counted by the allocator. One test, because the counter is global.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use luge_matrix_io::{read_bytes, read_dense_from};
-
-struct Counting;
-
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to `System` unchanged; the counters touch no memory of the caller.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Relaxed) + layout.size();
-        PEAK.fetch_max(live, Relaxed);
-        // SAFETY: the caller's contract is that of `System`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's contract is that of `System`.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
+use luge_testkit::allocator::{Counting, measure};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// What `body` gives, and how far memory rose above where it started.
-fn peak<T>(body: impl FnOnce() -> T) -> (T, usize) {
-    let start = LIVE.load(Relaxed);
-    PEAK.store(start, Relaxed);
-    let result = body();
-    (result, PEAK.load(Relaxed) - start)
-}
 
 #[test]
 fn memory_follows_what_is_read() {
@@ -46,10 +15,11 @@ fn memory_follows_what_is_read() {
         "%%MatrixMarket matrix array real general\n4000000000 4000000000\n1\n",
         "%%MatrixMarket matrix array real symmetric\n4000000000 4000000000\n1\n",
     ] {
-        let (result, sparse) = peak(|| read_bytes(text.as_bytes()));
-        assert!(result.is_err(), "{text}");
-        let (result, dense) = peak(|| read_dense_from(text.as_bytes()));
-        assert!(result.is_err(), "{text}");
+        let sparse = measure(|| read_bytes(text.as_bytes()));
+        assert!(sparse.result.is_err(), "{text}");
+        let dense = measure(|| read_dense_from(text.as_bytes()));
+        assert!(dense.result.is_err(), "{text}");
+        let (sparse, dense) = (sparse.peak, dense.peak);
         assert!(
             sparse.max(dense) < 1 << 20,
             "{sparse} and {dense} bytes for {text}"
@@ -69,8 +39,9 @@ fn memory_follows_what_is_read() {
         }
         let text =
             format!("%%MatrixMarket matrix coordinate real {symmetry}\n{n} {n} {count}\n{entries}");
-        let (matrix, peak) = peak(|| read_bytes(text.as_bytes()).expect("well formed"));
-        let bytes = matrix.nnz() * 16 + (n + 1) * 8;
+        let measured = measure(|| read_bytes(text.as_bytes()).expect("well formed"));
+        let (peak, nnz) = (measured.peak as usize, measured.result.nnz());
+        let bytes = nnz * 16 + (n + 1) * 8;
         assert!(
             2 * peak <= 5 * bytes,
             "{peak} bytes for a matrix of {bytes}, {symmetry}, {step}"

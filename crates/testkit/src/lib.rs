@@ -8,6 +8,7 @@
 //! | [`exact`] | backward errors and conditions that neither overflow nor underflow |
 //! | [`compare`] | comparisons of patterns, levels and values that name the first difference |
 //! | [`corpus`] | the matrices of the corpus on disk, with what the degenerate ones must give |
+//! | [`allocator`] | the bytes that a step takes of the heap |
 //! | [`convert`] | from `sprs` matrices to the types of `luge-sparse`, and permuted and scaled |
 //!
 //! Only tests, benchmarks and `xtask` use this crate; so, unlike in a library, helpers here panic with
@@ -17,6 +18,7 @@
 //!
 //! Generators make `f64` matrices of moderate size; nothing here is tuned for speed.
 
+pub mod allocator;
 pub mod compare;
 pub mod convert;
 pub mod corpus;

@@ -67,12 +67,7 @@ pub(crate) trait AnyHost: Send + Sync {
     fn range(&self) -> [f64; 2];
 
     /// Factorizes the values `a` of A in stored order.
-    fn factorize(
-        self: Arc<Self>,
-        a: &[f64],
-        rule: Rule,
-        limits: &Limits,
-    ) -> Result<Box<dyn HostEngine>, Error>;
+    fn factorize(self: Arc<Self>, a: &[f64], rule: Rule) -> Result<Box<dyn HostEngine>, Error>;
 }
 
 /// Factors that can be renewed.
@@ -93,11 +88,11 @@ pub(crate) trait HostEngine: Engine {
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
-    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<(), Error>;
+    fn refactorize(&mut self, a: &[f64]) -> Result<(), Error>;
 
     /// Makes these factors again those of the values `a`, which they were before: at once, or, if the limits stop that,
     /// when they are next used.
-    fn restore(&mut self, a: &[f64], limits: &Limits);
+    fn restore(&mut self, a: &[f64]);
 
     /// Replaces right-hand sides of A·x = b or Aᵀ·x = b, one after another, by solutions: one pass of
     /// triangular solves.
@@ -113,6 +108,8 @@ pub(crate) struct HostChain<F> {
     transform: Transform,
     plan: Arc<BlockPlan>,
     entry_scaling: EntryScaling,
+    /// Entries of A; the sources of the plan are below that.
+    nnz: usize,
     /// Whether row and column factors can be applied by plain multiplications.
     tame: bool,
     /// See [`AnyHost::inverse_exponent`].
@@ -124,23 +121,11 @@ pub(crate) struct HostChain<F> {
     scalar: PhantomData<F>,
 }
 
-impl Limits {
-    fn options(&self, rule: Rule, threads: usize) -> blocks::Options {
-        blocks::Options {
-            rule,
-            threads,
-            max_bytes: None,
-            memory: self.memory.clone(),
-            cancel: self.cancel.clone(),
-        }
-    }
-}
-
 /// What the entries of the plan are multiplied with, in its order.
 enum EntryScaling {
     None,
-    /// The exponents of row factor times column factor, all powers of two.
-    Exponents(Vec<i16>),
+    /// The exponents of row factor times column factor, all powers of two, as a `f64` stores them: 1023 more.
+    Exponents(Vec<u16>),
     /// Row and column in A of each entry: a product of their factors would leave the range of `f64`.
     Apart(Vec<(u32, u32)>),
 }
@@ -163,7 +148,10 @@ impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
     fn load(&self, first: usize, into: &mut [F]) {
         let range = first..first + into.len();
         let a = self.a;
-        let source = self.source[range.clone()].iter().map(|&p| a[p as usize]);
+        let source = self.source[range.clone()].iter();
+        // SAFETY: `HostChain::analyze` looked whether all sources are entries of A, and `HostChain::entries` whether there
+        // is a value for each.
+        let source = source.map(|&p| unsafe { *a.get_unchecked(p as usize) });
         match self.of_entries {
             EntryScaling::None => {
                 for (into, a) in into.iter_mut().zip(source) {
@@ -172,8 +160,7 @@ impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
             }
             EntryScaling::Exponents(exponents) => {
                 for ((into, a), &e) in into.iter_mut().zip(source).zip(&exponents[range]) {
-                    let factor = f64::from_bits(((1023 + i64::from(e)) as u64) << 52);
-                    *into = F::from_f64(a * factor);
+                    *into = F::from_f64(a * f64::from_bits(u64::from(e) << 52));
                 }
             }
             EntryScaling::Apart(places) => {
@@ -192,17 +179,19 @@ struct HostFactors<F: FactorScalar> {
     spoiled: Mutex<Option<Box<Spoiled<F>>>>,
     /// Row i of the factors is this row of A, if pivoting moved rows.
     row_perm: Option<RowPerm>,
-    rule: Rule,
+    /// For one thread.
+    options: blocks::Options,
+    /// Columns are those of A.
     quality: Quality,
-    /// What it was before the last refactorization.
-    accepted: Quality,
+    /// What it was before the last refactorization, if there was one.
+    accepted: Option<Box<Quality>>,
     /// Vectors for solves, one per solve that runs, and what is reserved for them.
     scratch: Mutex<Vec<(Vec<F>, Reservation)>>,
     /// What is reserved for permuted rows, and for what the first solve makes.
     _memory: Reservation,
     of_solves: OnceLock<Reservation>,
     /// Made where they are needed.
-    weights: OnceLock<Weights>,
+    weights: OnceLock<Box<Weights>>,
 }
 
 /// Inverse scale factors, the largest of which are near 1.
@@ -276,6 +265,9 @@ impl<F: FactorScalar> HostChain<F> {
         if let Some(entries) = &a.entries {
             plan.compose(|p| entries[p as usize] as u32);
         }
+        let nnz = a_rows.nnz();
+        let largest = plan.source().iter().fold(0, |max, &p| max.max(p));
+        assert!(nnz == 0 || (largest as usize) < nnz, "entries of A");
         let range = 2f64.powi(TAME_EXPONENT);
         let mut factors = transform.scaling.rows.iter().chain(&transform.scaling.cols);
         let tame = factors.all(|&f| f <= range && f * range >= 1.0);
@@ -284,6 +276,7 @@ impl<F: FactorScalar> HostChain<F> {
             transform,
             plan: Arc::new(plan),
             entry_scaling,
+            nnz,
             tame,
             inverse_exponent,
             threads: threads.clone(),
@@ -300,7 +293,12 @@ impl<F: FactorScalar> HostChain<F> {
     }
 
     /// The values of A in the order of the plan, scaled.
+    ///
+    /// # Panics
+    ///
+    /// If there are others than those of the entries of A.
     fn entries<'a>(&'a self, a: &'a [f64]) -> ScaledEntries<'a> {
+        assert_eq!(a.len(), self.nnz, "one value for each entry of A");
         ScaledEntries {
             source: self.plan.source(),
             a,
@@ -313,14 +311,13 @@ impl<F: FactorScalar> HostChain<F> {
         PhaseError::from(error).in_terms_of_a(self.transform.col_perm.as_slice())
     }
 
-    /// Columns of A instead of those of B.
-    fn translated(&self, mut quality: Quality) -> Quality {
+    /// `quality` with columns of A instead of those of B.
+    fn translate(&self, quality: &mut Quality) {
         let old = |column: usize| self.transform.col_perm.as_slice()[column] as usize;
         if self.plan.n() > 0 {
             quality.worst_column = old(quality.worst_column);
         }
         quality.first_perturbed = quality.first_perturbed.map(old);
-        quality
     }
 }
 
@@ -354,7 +351,7 @@ impl EntryScaling {
         cancel.check()?;
         let normal = -1022..=1023;
         if sums.iter().fold(true, |all, e| all & normal.contains(e)) {
-            let of_entries = source.iter().map(|&p| sums[p as usize]);
+            let of_entries = source.iter().map(|&p| (1023 + sums[p as usize]) as u16);
             return Ok(Self::Exponents(of_entries.collect()));
         }
         drop(sums);
@@ -507,32 +504,36 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
         [least / (epsilon * epsilon), most * epsilon]
     }
 
-    fn factorize(
-        self: Arc<Self>,
-        a: &[f64],
-        rule: Rule,
-        limits: &Limits,
-    ) -> Result<Box<dyn HostEngine>, Error> {
+    fn factorize(self: Arc<Self>, a: &[f64], rule: Rule) -> Result<Box<dyn HostEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         // Composed rows, their inverse and a check of them.
+        let limits = &self.limits;
         let memory = limits.reserve(16 * self.plan.n() as u64, "numeric")?;
-        let (lu, quality) = self
+        let mut options = blocks::Options {
+            rule,
+            threads: 1,
+            max_bytes: None,
+            memory: limits.memory.clone(),
+            cancel: limits.cancel.clone(),
+        };
+        let (lu, mut quality) = self
             .threads
             .run(self.plan.seconds(), |threads| {
-                let options = limits.options(rule, threads);
+                options.threads = threads;
                 BlockLu::factorize(&self.plan, &self.entries(a), &options)
             })
             .map_err(|e| self.in_terms_of_a(e))?;
+        options.threads = 1;
         let exchanges = lu.row_perm();
         let row_perm = exchanges.map(|rows| RowPerm(self.transform.row_perm.then(&rows)));
-        let quality = self.translated(quality);
+        self.translate(&mut quality);
         Ok(Box::new(HostFactors {
             quality,
-            accepted: quality,
+            accepted: None,
             row_perm,
             lu: OnceLock::from(lu),
             spoiled: Mutex::default(),
-            rule,
+            options,
             scratch: Mutex::default(),
             _memory: memory,
             of_solves: OnceLock::new(),
@@ -549,9 +550,10 @@ impl<F: FactorScalar> HostChain<F> {
         lu: &mut BlockLu<F>,
         a: &[f64],
         options: &blocks::Options,
-    ) -> Result<Quality, Error> {
-        let quality = lu.refactorize(&self.entries(a), options);
-        quality.map_err(|e| self.in_terms_of_a(e))
+        quality: &mut Quality,
+    ) -> Result<(), Error> {
+        let done = lu.refactorize(&self.entries(a), options, quality);
+        done.map_err(|e| self.in_terms_of_a(e))
     }
 }
 
@@ -565,8 +567,8 @@ impl<F: FactorScalar> HostFactors<F> {
         let mut spoiled = self.lock_spoiled();
         if let Some(spoiled) = &mut *spoiled {
             let Spoiled { lu, a } = &mut **spoiled;
-            let options = self.chain.limits.options(self.rule, 1);
-            self.chain.refactorize(lu, a, &options)?;
+            let mut quality = Quality::default();
+            self.chain.refactorize(lu, a, &self.options, &mut quality)?;
         }
         let restored = spoiled.take();
         drop(spoiled);
@@ -600,24 +602,29 @@ impl<F: FactorScalar> HostFactors<F> {
                 *product *= col;
             }
             // Another thread may have been faster, with the same.
-            let _ = self.weights.set(Weights {
+            let _ = self.weights.set(Box::new(Weights {
                 rows,
                 cols,
                 products,
                 _memory: memory,
-            });
+            }));
         }
-        Ok(self.weights.get())
+        Ok(self.weights.get().map(AsRef::as_ref))
     }
 
-    /// Factorizes the values `a` in place of those that are there.
-    fn factorize_again(&mut self, a: &[f64], limits: &Limits) -> Result<Quality, Error> {
-        let (chain, rule) = (&self.chain, self.rule);
+    /// Factorizes the values `a` in place of those that are there, and measures the quality.
+    fn factorize_again(&mut self, a: &[f64]) -> Result<(), Error> {
+        let (chain, options, quality) = (&self.chain, &mut self.options, &mut self.quality);
         let lu = self.lu.get_mut();
         let lu = lu.unwrap_or_else(|| unreachable!("factors are there unless they are spoiled"));
-        chain.threads.run(lu.refactorize_seconds(), |threads| {
-            chain.refactorize(lu, a, &limits.options(rule, threads))
-        })
+        let outcome = chain.threads.run(lu.refactorize_seconds(), |threads| {
+            options.threads = threads;
+            chain.refactorize(lu, a, options, quality)
+        });
+        options.threads = 1;
+        outcome?;
+        chain.translate(quality);
+        Ok(())
     }
 
     /// Notes that the factors are to be those of the values `a` again.
@@ -843,21 +850,19 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         Ok(or_unknown(norm))
     }
 
-    fn refactorize(&mut self, a: &[f64], limits: &Limits) -> Result<(), Error> {
-        self.accepted = self.quality;
+    fn refactorize(&mut self, a: &[f64]) -> Result<(), Error> {
+        **self.accepted.get_or_insert_default() = self.quality;
         let spoiled = self.lock_spoiled().take();
         if let Some(spoiled) = spoiled {
             let Spoiled { lu, a } = *spoiled;
             // The new pivots are compared with those that were accepted.
             self.lu = OnceLock::from(lu);
-            if let Err(error) = self.factorize_again(&a, limits) {
+            if let Err(error) = self.factorize_again(&a) {
                 self.spoil(&a);
                 return Err(error);
             }
         }
-        let quality = self.factorize_again(a, limits)?;
-        self.quality = self.chain.translated(quality);
-        Ok(())
+        self.factorize_again(a)
     }
 
     fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error> {
@@ -921,10 +926,12 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         Ok(near)
     }
 
-    fn restore(&mut self, a: &[f64], limits: &Limits) {
-        self.quality = self.accepted;
-        if self.lu.get().is_some() && self.factorize_again(a, limits).is_err() {
+    fn restore(&mut self, a: &[f64]) {
+        if self.lu.get().is_some() && self.factorize_again(a).is_err() {
             self.spoil(a);
+        }
+        if let Some(accepted) = &self.accepted {
+            self.quality = **accepted;
         }
     }
 

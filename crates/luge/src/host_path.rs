@@ -303,7 +303,7 @@ impl HostPath {
         let mut failure = None;
         for &rule in rules {
             let start = Instant::now();
-            let factorized = Arc::clone(chain).factorize(task.values, rule, &shared.limits);
+            let factorized = Arc::clone(chain).factorize(task.values, rule);
             journal.add_numeric(start.elapsed());
             let engine = match factorized {
                 Ok(engine) => engine,
@@ -368,7 +368,7 @@ impl HostPath {
         let outcome = self.try_refactorize(old, task, journal);
         if outcome.is_err() {
             // They were factors before, with these very pivots.
-            old.engine.restore(old_values, &task.shared.limits);
+            old.engine.restore(old_values);
         }
         outcome
     }
@@ -383,7 +383,7 @@ impl HostPath {
         let is_static = shared.options.pivoting == Pivoting::Static;
         let epsilon = old.chain.epsilon();
         let start = Instant::now();
-        let again = old.engine.refactorize(task.values, &shared.limits);
+        let again = old.engine.refactorize(task.values);
         journal.add_numeric(start.elapsed());
         let (reason, stale_scale) = match again {
             Ok(()) => {

@@ -111,6 +111,16 @@ fn options(threads: usize) -> Options {
     }
 }
 
+fn refactorize(
+    lu: &mut BlockLu<f64>,
+    values: &[f64],
+    options: &Options,
+) -> Result<Quality, NumericError> {
+    let mut quality = Quality::default();
+    lu.refactorize(values, options, &mut quality)?;
+    Ok(quality)
+}
+
 /// Solutions for right-hand sides of which x = (1, −1, …) and others near it are the solutions.
 fn check_solves(b: &Blocks, lu: &BlockLu<f64>, threads: usize) {
     let n = b.n();
@@ -198,7 +208,7 @@ fn both_engines_solve_through_the_blocks() {
                 let (mut lu, quality) = BlockLu::factorize(&plan, &values, &options).unwrap();
                 assert!(quality.checksum < 1e-13, "{engine:?}: {quality:?}");
                 check_solves(&b, &lu, threads);
-                let again = lu.refactorize(&values, &options).unwrap();
+                let again = refactorize(&mut lu, &values, &options).unwrap();
                 assert_eq!(
                     (again.min_pivot_ratio, again.max_pivot_ratio),
                     (1.0, 1.0),
@@ -335,10 +345,9 @@ fn products_of_magnitudes_follow_the_rows_where_pivots_moved_them() {
                 difference <= 1e-13 * norm,
                 "{engine:?}: {norm} and {quality:?}"
             );
-            lu.refactorize(&values[..], &options(1)).unwrap();
+            refactorize(&mut lu, &values, &options(1)).unwrap();
             let norm = product_norm(&lu, &vec![1.0; n], &cols);
-            lu.refactorize(&scaled.planned(&plan)[..], &options(1))
-                .unwrap();
+            refactorize(&mut lu, &scaled.planned(&plan), &options(1)).unwrap();
             let rows: Vec<f64> = match lu.row_perm() {
                 Some(perm) => perm
                     .as_slice()
@@ -416,7 +425,7 @@ fn columns_are_those_of_the_whole_matrix() {
                     // An empty column may leave another one of its block without a pivot.
                     for result in [
                         BlockLu::factorize(&plan, &with(0.0), &options(threads)).map(|_| ()),
-                        lu.refactorize(&with(0.0), &options(threads)).map(|_| ()),
+                        refactorize(&mut lu, &with(0.0), &options(threads)).map(|_| ()),
                     ] {
                         assert!(
                             matches!(
@@ -437,7 +446,7 @@ fn columns_are_those_of_the_whole_matrix() {
                     );
                 }
             }
-            let again = lu.refactorize(&good, &options(threads)).unwrap();
+            let again = refactorize(&mut lu, &good, &options(threads)).unwrap();
             assert!((again.growth / quality.growth - 1.0).abs() < 1e-12);
             assert!(again.checksum < 1e-13);
             check_solves(&b, &lu, threads);
@@ -463,6 +472,29 @@ fn columns_are_those_of_the_whole_matrix() {
     }
 }
 
+/// Relative to the largest entry, in either engine.
+#[test]
+fn a_tiny_pivot_becomes_a_fraction_of_the_largest_entry() {
+    let b = Blocks {
+        cols: CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap(),
+        values: vec![0.0, 0.5, 8.0, 1.0],
+        ptr: vec![0, 2],
+    };
+    let tiny = TinyPivots::Perturb { threshold: 0.125 };
+    let options = Options {
+        rule: Rule::Static(tiny),
+        ..options(1)
+    };
+    for engine in [Engine::Columns, Engine::Fronts] {
+        let plan = b.plan(engine);
+        let (lu, quality) = BlockLu::factorize(&plan, &b.planned(&plan)[..], &options).unwrap();
+        let mut pivots = Vec::new();
+        lu.for_each_pivot(|pivot| pivots.push(pivot));
+        assert_eq!(pivots.iter().map(|p| p.abs()).fold(f64::MAX, f64::min), 1.0);
+        assert_eq!(quality.num_perturbed, 1, "{engine:?}, {pivots:?}");
+    }
+}
+
 #[test]
 fn the_flag_stops_plan_and_factors() {
     let b = Blocks::new(6);
@@ -480,14 +512,14 @@ fn the_flag_stops_plan_and_factors() {
             };
             let (mut lu, _) = BlockLu::factorize(&plan, &values, &options(threads)).unwrap();
             let first = BlockLu::factorize(&plan, &values, &cancelled).map(|_| ());
-            let second = lu.refactorize(&values, &cancelled).map(|_| ());
+            let second = refactorize(&mut lu, &values, &cancelled).map(|_| ());
             for result in [first, second] {
                 assert!(
                     matches!(result, Err(NumericError::Cancelled(_))),
                     "{result:?}"
                 );
             }
-            lu.refactorize(&values, &options(threads)).unwrap();
+            refactorize(&mut lu, &values, &options(threads)).unwrap();
             check_solves(&b, &lu, threads);
         }
     }

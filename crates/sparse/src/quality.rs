@@ -68,11 +68,11 @@ impl Default for Quality {
 }
 
 impl Quality {
-    /// Adds what was measured of another diagonal block whose first column is `offset` there.
-    pub fn merge(&mut self, block: &Self, offset: usize) {
+    /// Adds what was measured of another diagonal block, where `column` tells which column here is one of the block's.
+    pub fn merge(&mut self, block: &Self, column: impl Fn(usize) -> usize) {
         if is_worse(block.growth, self.growth) {
             self.growth = block.growth;
-            self.worst_column = offset + block.worst_column;
+            self.worst_column = column(block.worst_column);
         }
         self.checksum = larger(self.checksum, block.checksum);
         self.min_pivot = self.min_pivot.min(block.min_pivot);
@@ -87,9 +87,9 @@ impl Quality {
         self.num_off_diagonal += block.num_off_diagonal;
         self.num_delayed += block.num_delayed;
         self.num_perturbed += block.num_perturbed;
-        self.first_perturbed = self
-            .first_perturbed
-            .or(block.first_perturbed.map(|column| offset + column));
+        if self.first_perturbed.is_none() {
+            self.first_perturbed = block.first_perturbed.map(column);
+        }
     }
 
     /// Whether a number that is not finite turned up.
@@ -125,7 +125,7 @@ mod tests {
                 first_perturbed: Some(1),
                 ..Quality::default()
             },
-            10,
+            |j| 10 + j,
         );
         all.merge(
             &Quality {
@@ -134,7 +134,7 @@ mod tests {
                 min_pivot_ratio: 0.1,
                 ..Quality::default()
             },
-            20,
+            |j| 20 + j,
         );
         assert_eq!((all.growth, all.worst_column), (7.0, 12));
         assert_eq!((all.min_pivot, all.max_pivot), (0.5, 3.0));
@@ -152,7 +152,7 @@ mod tests {
         };
         for order in [[bad, Quality::default()], [Quality::default(), bad]] {
             let mut all = Quality::default();
-            order.iter().for_each(|block| all.merge(block, 0));
+            order.iter().for_each(|block| all.merge(block, |j| j));
             assert!(!all.is_finite());
         }
     }

@@ -231,7 +231,7 @@ fn merge(all: &mut Quality, part: &Quality) {
         Some(std::cmp::Ordering::Equal) => all.worst_column.min(part.worst_column),
         _ => usize::MAX,
     };
-    all.merge(part, 0);
+    all.merge(part, |column| column);
     if worst != usize::MAX {
         all.worst_column = worst;
     }

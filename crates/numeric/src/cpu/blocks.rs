@@ -19,7 +19,7 @@ use luge_sparse::{
     Reservation, RowPerm, bytes_of, larger, to_u32,
 };
 
-use super::columns::{self, ColumnLu, Subtrees};
+use super::columns::{self, ColumnLu, Renewal, Subtrees};
 use super::entries::{Entries, largest, load_range};
 use crate::error::NumericError;
 use crate::pivots::TinyPivots;
@@ -43,6 +43,16 @@ pub enum Rule {
     Threshold(f64),
     /// The diagonal always.
     Static(TinyPivots),
+}
+
+impl Rule {
+    /// The threshold and the static pivots of the column engine.
+    fn pivots_of_columns(self) -> (f64, Option<TinyPivots>) {
+        match self {
+            Self::Threshold(threshold) => (threshold, None),
+            Self::Static(tiny) => (1.0, Some(tiny)),
+        }
+    }
 }
 
 /// What [`BlockLu::factorize`] may do.
@@ -543,7 +553,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             options.cancel.check()?;
             let (lu, measured) = FrontalLu::factorize(&front.tree, &room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
-            quality.merge(&measured, front.first_column);
+            quality.merge(&measured, |j| front.first_column + j);
             left = left.map(|left| left.saturating_sub(lu.bytes()));
             fronts.push(lu);
         }
@@ -556,7 +566,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             &column_options(options, left, plan.expected),
         )
         .map_err(|e| plan.in_terms_of_b(e))?;
-        plan.merge_columns(&mut quality, &measured);
+        quality.merge(&measured, |j| plan.column_of(j));
 
         let above_rows = plan.final_above(columns.row_perm());
         let mut above = Vec::new();
@@ -574,8 +584,9 @@ impl<F: FrontalScalar> BlockLu<F> {
         Ok((lu, quality))
     }
 
-    /// Factorizes other values with the pivots that are there, in the same memory. After an error the
-    /// factors are those of no matrix until another call succeeds.
+    /// Factorizes other values with the pivots that are there, in the same memory, and writes what was
+    /// measured to `quality`: the smallest matrices would notice a copy. After an error the factors are those of no matrix
+    /// until another call succeeds, and `quality` says nothing.
     ///
     /// # Errors
     ///
@@ -589,12 +600,13 @@ impl<F: FrontalScalar> BlockLu<F> {
         &mut self,
         values: &(impl Entries<F> + ?Sized),
         options: &Options,
-    ) -> Result<Quality, NumericError> {
+        quality: &mut Quality,
+    ) -> Result<(), NumericError> {
         let plan = &self.plan;
         let count = plan.source.len();
         assert_eq!(values.count(), count, "one value for each entry");
         let largest = options.largest(values);
-        let mut quality = Quality::default();
+        *quality = Quality::default();
         if self.room.capacity() == 0 {
             self.memory.grow(plan.room_bytes::<F>())?;
         }
@@ -606,15 +618,21 @@ impl<F: FrontalScalar> BlockLu<F> {
             let measured = lu
                 .refactorize(&self.room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
-            quality.merge(&measured, front.first_column);
+            quality.merge(&measured, |j| front.first_column + j);
         }
-        let measured = self
-            .columns
-            .refactorize_first(&plan.columns, values, &column_options(options, None, 0))
+        let mut measured = Quality::default();
+        let renewal = Renewal {
+            static_pivots: options.rule.pivots_of_columns().1,
+            threads: options.threads,
+            memory: &options.memory,
+            cancel: &options.cancel,
+        };
+        self.columns
+            .refactorize_first(&plan.columns, values, renewal, &mut measured)
             .map_err(|e| plan.in_terms_of_b(e))?;
-        plan.merge_columns(&mut quality, &measured);
+        quality.merge(&measured, |j| plan.column_of(j));
         values.load(count - plan.above.nnz(), &mut self.above);
-        Ok(quality)
+        Ok(())
     }
 
     /// Row i of the factors is row `row_perm[i]` of B; `None`: rows stay where they are. The fronts keep
@@ -996,15 +1014,6 @@ impl BlockPlan {
             .unwrap_or(local)
     }
 
-    fn merge_columns(&self, quality: &mut Quality, measured: &Quality) {
-        let translated = Quality {
-            worst_column: self.column_of(measured.worst_column),
-            first_perturbed: measured.first_perturbed.map(|j| self.column_of(j)),
-            ..*measured
-        };
-        quality.merge(&translated, 0);
-    }
-
     fn in_terms_of_b(&self, error: NumericError) -> NumericError {
         match error {
             NumericError::ZeroPivot { column } => NumericError::ZeroPivot {
@@ -1097,10 +1106,7 @@ fn from_fronts(error: FrontalError, first: usize) -> NumericError {
 }
 
 fn column_options(options: &Options, max_bytes: Option<u64>, expected: usize) -> columns::Options {
-    let (threshold, static_pivots) = match options.rule {
-        Rule::Threshold(threshold) => (threshold, None),
-        Rule::Static(tiny) => (1.0, Some(tiny)),
-    };
+    let (threshold, static_pivots) = options.rule.pivots_of_columns();
     columns::Options {
         threshold,
         static_pivots,

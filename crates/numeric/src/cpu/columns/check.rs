@@ -4,7 +4,8 @@
 //! k of |L|·|U| sums up to Σ_j s_j·|U(j,k)|, and wᵀ·(B − L·U)·e_k = wᵀ·B·e_k − Σ_j t_j·U(j,k): two
 //! multiplications and additions for each entry of U, two additions for each of L.
 
-use luge_sparse::Quality;
+use luge_sparse::{Quality, Scalar};
+use rayon::prelude::*;
 
 /// `value` times ±1, pseudo-random by row: a bit of a Weyl sequence goes to the sign.
 #[inline(always)]
@@ -82,32 +83,96 @@ impl ColumnCheck {
 /// The report, as it grows. Columns may come in any order: the outcome is the same.
 #[derive(Debug, Clone)]
 pub(super) struct Report {
-    /// Without what is in `most` and `least`.
+    /// Without what is in [`Extremes`], which the columns leave behind.
     quality: Quality,
-    /// max_product, max_residual, max_norm, max_pivot: side by side, since every column is compared with all of them.
-    most: [f64; 4],
-    /// min_norm, min_pivot.
-    least: [f64; 2],
     /// NaN once a sum was infinite or not a number, else zero.
     poison: f64,
     /// First column whose pivot is zero.
     pub(super) zero_pivot: Option<usize>,
 }
 
-/// Enlarges each of `most` to the number beside it.
-#[inline(always)]
-fn enlarge<const N: usize>(most: &mut [f64; N], numbers: [f64; N]) {
-    for (most, number) in most.iter_mut().zip(numbers) {
-        *most = if number > *most { number } else { *most };
+/// Columns that are looked through side by side.
+const LANES: usize = 8;
+
+/// Columns that a thread looks through at a time.
+const STRETCH: usize = 1 << 14;
+
+/// What tells of all columns once they are done: a pass through two numbers of each takes less than to compare them while
+/// the columns are computed.
+struct Extremes {
+    max_product: [f64; LANES],
+    max_pivot: [f64; LANES],
+    min_pivot: [f64; LANES],
+    min_relative_pivot: f64,
+}
+
+impl Extremes {
+    /// Those of columns with these ‖|L|·|U|·e_k‖₁ and pivots, in any order.
+    fn of<F: Scalar>(products: &[f64], pivots: &[F]) -> Self {
+        let mut extremes = Self {
+            max_product: [0.0; LANES],
+            max_pivot: [0.0; LANES],
+            min_pivot: [f64::INFINITY; LANES],
+            min_relative_pivot: f64::INFINITY,
+        };
+        let (products, last_products) = products.as_chunks();
+        let (pivots, last_pivots) = pivots.as_chunks();
+        for (products, pivots) in products.iter().zip(pivots) {
+            extremes.add(products, pivots.map(|pivot| pivot.to_f64().abs()));
+        }
+        for (&product, pivot) in last_products.iter().zip(last_pivots) {
+            extremes.add(&[product; LANES], [Scalar::to_f64(*pivot).abs(); LANES]);
+        }
+        extremes
+    }
+
+    #[inline(always)]
+    fn add(&mut self, products: &[f64; LANES], pivots: [f64; LANES]) {
+        let least = self.min_relative_pivot;
+        let mut is_news = false;
+        for lane in 0..LANES {
+            let (product, pivot) = (products[lane], pivots[lane]);
+            enlarge(&mut self.max_product[lane], product);
+            enlarge(&mut self.max_pivot[lane], pivot);
+            lessen(&mut self.min_pivot[lane], pivot);
+            is_news |= pivot < least * product;
+        }
+        // Divided only where it matters.
+        if is_news {
+            for (product, pivot) in products.iter().zip(pivots) {
+                self.min_relative_pivot = self.min_relative_pivot.min(pivot / product);
+            }
+        }
+    }
+
+    fn join(mut self, other: Self) -> Self {
+        for lane in 0..LANES {
+            enlarge(&mut self.max_product[lane], other.max_product[lane]);
+            enlarge(&mut self.max_pivot[lane], other.max_pivot[lane]);
+            lessen(&mut self.min_pivot[lane], other.min_pivot[lane]);
+        }
+        self.min_relative_pivot = self.min_relative_pivot.min(other.min_relative_pivot);
+        self
+    }
+
+    fn tell(&self, quality: &mut Quality) {
+        quality.max_product = self.max_product.into_iter().fold(0.0, f64::max);
+        quality.max_pivot = self.max_pivot.into_iter().fold(0.0, f64::max);
+        quality.min_pivot = self.min_pivot.into_iter().fold(f64::INFINITY, f64::min);
+        quality.min_relative_pivot = self.min_relative_pivot;
     }
 }
 
-/// Likewise to the smaller number.
+/// The larger number; `most` if the other is none.
 #[inline(always)]
-fn lessen<const N: usize>(least: &mut [f64; N], numbers: [f64; N]) {
-    for (least, number) in least.iter_mut().zip(numbers) {
-        *least = if number < *least { number } else { *least };
-    }
+fn enlarge(most: &mut f64, number: f64) {
+    *most = if number > *most { number } else { *most };
+}
+
+/// The smaller one, likewise.
+#[inline(always)]
+fn lessen(least: &mut f64, number: f64) {
+    *least = if number < *least { number } else { *least };
 }
 
 impl Report {
@@ -118,8 +183,6 @@ impl Report {
                 growth: 0.0,
                 ..Quality::default()
             },
-            most: [0.0; 4],
-            least: [f64::INFINITY; 2],
             poison: 0.0,
             zero_pivot: None,
         }
@@ -127,25 +190,24 @@ impl Report {
 
     /// Column `k` is done; `check` includes its pivot.
     #[inline(always)]
-    pub(super) fn column(&mut self, k: usize, check: &ColumnCheck, pivot: f64) {
+    pub(super) fn column(&mut self, k: usize, check: &ColumnCheck) {
         let quality = &mut self.quality;
-        let (residual, pivot) = (check.residual.abs(), pivot.abs());
+        let residual = check.residual.abs();
         self.poison += (check.growth + residual) * 0.0;
-        let most = [check.growth, residual, check.norm, pivot];
-        enlarge(&mut self.most, most);
-        lessen(&mut self.least, [check.norm, pivot]);
+        enlarge(&mut quality.max_residual, residual);
+        enlarge(&mut quality.max_norm, check.norm);
+        lessen(&mut quality.min_norm, check.norm);
         // Divided, and looked at one by one, only where it matters.
         let is_news = (check.growth >= quality.growth * check.norm)
-            | (residual > quality.checksum * check.norm)
-            | (pivot < quality.min_relative_pivot * check.growth);
+            | (residual > quality.checksum * check.norm);
         if is_news {
-            self.relate(k, check, pivot);
+            self.relate(k, check);
         }
     }
 
     /// What is relative to column `k`, if it is worse than in all before.
     #[cold]
-    fn relate(&mut self, k: usize, check: &ColumnCheck, pivot: f64) {
+    fn relate(&mut self, k: usize, check: &ColumnCheck) {
         let quality = &mut self.quality;
         let growth = check.growth / check.norm;
         if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
@@ -153,7 +215,6 @@ impl Report {
             quality.worst_column = k;
         }
         quality.checksum = quality.checksum.max(check.residual.abs() / check.norm);
-        quality.min_relative_pivot = quality.min_relative_pivot.min(pivot / check.growth);
     }
 
     /// Magnitudes of the pivot of a refactorization and of the pivot that was there before.
@@ -194,7 +255,7 @@ impl Report {
         let (first_worst, first_perturbed) =
             (self.quality.worst_column, self.quality.first_perturbed);
         let tie = self.quality.growth == other.quality.growth;
-        self.quality.merge(&other.quality, 0);
+        self.quality.merge(&other.quality, |column| column);
         if tie {
             self.quality.worst_column = first_worst.min(other.quality.worst_column);
         }
@@ -203,25 +264,30 @@ impl Report {
             (a, b) => a.or(b),
         };
         self.poison += other.poison;
-        enlarge(&mut self.most, other.most);
-        lessen(&mut self.least, other.least);
         self.zero_pivot = match (self.zero_pivot, other.zero_pivot) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
     }
 
-    /// The report on a matrix of `n` columns.
-    pub(super) fn finish(mut self, n: usize) -> Quality {
-        let quality = &mut self.quality;
-        [
-            quality.max_product,
-            quality.max_residual,
-            quality.max_norm,
-            quality.max_pivot,
-        ] = self.most;
-        [quality.min_norm, quality.min_pivot] = self.least;
-        if n == 0 {
+    /// The report on a matrix whose columns have these ‖|L|·|U|·e_k‖₁ and pivots.
+    pub(super) fn finish<F: Scalar>(
+        mut self,
+        products: &[f64],
+        pivots: &[F],
+        threads: usize,
+    ) -> Quality {
+        let extremes = if threads > 1 && products.len() > STRETCH {
+            let products = products.par_chunks(STRETCH);
+            let stretches = products.zip(pivots.par_chunks(STRETCH));
+            stretches
+                .map(|(products, pivots)| Extremes::of(products, pivots))
+                .reduce(|| Extremes::of::<F>(&[], &[]), Extremes::join)
+        } else {
+            Extremes::of(products, pivots)
+        };
+        extremes.tell(&mut self.quality);
+        if products.is_empty() {
             self.quality.growth = 1.0;
         }
         if self.poison.is_nan() {
@@ -229,5 +295,50 @@ impl Report {
             self.quality.checksum = f64::NAN;
         }
         self.quality
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(norm: f64, growth: f64, residual: f64) -> ColumnCheck {
+        ColumnCheck {
+            norm,
+            growth,
+            residual,
+        }
+    }
+
+    #[test]
+    fn what_overflows_is_told_even_where_the_norm_does_too() {
+        let mut report = Report::new();
+        report.column(0, &check(2.0, 4.0, 1e-16));
+        report.column(1, &check(f64::INFINITY, f64::INFINITY, 0.0));
+        assert!(
+            !report
+                .finish(&[4.0, f64::INFINITY], &[2.0, 1.0], 1)
+                .is_finite()
+        );
+    }
+
+    #[test]
+    fn extremes_are_those_of_all_columns() {
+        // More than a stretch, and some beside the lanes.
+        for n in [1, 7, 8, 13, 2 * STRETCH + 5] {
+            for at in [0, n / 2, n - 1] {
+                let (mut products, mut pivots) = (vec![3.0; n], vec![-2.0; n]);
+                (products[at], pivots[at]) = (6.0, 1.5);
+                for threads in [1, 2] {
+                    let quality = Report::new().finish(&products, &pivots, threads);
+                    let largest = if n == 1 { 1.5 } else { 2.0 };
+                    assert_eq!(quality.max_product, 6.0, "{n}, {at}");
+                    assert_eq!((quality.min_pivot, quality.max_pivot), (1.5, largest));
+                    assert_eq!(quality.min_relative_pivot, 0.25);
+                }
+            }
+        }
+        let empty = Report::new().finish::<f64>(&[], &[], 1);
+        assert_eq!(empty, Quality::default());
     }
 }

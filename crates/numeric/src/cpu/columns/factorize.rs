@@ -616,7 +616,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         if !(sums.magnitude.is_finite() && check.growth.is_finite()) {
             self.assert_finite(k, start, pivot)?;
         }
-        self.report.column(k, &check, pivot.to_f64());
+        self.report.column(k, &check);
         self.pivots.push(pivot);
         self.products.push(check.growth);
         self.heads.push(Head {
@@ -664,7 +664,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         check.entry(row, value.to_f64());
         let sums = Sums::unit(row);
         check.upper(sums, pivot.to_f64());
-        self.report.column(k, &check, pivot.to_f64());
+        self.report.column(k, &check);
         self.upper.ptr.push(self.upper.idx.len());
         self.pivots.push(pivot);
         self.products.push(check.growth);
@@ -871,7 +871,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         // Room that is left over would stay for as long as the factors do.
         lower.shrink(&mut memory);
         self.upper.shrink(&mut memory);
-        let quality = self.report.finish(n);
+        let quality = self.report.finish(&self.products, &self.pivots, 1);
         let mut lu = ColumnLu {
             row_perm: if self.exchanged {
                 RowPerm::new(self.row_at)

@@ -32,6 +32,7 @@ mod refactorize;
 mod solve;
 mod subtrees;
 
+pub(super) use refactorize::Renewal;
 pub(super) use subtrees::Subtrees;
 
 use std::ops::Range;

@@ -21,7 +21,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Quality, Scalar, bytes_of};
+use luge_sparse::{
+    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, Quality, Scalar, bytes_of,
+};
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
@@ -30,12 +32,22 @@ use super::plan::{MOST_LISTED, Plan, Product, Step};
 use super::{ColumnLu, Options};
 use crate::cpu::entries::{Entries, STRETCH};
 use crate::error::NumericError;
+use crate::pivots::TinyPivots;
 
 /// Bytes that the plan and its making take for each column, with the reciprocal of the pivot left out.
 const LISTS_PER_COLUMN: usize = 2 * size_of::<Step>() + size_of::<Sums>() + 80;
 
 /// Columns between two looks at the cancel flag, where they are short.
 const STRIDE: usize = 64;
+
+/// What of [`Options`] a refactorization asks for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cpu) struct Renewal<'a> {
+    pub static_pivots: Option<TinyPivots>,
+    pub threads: usize,
+    pub memory: &'a MemoryBudget,
+    pub cancel: &'a CancelFlag,
+}
 
 impl<F: Scalar> ColumnLu<F> {
     /// Factorizes new values on the pattern and the pivots of this factorization, in place.
@@ -61,17 +73,26 @@ impl<F: Scalar> ColumnLu<F> {
         options: &Options,
     ) -> Result<Quality, NumericError> {
         assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
-        self.refactorize_first(cols, values, options)
+        let mut quality = Quality::default();
+        let options = Renewal {
+            static_pivots: options.static_pivots,
+            threads: options.threads,
+            memory: &options.memory,
+            cancel: &options.cancel,
+        };
+        self.refactorize_first(cols, values, options, &mut quality)?;
+        Ok(quality)
     }
 
-    /// As [`refactorize`](Self::refactorize), for the first of the values.
+    /// As [`refactorize`](Self::refactorize), for the first of the values. What was measured is written to `quality`.
     #[track_caller]
     pub(in crate::cpu) fn refactorize_first(
         &mut self,
         cols: &CompressedPattern,
         values: &(impl Entries<F> + ?Sized),
-        options: &Options,
-    ) -> Result<Quality, NumericError> {
+        options: Renewal<'_>,
+        quality: &mut Quality,
+    ) -> Result<(), NumericError> {
         let n = self.n();
         assert_eq!(n, cols.major_dim(), "another matrix was factorized");
         assert_eq!(n, cols.minor_dim(), "another matrix was factorized");
@@ -79,12 +100,12 @@ impl<F: Scalar> ColumnLu<F> {
         if self.plan.is_none() {
             // With what it is made of: lists by column and entry, the products, counted first, the entries of B, and
             // vectors of each thread.
-            let products = Plan::num_products(self, cols, &options.cancel)?;
+            let products = Plan::num_products(self, cols, options.cancel)?;
             let vectors = bytes_of::<F>(options.threads.clamp(1, 256) * (n + n.min(MOST_LISTED)));
             let lists = LISTS_PER_COLUMN * n + 4 * cols.nnz() + self.unz() + 8 * products;
             let values = bytes_of::<F>(cols.nnz() + n);
             self.of_plan = options.memory.reserve(vectors + lists as u64 + values)?;
-            self.plan = Some(Box::new(Plan::new(self, cols, products, &options.cancel)?));
+            self.plan = Some(Box::new(Plan::new(self, cols, products, options.cancel)?));
         }
         let smallest = smallest_pivot(values, cols.nnz(), options.static_pivots);
         self.inverse_pivots();
@@ -117,7 +138,7 @@ impl<F: Scalar> ColumnLu<F> {
                 inverse_pivots: inverse_pivots.as_mut_ptr(),
                 sums: plan.sums.as_mut_ptr(),
                 products: self.products.as_mut_ptr(),
-                cancel: &options.cancel,
+                cancel: options.cancel,
             };
             if threads == 1 {
                 let scratch = &mut plan.scratch[0];
@@ -150,10 +171,10 @@ impl<F: Scalar> ColumnLu<F> {
         if let Some(column) = report.zero_pivot.take() {
             return Err(NumericError::ZeroPivot { column });
         }
-        let mut quality = report.finish(n);
+        *quality = report.finish(&self.products, &self.pivots, threads);
         quality.num_off_diagonal = self.num_off_diagonal;
         self.is_invertible = quality.min_pivot >= F::min_positive_value().to_f64();
-        Ok(quality)
+        Ok(())
     }
 }
 
@@ -435,7 +456,7 @@ impl<F: Scalar> Shared<'_, F> {
                 }
             }
             check.upper(sums, pivot.to_f64());
-            report.column(k as usize, &check, pivot.to_f64());
+            report.column(k as usize, &check);
             *self.sums.add(k as usize) = sums;
             *self.products.add(k as usize) = check.growth;
         }

@@ -235,6 +235,19 @@ mod tests {
     }
 
     #[test]
+    fn columns_take_so_much_for_each_entry_and_row() {
+        let predicted = Prediction {
+            lnz: 7,
+            unz: 5,
+            off_diagonal_nnz: 3,
+            ..Prediction::default()
+        };
+        for (value_bytes, bytes) in [(8, 15 * 40 + 2 * 64), (4, 15 * 36 + 2 * 64)] {
+            assert_eq!(column_bytes(2, &predicted, value_bytes), bytes);
+        }
+    }
+
+    #[test]
     fn memory_alone_speaks_for_columns() {
         assert_eq!(choose(100, 1, 100), DeviceEngine::Tree);
         assert_eq!(choose(101, 100, 100), DeviceEngine::Columns);

@@ -210,6 +210,25 @@ fn check_statement(a: &CsMat<f64>, solution: &Solution<f64>, b: &[f64]) {
     );
 }
 
+/// Factors of numbers that are far smaller than those that were analyzed are accurate, but a solve with them may not be: the
+/// scaling is made anew.
+#[test]
+fn a_scaling_for_other_numbers_is_made_anew() {
+    let a = dense(&[&[2.0, 1.0], &[1.0, 3.0]]);
+    let small = a.map(|value| value * 2f64.powi(-960));
+    let options = Options {
+        backend: BackendChoice::Cpu,
+        ..Options::default()
+    };
+    let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+    for (matrix, is_anew) in [(&a, false), (&small, true)] {
+        let factors = analysis.factorize(matrix).unwrap();
+        assert_eq!(factors.inform().seconds.pivot_search.is_some(), is_anew);
+        let x = factors.solve(&times(matrix, &[1.0, -2.0])).unwrap().x;
+        assert!((x[0] - 1.0).abs() + (x[1] + 2.0).abs() < 1e-14, "{x:?}");
+    }
+}
+
 /// Values whose rows have another scale than those that were analyzed are the same matrix to factorize, to refactorize and
 /// with an analysis of their own.
 #[test]

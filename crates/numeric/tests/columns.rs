@@ -612,6 +612,18 @@ fn a_range_that_cuts_a_block_is_a_broken_call() {
     lu.solve_range(1..3, &mut [0.0; 3], 3, 1);
 }
 
+#[test]
+#[should_panic(expected = "the range cuts a diagonal block")]
+fn a_range_below_which_rows_lead_into_it_is_a_broken_call() {
+    // 4
+    // 1 4
+    //   1 4
+    let cols = CompressedPattern::new(3, vec![0, 2, 4, 5], vec![0, 1, 1, 2, 2]).unwrap();
+    let values = [4.0, 1.0, 4.0, 1.0, 4.0];
+    let (lu, _) = ColumnLu::factorize(&cols, &values[..], &Options::default()).unwrap();
+    lu.solve_range(1..3, &mut [0.0; 3], 3, 1);
+}
+
 /// Pivots whose reciprocals overflow.
 #[test]
 fn subnormal_pivots_are_divided_by() {

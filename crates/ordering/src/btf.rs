@@ -224,10 +224,7 @@ fn joined_in_pairs(
         for i in first_row..end_row {
             let range = range(i);
             let is_earlier = |&&j: &&u32| j < first_row;
-            let count = match first_row {
-                0 => 0,
-                _ => idx[range.clone()].iter().take_while(is_earlier).count(),
-            };
+            let count = idx[range.clone()].iter().take_while(is_earlier).count();
             to_earlier += count;
             next.push((range.start + count) as u32);
         }
@@ -238,8 +235,10 @@ fn joined_in_pairs(
             }
             let end = range(i).end;
             let mut above = next[(i - first_row) as usize] as usize;
-            while above < end && idx[above] < i {
-                single.entries.push((i, idx[above]));
+            while let Some(&j) = idx[above..end].first()
+                && j < i
+            {
+                single.entries.push((i, j));
                 above += 1;
             }
             let mut first = components.first(i);

@@ -272,6 +272,35 @@ fn by_the_tree_for_one_factorization_or_many() {
     }
 }
 
+/// Two full blocks of three, one block of two, one column alone.
+#[test]
+fn the_forest_has_the_trees_of_all_blocks() {
+    let ends = [0usize, 3, 6, 8, 9];
+    let (mut ptr, mut idx) = (vec![0], Vec::new());
+    for block in ends.windows(2) {
+        for _ in block[0]..block[1] {
+            idx.extend((block[0] as u32)..block[1] as u32);
+            ptr.push(idx.len() as u64);
+        }
+    }
+    let a = CompressedPattern::new(9, ptr, idx).unwrap();
+    let options = OrderingOptions {
+        tree_cost: Some(Arc::new(ByEntries)),
+        ..options(Method::Amd)
+    };
+    let ordering = order(&a, None, &options).unwrap();
+    let (mut parent, mut counts) = (Vec::new(), Vec::new());
+    for block in ordering.block_ptr.windows(2) {
+        for k in block[0]..block[1] {
+            let is_root = k + 1 == block[1];
+            parent.push(if is_root { u32::MAX } else { k as u32 + 1 });
+            counts.push((block[1] - k) as u32);
+        }
+    }
+    let forest = ordering.forest.unwrap();
+    assert_eq!((forest.parent, forest.counts), (parent, counts));
+}
+
 #[test]
 fn an_estimate_is_the_prediction_where_there_is_no_other() {
     let forest = EliminationForest {

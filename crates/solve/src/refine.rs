@@ -236,6 +236,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_smaller_errors_are_better() {
+        // Of an iterate with 1e-6, whose backward error is above the target, then below it.
+        for (next, normwise, is_better, goes_on) in [
+            (1e-6, 1.0, false, false),
+            (9e-7, 1.0, true, true),
+            (9e-7, 1e-12, true, false),
+            (5e-7, 1e-12, true, true),
+            (2e-6, 1.0, false, false),
+            (f64::NAN, 1.0, false, false),
+        ] {
+            let verdict = Verdict::of(next, 1e-6, normwise, 1e-10);
+            let found = (verdict.is_better, verdict.goes_on);
+            assert_eq!(found, (is_better, goes_on), "{next}, {normwise}");
+        }
+    }
+
     fn diagonal() -> CompressedPattern {
         CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap()
     }
@@ -263,6 +280,19 @@ mod tests {
             let mut solutions = vec![vec![0.0, -1e-14], vec![1.0, 1e-14]];
             let correct = |_: &[f64]| Ok::<_, SolveError>(solutions.pop().unwrap());
             let refined = refine(a, &RowNorms::new(a), b, correct, &options(10)).unwrap();
+            assert_eq!((refined.steps, refined.x), (1, vec![1.0, 0.0]));
+        });
+    }
+
+    #[test]
+    fn so_is_one_with_exponents_apart() {
+        with_a_lost_row(|a, b| {
+            let mut solutions = vec![[0.0, -1e-14], [1.0, 1e-14]];
+            let solve = |_: &[Extended]| {
+                let solution = solutions.pop().unwrap();
+                Ok::<_, SolveError>(solution.map(Extended::of).to_vec())
+            };
+            let refined = refine_extended(a, &RowNorms::new(a), b, solve, &options(10)).unwrap();
             assert_eq!((refined.steps, refined.x), (1, vec![1.0, 0.0]));
         });
     }

@@ -1,7 +1,7 @@
 //! What must hold for all factors.
 
 use luge_frontal::{FrontalLu, FrontalScalar, Options, TreeOptions};
-use luge_sparse::{Quality, Scalar};
+use luge_sparse::{CancelFlag, Quality, Scalar};
 
 use crate::matrices::{Matrix, Random};
 
@@ -98,10 +98,14 @@ pub fn check<F: FrontalScalar>(a: &Matrix, lu: &FrontalLu<F>, quality: &Quality)
                 .map(|_| F::from_f64(random.next()).to_f64())
                 .collect();
             let mut x: Vec<F> = b.iter().map(|&v| F::from_f64(v)).collect();
-            if transpose {
-                lu.solve_transpose(&mut x, ld, nrhs, 1);
-            } else {
-                lu.solve(&mut x, ld, nrhs, 1);
+            let never = CancelFlag::new();
+            match (transpose, nrhs % 2) {
+                (false, 0) => lu.solve(&mut x, ld, nrhs, 1),
+                (true, 0) => lu.solve_transpose(&mut x, ld, nrhs, 1),
+                (false, _) => lu.solve_within(&mut x, ld, nrhs, 1, &never).unwrap(),
+                (true, _) => lu
+                    .solve_transpose_within(&mut x, ld, nrhs, 1, &never)
+                    .unwrap(),
             }
             for q in 0..nrhs {
                 let solution: Vec<f64> = x[q * ld..q * ld + n]

@@ -1,6 +1,7 @@
 //! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Options, TreeOptions};
+use luge_sparse::CancelFlag;
 use luge_testkit::strategies;
 use proptest::prelude::*;
 
@@ -53,6 +54,37 @@ fn shuffled_rows_need_pivots_off_the_diagonal() {
         assert!(n < 33 || quality.num_off_diagonal > 0);
         check(&a, &lu, &quality);
         factorize_and_check(&a, &Options::default());
+    }
+}
+
+/// |L|·|U| of 2 1 0 / 1 ¼ 1 / 0 1 4, whose second pivot is −¼, is 2 1 0 / 1 ¾ 1 / 0 1 12.
+#[test]
+fn products_of_magnitudes_are_weighted_by_row_and_column() {
+    let entries = [
+        (0, 0, 2.0),
+        (1, 0, 1.0),
+        (0, 1, 1.0),
+        (1, 1, 0.25),
+        (2, 1, 1.0),
+        (1, 2, 1.0),
+        (2, 2, 4.0),
+    ];
+    let a = Matrix::from_entries(3, entries.to_vec());
+    for tree_options in all_trees() {
+        let tree = a.tree(&tree_options);
+        let (lu, _) = FrontalLu::factorize(&tree, &a.values, &Options::default()).unwrap();
+        let rows = [1.0, 0.5, 0.25];
+        for (cols, norm) in [
+            ([8.0, 1.0, 1.0], 8.0 * (2.0 + 0.5)),
+            ([1.0, 8.0, 1.0], 8.0 * (1.0 + 0.375 + 0.25)),
+            ([1.0, 1.0, 8.0], 8.0 * (0.5 + 3.0)),
+        ] {
+            let found = lu.product_norm(&rows, &cols, &CancelFlag::new());
+            assert_eq!(found, Ok(norm), "{cols:?}, {tree_options:?}");
+        }
+        let cancelled = CancelFlag::new();
+        cancelled.cancel();
+        assert!(lu.product_norm(&rows, &rows, &cancelled).is_err());
     }
 }
 

@@ -1,0 +1,67 @@
+//! Figures of memory against what the allocator counts.
+
+use std::sync::Arc;
+
+use luge_frontal::{FrontalLu, Options, Tree, TreeOptions};
+use luge_sparse::{CompressedPattern, MemoryBudget};
+use luge_testkit::allocator::{Counting, measure, smallest_budget};
+use luge_testkit::convert::pattern_of;
+use luge_testkit::generators::applications::{convection_diffusion_2d, interior_point_kkt};
+use sprs::CsMat;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The columns of a matrix: those of B by columns are the rows of Bᵀ.
+fn columns_of(b: &CsMat<f64>) -> (CompressedPattern, Vec<f64>) {
+    let transpose = b.to_csc().transpose_into();
+    (pattern_of(&transpose), transpose.data().to_vec())
+}
+
+fn limited(memory: &MemoryBudget) -> Options {
+    Options {
+        memory: memory.clone(),
+        ..Options::default()
+    }
+}
+
+// One test, since the allocator counts for the process.
+#[test]
+fn bytes_are_those_that_are_held() {
+    // Nothing is delayed in the first, much in the second.
+    let grid = convection_diffusion_2d(40, 40, 4.0);
+    let saddle = interior_point_kkt(400, 200, 1e-8, 3);
+    for (a, delays) in [(&grid, false), (&saddle, true)] {
+        let (cols, values) = columns_of(a);
+        let tree = measure(|| Arc::new(Tree::analyze(&cols, &TreeOptions::default()).unwrap()));
+        let ratio = tree.result.bytes() as f64 / tree.held as f64;
+        assert!((0.99..1.01).contains(&ratio), "{ratio}");
+        let tree = tree.result;
+
+        let factorized =
+            measure(|| FrontalLu::<f64>::factorize(&tree, &values, &Options::default()).unwrap());
+        let peak = factorized.peak;
+        let (lu, quality) = factorized.result;
+        assert_eq!(quality.num_delayed > 0, delays);
+        let ratio = lu.bytes() as f64 / factorized.held as f64;
+        assert!((0.99..1.01).contains(&ratio), "{ratio}");
+        if !delays {
+            let ratio = tree.peak_bytes(8, 1) as f64 / peak as f64;
+            assert!((0.95..1.05).contains(&ratio), "{ratio}");
+        }
+        drop(lu);
+
+        // No smaller budget is enough than what is really taken.
+        let runs = |budget: &MemoryBudget| {
+            let run = || FrontalLu::<f64>::factorize(&tree, &values, &limited(budget)).is_ok();
+            let run = measure(run);
+            (run.result, run.peak)
+        };
+        let smallest = smallest_budget(|budget| runs(budget).0);
+        let (_, peak) = runs(&MemoryBudget::new(smallest));
+        assert!(
+            (peak..peak * 4 / 3).contains(&smallest),
+            "{smallest}, {peak}"
+        );
+    }
+}

@@ -5,8 +5,8 @@
 //! more; `Release` publishes what happened before it to whoever reads the value with `Acquire`,
 //! when the scope of each side includes the other.
 
+use crate::element::{Element, IntElement};
 use crate::imp;
-use crate::mem::{Element, IntElement};
 
 /// How an atomic access orders the other accesses of its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

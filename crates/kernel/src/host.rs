@@ -125,7 +125,7 @@ impl ElementKind {
     }
 
     /// The kind of `T`.
-    pub const fn of<T: crate::mem::Element>() -> ElementKind {
+    pub const fn of<T: crate::element::Element>() -> ElementKind {
         T::KIND
     }
 }
@@ -295,7 +295,7 @@ pub trait LaunchTarget {
 }
 
 /// Device memory that a launcher takes for reading.
-pub trait KernelBuffer<T: crate::mem::Element> {
+pub trait KernelBuffer<T: crate::element::Element> {
     /// Number of elements.
     fn len(&self) -> usize;
 
@@ -309,7 +309,7 @@ pub trait KernelBuffer<T: crate::mem::Element> {
 }
 
 /// Device memory that a launcher takes for writing.
-pub trait KernelBufferMut<T: crate::mem::Element>: KernelBuffer<T> {
+pub trait KernelBufferMut<T: crate::element::Element>: KernelBuffer<T> {
     /// The argument, writable.
     fn kernel_arg_mut(&mut self) -> KernelArg;
 }

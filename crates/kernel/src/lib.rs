@@ -104,6 +104,7 @@ pub mod sim;
 use sim::imp;
 
 pub mod atomic;
+mod element;
 pub mod fence;
 pub mod math;
 pub mod matrix;

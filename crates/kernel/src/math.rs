@@ -2,8 +2,8 @@
 
 use core::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
+use crate::element::Element;
 use crate::imp::RealImp;
-use crate::mem::Element;
 
 /// `f32` or `f64` in a kernel that is generic over both.
 pub trait Real:

@@ -5,9 +5,9 @@
 //! the value of a lane outside the mask is not allowed. Never assume that a warp runs in step:
 //! since Volta it does not; the simulator runs the lanes in any order between collectives.
 
+use crate::element::Element;
 use crate::imp;
 use crate::math::Real;
-use crate::mem::Element;
 
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;

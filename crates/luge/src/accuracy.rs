@@ -77,7 +77,7 @@ pub(crate) fn bound(measured: BoundOf) -> f64 {
         exponent,
     } = measured;
     let relative = (ROUNDINGS * epsilon * product + residual) / norm_a;
-    let bound = luge_solve::scaled::shift(relative, exponent);
+    let bound = luge_solve::extended::shift(relative, exponent);
     if bound.is_nan() {
         f64::INFINITY
     } else {

@@ -17,7 +17,8 @@
 //! All steps are stable: entries of one position are summed in the order of the file.
 
 use crate::error::ReadErrorKind;
-use crate::header::{Shape, Symmetry};
+use crate::header::Symmetry;
+use crate::preamble::Shape;
 use crate::value::sealed::Value;
 
 /// A stored entry; row and column count from 0.

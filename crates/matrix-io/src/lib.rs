@@ -105,6 +105,7 @@ mod error;
 mod header;
 mod matrix;
 mod parse;
+mod preamble;
 mod read;
 mod token;
 mod value;

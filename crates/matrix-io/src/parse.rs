@@ -4,7 +4,8 @@ use memchr::memchr;
 
 use crate::assemble::{Buckets, Entry};
 use crate::error::{Located, NotReal, Problem, ReadErrorKind};
-use crate::header::{Field, Format, Header, Shape, SizeError, Symmetry, parse_banner, parse_sizes};
+use crate::header::{Field, Format, Header, Symmetry};
+use crate::preamble::{Shape, SizeError, parse_banner, parse_sizes};
 use crate::token::{Tokens, is_blank};
 use crate::value::sealed::Value;
 use crate::value::{Complex, Integer, Pattern, Real, Spelling, digits, index, skip_blanks};

@@ -9,8 +9,7 @@
 
 use luge_sparse::{CompressedPattern, Scaling};
 
-use crate::OrderingError;
-use crate::matching::check_finite;
+use crate::error::{OrderingError, check_finite};
 
 /// Sweeps halve the logarithmic distance: enough for the widest range of f64, 2^±1074.
 const MAX_SWEEPS: usize = 24;

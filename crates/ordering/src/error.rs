@@ -1,6 +1,6 @@
 //! Errors of the ordering phase.
 
-use luge_sparse::{Cancelled, IndexOverflow};
+use luge_sparse::{Cancelled, CompressedPattern, IndexOverflow};
 
 /// Why a matrix could not be ordered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,4 +71,24 @@ pub enum OrderingError {
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+}
+
+/// Refuses values that are infinite or not a number.
+pub(crate) fn check_finite(a: &CompressedPattern, values: &[f64]) -> Result<(), OrderingError> {
+    if values.iter().all(|v| v.is_finite()) {
+        return Ok(());
+    }
+    Err(not_finite(a, values))
+}
+
+/// The error that names the first value that is not finite; there must be one.
+pub(crate) fn not_finite(a: &CompressedPattern, values: &[f64]) -> OrderingError {
+    let p = values
+        .iter()
+        .position(|v| !v.is_finite())
+        .expect("a value is not finite");
+    OrderingError::NotFinite {
+        row: a.ptr().partition_point(|&start| start as usize <= p) - 1,
+        column: a.idx()[p] as usize,
+    }
 }

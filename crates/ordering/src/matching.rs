@@ -32,8 +32,8 @@ use std::ops::Range;
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
 use rayon::prelude::*;
 
-use crate::OrderingError;
 use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped};
+use crate::error::{OrderingError, check_finite};
 use crate::parts::join_if;
 pub(crate) use cardinality::fill_holes;
 use cardinality::maximum_cardinality_where;
@@ -188,25 +188,6 @@ pub(crate) fn check_square(a: &CompressedPattern) -> Result<(), OrderingError> {
         return Err(OrderingError::NotSquare { nrows, ncols });
     }
     Ok(())
-}
-
-pub(crate) fn check_finite(a: &CompressedPattern, values: &[f64]) -> Result<(), OrderingError> {
-    if values.iter().all(|v| v.is_finite()) {
-        return Ok(());
-    }
-    Err(not_finite(a, values))
-}
-
-/// The error that names the first value that is not finite; there must be one.
-pub(crate) fn not_finite(a: &CompressedPattern, values: &[f64]) -> OrderingError {
-    let p = values
-        .iter()
-        .position(|v| !v.is_finite())
-        .expect("a value is not finite");
-    OrderingError::NotFinite {
-        row: a.ptr().partition_point(|&start| start as usize <= p) - 1,
-        column: a.idx()[p] as usize,
-    }
 }
 
 /// A maximum-cardinality matching of the pattern if it is perfect. With values, also refuses a

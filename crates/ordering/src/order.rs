@@ -15,12 +15,10 @@ use crate::btf::{BlockTriangular, find_blocks};
 use crate::cost::{Costs, Prediction, TreeCost};
 use crate::dissection::reduced_nested_dissection;
 use crate::elimination::{postorder, predict};
-use crate::error::OrderingError;
+use crate::error::{OrderingError, check_finite};
 use crate::fill;
 use crate::graph::{BlockPattern, Graph};
-use crate::matching::{
-    ProductMatching, check_finite, check_rank, check_square, fill_holes, match_by_product,
-};
+use crate::matching::{ProductMatching, check_rank, check_square, fill_holes, match_by_product};
 use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
 use crate::parts::{WORTH_SHARING, by_parts, join_if};
 use crate::survey::{Survey, survey};

@@ -7,9 +7,8 @@
 use luge_sparse::{CancelFlag, CompressedPattern, Scaling};
 use smallvec::{SmallVec, smallvec};
 
-use crate::OrderingError;
 use crate::equilibrate::LARGEST_EXPONENT;
-use crate::matching::not_finite;
+use crate::error::{OrderingError, not_finite};
 
 /// Exponent of zero.
 const ZERO: i16 = i16::MIN;

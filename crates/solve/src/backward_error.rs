@@ -7,7 +7,8 @@
 
 use luge_sparse::{MatrixView, Scalar};
 
-use crate::extended::{self, Extended};
+use crate::extended::Extended;
+use crate::measures::Measures;
 
 /// Longer rows are summed in stretches of so many entries: one after another, the rounding of a hundred thousand would
 /// reach 10⁻¹².
@@ -99,6 +100,9 @@ fn has_tiny_rows(norms: &RowNorms, norm_x: f64, b: &[f64]) -> bool {
         })
 }
 
+/// A correction that is as large as x is this power of two at most, in the units of the residual.
+const HEADROOM: i32 = 900;
+
 /// What is known of a solution x of A·x = b: the residual, and the backward errors that follow from it.
 #[derive(Debug, Clone)]
 pub struct Measured {
@@ -138,7 +142,25 @@ impl Measured {
                 componentwise: [f64::NAN; 2],
             };
         }
-        extended::measure(a, x, b)
+        Self::apart(a, x, b)
+    }
+
+    /// As [`new`](Self::new), with exponents apart, for finite numbers.
+    pub(crate) fn apart<T: Scalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+        let extended =
+            |v: &[f64]| -> Vec<Extended> { v.iter().map(|&v| Extended::of(v)).collect() };
+        let measures = Measures::new(a, &extended(x), &extended(b));
+        let [r, a, x] = [measures.norm_r, measures.norm_a, measures.norm_x].map(|n| n.parts().1);
+        // In units in which the residual has the size of A, its correction is of ordinary size, unless A hides small rows:
+        // but it is hardly larger than x, which is in range.
+        let exponent = (r - a.clamp(-960, 960)).max(x - HEADROOM);
+        let residual = measures.residual.iter().map(|r| r.relative_to(exponent));
+        Self {
+            residual: residual.collect(),
+            exponent,
+            normwise: measures.normwise,
+            componentwise: measures.componentwise,
+        }
     }
 }
 

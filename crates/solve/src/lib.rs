@@ -19,6 +19,7 @@ pub mod cpu;
 mod error;
 pub mod extended;
 pub mod gpu;
+mod measures;
 pub mod refine;
 pub mod scaled;
 

@@ -9,8 +9,8 @@ use luge_sparse::{CancelFlag, MatrixView, Scalar};
 
 use crate::backward_error::{Measured, RowNorms};
 use crate::error::SolveError;
-use crate::extended::{Extended, Measures};
-use crate::scaled::shift;
+use crate::extended::{Extended, shift};
+use crate::measures::Measures;
 
 /// When to stop.
 #[derive(Debug, Clone)]

@@ -20,8 +20,8 @@ use std::vec;
 use std::vec::Vec;
 
 use super::shadow::Cell;
+use crate::element::Element;
 use crate::host::{BufferBase, ElementKind, KernelArg, KernelBuffer, KernelBufferMut};
-use crate::mem::Element;
 
 /// Bytes of a granule, the unit in which initialisation is tracked.
 pub(crate) const GRANULE: usize = 4;

@@ -16,7 +16,8 @@ use super::fault::FaultKind;
 use super::shadow::{Cell, Line, Space};
 use super::wait::MAX_ATOMICS;
 use crate::atomic::{Ordering, Scope};
-use crate::mem::{Element, Global, GlobalMut, IntElement};
+use crate::element::{Element, IntElement};
+use crate::mem::{Global, GlobalMut};
 use crate::warp::{ReduceOp, ShuffleKind};
 
 /// Elements in the memory of the simulated device.

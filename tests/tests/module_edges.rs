@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Circles that are there, each with its reason. One that is gone must be taken off the list.
-const KNOWN: [(&str, &[&str], &str); 4] = [
+const KNOWN: [(&str, &[&str], &str); 3] = [
     (
         "device",
         &[
@@ -25,21 +25,6 @@ const KNOWN: [(&str, &[&str], &str); 4] = [
         "kernel",
         &["host", "sim"],
         "a kernel's description names what the simulator runs",
-    ),
-    (
-        "luge",
-        &[
-            "device_chain",
-            "device_columns",
-            "device_path",
-            "device_tree",
-            "factors",
-            "host",
-            "host_path",
-            "probe",
-            "solver",
-        ],
-        "the two paths take the solver's shared state apart instead of being handed what they need",
     ),
 ];
 

@@ -3,6 +3,12 @@
 use luge_sparse::Scaling;
 use serde::Serialize;
 
+/// Matrices and solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
+pub(crate) const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
+
+/// The same for factors in `f32`.
+pub(crate) const ORDINARY_SINGLE: std::ops::RangeInclusive<f64> = 1e-22..=1e22;
+
 /// How good solutions are that were computed in place, by
 /// [`Factors::solve_in_place`](crate::Factors::solve_in_place) and its kin.
 ///

@@ -14,9 +14,11 @@ use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
 use crate::error::Error;
-use crate::factors::{Factors, Refactorized, Solution};
+use crate::factors::{Factors, Solution};
 use crate::inform::Inform;
-use crate::solver::{Analysis, Path, Shared};
+use crate::path::{Path, Plan};
+use crate::solver::Analysis;
+use crate::task::Refactorized;
 
 /// Streams of a batch, at most.
 const MAX_STREAMS: usize = 8;
@@ -59,7 +61,7 @@ const SECONDS_PER_ENTRY: f64 = 5e-9;
 pub struct BatchFactors<T> {
     lanes: Lanes,
     /// Of the analysis: where callers enqueue their work, and what the report of factors starts from.
-    shared: Arc<Shared>,
+    plan: Arc<Plan>,
     analyzed: Arc<Inform>,
     systems: Vec<Slot<T>>,
 }
@@ -67,14 +69,14 @@ pub struct BatchFactors<T> {
 /// One system.
 struct Slot<T> {
     number: usize,
-    shared: Arc<Shared>,
+    plan: Arc<Plan>,
     state: Result<Box<Factors<T>>, Arc<Error>>,
 }
 
 /// Who works on which systems.
 enum Lanes {
     /// The threads of the solver, on any.
-    Host(Arc<Shared>),
+    Host(Arc<Plan>),
     /// A thread for each stream, if there are several, on every `num_streams`-th.
     Device { num_streams: usize, threaded: bool },
 }
@@ -88,9 +90,9 @@ impl Lanes {
         work: impl Fn(I) -> R + Sync,
     ) -> Vec<R> {
         match self {
-            Self::Host(shared) => {
+            Self::Host(plan) => {
                 let seconds = seconds * items.len() as f64;
-                shared.threads.run(seconds, |threads| {
+                plan.shared.threads.run(seconds, |threads| {
                     if threads == 1 || items.len() == 1 {
                         items.into_iter().map(&work).collect()
                     } else {
@@ -144,33 +146,30 @@ impl<T: Scalar> Analysis<T> {
     /// If there are not `count` times as many values as entries.
     #[track_caller]
     pub fn factorize_batch(&self, values: &[T], count: usize) -> Result<BatchFactors<T>, Error> {
-        let nnz = self.shared.nnz();
+        let nnz = self.plan.shared.nnz();
         check_length(values.len(), nnz, count);
         to_u32(count, "number of systems")?;
         let (lanes, places) = self.lanes(count)?;
         let slots = values_of(values, nnz, count).zip(places.iter().cycle());
         let items: Vec<_> = slots.enumerate().collect();
-        let systems = lanes.for_each(
-            items,
-            seconds(&self.inform),
-            |(number, (values, shared))| {
-                let factors = shared
-                    .check_finite(values, 1)
-                    .and_then(|largest| {
-                        let values = Cow::Borrowed(values);
-                        Factors::of_values(Arc::clone(shared), values, largest, &self.inform)
-                    })
-                    .and_then(|factors| settled(shared).map(|()| factors));
-                Slot {
-                    number,
-                    shared: Arc::clone(shared),
-                    state: factors.map(Box::new).map_err(Arc::new),
-                }
-            },
-        );
+        let systems = lanes.for_each(items, seconds(&self.inform), |(number, (values, plan))| {
+            let factors = plan
+                .shared
+                .check_finite(values, 1)
+                .and_then(|largest| {
+                    let values = Cow::Borrowed(values);
+                    Factors::of_values(Arc::clone(plan), values, largest, &self.inform)
+                })
+                .and_then(|factors| settled(plan).map(|()| factors));
+            Slot {
+                number,
+                plan: Arc::clone(plan),
+                state: factors.map(Box::new).map_err(Arc::new),
+            }
+        });
         Ok(BatchFactors {
             lanes,
-            shared: Arc::clone(&self.shared),
+            plan: Arc::clone(&self.plan),
             analyzed: Arc::clone(&self.inform),
             systems,
         })
@@ -193,28 +192,28 @@ impl<T: Scalar> Analysis<T> {
         values: &Buffer<f64>,
         count: usize,
     ) -> Result<BatchFactors<T>, Error> {
-        let Path::Device(path) = &self.shared.path else {
+        let Path::Device(path) = &self.plan.path else {
             panic!("an analysis for the CPU takes no values on a device")
         };
-        check_length(values.len(), self.shared.nnz(), count);
+        check_length(values.len(), self.plan.shared.nnz(), count);
         let values = path.fetch(values)?.into_iter().map(T::from_f64);
         self.factorize_batch(&values.collect::<Vec<T>>(), count)
     }
 
     /// Who is to work on `count` systems, and what the systems of each have in common, if there is memory for all.
-    fn lanes(&self, count: usize) -> Result<(Lanes, Vec<Arc<Shared>>), Error> {
-        let shared = &self.shared;
-        let path = match &shared.path {
+    fn lanes(&self, count: usize) -> Result<(Lanes, Vec<Arc<Plan>>), Error> {
+        let plan = &self.plan;
+        let path = match &plan.path {
             Path::Host(path) => {
                 if let (Some(asked), Some(_)) = (
                     self.inform.predicted_host_bytes,
-                    shared.limits.max_host_bytes,
+                    plan.shared.limits.max_host_bytes,
                 ) {
                     // The plan is there already.
                     let each = asked.saturating_sub(path.chain.plan().bytes());
-                    check_memory(count, 0, each, shared.limits.memory.available())?;
+                    check_memory(count, 0, each, plan.shared.limits.memory.available())?;
                 }
-                return Ok((Lanes::Host(Arc::clone(shared)), vec![Arc::clone(shared)]));
+                return Ok((Lanes::Host(Arc::clone(plan)), vec![Arc::clone(plan)]));
             }
             Path::Device(path) => path,
         };
@@ -223,10 +222,10 @@ impl<T: Scalar> Analysis<T> {
             threaded: false,
         };
         if count == 0 {
-            return Ok((one, vec![Arc::clone(shared)]));
+            return Ok((one, vec![Arc::clone(plan)]));
         }
         let Some(bytes) = path.chain.batch_bytes() else {
-            return Ok((one, vec![Arc::clone(shared)]));
+            return Ok((one, vec![Arc::clone(plan)]));
         };
         let available = path.backend.available_bytes()?;
         check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
@@ -238,8 +237,8 @@ impl<T: Scalar> Analysis<T> {
         for _ in 0..num_streams {
             let stream = device.create_stream().map_err(in_batch)?;
             match path.on_stream(&stream)? {
-                Some(path) => places.push(Arc::new(shared.on_path(Path::Device(path)))),
-                None => return Ok((one, vec![Arc::clone(shared)])),
+                Some(path) => places.push(Arc::new(plan.on_path(Path::Device(path)))),
+                None => return Ok((one, vec![Arc::clone(plan)])),
             }
         }
         let lanes = Lanes::Device {
@@ -299,7 +298,7 @@ impl<T: Scalar> BatchFactors<T> {
     /// If there are not as many values as entries of all systems.
     #[track_caller]
     pub fn refactorize(&mut self, values: &[T]) -> Vec<Result<Refactorized, Error>> {
-        let nnz = self.shared.nnz();
+        let nnz = self.plan.shared.nnz();
         check_length(values.len(), nnz, self.systems.len());
         let values = values_of(values, nnz, self.systems.len());
         let items: Vec<_> = self.systems.iter_mut().zip(values).collect();
@@ -308,13 +307,13 @@ impl<T: Scalar> BatchFactors<T> {
             .for_each(items, seconds(&self.analyzed), |(slot, values)| {
                 slot.renew(
                     |slot| {
-                        let largest = slot.shared.check_finite(values, 1)?;
+                        let largest = slot.plan.shared.check_finite(values, 1)?;
                         let values = Cow::Borrowed(values);
-                        Factors::of_values(Arc::clone(&slot.shared), values, largest, analyzed)
+                        Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                     },
-                    |factors, shared| {
-                        let largest = shared.check_finite(values, 1)?;
-                        factors.renew(shared, Cow::Borrowed(values), largest, &|| Ok(()), 1)
+                    |factors, plan| {
+                        let largest = plan.shared.check_finite(values, 1)?;
+                        factors.renew(plan, Cow::Borrowed(values), largest, &|| Ok(()), 1)
                     },
                 )
             })
@@ -336,7 +335,7 @@ impl<T: Scalar> BatchFactors<T> {
         &mut self,
         values: &Buffer<f64>,
     ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
-        let nnz = self.shared.nnz();
+        let nnz = self.plan.shared.nnz();
         self.check_device("factors on the CPU take no values on a device");
         check_length(values.len(), nnz, self.systems.len());
         let before = self.enqueued()?;
@@ -351,12 +350,12 @@ impl<T: Scalar> BatchFactors<T> {
             slot.renew(
                 |slot| {
                     let values = slot.fetch(&before, values)?;
-                    let largest = slot.shared.check_finite(&values, 1)?;
+                    let largest = slot.plan.shared.check_finite(&values, 1)?;
                     let values = Cow::Owned(values);
-                    Factors::of_values(Arc::clone(&slot.shared), values, largest, analyzed)
+                    Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                 },
-                |factors, shared| {
-                    stream_of(shared).wait(&before).map_err(in_batch)?;
+                |factors, plan| {
+                    stream_of(plan).wait(&before).map_err(in_batch)?;
                     factors.refactorize_slice(values)
                 },
             )
@@ -374,14 +373,14 @@ impl<T: Scalar> BatchFactors<T> {
     /// If `b` has not `nrhs` right-hand sides for each system.
     #[track_caller]
     pub fn solve(&self, b: &[T], nrhs: usize) -> Vec<Result<Solution<T>, Error>> {
-        let len = check_vectors(b.len(), self.shared.n(), nrhs, self.systems.len());
+        let len = check_vectors(b.len(), self.plan.shared.n(), nrhs, self.systems.len());
         let b = values_of(b, len, self.systems.len());
         let items: Vec<_> = self.systems.iter().zip(b).collect();
         self.lanes
             .for_each(items, seconds(&self.analyzed), |(slot, b)| {
                 let solution = slot.factors()?.solve_many(b, nrhs);
                 solution
-                    .and_then(|solution| settled(&slot.shared).map(|()| solution))
+                    .and_then(|solution| settled(&slot.plan).map(|()| solution))
                     .map_err(|error| slot.named(error))
             })
     }
@@ -403,7 +402,7 @@ impl<T: Scalar> BatchFactors<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Vec<Result<Accuracy, Error>> {
-        let len = check_vectors(x.len(), self.shared.n(), nrhs, self.systems.len());
+        let len = check_vectors(x.len(), self.plan.shared.n(), nrhs, self.systems.len());
         let mut rest = x;
         let items = self.systems.iter().map(|slot| {
             let (x, after) = std::mem::take(&mut rest).split_at_mut(len);
@@ -420,7 +419,7 @@ impl<T: Scalar> BatchFactors<T> {
                     factors.solve_in_place(x)
                 };
                 solved
-                    .and_then(|accuracy| settled(&slot.shared).map(|()| accuracy))
+                    .and_then(|accuracy| settled(&slot.plan).map(|()| accuracy))
                     .map_err(|error| slot.named(error))
             })
     }
@@ -444,7 +443,7 @@ impl<T: Scalar> BatchFactors<T> {
         transpose: bool,
     ) -> Result<Vec<Result<Accuracy, Error>>, Error> {
         self.check_device("factors on the CPU solve for no vectors on a device");
-        let len = check_vectors(x.len(), self.shared.n(), nrhs, self.systems.len());
+        let len = check_vectors(x.len(), self.plan.shared.n(), nrhs, self.systems.len());
         let before = self.enqueued()?;
         let mut rest = x.slice_mut(..);
         let mut items = Vec::with_capacity(self.systems.len());
@@ -462,12 +461,12 @@ impl<T: Scalar> BatchFactors<T> {
 
     #[track_caller]
     fn check_device(&self, message: &str) {
-        assert!(matches!(self.shared.path, Path::Device(_)), "{message}");
+        assert!(matches!(self.plan.path, Path::Device(_)), "{message}");
     }
 
     /// What was enqueued on the caller's stream so far.
     fn enqueued(&self) -> Result<Event, Error> {
-        let stream = stream_of(&self.shared);
+        let stream = stream_of(&self.plan);
         let event = stream.device().create_event().map_err(in_batch)?;
         stream.record(&event).map_err(in_batch)?;
         Ok(event)
@@ -496,10 +495,10 @@ impl<T: Scalar> Slot<T> {
     fn renew(
         &mut self,
         establish: impl FnOnce(&Self) -> Result<Factors<T>, Error>,
-        renew: impl FnOnce(&mut Factors<T>, &Shared) -> Result<Refactorized, Error>,
+        renew: impl FnOnce(&mut Factors<T>, &Plan) -> Result<Refactorized, Error>,
     ) -> Result<Refactorized, Error> {
         let outcome = match &mut self.state {
-            Ok(factors) => renew(factors, &self.shared),
+            Ok(factors) => renew(factors, &self.plan),
             Err(_) => establish(self).map(|factors| {
                 let inform = factors.inform();
                 let outcome = Refactorized::Repivoted {
@@ -511,7 +510,7 @@ impl<T: Scalar> Slot<T> {
                 outcome
             }),
         };
-        let outcome = outcome.and_then(|outcome| settled(&self.shared).map(|()| outcome));
+        let outcome = outcome.and_then(|outcome| settled(&self.plan).map(|()| outcome));
         outcome.map_err(|error| {
             let error = Arc::new(error);
             self.state = Err(Arc::clone(&error));
@@ -524,10 +523,8 @@ impl<T: Scalar> Slot<T> {
 
     /// Values on the device, copied to the host.
     fn fetch(&self, before: &Event, values: Slice<'_, f64>) -> Result<Vec<T>, Error> {
-        stream_of(&self.shared).wait(before).map_err(in_batch)?;
-        let fetched = stream_of(&self.shared)
-            .download(&values)
-            .map_err(in_batch)?;
+        stream_of(&self.plan).wait(before).map_err(in_batch)?;
+        let fetched = stream_of(&self.plan).download(&values).map_err(in_batch)?;
         Ok(fetched.into_iter().map(T::from_f64).collect())
     }
 
@@ -540,26 +537,26 @@ impl<T: Scalar> Slot<T> {
         nrhs: usize,
         transpose: bool,
     ) -> Result<Accuracy, Error> {
-        let stream = stream_of(&self.shared);
+        let stream = stream_of(&self.plan);
         stream.wait(before).map_err(in_batch)?;
         let mut own = stream.alloc(x.len()).map_err(in_batch)?;
         stream.copy(&mut own, x).map_err(in_batch)?;
         let solved = factors.solve_on_device(&mut own, nrhs, transpose);
         stream.copy(x, &own).map_err(in_batch)?;
-        settled(&self.shared).and(solved)
+        settled(&self.plan).and(solved)
     }
 }
 
 /// What is done with each system when a call returns, so that what the caller enqueues next comes after it.
-fn settled(shared: &Shared) -> Result<(), Error> {
-    match &shared.path {
+fn settled(plan: &Plan) -> Result<(), Error> {
+    match &plan.path {
         Path::Host(_) => Ok(()),
         Path::Device(path) => path.backend.stream().synchronize().map_err(in_batch),
     }
 }
 
-fn stream_of(shared: &Shared) -> &Stream {
-    match &shared.path {
+fn stream_of(plan: &Plan) -> &Stream {
+    match &plan.path {
         Path::Device(path) => path.backend.stream(),
         Path::Host(_) => unreachable!("systems on a device"),
     }

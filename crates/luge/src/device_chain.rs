@@ -16,7 +16,7 @@ use crate::backend::gpu::GpuBackend;
 use crate::engine::{Engine, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
-use crate::solver::Shared;
+use crate::shared::Shared;
 
 /// See the module's page.
 pub(crate) trait AnyDeviceChain: Send + Sync {

@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::engine::Transform;
-    use crate::host::permuted_columns;
+    use crate::permuted::permuted_columns;
 
     /// The pattern of a symmetric matrix with these edges and a full diagonal.
     fn pattern(n: usize, edges: impl Iterator<Item = (usize, usize)>) -> CompressedPattern {

@@ -14,7 +14,7 @@ use luge_symbolic::gpu::Report as SymbolicReport;
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
-use crate::backend::{FactorScalar, Limits, NumericFactors, Plan};
+use crate::backend::{AnyColumnPlan, FactorScalar, Limits, NumericFactors};
 use crate::determinant::Determinant;
 use crate::device_chain::{
     AnyDeviceChain, AnyDeviceEngine, BatchBytes, NEGLIGIBLE, Perturbation, ResidentEngine,
@@ -23,7 +23,9 @@ use crate::device_chain::{
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
 use crate::inform::Inform;
-use crate::solver::{Rows, Shared};
+use crate::permuted::permuted_rows;
+use crate::shared::Shared;
+use crate::stored::Rows;
 
 /// See the module's page.
 pub(crate) struct ColumnChain<F> {
@@ -32,7 +34,7 @@ pub(crate) struct ColumnChain<F> {
     rows: CompressedPattern,
     /// Where each entry of B stands among those of A, as it is stored.
     source: Vec<u64>,
-    plan: Box<dyn Plan<F>>,
+    plan: Box<dyn AnyColumnPlan<F>>,
 }
 
 struct ColumnEngine<F> {
@@ -47,35 +49,6 @@ struct Values<F> {
     factors: Box<dyn NumericFactors<F>>,
     /// ‖B‖₁.
     norm1: f64,
-}
-
-/// The rows of B and the place in A of each of their entries.
-pub(crate) fn permuted_rows(
-    a_rows: &CompressedPattern,
-    transform: &Transform,
-) -> (CompressedPattern, Vec<u64>) {
-    let n = a_rows.major_dim();
-    let new_col = transform.col_perm.inverse();
-    let mut ptr = Vec::with_capacity(n + 1);
-    ptr.push(0u64);
-    let mut idx = Vec::with_capacity(a_rows.nnz());
-    let mut source = Vec::with_capacity(a_rows.nnz());
-    let mut row: Vec<(u32, u64)> = Vec::new();
-    for &old in transform.row_perm.as_slice() {
-        row.clear();
-        row.extend(
-            a_rows
-                .range(old as usize)
-                .map(|p| (new_col[a_rows.idx()[p] as usize], p as u64)),
-        );
-        row.sort_unstable();
-        idx.extend(row.iter().map(|&(col, _)| col));
-        source.extend(row.iter().map(|&(_, p)| p));
-        ptr.push(idx.len() as u64);
-    }
-    let rows = CompressedPattern::new(n, ptr, idx)
-        .unwrap_or_else(|e| unreachable!("a permuted pattern stays valid: {e}"));
-    (rows, source)
 }
 
 impl<F: FactorScalar> ColumnChain<F> {

@@ -3,22 +3,34 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use luge_device::{BufferView, Slice};
-use luge_ordering::Matching;
+use luge_device::{BufferView, Slice, Stream};
+use luge_ordering::{Matching, Ordering, OrderingOptions};
 use luge_solve::backward_error::RowNorms;
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
-use luge_sparse::{MatrixView, Scalar};
+use luge_sparse::Scalar;
 
-use crate::accuracy::{BoundOf, OnePass, SLACK, WILD, bound, inverse_exponent};
+use crate::accuracy::{
+    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
+};
+use crate::backend::Limits;
+use crate::backend::gpu::GpuBackend;
 use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Check, NewValues, Perturbation};
-use crate::engine::{Condition, Engine, FactorReport};
+use crate::device_choice;
+use crate::device_columns::ColumnChain;
+use crate::device_tree::Forest;
+use crate::engine::{Condition, Engine, FactorReport, SINGULAR};
 use crate::error::Error;
-use crate::factors::{Journal, ORDINARY, ORDINARY_SINGLE, Outcome, Refactorized, SINGULAR};
-use crate::inform::Warning;
-use crate::options::{Pivoting, ResidualCheck};
+use crate::inform::{Inform, Warning};
+use crate::options::{DeviceEngine, Options, Pivoting, ResidualCheck};
+use crate::ordered::{
+    costs_of, for_static_pivots, order_rows, round_to_powers_of_two, transform_of,
+};
 use crate::probe::{OnePassOf, Probe, is_above};
-use crate::solver::{DevicePath, Shared};
+use crate::shared::Shared;
+use crate::stored::Rows;
+use crate::task::{Journal, Refactorized, Task};
+use crate::threads::Threads;
 
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
 const SEARCH_THRESHOLD: f64 = 0.01;
@@ -26,6 +38,172 @@ const SEARCH_THRESHOLD: f64 = 0.01;
 /// How far from the target, or from ε of the factors if that is more, a solve with static pivots may be before it is
 /// refined: under [`Pivoting::Auto`] others are searched beyond that.
 const WORST_UNREFINED: f64 = 1e3;
+
+/// A device.
+pub(crate) struct DevicePath {
+    pub chain: Arc<dyn AnyDeviceChain>,
+    pub backend: GpuBackend,
+    /// What else might do if static pivots on this chain do not.
+    pub alternative: Option<Matching>,
+    /// The engine that was chosen, and how rows are matched for it.
+    engine: DeviceEngine,
+    matching: Matching,
+    single: bool,
+}
+
+/// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
+const TREE_PER_ENTRY: f64 = 20e-9;
+
+/// What plans for a device are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct DevicePlace<'a> {
+    pub backend: &'a GpuBackend,
+    pub limits: &'a Limits,
+    pub threads: &'a Threads,
+    pub rows: &'a Rows<'a>,
+    pub single: bool,
+}
+
+impl DevicePlace<'_> {
+    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+        let transform = transform_of(ordering).0;
+        Ok(if self.single {
+            ColumnChain::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
+        } else {
+            ColumnChain::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
+        })
+    }
+
+    fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        if ordering.log10_matching_product.is_some() {
+            round_to_powers_of_two(&mut ordering.scaling);
+        }
+        let elimination = ordering.forest.take();
+        let (transform, block_ptr) = transform_of(ordering);
+        self.threads.run(self.work(), |threads| {
+            Forest::analyze(
+                self.rows,
+                transform,
+                block_ptr,
+                elimination.as_ref(),
+                self.single,
+                threads,
+            )
+        })
+    }
+
+    /// The tree on the device, if there is memory for its factors.
+    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+        self.backend.check_memory(forest.device_bytes())?;
+        let upload = |count| forest.upload(self.backend, self.threads, count);
+        Ok(self.threads.run(self.work(), upload)?)
+    }
+
+    /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
+    fn work(self) -> f64 {
+        self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY
+    }
+}
+
+impl DevicePath {
+    /// Chooses an engine for a matrix with these values by rows, and plans for it. Where that takes another ordering
+    /// than the one there is, the inform hears of it.
+    pub(crate) fn choose(
+        options: &Options,
+        ordering_options: &OrderingOptions,
+        place: DevicePlace<'_>,
+        values: &[f64],
+        ordering: Ordering,
+        inform: &mut Inform,
+    ) -> Result<Self, Error> {
+        let path = |engine, matching, alternative, chain| Self {
+            chain,
+            backend: place.backend.clone(),
+            alternative,
+            engine,
+            matching,
+            single: place.single,
+        };
+        let matching = ordering_options.matching;
+        let wanted = options.device_engine;
+        if wanted == DeviceEngine::Columns {
+            let chain = place.columns(ordering)?;
+            return Ok(path(DeviceEngine::Columns, matching, None, chain));
+        }
+        let predicted = ordering.predicted;
+        let is_matched = ordering.log10_matching_product.is_some();
+        let forest = place.forest(ordering)?;
+        let n = place.rows.pattern.major_dim();
+        let value_bytes = if place.single { 4 } else { 8 };
+        let chosen = device_choice::choose(
+            forest.device_bytes(),
+            device_choice::column_bytes(n, &predicted, value_bytes),
+            place.backend.available_bytes()?,
+        );
+        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
+            let unmatched = matching == Matching::Auto && !is_matched;
+            let alternative = unmatched.then_some(Matching::Always);
+            let chain = place.tree(forest)?;
+            return Ok(path(DeviceEngine::Tree, matching, alternative, chain));
+        }
+        let matching = for_static_pivots(matching);
+        // The columns' levels are not the tree's.
+        let for_columns = OrderingOptions {
+            matching,
+            costs: costs_of(options),
+            tree_cost: None,
+            ..ordering_options.clone()
+        };
+        let ordering = order_rows(&for_columns, place.threads, place.rows, values)?;
+        inform.describe_ordering(&ordering);
+        let chain = place.columns(ordering)?;
+        Ok(path(DeviceEngine::Columns, matching, None, chain))
+    }
+}
+
+impl DevicePath {
+    /// The same plan for work on another stream, if the engine can share it.
+    pub(crate) fn on_stream(&self, stream: &Stream) -> Result<Option<Self>, Error> {
+        let chain = Arc::clone(&self.chain).on_stream(stream)?;
+        Ok(chain.map(|chain| Self {
+            chain,
+            backend: self.backend.on_stream(stream),
+            ..*self
+        }))
+    }
+
+    /// Orders and plans anew for other values, and if that is given with another matching.
+    pub(crate) fn analyze_again(
+        &self,
+        shared: &Shared,
+        values: &[f64],
+        matching: Option<Matching>,
+    ) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
+        let by_rows = rows.values(values);
+        let mut options = OrderingOptions {
+            matching: matching.unwrap_or(self.matching),
+            ..(*shared.ordering).clone()
+        };
+        if self.engine == DeviceEngine::Columns {
+            options.costs = costs_of(&shared.options);
+            options.tree_cost = None;
+        }
+        let ordering = order_rows(&options, &shared.threads, &rows, &by_rows)?;
+        let place = DevicePlace {
+            backend: &self.backend,
+            limits: &shared.limits,
+            threads: &shared.threads,
+            rows: &rows,
+            single: self.single,
+        };
+        match self.engine {
+            DeviceEngine::Columns => place.columns(ordering),
+            DeviceEngine::Tree | DeviceEngine::Auto => place.tree(place.forest(ordering)?),
+        }
+    }
+}
 
 /// Factors on the device that passed their probe, or the best there were.
 pub(crate) struct DeviceFactors {
@@ -165,19 +343,6 @@ fn is_numerical(error: &Error) -> bool {
             | Error::SingularToRounding { .. }
             | Error::Unstable { .. }
     )
-}
-
-/// A matrix to factorize, and what the way there needs.
-#[derive(Clone, Copy)]
-pub(crate) struct Task<'a, T> {
-    pub shared: &'a Shared,
-    pub a: MatrixView<'a, T>,
-    /// The values of `a`.
-    pub values: &'a [f64],
-    /// The largest magnitude among them, where the CPU path factorizes.
-    pub largest: f64,
-    /// Norms of its rows, once somebody asks.
-    pub norms: &'a OnceLock<RowNorms>,
 }
 
 impl<T: Scalar> Task<'_, T> {
@@ -422,7 +587,7 @@ impl DevicePath {
         task: Task<'_, T>,
         check: Check<'_>,
         journal: &mut Journal,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Refactorized, Error> {
         let shared = task.shared;
         let renewed = if old.engine.resident().is_some() {
             let values = NewValues::OnHost {
@@ -461,7 +626,7 @@ impl DevicePath {
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
-    ) -> Result<Result<Outcome, String>, Error> {
+    ) -> Result<Result<Refactorized, String>, Error> {
         let values = NewValues::OnDevice(values);
         match self.renew_resident(old, values, shared, refinement, journal) {
             Ok(Renewal::Serves(probe)) => Ok(Ok(Self::keep(old, probe, shared.target))),
@@ -569,7 +734,7 @@ impl DevicePath {
         }
     }
 
-    fn keep(old: &mut DeviceFactors, probe: Option<Probe>, target: f64) -> Outcome {
+    fn keep(old: &mut DeviceFactors, probe: Option<Probe>, target: f64) -> Refactorized {
         old.engine.keep();
         (old.probe, old.condition) = (probe, None);
         Refactorized::Reused {
@@ -586,7 +751,7 @@ impl DevicePath {
         reason: String,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Refactorized, Error> {
         let factors = match self.new_pivots(old, task, journal) {
             Ok(factors) => factors,
             Err(error) => return Err(old.restored(error)),

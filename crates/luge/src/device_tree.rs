@@ -33,10 +33,11 @@ use crate::device_chain::{
 };
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
-use crate::host::permuted_columns_shared;
 use crate::inform::Inform;
+use crate::permuted::permuted_columns_shared;
 use crate::probe::{is_above, worst_row};
-use crate::solver::{Rows, Shared};
+use crate::shared::Shared;
+use crate::stored::Rows;
 use crate::threads::Threads;
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within

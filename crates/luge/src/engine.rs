@@ -11,6 +11,11 @@ use crate::backend::DeviceCosts;
 use crate::determinant::Determinant;
 use crate::error::Error;
 
+/// A matrix whose pivots were searched and whose reciprocal condition number, scaled, is below this
+/// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
+/// error; those beyond by two orders are noise.
+pub(crate) const SINGULAR: f64 = 1.0 / 64.0;
+
 /// Permutations and scaling of one B = P·Dr·A·Dc·Q.
 #[derive(Debug, Clone)]
 pub(crate) struct Transform {

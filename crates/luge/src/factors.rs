@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use luge_device::{Buffer, Slice, Stream};
 use luge_solve::backward_error::{Measured, RowNorms, max_abs};
@@ -10,26 +10,21 @@ use luge_solve::extended::Extended;
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Reservation, Scalar, bytes_of};
-use serde::Serialize;
 use sprs::CsMat;
 
-use crate::accuracy::{Accuracy, OnePass};
+use crate::accuracy::{Accuracy, ORDINARY, OnePass};
 use crate::determinant::Determinant;
 use crate::device_chain::{Check, ResidentEngine, Search, System};
-use crate::device_path::{DeviceFactors, Task};
+use crate::device_path::{DeviceFactors, DevicePath};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
-use crate::inform::{Inform, Seconds, Warning};
+use crate::inform::{Inform, Warning};
 use crate::lanes;
 use crate::options::Pivoting;
+use crate::path::{Path, Plan};
 use crate::probe::is_above;
-use crate::solver::{DevicePath, Path, Shared};
-
-/// A matrix whose pivots were searched and whose reciprocal condition number, scaled, is below this
-/// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
-/// error; those beyond by two orders are noise.
-pub(crate) const SINGULAR: f64 = 1.0 / 64.0;
+use crate::task::{Journal, Refactorized, Task};
 
 /// Seconds that the comparison of a pattern and the copy of its values take for each entry, roughly and
 /// at least.
@@ -64,15 +59,9 @@ fn work_bytes<T>(n: usize, nnz: usize) -> u64 {
     bytes_of::<f64>(widened + VECTORS * n)
 }
 
-/// Matrices and solutions with a largest entry in this range have lost no digits to underflow, wherever they were computed.
-pub(crate) const ORDINARY: std::ops::RangeInclusive<f64> = 1e-100..=1e100;
-
-/// The same for factors in `f32`.
-pub(crate) const ORDINARY_SINGLE: std::ops::RangeInclusive<f64> = 1e-22..=1e22;
-
 /// Factors of one matrix, which solve with it and its transpose.
 pub struct Factors<T> {
-    shared: Arc<Shared>,
+    plan: Arc<Plan>,
     /// The values of the matrix in the stored order of the analysis, for residuals; empty until somebody asks where
     /// they came from the device.
     values: OnceLock<Vec<T>>,
@@ -95,31 +84,6 @@ pub struct Factors<T> {
 enum Computed {
     Host(HostFactors),
     Device(DeviceFactors),
-}
-
-/// What happened on the way to the factors.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Journal {
-    pub seconds: Seconds,
-    pub warnings: Vec<Warning>,
-}
-
-impl Journal {
-    /// A journal that starts after the analysis.
-    fn after(analyzed: &Inform) -> Self {
-        Self {
-            seconds: analyzed.seconds,
-            warnings: Vec::new(),
-        }
-    }
-
-    pub(crate) fn add_numeric(&mut self, time: Duration) {
-        *self.seconds.numeric.get_or_insert(0.0) += time.as_secs_f64();
-    }
-
-    pub(crate) fn add_probe(&mut self, time: Duration) {
-        *self.seconds.probe.get_or_insert(0.0) += time.as_secs_f64();
-    }
 }
 
 /// A solution and how good it is.
@@ -165,32 +129,6 @@ impl std::fmt::Debug for SolutionCheck {
     }
 }
 
-pub(crate) use Refactorized as Outcome;
-
-/// How new values were factorized.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub enum Refactorized {
-    /// The old pivots and scaling serve the new values too.
-    Reused {
-        /// Growth, see [`Inform::growth`].
-        growth: f64,
-        /// Normwise backward error of a probe; on the CPU, where growth and a checksum show that none is needed, a bound
-        /// of that of one pass of triangular solves. `None` where nothing can be said of other right-hand sides: the probe's
-        /// solution came back as another one, or needed refinement with factors so poor that its convergence was luck, or, on
-        /// a device, the options forbade a probe. Solving calls measure by themselves then.
-        backward_error: Option<f64>,
-    },
-    /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
-    Repivoted {
-        /// What was wrong with the old pivots.
-        reason: String,
-        /// Growth with the new pivots.
-        growth: f64,
-        /// Backward error with the new pivots, as above.
-        backward_error: Option<f64>,
-    },
-}
-
 impl Computed {
     fn engine(&self) -> &dyn Engine {
         match self {
@@ -210,21 +148,22 @@ impl Computed {
 
 impl<T: Scalar> Factors<T> {
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        plan: Arc<Plan>,
         a: &CsMat<T>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
+        let shared = &plan.shared;
         let (values, largest) = shared
             .threads
             .run(seconds, |threads| shared.values_of(a, threads))?;
-        Self::of_values(shared, values, largest, analyzed)
+        Self::of_values(plan, values, largest, analyzed)
     }
 
     /// Factors of the matrix with these values in the stored order of the analysis, all finite, the `largest` by
     /// magnitude.
     pub(crate) fn of_values(
-        shared: Arc<Shared>,
+        plan: Arc<Plan>,
         values: Cow<'_, [T]>,
         largest: f64,
         analyzed: &Arc<Inform>,
@@ -232,6 +171,7 @@ impl<T: Scalar> Factors<T> {
         let norms = OnceLock::new();
         let mut journal = Journal::after(analyzed);
         // The values, and the norms of rows and columns when they are wanted.
+        let shared = &plan.shared;
         let (n, nnz) = (shared.n(), shared.nnz());
         let held = bytes_of::<T>(nnz) + NORMS_PER_ROW * n as u64;
         let memory = shared.limits.reserve(held, "numeric")?;
@@ -239,13 +179,13 @@ impl<T: Scalar> Factors<T> {
         let computed = {
             let in_f64 = T::in_f64(&values);
             let task = Task {
-                shared: &shared,
+                shared,
                 a: shared.view(&values),
                 values: &in_f64,
                 largest,
                 norms: &norms,
             };
-            match &shared.path {
+            match &plan.path {
                 Path::Host(path) => Computed::Host(path.establish(task, &mut journal)?),
                 Path::Device(path) => Computed::Device(path.establish(task, &mut journal)?),
             }
@@ -256,7 +196,7 @@ impl<T: Scalar> Factors<T> {
             } else {
                 OnceLock::from(values.into_owned())
             },
-            shared,
+            plan,
             norms,
             transpose_norms: OnceLock::new(),
             computed,
@@ -289,7 +229,7 @@ impl<T: Scalar> Factors<T> {
     }
 
     fn view(&self) -> Result<MatrixView<'_, T>, Error> {
-        Ok(self.shared.view(self.values()?))
+        Ok(self.plan.shared.view(self.values()?))
     }
 
     /// What is known of these factors: sizes, pivots, growth, the probe's backward error.
@@ -299,7 +239,7 @@ impl<T: Scalar> Factors<T> {
 
     /// Order of the matrix.
     pub fn n(&self) -> usize {
-        self.shared.n()
+        self.plan.shared.n()
     }
 
     /// The filled pattern of the matrix that was factorized in the end and its levels: those of
@@ -311,8 +251,8 @@ impl<T: Scalar> Factors<T> {
     /// As for the analysis.
     pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
         match &self.computed {
-            Computed::Host(host) => self.shared.host_structure(host.engine.transform()),
-            Computed::Device(device) => device.chain.structure(&self.shared),
+            Computed::Host(host) => self.plan.shared.host_structure(host.engine.transform()),
+            Computed::Device(device) => device.chain.structure(&self.plan.shared),
         }
     }
 
@@ -323,7 +263,7 @@ impl<T: Scalar> Factors<T> {
     ///
     /// As [`Analysis::structure`](crate::Analysis::structure).
     pub fn structure_on_cpu(&self) -> Result<(FilledPattern, Levels), Error> {
-        self.shared.host_structure(match &self.computed {
+        self.plan.shared.host_structure(match &self.computed {
             Computed::Host(host) => host.engine.transform(),
             Computed::Device(device) => device.chain.transform().clone(),
         })
@@ -427,7 +367,7 @@ impl<T: Scalar> Factors<T> {
             && let Some(x) = T::as_f64_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
-            let threads = &self.shared.threads;
+            let threads = &self.plan.shared.threads;
             let mut solution = threads.upload(stream, x).map_err(in_solve)?;
             let search = engine.begin_solve(&mut solution, nrhs, transpose)?;
             match search.wait() {
@@ -439,7 +379,7 @@ impl<T: Scalar> Factors<T> {
             return Ok(true);
         }
         let bytes = bytes_of::<f64>(2 * x.len());
-        let _memory = self.shared.limits.reserve(bytes, "solve")?;
+        let _memory = self.plan.shared.limits.reserve(bytes, "solve")?;
         let solution = self
             .computed
             .engine()
@@ -459,7 +399,7 @@ impl<T: Scalar> Factors<T> {
 
     /// What is known of one pass of triangular solves.
     fn one_pass(&self, transpose: bool) -> OnePass {
-        let target = self.shared.target;
+        let target = self.plan.shared.target;
         match &self.computed {
             Computed::Host(host) => host.one_pass(target, transpose),
             Computed::Device(device) => device.one_pass(target, transpose),
@@ -470,7 +410,7 @@ impl<T: Scalar> Factors<T> {
     fn up_to_target(&self) -> refine::Options {
         refine::Options {
             stops_at_target: true,
-            ..self.shared.refinement::<T>()
+            ..self.plan.shared.refinement::<T>()
         }
     }
 
@@ -538,7 +478,8 @@ impl<T: Scalar> Factors<T> {
         transpose: bool,
     ) -> Result<Solution<T>, Error> {
         let start = Instant::now();
-        let (x, achieved) = self.solve_to(b, nrhs, transpose, &self.shared.refinement::<T>())?;
+        let (x, achieved) =
+            self.solve_to(b, nrhs, transpose, &self.plan.shared.refinement::<T>())?;
         let inform = self.describe_solve(start, achieved);
         Ok(Solution { x, inform })
     }
@@ -566,7 +507,7 @@ impl<T: Scalar> Factors<T> {
 
     /// The engine that keeps values and vectors on the device, if that is where they are, and its stream.
     fn resident(&self) -> Option<(&dyn ResidentEngine, &Stream)> {
-        match (&self.shared.path, &self.computed) {
+        match (&self.plan.path, &self.computed) {
             (Path::Device(path), Computed::Device(factors)) => {
                 Some((factors.engine.resident()?, path.backend.stream()))
             }
@@ -590,11 +531,16 @@ impl<T: Scalar> Factors<T> {
         let mut x = Vec::with_capacity(n * nrhs);
         for b in b.chunks(AT_ONCE * n.max(1)) {
             let system = System {
-                shared: &self.shared,
+                shared: &self.plan.shared,
                 nrhs: b.len() / n,
                 transpose,
             };
-            let there = self.shared.threads.upload(stream, b).map_err(in_solve)?;
+            let there = self
+                .plan
+                .shared
+                .threads
+                .upload(stream, b)
+                .map_err(in_solve)?;
             let mut solution = stream.alloc(b.len()).map_err(in_solve)?;
             let refined = engine.solve_refined(system, &there, &mut solution, refinement)?;
             if is_out_of_range(&refined) {
@@ -632,7 +578,7 @@ impl<T: Scalar> Factors<T> {
         let n = self.n();
         // First solutions, right-hand sides in f64, and what is handed over; beside what one is refined in.
         let bytes = bytes_of::<f64>(3 * b.len() + VECTORS * n);
-        let _memory = self.shared.limits.reserve(bytes, "solve")?;
+        let _memory = self.plan.shared.limits.reserve(bytes, "solve")?;
         let (a, norms) = if transpose {
             (self.view()?.transpose(), &self.transpose_norms)
         } else {
@@ -684,7 +630,7 @@ impl<T: Scalar> Factors<T> {
         inform
             .warnings
             .retain(|warning| !matches!(warning, Warning::TargetMissed { .. }));
-        inform.check_target(self.shared.target);
+        inform.check_target(self.plan.shared.target);
         inform
     }
 
@@ -711,7 +657,8 @@ impl<T: Scalar> Factors<T> {
     /// still the factors of the last matrix; after [`Error::Cancelled`] and [`Error::OutOfMemory`] their values are
     /// computed again when they are next used.
     pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
-        let shared = Arc::clone(&self.shared);
+        let plan = Arc::clone(&self.plan);
+        let shared = &plan.shared;
         shared.limits.cancel.check()?;
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
@@ -721,10 +668,10 @@ impl<T: Scalar> Factors<T> {
                 // The device works with them in the meantime.
                 let check = || shared.values_of(a, threads).map(drop);
                 let unknown = f64::NAN;
-                return self.renew(&shared, Cow::Borrowed(a.data()), unknown, &check, threads);
+                return self.renew(&plan, Cow::Borrowed(a.data()), unknown, &check, threads);
             }
             let (values, largest) = shared.values_of(a, threads)?;
-            self.renew(&shared, values, largest, &|| Ok(()), threads)
+            self.renew(&plan, values, largest, &|| Ok(()), threads)
         })
     }
 
@@ -732,7 +679,7 @@ impl<T: Scalar> Factors<T> {
     /// `largest` of them by magnitude is known.
     pub(crate) fn renew(
         &mut self,
-        shared: &Shared,
+        plan: &Plan,
         values: Cow<'_, [T]>,
         largest: f64,
         check: Check<'_>,
@@ -740,6 +687,7 @@ impl<T: Scalar> Factors<T> {
     ) -> Result<Refactorized, Error> {
         let norms = OnceLock::new();
         let mut journal = Journal::after(&self.analyzed);
+        let shared = &plan.shared;
         let work = work_bytes::<T>(shared.n(), shared.nnz());
         let _of_work = shared.limits.reserve(work, "numeric")?;
         let in_f64 = T::in_f64(&values);
@@ -750,7 +698,7 @@ impl<T: Scalar> Factors<T> {
             largest,
             norms: &norms,
         };
-        let outcome = match (&shared.path, &mut self.computed) {
+        let outcome = match (&plan.path, &mut self.computed) {
             (Path::Host(path), Computed::Host(factors)) => {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
@@ -829,10 +777,10 @@ impl<T: Scalar> Factors<T> {
             "factors on the CPU take no values on a device"
         );
         assert!(
-            values.len() == self.shared.nnz(),
+            values.len() == self.plan.shared.nnz(),
             "there are {} values; the matrix has {} entries",
             values.len(),
-            self.shared.nnz()
+            self.plan.shared.nnz()
         );
         self.refactorize_slice(values.slice(..))
     }
@@ -842,8 +790,9 @@ impl<T: Scalar> Factors<T> {
         &mut self,
         values: Slice<'_, f64>,
     ) -> Result<Refactorized, Error> {
-        let shared = Arc::clone(&self.shared);
-        let (Path::Device(path), Computed::Device(factors)) = (&shared.path, &mut self.computed)
+        let plan = Arc::clone(&self.plan);
+        let shared = &plan.shared;
+        let (Path::Device(path), Computed::Device(factors)) = (&plan.path, &mut self.computed)
         else {
             unreachable!("factors on a device")
         };
@@ -851,7 +800,7 @@ impl<T: Scalar> Factors<T> {
         let mut reason = None;
         if factors.engine.resident().is_some() {
             let refinement = shared.refinement::<T>();
-            match path.refactorize_resident(factors, values, &shared, &refinement, &mut journal)? {
+            match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
                 Ok(outcome) => {
                     self.values = OnceLock::new();
                     self.accept(OnceLock::new(), journal)?;
@@ -868,7 +817,7 @@ impl<T: Scalar> Factors<T> {
         let (in_f64, values) = fetched.map_err(|error| factors.restored(error))?;
         let norms = OnceLock::new();
         let task = Task {
-            shared: &shared,
+            shared,
             a: shared.view(&values),
             values: &in_f64,
             largest: f64::NAN,
@@ -1004,7 +953,7 @@ impl<T: Scalar> Factors<T> {
         let (path, nrhs) = self.check_vectors(x, nrhs);
         self.check_vectors(b, nrhs);
         let start = Instant::now();
-        let refinement = self.shared.refinement::<T>();
+        let refinement = self.plan.shared.refinement::<T>();
         let achieved = self.solve_vectors(path, b, x, nrhs, transpose, &refinement)?;
         Ok(self.describe_solve(start, achieved))
     }
@@ -1024,7 +973,7 @@ impl<T: Scalar> Factors<T> {
         let n = self.n();
         if let Some((engine, _)) = self.resident() {
             let system = System {
-                shared: &self.shared,
+                shared: &self.plan.shared,
                 nrhs,
                 transpose,
             };
@@ -1053,7 +1002,7 @@ impl<T: Scalar> Factors<T> {
     /// The path of factors on a device, for vectors of the right length, and how many of these have entries.
     #[track_caller]
     fn check_vectors(&self, x: &Buffer<f64>, nrhs: usize) -> (&DevicePath, usize) {
-        let Path::Device(path) = &self.shared.path else {
+        let Path::Device(path) = &self.plan.path else {
             panic!("factors on the CPU solve for no vectors on a device")
         };
         (path, check_length(x.len(), self.n(), nrhs))
@@ -1110,7 +1059,7 @@ impl<T: Scalar> Factors<T> {
     fn wanted_condition(&mut self) -> Result<Option<Condition>, Error> {
         self.condition = None;
         let known = self.known_condition();
-        if known.is_some() || !self.shared.options.estimate_condition {
+        if known.is_some() || !self.plan.shared.options.estimate_condition {
             return Ok(None);
         }
         let start = Instant::now();
@@ -1135,7 +1084,7 @@ impl<T: Scalar> Factors<T> {
         inform.num_delay = report.num_delayed;
         inform.growth = Some(report.growth).filter(|growth| !growth.is_nan());
         inform.rank = Some(inform.n);
-        let is_static = self.shared.options.pivoting == Pivoting::Static;
+        let is_static = self.plan.shared.options.pivoting == Pivoting::Static;
         let (probe, searched) = match &self.computed {
             Computed::Host(host) => {
                 if host.probe.is_none() {
@@ -1193,7 +1142,7 @@ impl<T: Scalar> Factors<T> {
         }
         inform.take_device_costs(self.computed.engine());
         if probe.is_some() {
-            inform.check_target(self.shared.target);
+            inform.check_target(self.plan.shared.target);
         }
         inform
     }
@@ -1202,7 +1151,7 @@ impl<T: Scalar> Factors<T> {
 impl<T> std::fmt::Debug for Factors<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Factors")
-            .field("n", &self.shared.n())
+            .field("n", &self.plan.shared.n())
             .field("backend", &self.analyzed.backend)
             .finish_non_exhaustive()
     }

@@ -5,20 +5,23 @@ use std::time::Instant;
 
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::blocks::Rule;
-use luge_ordering::Matching;
-use luge_sparse::{Quality, Scalar};
+use luge_ordering::{Matching, Ordering, OrderingOptions};
+use luge_sparse::{Quality, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
-use crate::device_path::Task;
-use crate::engine::Condition;
+use crate::backend::Limits;
+use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
-use crate::factors::{Journal, Outcome, Refactorized, SINGULAR};
-use crate::host::{AnyHost, HostEngine};
-use crate::inform::Warning;
-use crate::options::Pivoting;
+use crate::host::{AnyHost, HostChain, HostEngine};
+use crate::inform::{Inform, Warning};
+use crate::options::{Options, Pivoting};
+use crate::ordered::{order_within, round_to_powers_of_two, transform_of};
 use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
-use crate::solver::{HostPath, Shared};
+use crate::shared::Shared;
+use crate::stored::Rows;
+use crate::task::{Journal, Refactorized, Task};
+use crate::threads::Threads;
 
 /// Diagonal preference of the first attempt under [`Pivoting::Auto`], that of KLU.
 const DIAGONAL_PREFERENCE: f64 = 1e-3;
@@ -40,6 +43,122 @@ const OTHER_SCALE: f64 = 1e12;
 
 /// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
 const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
+
+/// The CPU.
+pub(crate) struct HostPath {
+    pub chain: Arc<dyn AnyHost>,
+    /// What else might do if the pivots on this chain do not.
+    pub alternative: Option<Matching>,
+    single: bool,
+}
+
+impl HostPath {
+    pub(crate) fn new(
+        options: &Options,
+        threads: &Threads,
+        limits: &Limits,
+        rows: &Rows<'_>,
+        (ordering, memory): (Ordering, Reservation),
+        single: bool,
+    ) -> Result<Self, Error> {
+        let alternative = if ordering.log10_matching_product.is_some() {
+            Some(Matching::Never)
+        } else {
+            ordering.matching_refused.then_some(Matching::Always)
+        };
+        let chain = host_chain(options, threads, limits, rows, (ordering, memory), single)?;
+        Ok(Self {
+            chain,
+            alternative,
+            single,
+        })
+    }
+
+    /// Orders and plans anew for other values, and if that is given with another matching.
+    pub(crate) fn analyze_again(
+        &self,
+        shared: &Shared,
+        values: &[f64],
+        matching: Option<Matching>,
+    ) -> Result<Arc<dyn AnyHost>, Error> {
+        let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
+        let turned = if shared.by_columns {
+            16 * (order + 1) + 20 * nnz
+        } else {
+            0
+        };
+        let _of_rows = shared.limits.reserve(turned, "ordering")?;
+        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
+        let by_rows = rows.values(values);
+        let options = OrderingOptions {
+            matching: matching.unwrap_or(shared.ordering.matching),
+            ..(*shared.ordering).clone()
+        };
+        let ordered = order_within(&options, &shared.threads, &shared.limits, &rows, &by_rows)?;
+        host_chain(
+            &shared.options,
+            &shared.threads,
+            &shared.limits,
+            &rows,
+            ordered,
+            self.single,
+        )
+    }
+
+    /// Tells what is planned; the ordering predicts `lnz` and `unz`.
+    pub(crate) fn describe(&self, inform: &mut Inform, lnz: u64, unz: u64) {
+        let plan = self.chain.plan();
+        let fronts = plan.front_sizes();
+        inform.lnz = lnz;
+        inform.unz = unz;
+        if fronts.columns > 0 {
+            inform.num_supernodes = Some(fronts.num_supernodes);
+            inform.max_front = Some(fronts.max_front);
+        }
+        inform.peak_host_bytes = plan.bytes();
+        inform.precision = self.chain.precision();
+        inform.predicted_host_bytes = Some(self.chain.predicted_bytes(lnz + unz));
+    }
+}
+
+fn host_chain(
+    options: &Options,
+    threads: &Threads,
+    limits: &Limits,
+    rows: &Rows<'_>,
+    (mut ordering, memory): (Ordering, Reservation),
+    single: bool,
+) -> Result<Arc<dyn AnyHost>, Error> {
+    let _span = tracing::info_span!("symbolic").entered();
+    let blocks = std::mem::take(&mut ordering.blocks);
+    if ordering.log10_matching_product.is_some() {
+        round_to_powers_of_two(&mut ordering.scaling);
+    }
+    let (transform, block_ptr) = transform_of(ordering);
+    Ok(if single {
+        HostChain::<f32>::analyze(
+            rows,
+            transform,
+            &block_ptr,
+            &blocks,
+            options.engine,
+            threads,
+            limits,
+            memory,
+        )?
+    } else {
+        HostChain::<f64>::analyze(
+            rows,
+            transform,
+            &block_ptr,
+            &blocks,
+            options.engine,
+            threads,
+            limits,
+            memory,
+        )?
+    })
+}
 
 /// Factors on the CPU.
 pub(crate) struct HostFactors {
@@ -364,7 +483,7 @@ impl HostPath {
         old_values: &[f64],
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Refactorized, Error> {
         let outcome = self.try_refactorize(old, task, journal);
         if outcome.is_err() {
             // They were factors before, with these very pivots.
@@ -378,7 +497,7 @@ impl HostPath {
         old: &mut HostFactors,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<Refactorized, Error> {
         let shared = task.shared;
         let is_static = shared.options.pivoting == Pivoting::Static;
         let epsilon = old.chain.epsilon();

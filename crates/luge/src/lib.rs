@@ -52,15 +52,21 @@ mod host_path;
 mod inform;
 mod lanes;
 mod options;
+mod ordered;
+mod path;
+mod permuted;
 mod probe;
+mod shared;
 mod solver;
+mod stored;
+mod task;
 mod threads;
 
 pub use accuracy::Accuracy;
 pub use batch::BatchFactors;
 pub use determinant::Determinant;
 pub use error::Error;
-pub use factors::{Factors, Refactorized, Solution, SolutionCheck};
+pub use factors::{Factors, Solution, SolutionCheck};
 pub use inform::{Inform, Seconds, Warning};
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
@@ -72,3 +78,4 @@ pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
 };
 pub use solver::{Analysis, Solver};
+pub use task::Refactorized;

@@ -10,7 +10,7 @@ use crate::accuracy::WILD;
 use crate::device_chain::ResidentEngine;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::solver::Shared;
+use crate::shared::Shared;
 
 /// What came back for the known solution, whose entries are of magnitude 1 to 2.
 #[derive(Debug, Clone, Copy)]

@@ -14,7 +14,7 @@ use luge_solve::gpu::{DeviceLu, SolveScalar};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels};
 use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
-use super::{Description, DeviceCosts, Limits, NumericFactors, Plan, PlanReport};
+use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
 use crate::options::{DeviceEngine, FactorPrecision, Options};
 
@@ -118,7 +118,7 @@ impl GpuBackend {
         &self,
         rows: &CompressedPattern,
         limits: &Limits,
-    ) -> Result<Box<dyn Plan<F>>, PhaseError> {
+    ) -> Result<Box<dyn AnyColumnPlan<F>>, PhaseError> {
         let stream = &self.stream;
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
@@ -201,7 +201,7 @@ fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
     }
 }
 
-impl<F: SolveScalar> Plan<F> for GpuPlan<F> {
+impl<F: SolveScalar> AnyColumnPlan<F> for GpuPlan<F> {
     fn report(&self) -> &PlanReport {
         &self.report
     }

@@ -1,6 +1,6 @@
 //! The seam between the facade and what runs the phases.
 //!
-//! A device turns the pattern of B into a [`Plan`] (filled pattern and levels), a plan and values into
+//! A device turns the pattern of B into an [`AnyColumnPlan`] (filled pattern and levels), a plan and values into
 //! [`NumericFactors`], and those solve: symbolic, levels, static numeric, solve. The CPU has a path of
 //! its own, [`host`](crate::host).
 
@@ -24,7 +24,7 @@ pub(crate) trait FactorScalar: FrontalScalar {
         backend: &gpu::GpuBackend,
         rows: &CompressedPattern,
         limits: &Limits,
-    ) -> Result<Box<dyn Plan<Self>>, PhaseError>;
+    ) -> Result<Box<dyn AnyColumnPlan<Self>>, PhaseError>;
 }
 
 macro_rules! factor_scalar {
@@ -34,7 +34,7 @@ macro_rules! factor_scalar {
                 backend: &gpu::GpuBackend,
                 rows: &CompressedPattern,
                 limits: &Limits,
-            ) -> Result<Box<dyn Plan<Self>>, PhaseError> {
+            ) -> Result<Box<dyn AnyColumnPlan<Self>>, PhaseError> {
                 backend.plan::<Self>(rows, limits)
             }
         }
@@ -117,7 +117,7 @@ pub(crate) enum Backend {
 }
 
 /// The filled pattern and levels of one B.
-pub(crate) trait Plan<F: Scalar>: Send + Sync {
+pub(crate) trait AnyColumnPlan<F: Scalar>: Send + Sync {
     fn report(&self) -> &PlanReport;
 
     /// The filled pattern and the levels on the host.

@@ -595,6 +595,27 @@ fn reports_are_those_of_the_last_factorization() {
     );
 }
 
+#[test]
+fn tiny_pivots_are_told_by_the_values_at_hand() {
+    let stream = &seeded_streams()[0];
+    let problem = with_pivots(|i| if i == 20 { 1e-8 } else { 1.0 });
+    let tree = uploaded(stream, &problem, Limits::default());
+    let pivots = StaticPivots {
+        threshold: 0.1,
+        smallest: 1e-6,
+    };
+    let values = stream.upload(&problem.values).unwrap();
+    let (mut factors, first) =
+        DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots).unwrap();
+    assert_eq!((first.num_perturbed, first.max_b), (1, 1.0));
+    for factor in [2f64.powi(20), 2f64.powi(-20)] {
+        let scaled: Vec<f64> = problem.values.iter().map(|v| v * factor).collect();
+        let scaled = stream.upload(&scaled).unwrap();
+        let quality = factors.refactorize(stream, &scaled, &pivots).unwrap();
+        assert_eq!((quality.num_perturbed, quality.max_b), (1, factor));
+    }
+}
+
 /// Dense diagonal blocks, the entries below the diagonal being zeros, with these entries on it: pivots come as they are
 /// there.
 fn triangular_blocks(blocks: &[Vec<f64>]) -> CsMat<f64> {

@@ -398,12 +398,12 @@ impl<T: Scalar> Task<'_, T> {
     }
 }
 
-/// What came of new values on old pivots.
-enum Renewal {
-    /// They serve; with the probe, if there was one.
-    Serves(Option<Probe>),
+/// What came of pivots.
+pub(crate) enum Pivots<T> {
+    /// They serve.
+    Serve(T),
     /// They do not, for this reason, and others may be searched.
-    Fails(String),
+    Fail(String),
 }
 
 impl DevicePath {
@@ -464,15 +464,15 @@ impl DevicePath {
             return self.search(chain, task, journal);
         }
         let reason = match self.try_static(chain, task, journal)? {
-            Ok(factors) => return Ok(factors),
-            Err(reason) => reason,
+            Pivots::Serve(factors) => return Ok(factors),
+            Pivots::Fail(reason) => reason,
         };
         let mut chain = Arc::clone(chain);
         if let Some(matching) = alternative {
             let start = Instant::now();
             chain = self.analyze_again(task.shared, task.values, Some(matching))?;
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            if let Ok(factors) = self.try_static(&chain, task, journal)? {
+            if let Pivots::Serve(factors) = self.try_static(&chain, task, journal)? {
                 journal.warnings.push(Warning::RowsMatched { reason });
                 return Ok(factors);
             }
@@ -481,13 +481,13 @@ impl DevicePath {
         self.search(&chain, task, journal)
     }
 
-    /// Factorizes with static pivots. The inner error says what is wrong with them, where others may be searched.
+    /// Factorizes with static pivots.
     fn try_static<T: Scalar>(
         &self,
         chain: &Arc<dyn AnyDeviceChain>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Result<DeviceFactors, String>, Error> {
+    ) -> Result<Pivots<DeviceFactors>, Error> {
         let shared = task.shared;
         let is_auto = shared.options.pivoting == Pivoting::Auto;
         let start = Instant::now();
@@ -497,7 +497,7 @@ impl DevicePath {
         let engine = match factorized {
             Ok(engine) => engine,
             Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if is_auto => {
-                return Ok(Err(error.to_string()));
+                return Ok(Pivots::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
         };
@@ -519,8 +519,8 @@ impl DevicePath {
             None
         };
         Ok(match reason.filter(|_| is_auto) {
-            Some(reason) => Err(reason),
-            None => Ok(DeviceFactors::new(Arc::clone(chain), engine, probe)),
+            Some(reason) => Pivots::Fail(reason),
+            None => Pivots::Serve(DeviceFactors::new(Arc::clone(chain), engine, probe)),
         })
     }
 
@@ -610,15 +610,14 @@ impl DevicePath {
             self.judge(old, renewed, shared, journal, probe)
         };
         match renewed {
-            Ok(Renewal::Serves(probe)) => Ok(Self::keep(old, probe, shared.target)),
-            Ok(Renewal::Fails(reason)) => self.repivot(old, reason, task, journal),
+            Ok(Pivots::Serve(probe)) => Ok(Self::keep(old, probe, shared.target)),
+            Ok(Pivots::Fail(reason)) => self.repivot(old, reason, task, journal),
             Err(error) => Err(old.restored(error)),
         }
     }
 
-    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there. `Err` in the result:
-    /// the old pivots do not serve, for this reason, and [`repivot`](Self::repivot) has to go on, whatever it takes
-    /// to bring the values to the host.
+    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there. Where the old
+    /// pivots fail, [`repivot`](Self::repivot) has to go on, whatever it takes to bring the values to the host.
     pub(crate) fn refactorize_resident(
         &self,
         old: &mut DeviceFactors,
@@ -626,11 +625,11 @@ impl DevicePath {
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
-    ) -> Result<Result<Refactorized, String>, Error> {
+    ) -> Result<Pivots<Refactorized>, Error> {
         let values = NewValues::OnDevice(values);
         match self.renew_resident(old, values, shared, refinement, journal) {
-            Ok(Renewal::Serves(probe)) => Ok(Ok(Self::keep(old, probe, shared.target))),
-            Ok(Renewal::Fails(reason)) => Ok(Err(reason)),
+            Ok(Pivots::Serve(probe)) => Ok(Pivots::Serve(Self::keep(old, probe, shared.target))),
+            Ok(Pivots::Fail(reason)) => Ok(Pivots::Fail(reason)),
             Err(error) => Err(old.restored(error)),
         }
     }
@@ -643,7 +642,7 @@ impl DevicePath {
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
-    ) -> Result<Renewal, Error> {
+    ) -> Result<Pivots<Option<Probe>>, Error> {
         let perturbation = Self::kept_perturbation(old, shared);
         let is_always_probed = shared.options.residual_check == ResidualCheck::Always;
         let engine = old
@@ -696,12 +695,12 @@ impl DevicePath {
         shared: &Shared,
         journal: &mut Journal,
         probe: impl FnOnce(&dyn AnyDeviceEngine, &mut Journal) -> Result<Option<Probe>, Error>,
-    ) -> Result<Renewal, Error> {
+    ) -> Result<Pivots<Option<Probe>>, Error> {
         let is_static = shared.options.pivoting == Pivoting::Static;
         match renewed {
             Ok(()) => {}
             Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
-                return Ok(Renewal::Fails(error.to_string()));
+                return Ok(Pivots::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
         }
@@ -717,7 +716,7 @@ impl DevicePath {
             None
         };
         if let Some(reason) = hopeless.clone().filter(|_| !is_static) {
-            return Ok(Renewal::Fails(reason));
+            return Ok(Pivots::Fail(reason));
         }
         let probe = probe(engine, journal)?;
         let missed = probe.filter(|probe| probe.misses(shared.target));
@@ -728,8 +727,8 @@ impl DevicePath {
             None => hopeless.or(growth.filter(|_| !is_overruled)),
         };
         match failure {
-            None => Ok(Renewal::Serves(probe)),
-            Some(reason) if !is_static => Ok(Renewal::Fails(reason)),
+            None => Ok(Pivots::Serve(probe)),
+            Some(reason) if !is_static => Ok(Pivots::Fail(reason)),
             Some(_) => Err(unstable(engine, probe)),
         }
     }

@@ -1,5 +1,7 @@
 //! Errors of the facade.
 
+use std::sync::Arc;
+
 use luge_device::DeviceError;
 use luge_levelize::LevelizeError;
 use luge_numeric::NumericError;
@@ -13,7 +15,7 @@ use luge_symbolic::SymbolicError;
 ///
 /// The message is whole: it ends with that of the cause where there is one, so the cause is not given again as a
 /// [`source`](std::error::Error::source). Where a program looks for it, it is in the variant.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An option has a value outside of its range.
@@ -176,20 +178,20 @@ pub enum Error {
         /// Its number, from 0.
         system: usize,
         /// What is wrong with it.
-        error: std::sync::Arc<Error>,
+        error: Arc<Error>,
     },
     /// A dimension does not fit 32-bit indices.
     #[error(transparent)]
     IndexOverflow(#[from] IndexOverflow),
     /// The threads that were asked for could not be started.
     #[error("the threads could not be started: {0}")]
-    Threads(Box<dyn std::error::Error + Send + Sync>),
+    Threads(Arc<dyn std::error::Error + Send + Sync>),
     /// The ordering failed for another reason.
     #[error("the ordering failed: {0}")]
     Ordering(OrderingError),
     /// The device, its driver, or a kernel on it failed.
     #[error("the device cannot be used: {0}")]
-    Device(Box<dyn std::error::Error + Send + Sync>),
+    Device(Arc<dyn std::error::Error + Send + Sync>),
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -266,7 +268,7 @@ impl Error {
                 available,
                 phase,
             },
-            other => Self::Device(Box::new(other)),
+            other => Self::Device(Arc::new(other)),
         }
     }
 }
@@ -317,9 +319,9 @@ impl PhaseError {
             Self::Supernode(SupernodeError::Device(e)) => Error::from_device(e, "supernode"),
             Self::Levelize(LevelizeError::Device(e)) => Error::from_device(e, "levelize"),
             Self::Numeric(NumericError::Device(e)) => Error::from_device(e, "numeric"),
-            Self::Symbolic(e @ SymbolicError::Corrupt(_)) => Error::Device(Box::new(e)),
-            Self::Supernode(e @ SupernodeError::Corrupt) => Error::Device(Box::new(e)),
-            Self::Levelize(e @ LevelizeError::Corrupt) => Error::Device(Box::new(e)),
+            Self::Symbolic(e @ SymbolicError::Corrupt(_)) => Error::Device(Arc::new(e)),
+            Self::Supernode(e @ SupernodeError::Corrupt) => Error::Device(Arc::new(e)),
+            Self::Levelize(e @ LevelizeError::Corrupt) => Error::Device(Arc::new(e)),
             Self::Solve(e) => e.into(),
             Self::Numeric(NumericError::ZeroPivot { column }) => Error::ZeroPivot {
                 column: old(column),

@@ -15,7 +15,7 @@ use sprs::CsMat;
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
 use crate::determinant::Determinant;
 use crate::device_chain::{Check, ResidentEngine, Search, System};
-use crate::device_path::{DeviceFactors, DevicePath};
+use crate::device_path::{DeviceFactors, DevicePath, Pivots};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
@@ -801,12 +801,12 @@ impl<T: Scalar> Factors<T> {
         if factors.engine.resident().is_some() {
             let refinement = shared.refinement::<T>();
             match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
-                Ok(outcome) => {
+                Pivots::Serve(outcome) => {
                     self.values = OnceLock::new();
                     self.accept(OnceLock::new(), journal)?;
                     return Ok(outcome);
                 }
-                Err(failure) => reason = Some(failure),
+                Pivots::Fail(failure) => reason = Some(failure),
             }
         }
         let fetched = path.fetch(&values).and_then(|in_f64| {

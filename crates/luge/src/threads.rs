@@ -30,7 +30,7 @@ impl Threads {
                     .num_threads(count)
                     .thread_name(|i| format!("luge-{i}"))
                     .build()
-                    .map_err(|e| Error::Threads(Box::new(e)))?,
+                    .map_err(|e| Error::Threads(Arc::new(e)))?,
             )),
         };
         Ok(Self {

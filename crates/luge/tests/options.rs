@@ -2,7 +2,7 @@
 //! together, numbers that are not finite. Each is refused by name, or works.
 
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use luge::ordering::{Costs, Method, OrderingOptions};
 use luge::{
@@ -616,7 +616,7 @@ fn a_right_hand_side_of_a_batch_is_named_too() {
 
 #[test]
 fn a_message_has_its_cause_once() {
-    let cause = || Box::new(std::io::Error::other("the cable is out"));
+    let cause = || Arc::new(std::io::Error::other("the cable is out"));
     for (error, expected) in [
         (
             Error::Device(cause()),
@@ -633,7 +633,7 @@ fn a_message_has_its_cause_once() {
         (
             Error::System {
                 system: 4,
-                error: std::sync::Arc::new(Error::Device(cause())),
+                error: Arc::new(Error::Device(cause())),
             },
             "system 4: the device cannot be used: the cable is out",
         ),

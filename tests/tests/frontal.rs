@@ -613,6 +613,7 @@ fn tiny_pivots_are_told_by_the_values_at_hand() {
         let scaled = stream.upload(&scaled).unwrap();
         let quality = factors.refactorize(stream, &scaled, &pivots).unwrap();
         assert_eq!((quality.num_perturbed, quality.max_b), (1, factor));
+        assert_eq!(factors.scale(), factor);
     }
 }
 

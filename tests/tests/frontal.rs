@@ -8,7 +8,7 @@ use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits,
     Placement, StaticPivots,
 };
-use luge_frontal::{FrontalLu, Options, Tree, TreeOptions};
+use luge_frontal::{AssemblyTree, FrontalLu, Options, Symbolic, TreeOptions};
 use luge_sparse::{ColPerm, CompressedPattern, Permutation, RowPerm, Scalar, Scaling};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
@@ -31,7 +31,7 @@ const PIVOTS: StaticPivots = StaticPivots {
 struct Problem {
     columns: CompressedPattern,
     values: Vec<f64>,
-    tree: Arc<Tree>,
+    symbolic: Arc<Symbolic>,
 }
 
 impl Problem {
@@ -39,11 +39,11 @@ impl Problem {
         let columns = a.to_csc();
         let pattern = pattern_of(&columns.transpose_view().to_owned());
         let values = columns.data().to_vec();
-        let tree = Arc::new(Tree::analyze(&pattern, options).unwrap());
+        let symbolic = Arc::new(Symbolic::analyze(&pattern, options).unwrap());
         Self {
             columns: pattern,
             values,
-            tree,
+            symbolic,
         }
     }
 
@@ -74,7 +74,7 @@ impl Problem {
 }
 
 /// Solves B·x = b with the panels of the fronts, one after the other, as the definition has it.
-fn solve<T: Scalar>(tree: &Tree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -> Vec<f64> {
+fn solve<T: Scalar>(tree: &AssemblyTree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -> Vec<f64> {
     let at = |p: usize| factors[p].to_f64();
     let mut x: Vec<f64> = tree.perm().iter().map(|&old| b[old as usize]).collect();
     let mut slots = Vec::new();
@@ -127,7 +127,7 @@ fn solve<T: Scalar>(tree: &Tree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -
 
 /// The tree on the device, of a matrix that is neither permuted nor scaled.
 fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTree> {
-    let n = problem.tree.n();
+    let n = problem.symbolic.n();
     let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
     let placement = Placement {
         row_perm: &RowPerm(Permutation::identity(n)),
@@ -138,7 +138,7 @@ fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTre
         coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
         coupling_entries: &[],
     };
-    Arc::new(DeviceTree::upload_with(stream, &problem.tree, &placement, limits, 1).unwrap())
+    Arc::new(DeviceTree::upload_with(stream, &problem.symbolic, &placement, limits, 1).unwrap())
 }
 
 /// The factors, with the values that they were made of.
@@ -162,14 +162,14 @@ fn factorized<T: DeviceScalar>(
     assert_eq!(quality.max_b, largest);
     assert_eq!(quality.num_perturbed, 0);
     assert_eq!(quality.first_perturbed, None);
-    assert_extremes(stream, &problem.tree, &factors, &quality);
+    assert_extremes(stream, problem.symbolic.tree(), &factors, &quality);
     (factors, values)
 }
 
 /// The extremes that are reported are those of the entries of the panels.
 fn assert_extremes<T: DeviceScalar>(
     stream: &Stream,
-    tree: &Tree,
+    tree: &AssemblyTree,
     factors: &DeviceFrontalLu<T>,
     quality: &DeviceQuality,
 ) {
@@ -199,11 +199,11 @@ fn backward_error<T: DeviceScalar>(
 ) -> f64 {
     let values = stream.download(factors.factors()).unwrap();
     let pivot_rows = stream.download(factors.pivot_rows()).unwrap();
-    let known: Vec<f64> = (0..problem.tree.n())
+    let known: Vec<f64> = (0..problem.symbolic.n())
         .map(|i| 1.0 + (i % 7) as f64)
         .collect();
     let b = problem.times(&known);
-    let x = solve(&problem.tree, &values, &pivot_rows, &b);
+    let x = solve(problem.symbolic.tree(), &values, &pivot_rows, &b);
     problem.backward_error(&x, &b)
 }
 
@@ -214,8 +214,8 @@ fn error_on_host(problem: &Problem) -> f64 {
         static_pivots: Some(PIVOTS.smallest),
         ..Options::default()
     };
-    let (factors, _) = FrontalLu::factorize(&problem.tree, &problem.values, &options).unwrap();
-    let n = problem.tree.n();
+    let (factors, _) = FrontalLu::factorize(&problem.symbolic, &problem.values, &options).unwrap();
+    let n = problem.symbolic.n();
     let known: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
     let b = problem.times(&known);
     let mut x = b.clone();
@@ -363,10 +363,10 @@ fn block_errors<T: DeviceScalar>(
 ) -> Vec<f64> {
     let values = stream.download(factors.factors()).unwrap();
     let pivot_rows = stream.download(factors.pivot_rows()).unwrap();
-    let n = problem.tree.n();
+    let n = problem.symbolic.n();
     let known: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
     let b = problem.times(&known);
-    let x = solve(&problem.tree, &values, &pivot_rows, &b);
+    let x = solve(problem.symbolic.tree(), &values, &pivot_rows, &b);
     let residual: Vec<f64> = problem
         .times(&x)
         .iter()
@@ -392,8 +392,17 @@ fn fronts_of_every_order() {
     let stream = &strict_stream();
     let orders: Vec<usize> = (1..=96).collect();
     let problem = Problem::new(&dense_blocks(&orders), &TreeOptions::default());
-    let largest = problem.tree.fronts().iter().map(|front| front.size()).max();
-    assert_eq!((problem.tree.num_supernodes(), largest), (96, Some(96)));
+    let largest = problem
+        .symbolic
+        .tree()
+        .fronts()
+        .iter()
+        .map(|front| front.size())
+        .max();
+    assert_eq!(
+        (problem.symbolic.tree().num_supernodes(), largest),
+        (96, Some(96))
+    );
     let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
     for (order, error) in orders
         .iter()
@@ -458,7 +467,7 @@ fn tiles_with_rows_below() {
     for (pivots, c) in [([70, 5, 20], 66), ([3, 17, 40], 98)] {
         let problem = Problem::new(&joined_fronts(&pivots, c), &options);
         for k in pivots {
-            let mut fronts = problem.tree.fronts().iter();
+            let mut fronts = problem.symbolic.tree().fronts().iter();
             let wanted = (k as u32, c as u32 - 1);
             assert!(fronts.any(|front| (front.pivots, front.below) == wanted));
         }
@@ -496,7 +505,7 @@ fn small_elements_are_added_to_large_fronts() {
             ..TreeOptions::default()
         };
         let problem = Problem::new(&triplets.to_csr(), &options);
-        assert_eq!(problem.tree.num_supernodes(), leaves + 1);
+        assert_eq!(problem.symbolic.tree().num_supernodes(), leaves + 1);
         let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
         let error = backward_error(stream, &problem, &factors);
         assert!(error <= 1e-14, "root of {root}: {error:e}");
@@ -540,7 +549,8 @@ fn runs_of_small_fronts_join() {
     let mut problem = Problem::new(&triplets.to_csr(), &options);
     assert!(
         problem
-            .tree
+            .symbolic
+            .tree()
             .fronts()
             .iter()
             .any(|front| front.num_children > 4)
@@ -648,7 +658,7 @@ fn with_pivots(pivot: impl Fn(usize) -> f64) -> Problem {
 }
 
 /// Of these columns, that which is eliminated first.
-fn first_of(tree: &Tree, columns: &[usize]) -> Option<usize> {
+fn first_of(tree: &AssemblyTree, columns: &[usize]) -> Option<usize> {
     let order = tree.perm().iter().map(|&old| old as usize);
     let mut found = order.filter(|old| columns.contains(old));
     found.next()
@@ -675,15 +685,18 @@ fn replaced_pivots_are_counted_and_keep_their_sign() {
         let again = factors.refactorize(&stream, &values, &pivots).unwrap();
         for quality in [quality, again] {
             assert_eq!(quality.num_perturbed, tiny.len() as u32);
-            assert_eq!(quality.first_perturbed, first_of(&problem.tree, &tiny));
+            assert_eq!(
+                quality.first_perturbed,
+                first_of(problem.symbolic.tree(), &tiny)
+            );
         }
-        assert_extremes(&stream, &problem.tree, &factors, &quality);
+        assert_extremes(&stream, problem.symbolic.tree(), &factors, &quality);
         let panels = stream.download(factors.factors()).unwrap();
         let mut slot = 0;
-        for front in problem.tree.fronts() {
+        for front in problem.symbolic.tree().fronts() {
             let (k, m) = (front.pivots as usize, front.size() as usize);
             for i in 0..k {
-                let column = problem.tree.perm()[front.start as usize + i] as usize;
+                let column = problem.symbolic.tree().perm()[front.start as usize + i] as usize;
                 let expected = match tiny.iter().position(|&t| t == column) {
                     Some(at) if at % 2 == 0 => -1e-6,
                     Some(_) => 1e-6,
@@ -716,7 +729,10 @@ fn the_first_useless_pivot_is_named() {
         let tree = uploaded(stream, &problem, Limits::default());
         let values = stream.upload(&problem.values).unwrap();
         let outcome = DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots);
-        (outcome.map(|_| ()), first_of(&problem.tree, columns))
+        (
+            outcome.map(|_| ()),
+            first_of(problem.symbolic.tree(), columns),
+        )
     };
     // Zeros are found at the end of a front: what is divided by one before that is not finite.
     for columns in [&[11][..], &[51], &[151], &[151, 11, 51]] {

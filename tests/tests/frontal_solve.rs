@@ -6,7 +6,7 @@ use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots, Workspace,
 };
-use luge_frontal::{Tree, TreeOptions};
+use luge_frontal::{Full, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{WHOLE_FRONT, report, state};
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY};
 use luge_ordering::{Matching, Method, OrderingOptions, order};
@@ -251,7 +251,7 @@ impl System {
     }
 
     fn uploaded(&self, stream: &Stream, options: &TreeOptions) -> Arc<DeviceTree> {
-        let tree = Arc::new(Tree::analyze(&self.columns, options).unwrap());
+        let tree = Arc::new(Symbolic::analyze(&self.columns, options).unwrap());
         let placement = Placement {
             row_perm: &self.row_perm,
             col_perm: &self.col_perm,
@@ -473,8 +473,8 @@ fn very_large_fronts_are_solved_by_tiles() {
         tiny_zero_fraction: 0.0,
         ..TreeOptions::default()
     };
-    let tree = Tree::analyze(&system.columns, &options).unwrap();
-    let mut fronts = tree.fronts().iter();
+    let tree = Symbolic::<Full>::analyze(&system.columns, &options).unwrap();
+    let mut fronts = tree.tree().fronts().iter();
     assert!(fronts.any(|front| (front.pivots, front.below) == (70, 189)));
     let mut factors = system.factorized::<f64>(stream, &options);
     for transpose in [false, true] {
@@ -507,8 +507,13 @@ fn small_fronts_of_more_rows_than_lanes() {
         tiny_zero_fraction: 0.0,
         ..TreeOptions::default()
     };
-    let tree = Tree::analyze(&system.columns, &options).unwrap();
-    let sizes: Vec<_> = tree.fronts().iter().map(|f| (f.pivots, f.below)).collect();
+    let tree = Symbolic::<Full>::analyze(&system.columns, &options).unwrap();
+    let sizes: Vec<_> = tree
+        .tree()
+        .fronts()
+        .iter()
+        .map(|f| (f.pivots, f.below))
+        .collect();
     assert!(
         sizes.contains(&(1, 48)) && sizes.contains(&(10, 41)),
         "{sizes:?}"
@@ -647,7 +652,7 @@ fn takes_what_it_says<T: DeviceScalar>(
     let device = stream.device();
     let a = stream.upload(&system.a).unwrap();
     let on_device = system.uploaded(stream, options);
-    let tree = on_device.tree();
+    let tree = on_device.symbolic();
     let value_bytes = size_of::<T>();
 
     let before_workspace = device.allocated_bytes();
@@ -680,10 +685,10 @@ fn takes_what_it_says<T: DeviceScalar>(
     assert_eq!(more, (of_vectors - control) * (MANY as u64 - 1), "{name}");
 
     // What is known of it before there is a plan: all but the state, the report and the flags of tiles.
-    let predicted = DeviceTree::workspace_bytes(tree, value_bytes);
+    let predicted = DeviceTree::workspace_bytes(tree.tree(), value_bytes);
     let of_reports = 4 * state::LEN + 8 * (report::NUM_EXTREMES + report::LEN);
     let rest = of_working - predicted - of_reports as u64;
-    let has_tiles = tree.fronts().iter().any(|f| f.size() > WHOLE_FRONT);
+    let has_tiles = tree.tree().fronts().iter().any(|f| f.size() > WHOLE_FRONT);
     assert_eq!(rest > 0, has_tiles, "{name}: {rest} bytes more");
 }
 
@@ -733,13 +738,13 @@ fn trees_take_about_what_was_predicted() {
     ] {
         let before = device.allocated_bytes();
         let on_device = system.uploaded(stream, &TreeOptions::default());
-        let tree = on_device.tree();
+        let tree = on_device.symbolic();
         let taken = device.allocated_bytes() - before;
         // What is predicted for the tree does not depend on the values.
         let of_tree = |value_bytes| {
             DeviceTree::predicted_bytes(tree, value_bytes)
                 - DeviceTree::factor_bytes(tree, value_bytes)
-                - DeviceTree::workspace_bytes(tree, value_bytes)
+                - DeviceTree::workspace_bytes(tree.tree(), value_bytes)
         };
         assert_eq!(of_tree(8), of_tree(4), "{name}");
         let ratio = taken as f64 / of_tree(8) as f64;

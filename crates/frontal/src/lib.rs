@@ -2,7 +2,8 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`Tree`] | elimination tree, supernodes, structure and cost of a symmetrised pattern |
+//! | [`AssemblyTree`] | elimination tree, supernodes and structure of a symmetrised pattern, for every kind of factorization |
+//! | [`Symbolic`] | an assembly tree with what one kind of factorization ([`Storage`]) stores on it and what that costs |
 //! | [`FrontalLu`] | unsymmetric multifrontal LU with threshold pivoting, on the CPU |
 //!
 //! The method: I. S. Duff and J. K. Reid, "The multifrontal solution of unsymmetric sets of linear
@@ -19,8 +20,8 @@
 //! A [`CostModel`] predicts the seconds of a front with k pivots and c rows below them from its
 //! k (k + 2 c) entries of L and U, the c² entries that it hands to its parent, and the operations of its
 //! elimination, about 2/3 k³ + 2 k² c + 2 k c². The prediction decides which fronts are merged, which
-//! subtrees become tasks of threads, and ([`Tree::seconds`]) whether a block is worth fronts at all.
-//! Memory is predicted too ([`Tree::peak_bytes`]), for each number of threads: factors, generated
+//! subtrees become tasks of threads, and ([`Symbolic::seconds`]) whether a block is worth fronts at all.
+//! Memory is predicted too ([`Symbolic::peak_bytes`]), for each number of threads: factors, generated
 //! elements on two stacks by depth, and those that wait between threads.
 //!
 //! # Same bits
@@ -42,15 +43,25 @@
 //!   of exact zeros is called singular.
 
 mod error;
+mod factorize;
 pub mod gpu;
 mod grouped;
 mod kernels;
+mod layout;
 mod lu;
+mod options;
+mod schedule;
 mod shares;
+mod storage;
+mod symbolic;
+mod totals;
 mod tree;
 
 pub use error::FrontalError;
 pub use grouped::{Grouped, grouped};
 pub use kernels::{FrontalScalar, Kernels};
-pub use lu::{FrontalLu, Options};
-pub use tree::{CostModel, Front, Tree, TreeOptions};
+pub use lu::FrontalLu;
+pub use options::Options;
+pub use storage::{FrontEntries, Full, Storage};
+pub use symbolic::Symbolic;
+pub use tree::{AssemblyTree, CostModel, Front, TreeOptions};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_frontal::{FrontalLu, Options, Tree, TreeOptions};
+use luge_frontal::{FrontalLu, Options, Symbolic, TreeOptions};
 use luge_sparse::{CompressedPattern, MemoryBudget};
 use luge_testkit::allocator::{Counting, measure, smallest_budget};
 use luge_testkit::convert::pattern_of;
@@ -33,27 +33,29 @@ fn bytes_are_those_that_are_held() {
     let saddle = interior_point_kkt(400, 200, 1e-8, 3);
     for (a, delays) in [(&grid, false), (&saddle, true)] {
         let (cols, values) = columns_of(a);
-        let tree = measure(|| Arc::new(Tree::analyze(&cols, &TreeOptions::default()).unwrap()));
-        let ratio = tree.result.bytes() as f64 / tree.held as f64;
+        let symbolic =
+            measure(|| Arc::new(Symbolic::analyze(&cols, &TreeOptions::default()).unwrap()));
+        let ratio = symbolic.result.bytes() as f64 / symbolic.held as f64;
         assert!((0.99..1.01).contains(&ratio), "{ratio}");
-        let tree = tree.result;
+        let symbolic = symbolic.result;
 
-        let factorized =
-            measure(|| FrontalLu::<f64>::factorize(&tree, &values, &Options::default()).unwrap());
+        let factorized = measure(|| {
+            FrontalLu::<f64>::factorize(&symbolic, &values, &Options::default()).unwrap()
+        });
         let peak = factorized.peak;
         let (lu, quality) = factorized.result;
         assert_eq!(quality.num_delayed > 0, delays);
         let ratio = lu.bytes() as f64 / factorized.held as f64;
         assert!((0.99..1.01).contains(&ratio), "{ratio}");
         if !delays {
-            let ratio = tree.peak_bytes(8, 1) as f64 / peak as f64;
+            let ratio = symbolic.peak_bytes(8, 1) as f64 / peak as f64;
             assert!((0.95..1.05).contains(&ratio), "{ratio}");
         }
         drop(lu);
 
         // No smaller budget is enough than what is really taken.
         let runs = |budget: &MemoryBudget| {
-            let run = || FrontalLu::<f64>::factorize(&tree, &values, &limited(budget)).is_ok();
+            let run = || FrontalLu::<f64>::factorize(&symbolic, &values, &limited(budget)).is_ok();
             let run = measure(run);
             (run.result, run.peak)
         };

@@ -68,7 +68,7 @@ pub(crate) fn ordering_for_tree(
 
 #[cfg(test)]
 mod tests {
-    use luge_frontal::Tree;
+    use luge_frontal::Symbolic;
     use luge_ordering::{Method, MethodUsed, Ordering, order};
     use luge_sparse::{CompressedPattern, Scaling};
 
@@ -213,19 +213,22 @@ mod tests {
             let b = Arc::new(permuted_columns(&a, &transform).0);
             let options = TreeOptions::default();
             let forest = ordering.forest.unwrap();
-            let posted = Tree::analyze_posted(Arc::clone(&b), &forest, &options, 1).unwrap();
-            let analyzed = Tree::analyze(&b, &options).unwrap();
+            let posted = Symbolic::analyze_posted(Arc::clone(&b), &forest, &options, 1).unwrap();
+            let analyzed = Symbolic::analyze(&b, &options).unwrap();
             // What was reserved on the way is not the same.
-            let shown = |tree: &Tree| {
+            let shown = |tree: &Symbolic| {
                 let text = format!("{tree:?}");
                 let end = text.rfind(", memory: ").unwrap_or(text.len());
                 text[..end].to_owned()
             };
             assert!(shown(&posted) == shown(&analyzed));
-            let shared = Tree::analyze_posted(b, &forest, &options, 4).unwrap();
+            let shared = Symbolic::analyze_posted(b, &forest, &options, 4).unwrap();
             assert!(shown(&shared) == shown(&analyzed));
             let costs = DeviceCosts::default();
-            let (early, late) = (costs.of_forest(&forest, &options), costs.of_tree(&posted));
+            let (early, late) = (
+                costs.of_forest(&forest, &options),
+                costs.of_tree(posted.tree()),
+            );
             assert_eq!((early.path, early.solve_path), (late.path, late.solve_path));
             let about = costs.estimate(&forest) / early.seconds();
             assert!((0.5..8.0).contains(&about), "{about}");

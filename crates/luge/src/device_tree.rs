@@ -13,7 +13,7 @@ use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Parts, Placement, StaticPivots,
     Workspace,
 };
-use luge_frontal::{FrontalError, Tree, TreeOptions};
+use luge_frontal::{FrontalError, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{
@@ -56,7 +56,7 @@ const SMALL_BUFFERS: u64 = 256;
 
 /// The plan for a pattern on the host.
 pub(crate) struct Forest {
-    tree: Arc<Tree>,
+    symbolic: Arc<Symbolic>,
     transform: Transform,
     block_ptr: Vec<usize>,
     /// B by columns, and the place of each entry among those of A, as it is stored.
@@ -156,10 +156,10 @@ impl Forest {
         };
         let options = TreeOptions::default();
         let analyzed = match elimination {
-            Some(forest) => Tree::analyze_posted_beside(make, forest, &options, threads),
+            Some(forest) => Symbolic::analyze_posted_beside(make, forest, &options, threads),
             None => {
                 let (blocks, parts) = make();
-                Tree::analyze(&blocks, &options).map(|tree| (tree, parts))
+                Symbolic::analyze(&blocks, &options).map(|tree| (tree, parts))
             }
         };
         Self::of_tree(analyzed, transform, block_ptr, single, start)
@@ -174,13 +174,13 @@ impl Forest {
     ) -> Result<Self, Error> {
         let start = Instant::now();
         let parts = Parts::new(columns, source, &block_ptr, 1);
-        let tree = Tree::analyze(&parts.blocks, &TreeOptions::default());
+        let tree = Symbolic::analyze(&parts.blocks, &TreeOptions::default());
         let analyzed = tree.map(|tree| (tree, parts));
         Self::of_tree(analyzed, transform, block_ptr, single, start)
     }
 
     fn of_tree(
-        analyzed: Result<(Tree, Parts), FrontalError>,
+        analyzed: Result<(Symbolic, Parts), FrontalError>,
         transform: Transform,
         block_ptr: Vec<usize>,
         single: bool,
@@ -191,7 +191,7 @@ impl Forest {
             other => unreachable!("an analysis of a square pattern: {other}"),
         })?;
         Ok(Self {
-            tree: Arc::new(tree),
+            symbolic: Arc::new(tree),
             transform,
             block_ptr,
             columns: parts.columns,
@@ -210,8 +210,8 @@ impl Forest {
         let value_bytes = if self.single { 4 } else { 8 };
         let values = 2 * size_of::<f64>() * self.source.len();
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
-        let (n, nnz) = (self.tree.n(), self.source.len());
-        DeviceTree::predicted_bytes(&self.tree, value_bytes)
+        let (n, nnz) = (self.symbolic.n(), self.source.len());
+        DeviceTree::predicted_bytes(&self.symbolic, value_bytes)
             + DevicePattern::predicted_bytes(n, nnz)
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
@@ -240,7 +240,7 @@ impl Forest {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        let on_device = DeviceTree::upload(&stream, &self.tree, &placement, count)
+        let on_device = DeviceTree::upload(&stream, &self.symbolic, &placement, count)
             .map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(TreeChain {
             on_device: Arc::new(on_device),
@@ -506,18 +506,18 @@ impl AnyDeviceChain for TreeChain {
 
     fn describe(&self, inform: &mut Inform) {
         let forest = &self.forest;
-        let tree = &forest.tree;
-        let triangle = (tree.factor_entries() + tree.n() as u64) / 2;
+        let symbolic = &forest.symbolic;
+        let triangle = (symbolic.factor_entries() + symbolic.n() as u64) / 2;
         inform.lnz = triangle;
         inform.unz = triangle + forest.coupling.nnz() as u64;
-        inform.flops = tree.flops();
-        inform.num_supernodes = Some(tree.num_supernodes());
-        inform.max_front = Some(tree.max_front());
+        inform.flops = symbolic.flops();
+        inform.num_supernodes = Some(symbolic.tree().num_supernodes());
+        inform.max_front = Some(symbolic.tree().max_front());
         let lists = forest.source.len() + forest.entries.len() + forest.coupling_entries.len();
         let patterns = [&*forest.columns, &forest.coupling];
         let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
         let held = 4 * lists + patterns.iter().sum::<usize>();
-        inform.peak_host_bytes = inform.peak_host_bytes.max(tree.bytes() + held as u64);
+        inform.peak_host_bytes = inform.peak_host_bytes.max(symbolic.bytes() + held as u64);
         inform.predicted_device_bytes = Some(forest.device_bytes());
         inform.seconds.symbolic = forest.seconds + self.upload_seconds;
         inform.precision = if forest.single { f32::NAME } else { f64::NAME };
@@ -581,13 +581,13 @@ impl AnyDeviceChain for TreeChain {
 
     fn batch_bytes(&self) -> Option<BatchBytes> {
         let Forest {
-            tree,
+            symbolic,
             source,
             coupling,
             single,
             ..
         } = &*self.forest;
-        let (n, nnz) = (tree.n(), source.len());
+        let (n, nnz) = (symbolic.n(), source.len());
         let (value_bytes, workspace) = if *single {
             (4, Workspace::<f32>::bytes(&self.on_device))
         } else {
@@ -597,7 +597,7 @@ impl AnyDeviceChain for TreeChain {
         Some(BatchBytes {
             common: DevicePattern::predicted_bytes(n, nnz),
             stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
-            system: DeviceTree::factor_bytes(tree, value_bytes) + values as u64,
+            system: DeviceTree::factor_bytes(symbolic, value_bytes) + values as u64,
         })
     }
 
@@ -855,7 +855,7 @@ impl Engine for TreeEngine {
     }
 
     fn screen(&self) -> Result<f64, Error> {
-        let n = self.chain.forest.tree.n();
+        let n = self.chain.forest.symbolic.n();
         engine::screen(n, self.quality.max_b, |x| self.solve_permuted(x, false))
     }
 
@@ -879,7 +879,7 @@ impl Engine for TreeEngine {
         let transform = &self.chain.forest.transform;
         let mut product = Determinant::ONE;
         let mut slot = 0;
-        for front in self.chain.forest.tree.fronts() {
+        for front in self.chain.forest.symbolic.tree().fronts() {
             let (start, pivots) = (front.start as usize, front.pivots as usize);
             let rows = front.size() as usize;
             for j in 0..pivots {
@@ -1009,7 +1009,12 @@ impl ResidentEngine for TreeEngine {
         self.lu()
             .solve(stream, x, nrhs, transpose)
             .map_err(solve_error)?;
-        Search::begin(&self.scratch.idle, stream, x, self.chain.forest.tree.n())
+        Search::begin(
+            &self.scratch.idle,
+            stream,
+            x,
+            self.chain.forest.symbolic.n(),
+        )
     }
 
     fn solve_refined(

@@ -9,7 +9,7 @@
 use luge_gpu_kernels::frontal::plan::{SMALL_FRONT, TILE, WHOLE_FRONT};
 use luge_sparse::etree::{EliminationForest, NONE};
 
-use crate::tree::{Front, Supernodes, Tree, TreeOptions, supernodes};
+use crate::tree::{AssemblyTree, Front, Supernodes, TreeOptions, supernodes};
 
 /// Seconds that the steps of a factorization and of a solve take on a device, in `f64`.
 ///
@@ -116,7 +116,7 @@ impl Below {
 
 impl DeviceCosts {
     /// Predicts what goes with this tree.
-    pub fn of_tree(&self, tree: &Tree) -> DevicePrediction {
+    pub fn of_tree(&self, tree: &AssemblyTree) -> DevicePrediction {
         let shape = |front: &Front| Shape {
             parent: front.parent,
             pivots: front.pivots,
@@ -125,7 +125,7 @@ impl DeviceCosts {
         self.predict(tree.num_supernodes(), tree.fronts().iter().map(shape))
     }
 
-    /// Predicts what goes with the tree that [`Tree::analyze_posted`] makes of this forest.
+    /// Predicts what goes with the tree that [`Symbolic::analyze_posted`] makes of this forest.
     pub fn of_forest(&self, forest: &EliminationForest, options: &TreeOptions) -> DevicePrediction {
         let Supernodes {
             parent,
@@ -242,6 +242,7 @@ fn tile_updates(front: &Shape) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbolic::Symbolic;
     use luge_sparse::{CompressedPattern, etree};
     use proptest::prelude::*;
 
@@ -431,8 +432,8 @@ mod tests {
                 tiny_zero_fraction: merged,
                 ..TreeOptions::default()
             };
-            let tree = Tree::analyze(&cols, &options).unwrap();
-            let of_tree = COSTS.of_tree(&tree);
+            let symbolic: Symbolic = Symbolic::analyze(&cols, &options).unwrap();
+            let of_tree = COSTS.of_tree(symbolic.tree());
             assert!(of_tree.path > 60.0 && of_tree.shared > 0.0);
             assert_eq!(of_tree, COSTS.of_forest(&forest, &options));
         }

@@ -130,7 +130,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<f64>,
         pivots: &StaticPivots,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
-        let host = tree.tree();
+        let host = tree.symbolic();
         let mut factors = Self {
             factors: stream.alloc(host.layout.slots as usize)?,
             pivot_rows: stream.alloc(host.n())?,
@@ -217,7 +217,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     /// As [`factorize`](Self::factorize).
     pub fn report(&mut self) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
         let tree = &*self.tree;
-        if tree.tree.num_supernodes() == 0 {
+        if tree.symbolic.tree.num_supernodes() == 0 {
             return Ok(Some(DeviceQuality::default()));
         }
         let working = self.workspace.lock();
@@ -254,7 +254,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<f64>,
         new_pivots: bool,
     ) -> Result<(), DeviceFrontalError> {
-        if self.tree.tree.num_supernodes() == 0 {
+        if self.tree.symbolic.tree.num_supernodes() == 0 {
             return Ok(());
         }
         self.solve_state
@@ -275,7 +275,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             a.len() >= tree.max_source,
             "a value for each entry of the tree"
         );
-        if tree.tree.num_supernodes() == 0 {
+        if tree.symbolic.tree.num_supernodes() == 0 {
             return Ok(());
         }
         let plan = &tree.plan;

@@ -5,13 +5,15 @@ use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, SMALL_WORDS};
 use luge_sparse::etree::NONE;
 
 use super::DeviceTree;
-use crate::tree::{Front, Tree};
+use crate::symbolic::Symbolic;
+use crate::tree::{AssemblyTree, Front};
 
 impl DeviceTree {
-    /// Predicted bytes on the device of `tree`, of the factors of one matrix with values of `value_bytes` bytes, and of
+    /// Predicted bytes on the device of a tree, of the factors of one matrix with values of `value_bytes` bytes, and of
     /// the elements of all its fronts. The values of A, the entries right of the diagonal blocks, right-hand sides and
     /// what a solve works in are not counted.
-    pub fn predicted_bytes(tree: &Tree, value_bytes: usize) -> u64 {
+    pub fn predicted_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
+        let tree = &symbolic.tree;
         let fronts = tree.num_supernodes() as u64;
         let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
         let rows = tree.rows.len() as u64;
@@ -34,18 +36,18 @@ impl DeviceTree {
             + of_rows
             + of_entries
             + of_pivots
-            + Self::factor_bytes(tree, value_bytes)
+            + Self::factor_bytes(symbolic, value_bytes)
             + Self::workspace_bytes(tree, value_bytes)
     }
 
     /// That part of them that each matrix needs for itself.
-    pub fn factor_bytes(tree: &Tree, value_bytes: usize) -> u64 {
+    pub fn factor_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
         // Exchanges of rows: pivot by pivot, as places, and as a permutation.
-        tree.layout.slots * value_bytes as u64 + 3 * 4 * tree.n() as u64
+        symbolic.layout.slots * value_bytes as u64 + 3 * 4 * symbolic.n() as u64
     }
 
     /// That part of them that factors share if they share a [`Workspace`](super::Workspace).
-    pub fn workspace_bytes(tree: &Tree, value_bytes: usize) -> u64 {
+    pub fn workspace_bytes(tree: &AssemblyTree, value_bytes: usize) -> u64 {
         let elements = tree.fronts().iter().map(|f| u64::from(f.below).pow(2));
         // Arrivals before a front.
         elements.sum::<u64>() * value_bytes as u64 + 4 * tree.num_supernodes() as u64
@@ -53,7 +55,7 @@ impl DeviceTree {
 }
 
 /// Entries of the elements that are added entry by entry to large fronts.
-fn gathered(tree: &Tree) -> u64 {
+fn gathered(tree: &AssemblyTree) -> u64 {
     let fronts = tree.fronts();
     let is_gathered = |front: &&Front| {
         front.parent != NONE

@@ -8,7 +8,7 @@ use luge_sparse::CompressedPattern;
 use crate::grouped::{Grouped, WORTH_DEALING, grouped};
 use crate::shares::{both, mapped, shares, split};
 
-/// The entries of B in its diagonal blocks, of which a [`Tree`](crate::Tree) is made, and those right of them, as a
+/// The entries of B in its diagonal blocks, of which a [`Symbolic`](crate::Symbolic) factorization is made, and those right of them, as a
 /// [`Placement`](super::Placement) wants them.
 #[derive(Debug)]
 pub struct Parts {

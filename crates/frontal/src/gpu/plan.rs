@@ -13,8 +13,10 @@ use luge_gpu_kernels::frontal::plan::{
 use luge_sparse::etree::NONE;
 
 use super::placement::PlacedOnHost;
+use crate::layout::Layout;
 use crate::shares::{both, collected, joined, mapped, shares, sort, split};
-use crate::tree::{Front, Tree};
+use crate::symbolic::Symbolic;
+use crate::tree::{AssemblyTree, Front};
 
 /// Seconds that a warp takes for a small front, whatever its size.
 const SECONDS_A_SMALL_FRONT: f64 = 0.4e-6;
@@ -85,7 +87,8 @@ pub(super) struct Plan {
 
 /// A tree and how its matrix comes about.
 struct Planner<'a> {
-    tree: &'a Tree,
+    tree: &'a AssemblyTree,
+    layout: &'a Layout,
     fronts: &'a [Front],
     source: Source<'a>,
     limits: Limits,
@@ -178,13 +181,14 @@ fn high(x: u64) -> u32 {
 
 impl Plan {
     /// Plans the factorization of a tree. The words are the same for any number of threads.
-    pub fn new(tree: &Tree, source: Source<'_>, limits: Limits, threads: usize) -> Self {
-        let planner = Planner::new(tree, source, limits, threads);
+    pub fn new(symbolic: &Symbolic, source: Source<'_>, limits: Limits, threads: usize) -> Self {
+        let planner = Planner::new(symbolic, source, limits, threads);
+        let Symbolic { tree, layout, .. } = symbolic;
         let numbers = 0..tree.fronts().len() as u32;
         let of_large: Vec<u32> = numbers.filter(|&s| planner.is_large(s as usize)).collect();
         let num_entries = |&s: &u32| planner.entry_range(s as usize).len();
         let of_large_fronts: usize = of_large.iter().map(num_entries).sum();
-        let all = tree.layout.source.len();
+        let all = layout.source.len();
         let (mut sources, mut places) = (vec![0; all], vec![0; all]);
         let of_small_fronts = all - of_large_fronts;
         let (small_sources, large_sources) = sources.split_at_mut(of_small_fronts);
@@ -209,9 +213,10 @@ impl Plan {
 }
 
 impl<'a> Planner<'a> {
-    fn new(tree: &'a Tree, source: Source<'a>, limits: Limits, threads: usize) -> Self {
+    fn new(symbolic: &'a Symbolic, source: Source<'a>, limits: Limits, threads: usize) -> Self {
         assert!(limits.small_front <= SMALL_FRONT && limits.gathered <= GATHERED);
         assert!(limits.whole_front <= WHOLE_FRONT);
+        let Symbolic { tree, layout, .. } = symbolic;
         let fronts = tree.fronts();
         let mut large = vec![NONE; fronts.len()];
         let mut num_large = 0;
@@ -233,6 +238,7 @@ impl<'a> Planner<'a> {
         }
         let mut planner = Self {
             tree,
+            layout,
             fronts,
             source,
             limits,
@@ -255,7 +261,7 @@ impl Planner<'_> {
     /// Row and column in the front of entry `e` of the layout.
     fn cell(&self, front: &Front, e: usize) -> (u32, u32) {
         let (k, c, m) = (front.pivots, front.below, front.size());
-        let place = self.tree.layout.target[e];
+        let place = self.layout.target[e];
         if place < m * k {
             (place % m, place / m)
         } else {
@@ -282,12 +288,12 @@ impl Planner<'_> {
         let of_row = rows.exponents[position(cell.0)];
         let of_column = cols.exponents[position(cell.1)];
         let biased = (of_column + of_row + EXPONENT_BIAS as i32) as u32;
-        let source = entries[self.tree.layout.source[e] as usize];
+        let source = entries[self.layout.source[e] as usize];
         [source, row | column << 8 | biased << 16]
     }
 
     fn entry_range(&self, s: usize) -> std::ops::Range<usize> {
-        let ptr = &self.tree.layout.entry_ptr;
+        let ptr = &self.layout.entry_ptr;
         ptr[s] as usize..ptr[s + 1] as usize
     }
 
@@ -423,7 +429,7 @@ impl Planner<'_> {
             } else if !is_kept_before(at + 1) {
                 flags |= small::WRITES_ELEMENT;
             }
-            let slot = self.tree.layout.slot[s];
+            let slot = self.layout.slot[s];
             let described: [u32; small::LEN as usize] = [
                 front.pivots | front.below << 16,
                 flags,
@@ -579,7 +585,7 @@ impl Planner<'_> {
             fronts.map(|&s| self.entry_range(s as usize).len()).sum()
         };
         let counts: Vec<usize> = ranges.iter().map(num_entries).collect();
-        let mut next = (self.tree.layout.source.len() - sources.len()) as u32;
+        let mut next = (self.layout.source.len() - sources.len()) as u32;
         let of_sources = split(sources, counts.iter().copied());
         let of_places = split(places, counts.iter().copied());
         let mut parts = Vec::with_capacity(ranges.len());
@@ -626,7 +632,7 @@ impl Planner<'_> {
                 NONE => NO_FRONT,
                 parent => self.large[parent as usize],
             };
-            let slot = self.tree.layout.slot[s];
+            let slot = self.layout.slot[s];
             let first_flag = share.num_flags;
             let steps = tiles.of_pivots;
             if !is_whole {
@@ -973,7 +979,7 @@ pub(super) mod tests {
 
     /// A tree of fronts with these parents and numbers of pivots, in postorder. Each has a row below for the first pivot
     /// of its parent.
-    pub(in crate::gpu) fn tree_of(fronts: &[(usize, u32)]) -> Tree {
+    pub(in crate::gpu) fn tree_of(fronts: &[(usize, u32)]) -> Symbolic {
         let (mut starts, mut n) = (Vec::new(), 0);
         for (_, pivots) in fronts {
             starts.push(n);
@@ -990,17 +996,18 @@ pub(super) mod tests {
             tiny_zero_fraction: 0.0,
             ..TreeOptions::default()
         };
-        let tree = Tree::analyze(&pattern_from(n as usize, entries), &options).unwrap();
-        let found = tree.fronts().iter();
+        let symbolic = Symbolic::analyze(&pattern_from(n as usize, entries), &options).unwrap();
+        let found = symbolic.tree().fronts().iter();
         let found: Vec<_> = found.map(|front| (front.parent, front.pivots)).collect();
         let parent = |parent| if parent == ROOT { NONE } else { parent as u32 };
         let expected = fronts.iter().map(|&(p, pivots)| (parent(p), pivots));
         assert_eq!(found, expected.collect::<Vec<_>>());
-        tree
+        symbolic
     }
 
     /// What `of` makes of a tree of a matrix that is neither permuted nor scaled.
-    fn placed<R>(tree: &Tree, of: impl FnOnce(Source<'_>) -> R) -> R {
+    fn placed<R>(symbolic: &Symbolic, of: impl FnOnce(Source<'_>) -> R) -> R {
+        let tree = symbolic.tree();
         let n = tree.n();
         let coupling = CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap();
         let placement = Placement {

@@ -9,12 +9,12 @@ use super::placement::Placement;
 use super::plan::{Limits, Plan, Source};
 use super::solve::{SolvePlan, SolveWords};
 use crate::shares::both;
-use crate::tree::Tree;
+use crate::symbolic::Symbolic;
 
 /// An assembly tree on the device.
 #[derive(Debug)]
 pub struct DeviceTree {
-    pub(super) tree: Arc<Tree>,
+    pub(super) symbolic: Arc<Symbolic>,
     /// Column of A of each pivot, in the order of elimination.
     pub(super) columns: Vec<u32>,
     /// Number of values that A has at least.
@@ -81,11 +81,11 @@ impl DeviceTree {
     #[track_caller]
     pub fn upload(
         stream: &Stream,
-        tree: &Arc<Tree>,
+        symbolic: &Arc<Symbolic>,
         placement: &Placement<'_>,
         threads: usize,
     ) -> Result<Self, DeviceError> {
-        Self::upload_with(stream, tree, placement, Limits::default(), threads)
+        Self::upload_with(stream, symbolic, placement, Limits::default(), threads)
     }
 
     /// As [`upload`](Self::upload), with other limits between the ways to work on a front.
@@ -100,11 +100,12 @@ impl DeviceTree {
     #[track_caller]
     pub fn upload_with(
         stream: &Stream,
-        tree: &Arc<Tree>,
+        symbolic: &Arc<Symbolic>,
         placement: &Placement<'_>,
         limits: Limits,
         threads: usize,
     ) -> Result<Self, DeviceError> {
+        let tree = &symbolic.tree;
         placement.check(tree.n(), tree.nnz());
         let (rows, cols) = placement.placed(tree.perm(), threads);
         let source = Source {
@@ -116,7 +117,7 @@ impl DeviceTree {
         let (factorization, solve) = both(
             threads,
             || {
-                let plan = Plan::new(tree, source, limits, threads);
+                let plan = Plan::new(symbolic, source, limits, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = DevicePlan::upload(&mut uploads, &plan)?;
                 let relative = uploads.add(&tree.relative)?;
@@ -124,7 +125,7 @@ impl DeviceTree {
                 Ok::<_, DeviceError>((on_device, relative))
             },
             || {
-                let words = SolveWords::new(tree, placement, threads);
+                let words = SolveWords::new(symbolic, placement, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = SolvePlan::upload(&mut uploads, &words, placement, &rows, &cols)?;
                 let row_idx = uploads.add(&tree.rows)?;
@@ -141,13 +142,13 @@ impl DeviceTree {
             relative,
             max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),
             columns: cols.places,
-            tree: Arc::clone(tree),
+            symbolic: Arc::clone(symbolic),
         })
     }
 
-    /// The tree on the host.
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
+    /// The symbolic factorization on the host.
+    pub fn symbolic(&self) -> &Arc<Symbolic> {
+        &self.symbolic
     }
 }
 
@@ -222,7 +223,7 @@ mod tests {
         let columns = Arc::new(columns);
         let options = TreeOptions::default();
         let analyzed = |threads| {
-            Tree::analyze_posted(Arc::clone(&columns), &forest, &options, threads).unwrap()
+            Symbolic::analyze_posted(Arc::clone(&columns), &forest, &options, threads).unwrap()
         };
         let tree = analyzed(1);
         assert_eq!(format!("{tree:?}"), format!("{:?}", analyzed(4)));
@@ -242,7 +243,7 @@ mod tests {
             coupling_entries: &(nnz..nnz + coupling.nnz() as u32).collect::<Vec<_>>(),
         };
         let planned = |threads| {
-            let (rows, cols) = placement.placed(tree.perm(), threads);
+            let (rows, cols) = placement.placed(tree.tree().perm(), threads);
             let source = Source {
                 entries: placement.entries,
                 rows: &rows,

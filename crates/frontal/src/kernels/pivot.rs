@@ -5,7 +5,7 @@ use luge_sparse::Scalar;
 use super::dense::{max_abs, rank_one, scale};
 use super::simd::Simd;
 
-/// The panels of a front under elimination; see [`Layout`](crate::lu::Layout).
+/// The panels of a front under elimination; see [`Full`](crate::Full).
 pub(crate) struct FrontPanels<F> {
     /// Panel of the fully summed columns: `m` rows, `k` columns.
     pub lp: *mut F,

@@ -31,10 +31,10 @@ pub(super) fn scratch_entries(m: usize, search: bool) -> usize {
 }
 
 /// How fronts are eliminated.
-pub(super) struct Eliminator<'a, F: FrontalScalar> {
+pub(super) struct Eliminator<F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
     pub rule: PivotRule<F>,
-    pub cancel: &'a CancelFlag,
+    pub cancel: CancelFlag,
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,
 }
@@ -47,7 +47,7 @@ unsafe impl<T> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for Shared<T> {}
 
-impl<F: FrontalScalar> Eliminator<'_, F> {
+impl<F: FrontalScalar> Eliminator<F> {
     /// Eliminates what can be eliminated of the columns `lo..hi` and updates the others of them.
     /// Returns the number of pivots, which stand at `lo..`.
     ///

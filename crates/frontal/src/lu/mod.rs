@@ -1,97 +1,30 @@
 //! Unsymmetric multifrontal LU on the CPU.
 
 mod eliminate;
-mod layout;
-mod numeric;
+mod front;
 mod product;
-mod schedule;
 mod solve;
-mod stack;
-mod traverse;
-
-pub(crate) use layout::Layout;
-pub(crate) use schedule::Schedule;
 
 use std::sync::Arc;
 
-use luge_sparse::{CancelFlag, MemoryBudget, Quality, Reservation, bytes_of, drop_aside};
+use luge_sparse::{CancelFlag, Quality, Reservation, bytes_of, drop_aside};
 
 use crate::error::FrontalError;
+use crate::factorize::{self, FrontStore, Run};
 use crate::kernels::{FrontalScalar, Kernels};
-use crate::tree::Tree;
-
-/// How a factorization goes about its pivots and resources.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// A pivot must reach this fraction of the largest magnitude of its column; the diagonal is
-    /// taken if it does. 0 to 1.
-    pub threshold: f64,
-    /// Eliminate every column in its own front, on the largest entry there if the diagonal is not
-    /// acceptable, and replace pivots of less than this magnitude by it, with their sign. Nothing is
-    /// delayed then, and no matrix is singular unless the magnitude is zero.
-    pub static_pivots: Option<f64>,
-    /// 1: no threads at all; more: the current rayon pool.
-    pub threads: usize,
-    /// Stops the factorization between fronts and between column blocks of large ones.
-    pub cancel: CancelFlag,
-    /// Bytes that the factors and the working memory may take.
-    pub max_bytes: Option<u64>,
-    /// Where all memory is reserved before it is allocated.
-    pub memory: MemoryBudget,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            threshold: 0.05,
-            static_pivots: None,
-            threads: 1,
-            cancel: CancelFlag::new(),
-            max_bytes: None,
-            memory: MemoryBudget::unlimited(),
-        }
-    }
-}
-
-/// The fully summed part of a factorized front.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Record {
-    /// Fully summed rows and columns, those received from children included.
-    k: u32,
-    /// Pivots among them; the others went to the parent.
-    pivots: u32,
-    /// Whether rows or columns moved during the elimination.
-    moved: bool,
-}
-
-/// Factors of a front that received delayed columns, which therefore does not fit its slot.
-#[derive(Debug, Clone)]
-struct Extra<F> {
-    /// The panels, laid out as in a slot.
-    values: Vec<F>,
-    /// Fully summed rows and columns, pivots first: labels in elimination order.
-    rows: Vec<u32>,
-    cols: Vec<u32>,
-    /// Where they stood before the elimination.
-    row_from: Vec<u32>,
-    col_from: Vec<u32>,
-}
+use crate::options::Options;
+use crate::symbolic::Symbolic;
+use front::{LuFront, Shared};
 
 /// Factors B = L·U of one block, front by front, with B's rows and columns permuted inside fronts.
 ///
-/// L has a unit diagonal. Columns and rows are those of the pattern that the [`Tree`] was made of.
+/// L has a unit diagonal. Columns and rows are those of the pattern that the [`Symbolic`] factorization was
+/// made of.
 #[derive(Debug, Clone)]
 pub struct FrontalLu<F: FrontalScalar> {
-    tree: Arc<Tree>,
+    symbolic: Arc<Symbolic>,
     kernels: &'static Kernels<F>,
-    /// Slots of all fronts; see [`Layout`].
-    values: Vec<F>,
-    records: Vec<Record>,
-    /// Labels of the fully summed rows and columns of the fronts without an [`Extra`], pivots first.
-    rows: Vec<u32>,
-    cols: Vec<u32>,
-    /// Empty if no pivot was delayed.
-    extras: Vec<Option<Box<Extra<F>>>>,
+    store: FrontStore<F>,
     /// ±1 for each row, by elimination order and as the rows came.
     weights: Vec<F>,
     input_weights: Vec<F>,
@@ -105,7 +38,7 @@ pub struct FrontalLu<F: FrontalScalar> {
 }
 
 impl<F: FrontalScalar> FrontalLu<F> {
-    /// Factorizes the matrix with the pattern of `tree` and these values, in the pattern's order.
+    /// Factorizes the matrix with the pattern of `symbolic` and these values, in the pattern's order.
     ///
     /// # Errors
     ///
@@ -118,18 +51,18 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// If `values` has not one value per entry of the pattern.
     #[track_caller]
     pub fn factorize(
-        tree: &Arc<Tree>,
+        symbolic: &Arc<Symbolic>,
         values: &[F],
         options: &Options,
     ) -> Result<(Self, Quality), FrontalError> {
-        Self::factorize_with(tree, values, options, F::kernels())
+        Self::factorize_with(symbolic, values, options, F::kernels())
     }
 
     /// [`factorize`](Self::factorize) with the given kernels, one of those this machine can run.
     #[doc(hidden)]
     #[track_caller]
     pub fn factorize_with(
-        tree: &Arc<Tree>,
+        symbolic: &Arc<Symbolic>,
         values: &[F],
         options: &Options,
         kernels: &'static Kernels<F>,
@@ -139,7 +72,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             "kernels of another machine"
         );
         // SAFETY: the kernels are among those that this machine can run.
-        unsafe { Self::factorize_unchecked(tree, values, options, kernels) }
+        unsafe { Self::factorize_unchecked(symbolic, values, options, kernels) }
     }
 
     /// # Safety
@@ -147,33 +80,34 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// This machine can run the kernels.
     #[track_caller]
     unsafe fn factorize_unchecked(
-        tree: &Arc<Tree>,
+        symbolic: &Arc<Symbolic>,
         values: &[F],
         options: &Options,
         kernels: &'static Kernels<F>,
     ) -> Result<(Self, Quality), FrontalError> {
-        assert_eq!(values.len(), tree.nnz(), "one value per entry of the block");
-        check_memory::<F>(tree, options)?;
-        let n = tree.n();
+        assert_eq!(
+            values.len(),
+            symbolic.nnz(),
+            "one value per entry of the block"
+        );
+        check_memory::<F>(symbolic, options)?;
+        let n = symbolic.n();
         let memory = options
             .memory
-            .reserve(tree.factor_bytes(size_of::<F>()) + bytes_of::<F>(3 * n))?;
+            .reserve(symbolic.factor_bytes(size_of::<F>()) + bytes_of::<F>(3 * n))?;
+        let perm = symbolic.tree.perm();
         let mut factors = Self {
-            tree: Arc::clone(tree),
+            symbolic: Arc::clone(symbolic),
             kernels,
-            values: vec![F::zero(); tree.layout.slots as usize],
-            records: vec![Record::default(); tree.num_supernodes()],
-            rows: vec![0; n],
-            cols: vec![0; n],
-            extras: Vec::new(),
-            weights: tree.perm().iter().map(|&i| weight(i)).collect(),
+            store: FrontStore::new(&symbolic.tree, &symbolic.layout),
+            weights: perm.iter().map(|&i| weight(i)).collect(),
             input_weights: (0..n as u32).map(weight).collect(),
             products: vec![F::zero(); n],
             quality: Quality::default(),
             valid: false,
             memory,
         };
-        match traverse::factorize(&mut factors, values, options, true) {
+        match factors.run(values, options, true) {
             Ok(quality) => Ok((factors, quality)),
             Err(error) => {
                 let bytes = factors.bytes();
@@ -205,15 +139,49 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ) -> Result<Quality, FrontalError> {
         assert_eq!(
             values.len(),
-            self.tree.nnz(),
+            self.symbolic.nnz(),
             "one value per entry of the block"
         );
-        traverse::factorize(self, values, options, false)
+        self.run(values, options, false)
     }
 
-    /// The tree that the factors hang on.
-    pub fn tree(&self) -> &Arc<Tree> {
-        &self.tree
+    /// Factorizes; without `search` on the pivots of the factorization before.
+    fn run(
+        &mut self,
+        input: &[F],
+        options: &Options,
+        search: bool,
+    ) -> Result<Quality, FrontalError> {
+        let predicted = check_memory::<F>(&self.symbolic, options)?;
+        self.valid = false;
+        let _of_sums = options.memory.reserve(bytes_of::<F>(2 * self.n()))?;
+        let symbolic = Arc::clone(&self.symbolic);
+        let (norms, sums) = column_sums(&symbolic, input, &self.input_weights, &options.cancel)?;
+        let run = Run::<LuFront<F>> {
+            symbolic: &symbolic,
+            input,
+            options,
+            search,
+            predicted,
+            shared: Shared {
+                kernels: self.kernels,
+                weights: &self.weights,
+                norms: &norms,
+                sums: &sums,
+                products: self.products.as_mut_ptr(),
+            },
+        };
+        let result = factorize::factorize(run, &mut self.store, &mut self.memory);
+        let held = self.bytes();
+        self.memory.shrink_to(held);
+        self.quality = result?;
+        self.valid = true;
+        Ok(self.quality)
+    }
+
+    /// The symbolic factorization that the factors belong to.
+    pub fn symbolic(&self) -> &Arc<Symbolic> {
+        &self.symbolic
     }
 
     /// What the last factorization measured of itself.
@@ -223,7 +191,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     /// Order of the matrix.
     pub fn n(&self) -> usize {
-        self.tree.n()
+        self.symbolic.n()
     }
 
     /// Name of the instruction set that the kernels use.
@@ -248,39 +216,29 @@ impl<F: FrontalScalar> FrontalLu<F> {
     }
 
     fn count(&self, entries: impl Fn(u64, u64, u64) -> u64) -> u64 {
-        self.records
+        self.store
+            .records
             .iter()
-            .zip(self.tree.fronts())
+            .zip(self.symbolic.tree.fronts())
             .map(|(r, f)| entries(r.k.into(), r.pivots.into(), f.below.into()))
             .sum()
     }
 
     /// Bytes of the factors, without the tree.
     pub fn bytes(&self) -> u64 {
-        let extra: usize = self
-            .extras
-            .iter()
-            .flatten()
-            .map(|e| size_of_val(&e.values[..]) + 16 * e.rows.len())
-            .sum();
-        (size_of_val(&self.values[..])
-            + size_of_val(&self.records[..])
-            + size_of_val(&self.extras[..])
-            + 3 * size_of_val(&self.weights[..])
-            + 4 * (self.rows.len() + self.cols.len())
-            + extra) as u64
+        self.store.bytes() + 3 * size_of_val(&self.weights[..]) as u64
     }
 
     /// Number of columns that were eliminated in a later front than planned, counted once for every
     /// front they were put off.
     pub fn num_delayed(&self) -> usize {
-        self.records.iter().map(|r| (r.k - r.pivots) as usize).sum()
+        self.store.num_delayed()
     }
 
     /// The pivots in elimination order: (row, column, value).
     pub fn pivots(&self) -> impl Iterator<Item = (usize, usize, F)> + '_ {
-        let perm = self.tree.perm();
-        (0..self.records.len()).flat_map(move |s| {
+        let perm = self.symbolic.tree.perm();
+        (0..self.store.records.len()).flat_map(move |s| {
             let front = self.front(s);
             (0..front.pivots).map(move |j| {
                 (
@@ -295,9 +253,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// Visits the entries of L with (row of B, pivot, value): everything below the unit diagonal,
     /// explicit zeros included. Pivots count in elimination order, as in [`pivots`](Self::pivots).
     pub fn for_each_l(&self, mut visit: impl FnMut(usize, usize, F)) {
-        let perm = &self.tree.perm;
+        let perm = &self.symbolic.tree.perm;
         let mut first = 0;
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             let f = self.front(s);
             for j in 0..f.pivots {
                 for (i, &row) in f.rows.iter().chain(f.below_rows).enumerate().skip(j + 1) {
@@ -311,9 +269,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// Visits the entries of U with (pivot, column of B, value), the diagonal and explicit zeros
     /// included.
     pub fn for_each_u(&self, mut visit: impl FnMut(usize, usize, F)) {
-        let perm = &self.tree.perm;
+        let perm = &self.symbolic.tree.perm;
         let mut first = 0;
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             let f = self.front(s);
             for j in 0..f.pivots {
                 for (q, &col) in f.cols.iter().enumerate().skip(j) {
@@ -332,20 +290,22 @@ impl<F: FrontalScalar> FrontalLu<F> {
     }
 
     fn front(&self, s: usize) -> FrontView<'_, F> {
-        let front = &self.tree.fronts[s];
-        let record = &self.records[s];
+        let Symbolic { tree, layout, .. } = &*self.symbolic;
+        let store = &self.store;
+        let front = &tree.fronts[s];
+        let record = &store.records[s];
         let (k, below) = (record.k as usize, front.below as usize);
         let m = k + below;
-        let extra = self.extras.get(s).and_then(Option::as_deref);
-        let (values, rows, cols) = match extra {
-            Some(extra) => (&extra.values[..], &extra.rows[..], &extra.cols[..]),
+        let delayed = store.delayed.get(s).and_then(Option::as_deref);
+        let (values, rows, cols) = match delayed {
+            Some(delayed) => (&delayed.values[..], &delayed.rows[..], &delayed.cols[..]),
             None => {
-                let slot = self.tree.layout.slot[s] as usize;
+                let slot = layout.slot[s] as usize;
                 let labels = front.start as usize..front.start as usize + k;
                 (
-                    &self.values[slot..slot + k * (m + below)],
-                    &self.rows[labels.clone()],
-                    &self.cols[labels],
+                    &store.values[slot..slot + k * (m + below)],
+                    &store.rows[labels.clone()],
+                    &store.cols[labels],
                 )
             }
         };
@@ -359,7 +319,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             ut,
             rows,
             cols,
-            below_rows: &self.tree.rows[front.row_range()],
+            below_rows: &tree.rows[front.row_range()],
         }
     }
 }
@@ -380,15 +340,51 @@ struct FrontView<'a, F> {
 }
 
 /// The predicted bytes, if there is a limit that they have to keep.
-fn check_memory<F: FrontalScalar>(tree: &Tree, options: &Options) -> Result<u64, FrontalError> {
+fn check_memory<F: FrontalScalar>(
+    symbolic: &Symbolic,
+    options: &Options,
+) -> Result<u64, FrontalError> {
     let Some(available) = options.max_bytes else {
         return Ok(0);
     };
-    let asked = tree.peak_bytes(size_of::<F>(), options.threads);
+    let asked = symbolic.peak_bytes(size_of::<F>(), options.threads);
     if asked > available {
         return Err(FrontalError::OutOfMemory { asked, available });
     }
     Ok(asked)
+}
+
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
+
+/// ‖B e_k‖₁ and wᵀB e_k of each column, for weights by row of the matrix as it came.
+fn column_sums<F: FrontalScalar>(
+    symbolic: &Symbolic,
+    input: &[F],
+    weights: &[F],
+    cancel: &CancelFlag,
+) -> Result<(Vec<F>, Vec<F>), FrontalError> {
+    let pattern = &symbolic.tree.pattern;
+    let n = symbolic.n();
+    let mut norms = Vec::with_capacity(n);
+    let mut sums = Vec::with_capacity(n);
+    for column in 0..n {
+        if column.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
+        let range = pattern.range(column);
+        let (mut norm, mut sum) = (F::zero(), F::zero());
+        for (&row, &value) in pattern.idx()[range.clone()].iter().zip(&input[range]) {
+            norm += value.abs();
+            sum += weights[row as usize] * value;
+        }
+        if !norm.is_finite() {
+            return Err(FrontalError::NotFinite { column });
+        }
+        norms.push(norm);
+        sums.push(sum);
+    }
+    Ok((norms, sums))
 }
 
 /// ±1, drawn by row (the finalizer of SplitMix64).

@@ -23,9 +23,9 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ///
     /// If there is not one weight for each row.
     pub fn largest_weights(&self, rows: &[f64]) -> Vec<f64> {
-        let perm = self.tree.perm();
+        let perm = self.symbolic.tree.perm();
         let mut largest = vec![0.0f64; self.n()];
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             let f = self.front(s);
             let weights = f.rows.iter().chain(f.below_rows);
             let weights = weights.map(|&label| rows[perm[label as usize] as usize]);
@@ -63,13 +63,13 @@ impl<F: FrontalScalar> FrontalLu<F> {
             [n, n],
             "one weight for each row and column"
         );
-        let perm = self.tree.perm();
+        let perm = self.symbolic.tree.perm();
         // By elimination order: Σ_i rows[i]·(|L|·|U|)(i,k) of the rows of U so far.
         let mut products = vec![0.0; n];
         // Of one front: the weights of its rows, Σ_i rows[i]·|L(i,j)| by pivot, and what it adds below.
         let (mut weights, mut sums, mut below) = (Vec::new(), Vec::new(), Vec::new());
         let mut entries = STRIDE;
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             let f = self.front(s);
             let labels = f.rows.iter().chain(f.below_rows);
             weights.clear();

@@ -140,10 +140,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
     }
 
     fn one(&self, x: &mut [F], cancel: &CancelFlag) -> Result<(), Cancelled> {
-        let perm = &self.tree.perm;
+        let perm = &self.symbolic.tree.perm;
         let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
         let mut local = vec![F::zero(); self.largest()];
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             cancel.check()?;
             let f = self.front(s);
             let local = &mut local[..f.m];
@@ -161,7 +161,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
         }
         let mut solution = vec![F::zero(); self.n()];
-        for s in (0..self.records.len()).rev() {
+        for s in (0..self.store.records.len()).rev() {
             cancel.check()?;
             let f = self.front(s);
             let (p, k) = (f.pivots, f.k);
@@ -249,12 +249,12 @@ impl<F: FrontalScalar> FrontalLu<F> {
     }
 
     fn one_transposed(&self, x: &mut [F], cancel: &CancelFlag) -> Result<(), Cancelled> {
-        let perm = &self.tree.perm;
+        let perm = &self.symbolic.tree.perm;
         let mut y: Vec<F> = perm.iter().map(|&old| x[old as usize]).collect();
         let mut local = vec![F::zero(); self.largest()];
         // Uᵀ: values in slots of columns; a pivot's result goes to the slot of its row.
         let mut between = vec![F::zero(); self.n()];
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             cancel.check()?;
             let f = self.front(s);
             let (p, k) = (f.pivots, f.k);
@@ -276,7 +276,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
         }
         // Lᵀ: everything in slots of rows.
-        for s in (0..self.records.len()).rev() {
+        for s in (0..self.store.records.len()).rev() {
             cancel.check()?;
             let f = self.front(s);
             let local = &mut local[..f.m];
@@ -367,10 +367,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
         width: usize,
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
-        let perm = &self.tree.perm;
+        let perm = &self.symbolic.tree.perm;
         let mut y = self.pack(x, ld, width);
         let mut local = vec![F::zero(); self.largest() * width];
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p) = (f.m, f.k, f.pivots);
@@ -396,7 +396,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             add(&local[k * width..], f.below_rows, width, &mut y);
         }
         let mut solution = vec![F::zero(); self.n() * width];
-        for s in (0..self.records.len()).rev() {
+        for s in (0..self.store.records.len()).rev() {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
@@ -490,11 +490,11 @@ impl<F: FrontalScalar> FrontalLu<F> {
         width: usize,
         cancel: &CancelFlag,
     ) -> Result<(), Cancelled> {
-        let perm = &self.tree.perm;
+        let perm = &self.symbolic.tree.perm;
         let mut y = self.pack(x, ld, width);
         let mut local = vec![F::zero(); self.largest() * width];
         let mut between = vec![F::zero(); self.n() * width];
-        for s in 0..self.records.len() {
+        for s in 0..self.store.records.len() {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p, c) = (f.m, f.k, f.pivots, f.below);
@@ -558,7 +558,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             scatter(&local[p * width..], &f.cols[p..], width, &mut y);
             add(&local[k * width..], f.below_rows, width, &mut y);
         }
-        for s in (0..self.records.len()).rev() {
+        for s in (0..self.store.records.len()).rev() {
             cancel.check()?;
             let f = self.front(s);
             let (m, k, p) = (f.m, f.k, f.pivots);
@@ -600,9 +600,10 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     /// Rows of the largest front, delayed columns included.
     fn largest(&self) -> usize {
-        self.records
+        self.store
+            .records
             .iter()
-            .zip(&self.tree.fronts)
+            .zip(&self.symbolic.tree.fronts)
             .map(|(r, f)| (r.k + f.below) as usize)
             .max()
             .unwrap_or(0)
@@ -610,7 +611,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
 
     fn pack(&self, x: &[F], ld: usize, width: usize) -> Vec<F> {
         let mut y = vec![F::zero(); self.n() * width];
-        for (row, &old) in y.chunks_exact_mut(width).zip(&self.tree.perm) {
+        for (row, &old) in y.chunks_exact_mut(width).zip(&self.symbolic.tree.perm) {
             for (q, v) in row.iter_mut().enumerate() {
                 *v = x[q * ld + old as usize];
             }

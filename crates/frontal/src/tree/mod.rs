@@ -7,18 +7,17 @@ mod structure;
 mod supernodes;
 
 pub use cost::CostModel;
+pub(crate) use cost::{front_entries, front_flops};
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
 use luge_sparse::etree::{self, EliminationForest, NONE, inverse};
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Limits, Reservation, to_u32};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
-use crate::lu::{Layout, Schedule};
 use crate::shares::both;
-use cost::{front_entries, front_flops};
 pub(crate) use structure::Transposed;
 use structure::{Columns, Symmetrized};
 
@@ -89,10 +88,13 @@ impl Front {
     }
 }
 
-/// The assembly tree of one irreducible diagonal block (or any square matrix) with its predicted
-/// cost. Fronts stand in postorder.
+/// The assembly tree of one irreducible diagonal block (or any square matrix): elimination order, fronts, their rows and
+/// where these are in their parents. Fronts stand in postorder.
+///
+/// It serves every kind of factorization; what a kind stores of a front and what that costs is a
+/// [`Symbolic`](crate::Symbolic).
 #[derive(Debug, Clone)]
-pub struct Tree {
+pub struct AssemblyTree {
     /// The pattern that was analyzed.
     pub(crate) pattern: Arc<CompressedPattern>,
     /// Elimination order: new to input.
@@ -104,54 +106,50 @@ pub struct Tree {
     pub(crate) rows: Vec<u32>,
     /// Position of each of `rows` in the parent's front.
     pub(crate) relative: Vec<u32>,
-    pub(crate) layout: Layout,
-    /// Seconds of the subtree of each front.
-    pub(crate) subtree_seconds: Vec<f64>,
     max_front: u32,
-    factor_entries: u64,
-    flops: f64,
-    /// Most entries of the two stacks of generated elements, in a serial factorization.
-    pub(crate) stack_entries: [u64; 2],
-    /// What is reserved for all of this but the pattern.
-    memory: Reservation,
 }
 
 /// Bytes that the elimination tree of a column, its postorder and counts, and its front take at most, at once.
 const ANALYSIS_PER_COLUMN: u64 = 200;
 
-impl Tree {
-    /// Analyzes the pattern of a square matrix B given by columns, whose order is a good elimination
-    /// order of B + Bᵀ; only the order within a postorder is changed.
-    ///
-    /// Near linear in the entries of B and the rows of all fronts.
-    ///
-    /// # Errors
-    ///
-    /// [`FrontalError::NotSquare`]; [`FrontalError::IndexOverflow`] if a front or the entries of B
-    /// exceed 32-bit positions.
-    pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
-        Self::analyze_within(Arc::new(cols.clone()), options, &Limits::none())
+/// What is known of a matrix before the rows of its fronts are found.
+pub(crate) struct Analysis {
+    cols: Arc<CompressedPattern>,
+    rows_of: Transposed,
+    skeleton: Skeleton,
+}
+
+/// A tree without relative indices, for what is made beside them.
+#[derive(Clone, Copy)]
+pub(crate) struct Structure<'a> {
+    pub fronts: &'a [Front],
+    pub children: &'a [u32],
+    /// Rows below the pivots of all fronts.
+    pub rows: &'a [u32],
+    pub cols: &'a CompressedPattern,
+    pub rows_of: &'a Transposed,
+    /// Elimination order: new to old, and old to new.
+    pub perm: &'a [u32],
+    pub inv_perm: &'a [u32],
+}
+
+impl Analysis {
+    /// Bytes that [`new`](Self::new) works in, for a matrix with this many columns and entries.
+    pub fn bytes(order: usize, nnz: usize) -> u64 {
+        // The rows, with their places while they are found; the elimination tree, its postorder and the counts; fronts.
+        ANALYSIS_PER_COLUMN * order as u64 + 16 * nnz as u64
     }
 
-    /// As [`analyze`](Self::analyze), within limits. `cols` counts as reserved by the caller.
-    ///
-    /// # Errors
-    ///
-    /// As [`analyze`](Self::analyze), [`FrontalError::OutOfMemory`] and [`FrontalError::Cancelled`].
-    pub fn analyze_within(
+    /// Of a square matrix given by columns, whose order is a good elimination order.
+    pub fn new(
         cols: Arc<CompressedPattern>,
         options: &TreeOptions,
-        limits: &Limits,
+        cancel: &CancelFlag,
     ) -> Result<Self, FrontalError> {
         check(&cols)?;
-        let cancel = &limits.cancel;
-        // The rows, with their places while they are found; the elimination tree, its postorder and the counts; fronts.
-        let (order, nnz) = (cols.major_dim() as u64, cols.nnz() as u64);
-        let at_first = ANALYSIS_PER_COLUMN * order + 16 * nnz;
-        let mut memory = limits.memory.reserve(at_first)?;
-        let rows = Transposed::new(&cols, 1);
+        let rows_of = Transposed::new(&cols, 1);
         cancel.check()?;
-        let graph = Symmetrized::new(&cols, &rows);
+        let graph = Symmetrized::new(&cols, &rows_of);
         let n = cols.major_dim();
         let parent = etree::try_elimination_tree(n, |v| graph.neighbours(v), || cancel.check())?;
         let post = etree::postorder(&parent);
@@ -169,51 +167,17 @@ impl Tree {
         )?;
         let forest = EliminationForest { parent, counts };
         let skeleton = Skeleton::new(&forest, Some(&post), options, cancel)?;
-        drop(forest);
-        // Rows and relative indices; the layout, and where each entry is among a column's while it is made.
-        let num_rows = skeleton.num_rows;
-        memory.grow(8 * num_rows + 16 * nnz + 16 * order)?;
-        let mut tree = Self::build(cols, rows, skeleton, options, 1, cancel)?;
-        memory.shrink_to(tree.own_bytes());
-        tree.memory = memory;
-        Ok(tree)
+        Ok(Self {
+            cols,
+            rows_of,
+            skeleton,
+        })
     }
 
-    /// As [`analyze`](Self::analyze), for columns whose order is a postorder of the elimination forest of B + Bᵀ, which
-    /// is given with the sizes of the columns of the Cholesky factor. With `threads` above 1, independent parts are done
-    /// side by side on the current rayon pool; the tree is the same.
-    ///
-    /// # Errors
-    ///
-    /// As [`analyze`](Self::analyze).
-    ///
-    /// # Panics
-    ///
-    /// If `forest` has another number of columns. The tree of a forest that is not B's has rows that the entries of B
-    /// do not fill; where that would lead out of bounds, it panics.
+    /// Of columns whose order is a postorder of `forest`, which `make` makes with something else, while the part of
+    /// the analysis goes on that needs the forest alone.
     #[track_caller]
-    pub fn analyze_posted(
-        cols: Arc<CompressedPattern>,
-        forest: &EliminationForest,
-        options: &TreeOptions,
-        threads: usize,
-    ) -> Result<Self, FrontalError> {
-        let tree = Self::analyze_posted_beside(|| (cols, ()), forest, options, threads);
-        tree.map(|(tree, ())| tree)
-    }
-
-    /// As [`analyze_posted`](Self::analyze_posted), for columns that `make` makes, with something else, while the part
-    /// of the analysis goes on that needs the forest alone.
-    ///
-    /// # Errors
-    ///
-    /// As [`analyze`](Self::analyze).
-    ///
-    /// # Panics
-    ///
-    /// As [`analyze_posted`](Self::analyze_posted).
-    #[track_caller]
-    pub fn analyze_posted_beside<R: Send>(
+    pub fn posted<R: Send>(
         make: impl FnOnce() -> (Arc<CompressedPattern>, R) + Send,
         forest: &EliminationForest,
         options: &TreeOptions,
@@ -222,28 +186,41 @@ impl Tree {
         let columns = || {
             let (cols, rest) = make();
             check(&cols)?;
-            let rows = Transposed::new(&cols, threads);
-            Ok::<_, FrontalError>((cols, rows, rest))
+            let rows_of = Transposed::new(&cols, threads);
+            Ok::<_, FrontalError>((cols, rows_of, rest))
         };
         let never = CancelFlag::new();
         let skeleton = || Skeleton::new(forest, None, options, &never);
         let (columns, skeleton) = both(threads, columns, skeleton);
-        let (cols, rows, rest) = columns?;
+        let (cols, rows_of, rest) = columns?;
         let lengths = (forest.parent.len(), forest.counts.len());
         let n = cols.major_dim();
         assert_eq!(lengths, (n, n), "a forest of as many columns as B");
-        let tree = Self::build(cols, rows, skeleton?, options, threads, &never)?;
-        Ok((tree, rest))
+        let analysis = Self {
+            cols,
+            rows_of,
+            skeleton: skeleton?,
+        };
+        Ok((analysis, rest))
     }
 
-    fn build(
-        cols: Arc<CompressedPattern>,
-        rows_of: Transposed,
-        skeleton: Skeleton,
-        options: &TreeOptions,
+    /// Bytes that [`tree`](Self::tree) works in and makes.
+    pub fn tree_bytes(&self) -> u64 {
+        8 * self.skeleton.num_rows + 16 * self.cols.major_dim() as u64
+    }
+
+    /// The tree, and what `beside` makes while its relative indices are found.
+    pub fn tree<R: Send>(
+        self,
         threads: usize,
         cancel: &CancelFlag,
-    ) -> Result<Self, FrontalError> {
+        beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError> + Send,
+    ) -> Result<(AssemblyTree, R), FrontalError> {
+        let Self {
+            cols,
+            rows_of,
+            skeleton,
+        } = self;
         let Skeleton {
             perm,
             mut fronts,
@@ -260,50 +237,40 @@ impl Tree {
             perm: &perm,
             inv_perm: &inv_perm,
         };
-        let (rows, totals) = both(
-            threads,
-            || structure::row_structure(columns, num_rows, threads, cancel),
-            || Totals::new(&fronts, &children, &options.cost),
-        );
-        let rows = rows?;
+        let rows = structure::row_structure(columns, num_rows, threads, cancel)?;
         cancel.check()?;
-        let ((relative, pivots_in_parent), layout) = both(
+        let structure = Structure {
+            fronts: &fronts,
+            children: &children,
+            rows: &rows,
+            cols: &cols,
+            rows_of: &rows_of,
+            perm: &perm,
+            inv_perm: &inv_perm,
+        };
+        let ((relative, pivots_in_parent), beside) = both(
             threads,
             || structure::relative_indices(&fronts, &rows, threads),
-            || {
-                Layout::new(
-                    &fronts, &rows, &cols, &rows_of, &perm, &inv_perm, threads, cancel,
-                )
-            },
+            || beside(structure),
         );
-        let layout = layout?;
+        let beside = beside?;
         for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
             front.pivots_in_parent = count;
         }
-        let Totals {
-            subtree_seconds,
-            max_front,
-            factor_entries,
-            flops,
-            stack_entries,
-        } = totals;
-        Ok(Self {
+        let tree = AssemblyTree {
+            max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
             pattern: cols,
             perm,
             fronts,
             children,
             rows,
             relative,
-            layout,
-            subtree_seconds,
-            max_front,
-            factor_entries,
-            flops,
-            stack_entries,
-            memory: Reservation::default(),
-        })
+        };
+        Ok((tree, beside))
     }
+}
 
+impl AssemblyTree {
     /// Order of the matrix.
     pub fn n(&self) -> usize {
         self.pattern.major_dim()
@@ -344,84 +311,10 @@ impl Tree {
         self.max_front as usize
     }
 
-    /// Predicted entries of L and U, the diagonal counted once, explicit zeros included; delayed
-    /// pivots add to it.
-    pub fn factor_entries(&self) -> u64 {
-        self.factor_entries
-    }
-
-    /// Predicted operations, those on explicit zeros included.
-    pub fn flops(&self) -> f64 {
-        self.flops
-    }
-
-    /// Predicted bytes of the factors with entries of `value_bytes` bytes.
-    pub fn factor_bytes(&self, value_bytes: usize) -> u64 {
-        self.layout.slots * value_bytes as u64 + 24 * self.fronts.len() as u64 + 8 * self.n() as u64
-    }
-
-    /// Predicted bytes at the peak of a factorization: factors, generated elements and working
-    /// memory.
-    pub fn peak_bytes(&self, value_bytes: usize, threads: usize) -> u64 {
-        let elements = if threads > 1 {
-            Schedule::new(self, threads).element_entries(threads)
-        } else {
-            self.stack_entries[0] + self.stack_entries[1]
-        };
-        let scratch = 8 * threads.max(1) as u64 * u64::from(self.max_front) + 4 * self.n() as u64;
-        self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
-    }
-
-    /// Bytes of the tree itself.
-    pub fn bytes(&self) -> u64 {
-        self.own_bytes() + (4 * self.pattern.nnz() + 8 * self.pattern.ptr().len()) as u64
-    }
-
-    /// Those without the pattern.
-    fn own_bytes(&self) -> u64 {
+    /// Bytes of the tree without the pattern.
+    pub(crate) fn bytes(&self) -> u64 {
         let indices = self.perm.len() + self.children.len() + self.rows.len() + self.relative.len();
-        (indices * 4 + self.fronts.len() * (size_of::<Front>() + 8) + self.layout.bytes()) as u64
-    }
-
-    /// Predicted seconds of a factorization in f64 on one core of the machine that
-    /// [`CostModel`] was fitted on. Meant to be compared with other predictions, not with a clock.
-    pub fn seconds(&self) -> f64 {
-        (0..self.fronts.len())
-            .filter(|&s| self.fronts[s].parent == NONE)
-            .map(|s| self.subtree_seconds[s])
-            .sum()
-    }
-}
-
-/// What is summed up over the fronts.
-struct Totals {
-    subtree_seconds: Vec<f64>,
-    max_front: u32,
-    factor_entries: u64,
-    flops: f64,
-    stack_entries: [u64; 2],
-}
-
-impl Totals {
-    fn new(fronts: &[Front], children: &[u32], cost: &CostModel) -> Self {
-        let mut subtree_seconds = vec![0.0; fronts.len()];
-        let (mut factor_entries, mut flops, mut max_front) = (0, 0.0, 0);
-        for (s, front) in fronts.iter().enumerate() {
-            subtree_seconds[s] += cost.front_seconds(front.pivots, front.below);
-            if front.parent != NONE {
-                subtree_seconds[front.parent as usize] += subtree_seconds[s];
-            }
-            factor_entries += front_entries(front.pivots, front.below);
-            flops += front_flops(front.pivots, front.below);
-            max_front = max_front.max(front.size());
-        }
-        Self {
-            subtree_seconds,
-            max_front,
-            factor_entries,
-            flops,
-            stack_entries: stack_entries(fronts, children),
-        }
+        (indices * 4 + self.fronts.len() * size_of::<Front>()) as u64
     }
 }
 
@@ -602,26 +495,4 @@ fn postorder(supernodes: &Supernodes) -> Vec<Ordered> {
         next = of.next;
     }
     order
-}
-
-/// Entries that a front hands to its parent: the generated element and two check vectors.
-pub(crate) fn element_entries(below: usize) -> usize {
-    below * below + 2 * below
-}
-
-/// Peaks of the two stacks (fronts of even and of odd depth) in postorder.
-fn stack_entries(fronts: &[Front], children: &[u32]) -> [u64; 2] {
-    let entries = |f: &Front| element_entries(f.below as usize) as u64;
-    let mut live = [0u64; 2];
-    let mut peak = [0u64; 2];
-    for front in fronts {
-        let own = (front.depth % 2) as usize;
-        live[own] += entries(front);
-        peak[own] = peak[own].max(live[own]);
-        for &c in &children[front.child_range()] {
-            live[1 - own] -= entries(&fronts[c as usize]);
-        }
-    }
-    debug_assert!(fronts.is_empty() || live == [0, 0]);
-    peak
 }

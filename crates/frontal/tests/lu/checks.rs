@@ -141,10 +141,10 @@ pub fn bits<F: FrontalScalar>(lu: &FrontalLu<F>) -> Vec<(usize, usize, u64)> {
 
 pub fn factorize_and_check(a: &Matrix, options: &Options) {
     for tree_options in all_trees() {
-        let tree = a.tree(&tree_options);
+        let symbolic = a.symbolic(&tree_options);
         for kernels in f64::all_kernels() {
             let (mut lu, quality) =
-                FrontalLu::factorize_with(&tree, &a.values, options, kernels).unwrap();
+                FrontalLu::factorize_with(&symbolic, &a.values, options, kernels).unwrap();
             check(a, &lu, &quality);
             let before = bits(&lu);
             let again = lu.refactorize(&a.values, options).unwrap();

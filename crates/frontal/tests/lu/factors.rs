@@ -48,9 +48,9 @@ fn shuffled_rows_need_pivots_off_the_diagonal() {
     let mut random = Random(4);
     for n in [2, 5, 33, 100] {
         let a = random_matrix(n, 4, true, &mut random);
-        let tree = a.tree(&TreeOptions::default());
+        let symbolic = a.symbolic(&TreeOptions::default());
         let (lu, quality) =
-            FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+            FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default()).unwrap();
         assert!(n < 33 || quality.num_off_diagonal > 0);
         check(&a, &lu, &quality);
         factorize_and_check(&a, &Options::default());
@@ -71,8 +71,8 @@ fn products_of_magnitudes_are_weighted_by_row_and_column() {
     ];
     let a = Matrix::from_entries(3, entries.to_vec());
     for tree_options in all_trees() {
-        let tree = a.tree(&tree_options);
-        let (lu, _) = FrontalLu::factorize(&tree, &a.values, &Options::default()).unwrap();
+        let symbolic = a.symbolic(&tree_options);
+        let (lu, _) = FrontalLu::factorize(&symbolic, &a.values, &Options::default()).unwrap();
         let rows = [1.0, 0.5, 0.25];
         for (cols, norm) in [
             ([8.0, 1.0, 1.0], 8.0 * (2.0 + 0.5)),
@@ -101,7 +101,7 @@ fn single_precision() {
         for options in all_trees() {
             for kernels in f32::all_kernels() {
                 let (mut lu, quality) = FrontalLu::factorize_with(
-                    &a.tree(&options),
+                    &a.symbolic(&options),
                     &values,
                     &Options::default(),
                     kernels,
@@ -135,7 +135,7 @@ fn any_number_of_threads_gives_the_same_bits() {
         saddle(300, 120, &mut random),
         big,
     ] {
-        let tree = a.tree(&TreeOptions::default());
+        let symbolic = a.symbolic(&TreeOptions::default());
         let mut expected = None;
         for threads in [1, 2, 3, 8] {
             let pool = rayon::ThreadPoolBuilder::new()
@@ -147,7 +147,7 @@ fn any_number_of_threads_gives_the_same_bits() {
                 ..Options::default()
             };
             let (mut lu, quality) = pool
-                .install(|| FrontalLu::<f64>::factorize(&tree, &a.values, &options))
+                .install(|| FrontalLu::<f64>::factorize(&symbolic, &a.values, &options))
                 .unwrap();
             let b: Vec<f64> = (0..a.n() * 40).map(|i| (i % 11) as f64).collect();
             let mut x = b.clone();
@@ -182,9 +182,9 @@ proptest! {
     #[test]
     fn any_matrices(a in strategies::matrices(25), threads in 1usize..3) {
         let a = Matrix::from_sprs(&a);
-        let tree = a.tree(&TreeOptions::default());
+        let symbolic = a.symbolic(&TreeOptions::default());
         let options = Options { threads, ..Options::default() };
-        match FrontalLu::<f64>::factorize(&tree, &a.values, &options) {
+        match FrontalLu::<f64>::factorize(&symbolic, &a.values, &options) {
             Ok((lu, quality)) => check(&a, &lu, &quality),
             Err(FrontalError::Singular { column }) => prop_assert!(column < a.n()),
             Err(error) => prop_assert!(false, "{error}"),
@@ -194,8 +194,8 @@ proptest! {
     #[test]
     fn symmetric_matrices(a in strategies::symmetric_matrices(30)) {
         let a = Matrix::from_sprs(&a);
-        let tree = a.tree(&TreeOptions::default());
-        if let Ok((lu, quality)) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()) {
+        let symbolic = a.symbolic(&TreeOptions::default());
+        if let Ok((lu, quality)) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default()) {
             check(&a, &lu, &quality);
         }
     }

@@ -1,6 +1,6 @@
 //! Errors, cancellation, memory limits, calls that break the contract.
 
-use luge_frontal::{FrontalError, FrontalLu, Options, Tree, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLu, Full, Options, Symbolic, TreeOptions};
 use luge_sparse::{CompressedPattern, MemoryBudget};
 
 use crate::checks::all_trees;
@@ -12,8 +12,8 @@ fn values_that_are_not_finite_name_their_column() {
     let at = a.cols.range(7).start;
     for bad in [f64::NAN, f64::INFINITY] {
         a.values[at] = bad;
-        let tree = a.tree(&TreeOptions::default());
-        let result = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default());
+        let symbolic = a.symbolic(&TreeOptions::default());
+        let result = FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default());
         assert_eq!(result.unwrap_err(), FrontalError::NotFinite { column: 7 });
     }
 }
@@ -24,7 +24,7 @@ fn errors_are_the_same_for_any_number_of_threads() {
     for p in a.cols.range(700) {
         a.values[p] = 0.0;
     }
-    let tree = a.tree(&TreeOptions::default());
+    let symbolic = a.symbolic(&TreeOptions::default());
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(3)
         .build()
@@ -34,7 +34,7 @@ fn errors_are_the_same_for_any_number_of_threads() {
             threads,
             ..Options::default()
         };
-        let result = pool.install(|| FrontalLu::<f64>::factorize(&tree, &a.values, &options));
+        let result = pool.install(|| FrontalLu::<f64>::factorize(&symbolic, &a.values, &options));
         assert_eq!(result.unwrap_err(), FrontalError::Singular { column: 700 });
     }
 }
@@ -60,7 +60,7 @@ fn the_first_of_several_errors_is_named() {
         assert_eq!(a.cols.idx()[p] as usize, column);
         values[p] = 0.0;
     }
-    let tree = a.tree(&all_trees()[2]);
+    let symbolic = a.symbolic(&all_trees()[2]);
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(4)
         .build()
@@ -71,7 +71,7 @@ fn the_first_of_several_errors_is_named() {
             ..Options::default()
         };
         pool.install(|| {
-            let (mut lu, _) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+            let (mut lu, _) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
             lu.refactorize(&values, &options).unwrap_err()
         })
     };
@@ -102,16 +102,16 @@ fn factors_that_overflow_name_a_column() {
     ] {
         let column = tame.n() - 1;
         for tree_options in all_trees() {
-            let tree = tame.tree(&tree_options);
+            let symbolic = tame.symbolic(&tree_options);
             for static_pivots in [None, Some(1e-9)] {
                 let options = Options {
                     static_pivots,
                     ..Options::default()
                 };
-                let result = FrontalLu::<f64>::factorize(&tree, &wild.values, &options);
+                let result = FrontalLu::<f64>::factorize(&symbolic, &wild.values, &options);
                 assert_eq!(result.unwrap_err(), FrontalError::NotFinite { column });
                 let (mut lu, _) =
-                    FrontalLu::<f64>::factorize(&tree, &tame.values, &options).unwrap();
+                    FrontalLu::<f64>::factorize(&symbolic, &tame.values, &options).unwrap();
                 let result = lu.refactorize(&wild.values, &options);
                 assert_eq!(result.unwrap_err(), FrontalError::NotFinite { column });
             }
@@ -122,15 +122,15 @@ fn factors_that_overflow_name_a_column() {
 #[test]
 fn cancelled() {
     let a = grid(20, 20, &mut Random(14));
-    let tree = a.tree(&TreeOptions::default());
+    let symbolic = a.symbolic(&TreeOptions::default());
     for threads in [1, 2] {
         let options = Options {
             threads,
             ..Options::default()
         };
-        let (mut lu, _) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+        let (mut lu, _) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
         options.cancel.cancel();
-        let result = FrontalLu::<f64>::factorize(&tree, &a.values, &options);
+        let result = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options);
         assert!(matches!(result, Err(FrontalError::Cancelled(_))));
         let result = lu.refactorize(&a.values, &options);
         assert!(matches!(result, Err(FrontalError::Cancelled(_))));
@@ -141,7 +141,7 @@ fn cancelled() {
 fn the_memory_limit_holds() {
     // No pivot is delayed here.
     let a = grid_with(50, 40, 7.5, &mut Random(15));
-    let tree = a.tree(&TreeOptions::default());
+    let symbolic = a.symbolic(&TreeOptions::default());
     let limit = |max, threads| Options {
         max_bytes: Some(max),
         threads,
@@ -152,10 +152,10 @@ fn the_memory_limit_holds() {
         .build()
         .unwrap();
     for threads in [1, 2, 4] {
-        let peak = tree.peak_bytes(8, threads);
+        let peak = symbolic.peak_bytes(8, threads);
         let factorize = |max| {
             pool.install(|| {
-                FrontalLu::<f64>::factorize(&tree, &a.values, &limit(max, threads)).map(|r| r.1)
+                FrontalLu::<f64>::factorize(&symbolic, &a.values, &limit(max, threads)).map(|r| r.1)
             })
         };
         assert!(factorize(peak).is_ok(), "{threads} threads");
@@ -169,26 +169,26 @@ fn the_memory_limit_holds() {
     }
     // Delayed pivots need more than predicted.
     let a = saddle(400, 150, &mut Random(16));
-    let tree = a.tree(&TreeOptions::default());
-    let peak = tree.peak_bytes(8, 1);
-    let result = FrontalLu::<f64>::factorize(&tree, &a.values, &limit(peak, 1));
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let peak = symbolic.peak_bytes(8, 1);
+    let result = FrontalLu::<f64>::factorize(&symbolic, &a.values, &limit(peak, 1));
     assert!(matches!(result, Err(FrontalError::OutOfMemory { .. })));
-    assert!(FrontalLu::<f64>::factorize(&tree, &a.values, &limit(10 * peak, 1)).is_ok());
+    assert!(FrontalLu::<f64>::factorize(&symbolic, &a.values, &limit(10 * peak, 1)).is_ok());
 }
 
 #[test]
 fn what_is_reserved_is_near_what_is_predicted() {
     let a = grid_with(50, 40, 7.5, &mut Random(15));
-    let tree = a.tree(&TreeOptions::default());
-    let peak = tree.peak_bytes(8, 1);
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let peak = symbolic.peak_bytes(8, 1);
     let factorize = |budget: &MemoryBudget| {
         let options = Options {
             memory: budget.clone(),
             ..Options::default()
         };
-        FrontalLu::<f64>::factorize(&tree, &a.values, &options)
+        FrontalLu::<f64>::factorize(&symbolic, &a.values, &options)
     };
-    let result = factorize(&MemoryBudget::new(tree.factor_bytes(8)));
+    let result = factorize(&MemoryBudget::new(symbolic.factor_bytes(8)));
     assert!(matches!(result, Err(FrontalError::OutOfMemory { .. })));
     let budget = MemoryBudget::new(2 * peak);
     let (lu, _) = factorize(&budget).unwrap();
@@ -201,15 +201,15 @@ fn what_is_reserved_is_near_what_is_predicted() {
 #[should_panic(expected = "one value per entry")]
 fn a_wrong_number_of_values_panics() {
     let a = grid(3, 3, &mut Random(19));
-    let tree = a.tree(&TreeOptions::default());
-    let _ = FrontalLu::<f64>::factorize(&tree, &a.values[1..], &Options::default());
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let _ = FrontalLu::<f64>::factorize(&symbolic, &a.values[1..], &Options::default());
 }
 
 #[test]
 fn a_rectangle_is_refused() {
     let cols = CompressedPattern::new(3, vec![0, 1, 2], vec![0, 2]).unwrap();
     assert_eq!(
-        Tree::analyze(&cols, &TreeOptions::default()).unwrap_err(),
+        Symbolic::<Full>::analyze(&cols, &TreeOptions::default()).unwrap_err(),
         FrontalError::NotSquare {
             rows: 3,
             columns: 2

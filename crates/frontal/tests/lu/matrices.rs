@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use luge_frontal::{Tree, TreeOptions};
+use luge_frontal::{Symbolic, TreeOptions};
 use luge_sparse::{CompressedPattern, Scalar};
 
 /// A square matrix by columns.
@@ -75,8 +75,8 @@ impl Matrix {
         norms
     }
 
-    pub fn tree(&self, options: &TreeOptions) -> Arc<Tree> {
-        Arc::new(Tree::analyze(&self.cols, options).unwrap())
+    pub fn symbolic(&self, options: &TreeOptions) -> Arc<Symbolic> {
+        Arc::new(Symbolic::analyze(&self.cols, options).unwrap())
     }
 
     pub fn cast<F: Scalar>(&self) -> Vec<F> {

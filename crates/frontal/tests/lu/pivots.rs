@@ -1,19 +1,21 @@
 //! Which pivots are taken, delayed, replaced, kept and refused.
 
-use luge_frontal::{FrontalError, FrontalLu, Options, Tree, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLu, Options, Symbolic, TreeOptions};
 use luge_sparse::Quality;
 
 use crate::checks::{all_trees, bits, check, factor_difference, factorize_and_check};
 use crate::matrices::{Matrix, Random, grid, random_matrix, saddle, tree_laplacian};
 
 /// Fronts without children that eliminate one column whose diagonal is zero: they cannot.
-fn hopeless_leaves(a: &Matrix, tree: &Tree) -> usize {
+fn hopeless_leaves(a: &Matrix, symbolic: &Symbolic) -> usize {
     let dense = a.dense();
-    tree.fronts()
+    symbolic
+        .tree()
+        .fronts()
         .iter()
         .filter(|f| f.num_children == 0 && f.pivots == 1 && f.below > 0)
         .filter(|f| {
-            let column = tree.perm()[f.start as usize] as usize;
+            let column = symbolic.tree().perm()[f.start as usize] as usize;
             dense[column][column] == 0.0
         })
         .count()
@@ -33,11 +35,11 @@ fn saddle_points_delay_their_pivots() {
             factorize_and_check(&a, &options);
         }
         for tree_options in all_trees() {
-            let tree = a.tree(&tree_options);
+            let symbolic = a.symbolic(&tree_options);
             let (lu, quality) =
-                FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+                FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default()).unwrap();
             assert_eq!(lu.num_delayed(), quality.num_delayed);
-            let leaves = hopeless_leaves(&a, &tree);
+            let leaves = hopeless_leaves(&a, &symbolic);
             assert!(quality.num_delayed >= leaves);
             hopeless += leaves;
         }
@@ -65,10 +67,11 @@ fn tiny_pivots_are_delayed_to_the_root() {
     }
     let a = Matrix::from_entries(n, entries);
     factorize_and_check(&a, &Options::default());
-    let tree = a.tree(&all_trees()[2]);
+    let symbolic = a.symbolic(&all_trees()[2]);
     // The last of the columns is part of the root: its front has no row that the root has not.
-    assert_eq!(tree.num_supernodes(), half);
-    let (lu, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+    assert_eq!(symbolic.tree().num_supernodes(), half);
+    let (lu, quality) =
+        FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default()).unwrap();
     assert_eq!(quality.num_delayed, half - 1);
     assert_eq!(quality.num_off_diagonal, n);
     check(&a, &lu, &quality);
@@ -87,9 +90,9 @@ fn a_delayed_pivot_takes_the_diagonal_if_it_can() {
             entries.push((i, n - 1, 1.0));
         }
         let star = Matrix::from_entries(n, entries);
-        let tree = star.tree(&all_trees()[2]);
+        let symbolic = star.symbolic(&all_trees()[2]);
         let (lu, quality) =
-            FrontalLu::<f64>::factorize(&tree, &star.values, &Options::default()).unwrap();
+            FrontalLu::<f64>::factorize(&symbolic, &star.values, &Options::default()).unwrap();
         assert_eq!(quality.num_delayed, 1);
         assert_eq!(quality.num_off_diagonal, off_diagonal);
         check(&star, &lu, &quality);
@@ -115,10 +118,11 @@ fn a_pivot_is_put_off_as_often_as_it_takes() {
     }
     let a = Matrix::from_entries(n, entries);
     factorize_and_check(&a, &Options::default());
-    let tree = a.tree(&all_trees()[2]);
-    assert!(tree.num_supernodes() > n / 2);
-    let (_, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
-    assert_eq!(quality.num_delayed, tree.num_supernodes() - 1);
+    let symbolic = a.symbolic(&all_trees()[2]);
+    assert!(symbolic.tree().num_supernodes() > n / 2);
+    let (_, quality) =
+        FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default()).unwrap();
+    assert_eq!(quality.num_delayed, symbolic.tree().num_supernodes() - 1);
 }
 
 /// Replacing a pivot of row i and column j is adding to that entry of B: that, and the sum over
@@ -139,12 +143,13 @@ fn static_pivots_are_replaced_and_counted() {
     let replacement = 0.8;
     let mut num_replaced = 0;
     for tree_options in all_trees() {
-        let tree = a.tree(&tree_options);
+        let symbolic = a.symbolic(&tree_options);
         let options = Options {
             static_pivots: Some(replacement),
             ..Options::default()
         };
-        let (mut lu, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+        let (mut lu, quality) =
+            FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
         assert_eq!(quality.num_delayed, 0);
         assert!(quality.min_pivot >= replacement);
 
@@ -171,7 +176,7 @@ fn static_pivots_are_replaced_and_counted() {
         assert_eq!(lu.refactorize(&a.values, &options).unwrap(), quality);
         assert!(bits(&lu) == before);
     }
-    assert!(num_replaced > 0, "no tree leaves a small pivot");
+    assert!(num_replaced > 0, "no symbolic leaves a small pivot");
 }
 
 /// A diagonal that the threshold allows is not taken if it would be replaced, while another row would not.
@@ -186,8 +191,8 @@ fn a_row_that_is_usable_is_preferred_to_a_replaced_pivot() {
         static_pivots: Some(1e-3),
         ..Options::default()
     };
-    let tree = a.tree(&TreeOptions::default());
-    let (lu, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let (lu, quality) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
     assert_eq!((quality.num_perturbed, quality.first_perturbed), (0, None));
     assert_eq!(quality.min_pivot, 4e-3);
     assert!(lu.pivots().any(|(row, column, _)| (row, column) == (1, 0)));
@@ -218,24 +223,25 @@ fn columns_are_tried_again_whatever_the_last_block_brings() {
         entries.push((i, root, 0.25));
     }
     let a = Matrix::from_entries(27, entries);
-    let tree = a.tree(&TreeOptions {
+    let symbolic = a.symbolic(&TreeOptions {
         zero_fraction: 0.0,
         tiny_zero_fraction: 0.0,
         tiny_pivots: 0,
         ..TreeOptions::default()
     });
-    assert_eq!(tree.fronts()[0].pivots, k as u32);
+    assert_eq!(symbolic.tree().fronts()[0].pivots, k as u32);
     let options = Options {
         threshold: 0.1,
         ..Options::default()
     };
-    let (_, quality) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+    let (_, quality) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
     assert_eq!(quality.num_delayed, 8);
 }
 
 fn factorized(a: &Matrix) -> Result<Quality, FrontalError> {
-    let tree = a.tree(&TreeOptions::default());
-    FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).map(|(_, quality)| quality)
+    let symbolic = a.symbolic(&TreeOptions::default());
+    FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default())
+        .map(|(_, quality)| quality)
 }
 
 #[test]
@@ -253,8 +259,8 @@ fn singular_matrices_name_a_column() {
         let a = tree_laplacian(n, &mut random);
         assert_eq!(factorized(&a), singular(n - 1));
         for tree_options in all_trees() {
-            let tree = a.tree(&tree_options);
-            let result = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default());
+            let symbolic = a.symbolic(&tree_options);
+            let result = FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default());
             assert_eq!(result.map(|r| r.1), singular(n - 1));
         }
     }
@@ -292,9 +298,9 @@ fn a_pivot_of_rounding_errors_is_reported() {
 fn new_values_on_kept_pivots() {
     let mut random = Random(11);
     for a in [grid(12, 13, &mut random), saddle(60, 25, &mut random)] {
-        let tree = a.tree(&TreeOptions::default());
+        let symbolic = a.symbolic(&TreeOptions::default());
         let options = Options::default();
-        let (mut lu, _) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+        let (mut lu, _) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
         let kept: Vec<_> = lu.pivots().collect();
         let mut b = a.clone();
         for v in &mut b.values {
@@ -317,7 +323,7 @@ fn new_values_on_kept_pivots() {
         }
         check(&b, &lu, &quality);
         // Back again: nothing of the other values stays.
-        let (fresh, _) = FrontalLu::<f64>::factorize(&tree, &a.values, &options).unwrap();
+        let (fresh, _) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
         lu.refactorize(&a.values, &options).unwrap();
         assert!(bits(&lu) == bits(&fresh));
     }
@@ -326,8 +332,9 @@ fn new_values_on_kept_pivots() {
 #[test]
 fn a_kept_pivot_that_vanishes_is_an_error() {
     let a = Matrix::from_entries(2, vec![(0, 0, 2.0), (1, 1, 3.0), (0, 1, 1.0)]);
-    let tree = a.tree(&TreeOptions::default());
-    let (mut lu, _) = FrontalLu::<f64>::factorize(&tree, &a.values, &Options::default()).unwrap();
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let (mut lu, _) =
+        FrontalLu::<f64>::factorize(&symbolic, &a.values, &Options::default()).unwrap();
     let result = lu.refactorize(&[2.0, 1.0, 0.0], &Options::default());
     assert_eq!(result.unwrap_err(), FrontalError::ZeroPivot { column: 1 });
     let poisoned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Tree, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Symbolic, TreeOptions};
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, Limits, MemoryBudget, Permutation, Quality,
     Reservation, RowPerm, bytes_of, larger, to_u32,
@@ -124,7 +124,7 @@ enum Kind {
 
 #[derive(Debug)]
 struct Front {
-    tree: Arc<Tree>,
+    symbolic: Arc<Symbolic>,
     first_column: usize,
     /// Where its columns begin in the order of the plan, and where the last one ends.
     ptr: Vec<u32>,
@@ -255,7 +255,7 @@ impl BlockPlan {
                     .reserve(if is_part { 4 * bytes } else { bytes } as u64)?;
                 let block = Arc::new(diagonal_block(cols, columns.clone()));
                 of_block.shrink_to(8 * (columns.len() as u64 + 1) + 4 * block.nnz() as u64);
-                let tree = Tree::analyze_within(block, &TreeOptions::default(), limits)
+                let tree = Symbolic::analyze_within(block, &TreeOptions::default(), limits)
                     .map_err(|e| from_fronts(e, columns.start))?;
                 let found = Predicted {
                     entries: tree.factor_entries(),
@@ -315,7 +315,7 @@ impl BlockPlan {
         cols: &CompressedPattern,
         block_ptr: &[usize],
         steps: Vec<Step>,
-        trees: Vec<Tree>,
+        trees: Vec<Symbolic>,
         num_local: usize,
         cancel: &CancelFlag,
     ) -> Result<Self, NumericError> {
@@ -367,7 +367,7 @@ impl BlockPlan {
                 && let Some(tree) = trees.next()
             {
                 fronts.push(Front {
-                    tree: Arc::new(tree),
+                    symbolic: Arc::new(tree),
                     first_column: step.columns.start,
                     ptr,
                 });
@@ -418,10 +418,11 @@ impl BlockPlan {
     /// Sizes of what goes to the fronts.
     pub fn front_sizes(&self) -> FrontSizes {
         let mut sizes = FrontSizes::default();
-        for Front { tree, .. } in &self.fronts {
+        for Front { symbolic, .. } in &self.fronts {
+            let tree = symbolic.tree();
             sizes.columns += tree.n();
-            sizes.entries += tree.factor_entries();
-            sizes.flops += tree.flops();
+            sizes.entries += symbolic.factor_entries();
+            sizes.flops += symbolic.flops();
             sizes.num_supernodes += tree.num_supernodes();
             sizes.max_front = sizes.max_front.max(tree.max_front());
         }
@@ -434,7 +435,7 @@ impl BlockPlan {
         let in_fronts: u64 = self
             .fronts
             .iter()
-            .map(|front| front.tree.peak_bytes(size_of::<F>(), threads))
+            .map(|front| front.symbolic.peak_bytes(size_of::<F>(), threads))
             .sum();
         let in_columns = entries.saturating_sub(self.front_sizes().entries);
         in_fronts + ColumnLu::<F>::estimate_bytes(self.columns.major_dim(), in_columns, 0)
@@ -444,13 +445,17 @@ impl BlockPlan {
     /// costs to share it.
     pub fn seconds(&self) -> f64 {
         const PER_ENTRY: f64 = 20e-9;
-        let fronts: f64 = self.fronts.iter().map(|front| front.tree.seconds()).sum();
+        let fronts: f64 = self
+            .fronts
+            .iter()
+            .map(|front| front.symbolic.seconds())
+            .sum();
         fronts + self.columns.nnz() as f64 * PER_ENTRY
     }
 
     /// Bytes that the plan holds.
     pub fn bytes(&self) -> u64 {
-        let trees: u64 = self.fronts.iter().map(|front| front.tree.bytes()).sum();
+        let trees: u64 = self.fronts.iter().map(|front| front.symbolic.bytes()).sum();
         self.own_bytes() + trees
     }
 
@@ -551,7 +556,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             options.cancel.check()?;
             load_range(values, front.entries(), &mut room);
             options.cancel.check()?;
-            let (lu, measured) = FrontalLu::factorize(&front.tree, &room, &options)
+            let (lu, measured) = FrontalLu::factorize(&front.symbolic, &room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
             quality.merge(&measured, |j| front.first_column + j);
             left = left.map(|left| left.saturating_sub(lu.bytes()));
@@ -659,7 +664,7 @@ impl<F: FrontalScalar> BlockLu<F> {
             .plan
             .fronts
             .iter()
-            .map(|front| front.tree.flops())
+            .map(|front| front.symbolic.flops())
             .sum();
         fronts + self.columns.flops() as f64
     }
@@ -695,7 +700,7 @@ impl<F: FrontalScalar> BlockLu<F> {
     /// costs to share it.
     pub fn refactorize_seconds(&self) -> f64 {
         let fronts = self.plan.fronts.iter();
-        let fronts: f64 = fronts.map(|front| front.tree.seconds()).sum();
+        let fronts: f64 = fronts.map(|front| front.symbolic.seconds()).sum();
         fronts + self.columns.flops() as f64 * 0.5e-9 + self.columns.lnz() as f64 * 2e-9
     }
 

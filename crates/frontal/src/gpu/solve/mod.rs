@@ -43,7 +43,7 @@ impl<T: DeviceScalar> SolveState<T> {
     /// For factors that are not there yet.
     pub(super) fn new(stream: &Stream, tree: &DeviceTree) -> Result<Self, DeviceFrontalError> {
         Ok(Self {
-            order: stream.alloc(tree.tree.n())?,
+            order: stream.alloc(tree.symbolic.tree.n())?,
             coupling: stream.alloc(tree.solve.coupling_entries.len())?,
         })
     }
@@ -59,7 +59,7 @@ impl<T: DeviceScalar> SolveState<T> {
     ) -> Result<(), DeviceFrontalError> {
         let plan = &tree.solve;
         if new_pivots && !self.order.is_empty() {
-            let threads = tree.tree.num_supernodes() * 32;
+            let threads = tree.symbolic.tree.num_supernodes() * 32;
             let config = LaunchConfig::for_elements(threads, THREADS);
             // SAFETY: the plan describes the fronts with these pivots.
             unsafe {
@@ -92,7 +92,7 @@ impl<T: DeviceScalar> SolveState<T> {
 
 /// Entries of the vectors for one right-hand side.
 pub(super) fn vector_entries(tree: &DeviceTree) -> usize {
-    3 * tree.tree.n() + tree.tree.rows.len() + tree.solve.num_segments()
+    3 * tree.symbolic.tree.n() + tree.symbolic.tree.rows.len() + tree.solve.num_segments()
 }
 
 /// Right-hand sides of a launch at most, if the vectors of one take so many bytes.
@@ -109,7 +109,7 @@ impl<T: DeviceScalar> Vectors<T> {
         tree: &DeviceTree,
         lanes: usize,
     ) -> Result<&'a mut Self, DeviceFrontalError> {
-        let (n, rows) = (tree.tree.n(), tree.tree.rows.len());
+        let (n, rows) = (tree.symbolic.tree.n(), tree.symbolic.tree.rows.len());
         let suffices = |v: &Self| v.unknowns.len() >= n * lanes;
         // Others are freed first: both need not exist at once.
         let vectors = match kept.take().filter(suffices) {
@@ -139,7 +139,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         transpose: bool,
         scales: bool,
     ) -> Result<(), DeviceFrontalError> {
-        let n = self.tree.tree.n();
+        let n = self.tree.symbolic.tree.n();
         assert_eq!(x.len(), n * nrhs, "{nrhs} right-hand sides of length {n}");
         if x.is_empty() {
             return Ok(());
@@ -182,8 +182,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let nrhs = sides.len();
         let tree = &*self.tree;
         let plan = &tree.solve;
-        let n = tree.tree.n();
-        let lists = plan.lists(stream, &tree.tree, transpose)?;
+        let n = tree.symbolic.tree.n();
+        let lists = plan.lists(stream, &tree.symbolic, transpose)?;
         let (enter, leave) = if transpose {
             (&plan.cols, &plan.rows)
         } else {

@@ -15,7 +15,8 @@ use luge_sparse::etree::{NONE, inverse};
 
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
 use crate::shares::{both, collected, mapped, shares, sort, split};
-use crate::tree::{Front, Tree};
+use crate::symbolic::Symbolic;
+use crate::tree::{AssemblyTree, Front};
 
 /// Most pivots of a front for a warp: a lane has one.
 const SMALL_PIVOTS: u32 = TILE;
@@ -103,7 +104,11 @@ impl Transposed {
         }
     }
 
-    fn lists(&self, stream: &Stream, tree: &Tree) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
+    fn lists(
+        &self,
+        stream: &Stream,
+        tree: &Symbolic,
+    ) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
         let mut made = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lists) = &*made {
             return Ok(Arc::clone(lists));
@@ -154,7 +159,7 @@ enum Kind {
 impl Kind {
     /// Who works on each front of a tree. Small fronts above larger ones are for blocks too: so no task of a warp waits on the
     /// way up for one of a block, and none of a block on the way down for one of a warp.
-    fn of_fronts(tree: &Tree) -> Vec<Self> {
+    fn of_fronts(tree: &AssemblyTree) -> Vec<Self> {
         let mut kinds: Vec<Self> = tree.fronts().iter().map(Self::of).collect();
         for (s, front) in tree.fronts().iter().enumerate() {
             let is_large = matches!(kinds[s], Self::Whole | Self::Tiles);
@@ -244,7 +249,7 @@ fn weight(front: &Front) -> u64 {
 
 /// For each row of each front where the contributions of children to it begin, and for each row below a front its own
 /// among them. Front s has the rows from number start + rows on.
-fn contributions(tree: &Tree) -> (Vec<u32>, Vec<u32>) {
+fn contributions(tree: &AssemblyTree) -> (Vec<u32>, Vec<u32>) {
     let fronts = tree.fronts();
     let target = |s: usize| {
         let front = &fronts[s];
@@ -301,7 +306,12 @@ impl SolveWords {
     ///
     /// If there are 2³² rows of fronts.
     #[track_caller]
-    pub(in crate::gpu) fn new(tree: &Tree, placement: &Placement<'_>, threads: usize) -> Self {
+    pub(in crate::gpu) fn new(
+        symbolic: &Symbolic,
+        placement: &Placement<'_>,
+        threads: usize,
+    ) -> Self {
+        let tree = &symbolic.tree;
         let rows = tree.n() + tree.rows.len();
         assert!(u32::try_from(rows).is_ok(), "fewer than 2³² rows of fronts");
         let of_blocks = block_levels(placement);
@@ -311,12 +321,12 @@ impl SolveWords {
         };
         let levels: Vec<u32> = tree.fronts().iter().map(of_front).collect();
         let lists = || {
-            let forest = LeveledForest::new(tree, &levels, threads);
+            let forest = LeveledForest::new(symbolic, &levels, threads);
             let counts = [&forest.warps_up.level_ptr, &forest.blocks_up.level_ptr];
             let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
             (forest.lists(placement.coupling, false), counts)
         };
-        let front_words = || front_words(tree, threads);
+        let front_words = || front_words(symbolic, threads);
         let exponents = || coupling_exponents(placement, threads);
         let ((gather, fronts), (coupling_exponents, (lists, counts))) = both(
             threads,
@@ -338,10 +348,10 @@ impl SolveWords {
     }
 }
 
-fn front_words(tree: &Tree, threads: usize) -> Vec<u32> {
-    let fronts = tree.fronts();
+fn front_words(symbolic: &Symbolic, threads: usize) -> Vec<u32> {
+    let fronts = symbolic.tree.fronts();
     let words = |s: usize| -> [u32; FRONT_WORDS] {
-        let (front, slot) = (&fronts[s], tree.layout.slot[s]);
+        let (front, slot) = (&fronts[s], symbolic.layout.slot[s]);
         [
             front.start,
             front.pivots,
@@ -391,11 +401,11 @@ impl SolvePlan {
     pub(super) fn lists(
         &self,
         stream: &Stream,
-        tree: &Tree,
+        symbolic: &Symbolic,
         transpose: bool,
     ) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
         match &self.transposed {
-            Some(transposed) if transpose => transposed.lists(stream, tree),
+            Some(transposed) if transpose => transposed.lists(stream, symbolic),
             _ => Ok(Arc::clone(&self.lists)),
         }
     }
@@ -427,7 +437,7 @@ fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, chunks: u32) -> u3
 
 /// The fronts of a tree as tasks, by the levels of their diagonal blocks.
 struct LeveledForest<'a> {
-    tree: &'a Tree,
+    symbolic: &'a Symbolic,
     levels: &'a [u32],
     kinds: Vec<Kind>,
     warps_up: TaskList<SMALL_WORDS>,
@@ -438,7 +448,8 @@ struct LeveledForest<'a> {
 }
 
 impl<'a> LeveledForest<'a> {
-    fn new(tree: &'a Tree, levels: &'a [u32], threads: usize) -> Self {
+    fn new(symbolic: &'a Symbolic, levels: &'a [u32], threads: usize) -> Self {
+        let tree = &symbolic.tree;
         let kinds = Kind::of_fronts(tree);
         let fronts = tree.fronts();
         let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
@@ -469,7 +480,7 @@ impl<'a> LeveledForest<'a> {
             },
         );
         Self {
-            tree,
+            symbolic,
             levels,
             kinds,
             warps_up,
@@ -483,11 +494,12 @@ impl<'a> LeveledForest<'a> {
     /// The lists for solves with B or Bᵀ.
     fn lists(&self, coupling: &CompressedPattern, transpose: bool) -> Lists<Vec<u32>> {
         let Self {
-            tree,
+            symbolic,
             levels,
             num_levels,
             ..
         } = *self;
+        let Symbolic { tree, layout, .. } = symbolic;
         let mut order: Vec<u32> = (0..num_levels).collect();
         if transpose {
             order.reverse();
@@ -514,7 +526,7 @@ impl<'a> LeveledForest<'a> {
                         coupled.push(front.start, [begin, end]);
                         begin = end;
                     }
-                    let slot = tree.layout.slot[s];
+                    let slot = layout.slot[s];
                     let words = [front.start, begin, end, slot as u32, (slot >> 32) as u32];
                     singles.extend::<[u32; SINGLE_WORDS]>(words);
                     continue;
@@ -558,7 +570,7 @@ impl<'a> LeveledForest<'a> {
 
 /// Tasks of warps and of blocks up the forest, or down.
 fn tasks_of_ways(
-    tree: &Tree,
+    tree: &AssemblyTree,
     (kinds, levels): (&[Kind], &[u32]),
     num_levels: u32,
     left: &[u64],
@@ -768,7 +780,7 @@ mod tests {
         ];
         use Kind::{Single, Small, Tiles, Whole};
         let expected = [Whole, Whole, Whole, Tiles, Whole, Small, Whole, Single];
-        assert_eq!(Kind::of_fronts(&tree_of(&fronts)), expected);
+        assert_eq!(Kind::of_fronts(tree_of(&fronts).tree()), expected);
     }
 
     #[test]
@@ -801,7 +813,7 @@ mod tests {
         let levels = vec![0; fronts.len()];
         let forest = LeveledForest::new(&tree, &levels, 1);
         // 0.4 µs for a front, 20 ns for a pivot, and 0.5 µs for each 32 of them.
-        let weights: Vec<u64> = tree.fronts().iter().map(weight).collect();
+        let weights: Vec<u64> = tree.tree().fronts().iter().map(weight).collect();
         let expected = [420, 440, 440, 420, 1020, 420, 1560, 2140, 500];
         assert_eq!(weights, expected);
         let list = |tasks: &[[u32; SMALL_WORDS]]| tasks.as_flattened().to_vec();

@@ -1,7 +1,10 @@
 //! Who factorizes which fronts when several threads do, and the memory that this takes.
 
-use crate::tree::{Tree, element_entries};
 use luge_sparse::etree::NONE;
+
+use crate::storage::Storage;
+use crate::totals::{Totals, stack_entries};
+use crate::tree::AssemblyTree;
 
 /// Tasks for each thread.
 const TASKS_PER_THREAD: f64 = 8.0;
@@ -27,11 +30,11 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// For some number of threads; in time linear in the number of fronts.
-    pub fn new(tree: &Tree, threads: usize) -> Self {
+    pub fn new<S: Storage>(tree: &AssemblyTree, totals: &Totals, threads: usize) -> Self {
         let fronts = &tree.fronts;
-        let share = tree.seconds() / (threads as f64 * TASKS_PER_THREAD);
-        let is_upper = |s: usize| tree.subtree_seconds[s] > share;
-        let entries = |s: usize| element_entries(fronts[s].below as usize) as u64;
+        let share = totals.seconds(fronts) / (threads as f64 * TASKS_PER_THREAD);
+        let is_upper = |s: usize| totals.subtree_seconds[s] > share;
+        let entries = |s: usize| S::element_entries(fronts[s].below as usize) as u64;
         let mut first: Vec<usize> = (0..fronts.len()).collect();
         // Of each front's children: the entries of their elements, and the most that may wait in
         // their subtrees at once.
@@ -56,7 +59,7 @@ impl Schedule {
                 schedule.tasks.push(Task {
                     first: first[s],
                     top: s,
-                    stack_entries: stack_entries(tree, first[s], s),
+                    stack_entries: stack_entries::<S>(fronts, &tree.children, first[s]..s),
                 });
                 entries(s)
             } else {
@@ -84,19 +87,4 @@ impl Schedule {
         stacks.sort_unstable_by(|a, b| b.cmp(a));
         self.waiting_entries + stacks.iter().take(threads).sum::<u64>()
     }
-}
-
-/// Peaks of the two stacks (fronts of even and of odd depth) in a subtree, without its top.
-fn stack_entries(tree: &Tree, first: usize, top: usize) -> [u64; 2] {
-    let entries = |s: usize| element_entries(tree.fronts[s].below as usize) as u64;
-    let (mut live, mut peak) = ([0u64; 2], [0u64; 2]);
-    for s in first..top {
-        let own = (tree.fronts[s].depth % 2) as usize;
-        live[own] += entries(s);
-        peak[own] = peak[own].max(live[own]);
-        for &c in tree.children(s) {
-            live[1 - own] -= entries(c as usize);
-        }
-    }
-    peak
 }

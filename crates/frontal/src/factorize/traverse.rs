@@ -3,82 +3,82 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use luge_sparse::{CancelFlag, Quality, bytes_of};
-
-use super::eliminate::Eliminator;
-use super::numeric::{Context, Element, Worker};
-use super::schedule::Schedule;
-use super::{FrontalLu, Options, check_memory};
-use crate::error::FrontalError;
-use crate::kernels::FrontalScalar;
-use crate::kernels::pivot::PivotRule;
-use crate::tree::Tree;
 use luge_sparse::etree::NONE;
+use luge_sparse::{Quality, Reservation};
 
-/// Columns between two looks at the cancel flag.
-const STRIDE: usize = 1 << 12;
+use super::element::Element;
+use super::front::Worker;
+use super::store::FrontStore;
+use super::work::{Context, FrontWork};
+use crate::error::FrontalError;
+use crate::options::Options;
+use crate::symbolic::Symbolic;
 
-/// Factorizes; without `search` on the pivots of the factorization before.
-pub(super) fn factorize<F: FrontalScalar>(
-    factors: &mut FrontalLu<F>,
-    input: &[F],
-    options: &Options,
-    search: bool,
+/// A factorization to be run.
+pub(crate) struct Run<'a, W: FrontWork> {
+    pub symbolic: &'a Symbolic<W::Storage>,
+    /// Values of the matrix.
+    pub input: &'a [W::Scalar],
+    pub options: &'a Options,
+    /// Whether pivots are searched; otherwise those of the store are kept.
+    pub search: bool,
+    /// Bytes that it is predicted to take, if there is a limit, else 0.
+    pub predicted: u64,
+    pub shared: W::Shared<'a>,
+}
+
+/// Factorizes into `store`, whose memory is reserved in `memory`. What is worked in is reserved while it is used.
+pub(crate) fn factorize<W: FrontWork>(
+    run: Run<'_, W>,
+    store: &mut FrontStore<W::Scalar>,
+    memory: &mut Reservation,
 ) -> Result<Quality, FrontalError> {
-    let predicted = check_memory::<F>(&factors.tree, options)?;
-    factors.valid = false;
-    let n = factors.n();
-    let num_fronts = factors.tree.num_supernodes();
-    // Norms and sums, elements and extras, and what a schedule is made of.
-    let per_front = size_of::<Element<F>>() + 8 + if options.threads > 1 { 64 } else { 0 };
-    let arrays = bytes_of::<F>(2 * n) + (num_fronts * per_front) as u64;
-    let _of_arrays = options.memory.reserve(arrays)?;
-    let tree = factors.tree.clone();
-    let (norms, sums) = column_sums(&tree, input, &factors.input_weights, &options.cancel)?;
-    let ns = tree.num_supernodes();
-    let mut extras = std::mem::take(&mut factors.extras);
-    extras.resize_with(ns, || None);
-    let mut elements: Vec<Element<F>> = Vec::new();
-    elements.resize_with(ns, Element::none);
-    let context = Context {
-        tree: &tree,
+    let Run {
+        symbolic,
         input,
         options,
-        kernels: factors.kernels,
-        weights: &factors.weights,
-        norms: &norms,
-        sums: &sums,
-        values: factors.values.as_mut_ptr(),
-        records: factors.records.as_mut_ptr(),
-        rows: factors.rows.as_mut_ptr(),
-        cols: factors.cols.as_mut_ptr(),
-        extras: extras.as_mut_ptr(),
-        elements: elements.as_mut_ptr(),
-        products: factors.products.as_mut_ptr(),
         search,
+        predicted,
+        shared,
+    } = run;
+    let num_fronts = symbolic.tree.num_supernodes();
+    // Elements, delayed panels, and what a schedule is made of.
+    let of_threads = if options.threads > 1 { 64 } else { 0 };
+    let per_front = size_of::<Element<W::Scalar>>() + 8 + of_threads;
+    let _of_fronts = options.memory.reserve((num_fronts * per_front) as u64)?;
+    store.delayed.resize_with(num_fronts, || None);
+    let mut elements: Vec<Element<W::Scalar>> = Vec::new();
+    elements.resize_with(num_fronts, Element::none);
+    let context = Context::<W> {
+        symbolic,
+        input,
+        options,
+        search,
+        shared,
+        values: store.values.as_mut_ptr(),
+        records: store.records.as_mut_ptr(),
+        rows: store.rows.as_mut_ptr(),
+        cols: store.cols.as_mut_ptr(),
+        delayed: store.delayed.as_mut_ptr(),
+        elements: elements.as_mut_ptr(),
         excess: AtomicU64::new(0),
         predicted,
-        of_extras: Mutex::new(std::mem::take(&mut factors.memory)),
+        of_factors: Mutex::new(std::mem::take(memory)),
     };
     let result = if options.threads <= 1 {
         serial(&context)
     } else {
         parallel(&context)
     };
-    let of_extras = context.of_extras.into_inner();
-    factors.memory = of_extras.unwrap_or_else(PoisonError::into_inner);
+    let of_factors = context.of_factors.into_inner();
+    *memory = of_factors.unwrap_or_else(PoisonError::into_inner);
     drop(elements);
-    if extras.iter().all(Option::is_none) {
-        extras = Vec::new();
+    if store.delayed.iter().all(Option::is_none) {
+        store.delayed = Vec::new();
     }
-    factors.extras = extras;
-    let held = factors.bytes();
-    factors.memory.shrink_to(held);
     let quality = result?;
-    factors.quality = quality;
-    factors.valid = true;
     tracing::debug!(
-        fronts = ns,
+        fronts = num_fronts,
         delayed = quality.num_delayed,
         growth = quality.growth,
         search,
@@ -87,39 +87,20 @@ pub(super) fn factorize<F: FrontalScalar>(
     Ok(quality)
 }
 
-fn eliminator<'a, F: FrontalScalar>(context: &Context<'a, F>, parallel: bool) -> Eliminator<'a, F> {
-    let options = context.options;
-    Eliminator {
-        kernels: context.kernels,
-        rule: PivotRule {
-            search: context.search,
-            threshold: F::from_f64(options.threshold),
-            static_pivots: options.static_pivots.is_some(),
-            replacement: F::from_f64(options.static_pivots.unwrap_or(0.0)),
-        },
-        cancel: &options.cancel,
-        parallel,
-    }
-}
-
-fn serial<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, FrontalError> {
-    let mut worker = Worker::new(
-        context,
-        eliminator(context, false),
-        context.tree.stack_entries,
-    )?;
-    for s in 0..context.tree.num_supernodes() {
+fn serial<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalError> {
+    let mut worker = Worker::new(context, false, context.symbolic.totals.stack_entries)?;
+    for s in 0..context.symbolic.tree.num_supernodes() {
         // SAFETY: postorder, one thread.
         unsafe { worker.front(s, false)? };
     }
     Ok(worker.quality)
 }
 
-/// The tasks of a [`Schedule`], then the fronts above them: each starts when its last child is done,
+/// The tasks of a schedule, then the fronts above them: each starts when its last child is done,
 /// and shares its large products.
-fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, FrontalError> {
-    let tree = context.tree;
-    let schedule = Schedule::new(tree, context.options.threads);
+fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalError> {
+    let tree = &context.symbolic.tree;
+    let schedule = context.symbolic.schedule(context.options.threads);
     let waiting: Vec<AtomicU32> = tree
         .fronts
         .iter()
@@ -151,7 +132,7 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
             }
             let worker = match &mut worker {
                 Some(worker) => worker,
-                none => match Worker::new(context, eliminator(context, true), [0, 0]) {
+                none => match Worker::new(context, true, [0, 0]) {
                     Ok(new) => none.insert(new),
                     Err(e) => {
                         error = Some((p as usize, e));
@@ -178,7 +159,7 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
                     return;
                 }
                 let entries = task.stack_entries;
-                let mut worker = match Worker::new(context, eliminator(context, false), entries) {
+                let mut worker = match Worker::new(context, false, entries) {
                     Ok(worker) => worker,
                     Err(error) => {
                         finish(Quality::default(), Some((task.first, error)));
@@ -199,7 +180,7 @@ fn parallel<F: FrontalScalar>(context: &Context<'_, F>) -> Result<Quality, Front
         }
         for &s in &schedule.large_leaves {
             scope.spawn(move |_| {
-                let mut worker = match Worker::new(context, eliminator(context, true), [0, 0]) {
+                let mut worker = match Worker::new(context, true, [0, 0]) {
                     Ok(worker) => worker,
                     Err(error) => {
                         finish(Quality::default(), Some((s, error)));
@@ -238,33 +219,4 @@ fn merge(all: &mut Quality, part: &Quality) {
     if let (Some(a), Some(b)) = (all.first_perturbed, part.first_perturbed) {
         all.first_perturbed = Some(a.min(b));
     }
-}
-
-/// ‖B e_k‖₁ and wᵀB e_k of each column, for weights by row of the matrix as it came.
-fn column_sums<F: FrontalScalar>(
-    tree: &Tree,
-    input: &[F],
-    weights: &[F],
-    cancel: &CancelFlag,
-) -> Result<(Vec<F>, Vec<F>), FrontalError> {
-    let n = tree.n();
-    let mut norms = Vec::with_capacity(n);
-    let mut sums = Vec::with_capacity(n);
-    for column in 0..n {
-        if column.is_multiple_of(STRIDE) {
-            cancel.check()?;
-        }
-        let range = tree.pattern.range(column);
-        let (mut norm, mut sum) = (F::zero(), F::zero());
-        for (&row, &value) in tree.pattern.idx()[range.clone()].iter().zip(&input[range]) {
-            norm += value.abs();
-            sum += weights[row as usize] * value;
-        }
-        if !norm.is_finite() {
-            return Err(FrontalError::NotFinite { column });
-        }
-        norms.push(norm);
-        sums.push(sum);
-    }
-    Ok((norms, sums))
 }

@@ -1,0 +1,166 @@
+//! What fronts hand to their parents.
+
+use luge_sparse::Reservation;
+
+use super::stack::Mark;
+use crate::tree::{AssemblyTree, Front};
+
+/// What a front hands to its parent: a square matrix over its delayed columns and the rows below
+/// its pivots, column-major, and after it whatever the kind of factorization checks it by.
+pub(crate) struct Element<F> {
+    pub values: *mut F,
+    /// Rows of the matrix.
+    pub order: u32,
+    /// Delayed columns, which come first.
+    pub delayed: u32,
+    /// Height of the stack below it.
+    pub(super) mark: Mark,
+    /// The memory, if it is not on a stack.
+    pub(super) owned: Vec<F>,
+    pub(super) memory: Reservation,
+}
+
+impl<F> Element<F> {
+    pub fn none() -> Self {
+        Self {
+            values: std::ptr::null_mut(),
+            order: 0,
+            delayed: 0,
+            mark: Mark::default(),
+            owned: Vec::new(),
+            memory: Reservation::default(),
+        }
+    }
+}
+
+/// The elements of the children of a front.
+pub(crate) struct Children<'a, F> {
+    tree: &'a AssemblyTree,
+    numbers: &'a [u32],
+    /// Elements of all fronts of the tree.
+    elements: *const Element<F>,
+    /// Pivots of the front as planned, and delayed columns that it receives.
+    own: usize,
+    received: usize,
+}
+
+impl<'a, F> Children<'a, F> {
+    /// # Safety
+    ///
+    /// The elements of the children of front `s` are complete, and stay so as long as this lives.
+    pub unsafe fn new(tree: &'a AssemblyTree, s: usize, elements: *const Element<F>) -> Self {
+        let front = &tree.fronts[s];
+        let numbers = &tree.children[front.child_range()];
+        let mut received = 0;
+        for &child in numbers {
+            // SAFETY: children are complete.
+            received += unsafe { (*elements.add(child as usize)).delayed as usize };
+        }
+        Self {
+            tree,
+            numbers,
+            elements,
+            own: front.pivots as usize,
+            received,
+        }
+    }
+
+    pub fn numbers(&self) -> &'a [u32] {
+        self.numbers
+    }
+
+    /// Columns that the children delayed.
+    pub fn received(&self) -> usize {
+        self.received
+    }
+
+    /// Visits each element that is not empty, with the child's front and the position in the parent's front of each row
+    /// of the element: all below the parent's size. `room` is overwritten.
+    #[inline(always)]
+    pub fn for_each(
+        &self,
+        room: &mut Vec<u32>,
+        mut visit: impl FnMut(&Element<F>, &Front, &[u32]),
+    ) {
+        let mut before = 0;
+        for &child in self.numbers {
+            // SAFETY: the children are complete.
+            let element = unsafe { &*self.elements.add(child as usize) };
+            if element.order == 0 {
+                continue;
+            }
+            let front = &self.tree.fronts[child as usize];
+            let planned = &self.tree.relative[front.row_range()];
+            let delayed = element.delayed as usize;
+            let relative = with_delays(
+                room,
+                planned,
+                delayed,
+                self.own + before,
+                self.own,
+                self.received,
+            );
+            before += delayed;
+            visit(element, front, relative);
+        }
+    }
+
+    /// Visits each element that has rows below the fully summed ones of the parent, with the number of its rows and
+    /// columns above these, and the planned position in the parent's front of those below: ascending, none empty.
+    #[inline(always)]
+    pub fn for_each_below(&self, mut visit: impl FnMut(&Element<F>, usize, &[u32])) {
+        for &child in self.numbers {
+            // SAFETY: the children are complete.
+            let element = unsafe { &*self.elements.add(child as usize) };
+            let front = &self.tree.fronts[child as usize];
+            let summed = front.pivots_in_parent as usize;
+            let relative = &self.tree.relative[front.row_range()][summed..];
+            if !relative.is_empty() {
+                visit(element, element.delayed as usize + summed, relative);
+            }
+        }
+    }
+}
+
+/// to[relative[i]] += from[i].
+///
+/// # Safety
+///
+/// `from` has as many values as `relative`, and `to` reaches all of its indices.
+#[inline(always)]
+pub(crate) unsafe fn add_scattered<F: Copy + std::ops::AddAssign>(
+    relative: &[u32],
+    from: *const F,
+    to: *mut F,
+) {
+    for (i, &r) in relative.iter().enumerate() {
+        // SAFETY: the caller's contract.
+        unsafe { *to.wrapping_add(r as usize) += *from.add(i) };
+    }
+}
+
+/// Relative indices of a child's element in a front that receives delayed columns: the child's own
+/// delayed ones stand from `first` on, behind those of the children before it, rows below behind all
+/// of them. Without delays they are those that were planned; `room` holds the others.
+fn with_delays<'a>(
+    room: &'a mut Vec<u32>,
+    planned: &'a [u32],
+    delayed: usize,
+    first: usize,
+    own: usize,
+    received: usize,
+) -> &'a [u32] {
+    if received == 0 {
+        return planned;
+    }
+    room.clear();
+    room.extend((0..delayed).map(|i| (first + i) as u32));
+    room.extend(planned.iter().map(|&r| {
+        if (r as usize) < own {
+            r
+        } else {
+            r + received as u32
+        }
+    }));
+    room
+}

@@ -1,0 +1,378 @@
+//! One front: the memory of its panels and of its element, and where its rows and columns stand.
+
+use std::sync::PoisonError;
+
+use luge_sparse::etree::NONE;
+use luge_sparse::{Quality, Reservation};
+
+use super::element::{Children, Element};
+use super::stack::Stack;
+use super::store::{DelayedPanels, Record};
+use super::work::{Context, FrontWork, Pivots};
+use crate::error::FrontalError;
+use crate::storage::Storage;
+use crate::tree::Front;
+
+/// A front that is worked on.
+pub(crate) struct ActiveFront<'a, F> {
+    /// Its number in postorder.
+    pub s: usize,
+    pub planned: &'a Front,
+    /// Labels of the rows below the pivots.
+    pub below_rows: &'a [u32],
+    /// Pivots as planned.
+    pub own: usize,
+    /// Columns that the children delayed.
+    pub received: usize,
+    /// Fully summed rows and columns: own and received.
+    pub k: usize,
+    /// Rows below them.
+    pub c: usize,
+    /// All rows.
+    pub m: usize,
+    /// Its panels, laid out as [`Storage`] says for k pivots.
+    pub panels: *mut F,
+    /// Entries of the panels.
+    pub entries: usize,
+}
+
+impl<F> ActiveFront<'_, F> {
+    pub fn is_root(&self) -> bool {
+        self.planned.parent == NONE
+    }
+}
+
+/// Where the fully summed rows and columns of a front stood before its elimination.
+pub(crate) struct Positions {
+    pub row: Vec<u32>,
+    pub col: Vec<u32>,
+}
+
+impl Positions {
+    fn reset(&mut self, k: usize) {
+        for j in 0..k {
+            self.row[j] = j as u32;
+            self.col[j] = j as u32;
+        }
+    }
+}
+
+/// One thread's memory.
+pub(super) struct Worker<'c, 'a, W: FrontWork> {
+    context: &'c Context<'a, W>,
+    work: W,
+    /// Elements of fronts of even and of odd depth: the elements of the children lie on top of the
+    /// one stack while their parent's goes to the other.
+    stacks: [Stack<W::Scalar>; 2],
+    positions: Positions,
+    pub quality: Quality,
+    of_stacks: Reservation,
+    of_positions: Reservation,
+}
+
+impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
+    /// With room for the given elements on the two stacks. `is_parallel`: whether large products are shared among the
+    /// threads of the current pool.
+    pub fn new(
+        context: &'c Context<'a, W>,
+        is_parallel: bool,
+        stack_entries: [u64; 2],
+    ) -> Result<Self, FrontalError> {
+        let m = context.symbolic.tree.max_front();
+        let entries = (stack_entries[0] + stack_entries[1]) as usize;
+        let memory = &context.options.memory;
+        Ok(Self {
+            of_stacks: memory.reserve_for::<W::Scalar>(entries)?,
+            of_positions: memory.reserve(8 * m as u64)?,
+            context,
+            work: W::new(context, is_parallel)?,
+            stacks: stack_entries.map(|entries| Stack::with_capacity(entries as usize)),
+            positions: Positions {
+                row: vec![0; m],
+                col: vec![0; m],
+            },
+            quality: Quality::default(),
+        })
+    }
+
+    fn reserve(&mut self, m: usize) -> Result<(), FrontalError> {
+        if self.positions.row.len() < m {
+            // Old and new arrays are there at once.
+            self.of_positions.resize(16 * m as u64)?;
+            self.positions.row.resize(m, 0);
+            self.positions.col.resize(m, 0);
+            self.work.reserve(self.context, m)?;
+        }
+        Ok(())
+    }
+
+    /// Factorizes front `s`. Its element goes to this worker's stack, or to memory of its own.
+    ///
+    /// # Safety
+    ///
+    /// The children are factorized, nobody else works on `s`, and the elements on this worker's
+    /// stacks are those of a postorder that `s` continues.
+    pub unsafe fn front(&mut self, s: usize, own_memory: bool) -> Result<(), FrontalError> {
+        let context = self.context;
+        context.options.cancel.check()?;
+        // SAFETY: the children are complete; their elements are released at the end.
+        let children = unsafe { Children::new(&context.symbolic.tree, s, context.elements) };
+        // SAFETY: nobody else works on `s`.
+        let (front, kept) = unsafe { self.open(s, &children)? };
+        // SAFETY: the panels are those of the front, and nobody else's; the children are complete.
+        unsafe {
+            self.work.assemble(context, &front, &children, kept);
+            match kept {
+                Some(_) => self.restore(&front),
+                None => self.positions.reset(front.k),
+            }
+            let eliminated = self
+                .work
+                .eliminate(context, &front, &mut self.positions, kept)?;
+            if kept.is_none() {
+                *context.records.add(s) = Record {
+                    k: front.k as u32,
+                    pivots: eliminated.pivots as u32,
+                    moved: eliminated.moved,
+                };
+                self.label(&front, children.numbers());
+            }
+            let (rows, cols) = self.labels(&front);
+            let pivots = Pivots {
+                eliminated,
+                rows,
+                cols,
+                positions: &self.positions,
+            };
+            self.work.complete(context, &front, &pivots)?;
+            self.work
+                .check(context, &front, &children, &pivots, &mut self.quality)?;
+            let delayed = front.k - eliminated.pivots;
+            let element = Self::element(
+                context,
+                &mut self.stacks,
+                &mut self.of_stacks,
+                &front,
+                delayed,
+                own_memory,
+            )?;
+            if element.order > 0 {
+                self.work
+                    .update(context, &front, &children, &pivots, element.values)?;
+            }
+            self.close(&front, children.numbers(), element);
+        }
+        Ok(())
+    }
+
+    /// The front with the memory of its panels, and its record if pivots are kept.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else works on `s`.
+    #[inline]
+    unsafe fn open(
+        &mut self,
+        s: usize,
+        children: &Children<'c, W::Scalar>,
+    ) -> Result<(ActiveFront<'c, W::Scalar>, Option<Record>), FrontalError> {
+        let context = self.context;
+        let tree = &context.symbolic.tree;
+        let planned = &tree.fronts[s];
+        let (own, c) = (planned.pivots as usize, planned.below as usize);
+        let received = children.received();
+        let k = own + received;
+        self.reserve(k + c)?;
+        let entries = W::Storage::slot_entries(k as u32, c as u32) as usize;
+        let panels = if received == 0 {
+            // SAFETY: the slot has this size.
+            unsafe { context.values.add(context.symbolic.layout.slot[s] as usize) }
+        } else {
+            // SAFETY: this front's panels.
+            let delayed = unsafe { &mut *context.delayed.add(s) };
+            if context.search {
+                context.charge((entries * size_of::<W::Scalar>()) as u64)?;
+                let of_factors = context.of_factors.lock();
+                of_factors
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .grow(DelayedPanels::<W::Scalar>::bytes(entries, k))?;
+                *delayed = Some(Box::new(DelayedPanels::new(entries, k)));
+            }
+            let kept = delayed.as_mut();
+            kept.expect("a front that receives columns keeps its panels")
+                .values
+                .as_mut_ptr()
+        };
+        let front = ActiveFront {
+            s,
+            planned,
+            below_rows: &tree.rows[planned.row_range()],
+            own,
+            received,
+            k,
+            c,
+            m: k + c,
+            panels,
+            entries,
+        };
+        // SAFETY: this front's record.
+        let kept = (!context.search).then(|| unsafe { *context.records.add(s) });
+        Ok((front, kept))
+    }
+
+    /// Memory for the element of a front with this many delayed columns.
+    #[inline]
+    fn element(
+        context: &Context<'a, W>,
+        stacks: &mut [Stack<W::Scalar>; 2],
+        of_stacks: &mut Reservation,
+        front: &ActiveFront<'_, W::Scalar>,
+        delayed: usize,
+        own_memory: bool,
+    ) -> Result<Element<W::Scalar>, FrontalError> {
+        let order = delayed + front.c;
+        let mut element = Element::none();
+        if order == 0 {
+            return Ok(element);
+        }
+        element.order = order as u32;
+        element.delayed = delayed as u32;
+        let len = W::Storage::element_entries(order);
+        if own_memory {
+            let unplanned = len - W::Storage::element_entries(front.c);
+            context.charge((unplanned * size_of::<W::Scalar>()) as u64)?;
+            element.memory = context.options.memory.reserve_for::<W::Scalar>(len)?;
+            element.owned = Vec::with_capacity(len);
+            element.values = element.owned.as_mut_ptr();
+        } else {
+            let stack = &mut stacks[(front.planned.depth % 2) as usize];
+            element.mark = stack.mark();
+            let (values, bytes) = stack.push(len, of_stacks)?;
+            context.charge(bytes)?;
+            element.values = values;
+        }
+        Ok(element)
+    }
+
+    /// Hands the element over and releases those of the children.
+    ///
+    /// # Safety
+    ///
+    /// Nobody reads the children's elements any more.
+    #[inline]
+    unsafe fn close(
+        &mut self,
+        front: &ActiveFront<'_, W::Scalar>,
+        children: &[u32],
+        element: Element<W::Scalar>,
+    ) {
+        let context = self.context;
+        // SAFETY: this front's element, and its children's.
+        unsafe {
+            context.elements.add(front.s).write(element);
+            for &child in children.iter().rev() {
+                let element = &mut *context.elements.add(child as usize);
+                if element.order > 0 && element.owned.capacity() == 0 {
+                    self.stacks[1 - (front.planned.depth % 2) as usize].release(element.mark);
+                }
+                *element = Element::none();
+            }
+        }
+    }
+
+    /// Labels of the fully summed rows and columns.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else works on the front, and they are written.
+    #[inline]
+    unsafe fn labels(&self, front: &ActiveFront<'_, W::Scalar>) -> (&'c [u32], &'c [u32]) {
+        let context = self.context;
+        let (start, k) = (front.planned.start as usize, front.k);
+        // SAFETY: a front without delayed panels has k labels of its own.
+        unsafe {
+            match &*context.delayed.add(front.s) {
+                Some(delayed) if front.received > 0 => (&delayed.rows[..], &delayed.cols[..]),
+                _ => (
+                    std::slice::from_raw_parts(context.rows.add(start), k),
+                    std::slice::from_raw_parts(context.cols.add(start), k),
+                ),
+            }
+        }
+    }
+
+    /// Fetches where rows and columns stood before the elimination whose pivots are kept.
+    ///
+    /// # Safety
+    ///
+    /// The labels of the front are those of a factorization.
+    unsafe fn restore(&mut self, front: &ActiveFront<'_, W::Scalar>) {
+        let k = front.k;
+        // SAFETY: this front's.
+        if let Some(delayed) = unsafe { &*self.context.delayed.add(front.s) } {
+            self.positions.row[..k].copy_from_slice(&delayed.row_from);
+            self.positions.col[..k].copy_from_slice(&delayed.col_from);
+            return;
+        }
+        let start = front.planned.start;
+        // SAFETY: a front without delayed panels has k labels of its own.
+        let (rows, cols) = unsafe { self.labels(front) };
+        for j in 0..k {
+            self.positions.row[j] = rows[j] - start;
+            self.positions.col[j] = cols[j] - start;
+        }
+    }
+
+    /// Writes down which rows and columns the positions of a front hold.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else works on the front; the labels of its children are complete.
+    unsafe fn label(&self, front: &ActiveFront<'_, W::Scalar>, children: &[u32]) {
+        let context = self.context;
+        let start = front.planned.start;
+        let positions = &self.positions;
+        // SAFETY: this front's.
+        let Some(delayed) = (unsafe { &mut *context.delayed.add(front.s) }) else {
+            // SAFETY: a front without delayed panels has k labels of its own.
+            unsafe {
+                for j in 0..front.k {
+                    *context.rows.add(start as usize + j) = start + positions.row[j];
+                    *context.cols.add(start as usize + j) = start + positions.col[j];
+                }
+            }
+            return;
+        };
+        let mut row_labels: Vec<u32> = (start..start + front.own as u32).collect();
+        let mut col_labels = row_labels.clone();
+        for &child in children {
+            // SAFETY: the children are complete.
+            unsafe {
+                let record = &*context.records.add(child as usize);
+                let passed = record.pivots as usize..record.k as usize;
+                if passed.is_empty() {
+                    continue;
+                }
+                match &*context.delayed.add(child as usize) {
+                    Some(of_child) => {
+                        row_labels.extend(&of_child.rows[passed.clone()]);
+                        col_labels.extend(&of_child.cols[passed]);
+                    }
+                    None => {
+                        let first = context.symbolic.tree.fronts[child as usize].start as usize;
+                        for j in passed {
+                            row_labels.push(*context.rows.add(first + j));
+                            col_labels.push(*context.cols.add(first + j));
+                        }
+                    }
+                }
+            }
+        }
+        for j in 0..front.k {
+            delayed.row_from[j] = positions.row[j];
+            delayed.col_from[j] = positions.col[j];
+            delayed.rows[j] = row_labels[positions.row[j] as usize];
+            delayed.cols[j] = col_labels[positions.col[j] as usize];
+        }
+    }
+}

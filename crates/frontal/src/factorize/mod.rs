@@ -1,0 +1,18 @@
+//! The factorization of a tree, front by front, whatever the kind: memory, delayed columns, threads.
+//!
+//! A kind of factorization implements [`FrontWork`], the verbs of the work on one front, and calls [`factorize`]. Fronts
+//! are taken in postorder by one thread, or as tasks of several ([`Schedule`](crate::schedule::Schedule)); their
+//! generated elements lie on two stacks; columns without an acceptable pivot go to the parent.
+
+mod element;
+mod front;
+mod stack;
+mod store;
+mod traverse;
+mod work;
+
+pub(crate) use element::{Children, add_scattered};
+pub(crate) use front::{ActiveFront, Positions};
+pub(crate) use store::{FrontStore, Record};
+pub(crate) use traverse::{Run, factorize};
+pub(crate) use work::{Context, Eliminated, FrontWork, Pivots};

@@ -1,0 +1,147 @@
+//! The verbs of the work on one front, which a kind of factorization implements.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use luge_sparse::{Quality, Reservation};
+
+use super::element::{Children, Element};
+use super::front::{ActiveFront, Positions};
+use super::store::{DelayedPanels, Record};
+use crate::error::FrontalError;
+use crate::kernels::FrontalScalar;
+use crate::options::Options;
+use crate::storage::Storage;
+use crate::symbolic::Symbolic;
+
+/// What all fronts of one factorization share. Front s owns its slot, its record, its labels, its
+/// delayed panels and its element; it reads the records, labels, delayed panels and elements of its children, which
+/// are complete before it starts.
+pub(crate) struct Context<'a, W: FrontWork> {
+    pub symbolic: &'a Symbolic<W::Storage>,
+    /// Values of the matrix.
+    pub input: &'a [W::Scalar],
+    pub options: &'a Options,
+    /// Whether pivots are searched; otherwise those of the records are kept.
+    pub search: bool,
+    /// What the kind of factorization has beside.
+    pub shared: W::Shared<'a>,
+    pub(super) values: *mut W::Scalar,
+    pub(super) records: *mut Record,
+    pub(super) rows: *mut u32,
+    pub(super) cols: *mut u32,
+    pub(super) delayed: *mut Option<Box<DelayedPanels<W::Scalar>>>,
+    pub(super) elements: *mut Element<W::Scalar>,
+    /// Bytes beyond the prediction so far.
+    pub(super) excess: AtomicU64,
+    /// The prediction if there is a limit, else 0.
+    pub(super) predicted: u64,
+    /// What is reserved for the factors; delayed panels are added.
+    pub(super) of_factors: Mutex<Reservation>,
+}
+
+// SAFETY: the pointers are used as the documentation of the type says, and the order of a front
+// after its children is made by the one thread, or by the counters of the traversal.
+unsafe impl<W: FrontWork> Sync for Context<'_, W> {}
+
+impl<W: FrontWork> Context<'_, W> {
+    /// Notes bytes beyond the prediction.
+    pub(super) fn charge(&self, bytes: u64) -> Result<(), FrontalError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let asked = self.predicted + bytes + self.excess.fetch_add(bytes, Ordering::Relaxed);
+        match self.options.max_bytes {
+            Some(available) if asked > available => {
+                Err(FrontalError::OutOfMemory { asked, available })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How far an elimination came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Eliminated {
+    /// Pivots, which stand first; the other fully summed columns are delayed.
+    pub pivots: usize,
+    /// Whether rows or columns moved.
+    pub moved: bool,
+}
+
+/// The pivots of a front, and what stands where.
+#[derive(Clone, Copy)]
+pub(crate) struct Pivots<'a> {
+    pub eliminated: Eliminated,
+    /// Labels of the fully summed rows and columns, pivots first.
+    pub rows: &'a [u32],
+    pub cols: &'a [u32],
+    pub positions: &'a Positions,
+}
+
+/// One thread's work on one front after another. For each front the verbs are called in the order in which they stand
+/// here.
+///
+/// # Safety
+///
+/// Of each verb: the front's panels are valid for its sizes and nobody else touches them, and its children are complete.
+pub(crate) trait FrontWork: Sized {
+    type Scalar: FrontalScalar;
+    type Storage: Storage;
+    /// What all threads share.
+    type Shared<'a>: Sync;
+
+    /// For one thread. `is_parallel`: whether large products are shared among the threads of the current pool.
+    fn new(context: &Context<'_, Self>, is_parallel: bool) -> Result<Self, FrontalError>;
+
+    /// Makes room for fronts of `m` rows.
+    fn reserve(&mut self, context: &Context<'_, Self>, m: usize) -> Result<(), FrontalError>;
+
+    /// Puts the entries of the matrix and those of the children's elements that concern fully summed rows or columns
+    /// into the panels.
+    unsafe fn assemble(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        children: &Children<'_, Self::Scalar>,
+        kept: Option<Record>,
+    );
+
+    /// Eliminates what can be eliminated; with a kept record, the pivots of that, which `positions` says. Updates all
+    /// fully summed columns.
+    unsafe fn eliminate(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        positions: &mut Positions,
+        kept: Option<Record>,
+    ) -> Result<Eliminated, FrontalError>;
+
+    /// Refuses a front that cannot be gone on with, and computes what else the panels hold.
+    unsafe fn complete(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        pivots: &Pivots<'_>,
+    ) -> Result<(), FrontalError>;
+
+    /// Measures the factors of the front.
+    unsafe fn check(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        children: &Children<'_, Self::Scalar>,
+        pivots: &Pivots<'_>,
+        quality: &mut Quality,
+    ) -> Result<(), FrontalError>;
+
+    /// Writes the generated element: the delayed columns, and the update of what is below by the pivots.
+    unsafe fn update(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        children: &Children<'_, Self::Scalar>,
+        pivots: &Pivots<'_>,
+        element: *mut Self::Scalar,
+    ) -> Result<(), FrontalError>;
+}

@@ -1,0 +1,547 @@
+//! The work of LU on one front: assembly, elimination, check, generated element.
+
+use luge_sparse::{Quality, Reservation};
+
+use super::eliminate::{Eliminator, scratch_entries};
+use crate::error::FrontalError;
+use crate::factorize::{
+    ActiveFront, Children, Context, Eliminated, FrontWork, Pivots, Positions, Record, add_scattered,
+};
+use crate::kernels::dense::{CheckFront, Gemm};
+use crate::kernels::pivot::{FrontPanels, PivotEvents, PivotRule};
+use crate::kernels::{FrontalScalar, Kernels};
+use crate::storage::Full;
+
+/// What the fronts of one LU factorization share.
+pub(super) struct Shared<'a, F: FrontalScalar> {
+    pub kernels: &'static Kernels<F>,
+    /// Weights of the rows by label.
+    pub weights: &'a [F],
+    /// ‖B e_k‖₁ and wᵀB e_k by input column.
+    pub norms: &'a [F],
+    pub sums: &'a [F],
+    /// ‖ |L|·|U|·e_k ‖₁ by input column; written by the front that has its pivot.
+    pub products: *mut F,
+}
+
+// SAFETY: a column has one pivot, so nobody else writes its product.
+unsafe impl<F: FrontalScalar> Sync for Shared<'_, F> {}
+
+/// LU of one front after another, by one thread.
+///
+/// After an element's matrix come two vectors of the same length: the column sums of |L|·|U| and of wᵀL·U so far.
+pub(super) struct LuFront<F: FrontalScalar> {
+    eliminator: Eliminator<F>,
+    events: PivotEvents,
+    scratch: Vec<F>,
+    /// Check sums by column of the front, weights by row, and two arrays for the check.
+    growth: Vec<F>,
+    check: Vec<F>,
+    weights: Vec<F>,
+    work: Vec<F>,
+    old_pivots: Vec<F>,
+    relative: Vec<u32>,
+    memory: Reservation,
+}
+
+/// Bytes of the arrays for fronts of `m` rows, with those that they replace when they grow.
+fn array_bytes<F>(m: usize, search: bool) -> u64 {
+    // Five arrays of values, the old pivots, relative indices and events.
+    let by_row = m * (8 * size_of::<F>() + 24);
+    (by_row + 2 * scratch_entries(m, search) * size_of::<F>()) as u64
+}
+
+/// Entries of a front's panel of fully summed columns.
+fn panels<F>(front: &ActiveFront<'_, F>, positions: &mut Positions) -> FrontPanels<F> {
+    FrontPanels {
+        lp: front.panels,
+        m: front.m,
+        k: front.k,
+        ut: rows_panel(front),
+        row: positions.row.as_mut_ptr(),
+        col: positions.col.as_mut_ptr(),
+    }
+}
+
+/// The transposed panel of the fully summed rows.
+fn rows_panel<F>(front: &ActiveFront<'_, F>) -> *mut F {
+    // Within the panels, or at their end.
+    front.panels.wrapping_add(front.k * front.m)
+}
+
+impl<F: FrontalScalar> FrontWork for LuFront<F> {
+    type Scalar = F;
+    type Storage = Full;
+    type Shared<'a> = Shared<'a, F>;
+
+    fn new(context: &Context<'_, Self>, is_parallel: bool) -> Result<Self, FrontalError> {
+        let options = context.options;
+        let m = context.symbolic.tree.max_front();
+        let memory = options
+            .memory
+            .reserve(array_bytes::<F>(m, context.search))?;
+        Ok(Self {
+            eliminator: Eliminator {
+                kernels: context.shared.kernels,
+                rule: PivotRule {
+                    search: context.search,
+                    threshold: F::from_f64(options.threshold),
+                    static_pivots: options.static_pivots.is_some(),
+                    replacement: F::from_f64(options.static_pivots.unwrap_or(0.0)),
+                },
+                cancel: options.cancel.clone(),
+                parallel: is_parallel,
+            },
+            events: PivotEvents::default(),
+            scratch: Vec::new(),
+            growth: vec![F::zero(); m],
+            check: vec![F::zero(); m],
+            weights: vec![F::zero(); m],
+            work: vec![F::zero(); 2 * m],
+            old_pivots: Vec::new(),
+            relative: Vec::new(),
+            memory,
+        })
+    }
+
+    fn reserve(&mut self, context: &Context<'_, Self>, m: usize) -> Result<(), FrontalError> {
+        // Old and new arrays are there at once.
+        let bytes = 2 * array_bytes::<F>(m, context.search);
+        self.memory.resize(bytes)?;
+        for array in [&mut self.growth, &mut self.check, &mut self.weights] {
+            array.resize(m, F::zero());
+        }
+        self.work.resize(2 * m, F::zero());
+        Ok(())
+    }
+
+    unsafe fn assemble(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        kept: Option<Record>,
+    ) {
+        let (lp, m) = (front.panels, front.m);
+        // SAFETY: the panels are valid.
+        unsafe {
+            if let Some(record) = kept {
+                self.old_pivots.clear();
+                let pivots = 0..record.pivots as usize;
+                self.old_pivots.extend(pivots.map(|j| *lp.add(j * (m + 1))));
+                std::ptr::write_bytes(lp, 0, front.entries);
+            }
+            add_matrix(context, front);
+            self.add_children(front, children);
+        }
+    }
+
+    unsafe fn eliminate(
+        &mut self,
+        _: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        positions: &mut Positions,
+        kept: Option<Record>,
+    ) -> Result<Eliminated, FrontalError> {
+        let k = front.k;
+        let panels = panels(front, positions);
+        let (events, scratch) = (&mut self.events, &mut self.scratch);
+        // SAFETY: the panels are valid.
+        unsafe {
+            let Some(record) = kept else {
+                events.moved = false;
+                let pivots = self.eliminator.columns(&panels, 0, k, events, scratch)?;
+                let moved = events.moved;
+                return Ok(Eliminated { pivots, moved });
+            };
+            let (pivots, moved) = (record.pivots as usize, record.moved);
+            if moved {
+                move_panels(&panels, scratch);
+            }
+            self.eliminator
+                .columns(&panels, 0, pivots, events, scratch)?;
+            self.eliminator
+                .update(&panels, 0, pivots, pivots, k, scratch)?;
+            Ok(Eliminated { pivots, moved })
+        }
+    }
+
+    unsafe fn complete(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        done: &Pivots<'_>,
+    ) -> Result<(), FrontalError> {
+        let (lp, ut) = (front.panels, rows_panel(front));
+        let (m, k, c) = (front.m, front.k, front.c);
+        let pivots = done.eliminated.pivots;
+        if let Some(at) = self.events.zero {
+            let j = (0..k).find(|&j| done.positions.col[j] == at).unwrap_or(0);
+            return Err(FrontalError::ZeroPivot {
+                column: input_column(context, done, j),
+            });
+        }
+        if front.is_root() && pivots < k {
+            let column = input_column(context, done, pivots);
+            // SAFETY: the panel has m × k entries.
+            let rest = unsafe { std::slice::from_raw_parts(lp.add(pivots * m), (k - pivots) * m) };
+            return Err(if rest.iter().all(|v| v.is_finite()) {
+                FrontalError::Singular { column }
+            } else {
+                FrontalError::NotFinite { column }
+            });
+        }
+        // The rest of the pivots' rows, and of the delayed rows.
+        // SAFETY: the panels are valid.
+        unsafe {
+            self.eliminator.trsm(c, pivots, lp, m, ut, c)?;
+            if pivots < k {
+                self.eliminator.gemm_nt(Gemm {
+                    rows: c,
+                    columns: k - pivots,
+                    depth: pivots,
+                    a: ut,
+                    lda: c,
+                    b: lp.add(pivots),
+                    ldb: m,
+                    c: ut.add(pivots * c),
+                    ldc: c,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn check(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        done: &Pivots<'_>,
+        quality: &mut Quality,
+    ) -> Result<(), FrontalError> {
+        let (lp, ut) = (front.panels, rows_panel(front));
+        let (m, k, c) = (front.m, front.k, front.c);
+        let Eliminated { pivots, moved } = done.eliminated;
+        let shared = &context.shared;
+        let rows = done.rows.iter().chain(front.below_rows);
+        for (w, &row) in self.weights.iter_mut().zip(rows) {
+            *w = shared.weights[row as usize];
+        }
+        self.growth[..m].fill(F::zero());
+        self.check[..m].fill(F::zero());
+        let (growth, check) = (self.growth.as_mut_ptr(), self.check.as_mut_ptr());
+        children.for_each(&mut self.relative, |element, _, relative| {
+            let order = element.order as usize;
+            // SAFETY: two vectors come after the element's matrix; positions are below m.
+            unsafe {
+                let sums = element.values.add(order * order);
+                add_scattered(relative, sums, growth);
+                add_scattered(relative, sums.add(order), check);
+            }
+        });
+        if moved {
+            for sums in [&mut self.growth, &mut self.check] {
+                self.work[..k].copy_from_slice(&sums[..k]);
+                for (sum, &from) in sums.iter_mut().zip(&done.positions.col[..k]) {
+                    *sum = self.work[from as usize];
+                }
+            }
+        }
+        // SAFETY: the arrays have m, m, m and 2 k entries.
+        unsafe {
+            (shared.kernels.check_front)(&CheckFront {
+                lp,
+                m,
+                k,
+                ut,
+                pivots,
+                w: self.weights.as_ptr(),
+                growth: self.growth.as_mut_ptr(),
+                check: self.check.as_mut_ptr(),
+                s: self.work.as_mut_ptr(),
+                t: self.work.as_mut_ptr().add(k),
+            });
+        }
+        let sums = self.growth[..pivots].iter().zip(&self.check[..pivots]);
+        if !sums.map(|(&g, &c)| g + c).all(F::is_finite) {
+            // The sums may overflow where no entry does.
+            // SAFETY: the panels have m × k and c × k entries.
+            let (l, u) = unsafe {
+                (
+                    std::slice::from_raw_parts(lp, m * pivots),
+                    std::slice::from_raw_parts(ut, c * pivots),
+                )
+            };
+            let finite = |panel: &[F], ld: usize, j: usize| {
+                panel[j * ld..(j + 1) * ld].iter().all(|v| v.is_finite())
+            };
+            if let Some(j) = (0..pivots).find(|&j| !finite(l, m, j) || !finite(u, c, j)) {
+                return Err(FrontalError::NotFinite {
+                    column: input_column(context, done, j),
+                });
+            }
+        }
+        self.judge(context, front, done, quality);
+        Ok(())
+    }
+
+    unsafe fn update(
+        &mut self,
+        _: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        done: &Pivots<'_>,
+        element: *mut F,
+    ) -> Result<(), FrontalError> {
+        let (lp, ut) = (front.panels, rows_panel(front));
+        let (m, k, c) = (front.m, front.k, front.c);
+        let pivots = done.eliminated.pivots;
+        let delayed = k - pivots;
+        let order = delayed + c;
+        // SAFETY: the element has order² + 2 order entries, the panels are valid.
+        unsafe {
+            std::ptr::write_bytes(element, 0, order * order);
+            for j in 0..delayed {
+                let column = lp.add((pivots + j) * m + pivots);
+                std::ptr::copy_nonoverlapping(column, element.add(j * order), order);
+                for i in 0..c {
+                    *element.add(j + (delayed + i) * order) = *ut.add(i + (pivots + j) * c);
+                }
+            }
+            let rest = element.add(delayed + delayed * order);
+            add_below(children, rest, order, front.own);
+            self.eliminator.gemm_nt(Gemm {
+                rows: c,
+                columns: c,
+                depth: pivots,
+                a: lp.add(k),
+                lda: m,
+                b: ut,
+                ldb: c,
+                c: rest,
+                ldc: order,
+            })?;
+            let sums = element.add(order * order);
+            std::ptr::copy_nonoverlapping(self.growth.as_ptr().add(pivots), sums, order);
+            let check = self.check.as_ptr().add(pivots);
+            std::ptr::copy_nonoverlapping(check, sums.add(order), order);
+        }
+        Ok(())
+    }
+}
+
+impl<F: FrontalScalar> LuFront<F> {
+    /// Adds the elements of the children, as far as they concern fully summed rows or columns.
+    ///
+    /// # Safety
+    ///
+    /// The panels are valid.
+    #[inline]
+    unsafe fn add_children(&mut self, front: &ActiveFront<'_, F>, children: &Children<'_, F>) {
+        let (lp, ut) = (front.panels, rows_panel(front));
+        let (m, k, c) = (front.m, front.k, front.c);
+        children.for_each(&mut self.relative, |element, child, relative| {
+            let order = element.order as usize;
+            let summed = element.delayed as usize + child.pivots_in_parent as usize;
+            // SAFETY: the element is order × order; positions are below m, those of fully summed rows below k.
+            unsafe {
+                for j in 0..summed {
+                    let from = element.values.add(j * order);
+                    let to = lp.add(*relative.get_unchecked(j) as usize * m);
+                    add_scattered(relative, from, to);
+                }
+                for j in summed..order {
+                    let from = element.values.add(j * order);
+                    let to = ut.add(*relative.get_unchecked(j) as usize - k);
+                    for i in 0..summed {
+                        *to.add(*relative.get_unchecked(i) as usize * c) += *from.add(i);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Adds a front's pivots to the quality report.
+    fn judge(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        done: &Pivots<'_>,
+        quality: &mut Quality,
+    ) {
+        let shared = &context.shared;
+        let perm = &context.symbolic.tree.perm;
+        let Pivots {
+            eliminated,
+            rows,
+            cols,
+            positions,
+        } = *done;
+        let pivots = eliminated.pivots;
+        for j in 0..pivots {
+            let column = perm[cols[j] as usize] as usize;
+            // SAFETY: pivots are inside the panel.
+            let pivot = unsafe { *front.panels.add(j * (front.m + 1)) };
+            let magnitude = pivot.abs().to_f64();
+            quality.min_pivot = quality.min_pivot.min(magnitude);
+            quality.max_pivot = quality.max_pivot.max(magnitude);
+            if !context.search {
+                let ratio = magnitude / self.old_pivots[j].abs().to_f64();
+                quality.min_pivot_ratio = quality.min_pivot_ratio.min(ratio);
+                quality.max_pivot_ratio = quality.max_pivot_ratio.max(ratio);
+            }
+            quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
+            let sum = self.growth[j].to_f64();
+            // SAFETY: a column has one pivot.
+            unsafe { shared.products.add(column).write(self.growth[j]) };
+            if magnitude < quality.min_relative_pivot * sum {
+                quality.min_relative_pivot = quality.min_relative_pivot.min(magnitude / sum);
+            }
+            let norm = shared.norms[column].to_f64();
+            quality.max_norm = quality.max_norm.max(norm);
+            quality.min_norm = quality.min_norm.min(norm);
+            quality.max_product = quality.max_product.max(sum);
+            let growth = sum / norm;
+            let worse = growth > quality.growth
+                || (growth == quality.growth && column < quality.worst_column);
+            if (worse || growth.is_nan()) && !quality.growth.is_nan() {
+                quality.growth = growth;
+                quality.worst_column = column;
+            }
+            let residual = (shared.sums[column] - self.check[j]).abs().to_f64();
+            quality.max_residual = quality.max_residual.max(residual);
+            let check = residual / norm;
+            if check > quality.checksum || check.is_nan() {
+                quality.checksum = check;
+            }
+        }
+        if !self.events.replaced.is_empty() {
+            quality.num_perturbed += self.events.replaced.len();
+            for &at in &self.events.replaced {
+                let j = (0..cols.len()).find(|&j| positions.col[j] == at);
+                let column = j.map(|j| perm[cols[j] as usize] as usize);
+                quality.first_perturbed = match (quality.first_perturbed, column) {
+                    (Some(a), Some(b)) => Some(a.min(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+            self.events.replaced.clear();
+        }
+        quality.num_delayed += cols.len() - pivots;
+    }
+}
+
+fn input_column<F: FrontalScalar>(
+    context: &Context<'_, LuFront<F>>,
+    done: &Pivots<'_>,
+    j: usize,
+) -> usize {
+    context.symbolic.tree.perm[done.cols[j] as usize] as usize
+}
+
+/// Puts the entries of the matrix into the panels.
+///
+/// # Safety
+///
+/// The panels are valid.
+#[inline]
+unsafe fn add_matrix<F: FrontalScalar>(
+    context: &Context<'_, LuFront<F>>,
+    front: &ActiveFront<'_, F>,
+) {
+    let layout = &context.symbolic.layout;
+    let range = layout.entry_ptr[front.s] as usize..layout.entry_ptr[front.s + 1] as usize;
+    let source = &layout.source[range.clone()];
+    let target = &layout.target[range];
+    let input = context.input;
+    let (lp, m, own, received) = (front.panels, front.m, front.own, front.received);
+    // SAFETY: targets lie in the planned panels, sources among the values; with received
+    // columns, both panels' rows are shifted behind them.
+    unsafe {
+        if received == 0 {
+            for (&from, &to) in source.iter().zip(target) {
+                *lp.add(to as usize) = *input.get_unchecked(from as usize);
+            }
+            return;
+        }
+        let planned = m - received;
+        let ut = rows_panel(front);
+        for (&from, &to) in source.iter().zip(target) {
+            let to = to as usize;
+            let place = if to < planned * own {
+                let (i, j) = (to % planned, to / planned);
+                lp.add(if i < own { i } else { i + received } + j * m)
+            } else {
+                ut.add(to - planned * own)
+            };
+            *place = input[from as usize];
+        }
+    }
+}
+
+/// Adds the elements of the children below and right of all fully summed rows and columns.
+///
+/// # Safety
+///
+/// `rest` is valid for the rows and columns below, `ld` apart.
+#[inline]
+unsafe fn add_below<F: FrontalScalar>(
+    children: &Children<'_, F>,
+    rest: *mut F,
+    ld: usize,
+    own: usize,
+) {
+    children.for_each_below(|element, skipped, relative| {
+        let order = element.order as usize;
+        let first = relative[0];
+        let contiguous = (relative[relative.len() - 1] - first) as usize + 1 == relative.len();
+        for (j, &column) in relative.iter().enumerate() {
+            // SAFETY: the element is order × order; positions are below the front's planned size.
+            unsafe {
+                let from = element.values.add(skipped + (skipped + j) * order);
+                let to = rest.add((column as usize - own) * ld);
+                if contiguous {
+                    let to = to.add(first as usize - own);
+                    for i in 0..relative.len() {
+                        *to.add(i) += *from.add(i);
+                    }
+                } else {
+                    add_scattered(relative, from, to.wrapping_sub(own));
+                }
+            }
+        }
+    });
+}
+
+/// Brings rows and columns, freshly assembled, into the positions of the kept pivots.
+///
+/// # Safety
+///
+/// The panels are valid, and their positions are below k.
+unsafe fn move_panels<F: FrontalScalar>(panels: &FrontPanels<F>, scratch: &mut Vec<F>) {
+    let (m, k) = (panels.m, panels.k);
+    let c = m - k;
+    let len = k * m.max(c);
+    if scratch.len() < len {
+        scratch.resize(len, F::zero());
+    }
+    let copy = scratch.as_mut_ptr();
+    // SAFETY: the copy has room for either panel; positions are below k.
+    unsafe {
+        std::ptr::copy_nonoverlapping(panels.lp, copy, k * m);
+        for j in 0..k {
+            let from = copy.add(*panels.col.add(j) as usize * m);
+            let to = panels.lp.add(j * m);
+            for i in 0..k {
+                *to.add(i) = *from.add(*panels.row.add(i) as usize);
+            }
+            std::ptr::copy_nonoverlapping(from.add(k), to.add(k), c);
+        }
+        std::ptr::copy_nonoverlapping(panels.ut, copy, k * c);
+        for j in 0..k {
+            let from = copy.add(*panels.row.add(j) as usize * c);
+            std::ptr::copy_nonoverlapping(from, panels.ut.add(j * c), c);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The symbolic factorization: an assembly tree, and what one kind of factorization stores on it.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use luge_sparse::etree::EliminationForest;
+use luge_sparse::{CancelFlag, CompressedPattern, Limits, Reservation};
+
+use crate::error::FrontalError;
+use crate::layout::Layout;
+use crate::schedule::Schedule;
+use crate::shares::both;
+use crate::storage::{Full, Storage};
+use crate::totals::Totals;
+use crate::tree::{Analysis, AssemblyTree, CostModel, TreeOptions};
+
+/// The symbolic factorization of one irreducible diagonal block (or any square matrix): its assembly tree, where the
+/// factors of each front are stored, where each entry of the matrix goes, and what the factorization is predicted to
+/// take.
+#[derive(Debug, Clone)]
+pub struct Symbolic<S: Storage = Full> {
+    pub(crate) tree: AssemblyTree,
+    pub(crate) layout: Layout,
+    pub(crate) totals: Totals,
+    /// What is reserved for all of this but the pattern.
+    memory: Reservation,
+    storage: PhantomData<S>,
+}
+
+impl<S: Storage> Symbolic<S> {
+    /// Analyzes the pattern of a square matrix B given by columns, whose order is a good elimination
+    /// order of B + Bᵀ; only the order within a postorder is changed.
+    ///
+    /// Near linear in the entries of B and the rows of all fronts.
+    ///
+    /// # Errors
+    ///
+    /// [`FrontalError::NotSquare`]; [`FrontalError::IndexOverflow`] if a front or the entries of B
+    /// exceed 32-bit positions.
+    pub fn analyze(cols: &CompressedPattern, options: &TreeOptions) -> Result<Self, FrontalError> {
+        Self::analyze_within(Arc::new(cols.clone()), options, &Limits::none())
+    }
+
+    /// As [`analyze`](Self::analyze), within limits. `cols` counts as reserved by the caller.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze), [`FrontalError::OutOfMemory`] and [`FrontalError::Cancelled`].
+    pub fn analyze_within(
+        cols: Arc<CompressedPattern>,
+        options: &TreeOptions,
+        limits: &Limits,
+    ) -> Result<Self, FrontalError> {
+        let nnz = cols.nnz();
+        let at_first = Analysis::bytes(cols.major_dim(), nnz);
+        let mut memory = limits.memory.reserve(at_first)?;
+        let analysis = Analysis::new(cols, options, &limits.cancel)?;
+        // With the layout, and where each entry is among a column's while it is made.
+        memory.grow(analysis.tree_bytes() + 16 * nnz as u64)?;
+        let mut symbolic = Self::of(analysis, &options.cost, 1, &limits.cancel)?;
+        memory.shrink_to(symbolic.own_bytes());
+        symbolic.memory = memory;
+        Ok(symbolic)
+    }
+
+    /// As [`analyze`](Self::analyze), for columns whose order is a postorder of the elimination forest of B + Bᵀ, which
+    /// is given with the sizes of the columns of the Cholesky factor. With `threads` above 1, independent parts are done
+    /// side by side on the current rayon pool; the result is the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze).
+    ///
+    /// # Panics
+    ///
+    /// If `forest` has another number of columns. The tree of a forest that is not B's has rows that the entries of B
+    /// do not fill; where that would lead out of bounds, it panics.
+    #[track_caller]
+    pub fn analyze_posted(
+        cols: Arc<CompressedPattern>,
+        forest: &EliminationForest,
+        options: &TreeOptions,
+        threads: usize,
+    ) -> Result<Self, FrontalError> {
+        let symbolic = Self::analyze_posted_beside(|| (cols, ()), forest, options, threads);
+        symbolic.map(|(symbolic, ())| symbolic)
+    }
+
+    /// As [`analyze_posted`](Self::analyze_posted), for columns that `make` makes, with something else, while the part
+    /// of the analysis goes on that needs the forest alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze).
+    ///
+    /// # Panics
+    ///
+    /// As [`analyze_posted`](Self::analyze_posted).
+    #[track_caller]
+    pub fn analyze_posted_beside<R: Send>(
+        make: impl FnOnce() -> (Arc<CompressedPattern>, R) + Send,
+        forest: &EliminationForest,
+        options: &TreeOptions,
+        threads: usize,
+    ) -> Result<(Self, R), FrontalError> {
+        let (analysis, rest) = Analysis::posted(make, forest, options, threads)?;
+        let symbolic = Self::of(analysis, &options.cost, threads, &CancelFlag::new())?;
+        Ok((symbolic, rest))
+    }
+
+    fn of(
+        analysis: Analysis,
+        model: &CostModel,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Self, FrontalError> {
+        let (tree, (layout, totals)) = analysis.tree(threads, cancel, |structure| {
+            let (layout, totals) = both(
+                threads,
+                || Layout::new::<S>(structure, threads, cancel),
+                || Totals::new::<S>(structure.fronts, structure.children, model),
+            );
+            Ok((layout?, totals))
+        })?;
+        Ok(Self {
+            tree,
+            layout,
+            totals,
+            memory: Reservation::default(),
+            storage: PhantomData,
+        })
+    }
+
+    /// The assembly tree.
+    pub fn tree(&self) -> &AssemblyTree {
+        &self.tree
+    }
+
+    /// Order of the matrix.
+    pub fn n(&self) -> usize {
+        self.tree.n()
+    }
+
+    /// Number of entries of the matrix.
+    pub fn nnz(&self) -> usize {
+        self.tree.nnz()
+    }
+
+    /// Predicted entries of the factors, the diagonal counted once, explicit zeros included; delayed
+    /// pivots add to it.
+    pub fn factor_entries(&self) -> u64 {
+        self.totals.factor_entries
+    }
+
+    /// Predicted operations, those on explicit zeros included.
+    pub fn flops(&self) -> f64 {
+        self.totals.flops
+    }
+
+    /// Predicted bytes of the factors with entries of `value_bytes` bytes.
+    pub fn factor_bytes(&self, value_bytes: usize) -> u64 {
+        let fronts = self.tree.num_supernodes() as u64;
+        self.layout.slots * value_bytes as u64 + 24 * fronts + 8 * self.n() as u64
+    }
+
+    /// Predicted bytes at the peak of a factorization: factors, generated elements and working
+    /// memory.
+    pub fn peak_bytes(&self, value_bytes: usize, threads: usize) -> u64 {
+        let elements = if threads > 1 {
+            self.schedule(threads).element_entries(threads)
+        } else {
+            self.totals.stack_entries.iter().sum()
+        };
+        let in_fronts = 8 * threads.max(1) as u64 * self.tree.max_front() as u64;
+        let scratch = in_fronts + 4 * self.n() as u64;
+        self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
+    }
+
+    pub(crate) fn schedule(&self, threads: usize) -> Schedule {
+        Schedule::new::<S>(&self.tree, &self.totals, threads)
+    }
+
+    /// Bytes of all this, the pattern included.
+    pub fn bytes(&self) -> u64 {
+        let pattern = &self.tree.pattern;
+        self.own_bytes() + (4 * pattern.nnz() + 8 * pattern.ptr().len()) as u64
+    }
+
+    /// Those without the pattern.
+    fn own_bytes(&self) -> u64 {
+        let seconds = size_of_val(&self.totals.subtree_seconds[..]) as u64;
+        self.tree.bytes() + self.layout.bytes() + seconds
+    }
+
+    /// Predicted seconds of a factorization in f64 on one core of the machine that
+    /// [`CostModel`] was fitted on. Meant to be compared with other predictions, not with a clock.
+    pub fn seconds(&self) -> f64 {
+        self.totals.seconds(self.tree.fronts())
+    }
+}

@@ -1,0 +1,65 @@
+//! What is summed up over the fronts of a tree, for one kind of factorization.
+
+use luge_sparse::etree::NONE;
+
+use crate::storage::Storage;
+use crate::tree::{CostModel, Front};
+
+#[derive(Debug, Clone)]
+pub(crate) struct Totals {
+    /// Seconds of the subtree of each front.
+    pub subtree_seconds: Vec<f64>,
+    pub factor_entries: u64,
+    pub flops: f64,
+    /// Most entries of the two stacks of generated elements, in a serial factorization.
+    pub stack_entries: [u64; 2],
+}
+
+impl Totals {
+    /// Of fronts in postorder, with the children of all.
+    pub fn new<S: Storage>(fronts: &[Front], children: &[u32], model: &CostModel) -> Self {
+        let mut subtree_seconds = vec![0.0; fronts.len()];
+        let (mut factor_entries, mut flops) = (0, 0.0);
+        for (s, front) in fronts.iter().enumerate() {
+            subtree_seconds[s] += S::seconds(model, front.pivots, front.below);
+            if front.parent != NONE {
+                subtree_seconds[front.parent as usize] += subtree_seconds[s];
+            }
+            factor_entries += S::factor_entries(front.pivots, front.below);
+            flops += S::flops(front.pivots, front.below);
+        }
+        Self {
+            subtree_seconds,
+            factor_entries,
+            flops,
+            stack_entries: stack_entries::<S>(fronts, children, 0..fronts.len()),
+        }
+    }
+
+    /// Seconds of all of these fronts.
+    pub fn seconds(&self, fronts: &[Front]) -> f64 {
+        let roots = fronts.iter().zip(&self.subtree_seconds);
+        let roots = roots.filter(|(front, _)| front.parent == NONE);
+        roots.map(|(_, seconds)| seconds).sum()
+    }
+}
+
+/// Peaks of the two stacks of generated elements (fronts of even and of odd depth), of consecutive fronts in postorder
+/// whose children are among them.
+pub(crate) fn stack_entries<S: Storage>(
+    fronts: &[Front],
+    children: &[u32],
+    range: std::ops::Range<usize>,
+) -> [u64; 2] {
+    let entries = |front: &Front| S::element_entries(front.below as usize) as u64;
+    let (mut live, mut peak) = ([0u64; 2], [0u64; 2]);
+    for front in &fronts[range] {
+        let own = (front.depth % 2) as usize;
+        live[own] += entries(front);
+        peak[own] = peak[own].max(live[own]);
+        for &c in &children[front.child_range()] {
+            live[1 - own] -= entries(&fronts[c as usize]);
+        }
+    }
+    peak
+}

@@ -20,6 +20,10 @@ use crate::stream::Stream;
 
 pub(crate) enum DeviceBackend {
     Cuda(cuda::Context),
+    #[cfg_attr(
+        not(feature = "simulator"),
+        expect(dead_code, reason = "only `Device::simulator` makes it")
+    )]
     Simulator(SimulatorOptions),
 }
 
@@ -152,7 +156,8 @@ impl Device {
         })
     }
 
-    /// A simulated device.
+    /// A simulated device. Exists with the feature `simulator`.
+    #[cfg(feature = "simulator")]
     pub fn simulator(options: SimulatorOptions) -> Self {
         let properties = options.properties();
         let capacity = options.total_bytes;

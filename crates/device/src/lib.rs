@@ -51,6 +51,11 @@
 //! use one stream have their work enqueued in an unspecified order, call by call; while one of them
 //! captures the stream, the other is refused.
 //!
+//! # Features
+//!
+//! `simulator` (on by default): [`Device`] can be the simulator; without it neither that nor the code of the kernels is in
+//! the program.
+//!
 //! # Architecture invariant
 //!
 //! This is the only crate that touches the CUDA driver. The driver library is opened at run time:

@@ -2,7 +2,9 @@
 
 use luge_kernel::sim;
 
+#[cfg(feature = "simulator")]
 use crate::error::ComputeCapability;
+#[cfg(feature = "simulator")]
 use crate::properties::{Backend, Properties};
 
 /// How a simulated device behaves.
@@ -49,6 +51,7 @@ impl SimulatorOptions {
         self.simulator.resident_blocks.min(by_threads).max(1)
     }
 
+    #[cfg(feature = "simulator")]
     pub(crate) fn properties(&self) -> Properties {
         Properties {
             name: "Luge simulator".into(),

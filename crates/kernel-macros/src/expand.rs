@@ -186,7 +186,7 @@ fn desc(kernel: &Kernel, instance: &Instance) -> TokenStream {
             shared: &[#(#shared),*],
             max_threads: #max_threads,
             min_blocks: #min_blocks,
-            entry,
+            entry: ::luge_kernel::__private::simulated(entry),
         }
     }}
 }

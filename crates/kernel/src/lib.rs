@@ -34,6 +34,11 @@
 //! | release → acquire on one location (or [`fence::fence`] with relaxed atomics) | the two threads, when the scope of each side includes the other |
 //! | the end of a launch | everything after it on the same stream |
 //!
+//! # Features
+//!
+//! `simulator` (on by default): the simulator runs kernels. Without it a launch on the simulator is refused, and programs
+//! are smaller by the code of all kernels and by a crate for coroutines.
+//!
 //! # Architecture invariant
 //!
 //! This is the only crate with intrinsics or inline PTX; kernels see safe methods on handles. The
@@ -205,6 +210,21 @@ pub mod __private {
         use crate::mem::{Element, Shared};
 
         pub use crate::sim::ArgReader;
+
+        /// What runs a simulated thread of a kernel.
+        pub type SimulatedEntry = unsafe fn(&ArgReader);
+
+        /// The entry where the simulator can run it; without the feature `simulator` the code of the kernel is left out
+        /// of the program.
+        #[cfg(feature = "simulator")]
+        pub const fn simulated(entry: SimulatedEntry) -> SimulatedEntry {
+            entry
+        }
+
+        #[cfg(not(feature = "simulator"))]
+        pub const fn simulated(_entry: SimulatedEntry) -> SimulatedEntry {
+            |_| unreachable!("nothing is simulated without the feature `simulator`")
+        }
 
         /// The `site`-th static shared array of the running kernel.
         #[track_caller]

@@ -30,7 +30,8 @@ use super::imp::ArgReader;
 use super::rng::Rng;
 use super::shadow::{Line, Lines, Space, unused_cells};
 use super::side::Sides;
-use super::worker::{Command, Event, Workers, take_note};
+use super::turn::{Command, Event};
+use super::worker::{Workers, take_note};
 use super::{LaunchStats, Options};
 use crate::host::{KernelDesc, LaunchConfig};
 

@@ -86,7 +86,12 @@ mod order;
 mod rng;
 mod shadow;
 mod side;
+mod turn;
 mod wait;
+#[cfg(feature = "simulator")]
+mod worker;
+#[cfg(not(feature = "simulator"))]
+#[path = "absent.rs"]
 mod worker;
 
 use std::boxed::Box;

@@ -21,35 +21,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::engine;
 use super::fault::SourceLine;
-use super::imp::ArgReader;
-
-/// What a coroutine is told when resumed.
-pub(crate) enum Command {
-    /// Run a thread.
-    Start {
-        entry: unsafe fn(&ArgReader),
-        args: *const ArgReader,
-        /// Where the thread's yielder goes, before it runs.
-        yielder: *mut *const ThreadYielder,
-    },
-    /// Go on with the thread.
-    Continue,
-    /// End the coroutine.
-    Quit,
-}
-
-/// Why a coroutine came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    /// The thread has returned; the worker is idle.
-    Finished,
-    /// The thread has panicked; the worker is idle.
-    Panicked,
-    /// The thread waits.
-    Waiting,
-    /// The thread faulted and must not be resumed.
-    Faulted,
-}
+use super::turn::{Command, Event, PanicNote};
 
 pub(crate) type ThreadYielder = Yielder<Command, Event>;
 
@@ -247,13 +219,6 @@ impl Drop for Workers {
         // Thread-local storage may be gone while the thread ends.
         let _ = POOL.try_with(|p| *p.borrow_mut() = pool);
     }
-}
-
-/// A panic of a kernel.
-#[derive(Clone, Debug)]
-pub(crate) struct PanicNote {
-    pub message: String,
-    pub location: Option<SourceLine>,
 }
 
 thread_local! {

@@ -33,14 +33,23 @@ pub mod transpose;
 #[cfg(not(target_arch = "nvptx64"))]
 pub static MODULE: luge_kernel::host::KernelModule = luge_kernel::host::KernelModule {
     name: "luge-gpu-kernels",
+    #[cfg(feature = "ptx")]
     images: &[
         luge_kernel::host::PtxImage {
             sm: 80,
-            ptx: include_str!("../ptx/sm_80.ptx"),
+            ptx: luge_kernel::host::Ptx::compressed(include_bytes!(concat!(
+                env!("OUT_DIR"),
+                "/sm_80.ptx.zlib"
+            ))),
         },
         luge_kernel::host::PtxImage {
             sm: 90,
-            ptx: include_str!("../ptx/sm_90.ptx"),
+            ptx: luge_kernel::host::Ptx::compressed(include_bytes!(concat!(
+                env!("OUT_DIR"),
+                "/sm_90.ptx.zlib"
+            ))),
         },
     ],
+    #[cfg(not(feature = "ptx"))]
+    images: &[],
 };

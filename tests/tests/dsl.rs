@@ -2,10 +2,13 @@
 //! here from its definition.
 
 use std::fmt::Debug;
+use std::io::Read;
+use std::path::Path;
 
+use flate2::bufread::ZlibDecoder;
 use luge_device::{LaunchConfig, Stream};
 use luge_gpu_kernels::{MODULE, dsl};
-use luge_kernel::host::{ElementKind, KernelDesc, ParamKind};
+use luge_kernel::host::{ElementKind, KernelDesc, ParamKind, PtxImage};
 use luge_kernel::mem::Element;
 
 /// Launches a kernel; a refusal or a fault fails the test.
@@ -1088,6 +1091,26 @@ fn descriptions() -> Vec<&'static KernelDesc> {
         chain static_shared dynamic_shared_arrays mma)
 }
 
+/// The PTX as it is embedded.
+fn text_of(image: &PtxImage) -> &str {
+    let decompressed = |stream: &[u8]| {
+        let mut text = String::new();
+        ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    image.ptx.text(decompressed).expect("PTX is text")
+}
+
+#[test]
+fn the_embedded_ptx_is_the_committed_one() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu-kernels/ptx");
+    assert!(!MODULE.images.is_empty());
+    for image in MODULE.images {
+        let committed = folder.join(format!("sm_{}.ptx", image.sm));
+        assert!(text_of(image) == std::fs::read_to_string(committed).unwrap());
+    }
+}
+
 /// The launcher and the PTX come from one function by two roads; they must agree on its parameters.
 #[test]
 fn entry_points_take_what_their_launchers_pass() {
@@ -1100,8 +1123,7 @@ fn entry_points_take_what_their_launchers_pass() {
     for image in MODULE.images {
         for kernel in descriptions() {
             let head = format!(".visible .entry {}(", kernel.name);
-            let (_, rest) = image
-                .ptx
+            let (_, rest) = text_of(image)
                 .split_once(&head)
                 .unwrap_or_else(|| panic!("sm_{} has no {}", image.sm, kernel.name));
             let (params, body) = rest.split_once(')').unwrap();
@@ -1134,7 +1156,7 @@ fn the_compiler_copies_no_barrier() {
     for image in MODULE.images {
         for (kernel, barriers) in [("ping_pong", 2), ("ping_pong_fence", 2)] {
             let head = format!(".visible .entry {kernel}(");
-            let (_, rest) = image.ptx.split_once(&head).unwrap();
+            let (_, rest) = text_of(image).split_once(&head).unwrap();
             let (body, _) = rest.split_once("\n}\n").unwrap();
             let found = body.matches("bar.sync").count();
             assert_eq!(found, barriers, "sm_{}, {kernel}", image.sm);

@@ -152,6 +152,8 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, image: &str) -> Result<St
             "--release",
             "--package",
             "luge-gpu-kernels",
+            // Which embeds the PTX that is being made.
+            "--no-default-features",
         ])
         .args([
             "--lib",

@@ -150,6 +150,14 @@ pub enum DeviceError {
         /// The targets of the module's images.
         images: Vec<u32>,
     },
+    /// The compressed image of a kernel module is not that of a text.
+    #[error("the image of module {module} for sm_{sm} cannot be decompressed")]
+    CorruptImage {
+        /// The module's name.
+        module: &'static str,
+        /// The target of the image.
+        sm: u32,
+    },
     /// The driver refused a kernel of a module's image.
     #[error("kernel {kernel} of module {module} (sm_{sm}) was refused: {message}\n{log}")]
     ModuleLoad {

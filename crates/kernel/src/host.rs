@@ -4,15 +4,63 @@
 //! preconditions and hands a [`LaunchConfig`] and the [`KernelArg`]s to a [`LaunchTarget`]: a CUDA
 //! stream or the simulator. Nothing else builds argument lists.
 
+use std::string::String;
+use std::sync::OnceLock;
+
 use crate::sim;
 
 /// The PTX of a module for one compute capability.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct PtxImage {
     /// Compute capability the PTX was made for, as in `sm_80`: 80.
     pub sm: u32,
     /// PTX text.
-    pub ptx: &'static str,
+    pub ptx: Ptx,
+}
+
+/// PTX text as it lies in the program.
+pub enum Ptx {
+    /// As it is.
+    Text(&'static str),
+    /// A zlib stream.
+    Compressed(CompressedPtx),
+}
+
+/// PTX text that was compressed when the program was built, and is decompressed at most once a process.
+pub struct CompressedPtx {
+    stream: &'static [u8],
+    text: OnceLock<Option<String>>,
+}
+
+impl Ptx {
+    /// Text in a zlib stream (RFC 1950).
+    pub const fn compressed(stream: &'static [u8]) -> Self {
+        Self::Compressed(CompressedPtx {
+            stream,
+            text: OnceLock::new(),
+        })
+    }
+
+    /// The text. `decompress` is called for the first one who asks; it answers `None` to what is no stream of text, and
+    /// then so does this.
+    pub fn text(&self, decompress: impl FnOnce(&[u8]) -> Option<String>) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Compressed(CompressedPtx { stream, text }) => {
+                text.get_or_init(|| decompress(stream)).as_deref()
+            }
+        }
+    }
+}
+
+impl core::fmt::Debug for Ptx {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (kind, bytes) = match self {
+            Self::Text(text) => ("Text", text.len()),
+            Self::Compressed(compressed) => ("Compressed", compressed.stream.len()),
+        };
+        write!(f, "{kind}({bytes} bytes)")
+    }
 }
 
 /// A crate of kernels, loaded as one module.

@@ -6,6 +6,9 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, NulError};
+use std::io::Read;
+
+use flate2::bufread::ZlibDecoder;
 
 /// A PTX text and where its entries are.
 #[derive(Debug)]
@@ -92,6 +95,15 @@ impl<'a> Image<'a> {
         }
         CString::new(text)
     }
+}
+
+/// The text in a zlib stream.
+pub(super) fn decompressed(stream: &[u8]) -> Option<String> {
+    // Committed PTX shrinks to a sixth.
+    let mut text = String::with_capacity(7 * stream.len());
+    ZlibDecoder::new(stream).read_to_string(&mut text).ok()?;
+    tracing::debug!(bytes = text.len(), "PTX decompressed");
+    Some(text)
 }
 
 /// The name of the entry that begins with this line.
@@ -251,6 +263,19 @@ mod tests {
             names,
             MARKS.map(|(name, _)| (name, image.find(name).unwrap()))
         );
+    }
+
+    #[test]
+    fn compressed_text_comes_back_and_anything_else_does_not() {
+        let mut stream = Vec::new();
+        let mut encoder = flate2::write::ZlibEncoder::new(&mut stream, flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, PTX.as_bytes()).unwrap();
+        encoder.finish().unwrap();
+        assert_eq!(decompressed(&stream).as_deref(), Some(PTX));
+        assert_eq!(decompressed(&stream[..stream.len() - 1]), None);
+        stream[PTX.len() / 8] ^= 1;
+        assert_eq!(decompressed(&stream), None);
+        assert_eq!(decompressed(b""), None);
     }
 
     #[test]

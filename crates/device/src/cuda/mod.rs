@@ -159,7 +159,12 @@ impl Module {
                 images: module.images.iter().map(|image| image.sm).collect(),
             })?;
         let sm = image.sm;
-        let image = Image::new(image.ptx);
+        let text = image.ptx.text(image::decompressed);
+        let text = text.ok_or(DeviceError::CorruptImage {
+            module: module.name,
+            sm,
+        })?;
+        let image = Image::new(text);
         Ok(Self {
             name: module.name,
             sm,

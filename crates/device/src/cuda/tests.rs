@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use luge_kernel::host::{
     KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig, LaunchTarget,
-    PtxImage,
+    Ptx, PtxImage,
 };
 use luge_kernel::sim::ArgReader;
 
@@ -34,11 +34,12 @@ static MODULE: KernelModule = KernelModule {
     images: &[
         PtxImage {
             sm: 80,
-            ptx: ".version 7.0",
+            ptx: Ptx::Text(".version 7.0"),
         },
         PtxImage {
             sm: 90,
-            ptx: ".version 7.8
+            ptx: Ptx::Text(
+                ".version 7.8
 .visible .entry axpy(
 )
 {
@@ -59,10 +60,11 @@ static MODULE: KernelModule = KernelModule {
 {
 }
 ",
+            ),
         },
         PtxImage {
             sm: 100,
-            ptx: "too new",
+            ptx: Ptx::Text("too new"),
         },
     ],
 };
@@ -70,14 +72,14 @@ static NEW_MODULE: KernelModule = KernelModule {
     name: "new",
     images: &[PtxImage {
         sm: 100,
-        ptx: ".version 8.6",
+        ptx: Ptx::Text(".version 8.6"),
     }],
 };
 static BROKEN_MODULE: KernelModule = KernelModule {
     name: "broken",
     images: &[PtxImage {
         sm: 80,
-        ptx: "nonsense\n.entry axpy()\n{\n}\n",
+        ptx: Ptx::Text("nonsense\n.entry axpy()\n{\n}\n"),
     }],
 };
 

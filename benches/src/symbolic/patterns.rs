@@ -72,7 +72,7 @@ impl Source {
     pub fn pattern(&self) -> anyhow::Result<Option<CompressedPattern>> {
         let matrix = read(&self.path)?;
         if self.ordered {
-            let pattern = CompressedPattern::from_sparsity(&matrix.pattern())?;
+            let pattern = matrix.pattern();
             if pattern.major_dim() != pattern.minor_dim() {
                 bail!("{} is not square", self.path.display());
             }
@@ -93,6 +93,6 @@ impl Source {
 /// If the file cannot be written.
 pub fn save(folder: &Path, name: &str, pattern: &CompressedPattern) -> anyhow::Result<()> {
     let path = folder.join(format!("{name}.mtx"));
-    write_pattern(&path, &pattern.to_sparsity(), &WriteOptions::default())
+    write_pattern(&path, pattern, &WriteOptions::default())
         .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,6 +1,6 @@
 //! What is read.
 
-use nalgebra_sparse::pattern::SparsityPattern;
+use luge_sparse::{CompressedPattern, PatternError, to_u32};
 use num_complex::Complex64;
 use sprs::CsMat;
 
@@ -27,7 +27,7 @@ pub enum MatrixData {
     /// Field `complex`.
     Complex(CsMat<Complex64>),
     /// Field `pattern`: the major dimension are the rows.
-    Pattern(SparsityPattern),
+    Pattern(CompressedPattern),
 }
 
 impl Matrix {
@@ -67,17 +67,20 @@ impl Matrix {
     }
 
     /// The pattern by rows, whatever the field. Explicit zeros belong to it.
-    pub fn pattern(&self) -> SparsityPattern {
-        fn of<V>(a: &CsMat<V>) -> SparsityPattern {
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 2³²−2 rows or columns, which no file that was read has.
+    pub fn pattern(&self) -> CompressedPattern {
+        fn of<V>(a: &CsMat<V>) -> CompressedPattern {
             // From 0, which the offsets of a part cut out of another matrix are not.
-            let ptr = a.proper_indptr().into_owned();
-            SparsityPattern::try_from_offsets_and_indices(
-                a.rows(),
-                a.cols(),
-                ptr,
-                a.indices().to_vec(),
-            )
-            .expect("a sprs matrix keeps the same invariants")
+            let ptr = a.proper_indptr().iter().map(|&p| p as u64).collect();
+            let idx = a.indices().iter();
+            let idx = idx.map(|&col| to_u32(col, "column of the matrix"));
+            idx.collect::<Result<_, _>>()
+                .map_err(PatternError::from)
+                .and_then(|idx| CompressedPattern::new(a.cols(), ptr, idx))
+                .expect("a sprs matrix keeps the same invariants")
         }
         match &self.data {
             MatrixData::Real(a) => of(a),

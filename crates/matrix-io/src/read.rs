@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use luge_sparse::CompressedPattern;
 use memchr::memrchr;
-use nalgebra_sparse::pattern::SparsityPattern;
 use sprs::CsMat;
 
 use crate::assemble::{Buckets, Rows, to_columns, to_rows};
@@ -220,13 +220,11 @@ fn sparse(header: Header, body: Body) -> Result<Matrix, ReadErrorKind> {
         Body::Pattern(entries) => {
             let (shape, found) = (entries.shape, entries.found);
             let rows = to_rows(triplets(entries.stored), found, &shape)?;
-            let pattern = SparsityPattern::try_from_offsets_and_indices(
-                shape.nrows,
-                shape.ncols,
-                rows.ptr,
-                rows.idx,
-            )
-            .expect("rows are sorted, without duplicates and in range");
+            let ptr = rows.ptr.into_iter().map(|p| p as u64).collect();
+            // Sizes fit 32 bits: the preamble was checked.
+            let idx = rows.idx.into_iter().map(|col| col as u32).collect();
+            let pattern = CompressedPattern::new(shape.ncols, ptr, idx)
+                .expect("rows are sorted, without duplicates and in range");
             (found, MatrixData::Pattern(pattern))
         }
     };

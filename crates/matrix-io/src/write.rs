@@ -6,7 +6,7 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nalgebra_sparse::pattern::SparsityPattern;
+use luge_sparse::CompressedPattern;
 use sprs::CsMatView;
 
 use crate::error::WriteError;
@@ -65,7 +65,7 @@ pub fn write_to<V: Value>(
 /// [`WriteError::Io`] if writing fails.
 pub fn write_pattern(
     path: impl AsRef<Path>,
-    pattern: &SparsityPattern,
+    pattern: &CompressedPattern,
     options: &WriteOptions,
 ) -> Result<(), WriteError> {
     to_path(path.as_ref(), |out| {

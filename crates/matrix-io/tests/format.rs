@@ -85,7 +85,7 @@ fn every_field_with_every_symmetry() {
         MatrixData::Real(a) => c(*a.get(i, j).expect("an entry"), 0.0),
         MatrixData::Complex(a) => *a.get(i, j).expect("an entry"),
         MatrixData::Pattern(a) => {
-            assert!(a.lane(i).contains(&j));
+            assert!(a.lane(i).contains(&(j as u32)));
             c(1.0, 0.0)
         }
     };
@@ -692,8 +692,8 @@ fn complex_and_pattern_are_not_real() {
         let matrix = read(&text);
         assert_eq!(matrix.shape(), (2, 3));
         let pattern = matrix.pattern();
-        assert_eq!(pattern.major_offsets(), [0, 0, 1]);
-        assert_eq!(pattern.minor_indices(), [0]);
+        assert_eq!(pattern.ptr(), [0, 0, 1]);
+        assert_eq!(pattern.idx(), [0]);
         let error = matrix.into_real().expect_err("not real");
         assert_eq!(error.field, field);
         assert_eq!(

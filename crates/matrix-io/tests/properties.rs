@@ -136,8 +136,10 @@ proptest! {
         }
         let pattern = read_bytes(text.as_bytes()).expect("well formed").pattern();
         let ptr = a.indptr();
-        prop_assert_eq!(pattern.major_offsets(), ptr.raw_storage());
-        prop_assert_eq!(pattern.minor_indices(), a.indices());
+        let ptr = ptr.raw_storage().iter().map(|&p| p as u64);
+        prop_assert!(pattern.ptr().iter().copied().eq(ptr));
+        let columns = a.indices().iter().map(|&j| j as u32);
+        prop_assert!(pattern.idx().iter().copied().eq(columns));
         write_pattern(&path, &pattern, &WriteOptions::default()).expect("written");
         prop_assert_eq!(luge_matrix_io::read(&path).expect("read").pattern(), pattern);
     }

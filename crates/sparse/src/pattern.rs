@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 
+#[cfg(feature = "nalgebra-sparse")]
 use nalgebra_sparse::pattern::SparsityPattern;
 
 use crate::index::{IndexOverflow, to_u32};
@@ -134,33 +135,6 @@ impl CompressedPattern {
         pattern
     }
 
-    /// Converts from the pattern type of `nalgebra-sparse`.
-    ///
-    /// # Errors
-    ///
-    /// [`IndexOverflow`] if a dimension does not fit 32 bits.
-    pub fn from_sparsity(pattern: &SparsityPattern) -> Result<Self, IndexOverflow> {
-        let minor_dim = to_u32(pattern.minor_dim(), "minor dimension of the pattern")?;
-        to_u32(pattern.major_dim(), "major dimension of the pattern")?;
-        Ok(Self {
-            minor_dim,
-            ptr: pattern.major_offsets().iter().map(|&p| p as u64).collect(),
-            // Each index is below minor_dim, which fits.
-            idx: pattern.minor_indices().iter().map(|&i| i as u32).collect(),
-        })
-    }
-
-    /// Converts to the pattern type of `nalgebra-sparse`.
-    pub fn to_sparsity(&self) -> SparsityPattern {
-        SparsityPattern::try_from_offsets_and_indices(
-            self.major_dim(),
-            self.minor_dim(),
-            self.ptr.iter().map(|&p| p as usize).collect(),
-            self.idx.iter().map(|&i| i as usize).collect(),
-        )
-        .expect("the invariants of both pattern types are the same")
-    }
-
     /// Number of lanes: rows of a CSR, columns of a CSC pattern.
     pub fn major_dim(&self) -> usize {
         self.ptr.len() - 1
@@ -261,6 +235,37 @@ impl CompressedPattern {
     }
 }
 
+/// With the feature `nalgebra-sparse`.
+#[cfg(feature = "nalgebra-sparse")]
+impl CompressedPattern {
+    /// Converts from the pattern type of `nalgebra-sparse`.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexOverflow`] if a dimension does not fit 32 bits.
+    pub fn from_sparsity(pattern: &SparsityPattern) -> Result<Self, IndexOverflow> {
+        let minor_dim = to_u32(pattern.minor_dim(), "minor dimension of the pattern")?;
+        to_u32(pattern.major_dim(), "major dimension of the pattern")?;
+        Ok(Self {
+            minor_dim,
+            ptr: pattern.major_offsets().iter().map(|&p| p as u64).collect(),
+            // Each index is below minor_dim, which fits.
+            idx: pattern.minor_indices().iter().map(|&i| i as u32).collect(),
+        })
+    }
+
+    /// Converts to the pattern type of `nalgebra-sparse`.
+    pub fn to_sparsity(&self) -> SparsityPattern {
+        SparsityPattern::try_from_offsets_and_indices(
+            self.major_dim(),
+            self.minor_dim(),
+            self.ptr.iter().map(|&p| p as usize).collect(),
+            self.idx.iter().map(|&i| i as usize).collect(),
+        )
+        .expect("the invariants of both pattern types are the same")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,6 +328,7 @@ mod tests {
             }
         }
 
+        #[cfg(feature = "nalgebra-sparse")]
         #[test]
         fn nalgebra_round_trip(p in patterns()) {
             prop_assert_eq!(CompressedPattern::from_sparsity(&p.to_sparsity()).unwrap(), p);

@@ -52,7 +52,7 @@ pub(crate) fn describe(arguments: &Arguments) -> Result<ExitCode, Failure> {
         grouped(ncols as u64)
     );
     memory::check(&size, bytes)?;
-    let rows = CompressedPattern::from_sparsity(&matrix.pattern()).map_err(Failure::bad_input)?;
+    let rows = matrix.pattern();
     let mut table = Table::new();
     table.load_preset(presets::NOTHING);
     for (what, value) in facts(&matrix, &rows) {

@@ -44,6 +44,7 @@
 
 mod error;
 mod factorize;
+#[cfg(feature = "gpu")]
 pub mod gpu;
 mod grouped;
 mod kernels;

@@ -27,6 +27,7 @@ pub(crate) fn both<A: Send, B: Send>(
 }
 
 /// `of(i)` for each i below `len`.
+#[cfg(feature = "gpu")]
 pub(crate) fn collected<T: Send>(
     threads: usize,
     len: usize,
@@ -114,6 +115,7 @@ pub(crate) fn joined(mut parts: Vec<Vec<u32>>) -> Vec<u32> {
 }
 
 /// Sorts distinct numbers.
+#[cfg(feature = "gpu")]
 pub(crate) fn sort<T: Ord + Send>(threads: usize, numbers: &mut [T]) {
     if threads == 1 || numbers.len() <= WORTH_WAKING {
         numbers.sort_unstable();

@@ -27,6 +27,7 @@
 
 pub mod cpu;
 mod error;
+#[cfg(feature = "gpu")]
 pub mod gpu;
 
 pub use error::LevelizeError;

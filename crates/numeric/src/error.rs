@@ -1,5 +1,6 @@
 //! Errors of the numeric phase.
 
+#[cfg(feature = "gpu")]
 use luge_device::DeviceError;
 use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
 
@@ -34,6 +35,7 @@ pub enum NumericError {
     #[error(transparent)]
     IndexOverflow(#[from] IndexOverflow),
     /// The device failed.
+    #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The caller raised the cancel flag.

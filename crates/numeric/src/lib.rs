@@ -17,6 +17,7 @@
 
 pub mod cpu;
 mod error;
+#[cfg(feature = "gpu")]
 pub mod gpu;
 mod pattern;
 mod pivots;

@@ -1,5 +1,6 @@
 //! Errors of the solve phase.
 
+#[cfg(feature = "gpu")]
 use luge_device::DeviceError;
 use luge_sparse::Cancelled;
 
@@ -13,6 +14,7 @@ pub enum SolveError {
         row: usize,
     },
     /// The device failed.
+    #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The caller raised the cancel flag.

@@ -18,10 +18,12 @@ pub mod condition;
 pub mod cpu;
 mod error;
 pub mod extended;
+#[cfg(feature = "gpu")]
 pub mod gpu;
+mod known;
 mod measures;
 pub mod refine;
 pub mod scaled;
 
 pub use error::SolveError;
-pub use luge_gpu_kernels::refine::known_solution;
+pub use known::known_solution;

@@ -26,6 +26,7 @@
 
 pub mod cpu;
 mod error;
+#[cfg(feature = "gpu")]
 pub mod gpu;
 mod options;
 mod supernodes;

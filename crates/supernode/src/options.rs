@@ -1,6 +1,10 @@
 //! What a caller chooses.
 
-pub use luge_gpu_kernels::supernode::LARGEST_SUPERNODE;
+/// The most rows that a supernode may be allowed: squares of it fit in 32 bits.
+pub const LARGEST_SUPERNODE: u32 = (1 << 16) - 1;
+
+#[cfg(feature = "gpu")]
+const _: () = assert!(LARGEST_SUPERNODE == luge_gpu_kernels::supernode::LARGEST_SUPERNODE);
 
 /// Which rows form a supernode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

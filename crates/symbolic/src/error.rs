@@ -1,5 +1,6 @@
 //! Errors of the symbolic phase.
 
+#[cfg(feature = "gpu")]
 use luge_device::DeviceError;
 use luge_sparse::Cancelled;
 
@@ -19,9 +20,11 @@ pub enum SymbolicError {
         available: u64,
     },
     /// The device failed.
+    #[cfg(feature = "gpu")]
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// What the device left is not a filled pattern.
+    #[cfg(feature = "gpu")]
     #[error("the device left no filled pattern: {0}")]
     Corrupt(String),
     /// The caller raised the cancel flag.

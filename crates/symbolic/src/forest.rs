@@ -41,6 +41,7 @@ pub(crate) fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
 /// least that pivot itself: nothing above it is reached by walks from the pivot through smaller ones.
 ///
 /// `first` are the [`first_descendants`].
+#[cfg(any(feature = "gpu", test))]
 pub(crate) fn last_reached(rows: &CompressedPattern, first: &[u32]) -> Vec<u32> {
     let mut last: Vec<u32> = Vec::with_capacity(first.len());
     for (k, row) in rows.lanes().enumerate() {

@@ -16,6 +16,7 @@ mod blocks;
 pub mod cpu;
 mod error;
 mod forest;
+#[cfg(feature = "gpu")]
 pub mod gpu;
 
 pub use blocks::diagonal_blocks;

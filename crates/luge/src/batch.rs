@@ -8,11 +8,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+#[cfg(feature = "gpu")]
 use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
 use luge_sparse::{Scalar, to_u32};
 use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
+#[cfg(feature = "gpu")]
+use crate::device_path::DevicePath;
 use crate::error::Error;
 use crate::factors::{Factors, Solution};
 use crate::inform::Inform;
@@ -21,6 +24,7 @@ use crate::solver::Analysis;
 use crate::task::Refactorized;
 
 /// Streams of a batch, at most.
+#[cfg(feature = "gpu")]
 const MAX_STREAMS: usize = 8;
 
 /// Seconds that a factorization or a solve takes for each entry, roughly and at least.
@@ -78,6 +82,7 @@ enum Lanes {
     /// The threads of the solver, on any.
     Host(Arc<Plan>),
     /// A thread for each stream, if there are several, on every `num_streams`-th.
+    #[cfg(any(feature = "gpu", test))]
     Device { num_streams: usize, threaded: bool },
 }
 
@@ -100,6 +105,7 @@ impl Lanes {
                     }
                 })
             }
+            #[cfg(any(feature = "gpu", test))]
             &Self::Device {
                 num_streams,
                 threaded,
@@ -124,6 +130,7 @@ impl Lanes {
                 let next = |at: usize| done[at % num_streams].next();
                 (0..count).filter_map(next).collect()
             }
+            #[cfg(any(feature = "gpu", test))]
             Self::Device { .. } => items.into_iter().map(work).collect(),
         }
     }
@@ -186,6 +193,7 @@ impl<T: Scalar> Analysis<T> {
     /// # Panics
     ///
     /// If the analysis is for the CPU, or there are not `count` times as many values as entries.
+    #[cfg(feature = "gpu")]
     #[track_caller]
     pub fn factorize_batch_on_device(
         &self,
@@ -203,7 +211,7 @@ impl<T: Scalar> Analysis<T> {
     /// Who is to work on `count` systems, and what the systems of each have in common, if there is memory for all.
     fn lanes(&self, count: usize) -> Result<(Lanes, Vec<Arc<Plan>>), Error> {
         let plan = &self.plan;
-        let path = match &plan.path {
+        match &plan.path {
             Path::Host(path) => {
                 if let (Some(asked), Some(_)) = (
                     self.inform.predicted_host_bytes,
@@ -213,41 +221,51 @@ impl<T: Scalar> Analysis<T> {
                     let each = asked.saturating_sub(path.chain.plan().bytes());
                     check_memory(count, 0, each, plan.shared.limits.memory.available())?;
                 }
-                return Ok((Lanes::Host(Arc::clone(plan)), vec![Arc::clone(plan)]));
+                Ok((Lanes::Host(Arc::clone(plan)), vec![Arc::clone(plan)]))
             }
-            Path::Device(path) => path,
-        };
-        let one = Lanes::Device {
-            num_streams: 1,
-            threaded: false,
-        };
-        if count == 0 {
-            return Ok((one, vec![Arc::clone(plan)]));
+            #[cfg(feature = "gpu")]
+            Path::Device(path) => streams(plan, path, count),
         }
-        let Some(bytes) = path.chain.batch_bytes() else {
-            return Ok((one, vec![Arc::clone(plan)]));
-        };
-        let available = path.backend.available_bytes()?;
-        check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
-        let left = available - bytes.common - count as u64 * bytes.system;
-        let affordable = (left / bytes.stream.max(1)).min(MAX_STREAMS as u64) as usize;
-        let num_streams = affordable.min(count).max(1);
-        let device = path.backend.stream().device();
-        let mut places = Vec::with_capacity(num_streams);
-        for _ in 0..num_streams {
-            let stream = device.create_stream().map_err(in_batch)?;
-            match path.on_stream(&stream)? {
-                Some(path) => places.push(Arc::new(plan.on_path(Path::Device(path)))),
-                None => return Ok((one, vec![Arc::clone(plan)])),
-            }
-        }
-        let lanes = Lanes::Device {
-            num_streams,
-            // The simulator takes the launches of all streams in one order.
-            threaded: device.properties().backend == Backend::Cuda,
-        };
-        Ok((lanes, places))
     }
+}
+
+/// The streams of `path` for `count` systems, and what the systems of each have in common, if there is memory for all.
+#[cfg(feature = "gpu")]
+fn streams(
+    plan: &Arc<Plan>,
+    path: &DevicePath,
+    count: usize,
+) -> Result<(Lanes, Vec<Arc<Plan>>), Error> {
+    let one = Lanes::Device {
+        num_streams: 1,
+        threaded: false,
+    };
+    if count == 0 {
+        return Ok((one, vec![Arc::clone(plan)]));
+    }
+    let Some(bytes) = path.chain.batch_bytes() else {
+        return Ok((one, vec![Arc::clone(plan)]));
+    };
+    let available = path.backend.available_bytes()?;
+    check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
+    let left = available - bytes.common - count as u64 * bytes.system;
+    let affordable = (left / bytes.stream.max(1)).min(MAX_STREAMS as u64) as usize;
+    let num_streams = affordable.min(count).max(1);
+    let device = path.backend.stream().device();
+    let mut places = Vec::with_capacity(num_streams);
+    for _ in 0..num_streams {
+        let stream = device.create_stream().map_err(in_batch)?;
+        match path.on_stream(&stream)? {
+            Some(path) => places.push(Arc::new(plan.on_path(Path::Device(path)))),
+            None => return Ok((one, vec![Arc::clone(plan)])),
+        }
+    }
+    let lanes = Lanes::Device {
+        num_streams,
+        // The simulator takes the launches of all streams in one order.
+        threaded: device.properties().backend == Backend::Cuda,
+    };
+    Ok((lanes, places))
 }
 
 /// What work on one system is predicted to take on the CPU at least.
@@ -330,6 +348,7 @@ impl<T: Scalar> BatchFactors<T> {
     /// # Panics
     ///
     /// If the factors are on the CPU, or there are not as many values as entries of all systems.
+    #[cfg(feature = "gpu")]
     #[track_caller]
     pub fn refactorize_on_device(
         &mut self,
@@ -435,6 +454,7 @@ impl<T: Scalar> BatchFactors<T> {
     /// # Panics
     ///
     /// If the factors are on the CPU, or `x` has not `nrhs` right-hand sides for each system.
+    #[cfg(feature = "gpu")]
     #[track_caller]
     pub fn solve_on_device(
         &self,
@@ -459,12 +479,14 @@ impl<T: Scalar> BatchFactors<T> {
         }))
     }
 
+    #[cfg(feature = "gpu")]
     #[track_caller]
     fn check_device(&self, message: &str) {
         assert!(matches!(self.plan.path, Path::Device(_)), "{message}");
     }
 
     /// What was enqueued on the caller's stream so far.
+    #[cfg(feature = "gpu")]
     fn enqueued(&self) -> Result<Event, Error> {
         let stream = stream_of(&self.plan);
         let event = stream.device().create_event().map_err(in_batch)?;
@@ -522,6 +544,7 @@ impl<T: Scalar> Slot<T> {
     }
 
     /// Values on the device, copied to the host.
+    #[cfg(feature = "gpu")]
     fn fetch(&self, before: &Event, values: Slice<'_, f64>) -> Result<Vec<T>, Error> {
         stream_of(&self.plan).wait(before).map_err(in_batch)?;
         let fetched = stream_of(&self.plan).download(&values).map_err(in_batch)?;
@@ -529,6 +552,7 @@ impl<T: Scalar> Slot<T> {
     }
 
     /// Solves in a buffer of its own, which the right-hand sides go to and the solutions come from.
+    #[cfg(feature = "gpu")]
     fn solve_slice(
         &self,
         factors: &Factors<T>,
@@ -551,10 +575,12 @@ impl<T: Scalar> Slot<T> {
 fn settled(plan: &Plan) -> Result<(), Error> {
     match &plan.path {
         Path::Host(_) => Ok(()),
+        #[cfg(feature = "gpu")]
         Path::Device(path) => path.backend.stream().synchronize().map_err(in_batch),
     }
 }
 
+#[cfg(feature = "gpu")]
 fn stream_of(plan: &Plan) -> &Stream {
     match &plan.path {
         Path::Device(path) => path.backend.stream(),
@@ -562,6 +588,7 @@ fn stream_of(plan: &Plan) -> &Stream {
     }
 }
 
+#[cfg(feature = "gpu")]
 fn in_batch(error: DeviceError) -> Error {
     Error::from_device(error, "batch")
 }

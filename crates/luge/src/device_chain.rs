@@ -143,9 +143,6 @@ pub(crate) struct BatchBytes {
     pub system: u64,
 }
 
-/// Whether a matrix can be factorized, as far as that is not known yet.
-pub(crate) type Check<'a> = &'a (dyn Fn() -> Result<(), Error> + Sync);
-
 /// New values of A, in stored order.
 #[derive(Clone, Copy)]
 pub(crate) enum NewValues<'a> {

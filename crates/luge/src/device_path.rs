@@ -374,28 +374,6 @@ impl<T: Scalar> Task<'_, T> {
             }),
         }
     }
-
-    /// Solves for a known solution with so many steps of refinement.
-    pub(crate) fn probe_with(
-        &self,
-        max_steps: usize,
-        engine: &dyn Engine,
-        journal: &mut Journal,
-    ) -> Result<Probe, Error> {
-        let start = Instant::now();
-        let refinement = refine::Options {
-            max_steps,
-            ..self.shared.refinement::<T>()
-        };
-        let probe = Probe::run(
-            self.a,
-            self.norms.get_or_init(|| RowNorms::new(self.a)),
-            engine,
-            &refinement,
-        )?;
-        journal.add_probe(start.elapsed());
-        Ok(probe)
-    }
 }
 
 /// What came of pivots.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "gpu")]
 use luge_device::DeviceError;
 use luge_levelize::LevelizeError;
 use luge_numeric::NumericError;
 use luge_ordering::OrderingError;
 use luge_solve::SolveError;
 use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
+#[cfg(feature = "gpu")]
 use luge_supernode::SupernodeError;
 use luge_symbolic::SymbolicError;
 
@@ -189,6 +191,12 @@ pub enum Error {
     /// The ordering failed for another reason.
     #[error("the ordering failed: {0}")]
     Ordering(OrderingError),
+    /// The options ask for what this program was built without.
+    #[error("this program was built without the feature `{feature}` of the crate luge")]
+    FeatureOff {
+        /// The feature of the crate.
+        feature: &'static str,
+    },
     /// The device, its driver, or a kernel on it failed.
     #[error("the device cannot be used: {0}")]
     Device(Arc<dyn std::error::Error + Send + Sync>),
@@ -244,6 +252,7 @@ impl From<SolveError> for Error {
         match error {
             SolveError::NotFinite { row } => Self::SolutionNotFinite { row },
             SolveError::Cancelled(c) => Self::Cancelled(c),
+            #[cfg(feature = "gpu")]
             SolveError::Device(e) => Self::from_device(e, "solve"),
         }
     }
@@ -261,6 +270,7 @@ impl Error {
     }
 
     /// A failure of the device during `phase`.
+    #[cfg(feature = "gpu")]
     pub(crate) fn from_device(error: DeviceError, phase: &'static str) -> Self {
         match error {
             DeviceError::OutOfMemory { asked, available } => Self::OutOfMemory {
@@ -277,6 +287,7 @@ impl Error {
 #[derive(Debug)]
 pub(crate) enum PhaseError {
     Symbolic(SymbolicError),
+    #[cfg(feature = "gpu")]
     Supernode(SupernodeError),
     Levelize(LevelizeError),
     Numeric(NumericError),
@@ -294,11 +305,12 @@ macro_rules! from_phase {
 }
 from_phase!(
     Symbolic(SymbolicError),
-    Supernode(SupernodeError),
     Levelize(LevelizeError),
     Numeric(NumericError),
     Solve(SolveError)
 );
+#[cfg(feature = "gpu")]
+from_phase!(Supernode(SupernodeError));
 
 impl PhaseError {
     /// Names columns of A: column j of B is column `col_perm[j]` of A.
@@ -315,12 +327,19 @@ impl PhaseError {
             Self::Symbolic(SymbolicError::Cancelled(c))
             | Self::Levelize(LevelizeError::Cancelled(c))
             | Self::Numeric(NumericError::Cancelled(c)) => Error::Cancelled(c),
+            #[cfg(feature = "gpu")]
             Self::Symbolic(SymbolicError::Device(e)) => Error::from_device(e, "symbolic"),
+            #[cfg(feature = "gpu")]
             Self::Supernode(SupernodeError::Device(e)) => Error::from_device(e, "supernode"),
+            #[cfg(feature = "gpu")]
             Self::Levelize(LevelizeError::Device(e)) => Error::from_device(e, "levelize"),
+            #[cfg(feature = "gpu")]
             Self::Numeric(NumericError::Device(e)) => Error::from_device(e, "numeric"),
+            #[cfg(feature = "gpu")]
             Self::Symbolic(e @ SymbolicError::Corrupt(_)) => Error::Device(Arc::new(e)),
+            #[cfg(feature = "gpu")]
             Self::Supernode(e @ SupernodeError::Corrupt) => Error::Device(Arc::new(e)),
+            #[cfg(feature = "gpu")]
             Self::Levelize(e @ LevelizeError::Corrupt) => Error::Device(Arc::new(e)),
             Self::Solve(e) => e.into(),
             Self::Numeric(NumericError::ZeroPivot { column }) => Error::ZeroPivot {

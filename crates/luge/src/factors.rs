@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+#[cfg(feature = "gpu")]
 use luge_device::{Buffer, Slice, Stream};
 use luge_solve::backward_error::{Measured, RowNorms, max_abs};
 use luge_solve::extended::Extended;
+#[cfg(feature = "gpu")]
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
 use luge_sparse::{FilledPattern, Levels, MatrixView, Reservation, Scalar, bytes_of};
@@ -14,7 +16,9 @@ use sprs::CsMat;
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
 use crate::determinant::Determinant;
-use crate::device_chain::{Check, ResidentEngine, Search, System};
+#[cfg(feature = "gpu")]
+use crate::device_chain::{ResidentEngine, Search, System};
+#[cfg(feature = "gpu")]
 use crate::device_path::{DeviceFactors, DevicePath, Pivots};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
@@ -24,7 +28,7 @@ use crate::lanes;
 use crate::options::Pivoting;
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
-use crate::task::{Journal, Refactorized, Task};
+use crate::task::{Check, Journal, Refactorized, Task};
 
 /// Seconds that the comparison of a pattern and the copy of its values take for each entry, roughly and
 /// at least.
@@ -40,6 +44,7 @@ const DOUBTFUL: f64 = 0.6;
 
 /// Numbers from which on solutions go straight from the device to where they are wanted, once the device has looked
 /// through them: memory that is new to the process, and two more passes over it, take longer than to wait for that.
+#[cfg(feature = "gpu")]
 const MANY_NUMBERS: usize = 1 << 15;
 
 /// Host memory for sums and maxima of the rows of a matrix and of its transpose, and once more for those of the next
@@ -83,6 +88,7 @@ pub struct Factors<T> {
 /// The factors of one path.
 enum Computed {
     Host(HostFactors),
+    #[cfg(feature = "gpu")]
     Device(DeviceFactors),
 }
 
@@ -96,6 +102,7 @@ pub struct Solution<T> {
 }
 
 /// Whether solutions that were begun on a device are finite: see [`Factors::begin_solve_on_device`].
+#[cfg(feature = "gpu")]
 #[must_use = "a solution that is not finite is told of by `wait` alone"]
 pub struct SolutionCheck {
     /// None where that is known already.
@@ -103,6 +110,7 @@ pub struct SolutionCheck {
     accuracy: Accuracy,
 }
 
+#[cfg(feature = "gpu")]
 impl SolutionCheck {
     /// Waits for the solutions, and tells how good they are.
     ///
@@ -123,6 +131,7 @@ impl SolutionCheck {
     }
 }
 
+#[cfg(feature = "gpu")]
 impl std::fmt::Debug for SolutionCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SolutionCheck").finish_non_exhaustive()
@@ -133,6 +142,7 @@ impl Computed {
     fn engine(&self) -> &dyn Engine {
         match self {
             Self::Host(host) => host.engine.as_ref(),
+            #[cfg(feature = "gpu")]
             Self::Device(device) => device.engine.as_ref(),
         }
     }
@@ -141,6 +151,7 @@ impl Computed {
     fn has_values(&self) -> bool {
         match self {
             Self::Host(_) => false,
+            #[cfg(feature = "gpu")]
             Self::Device(device) => device.engine.resident().is_some(),
         }
     }
@@ -187,6 +198,7 @@ impl<T: Scalar> Factors<T> {
             };
             match &plan.path {
                 Path::Host(path) => Computed::Host(path.establish(task, &mut journal)?),
+                #[cfg(feature = "gpu")]
                 Path::Device(path) => Computed::Device(path.establish(task, &mut journal)?),
             }
         };
@@ -216,16 +228,14 @@ impl<T: Scalar> Factors<T> {
         if let Some(values) = self.values.get() {
             return Ok(values);
         }
-        let resident = match &self.computed {
-            Computed::Host(_) => None,
-            Computed::Device(device) => device.engine.resident(),
-        };
-        let resident =
-            resident.unwrap_or_else(|| unreachable!("values are here unless an engine has them"));
-        let values = resident.download_values()?;
-        Ok(self
-            .values
-            .get_or_init(|| values.into_iter().map(T::from_f64).collect()))
+        #[cfg(feature = "gpu")]
+        if let Some((engine, _)) = self.resident() {
+            let values = engine.download_values()?.into_iter();
+            return Ok(self
+                .values
+                .get_or_init(|| values.map(T::from_f64).collect()));
+        }
+        unreachable!("values are here unless an engine has them")
     }
 
     fn view(&self) -> Result<MatrixView<'_, T>, Error> {
@@ -252,6 +262,7 @@ impl<T: Scalar> Factors<T> {
     pub fn structure(&self) -> Result<(FilledPattern, Levels), Error> {
         match &self.computed {
             Computed::Host(host) => self.plan.shared.host_structure(host.engine.transform()),
+            #[cfg(feature = "gpu")]
             Computed::Device(device) => device.chain.structure(&self.plan.shared),
         }
     }
@@ -265,6 +276,7 @@ impl<T: Scalar> Factors<T> {
     pub fn structure_on_cpu(&self) -> Result<(FilledPattern, Levels), Error> {
         self.plan.shared.host_structure(match &self.computed {
             Computed::Host(host) => host.engine.transform(),
+            #[cfg(feature = "gpu")]
             Computed::Device(device) => device.chain.transform().clone(),
         })
     }
@@ -362,6 +374,7 @@ impl<T: Scalar> Factors<T> {
         if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
             return host.engine.solve_near(x, transpose);
         }
+        #[cfg(feature = "gpu")]
         if x.len() >= MANY_NUMBERS
             && let Some((engine, stream)) = self.resident()
             && let Some(x) = T::as_f64_mut(x)
@@ -402,6 +415,7 @@ impl<T: Scalar> Factors<T> {
         let target = self.plan.shared.target;
         match &self.computed {
             Computed::Host(host) => host.one_pass(target, transpose),
+            #[cfg(feature = "gpu")]
             Computed::Device(device) => device.one_pass(target, transpose),
         }
     }
@@ -495,6 +509,7 @@ impl<T: Scalar> Factors<T> {
         let _span = tracing::info_span!("solve").entered();
         let b = T::in_f64(b);
         check_right_hand_sides(&b, self.n())?;
+        #[cfg(feature = "gpu")]
         if let Some(resident) = self.resident() {
             match self.solve_columns_resident(resident, &b, nrhs, transpose, refinement) {
                 Ok(Some(solved)) => return Ok(solved),
@@ -504,7 +519,11 @@ impl<T: Scalar> Factors<T> {
         }
         self.solve_columns(&b, nrhs, transpose, refinement)
     }
+}
 
+/// What works with vectors on a device.
+#[cfg(feature = "gpu")]
+impl<T: Scalar> Factors<T> {
     /// The engine that keeps values and vectors on the device, if that is where they are, and its stream.
     fn resident(&self) -> Option<(&dyn ResidentEngine, &Stream)> {
         match (&self.plan.path, &self.computed) {
@@ -566,7 +585,9 @@ impl<T: Scalar> Factors<T> {
         }
         Ok(Some((x, achieved)))
     }
+}
 
+impl<T: Scalar> Factors<T> {
     /// Solves, and measures and refines on the host.
     fn solve_columns(
         &self,
@@ -705,9 +726,11 @@ impl<T: Scalar> Factors<T> {
                 check()?;
                 path.refactorize(factors, &T::in_f64(old), task, &mut journal)?
             }
+            #[cfg(feature = "gpu")]
             (Path::Device(path), Computed::Device(factors)) => {
                 path.refactorize(factors, task, check, &mut journal)?
             }
+            #[cfg(feature = "gpu")]
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_f64);
@@ -719,7 +742,11 @@ impl<T: Scalar> Factors<T> {
         self.accept(norms, journal)?;
         Ok(outcome)
     }
+}
 
+/// Data that is on a device.
+#[cfg(feature = "gpu")]
+impl<T: Scalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
     /// which the matrix that was analyzed is stored (`CsMat::data`).
     ///
@@ -1007,7 +1034,9 @@ impl<T: Scalar> Factors<T> {
         };
         (path, check_length(x.len(), self.n(), nrhs))
     }
+}
 
+impl<T: Scalar> Factors<T> {
     /// Forgets what was known of the old values.
     fn accept(&mut self, norms: OnceLock<RowNorms>, journal: Journal) -> Result<(), Error> {
         self.norms = norms;
@@ -1023,6 +1052,7 @@ impl<T: Scalar> Factors<T> {
     fn known_condition(&self) -> Option<&Condition> {
         let of_path = match &self.computed {
             Computed::Host(host) => &host.condition,
+            #[cfg(feature = "gpu")]
             Computed::Device(device) => &device.condition,
         };
         let of_doubt = self.doubt.get().and_then(|doubt| doubt.as_ref().ok());
@@ -1033,6 +1063,7 @@ impl<T: Scalar> Factors<T> {
     /// How far the factors are from those of B, relative to B: ε at least.
     fn factor_error(&self, report: &FactorReport) -> f64 {
         let of_probe = match &self.computed {
+            #[cfg(feature = "gpu")]
             Computed::Device(device) => device.probe.map(|probe| probe.usual(report.epsilon)),
             Computed::Host(_) => None,
         };
@@ -1092,6 +1123,7 @@ impl<T: Scalar> Factors<T> {
                 }
                 (host.probe, !is_static)
             }
+            #[cfg(feature = "gpu")]
             Computed::Device(device) => {
                 device.chain.describe(&mut inform);
                 if device.searched.is_some() {
@@ -1175,6 +1207,7 @@ impl Inform {
 }
 
 /// Right-hand sides that are refined together on a device.
+#[cfg(feature = "gpu")]
 const AT_ONCE: usize = 64;
 
 /// The largest errors and the most steps of several right-hand sides.
@@ -1192,6 +1225,7 @@ impl Achieved {
         self.componentwise = max_abs(&[self.componentwise, componentwise]);
     }
 
+    #[cfg(feature = "gpu")]
     fn add_errors(&mut self, measures: impl IntoIterator<Item = Measures>) {
         for measures in measures {
             self.add(measures.normwise(), measures.omega());
@@ -1208,6 +1242,7 @@ impl Achieved {
 }
 
 /// Whether a solution is one that a device cannot measure: its norms leave the range, and it is not zero.
+#[cfg(feature = "gpu")]
 fn is_out_of_range(refined: &[OnDevice]) -> bool {
     refined
         .iter()

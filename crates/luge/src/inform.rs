@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+#[cfg(feature = "gpu")]
 use luge_symbolic::gpu::Report as SymbolicReport;
 use serde::Serialize;
 
@@ -180,6 +181,7 @@ pub struct Inform {
     /// Bytes of frontiers moved between the device and the host for want of room, on a device.
     pub spilled_bytes: Option<u64>,
     /// What the symbolic phase did on a device: panels, or batches of sources, their memory and their times.
+    #[cfg(feature = "gpu")]
     pub symbolic: Option<SymbolicReport>,
     /// Static pivots that were replaced.
     pub num_perturbed: Option<usize>,

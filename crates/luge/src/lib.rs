@@ -31,18 +31,39 @@
 //! the first offender. A solution is always measured: its backward error is in the inform, and one
 //! above the target carries a [`Warning`].
 //!
+//! # Features
+//!
+//! | feature | default | gives |
+//! |---|---|---|
+//! | `gpu` | on | [`BackendChoice::Gpu`], what keeps data on the device, and the kernels. The driver is loaded at run time |
+//! | `simulator` | on | [`BackendChoice::Simulator`], for tests without a GPU; with it comes `gpu` |
+//! | `cli` | on | the command `luge`; the library does not need it |
+//! | `plot` | on | pictures by the command; with it comes `cli` |
+//!
+//! Without `gpu`, [`BackendChoice::Auto`] takes the CPU, and a solver that is asked for a device fails with
+//! [`Error::FeatureOff`].
+//!
 //! # Current limitations
 //!
 //! - Real square matrices.
+
+// What only a device's path calls is compiled without it too, and left out by the linker: one line here in place of many
+// conditions.
+#![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
 mod accuracy;
 mod backend;
 mod batch;
 mod determinant;
+#[cfg(feature = "gpu")]
 mod device_chain;
+#[cfg(feature = "gpu")]
 mod device_choice;
+#[cfg(feature = "gpu")]
 mod device_columns;
+#[cfg(feature = "gpu")]
 mod device_path;
+#[cfg(feature = "gpu")]
 mod device_tree;
 mod engine;
 mod error;
@@ -66,13 +87,17 @@ pub use accuracy::Accuracy;
 pub use batch::BatchFactors;
 pub use determinant::Determinant;
 pub use error::Error;
-pub use factors::{Factors, Solution, SolutionCheck};
+#[cfg(feature = "gpu")]
+pub use factors::SolutionCheck;
+pub use factors::{Factors, Solution};
 pub use inform::{Inform, Seconds, Warning};
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
+#[cfg(feature = "gpu")]
 pub use luge_device as device;
 pub use luge_ordering as ordering;
 pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
+#[cfg(feature = "gpu")]
 pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
 pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,

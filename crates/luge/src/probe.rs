@@ -1,16 +1,22 @@
 //! A solve with a known solution: what factors are worth, whoever made them.
 
+use std::time::Instant;
+
 use luge_solve::backward_error::{Residual, RowNorms, is_safe, max_abs};
+#[cfg(feature = "gpu")]
 use luge_solve::gpu::Measures;
 use luge_solve::known_solution;
 use luge_solve::refine::{self, refine};
 use luge_sparse::{MatrixView, Scalar};
 
 use crate::accuracy::WILD;
+#[cfg(feature = "gpu")]
 use crate::device_chain::ResidentEngine;
 use crate::engine::Engine;
 use crate::error::Error;
+#[cfg(feature = "gpu")]
 use crate::shared::Shared;
+use crate::task::{Journal, Task};
 
 /// What came back for the known solution, whose entries are of magnitude 1 to 2.
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +163,7 @@ impl Probe {
 
     /// Solves for the known solution on a device and measures there; with refinement where one solve, which may have
     /// been measured before, misses `target`. `None` if norms are out of the range in which a device measures.
+    #[cfg(feature = "gpu")]
     pub(crate) fn resident(
         engine: &dyn ResidentEngine,
         shared: &Shared,
@@ -185,6 +192,7 @@ impl Probe {
         }
     }
 
+    #[cfg(feature = "gpu")]
     fn measured(measures: &Measures, steps: usize, worst_row: Option<usize>) -> Self {
         let or_infinite = |error: f64| {
             if error.is_nan() { f64::INFINITY } else { error }
@@ -305,6 +313,30 @@ fn products<T: Scalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) 
         }
     }
     (sums, magnitudes)
+}
+
+impl<T: Scalar> Task<'_, T> {
+    /// Solves for a known solution with so many steps of refinement.
+    pub(crate) fn probe_with(
+        &self,
+        max_steps: usize,
+        engine: &dyn Engine,
+        journal: &mut Journal,
+    ) -> Result<Probe, Error> {
+        let start = Instant::now();
+        let refinement = refine::Options {
+            max_steps,
+            ..self.shared.refinement::<T>()
+        };
+        let probe = Probe::run(
+            self.a,
+            self.norms.get_or_init(|| RowNorms::new(self.a)),
+            engine,
+            &refinement,
+        )?;
+        journal.add_probe(start.elapsed());
+        Ok(probe)
+    }
 }
 
 /// Whether a measured error is above the target; NaN is.

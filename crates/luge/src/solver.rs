@@ -4,13 +4,16 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
+#[cfg(feature = "gpu")]
 use luge_device::Stream;
 use luge_ordering::{Method, OrderingOptions};
 use luge_sparse::{FilledPattern, Levels, MemoryBudget, Reservation, Scalar, to_u32};
 use sprs::CsMat;
 
 use crate::backend::{Backend, Limits};
+#[cfg(feature = "gpu")]
 use crate::device_choice;
+#[cfg(feature = "gpu")]
 use crate::device_path::{DevicePath, DevicePlace};
 use crate::error::Error;
 use crate::factors::Factors;
@@ -87,11 +90,11 @@ impl Solver {
         options.check_ranges()?;
         let backend = Backend::open(&options)?;
         let threads = Threads::new(options.threads)?;
-        let on_device = matches!(backend, Backend::Gpu(_));
+        let on_device = !matches!(backend, Backend::Cpu { .. });
         let on_columns = on_device && options.device_engine == DeviceEngine::Columns;
         let searches = !on_columns && options.pivoting != Pivoting::Static;
         let matching = options.ordering.matching;
-        let mut ordering = OrderingOptions {
+        let ordering = OrderingOptions {
             cancel: options.cancel.clone(),
             matching: if searches {
                 matching
@@ -102,9 +105,12 @@ impl Solver {
             threads: 1,
             ..options.ordering.clone()
         };
-        if on_device && !on_columns {
-            ordering = device_choice::ordering_for_tree(ordering, options.factorizations);
-        }
+        #[cfg(feature = "gpu")]
+        let ordering = if on_device && !on_columns {
+            device_choice::ordering_for_tree(ordering, options.factorizations)
+        } else {
+            ordering
+        };
         let memory = options.max_host_bytes.map(MemoryBudget::new);
         let memory = memory.unwrap_or_default();
         let slack = SLACK_BYTES + threads.count() as u64 * SLACK_PER_THREAD;
@@ -129,6 +135,7 @@ impl Solver {
     ///
     /// Buffers for [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`] are made on it; what is enqueued
     /// on it before such a call is done before, and what comes after sees the results.
+    #[cfg(feature = "gpu")]
     pub fn stream(&self) -> Option<&Stream> {
         match &self.backend {
             Backend::Cpu { .. } => None,
@@ -225,6 +232,7 @@ impl Solver {
                 }
                 Path::Host(path)
             }
+            #[cfg(feature = "gpu")]
             Backend::Gpu(backend) => {
                 let place = DevicePlace {
                     backend,
@@ -299,6 +307,7 @@ impl<T: Scalar> Analysis<T> {
                 .plan
                 .shared
                 .host_structure(path.chain.transform().clone()),
+            #[cfg(feature = "gpu")]
             Path::Device(path) => path.chain.structure(&self.plan.shared),
         }
     }

@@ -7,6 +7,7 @@ use luge_solve::backward_error::RowNorms;
 use luge_sparse::MatrixView;
 use serde::Serialize;
 
+use crate::error::Error;
 use crate::inform::{Inform, Seconds, Warning};
 use crate::shared::Shared;
 
@@ -22,6 +23,9 @@ pub(crate) struct Task<'a, T> {
     /// Norms of its rows, once somebody asks.
     pub norms: &'a OnceLock<RowNorms>,
 }
+
+/// Whether a matrix can be factorized, as far as that is not known yet.
+pub(crate) type Check<'a> = &'a (dyn Fn() -> Result<(), Error> + Sync);
 
 /// What happened on the way to the factors.
 #[derive(Debug, Clone, Default)]

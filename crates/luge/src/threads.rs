@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+#[cfg(feature = "gpu")]
 use luge_device::{Buffer, BufferViewMut, DeviceError, Stream};
 use rayon::ThreadPool;
 
@@ -11,6 +12,7 @@ use crate::error::Error;
 const WORTH_WAKING: f64 = 1e-4;
 
 /// Seconds that a thread takes to copy a byte to a device, roughly and at least.
+#[cfg(feature = "gpu")]
 const SECONDS_PER_BYTE: f64 = 1e-10;
 
 /// The threads of a solver: the pool of the process, or one of its own if a number was asked for.
@@ -55,7 +57,10 @@ impl Threads {
             None => rayon::scope(|_| work(self.count)),
         }
     }
+}
 
+#[cfg(feature = "gpu")]
+impl Threads {
     /// As [`Stream::copy_from_host`], with as many threads as are worth it.
     pub(crate) fn copy_from_host(
         &self,

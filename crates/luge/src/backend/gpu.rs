@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_device::{Backend, Device, DeviceError, KernelDesc, SimulatorOptions, Stream};
+#[cfg(feature = "simulator")]
+use luge_device::SimulatorOptions;
+use luge_device::{Backend, Device, DeviceError, KernelDesc, Stream};
 use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::gpu::{ColumnOptions, ColumnPlan, Columns, DeviceFactors};
 use luge_numeric::{PivotReport, TinyPivots};
@@ -51,6 +53,7 @@ impl GpuBackend {
     }
 
     /// The simulator with the schedules of this seed, likewise.
+    #[cfg(feature = "simulator")]
     pub(crate) fn simulator(seed: u64, options: &Options) -> Result<Self, DeviceError> {
         let device = Device::simulator(SimulatorOptions::with_seed(seed));
         Self::on(&device, options)

@@ -4,22 +4,27 @@
 //! [`NumericFactors`], and those solve: symbolic, levels, static numeric, solve. The CPU has a path of
 //! its own, [`host`](crate::host).
 
+#[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 
 use std::borrow::Cow;
 
 use luge_frontal::FrontalScalar;
+#[cfg(feature = "gpu")]
 use luge_numeric::{PivotReport, TinyPivots};
-use luge_sparse::{
-    CancelFlag, CompressedPattern, FilledPattern, Levels, MemoryBudget, Reservation, Scalar,
-};
+use luge_sparse::{CancelFlag, MemoryBudget, Reservation};
+#[cfg(feature = "gpu")]
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar};
 
-use crate::error::{Error, PhaseError};
+use crate::error::Error;
+#[cfg(feature = "gpu")]
+use crate::error::PhaseError;
 use crate::options::{BackendChoice, Options};
 
 /// The types that factors are computed in.
 pub(crate) trait FactorScalar: FrontalScalar {
     /// The plan of a device, for this type: kernels exist for concrete types.
+    #[cfg(feature = "gpu")]
     fn plan_on_device(
         backend: &gpu::GpuBackend,
         rows: &CompressedPattern,
@@ -30,6 +35,7 @@ pub(crate) trait FactorScalar: FrontalScalar {
 macro_rules! factor_scalar {
     ($($scalar:ty),*) => {$(
         impl FactorScalar for $scalar {
+            #[cfg(feature = "gpu")]
             fn plan_on_device(
                 backend: &gpu::GpuBackend,
                 rows: &CompressedPattern,
@@ -81,6 +87,7 @@ pub(crate) struct Description {
 }
 
 /// Sizes that the analysis of a pattern found, and its times.
+#[cfg(feature = "gpu")]
 #[derive(Debug, Clone)]
 pub(crate) struct PlanReport {
     pub lnz: u64,
@@ -110,13 +117,13 @@ pub(crate) struct DeviceCosts {
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
     /// This machine, and why `Auto` ended up here.
-    Cpu {
-        no_gpu: Option<String>,
-    },
+    Cpu { no_gpu: Option<String> },
+    #[cfg(feature = "gpu")]
     Gpu(gpu::GpuBackend),
 }
 
 /// The filled pattern and levels of one B.
+#[cfg(feature = "gpu")]
 pub(crate) trait AnyColumnPlan<F: Scalar>: Send + Sync {
     fn report(&self) -> &PlanReport;
 
@@ -133,6 +140,7 @@ pub(crate) trait AnyColumnPlan<F: Scalar>: Send + Sync {
 }
 
 /// L and U of one B.
+#[cfg(feature = "gpu")]
 pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
     fn pivots(&self) -> &PivotReport;
 
@@ -151,20 +159,44 @@ pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
 impl Backend {
     pub(crate) fn open(options: &Options) -> Result<Self, Error> {
         match options.backend {
-            BackendChoice::Auto => Ok(match gpu::GpuBackend::cuda(0, options) {
-                Ok(gpu) => Self::Gpu(gpu),
-                Err(error) => Self::Cpu {
-                    no_gpu: Some(error.to_string()),
+            BackendChoice::Auto => Ok(Self::gpu(0, options).unwrap_or_else(|error| Self::Cpu {
+                no_gpu: match error {
+                    // Whoever built this program knows that it uses none.
+                    Error::FeatureOff { .. } => None,
+                    Error::Device(cause) => Some(cause.to_string()),
+                    error => Some(error.to_string()),
                 },
-            }),
+            })),
             BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
-            BackendChoice::Gpu { ordinal } => gpu::GpuBackend::cuda(ordinal, options)
-                .map(Self::Gpu)
-                .map_err(|e| Error::from_device(e, "opening the device")),
-            BackendChoice::Simulator { seed } => gpu::GpuBackend::simulator(seed, options)
-                .map(Self::Gpu)
-                .map_err(|e| Error::from_device(e, "opening the device")),
+            BackendChoice::Gpu { ordinal } => Self::gpu(ordinal, options),
+            BackendChoice::Simulator { seed } => Self::simulator(seed, options),
         }
+    }
+
+    /// The GPU of this number.
+    #[cfg(feature = "gpu")]
+    fn gpu(ordinal: usize, options: &Options) -> Result<Self, Error> {
+        let opened = gpu::GpuBackend::cuda(ordinal, options);
+        opened.map(Self::Gpu).map_err(could_not_open)
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn gpu(_ordinal: usize, _options: &Options) -> Result<Self, Error> {
+        Err(Error::FeatureOff { feature: "gpu" })
+    }
+
+    /// The simulator with the schedules of this seed.
+    #[cfg(feature = "simulator")]
+    fn simulator(seed: u64, options: &Options) -> Result<Self, Error> {
+        let opened = gpu::GpuBackend::simulator(seed, options);
+        opened.map(Self::Gpu).map_err(could_not_open)
+    }
+
+    #[cfg(not(feature = "simulator"))]
+    fn simulator(_seed: u64, _options: &Options) -> Result<Self, Error> {
+        Err(Error::FeatureOff {
+            feature: "simulator",
+        })
     }
 
     pub(crate) fn description(&self, threads: usize) -> Description {
@@ -178,7 +210,13 @@ impl Backend {
                 module_load_seconds: None,
                 no_gpu: no_gpu.clone(),
             },
+            #[cfg(feature = "gpu")]
             Self::Gpu(gpu) => gpu.description(),
         }
     }
+}
+
+#[cfg(feature = "gpu")]
+fn could_not_open(error: luge_device::DeviceError) -> Error {
+    Error::from_device(error, "opening the device")
 }

@@ -33,23 +33,24 @@ pub mod transpose;
 #[cfg(not(target_arch = "nvptx64"))]
 pub static MODULE: luge_kernel::host::KernelModule = luge_kernel::host::KernelModule {
     name: "luge-gpu-kernels",
-    #[cfg(feature = "ptx")]
-    images: &[
-        luge_kernel::host::PtxImage {
-            sm: 80,
-            ptx: luge_kernel::host::Ptx::compressed(include_bytes!(concat!(
-                env!("OUT_DIR"),
-                "/sm_80.ptx.zlib"
-            ))),
-        },
-        luge_kernel::host::PtxImage {
-            sm: 90,
-            ptx: luge_kernel::host::Ptx::compressed(include_bytes!(concat!(
-                env!("OUT_DIR"),
-                "/sm_90.ptx.zlib"
-            ))),
-        },
-    ],
-    #[cfg(not(feature = "ptx"))]
-    images: &[],
+    images: &IMAGES,
 };
+
+/// Each is decompressed once a process, whichever device asks for it.
+#[cfg(all(feature = "ptx", not(target_arch = "nvptx64")))]
+static IMAGES: [luge_kernel::host::PtxImage; 2] = {
+    use luge_kernel::host::{Ptx, PtxImage};
+    [
+        PtxImage {
+            sm: 80,
+            ptx: Ptx::compressed(include_bytes!(concat!(env!("OUT_DIR"), "/sm_80.ptx.zlib"))),
+        },
+        PtxImage {
+            sm: 90,
+            ptx: Ptx::compressed(include_bytes!(concat!(env!("OUT_DIR"), "/sm_90.ptx.zlib"))),
+        },
+    ]
+};
+
+#[cfg(not(any(feature = "ptx", target_arch = "nvptx64")))]
+static IMAGES: [luge_kernel::host::PtxImage; 0] = [];

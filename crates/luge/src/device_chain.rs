@@ -17,6 +17,7 @@ use crate::engine::{Engine, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::shared::Shared;
+use crate::task::Check;
 
 /// See the module's page.
 pub(crate) trait AnyDeviceChain: Send + Sync {

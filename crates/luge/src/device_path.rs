@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use luge_device::{BufferView, Slice, Stream};
 use luge_ordering::{Matching, Ordering, OrderingOptions};
-use luge_solve::backward_error::RowNorms;
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
 use luge_sparse::Scalar;
@@ -15,11 +14,11 @@ use crate::accuracy::{
 };
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
-use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, Check, NewValues, Perturbation};
+use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, NewValues, Perturbation};
 use crate::device_choice;
 use crate::device_columns::ColumnChain;
 use crate::device_tree::Forest;
-use crate::engine::{Condition, Engine, FactorReport, SINGULAR};
+use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
 use crate::inform::{Inform, Warning};
 use crate::options::{DeviceEngine, Options, Pivoting, ResidualCheck};
@@ -29,7 +28,7 @@ use crate::ordered::{
 use crate::probe::{OnePassOf, Probe, is_above};
 use crate::shared::Shared;
 use crate::stored::Rows;
-use crate::task::{Journal, Refactorized, Task};
+use crate::task::{Check, Journal, Refactorized, Task};
 use crate::threads::Threads;
 
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].

@@ -28,8 +28,8 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, Check, IdleSearches, NEGLIGIBLE, NewValues,
-    Perturbation, ResidentEngine, Search, SearchedPivots, System,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NEGLIGIBLE, NewValues, Perturbation,
+    ResidentEngine, Search, SearchedPivots, System,
 };
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -38,6 +38,7 @@ use crate::permuted::permuted_columns_shared;
 use crate::probe::{is_above, worst_row};
 use crate::shared::Shared;
 use crate::stored::Rows;
+use crate::task::Check;
 use crate::threads::Threads;
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within

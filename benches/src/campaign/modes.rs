@@ -74,7 +74,6 @@ pub fn options(number: u64, backend: Backend) -> Options {
                 Method::Amd,
                 Method::Colamd,
                 Method::NestedDissection,
-                Method::ReducedNestedDissection,
                 Method::Natural,
             ],
         ),

@@ -145,13 +145,13 @@ mod tests {
         let trees = [3, 8, 60].map(|arity| tree(4000, arity));
         for a in trees.into_iter().chain([grid(60), cube(15), star()]) {
             let by_degree = seconds(&ordered_by(Method::Amd, &a, 1.0, 1));
-            let dissected = seconds(&ordered_by(Method::ReducedNestedDissection, &a, 1.0, 1));
+            let dissected = seconds(&ordered_by(Method::NestedDissection, &a, 1.0, 1));
             let chosen = ordered(&a, 1e6, 1);
             assert_eq!(seconds(&chosen), by_degree.min(dissected));
             let cheaper = if by_degree < dissected {
                 MethodUsed::Amd
             } else {
-                MethodUsed::ReducedNestedDissection
+                MethodUsed::NestedDissection
             };
             assert_eq!(chosen.method_used, cheaper);
         }
@@ -162,7 +162,7 @@ mod tests {
         let trees = [3, 8, 60].map(|arity| tree(4000, arity));
         for a in trees.into_iter().chain([grid(60), cube(15), star()]) {
             let chosen = ordered(&a, 1.0, 1);
-            assert_eq!(chosen.method_used, MethodUsed::ReducedNestedDissection);
+            assert_eq!(chosen.method_used, MethodUsed::NestedDissection);
             // What one factorization loses by that is less than a second order would have taken.
             let lost = seconds(&chosen) - seconds(&ordered_by(Method::Amd, &a, 1.0, 1));
             let costs = OrderingOptions::default().costs;

@@ -39,6 +39,8 @@
 //! | `simulator` | on | [`BackendChoice::Simulator`], for tests without a GPU; with it comes `gpu` |
 //! | `cli` | on | the command `luge`; the library does not need it |
 //! | `plot` | on | pictures by the command; with it comes `cli` |
+//! | `nalgebra-sparse` | on | conversions from and to the patterns of that crate |
+//! | `metis` | off | [`Method::Metis`](ordering::Method::Metis), an ordering for comparison; takes a C compiler |
 //!
 //! Without `gpu`, [`BackendChoice::Auto`] takes the CPU, and a solver that is asked for a device fails with
 //! [`Error::FeatureOff`].

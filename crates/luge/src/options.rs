@@ -142,8 +142,7 @@ pub struct Options {
     /// reserved before it is allocated, in each phase, so the limit is never exceeded: what does not fit is
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) with the bytes that would be held, the limit and the phase.
     /// Solutions belong to the caller once they are returned, and so do matrices that are handed in. About 100 KiB, and 16
-    /// KiB for each thread, are set aside for what is too small to be counted; stacks of threads do not count. The memory
-    /// of METIS is estimated. Of a call that was cancelled, memory may be given back shortly after it returned, and the
+    /// KiB for each thread, are set aside for what is too small to be counted; stacks of threads do not count. Of a call that was cancelled, memory may be given back shortly after it returned, and the
     /// values that factors have to be restored to are kept whatever the limit.
     pub max_host_bytes: Option<u64>,
     /// Most bytes that the solver may hold on a device at once; `None`: what is free there. The
@@ -151,11 +150,11 @@ pub struct Options {
     /// device.
     pub max_device_bytes: Option<u64>,
     /// Raise it to stop the call that runs, and those that follow until it is lowered; they return
-    /// [`Error::Cancelled`](crate::Error::Cancelled). On the CPU a call returns within some tens of milliseconds. Three
-    /// things may go on for a while after it: METIS, which cannot be stopped, on a thread of its own that the next nested
-    /// dissection of the process waits for; memory that is given back on another thread; and the factors of a
+    /// [`Error::Cancelled`](crate::Error::Cancelled). On the CPU a call returns within some tens of milliseconds. Two
+    /// things may go on for a while after it: memory that is given back on another thread; and the factors of a
     /// refactorization that was stopped, which are those of the last matrix again from their next use on, and that use
-    /// takes as long as a refactorization in addition.
+    /// takes as long as a refactorization in addition. METIS, where
+    /// [`Method::Metis`](luge_ordering::Method::Metis) asks for it, cannot be stopped: it goes on on a thread of its own.
     pub cancel: CancelFlag,
 }
 

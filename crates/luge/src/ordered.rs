@@ -119,7 +119,7 @@ fn name_of(method: MethodUsed) -> &'static str {
         MethodUsed::Amd => "AMD",
         MethodUsed::Colamd => "COLAMD",
         MethodUsed::NestedDissection => "nested dissection",
-        MethodUsed::ReducedNestedDissection => "reduced nested dissection",
+        MethodUsed::Metis => "METIS",
         MethodUsed::AmdAndNestedDissection => "AMD and nested dissection",
         MethodUsed::Natural => "natural",
         MethodUsed::User => "user",

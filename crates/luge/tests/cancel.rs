@@ -190,7 +190,6 @@ fn random_moments(
 #[test]
 fn calls_end_soon_after_the_flag() {
     let _alone = alone();
-    // METIS takes some tenths of a second here.
     let grid = convection_diffusion_2d(300, 300, 0.5);
     let network = circuit(60_000, 5);
     for threads in [1, 2] {

@@ -627,7 +627,7 @@ fn a_message_has_its_cause_once() {
             "the threads could not be started: the cable is out",
         ),
         (
-            Error::Ordering(luge::ordering::OrderingError::NestedDissection { status: -3 }),
+            Error::Ordering(luge::ordering::OrderingError::Metis { status: -3 }),
             "the ordering failed: nested dissection failed: METIS returned status -3",
         ),
         (

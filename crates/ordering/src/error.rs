@@ -49,9 +49,15 @@ pub enum OrderingError {
         /// Columns left over by the same matching, in increasing order.
         unmatched_cols: Vec<u32>,
     },
+    /// The method is not part of this program.
+    #[error("this program was built without the feature `{feature}` of the crate luge-ordering")]
+    FeatureOff {
+        /// The feature of the crate.
+        feature: &'static str,
+    },
     /// METIS gave up.
     #[error("nested dissection failed: METIS returned status {status}")]
-    NestedDissection {
+    Metis {
         /// METIS's status: −2 input, −3 memory, −4 other.
         status: i32,
     },

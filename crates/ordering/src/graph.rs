@@ -41,6 +41,7 @@ impl Graph {
     }
 
     /// The graph induced by `vertices`, numbered by their place in that list, which is increasing.
+    #[cfg(feature = "metis")]
     pub fn induced(&self, vertices: &[u32]) -> Self {
         let mut new_index = vec![u32::MAX; self.len()];
         for (new, &old) in vertices.iter().enumerate() {

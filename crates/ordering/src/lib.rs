@@ -10,12 +10,15 @@
 //! | [`equilibrate`] | scaling by powers of two |
 //! | [`block_triangular`] | block triangular form |
 //!
-//! Fill is reduced by approximate minimum degree, column approximate minimum degree,
-//! nested dissection (METIS, whose C source the crate `metis-sys` compiles in), or nested dissection of
-//! what is left after vertices of low degree are eliminated, which needs no METIS and runs on several
-//! threads.
+//! Fill is reduced by approximate minimum degree, column approximate minimum degree, or nested dissection of what is left
+//! after vertices of low degree are eliminated, on several threads.
 //! Candidates are compared by the column counts of a symbolic Cholesky factorization, or by what a [`TreeCost`] says of
 //! their elimination trees.
+//!
+//! # Features
+//!
+//! `metis` (off by default): [`Method::Metis`], nested dissection by METIS, for comparison. The crate `metis-sys` compiles its
+//! C source, so this takes a C compiler. No other choice changes with it.
 //!
 //! # Current limitations
 //!
@@ -23,10 +26,8 @@
 //! - While METIS runs, one call at a time in the process, it handles SIGTERM and SIGABRT itself,
 //!   and other code that draws from the C library's `rand` makes its result vary.
 //! - METIS cannot be cancelled: it works on a thread of its own, which a cancelled phase leaves behind, and which
-//!   the next nested dissection of the process waits for.
-//! - The fill-reducing methods but for the reduced nested dissection are serial; candidates run in parallel on
-//!   rayon's pool.
-//! - [`Method::Auto`] tries [`Method::ReducedNestedDissection`] only with a [`TreeCost`].
+//!   the next call of METIS in the process waits for.
+//! - The fill-reducing methods but for nested dissection are serial; candidates run in parallel on rayon's pool.
 
 mod btf;
 mod column_degree;
@@ -35,9 +36,10 @@ mod dissection;
 mod elimination;
 mod equilibrate;
 mod error;
-mod fill;
 mod graph;
 mod matching;
+#[cfg(feature = "metis")]
+mod metis;
 mod minimum_degree;
 mod order;
 mod parts;

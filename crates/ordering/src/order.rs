@@ -12,11 +12,11 @@ use serde::Serialize;
 use smallvec::SmallVec;
 
 use crate::btf::{BlockTriangular, find_blocks};
+use crate::column_degree::column_minimum_degree;
 use crate::cost::{Costs, Prediction, TreeCost};
 use crate::dissection::reduced_nested_dissection;
 use crate::elimination::{postorder, predict};
 use crate::error::{OrderingError, check_finite};
-use crate::fill;
 use crate::graph::{BlockPattern, Graph};
 use crate::matching::{ProductMatching, check_rank, check_square, fill_holes, match_by_product};
 use crate::minimum_degree::{fits, minimum_degree, with_spare_room};
@@ -34,11 +34,11 @@ pub enum Method {
     Amd,
     /// Column approximate minimum degree: keeps fill low whatever rows partial pivoting chooses.
     Colamd,
-    /// Nested dissection on B + Bᵀ.
+    /// Nested dissection of what is left of B + Bᵀ after vertices of low degree are eliminated, on several threads.
     NestedDissection,
-    /// Nested dissection of what is left of B + Bᵀ after vertices of low degree are eliminated: trees about
-    /// as low as with `NestedDissection`, in less time, and on several threads.
-    ReducedNestedDissection,
+    /// Nested dissection of all of B + Bᵀ by METIS 5, for comparison: serial, and not stopped by a cancel flag. Needs the
+    /// feature `metis`, without which it is refused with [`OrderingError::FeatureOff`]; [`Auto`](Self::Auto) never takes it.
+    Metis,
     /// No reordering inside the diagonal blocks.
     Natural,
     /// These permutations as they are: no matching, no block triangular form.
@@ -90,8 +90,8 @@ pub struct OrderingOptions {
     /// they take long. The result is the same.
     pub threads: usize,
     /// Stops the phase within milliseconds. METIS cannot be stopped: it works on a thread of its own, and the phase
-    /// leaves it behind when this is raised. It goes on until it is done, and the next nested dissection of the process
-    /// waits for it.
+    /// leaves it behind when this is raised. It goes on until it is done, and the next call of METIS in the process waits
+    /// for it.
     pub cancel: CancelFlag,
 }
 
@@ -119,11 +119,11 @@ pub enum MethodUsed {
     Amd,
     /// Column approximate minimum degree.
     Colamd,
-    /// Nested dissection.
-    NestedDissection,
     /// Nested dissection of what was left after vertices of low degree were eliminated.
-    ReducedNestedDissection,
-    /// Nested dissection of either kind for some diagonal blocks, approximate minimum degree for others.
+    NestedDissection,
+    /// Nested dissection by METIS.
+    Metis,
+    /// Nested dissection for some diagonal blocks, approximate minimum degree for others.
     AmdAndNestedDissection,
     /// No reordering.
     Natural,
@@ -144,7 +144,7 @@ pub struct OrderingSeconds {
     pub amd: f64,
     /// Column approximate minimum degree, likewise.
     pub colamd: f64,
-    /// Nested dissection of either kind, likewise.
+    /// Nested dissection, likewise.
     pub nested_dissection: f64,
     /// The whole phase.
     pub total: f64,
@@ -204,8 +204,7 @@ pub struct Ordering {
     pub seconds: OrderingSeconds,
 }
 
-/// Blocks smaller than this are not worth dissecting: METIS itself orders graphs of a hundred
-/// vertices by minimum degree.
+/// Blocks smaller than this are not worth dissecting.
 const MIN_DISSECTION: usize = 500;
 
 /// `Auto` matches by value if more than one in so many diagonal entries is poor. If no more are missing, the block form is
@@ -235,7 +234,7 @@ const MIN_TIMED: usize = 64;
 /// The most of a factorization by minimum degree that nested dissection is hoped to save.
 const MOST_SAVED: f64 = 0.5;
 
-/// With a [`TreeCost`], the share of a factorization by the reduced nested dissection that minimum degree is hoped to
+/// With a [`TreeCost`], the share of a factorization by nested dissection that minimum degree is hoped to
 /// save. On 19 circuits, power flow problems and grids of 8 000 to 230 000 columns its trees are predicted to take 1.06 to
 /// 5.3 times as long, in geometric mean twice as long; on graphs that are trees they may be some percent cheaper.
 const MOST_SAVED_IN_TREE: f64 = 0.05;
@@ -262,7 +261,7 @@ const UNMATCHED_ADVANTAGE: f64 = 0.8;
 /// rows in their old places, and takes that if it needs less than 0.8 times the operations. The
 /// scaling is the matching's in both cases.
 ///
-/// With a [`TreeCost`], blocks of at least 500 columns are ordered by the reduced nested dissection, and minimum degree is
+/// With a [`TreeCost`], blocks of at least 500 columns are ordered by nested dissection, and minimum degree is
 /// tried only if a twentieth of what the factorizations are predicted to take is more than it takes itself; the order with
 /// the cheaper tree is then kept. Smaller blocks are ordered by minimum degree.
 ///
@@ -646,7 +645,7 @@ fn candidate(
                 method: match options.method {
                     Method::Colamd => MethodUsed::Colamd,
                     Method::NestedDissection => MethodUsed::NestedDissection,
-                    Method::ReducedNestedDissection => MethodUsed::ReducedNestedDissection,
+                    Method::Metis => MethodUsed::Metis,
                     Method::Natural => MethodUsed::Natural,
                     _ => MethodUsed::Amd,
                 },
@@ -701,18 +700,17 @@ fn candidate(
     let method_used = match options.method {
         Method::Amd => MethodUsed::Amd,
         Method::NestedDissection => MethodUsed::NestedDissection,
-        Method::ReducedNestedDissection => MethodUsed::ReducedNestedDissection,
+        Method::Metis => MethodUsed::Metis,
         Method::Colamd => MethodUsed::Colamd,
         Method::Natural => MethodUsed::Natural,
         Method::Auto | Method::User { .. } => {
-            let dissections = [
-                MethodUsed::NestedDissection,
-                MethodUsed::ReducedNestedDissection,
-            ];
-            match dissections.into_iter().find(|&method| of_larger(method)) {
-                Some(_) if of_larger(MethodUsed::Amd) => MethodUsed::AmdAndNestedDissection,
-                Some(method) => method,
-                None => MethodUsed::Amd,
+            match (
+                of_larger(MethodUsed::NestedDissection),
+                of_larger(MethodUsed::Amd),
+            ) {
+                (true, true) => MethodUsed::AmdAndNestedDissection,
+                (true, false) => MethodUsed::NestedDissection,
+                (false, _) => MethodUsed::Amd,
             }
         }
     };
@@ -803,14 +801,14 @@ fn by_minimum_degree(
 }
 
 /// With its forest, and `of_forest` of that.
-fn by_reduced_dissection<T: Send>(
+fn by_dissection<T: Send>(
     block: &BlockPattern,
     parallel: bool,
     cancel: &CancelFlag,
     of_forest: impl FnOnce(&EliminationForest) -> T + Send,
 ) -> Result<(BlockOrder, T), OrderingError> {
     let graph = block.symmetrized(parallel, |_, entries| entries);
-    check_size(&graph, "reduced nested dissection")?;
+    check_size(&graph, "nested dissection")?;
     cancel.check()?;
     let (mut order, forest) = reduced_nested_dissection(&graph, parallel, cancel)?;
     drop(graph);
@@ -824,7 +822,7 @@ fn by_reduced_dissection<T: Send>(
     let (predicted, found) = join_if(parallel, predict, || of_forest(&forest));
     let ordered = BlockOrder {
         order,
-        method: MethodUsed::ReducedNestedDissection,
+        method: MethodUsed::NestedDissection,
         predicted,
         forest: Some(forest),
     };
@@ -849,16 +847,21 @@ fn posted(
 }
 
 /// Nested dissection of all of the graph.
-fn by_dissection(
+#[cfg(feature = "metis")]
+fn by_metis(
     block: &BlockPattern,
     with_forest: bool,
     cancel: &CancelFlag,
 ) -> Result<BlockOrder, OrderingError> {
     let graph = block.symmetrized(false, |_, entries| entries);
     cancel.check()?;
-    let order = fill::nested_dissection(graph, cancel)?;
-    let method = MethodUsed::NestedDissection;
-    posted(block, order, method, with_forest, cancel)
+    let order = crate::metis::nested_dissection(graph, cancel)?;
+    posted(block, order, MethodUsed::Metis, with_forest, cancel)
+}
+
+#[cfg(not(feature = "metis"))]
+fn by_metis(_: &BlockPattern, _: bool, _: &CancelFlag) -> Result<BlockOrder, OrderingError> {
+    Err(OrderingError::FeatureOff { feature: "metis" })
 }
 
 fn order_block(
@@ -879,19 +882,21 @@ fn order_block(
     let with_forest = options.tree_cost.is_some();
     match &options.method {
         Method::Colamd => {
-            let ordered = in_order(fill::colamd(block, cancel)?, MethodUsed::Colamd);
+            let columns = (0..block.len()).map(|j| block.col(j));
+            let ordered = column_minimum_degree(0, columns, cancel);
+            let ordered = in_order(ordered?, MethodUsed::Colamd);
             seconds.colamd += clock.lap();
             ordered
         }
         Method::Natural => in_order((0..block.len() as u32).collect(), MethodUsed::Natural),
         Method::User { .. } => unreachable!("user permutations have no candidates"),
-        Method::NestedDissection => {
-            let ordered = by_dissection(block, with_forest, cancel);
+        Method::Metis => {
+            let ordered = by_metis(block, with_forest, cancel);
             seconds.nested_dissection += clock.lap();
             ordered
         }
-        Method::ReducedNestedDissection => {
-            let ordered = by_reduced_dissection(block, options.threads > 1, cancel, |_| ());
+        Method::NestedDissection => {
+            let ordered = by_dissection(block, options.threads > 1, cancel, |_| ());
             seconds.nested_dissection += clock.lap();
             let (mut ordered, ()) = ordered?;
             ordered.forest = ordered.forest.filter(|_| with_forest);
@@ -921,18 +926,24 @@ fn order_for_operations(
     if !is_worth_dissecting(block, &first, &options.costs) {
         return Ok(first);
     }
-    let second = by_dissection(block, false, &options.cancel);
+    let second = by_dissection(block, options.threads > 1, &options.cancel, |_| ());
     seconds.nested_dissection += clock.lap();
     Ok(match second {
-        Ok(second) => {
+        Ok((second, ())) => {
             tracing::debug!(
                 n = block.len(),
                 amd_flops = first.predicted.flops,
                 nested_dissection_flops = second.predicted.flops,
                 "candidates of a block"
             );
-            let saves = second.predicted.flops <= first.predicted.flops;
-            if saves { second } else { first }
+            if second.predicted.flops <= first.predicted.flops {
+                BlockOrder {
+                    forest: None,
+                    ..second
+                }
+            } else {
+                first
+            }
         }
         Err(error @ OrderingError::Cancelled(_)) => return Err(error),
         Err(error) => {
@@ -956,8 +967,7 @@ fn order_for_tree(
         return only;
     }
     let estimate = |forest: &EliminationForest| cost.estimate(forest);
-    let (first, about) =
-        by_reduced_dissection(block, options.threads > 1, &options.cancel, estimate)?;
+    let (first, about) = by_dissection(block, options.threads > 1, &options.cancel, estimate)?;
     seconds.nested_dissection += clock.lap();
     fn forest_of(order: &BlockOrder) -> &EliminationForest {
         let forest = order.forest.as_ref();

@@ -1,4 +1,4 @@
-//! Reduced nested dissection: low trees, the same order on any number of threads.
+//! Nested dissection: low trees, the same order on any number of threads.
 
 mod common;
 
@@ -60,8 +60,8 @@ fn ring(cells: usize, size: usize) -> CompressedPattern {
 fn a_ring_gets_a_tree_of_logarithmic_height() {
     for cells in [1000, 100_000] {
         let a = ring(cells, 1);
-        let found = ordered(&a, Method::ReducedNestedDissection);
-        assert_eq!(found.method_used, MethodUsed::ReducedNestedDissection);
+        let found = ordered(&a, Method::NestedDissection);
+        assert_eq!(found.method_used, MethodUsed::NestedDissection);
         let bound = 3.0 * (cells as f64).log2();
         let height = height(&a, &found);
         assert!(height as f64 <= bound, "{height} of {cells} cells");
@@ -73,17 +73,18 @@ fn a_ring_of_dense_cells_is_divided() {
     // Degrees are too high for the reduction.
     let (cells, size) = (2000, 7);
     let a = ring(cells, size);
-    let height = height(&a, &ordered(&a, Method::ReducedNestedDissection));
+    let height = height(&a, &ordered(&a, Method::NestedDissection));
     let bound = 3.0 * size as f64 * (cells as f64).log2();
     assert!(height as f64 <= bound, "{height}");
 }
 
+#[cfg(feature = "metis")]
 #[test]
 fn trees_and_fill_of_grids_are_as_with_metis() {
     for (nx, ny) in [(60, 60), (150, 100), (40, 400)] {
         let a = grid(nx, ny);
-        let metis = ordered(&a, Method::NestedDissection);
-        let found = ordered(&a, Method::ReducedNestedDissection);
+        let metis = ordered(&a, Method::Metis);
+        let found = ordered(&a, Method::NestedDissection);
         let (by_metis, ours) = (height(&a, &metis), height(&a, &found));
         assert!(
             ours as f64 <= 1.3 * by_metis as f64,
@@ -107,7 +108,7 @@ fn the_order_is_the_same_on_any_number_of_threads() {
     for a in &patterns {
         let on = |threads: usize| {
             let options = OrderingOptions {
-                method: Method::ReducedNestedDissection,
+                method: Method::NestedDissection,
                 threads,
                 ..OrderingOptions::default()
             };
@@ -232,7 +233,7 @@ fn hubs_and_pieces_are_ordered() {
         }
     }
     let a = pattern(n as usize, &rows);
-    let found = ordered(&a, Method::ReducedNestedDissection);
+    let found = ordered(&a, Method::NestedDissection);
     let (rows, cols) = (found.row_perm.as_slice(), found.col_perm.as_slice());
     assert_eq!(
         found.predicted.factor_nnz(n as usize),

@@ -119,9 +119,9 @@ scaled 11462 640989 107 6 5dda81df12e6d7a1 276b2cbe7ead127c
 }
 
 #[test]
-fn reduced_nested_dissection() {
+fn nested_dissection() {
     check(
-        &options(Method::ReducedNestedDissection),
+        &options(Method::NestedDissection),
         "
 grid 29332 620262 946 1 21a6e9e3ba94a999 1687da5bae191ec5
 box 61476 4301625 686 1 9b8278ca48c6cec1 3e068fcb064f5055
@@ -189,7 +189,7 @@ scaled 8456 344428 125 6 315b0bfd105d79a9 276b2cbe7ead127c
     );
 }
 
-/// Nested dissection by METIS, whose orders are its own, is tried where so many factorizations pay for it, and taken where
+/// Nested dissection is tried where so many factorizations pay for it, and taken where
 /// it needs fewer operations.
 #[test]
 fn dissected_for_many_factorizations() {

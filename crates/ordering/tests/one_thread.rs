@@ -14,11 +14,7 @@ fn one_thread_starts_no_pool() {
     rows[0].push(n as u32 - 1);
     for a in [symmetric, pattern(n, &rows)] {
         let values = random_values(&a, 1.0, 1);
-        for method in [
-            Method::Auto,
-            Method::ReducedNestedDissection,
-            Method::Colamd,
-        ] {
+        for method in [Method::Auto, Method::NestedDissection, Method::Colamd] {
             for matching in [Matching::Auto, Matching::Always] {
                 let options = OrderingOptions {
                     method: method.clone(),

@@ -15,12 +15,13 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
-const METHODS: [Method; 6] = [
+const METHODS: &[Method] = &[
     Method::Auto,
     Method::Amd,
     Method::Colamd,
     Method::NestedDissection,
-    Method::ReducedNestedDissection,
+    #[cfg(feature = "metis")]
+    Method::Metis,
     Method::Natural,
 ];
 

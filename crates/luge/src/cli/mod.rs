@@ -136,8 +136,9 @@ enum OrderingName {
     Colamd,
     /// Nested dissection.
     Nd,
-    /// Nested dissection of what is left after variables of low degree are eliminated.
-    ReducedNd,
+    /// Nested dissection by METIS.
+    #[cfg(feature = "metis")]
+    Metis,
     /// As the columns stand.
     Natural,
     /// As the file of `--permutation` says.
@@ -271,7 +272,8 @@ impl SolverArguments {
             OrderingName::Amd => Method::Amd,
             OrderingName::Colamd => Method::Colamd,
             OrderingName::Nd => Method::NestedDissection,
-            OrderingName::ReducedNd => Method::ReducedNestedDissection,
+            #[cfg(feature = "metis")]
+            OrderingName::Metis => Method::Metis,
             OrderingName::Natural => Method::Natural,
             OrderingName::File => self.permutation_from_file(n)?,
         };

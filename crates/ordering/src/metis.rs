@@ -1,23 +1,13 @@
-//! The fill-reducing methods on the graph of one diagonal block. Each gives an order, new to old.
+//! Nested dissection of the graph of one diagonal block by METIS, whose C source the crate `metis-sys` compiles in.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-use luge_sparse::{CancelFlag, Cancelled};
+use luge_sparse::CancelFlag;
 
 use crate::OrderingError;
-use crate::column_degree::column_minimum_degree;
-use crate::graph::{BlockPattern, Graph, dense_limit};
-
-/// Column approximate minimum degree of the columns of a block.
-///
-/// # Errors
-///
-/// [`Cancelled`].
-pub(crate) fn colamd(block: &BlockPattern, cancel: &CancelFlag) -> Result<Vec<u32>, Cancelled> {
-    column_minimum_degree(0, (0..block.len()).map(|j| block.col(j)), cancel)
-}
+use crate::graph::{Graph, dense_limit};
 
 /// METIS draws from the C library's one random sequence and replaces signal handlers while it
 /// runs: one call at a time keeps its results reproducible and the handlers in order. A call that
@@ -35,7 +25,7 @@ const METIS_STACK: usize = 8 << 20;
 /// set aside and ordered last, as they would join everything with everything.
 ///
 /// METIS works on a thread of its own, which is left behind if the flag is raised: it keeps its memory, and
-/// the next call waiting, until it is done.
+/// the next call waiting, until it is done. The order is given new to old.
 pub(crate) fn nested_dissection(
     graph: Graph,
     cancel: &CancelFlag,
@@ -67,7 +57,7 @@ fn metis(graph: Graph, cancel: &CancelFlag) -> Result<Vec<u32>, OrderingError> {
     let limit = i32::MAX as usize;
     if graph.idx.len() > limit || n > limit {
         return Err(OrderingError::GraphTooLarge {
-            method: "nested dissection",
+            method: "METIS",
             entries: graph.idx.len().max(n),
             limit,
         });
@@ -86,7 +76,7 @@ fn metis(graph: Graph, cancel: &CancelFlag) -> Result<Vec<u32>, OrderingError> {
             move || drop(sender.send(call_metis(ptr, idx, &cancel)))
         });
     if started.is_err() {
-        return Err(OrderingError::NestedDissection {
+        return Err(OrderingError::Metis {
             status: metis_sys::rstatus_et_METIS_ERROR_MEMORY,
         });
     }
@@ -134,7 +124,7 @@ fn call_metis(
         }
     };
     if status != metis_sys::rstatus_et_METIS_OK {
-        return Err(OrderingError::NestedDissection { status });
+        return Err(OrderingError::Metis { status });
     }
     Ok(perm.into_iter().map(|v| v as u32).collect())
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::features;
 use crate::process;
 use crate::ptx;
 use crate::workspace::Workspace;
@@ -22,6 +23,7 @@ pub fn ci(workspace: &Workspace) -> Result<ExitCode> {
                 .args(["--", "-D", "warnings"]),
         )
     })?;
+    step("features", || features::features(workspace).map(|_| ()))?;
     step("tests", || {
         process::run(process::cargo(root).args(["test", "--workspace", "--locked"]))
     })?;

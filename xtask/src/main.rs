@@ -10,12 +10,14 @@ mod check_images;
 mod ci;
 mod corpus;
 mod doctor;
+mod features;
 mod gpu_test;
 mod manifest;
 mod mutants;
 mod process;
 mod ptx;
 mod ptxas;
+mod publish;
 mod report;
 mod slips;
 mod solve;
@@ -72,6 +74,10 @@ enum Command {
     Ptx(ptx::Args),
     /// Change the host code in one place at a time, and count how many of the changes the tests notice.
     Mutants(mutants::Args),
+    /// Check that the crates compile without their features, and with each alone.
+    Features,
+    /// Pack every crate as it would be published, and compile it from its package.
+    Publish(publish::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
     /// Run everything that must hold before a change lands.
@@ -110,6 +116,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Slips(args) => slips::slips(&workspace, &args),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
         Command::Mutants(args) => mutants::mutants(&workspace, &args),
+        Command::Features => features::features(&workspace),
+        Command::Publish(args) => publish::publish(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
         Command::Ci => ci::ci(&workspace),
     }

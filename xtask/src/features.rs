@@ -1,0 +1,99 @@
+//! `cargo xtask features`: what can be left out compiles when it is, and the default build has no C in it.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use cargo_metadata::{Metadata, MetadataCommand, Package};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// The crate that users name features of.
+const FACADE: &str = "luge";
+
+/// Crates that compile C or C++.
+const C_COMPILERS: [&str; 3] = ["cc", "cmake", "bindgen"];
+
+/// Checks all shipped crates without their features, the facade with each of its features alone, and that no build
+/// script of the default build calls a C compiler.
+pub fn features(workspace: &Workspace) -> Result<ExitCode> {
+    let metadata = MetadataCommand::new()
+        .manifest_path(workspace.root.join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
+    let shipped = shipped(&metadata);
+    let check = |packages: &[&str], features: Option<&str>| {
+        let mut command = process::cargo(&workspace.root);
+        command.args(["check", "--quiet", "--locked", "--no-default-features"]);
+        for package in packages {
+            command.args(["--package", package]);
+        }
+        if let Some(features) = features {
+            command.args(["--features", features]);
+        }
+        println!(
+            "{}: {}",
+            packages.join(", "),
+            features.unwrap_or("no features")
+        );
+        process::run(command.env("RUSTFLAGS", "-D warnings"))
+    };
+    // Together they would turn on each other's features, but for those that nobody has by default.
+    let names: Vec<&str> = shipped.iter().map(|package| package.name.as_str()).collect();
+    check(&names, None)?;
+    for feature in features_of(&metadata, FACADE)? {
+        check(&[FACADE], Some(&feature))?;
+    }
+    let tree = process::output(
+        process::cargo(&workspace.root)
+            .args(["tree", "--locked", "--package", FACADE, "--prefix", "none"])
+            .args(["--edges", "normal,build", "--format", "{p}"]),
+    )
+    .context("cargo tree does not answer")?;
+    if let Some(compiler) = c_compiler(&tree) {
+        bail!("the default build of {FACADE} needs {compiler}");
+    }
+    println!("the default build of {FACADE} needs no C compiler");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The packages that are published.
+fn shipped(metadata: &Metadata) -> Vec<&Package> {
+    let packages = metadata.workspace_packages().into_iter();
+    packages
+        .filter(|package| package.publish.as_ref().is_none_or(|to| !to.is_empty()))
+        .collect()
+}
+
+/// The features of a package but for `default`.
+fn features_of(metadata: &Metadata, package: &str) -> Result<Vec<String>> {
+    let packages = metadata.workspace_packages().into_iter();
+    let found = packages
+        .filter(|found| found.name.as_str() == package)
+        .flat_map(|found| found.features.keys())
+        .filter(|feature| *feature != "default");
+    let found: Vec<String> = found.cloned().collect();
+    if found.is_empty() {
+        bail!("{package} has no features");
+    }
+    Ok(found)
+}
+
+/// The first package of a listing of `cargo tree` that calls a compiler of C.
+fn c_compiler(tree: &str) -> Option<&str> {
+    let mut packages = tree.lines().filter_map(|line| line.split(' ').next());
+    packages.find(|package| C_COMPILERS.contains(package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compilers_of_c_are_found_by_their_whole_name() {
+        assert_eq!(c_compiler("luge v0.1.0\nccc v1.0.0\nsprs v0.11.6 (*)"), None);
+        let tree = "luge v0.1.0\nmetis-sys v0.3.2\ncc v1.11.1 (*)\n";
+        assert_eq!(c_compiler(tree), Some("cc"));
+        assert_eq!(c_compiler("cmake"), Some("cmake"));
+    }
+}

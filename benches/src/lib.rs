@@ -10,6 +10,7 @@
 //! | the same with [`cudss_peer`] | from the matrix to a solution, all paths and all peers | `cargo xtask bench end-to-end` |
 //! | [`page`] | the report: all results as one page | `cargo xtask report` |
 //!
+//! [`bits`] prints fingerprints of what the CPU path answers, by which two versions are compared.
 //! [`fetch`] downloads matrices of the SuiteSparse collection, for `cargo xtask corpus`.
 //!
 //! What they share: [`systems`] chooses matrices, reads them, finds the next of a sequence and makes
@@ -19,6 +20,7 @@
 //! [`arguments`] options.
 
 pub mod arguments;
+pub mod bits;
 pub mod campaign;
 pub mod ceilings;
 pub mod child;

@@ -323,20 +323,33 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_repeated_and_tells_one_changed_bit() {
+    fn a_fingerprint_is_repeated_and_tells_a_changed_entry() {
         let a = circuit_sequence(200, 1, 1).remove(0);
         let first = line(&a, 1);
         assert_eq!(first, line(&a, 1));
         assert_eq!(first, line(&a, 2), "threads change nothing");
         let mut changed = a.clone();
-        let value = &mut changed.data_mut()[17];
-        *value = value.next_up();
+        let first_of = |a: &CsMat<f64>| a.data().iter().position(|value| *value != 0.0);
+        let at = first_of(&a).expect("an entry that is not zero");
+        changed.data_mut()[at] *= 1.0 + 1e-9;
         let second = line(&changed, 1);
         let columns = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
         let (first, second) = (columns(&first), columns(&second));
         assert_eq!(first[0], second[0], "the structure stays");
         assert_ne!(first[2], second[2], "a solution changes");
         assert_ne!(first[4], second[4], "and that of the new values");
+    }
+
+    #[test]
+    fn one_bit_is_told() {
+        let of = |number: f64| {
+            let mut hash = Hash::default();
+            hash.numbers(&[0.5, number]);
+            hash.finish()
+        };
+        assert_eq!(of(1.0), of(1.0));
+        assert_ne!(of(1.0), of(1f64.next_up()));
+        assert_ne!(of(0.0), of(-0.0));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod benches;
 mod campaign;
 mod check_images;
 mod ci;
+mod copy;
 mod corpus;
 mod doctor;
 mod features;

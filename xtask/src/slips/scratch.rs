@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 
 use super::list::SLIPS;
 use super::{SWITCH, Slip};
+use crate::copy::{copy_tree, write_changed};
 use crate::workspace::Workspace;
 
 /// Slips that are compiled together, and those that do not apply, with the reason.
@@ -115,70 +116,39 @@ mod slips {{
 
 /// Copies the workspace to the target folder, with these slips; the folder of the copy.
 ///
-/// A file that is there already with the same text stays, so that it is not compiled again.
-///
 /// # Errors
 ///
 /// If a file cannot be read or written.
 pub(super) fn copy(workspace: &Workspace, round: &[usize]) -> Result<PathBuf> {
     let tree = workspace.target.join("slips/tree");
-    let mut files = BTreeSet::new();
-    collect(&workspace.root, Path::new(""), &mut files)?;
-    let mut there = BTreeSet::new();
-    if tree.exists() {
-        collect(&tree, Path::new(""), &mut there)?;
-    }
-    for gone in there.difference(&files) {
-        fs::remove_file(tree.join(gone))?;
-    }
-    for file in &files {
+    let changed: BTreeSet<String> = round
+        .iter()
+        .map(|&number| SLIPS[number].file)
+        .chain(["lib.rs"])
+        .map(|file| format!("{KERNELS}/{file}"))
+        .collect();
+    copy_tree(&workspace.root, &tree, |file| !changed.contains(file))?;
+    for file in &changed {
         let path = workspace.root.join(file);
-        let mut contents =
-            fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?;
-        if let Ok(kernel) = file.strip_prefix("gpu-kernels/src") {
-            let slips: Vec<usize> = round
-                .iter()
-                .copied()
-                .filter(|&number| Path::new(SLIPS[number].file) == kernel)
-                .collect();
-            let mut text = String::from_utf8(contents)
-                .with_context(|| format!("{} is no text", path.display()))?;
-            if !slips.is_empty() {
-                text = switched(&text, &slips).map_err(anyhow::Error::msg)?;
-            }
-            if kernel == Path::new("lib.rs") {
-                text = format!("#![allow(unused_parens)]\n{text}{}", switch());
-            }
-            contents = text.into_bytes();
+        let mut text = fs::read_to_string(&path)
+            .with_context(|| format!("{} cannot be read", path.display()))?;
+        let kernel = &file[KERNELS.len() + 1..];
+        let slips: Vec<usize> = round
+            .iter()
+            .copied()
+            .filter(|&number| SLIPS[number].file == kernel)
+            .collect();
+        text = switched(&text, &slips).map_err(anyhow::Error::msg)?;
+        if kernel == "lib.rs" {
+            text = format!("#![allow(unused_parens)]\n{text}{}", switch());
         }
-        let to = tree.join(file);
-        if fs::read(&to).is_ok_and(|there| there == contents) {
-            continue;
-        }
-        if let Some(folder) = to.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        fs::write(&to, contents).with_context(|| format!("{} cannot be written", to.display()))?;
+        write_changed(&tree.join(file), text.as_bytes())?;
     }
     Ok(tree)
 }
 
-/// The files below `root`, by their paths from there, without what is built and what belongs to git.
-fn collect(root: &Path, folder: &Path, files: &mut BTreeSet<PathBuf>) -> Result<()> {
-    let path = root.join(folder);
-    let entries = fs::read_dir(&path).with_context(|| format!("{}", path.display()))?;
-    for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let below = folder.join(&name);
-        if entry.file_type()?.is_file() {
-            files.insert(below);
-        } else if entry.file_type()?.is_dir() && name != "target" && name != ".git" {
-            collect(root, &below, files)?;
-        }
-    }
-    Ok(())
-}
+/// Where the kernels are.
+const KERNELS: &str = "gpu-kernels/src";
 
 #[cfg(test)]
 mod tests {

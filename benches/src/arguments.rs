@@ -1,72 +1,99 @@
-//! Options that benchmarks have in common.
+//! Options that commands have in common.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use luge::DeviceEngine;
+use luge::device::{Device, DeviceError, SimulatorOptions};
+use luge::{BackendChoice, DeviceEngine};
 use luge_testkit::corpus::Kind;
 
-use crate::machine;
-use crate::page::pattern::Pictures;
-use crate::page::{Named, page};
-use crate::report::{write_json, write_text};
-use crate::results::{Results, Settings};
+use crate::results::{LUGE, Results, Settings, write_json};
 use crate::statistics::Statistic;
 use crate::systems::{Selection, Source};
+use crate::tables::{Counted, report};
 
 /// Where results go.
 #[derive(Debug, Clone, Args)]
 pub struct OutputArguments {
-    /// Write the raw results here.
+    /// Write the raw results here as JSON.
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    json: Option<PathBuf>,
     /// Write the tables here as Markdown.
     #[arg(long, value_name = "FILE")]
-    pub table: Option<PathBuf>,
-    /// Write a page of tables and charts here, as `cargo xtask report` makes it.
-    #[arg(long, value_name = "FILE.html", value_parser = html_file)]
-    pub report: Option<PathBuf>,
-    /// The commit to record; default: the one that is checked out.
-    #[arg(long)]
-    commit: Option<String>,
+    table: Option<PathBuf>,
+    #[command(flatten)]
+    counted: Counted,
 }
 
 impl OutputArguments {
-    /// The commit to record.
-    pub fn commit(&self) -> String {
-        self.commit.clone().unwrap_or_else(machine::commit)
-    }
-
-    /// Writes the files that are asked for. The page draws a matrix that is found in `corpus`, or generated.
+    /// Prints the tables and writes the files that are asked for. Fails if no matrix ran, or Luge has a wrong solution of
+    /// one that is not close to singular, or what it found is not what was expected.
     ///
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn write(
-        &self,
-        results: &Results,
-        tables: &str,
-        corpus: Option<&Path>,
-    ) -> anyhow::Result<()> {
+    pub fn finish(&self, results: &Results) -> anyhow::Result<ExitCode> {
+        let text = report(results, &self.counted);
+        println!("{text}");
         if let Some(path) = &self.json {
             write_json(path, results)?;
         }
         if let Some(path) = &self.table {
-            write_text(path, tables)?;
+            fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
-        if let Some(path) = &self.report {
-            let raw = self.json.as_deref().and_then(Path::file_name);
-            let file = raw.map_or("not kept".into(), |name| name.to_string_lossy());
-            let all = [Named {
-                file: file.into_owned(),
-                results: results.clone(),
-            }];
-            let pictures = Pictures::of_usual(&all, corpus);
-            write_text(path, &page(&all, pictures.as_ref())?)?;
-            println!("page: {}", path.display());
+        let mut failed = results.matrices.is_empty();
+        if failed {
+            eprintln!("no matrix ran");
         }
-        Ok(())
+        for matrix in &results.matrices {
+            for run in &matrix.runs {
+                for wrong in run.wrong_solutions() {
+                    println!("WRONG: {} on {}: {wrong}", run.solver, matrix.name);
+                    failed |= run.solver == LUGE && !matrix.near_singular;
+                }
+                failed |= run.equal == Some(false);
+            }
+        }
+        Ok(if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}
+
+/// Results of benchmarks as tables.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArguments {
+    /// Results that `--json` wrote. The matrices of several files are compared together; what is said of the machine and
+    /// the commit is the first file's.
+    #[arg(required = true, value_name = "RESULTS.json")]
+    results: Vec<PathBuf>,
+    #[command(flatten)]
+    output: OutputArguments,
+}
+
+impl ReportArguments {
+    /// Prints the tables of results that are kept.
+    ///
+    /// # Errors
+    ///
+    /// If a file cannot be read or written.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut all = Results::read(&self.results[0])?;
+        for path in &self.results[1..] {
+            let other = Results::read(path)?;
+            for solver in other.solvers {
+                if all.solvers.iter().all(|own| own.name != solver.name) {
+                    all.solvers.push(solver);
+                }
+            }
+            all.matrices.extend(other.matrices);
+        }
+        self.output.finish(&all)
     }
 }
 
@@ -78,25 +105,64 @@ pub struct RoundsArguments {
     time_budget: f64,
     /// Seconds that a solver on the CPU may take to read and factorize a matrix for the first time.
     #[arg(long, default_value_t = 60.0)]
-    pub time_limit: f64,
+    time_limit: f64,
     /// Fewest samples of each phase, whatever the budget.
     #[arg(long, default_value_t = 3)]
     min_rounds: usize,
     /// Most samples of each phase.
     #[arg(long, default_value_t = 15)]
     max_rounds: usize,
+    /// What ratios are made of.
+    #[arg(long, value_enum, default_value_t = Statistic::Median)]
+    statistic: Statistic,
 }
 
 impl RoundsArguments {
-    /// One round at least, of which this statistic counts.
-    pub fn settings(&self, statistic: Statistic) -> Settings {
+    /// One round at least.
+    pub fn settings(&self) -> Settings {
         let min_rounds = self.min_rounds.max(1);
         Settings {
             time_limit: self.time_limit,
             budget: self.time_budget,
             min_rounds,
             max_rounds: self.max_rounds.max(min_rounds),
-            statistic,
+            statistic: self.statistic,
+        }
+    }
+}
+
+/// Where Luge runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The host.
+    Cpu,
+    /// The first GPU.
+    Gpu,
+    /// The simulator, whose times mean nothing.
+    Sim,
+}
+
+impl Backend {
+    /// The device, if it is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub fn device(self) -> Result<Option<Device>, DeviceError> {
+        Ok(match self {
+            Self::Cpu => None,
+            Self::Gpu => Some(Device::cuda(0)?),
+            Self::Sim => Some(Device::simulator(SimulatorOptions::default())),
+        })
+    }
+}
+
+impl From<Backend> for BackendChoice {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Cpu => Self::Cpu,
+            Backend::Gpu => Self::Gpu { ordinal: 0 },
+            Backend::Sim => Self::Simulator { seed: 0 },
         }
     }
 }
@@ -119,19 +185,6 @@ impl From<EngineName> for DeviceEngine {
             EngineName::Columns => Self::Columns,
             EngineName::Tree => Self::Tree,
         }
-    }
-}
-
-/// The name of a page, which cannot be that of results.
-///
-/// # Errors
-///
-/// If it does not end in `.html`.
-pub fn html_file(name: &str) -> Result<PathBuf, String> {
-    if name.ends_with(".html") {
-        Ok(PathBuf::from(name))
-    } else {
-        Err("the name of a page ends in .html".to_owned())
     }
 }
 
@@ -209,7 +262,8 @@ impl SourceArguments {
 /// Where the peers' libraries are.
 #[derive(Debug, Clone, Default, Args)]
 pub struct LibraryArguments {
-    /// Where a peer's library is: `klu=/usr/lib/libklu.so.1`.
+    /// Where a peer's library is: `klu=/usr/lib/libklu.so.1`. `cudss=FILE` finds libcublas.so.13 and libnvrtc.so.13 in the
+    /// folder it lies in, and its threading layer, if `cudss-threading=FILE` names no other one.
     #[arg(long, value_name = "PEER=FILE")]
     pub library: Vec<String>,
 }

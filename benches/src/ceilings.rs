@@ -1,18 +1,18 @@
 //! What the hardware gives: the most that rates can reach.
 //!
 //! The host's memory is measured by copies of arrays that no cache holds, its arithmetic by products of dense
-//! matrices; both on one thread and on all cores. The device's memory is measured as
-//! [`symbolic::measure`](crate::symbolic::measure) does, its arithmetic by products of small matrices in registers.
+//! matrices; both on one thread and on all cores. The device's memory is measured by copies, and by reads of words one
+//! after another and at random; its arithmetic by products of small matrices in registers.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use luge_device::{Backend, Device, DeviceError, LaunchConfig, Stream};
+use luge_device::{Backend, Buffer, Device, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::arithmetic::{AT_ONCE, OPERATIONS, multiply};
+use luge_gpu_kernels::memory::{AHEAD, read_words};
 use rayon::prelude::*;
 
 use crate::results::Ceilings;
-use crate::symbolic::measure;
 
 /// Entries of an array that no cache holds.
 const LARGE: usize = 1 << 25;
@@ -21,22 +21,45 @@ const CHUNK: usize = 1 << 16;
 /// Order of the dense matrices.
 const ORDER: usize = 768;
 /// Runs, of which the fastest counts.
-const RUNS: usize = 4;
+const RUNS: usize = 6;
 
-fn fastest(mut run: impl FnMut()) -> f64 {
-    let seconds = (0..RUNS).map(|_| {
+/// Seconds of the fastest run.
+fn fastest<E>(mut run: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let mut least = f64::MAX;
+    for _ in 0..RUNS {
         let start = Instant::now();
+        run()?;
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    Ok(least)
+}
+
+/// The same of work on the host, which does not fail.
+fn fastest_on_host(mut run: impl FnMut()) -> f64 {
+    let Ok(seconds) = fastest::<std::convert::Infallible>(|| {
         run();
-        start.elapsed().as_secs_f64()
+        Ok(())
     });
-    seconds.fold(f64::MAX, f64::min)
+    seconds
+}
+
+/// The same of a launch on a stream.
+fn fastest_launch(
+    stream: &Stream,
+    mut launch: impl FnMut() -> Result<(), DeviceError>,
+) -> Result<f64, DeviceError> {
+    stream.synchronize()?;
+    fastest(|| {
+        launch()?;
+        stream.synchronize()
+    })
 }
 
 /// Bytes a second, read and written, of copies in the pool of threads that this runs in.
 fn copy() -> f64 {
     let from = vec![1.0f64; LARGE];
     let mut to = vec![0.0f64; LARGE];
-    let seconds = fastest(|| {
+    let seconds = fastest_on_host(|| {
         to.par_chunks_mut(CHUNK)
             .zip(from.par_chunks(CHUNK))
             .for_each(|(to, from)| to.copy_from_slice(from));
@@ -54,7 +77,7 @@ fn product(threads: usize) -> f64 {
         _ => gemm::Parallelism::Rayon(0),
     };
     let stride = ORDER as isize;
-    let seconds = fastest(|| {
+    let seconds = fastest_on_host(|| {
         // SAFETY: all three matrices have `ORDER` rows and columns, by columns, and none overlaps the one that is
         // written.
         unsafe {
@@ -117,11 +140,44 @@ fn device_products(stream: &Stream) -> Result<f64, DeviceError> {
     let mut sums = stream.alloc((THREADS * blocks) as usize)?;
     let config = LaunchConfig::linear(blocks, THREADS);
     // SAFETY: there is a sum for each thread, and there are whole warps.
-    let seconds = measure::fastest(stream, || unsafe {
+    let seconds = fastest_launch(stream, || unsafe {
         multiply::launch(stream, &config, rounds, &a, &b, &mut sums)
     })?;
     let products = u64::from(blocks * THREADS / 32) * u64::from(rounds) * AT_ONCE as u64;
     Ok((products * OPERATIONS) as f64 / seconds)
+}
+
+/// Bytes of a buffer that no cache of a device holds, and of one that its second-level cache does.
+const UNCACHED: usize = 1 << 30;
+const CACHED: usize = 16 << 20;
+
+/// Adds what the memory of a device gives.
+fn device_memory(stream: &Stream, ceilings: &mut Ceilings) -> Result<(), DeviceError> {
+    let properties = stream.device().properties().clone();
+    let (large, cached, blocks, rounds) = match properties.backend {
+        Backend::Cuda => (UNCACHED, CACHED, 8 * properties.num_sms, 512),
+        Backend::Simulator => (1 << 16, 1 << 12, 1, 1),
+    };
+    let mut from = stream.alloc_zeroed::<u32>(large / 4)?;
+    let mut to = stream.alloc::<u32>(large / 4)?;
+    let copy = fastest_launch(stream, || stream.copy(&mut to, &from))?;
+    drop(to);
+    let config = LaunchConfig::linear(blocks, 256);
+    let threads = 256 * blocks as usize;
+    let mut sums = stream.alloc::<u32>(threads)?;
+    let mut cached = stream.alloc_zeroed::<u32>(cached / 4)?;
+    let reads = (threads * AHEAD * rounds as usize) as f64;
+    let mut read = |words: &mut Buffer<u32>, scattered: bool| {
+        // SAFETY: there is a sum for each thread.
+        fastest_launch(stream, || unsafe {
+            read_words::launch(stream, &config, scattered.into(), rounds, words, &mut sums)
+        })
+    };
+    ceilings.copy = Some(2.0 * large as f64 / copy);
+    ceilings.cached_stream = Some(4.0 * reads / read(&mut cached, false)?);
+    ceilings.cached_scattered = Some(32.0 * reads / read(&mut cached, true)?);
+    ceilings.scattered = Some(32.0 * reads / read(&mut from, true)?);
+    Ok(())
 }
 
 /// What the host and a device give.
@@ -132,15 +188,10 @@ fn device_products(stream: &Stream) -> Result<f64, DeviceError> {
 pub fn with_device(device: &Device) -> Result<Ceilings, DeviceError> {
     luge_symbolic::gpu::load_kernels(device)?;
     let stream = device.create_stream()?;
-    let memory = measure::ceilings(&stream)?;
-    Ok(Ceilings {
-        device_flops: Some(device_products(&stream)?),
-        copy: Some(memory.copy),
-        cached_stream: Some(memory.cached_stream),
-        cached_scattered: Some(memory.cached_scattered),
-        scattered: Some(memory.scattered),
-        ..of_host()
-    })
+    let mut ceilings = of_host();
+    ceilings.device_flops = Some(device_products(&stream)?);
+    device_memory(&stream, &mut ceilings)?;
+    Ok(ceilings)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use luge_peers::Peer;
 use serde::{Deserialize, Serialize};
 
-use crate::report::Outcome;
+use crate::results::Outcome;
 use crate::systems::{Origin, Source};
 
 /// What a trial finds out.
@@ -22,7 +22,7 @@ pub struct Trial {
     pub resident: Option<u64>,
 }
 
-/// Tries `solver` on the matrix of `source` in a process of this program, which takes `--child` and
+/// Tries `solver` on the matrix of `source` in a process of this program, whose `peers` takes `--child` and
 /// `options`. The second value is the growth of its resident set.
 pub fn try_apart(
     source: &Source,
@@ -38,7 +38,8 @@ pub fn try_apart(
         }
     };
     let mut command = Command::new(program);
-    command.arg(format!("--child={solver}")).args(options);
+    command.arg("peers").arg(format!("--child={solver}"));
+    command.args(options);
     match &source.origin {
         Origin::File(path) => command.arg("--matrix").arg(path),
         Origin::Generator => command.arg(format!("--only={}", source.name)),

@@ -22,26 +22,6 @@ impl Progress {
         Self { bar }
     }
 
-    /// Of a download of `bytes` bytes, if that is known.
-    ///
-    /// # Panics
-    ///
-    /// Never: the template is valid.
-    pub fn of_bytes(bytes: Option<u64>) -> Self {
-        let bar = ProgressBar::no_length();
-        if let Some(bytes) = bytes {
-            bar.set_length(bytes);
-        }
-        let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {eta} {msg}");
-        bar.set_style(style.expect("the template is valid"));
-        Self { bar }
-    }
-
-    /// So many bytes more.
-    pub fn advance(&self, bytes: usize) {
-        self.bar.inc(bytes as u64);
-    }
-
     /// The next one begins.
     pub fn begin(&self, name: &str) {
         self.bar.set_message(name.to_owned());
@@ -49,17 +29,12 @@ impl Progress {
 
     /// It is done, and this is said of it.
     pub fn end(&self, line: &str) {
-        self.say(line);
-        self.bar.inc(1);
-    }
-
-    /// A line above the bar.
-    pub fn say(&self, line: &str) {
         if self.bar.is_hidden() {
             eprintln!("{line}");
         } else {
             self.bar.println(line);
         }
+        self.bar.inc(1);
     }
 }
 

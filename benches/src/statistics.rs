@@ -1,9 +1,10 @@
 //! Samples, means and ratios, as all benchmarks take them.
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 /// One number out of many samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
     /// The median.
@@ -94,31 +95,10 @@ impl Ratios {
         geometric_mean(self.of.iter().map(|(_, ratio)| *ratio))
     }
 
-    /// The largest, or the smallest.
-    pub fn extreme(&self, smallest: bool) -> Option<(String, f64)> {
-        let compare = |a: &&(String, f64), b: &&(String, f64)| a.1.total_cmp(&b.1);
-        let found = if smallest {
-            self.of.iter().min_by(compare)
-        } else {
-            self.of.iter().max_by(compare)
-        };
-        found.cloned()
-    }
-
-    /// Their mean, their number, the worst and what Luge refuses, in words; `None` if there is nothing.
-    pub fn line(&self, what: &str, largest_is_worst: bool) -> Option<String> {
-        let mut words = match self.mean().zip(self.extreme(!largest_is_worst)) {
-            None if self.refused.is_empty() => return None,
-            None => format!("{what}: -"),
-            Some((mean, (name, worst))) => {
-                let count = self.of.len();
-                format!("{what}: {mean:.2} over {count}; worst {worst:.2} ({name})")
-            }
-        };
-        if !self.refused.is_empty() {
-            words.push_str(&format!("; Luge refuses {}", self.refused.join(", ")));
-        }
-        Some(words)
+    /// The largest, with its matrix.
+    pub fn largest(&self) -> Option<(&str, f64)> {
+        let largest = self.of.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        largest.map(|(name, ratio)| (name.as_str(), *ratio))
     }
 }
 

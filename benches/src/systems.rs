@@ -228,69 +228,89 @@ fn step_of(name: &str) -> Option<(&str, u64)> {
     is_step.then_some(stem).zip(number.parse().ok())
 }
 
-/// Everything that is computed with one matrix.
+/// Everything that is computed with one matrix, in the type that it is computed in.
 #[derive(Debug, Clone)]
-pub struct System {
+pub struct System<T = f64> {
     /// The matrix.
-    pub a: Matrix,
+    pub a: Matrix<T>,
     /// Another matrix of its pattern, for refactorizations.
-    pub next: Matrix,
+    pub next: Matrix<T>,
     /// Where the values of `next` are from.
     pub next_from: String,
     /// A·x for a known x.
-    pub b: Vec<f64>,
+    pub b: Vec<T>,
     /// Random.
-    pub random_b: Vec<f64>,
-    /// Aᵀ·x for the known x.
-    pub transposed_b: Vec<f64>,
+    pub random_b: Vec<T>,
     /// Aᵀ by rows.
-    pub transposed: CsMat<f64>,
+    pub transposed: CsMat<T>,
+    /// Aᵀ·x for the known x.
+    pub transposed_b: Vec<T>,
     /// `next`·x for the known x.
-    pub next_b: Vec<f64>,
-    /// [`MANY`] right-hand sides one after another.
-    pub many_b: Vec<f64>,
+    pub next_b: Vec<T>,
+    /// [`MANY`] random right-hand sides one after another.
+    pub many_b: Vec<T>,
 }
 
 /// Right-hand sides of the solve with many.
 pub const MANY: usize = 16;
 
-/// Relative change of the values where there is no next matrix.
-const PERTURBATION: f64 = 1e-3;
+/// Largest relative change of a value where there is no next matrix.
+pub const RESCALING: f64 = 1e-3;
+
+/// The factor within 1 ± [`RESCALING`] by which the value of that number by rows changes.
+pub fn rescaling(number: usize) -> f64 {
+    1.0 + RESCALING * (2.0 * fraction(number as u64) - 1.0)
+}
+
+/// SplitMix64 of a number, as a fraction.
+fn fraction(number: u64) -> f64 {
+    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+}
 
 impl System {
-    /// Reads a matrix and what goes with it.
+    /// Reads a matrix and what goes with it. Refactorizations get the values of the next matrix of its sequence if there
+    /// is one and `rescale` is not wanted, else changed ones.
     ///
     /// # Errors
     ///
     /// As [`Source::read`].
-    pub fn read(source: &Source) -> anyhow::Result<Self> {
+    pub fn read(source: &Source, rescale: bool) -> anyhow::Result<Self> {
         let a = source.read()?;
-        let neighbour = source.neighbour().and_then(|path| {
+        let neighbour = source.neighbour().filter(|_| !rescale).and_then(|path| {
             let neighbour = Source::of_file(&path);
             let next = neighbour.read().ok()?;
             next.has_pattern_of(&a).then_some((next, neighbour.name))
         });
-        Ok(Self::new(a, neighbour))
+        let (next, next_from) = neighbour.unwrap_or_else(|| {
+            let from = format!("each value times a factor within 1 ± {RESCALING:e}");
+            (
+                a.map_values(|value, number| value * rescaling(number)),
+                from,
+            )
+        });
+        Ok(Self::new(a, next, next_from))
     }
+}
 
-    /// Of a matrix, and if there is one, a neighbour of its pattern with its name.
-    pub fn new(a: Matrix, neighbour: Option<(Matrix, String)>) -> Self {
+impl<T: Scalar> System<T> {
+    /// Of a matrix and another one of its pattern, with where that is from.
+    pub fn new(a: Matrix<T>, next: Matrix<T>, next_from: String) -> Self {
         let mut rng = SmallRng::seed_from_u64(0x5eed);
         let n = a.n();
-        let (next, next_from) = neighbour.unwrap_or_else(|| {
-            let changes: Vec<f64> = (0..a.nnz())
-                .map(|_| 1.0 + PERTURBATION * rng.random_range(-1.0..=1.0))
-                .collect();
-            let changed = a.map_values(|value, number| value * changes[number]);
-            (changed, format!("perturbed by {PERTURBATION:e}"))
-        });
-        let x: Vec<f64> = (0..n)
-            .map(|_| if rng.random_bool(0.5) { 1.0 } else { -1.0 } * rng.random_range(0.5..=1.0))
-            .collect();
-        let random_b: Vec<f64> = (0..n).map(|_| rng.random_range(-1.0..=1.0)).collect();
-        let many_b = (0..n * MANY)
-            .map(|_| rng.random_range(-1.0..=1.0))
-            .collect();
+        let mut random = |count: usize| -> Vec<T> {
+            let number = |_| T::from_f64(rng.random_range(-1.0..=1.0));
+            (0..count).map(number).collect()
+        };
+        let (random_b, many_b) = (random(n), random(n * MANY));
+        // Entries of both signs between a half and one.
+        let known = |j: usize| {
+            let fraction = fraction(j as u64) - 0.5;
+            T::from_f64(fraction + 0.5f64.copysign(fraction))
+        };
+        let x: Vec<T> = (0..n).map(known).collect();
         let transposed = a.rows().transpose_view().to_csr();
         Self {
             b: product(a.rows(), &x),
@@ -303,6 +323,18 @@ impl System {
             transposed,
             many_b,
         }
+    }
+
+    /// The matrix, or the one with the next values.
+    pub fn values(&self, next: bool) -> &Matrix<T> {
+        if next { &self.next } else { &self.a }
+    }
+
+    /// The same in another type, each value rounded.
+    pub fn to_type<S: Scalar>(&self) -> System<S> {
+        let round = |value: T, _| S::from_f64(value.to_f64());
+        let (a, next) = (self.a.map_values(round), self.next.map_values(round));
+        System::new(a, next, self.next_from.clone())
     }
 }
 
@@ -354,7 +386,7 @@ mod tests {
         }
         let system = |name: &str| {
             let source = Source::of_file(&folder.path().join(format!("{name}.mtx")));
-            System::read(&source).expect("it can be read")
+            System::read(&source, false).expect("it can be read")
         };
         let first = system("x_t1");
         assert_eq!(
@@ -368,12 +400,12 @@ mod tests {
         );
         let alone = system("y_t2");
         assert!(
-            alone.next_from.starts_with("perturbed"),
+            alone.next_from.starts_with("each value"),
             "{}",
             alone.next_from
         );
         let change = alone.next.values()[0] / 9.0 - 1.0;
-        assert!(change != 0.0 && change.abs() <= PERTURBATION, "{change}");
+        assert!(change != 0.0 && change.abs() <= RESCALING, "{change}");
     }
 
     #[test]

@@ -10,6 +10,12 @@
 //!
 //! `cargo xtask gpu-test` sets it, and counts the tests that really ran on the GPU by the lines
 //! they leave in the file `LUGE_TEST_DEVICE_LOG`.
+//!
+//! The program `luge-corpus` lists the corpus, [fetches](fetch) more of it, and [verifies](verify) that all of it is solved,
+//! or refused for the reason that holds.
+
+pub mod fetch;
+pub mod verify;
 
 use std::fs::OpenOptions;
 use std::io::Write;

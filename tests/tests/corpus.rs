@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use luge::{BackendChoice, DeviceEngine, Options};
-use luge_benches::verify::{Depth, Plan, Record, run_entry};
 use luge_device::Backend;
 use luge_testkit::corpus::{Corpus, Entry, Group};
+use luge_tests::verify::{Depth, Plan, Record, run_entry};
 
 /// Takes the entries of order up to `max_n` and all degenerate ones through the phases on each backend, on a device by
 /// `device_engine`, and panics with all records that are not as expected.

@@ -39,7 +39,10 @@ pub fn features(workspace: &Workspace) -> Result<ExitCode> {
         process::run(command.env("RUSTFLAGS", "-D warnings"))
     };
     // Together they would turn on each other's features, but for those that nobody has by default.
-    let names: Vec<&str> = shipped.iter().map(|package| package.name.as_str()).collect();
+    let names: Vec<&str> = shipped
+        .iter()
+        .map(|package| package.name.as_str())
+        .collect();
     check(&names, None)?;
     for feature in features_of(&metadata, FACADE)? {
         check(&[FACADE], Some(&feature))?;
@@ -91,7 +94,10 @@ mod tests {
 
     #[test]
     fn compilers_of_c_are_found_by_their_whole_name() {
-        assert_eq!(c_compiler("luge v0.1.0\nccc v1.0.0\nsprs v0.11.6 (*)"), None);
+        assert_eq!(
+            c_compiler("luge v0.1.0\nccc v1.0.0\nsprs v0.11.6 (*)"),
+            None
+        );
         let tree = "luge v0.1.0\nmetis-sys v0.3.2\ncc v1.11.1 (*)\n";
         assert_eq!(c_compiler(tree), Some("cc"));
         assert_eq!(c_compiler("cmake"), Some("cmake"));

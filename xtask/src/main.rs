@@ -3,29 +3,23 @@
 //! One file a command. This crate depends on no crate of Luge, so that it builds and can repair
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
-mod bench;
-mod benches;
-mod campaign;
 mod check_images;
 mod ci;
 mod copy;
-mod corpus;
 mod doctor;
 mod features;
 mod gpu_test;
 mod manifest;
 mod mutants;
 mod process;
+mod programs;
 mod ptx;
 mod ptxas;
 mod publish;
-mod report;
 mod slips;
-mod solve;
 mod sources;
 mod test;
 mod toolchain;
-mod verify;
 mod workspace;
 
 use std::process::ExitCode;
@@ -54,7 +48,7 @@ enum Command {
     /// Run the tests that use a device on the GPU; fails when no such test ran.
     #[command(disable_help_flag = true)]
     GpuTest(PassedOn),
-    /// List the corpus, generate matrices of its kinds at any size; `--help` lists the commands.
+    /// List the corpus, fetch or generate matrices of its kinds; `--help` lists the commands.
     #[command(disable_help_flag = true)]
     Corpus(PassedOn),
     /// Take every matrix of the corpus through every phase and measure each result; `--help` lists the options.
@@ -63,12 +57,9 @@ enum Command {
     /// Attack the solver with hostile systems, and hold each statement against exact measures; `--help` lists the options.
     #[command(disable_help_flag = true)]
     Campaign(PassedOn),
-    /// Run a benchmark.
-    #[command(subcommand)]
-    Bench(bench::Bench),
-    /// Make a page of tables and charts out of results of benchmarks; `--help` lists the options.
+    /// Run `luge-bench`: benchmarks, tables of their results, fingerprints; `--help` lists the commands.
     #[command(disable_help_flag = true)]
-    Report(PassedOn),
+    Bench(PassedOn),
     /// Make slips in kernels, one at a time, and see whether the tests on the simulator notice.
     Slips(slips::Args),
     /// Build the GPU kernels to PTX, or check that the committed PTX is what the sources say.
@@ -106,14 +97,13 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<ExitCode> {
     let workspace = Workspace::find()?;
     match cli.command {
-        Command::Solve(passed) => solve::solve(&workspace, &passed.args),
+        Command::Solve(passed) => programs::solve(&workspace, &passed.args),
         Command::Test(passed) => test::test(&workspace, &passed.args),
         Command::GpuTest(passed) => gpu_test::gpu_test(&workspace, &passed.args),
-        Command::Corpus(passed) => corpus::corpus(&workspace, &passed.args),
-        Command::Verify(passed) => verify::verify(&workspace, &passed.args),
-        Command::Campaign(passed) => campaign::campaign(&workspace, &passed.args),
-        Command::Bench(which) => bench::bench(&workspace, &which),
-        Command::Report(passed) => report::report(&workspace, &passed.args),
+        Command::Corpus(passed) => programs::corpus(&workspace, &passed.args),
+        Command::Verify(passed) => programs::verify(&workspace, &passed.args),
+        Command::Campaign(passed) => programs::campaign(&workspace, &passed.args),
+        Command::Bench(passed) => programs::bench(&workspace, &passed.args),
         Command::Slips(args) => slips::slips(&workspace, &args),
         Command::Ptx(args) => ptx::ptx(&workspace, &args),
         Command::Mutants(args) => mutants::mutants(&workspace, &args),

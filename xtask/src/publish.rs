@@ -80,7 +80,10 @@ fn missing_in(package: &Package) -> Vec<String> {
     require(!package.keywords.is_empty(), "keywords");
     require(!package.categories.is_empty(), "categories");
     require(package.rust_version.is_some(), "a rust-version");
-    require(package.readme().is_some_and(|file| file.exists()), "a readme");
+    require(
+        package.readme().is_some_and(|file| file.exists()),
+        "a readme",
+    );
     if let Some(folder) = package.manifest_path.parent() {
         for file in LICENCES {
             require(folder.join(file).exists(), file);

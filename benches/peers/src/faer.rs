@@ -144,10 +144,6 @@ impl Peer for Faer {
         Ok(())
     }
 
-    fn can_refactorize(&self) -> bool {
-        false
-    }
-
     fn refactorize(&mut self, _: &Matrix) -> Result<(), PeerError> {
         Err(PeerError::Unsupported)
     }
@@ -164,7 +160,7 @@ impl Peer for Faer {
         })
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&mut self) -> Statistics {
         Statistics::default()
     }
 

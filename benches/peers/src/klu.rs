@@ -262,14 +262,6 @@ impl Klu {
         }
     }
 
-    /// Flops that KLU expects of the factorization if no pivot leaves the diagonal, after an analysis.
-    pub fn estimated_flops(&self) -> Option<f64> {
-        let symbolic = self.symbolic?;
-        // SAFETY: it is what klu_analyze gave, and is freed in drop_analysis alone.
-        let flops = unsafe { symbolic.as_ref() }.est_flops;
-        (flops >= 0.0).then_some(flops)
-    }
-
     fn error(&self) -> PeerError {
         match self.common.status {
             1 => PeerError::Singular(u64::try_from(self.common.singular_col).ok()),
@@ -290,7 +282,7 @@ impl Klu {
 
     fn solve_by(&mut self, solve: Solve, x: &mut [f64], nrhs: usize) -> Result<(), PeerError> {
         let (symbolic, numeric) = self.factorized()?;
-        // SAFETY: as in `estimated_flops`.
+        // SAFETY: it is what klu_factor gave, and is freed in drop_factors alone.
         let n = unsafe { numeric.as_ref() }.n;
         assert_right_hand_sides(n as usize, x, nrhs);
         // SAFETY: both objects are of this library and of this matrix, x holds n · nrhs values.
@@ -358,10 +350,6 @@ impl Peer for Klu {
         }
     }
 
-    fn can_refactorize(&self) -> bool {
-        true
-    }
-
     fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
         let (symbolic, numeric) = self.factorized()?;
         // SAFETY: as in `factorize`.
@@ -390,14 +378,14 @@ impl Peer for Klu {
         self.solve_by(self.library.tsolve, x, nrhs)
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&mut self) -> Statistics {
         let Ok((symbolic, numeric)) = self.factorized() else {
             return Statistics::default();
         };
         let mut common = *self.common;
         // SAFETY: both objects are of this library and this matrix; the call writes to `common`.
         unsafe { (self.library.flops)(symbolic.as_ptr(), numeric.as_ptr(), &mut common) };
-        // SAFETY: as in `estimated_flops`.
+        // SAFETY: they are what klu_analyze and klu_factor gave, and are freed by this value alone.
         let (symbolic, numeric) = unsafe { (symbolic.as_ref(), numeric.as_ref()) };
         let count = |number: c_int| number.max(0) as u64;
         let entries = count(numeric.lnz) + count(numeric.unz) + count(symbolic.nzoff);

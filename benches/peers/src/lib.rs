@@ -6,7 +6,7 @@
 //! | [`umfpack`] | UMFPACK (SuiteSparse): unsymmetric multifrontal on BLAS | `libumfpack`, at run time |
 //! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
 //! | [`faer`] | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate |
-//! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU; its steps take what is there, so it has an interface of its own | `libcudss`, at run time |
+//! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
 //! that the benchmarks build and run where they are not installed; one that is missing is reported as
@@ -36,7 +36,7 @@ use std::sync::Arc;
 /// A solver with the state of one matrix: nothing, an analysis, or an analysis and factors.
 ///
 /// Wrong order is an error ([`PeerError::OutOfOrder`]); a step forgets what an earlier call of it made.
-pub trait Peer {
+pub trait Peer<T = f64> {
     /// The solver's name in lower case, as options and results spell it.
     fn name(&self) -> &'static str;
 
@@ -53,24 +53,27 @@ pub trait Peer {
     /// # Errors
     ///
     /// The solver's own.
-    fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError>;
+    fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError>;
+
+    /// Seconds of the last analysis that went into the ordering and into the structure of the factors, as far as the
+    /// solver tells them apart.
+    fn analysis_seconds(&self) -> [Option<f64>; 2] {
+        [None, None]
+    }
 
     /// Factorizes a matrix of the pattern that was analyzed, and searches pivots.
     ///
     /// # Errors
     ///
     /// The solver's own.
-    fn factorize(&mut self, a: &Matrix) -> Result<(), PeerError>;
-
-    /// Whether the solver can factorize new values on kept pivots.
-    fn can_refactorize(&self) -> bool;
+    fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError>;
 
     /// Factorizes new values on the pattern and the pivots of the factors that are there.
     ///
     /// # Errors
     ///
     /// [`PeerError::Unsupported`] if it cannot; the solver's own.
-    fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError>;
+    fn refactorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError>;
 
     /// Solves A·X = B by the triangular solves alone, without refinement; `x` holds the `nrhs`
     /// right-hand sides one after another and gets the solutions.
@@ -78,24 +81,32 @@ pub trait Peer {
     /// # Errors
     ///
     /// The solver's own.
-    fn solve(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError>;
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError>;
 
     /// As [`solve`](Self::solve) with Aᵀ.
     ///
     /// # Errors
     ///
-    /// The solver's own.
-    fn solve_transpose(&mut self, x: &mut [f64], nrhs: usize) -> Result<(), PeerError>;
+    /// [`PeerError::Unsupported`] if it cannot; the solver's own.
+    fn solve_transpose(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError>;
 
-    /// Solves A·x = b as a careful user does: with refinement and a backward error. `None` if the
-    /// solver has no such call.
-    fn solve_checked(&mut self, b: &[f64]) -> Option<Result<Checked, PeerError>> {
+    /// Solves A·x = b as a careful user does: with refinement and a backward error.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError::Unsupported`] if the solver has no such call; the solver's own.
+    fn solve_refined(&mut self, b: &[T]) -> Result<Vec<T>, PeerError> {
         let _ = b;
+        Err(PeerError::Unsupported)
+    }
+
+    /// The same factors for work on what is on the device already; `None` if the solver takes no such thing.
+    fn resident(&mut self) -> Option<&mut dyn Resident<T>> {
         None
     }
 
     /// What the solver tells of the factors that are there.
-    fn statistics(&self) -> Statistics;
+    fn statistics(&mut self) -> Statistics;
 
     /// Frees the factors, keeps the analysis.
     fn drop_factors(&mut self);
@@ -104,15 +115,52 @@ pub trait Peer {
     fn drop_analysis(&mut self);
 }
 
-/// A solution with the backward error that the solver itself reports.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
-    /// The solution.
-    pub x: Vec<f64>,
-    /// Normwise backward error, as reported.
-    pub backward_error: f64,
-    /// Whether the solver itself warns that it missed its target.
-    pub warned: bool,
+/// Steps on values, right-hand sides and solutions that stay on the device. Every step returns when it is done.
+pub trait Resident<T> {
+    /// Brings values and right-hand sides to the device, and the factors to the first values.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own; so have all steps.
+    fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError>;
+
+    /// Refactorizes with the values of `next`, or else with the first ones.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn refactorize(&mut self, next: bool) -> Result<(), PeerError>;
+
+    /// Solves with one right-hand side, or with as many as were staged together.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve(&mut self, nrhs: usize) -> Result<(), PeerError>;
+
+    /// Seconds of a refactorization with the first values between its first and its last work on the device.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn refactorize_on_clock(&mut self) -> Result<f64, PeerError>;
+
+    /// The same of a solve.
+    ///
+    /// # Errors
+    ///
+    /// The solver's own.
+    fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, PeerError>;
+}
+
+/// What [`Resident`] steps work on.
+pub struct Staged<'a, T> {
+    /// The matrix of the factors.
+    pub a: &'a Matrix<T>,
+    /// The same with other values.
+    pub next: &'a Matrix<T>,
+    /// One right-hand side, and several, one after another.
+    pub b: [&'a [T]; 2],
 }
 
 /// What a solver tells of its factors; `None` where it does not.
@@ -123,12 +171,20 @@ pub struct Statistics {
     pub factor_entries: Option<u64>,
     /// Floating-point operations of the factorization, as the solver counts them.
     pub flops: Option<f64>,
-    /// Most bytes that analysis and factorization held at once, as the solver counts them.
+    /// Most bytes that analysis and factorization held at once on the host, as the solver counts them.
     pub peak_bytes: Option<u64>,
+    /// The same on a device.
+    pub device_bytes: Option<u64>,
+    /// Levels of the columns, where work goes by levels.
+    pub num_levels: Option<u64>,
+    /// Pivots that were replaced.
+    pub num_perturbed: Option<u64>,
     /// Refactorizations that kept the pivots and that searched new ones, since the analysis.
     pub reused_and_repivoted: Option<(u64, u64)>,
     /// What else is worth a line: ordering, strategy, blocks.
     pub details: Vec<String>,
+    /// The solver's own report of the factors, as JSON.
+    pub report: Option<String>,
 }
 
 /// Why a solver did not do a step.

@@ -5,11 +5,11 @@ use sprs::CsMat;
 /// A square matrix by rows for Luge and by columns with 32-bit indices for the others, so that no
 /// solver is timed while it converts its input.
 #[derive(Debug, Clone)]
-pub struct Matrix {
-    rows: CsMat<f64>,
+pub struct Matrix<T = f64> {
+    rows: CsMat<T>,
     col_ptr: Vec<u32>,
     row_idx: Vec<u32>,
-    values: Vec<f64>,
+    values: Vec<T>,
 }
 
 /// A matrix that is not square, or too large for signed 32-bit indices.
@@ -24,13 +24,13 @@ pub struct TooLarge {
     pub nnz: usize,
 }
 
-impl Matrix {
+impl<T: Copy + Default> Matrix<T> {
     /// Takes a square matrix, stored by rows or by columns.
     ///
     /// # Errors
     ///
     /// [`TooLarge`] if it is not square, or if n or nnz exceeds 2³¹ − 1.
-    pub fn new(a: CsMat<f64>) -> Result<Self, TooLarge> {
+    pub fn new(a: CsMat<T>) -> Result<Self, TooLarge> {
         let most = i32::MAX as usize;
         if a.rows() != a.cols() || a.rows() > most || a.nnz() > most {
             return Err(TooLarge {
@@ -62,7 +62,7 @@ impl Matrix {
     }
 
     /// The matrix by rows.
-    pub fn rows(&self) -> &CsMat<f64> {
+    pub fn rows(&self) -> &CsMat<T> {
         &self.rows
     }
 
@@ -77,7 +77,7 @@ impl Matrix {
     }
 
     /// Values, as [`row_idx`](Self::row_idx).
-    pub fn values(&self) -> &[f64] {
+    pub fn values(&self) -> &[T] {
         &self.values
     }
 
@@ -86,17 +86,23 @@ impl Matrix {
         self.col_ptr == other.col_ptr && self.row_idx == other.row_idx
     }
 
-    /// The same pattern with each value changed by `change(value, its number by rows)`.
-    pub fn map_values(&self, change: impl Fn(f64, usize) -> f64) -> Self {
-        let mut rows = self.rows.clone();
-        for (number, value) in rows.data_mut().iter_mut().enumerate() {
-            *value = change(*value, number);
-        }
-        let values = rows.to_csc().data().to_vec();
-        Self {
+    /// The same pattern with each value made of `change(value, its number by rows)`.
+    pub fn map_values<S: Copy + Default>(&self, change: impl Fn(T, usize) -> S) -> Matrix<S> {
+        let indptr = self.rows.proper_indptr().into_owned();
+        let given = self.rows.data().iter().enumerate();
+        let rows = CsMat::new(
+            self.rows.shape(),
+            indptr,
+            self.rows.indices().to_vec(),
+            given
+                .map(|(number, &value)| change(value, number))
+                .collect(),
+        );
+        Matrix {
+            values: rows.to_csc().data().to_vec(),
             rows,
-            values,
-            ..self.clone()
+            col_ptr: self.col_ptr.clone(),
+            row_idx: self.row_idx.clone(),
         }
     }
 }
@@ -116,7 +122,7 @@ mod tests {
             vec![1, 0, 2, 1, 2],
             vec![5.0, 1.0, 2.0, 3.0, 4.0],
         );
-        let matrix = Matrix::new(a.clone()).expect("it is small");
+        let matrix = Matrix::<f64>::new(a.clone()).expect("it is small");
         assert_eq!(matrix.col_ptr(), [0, 1, 3, 5]);
         assert_eq!(matrix.row_idx(), [1, 0, 2, 1, 2]);
         assert_eq!(matrix.values(), [1.0, 5.0, 3.0, 2.0, 4.0]);

@@ -419,10 +419,6 @@ impl Peer for Superlu {
         done
     }
 
-    fn can_refactorize(&self) -> bool {
-        true
-    }
-
     fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
         let mut factors = self.factors.take().ok_or(PeerError::OutOfOrder)?;
         let done = self.factorize_into(a, SAME_PATTERN_SAME_ROW_PERM, &mut factors);
@@ -438,7 +434,7 @@ impl Peer for Superlu {
         self.solve_by(1, x, nrhs)
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&mut self) -> Statistics {
         let Some(factors) = &self.factors else {
             return Statistics::default();
         };

@@ -257,10 +257,6 @@ impl Peer for Umfpack {
         check(status)
     }
 
-    fn can_refactorize(&self) -> bool {
-        false
-    }
-
     fn refactorize(&mut self, _: &Matrix) -> Result<(), PeerError> {
         Err(PeerError::Unsupported)
     }
@@ -273,7 +269,7 @@ impl Peer for Umfpack {
         self.solve_by(TRANSPOSED_SYSTEM, x, nrhs)
     }
 
-    fn statistics(&self) -> Statistics {
+    fn statistics(&mut self) -> Statistics {
         if self.numeric.is_none() {
             return Statistics::default();
         }

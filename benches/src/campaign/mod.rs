@@ -14,6 +14,7 @@
 //! A panic is a failure, and so is a step that takes too long. The outcome of a step depends on its seed, the backend and
 //! the largest order alone.
 
+mod command;
 pub mod modes;
 pub mod step;
 pub mod truth;
@@ -26,17 +27,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
 use serde::Serialize;
+
+pub use command::Arguments;
 
 use step::{Failure, Outcome, Solvers};
 
 /// Where the steps run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// The CPU.
     Cpu,
     /// The simulator of a GPU.
+    #[value(name = "sim")]
     Simulator,
     /// A GPU.
     Gpu,

@@ -26,7 +26,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let a: CsMat<f64> = triplets.to_csr();
-    let factors = Solver::new(Options::default())?.analyze(&a)?.factorize(&a)?;
+    let factors = Solver::new(Options::default())?
+        .analyze(&a)?
+        .factorize(&a)?;
     let solution = factors.solve(&vec![1.0; n])?;
     println!(
         "{n} unknowns on {}, backward error {:?}, middle {}",

@@ -144,7 +144,7 @@ fn disconnected_dense_and_diagonal_patterns_are_ordered() {
     for a in [&diagonal, &pairs, &arrow] {
         for method in METHODS {
             for block_triangular in [false, true] {
-                let natural = method == Method::Natural;
+                let natural = *method == Method::Natural;
                 let options = OrderingOptions {
                     block_triangular,
                     ..options(method.clone())

@@ -2,12 +2,14 @@
 //!
 //! Default options: its own ordering, matching chosen by it, pivots within a block, no refinement. A general
 //! matrix of 32-bit indices by rows. Matrix, right-hand sides and solutions lie in buffers of `luge-device`,
-//! and all work is in the order of one of its streams, so nothing of the CUDA toolkit is needed here. It is not
-//! a [`Peer`](crate::Peer): its steps take what is on the device, and the uploads are calls of their own.
+//! and all work is in the order of one of its streams, so nothing of the CUDA toolkit is needed here. The steps of
+//! [`Cudss`] take what is on the device, and the uploads are calls of their own; [`Solver`] is the
+//! [`Peer`](crate::Peer) made of them.
 //!
 //! Every step returns when the device has done it.
 
 mod library;
+mod peer;
 
 use std::ffi::{CString, c_int, c_void};
 use std::num::NonZeroU64;
@@ -23,6 +25,7 @@ pub use library::Library;
 use library::{
     BASE_ZERO, COLUMN_MAJOR, DataParam, Object, R_32F, R_32I, R_64F, Status, Step, check, name_of,
 };
+pub use peer::{Found, Solver};
 
 /// File name of the threading layer that comes with cuDSS; its ordering uses the cores of the host by it.
 pub const THREADING_LAYER: &str = "libcudss_mtlayer_gomp.so.1";

@@ -1,0 +1,223 @@
+//! cuDSS behind the trait of all peers: matrices, right-hand sides and solutions are on the host, and their way to the
+//! device is part of each step, but for those of [`Resident`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use luge_device::{Buffer, Device, Stream};
+
+use super::{Cudss, CudssError, CudssScalar, Library, threading_layer_beside};
+use crate::{Matrix, Missing, Peer, PeerError, Resident, Staged, Statistics};
+
+/// cuDSS on a GPU: makes any number of solvers.
+#[derive(Clone)]
+pub struct Found {
+    library: Arc<Library>,
+    stream: Stream,
+    threading: Option<PathBuf>,
+    note: String,
+}
+
+impl Found {
+    /// Loads the library, from `path` if there is one, for the device, with the threading layer that is named, or with the
+    /// one beside `path` if that works.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing`] if library, device or a layer that is named do not work.
+    pub fn load(
+        path: Option<&PathBuf>,
+        threading: Option<PathBuf>,
+        device: &Device,
+    ) -> Result<Self, Missing> {
+        let library = Arc::new(Library::load(path)?);
+        let stream = device
+            .create_stream()
+            .map_err(|error| Missing(error.to_string()))?;
+        let is_named = threading.is_some();
+        let beside = || threading_layer_beside(path?);
+        let mut found = Self {
+            library,
+            stream,
+            threading: threading.or_else(beside),
+            note: "with its threading layer".to_owned(),
+        };
+        match found
+            .library
+            .try_on(&found.stream, found.threading.as_deref())
+        {
+            Ok(()) if found.threading.is_some() => {}
+            Ok(()) => found.note = "no threading layer".to_owned(),
+            Err(reason) if is_named || found.threading.is_none() => return Err(reason),
+            Err(reason) => {
+                found.threading = None;
+                found.note = format!("no threading layer: {reason}");
+                found.library.try_on(&found.stream, None)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// A solver.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cudss::new`].
+    pub fn solver<T: CudssScalar + Default>(&self) -> Result<Solver<T>, PeerError> {
+        let threading: Option<&Path> = self.threading.as_deref();
+        Ok(Solver {
+            cudss: Cudss::new(Arc::clone(&self.library), &self.stream, threading)?,
+            found: self.clone(),
+            seconds: [None, None],
+            taken: None,
+            others: None,
+            next_is_staged: false,
+        })
+    }
+}
+
+/// One matrix in cuDSS.
+pub struct Solver<T: CudssScalar> {
+    cudss: Cudss<T>,
+    found: Found,
+    /// Of reordering and symbolic factorization.
+    seconds: [Option<f64>; 2],
+    /// Where the values lie that the analysis took, until they are factorized.
+    taken: Option<usize>,
+    /// The values that the solver does not have, once they are staged.
+    others: Option<Buffer<T>>,
+    /// Whether those that it has are the next ones.
+    next_is_staged: bool,
+}
+
+impl From<CudssError> for PeerError {
+    fn from(error: CudssError) -> Self {
+        match error {
+            CudssError::OutOfOrder => Self::OutOfOrder,
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
+    fn name(&self) -> &'static str {
+        "cudss"
+    }
+
+    fn version(&self) -> String {
+        self.found.library.version().to_owned()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        vec![self.found.note.clone(), "default options".to_owned()]
+    }
+
+    fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
+        // A `Matrix` has indices that fit 32 bits.
+        let narrow =
+            |indices: &[usize]| -> Vec<u32> { indices.iter().map(|&i| i as u32).collect() };
+        let rows = a.rows();
+        let (row_ptr, col_idx) = (narrow(rows.indptr().raw_storage()), narrow(rows.indices()));
+        self.cudss.take(&row_ptr, &col_idx, rows.data())?;
+        let start = Instant::now();
+        self.cudss.reorder()?;
+        let between = Instant::now();
+        self.cudss.symbolic()?;
+        self.seconds = [between - start, between.elapsed()].map(|time| Some(time.as_secs_f64()));
+        self.taken = Some(rows.data().as_ptr().addr());
+        Ok(())
+    }
+
+    fn analysis_seconds(&self) -> [Option<f64>; 2] {
+        self.seconds
+    }
+
+    fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
+        // Those that came with the pattern need no second way to the device.
+        if self.taken.take() != Some(a.rows().data().as_ptr().addr()) {
+            self.cudss.set_values(a.rows().data())?;
+        }
+        Ok(self.cudss.factorize()?)
+    }
+
+    fn refactorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
+        self.cudss.set_values(a.rows().data())?;
+        Ok(self.cudss.refactorize()?)
+    }
+
+    fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError> {
+        self.cudss.set_right_hand_sides(x, nrhs)?;
+        self.cudss.solve(nrhs)?;
+        Ok(self.cudss.solutions(x, nrhs)?)
+    }
+
+    fn solve_transpose(&mut self, _: &mut [T], _: usize) -> Result<(), PeerError> {
+        Err(PeerError::Unsupported)
+    }
+
+    fn resident(&mut self) -> Option<&mut dyn Resident<T>> {
+        Some(self)
+    }
+
+    fn statistics(&mut self) -> Statistics {
+        let mut statistics = Statistics::default();
+        match self.cudss.statistics() {
+            Ok(found) => {
+                statistics.factor_entries = Some(found.factor_entries);
+                statistics.device_bytes = Some(found.peak_device_bytes);
+                statistics.peak_bytes = Some(found.peak_host_bytes);
+                statistics.num_perturbed = Some(found.num_perturbed);
+                if found.info != 0 {
+                    statistics.details.push(format!("info {}", found.info));
+                }
+            }
+            Err(error) => statistics.details.push(error.to_string()),
+        }
+        statistics
+    }
+
+    fn drop_factors(&mut self) {
+        // There is no call for that alone; what comes next takes the place.
+    }
+
+    fn drop_analysis(&mut self) {
+        self.others = None;
+        self.cudss.forget();
+    }
+}
+
+impl<T: CudssScalar + Default> Resident<T> for Solver<T> {
+    fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError> {
+        let stream = &self.found.stream;
+        let others = stream.upload(staged.next.rows().data());
+        self.others = Some(others.map_err(CudssError::from)?);
+        self.next_is_staged = false;
+        let n = staged.a.n().max(1);
+        for b in staged.b {
+            self.cudss.set_right_hand_sides(b, b.len() / n)?;
+        }
+        Peer::refactorize(self, staged.a)
+    }
+
+    fn refactorize(&mut self, next: bool) -> Result<(), PeerError> {
+        if next != self.next_is_staged {
+            let others = self.others.as_mut().ok_or(PeerError::OutOfOrder)?;
+            self.cudss.swap_values(others)?;
+            self.next_is_staged = next;
+        }
+        Ok(self.cudss.refactorize()?)
+    }
+
+    fn solve(&mut self, nrhs: usize) -> Result<(), PeerError> {
+        Ok(self.cudss.solve(nrhs)?)
+    }
+
+    fn refactorize_on_clock(&mut self) -> Result<f64, PeerError> {
+        Ok(self.cudss.refactorize_on_clock()?)
+    }
+
+    fn solve_on_clock(&mut self, nrhs: usize) -> Result<f64, PeerError> {
+        Ok(self.cudss.solve_on_clock(nrhs)?)
+    }
+}

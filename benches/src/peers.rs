@@ -1,0 +1,414 @@
+//! The peer benchmark: Luge on its backends and in its precisions beside other solvers, matrix by matrix.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use luge::{CpuEngine, FactorPrecision, Options, ResidualCheck, Scalar};
+use luge_peers::cudss::{self, CudssScalar};
+use luge_peers::{Found, Missing, NAMES, Peer, PeerError};
+
+use crate::arguments::{
+    Backend, EngineName, LibraryArguments, OutputArguments, RoundsArguments, SourceArguments,
+};
+use crate::ceilings;
+use crate::child::{Trial, attempt, try_apart};
+use crate::contest::{Entrant, contest};
+use crate::luge_peer::Luge;
+use crate::progress::Progress;
+use crate::results::{
+    Benchmark, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SolverInfo,
+};
+use crate::systems::{Source, System};
+
+/// Runs Luge and other solvers on the same matrices, in turn, and compares.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    sources: SourceArguments,
+    /// Leave out matrices with no more entries of L+U than this.
+    #[arg(long, default_value_t = 0)]
+    min_entries: u64,
+    /// Where Luge runs.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "cpu")]
+    backends: Vec<Backend>,
+    /// Types of matrix and factors. Peers on the CPU know f64 alone; mixed is compared with their f64.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "f64")]
+    precisions: Vec<Precision>,
+    /// Numbers of threads of solvers on the CPU; KLU and SuperLU always run on one. What runs on a device has all cores.
+    #[arg(long, value_delimiter = ',', default_value = "1,2")]
+    threads: Vec<usize>,
+    /// Other solvers: klu, umfpack, superlu, faer, cudss; `none` for Luge alone.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "klu,umfpack,superlu,faer"
+    )]
+    peers: Vec<String>,
+    /// Luge's engine for every block on the CPU, instead of the one that is predicted to be faster.
+    #[arg(long, value_enum, default_value_t = CpuEngineName::Auto)]
+    engine: CpuEngineName,
+    /// What factorizes on a device in Luge.
+    #[arg(long, value_enum, default_value_t = EngineName::Auto)]
+    device_engine: EngineName,
+    /// When Luge measures a refactorization on a device by a solve; cuDSS never does.
+    #[arg(long, value_enum, default_value_t = Check::Always)]
+    residual_check: Check,
+    /// Refactorize with values changed by a thousandth, also where the next matrix of a sequence is there.
+    #[arg(long)]
+    rescale: bool,
+    #[command(flatten)]
+    libraries: LibraryArguments,
+    #[command(flatten)]
+    rounds: RoundsArguments,
+    /// Do not try each solver on the CPU in a process of its own first: no time limit, no resident memory.
+    #[arg(long)]
+    no_children: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+    /// Try one solver on one matrix and print what happened (for this program's own use).
+    #[arg(long, hide = true, value_name = "SOLVER@THREADS")]
+    child: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum CpuEngineName {
+    Auto,
+    Columns,
+    Fronts,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Check {
+    Always,
+    WhereInDoubt,
+    Never,
+}
+
+/// A solver that is here, with a number of threads.
+struct Candidate {
+    name: &'static str,
+    threads: usize,
+    maker: Maker,
+}
+
+enum Maker {
+    Luge(Backend),
+    OnCpu(Found),
+    Cudss(cudss::Found),
+}
+
+impl Arguments {
+    /// Runs the benchmark; fails if a solution of Luge's is wrong, or nothing ran.
+    ///
+    /// # Errors
+    ///
+    /// If the matrices cannot be listed, a device fails, or a file cannot be written.
+    pub fn run(&self) -> anyhow::Result<ExitCode> {
+        // What runs outside of a pool of its own has one thread.
+        if self.backends == [Backend::Cpu] {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(1)
+                .build_global()?;
+        }
+        if let Some(solver) = &self.child {
+            println!("{}", serde_json::to_string(&self.trial(solver)?)?);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let sources = self.sources.sources()?;
+        let device = self
+            .backends
+            .iter()
+            .find(|&&backend| backend != Backend::Cpu);
+        let device = device.map_or(Ok(None), |backend| backend.device())?;
+        let mut results = Results::begun(Benchmark::Peers, self.rounds.settings(), device.as_ref());
+        results.ceilings = match &device {
+            Some(device) => ceilings::with_device(device)?,
+            None => ceilings::of_host(),
+        };
+        let candidates = self.candidates(&mut results.solvers)?;
+        let progress = Progress::over(sources.len());
+        for source in &sources {
+            progress.begin(&source.name);
+            let line = match self.run_matrix(source, &candidates) {
+                Ok(Some(matrix)) => {
+                    let line = line(&matrix);
+                    results.matrices.push(matrix);
+                    line
+                }
+                Ok(None) => " left out".to_owned(),
+                Err(error) => format!(" not read: {error:#}"),
+            };
+            progress.end(&format!("{:<26}{line}", source.name));
+        }
+        drop(progress);
+        self.output.finish(&results)
+    }
+
+    fn options(&self, backend: Backend, threads: usize, precision: Precision) -> Options {
+        Options {
+            backend: backend.into(),
+            engine: match self.engine {
+                CpuEngineName::Auto => CpuEngine::Auto,
+                CpuEngineName::Columns => CpuEngine::Columns,
+                CpuEngineName::Fronts => CpuEngine::Fronts,
+            },
+            device_engine: self.device_engine.into(),
+            residual_check: match self.residual_check {
+                Check::Always => ResidualCheck::Always,
+                Check::WhereInDoubt => ResidualCheck::WhereInDoubt,
+                Check::Never => ResidualCheck::Never,
+            },
+            threads: Some(threads),
+            precision: match precision {
+                Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
+                Precision::Mixed => FactorPrecision::Single,
+            },
+            ..Options::default()
+        }
+    }
+
+    /// The solver `name` with `threads` on the matrix of a trial.
+    fn trial(&self, solver: &str) -> anyhow::Result<Trial> {
+        let (name, threads) = solver.split_once('@').context("SOLVER@THREADS")?;
+        let threads = threads.parse()?;
+        let mut peer: Box<dyn Peer> = match name {
+            LUGE => Box::new(Luge::new(self.options(
+                Backend::Cpu,
+                threads,
+                Precision::F64,
+            ))?),
+            peer => Found::load(peer, self.libraries.path(peer).as_ref())?.solver(threads),
+        };
+        attempt(&self.sources.source_of_trial()?, peer.as_mut())
+    }
+
+    /// Every solver that is here with every number of threads; tells of those that are not.
+    fn candidates(&self, infos: &mut Vec<SolverInfo>) -> anyhow::Result<Vec<Candidate>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut several = self.threads.clone();
+        several.sort_unstable();
+        several.dedup();
+        if several.first().is_none_or(|&least| least == 0) {
+            bail!("a solver needs at least one thread");
+        }
+        let mut candidates = Vec::new();
+        let mut add =
+            |name: &'static str, threads: &[usize], maker: &dyn Fn() -> Maker, version| {
+                let of = |&threads| Candidate {
+                    name,
+                    threads,
+                    maker: maker(),
+                };
+                candidates.extend(threads.iter().map(of));
+                let (version, notes) = version;
+                infos.push(SolverInfo {
+                    name: name.to_owned(),
+                    version,
+                    threads: threads.to_vec(),
+                    notes,
+                    missing: None,
+                });
+            };
+        let mut missing = Vec::new();
+        for &backend in &self.backends {
+            let threads = match backend {
+                Backend::Cpu => &several[..],
+                Backend::Gpu | Backend::Sim => &[cores],
+            };
+            let mut notes = vec![backend_name(backend).to_owned()];
+            if backend != Backend::Cpu && self.residual_check != Check::Always {
+                notes.push(format!("residual check {:?}", self.residual_check));
+            }
+            let version = env!("CARGO_PKG_VERSION").to_owned();
+            add(LUGE, threads, &|| Maker::Luge(backend), (version, notes));
+        }
+        for peer in self.peers.iter().filter(|peer| *peer != "none") {
+            let path = self.libraries.path(peer);
+            match NAMES.into_iter().find(|name| name == peer) {
+                Some(name) => match Found::load(name, path.as_ref()) {
+                    Ok(found) => {
+                        let solver = found.solver(1);
+                        let about = (solver.version(), solver.notes());
+                        let threads = if found.uses_threads() {
+                            &several[..]
+                        } else {
+                            &[1]
+                        };
+                        add(name, threads, &|| Maker::OnCpu(found.clone()), about);
+                    }
+                    Err(reason) => missing.push((name, reason)),
+                },
+                None if peer == "cudss" => {
+                    let threading = self.libraries.path("cudss-threading");
+                    let found = luge::device::Device::cuda(0)
+                        .map_err(|error| Missing(error.to_string()))
+                        .and_then(|device| cudss::Found::load(path.as_ref(), threading, &device));
+                    match found {
+                        Ok(found) => {
+                            let solver = found.solver::<f64>()?;
+                            let about = (solver.version(), solver.notes());
+                            add("cudss", &[cores], &|| Maker::Cudss(found.clone()), about);
+                        }
+                        Err(reason) => missing.push(("cudss", reason)),
+                    }
+                }
+                None => bail!("{peer} is none of {}, cudss", NAMES.join(", ")),
+            }
+        }
+        for (name, reason) in missing {
+            eprintln!("MISSING: {name}: {reason}");
+            infos.push(SolverInfo {
+                name: name.to_owned(),
+                version: "-".to_owned(),
+                threads: Vec::new(),
+                notes: Vec::new(),
+                missing: Some(reason.to_string()),
+            });
+        }
+        Ok(candidates)
+    }
+
+    /// All solvers on one matrix; `None` if its factors are too small.
+    fn run_matrix(
+        &self,
+        source: &Source,
+        candidates: &[Candidate],
+    ) -> anyhow::Result<Option<MatrixResult>> {
+        let system = System::read(source, self.rescale)?;
+        if self.min_entries > 0 {
+            let first = self.backends.first().copied().unwrap_or(Backend::Cpu);
+            let mut luge = Luge::<f64>::new(self.options(first, 1, Precision::F64))?;
+            // A matrix that is refused is run, so that the table says so.
+            let filled = luge
+                .analyze(&system.a)
+                .ok()
+                .and_then(|()| luge.predicted_entries());
+            if filled.is_some_and(|filled| filled <= self.min_entries) {
+                return Ok(None);
+            }
+        }
+        let settings = self.rounds.settings();
+        let mut runs = Vec::new();
+        if self
+            .precisions
+            .iter()
+            .any(|p| p.of_peer() == Precision::F64)
+        {
+            let mut entrants = self.entrants::<f64>(candidates, Precision::F64, Some(source));
+            for candidate in candidates {
+                if let Maker::OnCpu(found) = &candidate.maker {
+                    let mut run = Run::new(candidate.name, candidate.threads);
+                    self.try_apart(source, candidate, &mut run);
+                    entrants.push(if run.outcome == Outcome::Measured {
+                        Entrant::new(found.solver(candidate.threads), run)
+                    } else {
+                        Entrant::out(run)
+                    });
+                }
+            }
+            runs.extend(contest(&system, entrants, &settings));
+        }
+        if self.precisions.contains(&Precision::F32) {
+            let single = system.to_type::<f32>();
+            let entrants = self.entrants::<f32>(candidates, Precision::F32, None);
+            runs.extend(contest(&single, entrants, &settings));
+        }
+        Ok(Some(MatrixResult {
+            name: source.name.clone(),
+            kind: source.kind.to_string(),
+            n: system.a.n(),
+            nnz: system.a.nnz(),
+            near_singular: source.near_singular,
+            refactorized_with: system.next_from,
+            runs,
+        }))
+    }
+
+    /// Luge in each of its precisions in which the peers run in `peers`, and cuDSS. Luge on the CPU is tried apart on the
+    /// matrix of `source`, if there is one.
+    fn entrants<T: CudssScalar + Scalar + Default>(
+        &self,
+        candidates: &[Candidate],
+        peers: Precision,
+        source: Option<&Source>,
+    ) -> Vec<Entrant<T>> {
+        let mut entrants = Vec::new();
+        let mut add = |mut run: Run, made: Result<Box<dyn Peer<T>>, PeerError>| {
+            if run.outcome != Outcome::Measured {
+                return entrants.push(Entrant::out(run));
+            }
+            entrants.push(match made {
+                Ok(peer) => Entrant::new(peer, run),
+                Err(error) => {
+                    run.outcome = Outcome::Failed {
+                        reason: error.to_string(),
+                    };
+                    Entrant::out(run)
+                }
+            });
+        };
+        for candidate in candidates {
+            let Candidate { name, threads, .. } = *candidate;
+            match &candidate.maker {
+                Maker::OnCpu(_) => {}
+                Maker::Cudss(found) => {
+                    let run = Run::new(name, threads).in_precision(peers);
+                    add(run, found.solver::<T>().map(|solver| Box::new(solver) as _));
+                }
+                Maker::Luge(backend) => {
+                    let wanted =
+                        |p: &Precision| p.of_peer() == peers && self.precisions.contains(p);
+                    for precision in Precision::ALL.into_iter().filter(wanted) {
+                        let mut run = Run::new(name, threads)
+                            .in_precision(precision)
+                            .in_variant(backend_name(*backend));
+                        if let Some(source) = source.filter(|_| *backend == Backend::Cpu) {
+                            self.try_apart(source, candidate, &mut run);
+                        }
+                        let luge = Luge::new(self.options(*backend, threads, precision));
+                        add(run, luge.map(|luge| Box::new(luge) as _));
+                    }
+                }
+            }
+        }
+        entrants
+    }
+
+    /// The solver on the matrix in a process of its own, while nobody else runs.
+    fn try_apart(&self, source: &Source, candidate: &Candidate, run: &mut Run) {
+        if self.no_children {
+            return;
+        }
+        let mut words: Vec<String> = self.libraries.words().collect();
+        if let Some(engine) = self.engine.to_possible_value() {
+            words.push(format!("--engine={}", engine.get_name()));
+        }
+        let solver = format!("{}@{}", candidate.name, candidate.threads);
+        let limit = self.rounds.settings().time_limit;
+        (run.outcome, run.memory.resident) = try_apart(source, &solver, &words, limit);
+    }
+}
+
+fn backend_name(backend: Backend) -> &'static str {
+    match backend {
+        Backend::Cpu => "cpu",
+        Backend::Gpu => "gpu",
+        Backend::Sim => "sim",
+    }
+}
+
+/// One line of progress: times of first solutions, in milliseconds.
+fn line(matrix: &MatrixResult) -> String {
+    let mut line = format!(" n {:>8}  nnz {:>9} ", matrix.n, matrix.nnz);
+    for run in &matrix.runs {
+        let words = match (&run.outcome, run.seconds(Phase::FirstSolve)) {
+            (Outcome::TooSlow { .. }, _) => "too slow".to_owned(),
+            (Outcome::Failed { reason }, _) => format!("FAILED ({reason})"),
+            (Outcome::Measured, Some(seconds)) => format!("{:.3} ms", seconds * 1e3),
+            (Outcome::Measured, None) => "-".to_owned(),
+        };
+        line.push_str(&format!(" {}@{} {words} ", run.solver, run.threads));
+    }
+    line
+}

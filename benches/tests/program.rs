@@ -1,0 +1,194 @@
+//! `luge-bench` as a user runs it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use luge_benches::results::{Benchmark, LUGE, Outcome, Phase, Precision, Results, SCHEMA};
+use luge_testkit::generators::applications::circuit;
+
+fn luge_bench(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_luge-bench"))
+        .args(words)
+        .output()
+        .expect("the program starts")
+}
+
+/// Runs `peers` with results in `folder`.
+fn peers(folder: &Path, words: &[&str]) -> Output {
+    let json = folder.join("out.json").display().to_string();
+    let rounds = [
+        "--threads=1",
+        "--time-budget=0.2",
+        "--min-rounds=1",
+        "--max-rounds=2",
+    ];
+    let output = ["--json", &json];
+    luge_bench(&[&["peers"], &rounds[..], words, &output[..]].concat())
+}
+
+fn written(folder: &Path, a: &sprs::CsMat<f64>) -> String {
+    let path = folder.join("small.mtx");
+    let options = luge_matrix_io::WriteOptions::default();
+    luge_matrix_io::write(&path, &a.view(), &options).expect("it is written");
+    path.display().to_string()
+}
+
+#[test]
+fn one_command_makes_results_that_say_who_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = peers(
+        folder.path(),
+        &[
+            "--generated",
+            "--only=gen_circuit_500",
+            "--peers=faer,klu,cudss",
+            "--library=klu=/nowhere/libklu.so",
+            "--library=cudss=/nowhere/libcudss.so.1",
+        ],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let path = folder.path().join("out.json");
+    let results = Results::read(&path).expect("results");
+    assert_eq!(
+        (results.schema.as_str(), results.benchmark),
+        (SCHEMA, Benchmark::Peers)
+    );
+    let [matrix] = &results.matrices[..] else {
+        panic!("{} matrices", results.matrices.len());
+    };
+    let of = |run: &luge_benches::results::Run| (run.solver.clone(), run.variant.clone());
+    let runs: Vec<_> = matrix.runs.iter().map(of).collect();
+    let expected = [(LUGE, "cpu"), ("faer", "")];
+    assert_eq!(runs, expected.map(|(s, v)| (s.to_owned(), v.to_owned())));
+    for run in &matrix.runs {
+        assert_eq!(run.outcome, Outcome::Measured, "{}", run.solver);
+        let whole = run.seconds(Phase::FirstSolve).expect("it is timed");
+        let parts = [Phase::Analyze, Phase::Factorize].map(|phase| run.phases[&phase].minimum);
+        assert!(whole > parts[0].min(parts[1]), "{}", run.solver);
+        assert!(run.wrong_solutions().is_empty());
+        assert!(run.memory.resident.is_some(), "each was tried apart");
+    }
+    assert!(results.ceilings.host_copy.is_some());
+    for name in ["klu", "cudss"] {
+        let missing = results.solvers.iter().find(|solver| solver.name == name);
+        let missing = missing.and_then(|solver| solver.missing.as_deref());
+        assert!(missing.is_some_and(|reason| !reason.is_empty()), "{name}");
+    }
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        said.contains("MISSING: ") && said.contains("luge (cpu) / faer"),
+        "{said}"
+    );
+
+    let again = luge_bench(&["report", &path.display().to_string()]);
+    assert!(again.status.success(), "{again:?}");
+    assert_eq!(String::from_utf8_lossy(&again.stdout), said);
+}
+
+#[test]
+fn luge_runs_on_a_device_beside_itself_on_the_host_in_every_precision() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let matrix = written(folder.path(), &circuit(33, 5));
+    let output = peers(
+        folder.path(),
+        &[
+            "--backends=cpu,sim",
+            "--precisions=f64,f32,mixed",
+            "--peers=none",
+            "--matrix",
+            &matrix,
+        ],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let results = Results::read(&folder.path().join("out.json")).expect("results");
+    assert!(results.device.is_some() && results.ceilings.copy.is_some());
+    let runs = &results.matrices[0].runs;
+    for variant in ["cpu", "sim"] {
+        let of = runs.iter().filter(|run| run.variant == variant);
+        let precisions: Vec<Precision> = of.map(|run| run.precision).collect();
+        assert_eq!(
+            precisions,
+            [Precision::F64, Precision::Mixed, Precision::F32]
+        );
+    }
+    for run in runs {
+        assert_eq!(run.outcome, Outcome::Measured, "{}", run.variant);
+        assert!(run.seconds(Phase::FirstSolve).is_some() && run.wrong_solutions().is_empty());
+    }
+}
+
+#[test]
+fn nothing_at_all_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let words = ["--generated", "--peers=none"];
+    let none = peers(folder.path(), &[&words[..], &["--max-n=1"]].concat());
+    assert!(!none.status.success(), "no matrix ran");
+    let one = [
+        "--only=gen_circuit_500",
+        "--min-entries=100000",
+        "--no-children",
+    ];
+    let small = peers(folder.path(), &[&words[..], &one].concat());
+    let said = String::from_utf8_lossy(&small.stderr).into_owned();
+    assert!(said.contains("left out"), "{said}");
+    assert!(!small.status.success(), "nothing ran");
+}
+
+#[test]
+fn every_mode_of_the_symbolic_phase_is_compared_with_the_cpu() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let matrix = written(folder.path(), &circuit(40, 1));
+    let saved = folder.path().join("patterns");
+    let json = folder.path().join("out.json");
+    let against = folder.path().join("other.txt");
+    std::fs::write(&against, "# name milliseconds\nsmall 1500\n").expect("written");
+    let common = ["symbolic", "--min-entries=0", "--matrix", &matrix];
+    let output = Command::new(env!("CARGO_BIN_EXE_luge-bench"))
+        .args(common)
+        .args(["--backend=sim", "--samples=1", "--repetitions=1"])
+        .args(["--modes=two,fused,auto,coarse", "--budgets=1,0"])
+        .arg("--against")
+        .arg(&against)
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{output:?}");
+    let results = Results::read(&json).expect("results");
+    assert_eq!(results.benchmark, Benchmark::Symbolic);
+    let runs = &results.matrices[0].runs;
+    // CPU, automatic mode, supernodes, four modes in two budgets, and the other program.
+    assert_eq!(runs.len(), 12, "{runs:?}");
+    let compared = runs.iter().filter(|run| run.equal == Some(true)).count();
+    assert_eq!(compared, 10);
+    let other = runs.last().and_then(|run| run.seconds(Phase::Symbolic));
+    assert_eq!(other, Some(1.5));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("luge (cpu) / luge (panels)"), "{said}");
+
+    let output = Command::new(env!("CARGO_BIN_EXE_luge-bench"))
+        .args(common)
+        .arg("--save")
+        .arg(&saved)
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{output:?}");
+    let pattern = luge_matrix_io::read(saved.join("small.mtx")).expect("a pattern");
+    assert_eq!(pattern.nnz(), circuit(40, 1).nnz());
+}
+
+#[test]
+fn fingerprints_are_printed_for_every_mode() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let matrix = written(folder.path(), &circuit(40, 1));
+    let output = luge_bench(&["bits", &matrix]);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    // The ordering, and five modes with one thread and with two, which give the same bits.
+    assert_eq!(lines.len(), 11, "{said}");
+    for line in &lines[1..6] {
+        let twin = line.replacen(" 1 ", " 2 ", 1);
+        assert!(lines.contains(&twin.as_str()), "{line}");
+    }
+}

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Expr, Ident};
 
+use crate::entry::Entries;
 use crate::parse::{Kernel, Param, ParamKind};
 
 /// The whole expansion.
@@ -143,39 +144,19 @@ fn desc(kernel: &Kernel, instance: &Instance) -> TokenStream {
     let name = &kernel.item.sig.ident;
     let entry_name = instance.entry.to_string();
     let alias = alias(kernel, instance);
-    let params = kernel.params.iter().map(|Param { name, kind }| {
-        let name = name.to_string();
-        let kind = match kind {
-            ParamKind::Scalar(ty) => quote! { Scalar(ElementKind::of::<#ty>()) },
-            ParamKind::Global(ty) => {
-                quote! { Buffer { element: ElementKind::of::<#ty>(), writable: false } }
-            }
-            ParamKind::GlobalMut(ty) => {
-                quote! { Buffer { element: ElementKind::of::<#ty>(), writable: true } }
-            }
-        };
-        quote! { ParamDesc { name: #name, kind: ParamKind::#kind } }
-    });
+    let params = kernel.params.iter().map(|p| p.kind.description(&p.name));
     let shared = kernel.shared.iter().map(|site| {
         let (name, element, len) = (&site.name, &site.element, &site.len);
         quote! { SharedDesc { name: #name, element: ElementKind::of::<#element>(), len: #len } }
     });
-    let arguments = kernel
-        .params
-        .iter()
-        .enumerate()
-        .map(|(i, p)| match &p.kind {
-            ParamKind::Scalar(ty) => quote! { args.scalar::<#ty>(#i) },
-            ParamKind::Global(ty) => quote! { args.global::<#ty>(#i) },
-            ParamKind::GlobalMut(ty) => quote! { args.global_mut::<#ty>(#i) },
-        });
+    let arguments = kernel.params.iter().map(|p| p.kind.take());
     let generics = instance.ty.map(|ty| quote! { ::<#ty> });
     let (max_threads, min_blocks) = (kernel.max_threads, kernel.min_blocks);
     quote! {{
         use ::luge_kernel::host::{ElementKind, KernelDesc, ParamDesc, ParamKind, SharedDesc};
         #alias
         #[allow(unused_variables)]
-        unsafe fn entry(args: &::luge_kernel::__private::ArgReader) {
+        unsafe fn entry(arguments: &mut ::luge_kernel::__private::Arguments<'_>) {
             // SAFETY: the launch that started this thread vouched for the preconditions.
             unsafe { super::#name #generics(#(#arguments),*) }
         }
@@ -194,22 +175,47 @@ fn desc(kernel: &Kernel, instance: &Instance) -> TokenStream {
 /// The typed launcher.
 fn launcher(kernel: &Kernel) -> TokenStream {
     let name = kernel.item.sig.ident.to_string();
-    let params = kernel.params.iter().map(|Param { name, kind }| match kind {
-        ParamKind::Scalar(ty) => quote! { #name: #ty },
-        ParamKind::Global(ty) => quote! { #name: &impl ::luge_kernel::host::KernelBuffer<#ty> },
-        ParamKind::GlobalMut(ty) => {
-            quote! { #name: &mut impl ::luge_kernel::host::KernelBufferMut<#ty> }
-        }
+    let params = kernel.params.iter().map(|Param { name, kind, .. }| {
+        let ty = match kind {
+            // Not behind `dyn`, so that the type of the elements is inferred from the buffer.
+            ParamKind::Global(ty) => quote! { &impl ::luge_kernel::host::KernelBuffer<#ty> },
+            ParamKind::GlobalMut(ty) => {
+                quote! { &mut impl ::luge_kernel::host::KernelBufferMut<#ty> }
+            }
+            other => other.host_type(&quote! { '_ }),
+        };
+        quote! { #name: #ty }
     });
-    let arguments = kernel.params.iter().map(|Param { name, kind }| match kind {
-        ParamKind::Scalar(_) => {
-            quote! { ::core::convert::Into::<::luge_kernel::host::KernelArg>::into(#name) }
-        }
-        ParamKind::Global(_) => quote! { ::luge_kernel::host::KernelBuffer::kernel_arg(#name) },
-        ParamKind::GlobalMut(_) => {
-            quote! { ::luge_kernel::host::KernelBufferMut::kernel_arg_mut(#name) }
-        }
-    });
+    let structs: Vec<_> = kernel
+        .params
+        .iter()
+        .filter_map(|param| match &param.kind {
+            ParamKind::Struct(path) => Some(path),
+            _ => None,
+        })
+        .collect();
+    let arguments = if structs.is_empty() {
+        let arguments = kernel.params.iter().map(|p| p.kind.lend(&p.name));
+        quote! { [#(#arguments),*] }
+    } else {
+        let others = kernel.params.len() - structs.len();
+        let push = kernel.params.iter().map(|Param { name, kind, .. }| match kind {
+            ParamKind::Struct(path) => {
+                quote! { <#path as ::luge_kernel::host::KernelArgs>::lend(#name, &mut arguments); }
+            }
+            other => {
+                let argument = other.lend(name);
+                quote! { arguments.push(#argument); }
+            }
+        });
+        quote! {{
+            let mut arguments = ::luge_kernel::__private::Vec::with_capacity(
+                #others #(+ <#structs as ::luge_kernel::host::KernelArgs>::FIELDS.len())*
+            );
+            #(#push)*
+            arguments
+        }}
+    };
     let checks = kernel.require.iter().map(|condition: &Expr| {
         let text = quote!(#condition).to_string();
         let message = format!("launch of `{name}`: its precondition does not hold: {text}");
@@ -253,7 +259,7 @@ fn launcher(kernel: &Kernel) -> TokenStream {
                 #too_large,
                 config.threads_per_block()
             );
-            target.launch(#described, config, &[#(#arguments),*])
+            target.launch(#described, config, &#arguments)
         }
     }
 }
@@ -273,9 +279,12 @@ fn device_module(kernel: &Kernel) -> TokenStream {
         let declaration = format!(".shared .align 16 .b8 {}[{{n}}];", site.symbol);
         quote! { ::core::arch::global_asm!(#declaration, n = const (#len) * #size); }
     });
-    let entries = instances(kernel)
-        .into_iter()
-        .map(|instance| entry(kernel, &instance));
+    let instances = instances(kernel).into_iter();
+    let entries = Entries::new(
+        kernel,
+        instances.map(|i| (i.ty.cloned(), i.entry)).collect(),
+    )
+    .expand();
     quote! {
         #[cfg(target_arch = "nvptx64")]
         #[doc(hidden)]
@@ -285,55 +294,7 @@ fn device_module(kernel: &Kernel) -> TokenStream {
 
             #(#shared)*
 
-            #(#entries)*
-        }
-    }
-}
-
-/// One entry point, in a scope of its own for the type alias.
-fn entry(kernel: &Kernel, instance: &Instance) -> TokenStream {
-    let name = &kernel.item.sig.ident;
-    let entry = &instance.entry;
-    let alias = alias(kernel, instance);
-    let scope = format_ident!("__entry_{entry}");
-    let params = kernel.params.iter().map(|Param { name, kind }| {
-        let (ptr, len) = (format_ident!("{name}_ptr"), format_ident!("{name}_len"));
-        match kind {
-            ParamKind::Scalar(ty) => quote! { #name: #ty },
-            ParamKind::Global(ty) => quote! { #ptr: *const #ty, #len: u64 },
-            ParamKind::GlobalMut(ty) => quote! { #ptr: *mut #ty, #len: u64 },
-        }
-    });
-    let arguments = kernel.params.iter().map(|Param { name, kind }| {
-        let (ptr, len) = (format_ident!("{name}_ptr"), format_ident!("{name}_len"));
-        match kind {
-            ParamKind::Scalar(_) => quote! { #name },
-            ParamKind::Global(_) => quote! { ::luge_kernel::__private::global(#ptr, #len) },
-            ParamKind::GlobalMut(_) => quote! { ::luge_kernel::__private::global_mut(#ptr, #len) },
-        }
-    });
-    let generics = instance.ty.map(|ty| quote! { ::<#ty> });
-    // rustc has no attribute for launch bounds: `cargo xtask ptx` makes directives of this comment.
-    let bounds = format!(
-        "// luge-kernel {entry} max_threads={} min_blocks={}",
-        kernel.max_threads, kernel.min_blocks
-    );
-    quote! {
-        #[doc(hidden)]
-        pub mod #scope {
-            #[allow(unused_imports)]
-            use super::super::*;
-            #alias
-
-            ::core::arch::global_asm!(#bounds);
-
-            #[doc(hidden)]
-            #[unsafe(no_mangle)]
-            pub unsafe extern "ptx-kernel" fn #entry(#(#params),*) {
-                // SAFETY: the launcher passed buffers of these lengths, and its caller vouched for
-                // the kernel's preconditions.
-                unsafe { super::super::#name #generics(#(#arguments),*) }
-            }
+            #entries
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Reads the attribute and the function into what the expansion needs.
 
 use proc_macro2::TokenStream;
-use quote::ToTokens;
+use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
-    Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, LitInt, Pat, PathArguments,
-    ReturnType, Token, Type, TypeParamBound, bracketed, parenthesized,
+    Error, Expr, FnArg, GenericArgument, GenericParam, Ident, ItemFn, LitInt, Pat, Path,
+    PathArguments, ReturnType, Token, Type, TypeParamBound, bracketed, parenthesized,
 };
 
 use crate::shared::{self, SharedSite};
@@ -40,14 +40,109 @@ pub struct Generic {
 /// A parameter of a kernel.
 pub struct Param {
     pub name: Ident,
+    pub ty: Type,
     pub kind: ParamKind,
 }
 
-/// What a parameter is, with its type or element type.
+/// What a parameter or a field of a struct of parameters is, with its type, or the type of its elements or records.
 pub enum ParamKind {
     Scalar(Type),
     Global(Type),
     GlobalMut(Type),
+    Records(Type),
+    /// Under `#[derive(KernelArgs)]`.
+    Struct(Path),
+}
+
+/// The types of scalars, besides a type parameter.
+const SCALARS: [&str; 6] = ["u32", "i32", "u64", "i64", "f32", "f64"];
+
+impl ParamKind {
+    /// By the name of the type: handles and scalars are known by theirs, everything else is a struct.
+    pub fn of(ty: &Type, generic: Option<&Ident>) -> ParamKind {
+        let Type::Path(path) = ty else {
+            return ParamKind::Scalar(ty.clone());
+        };
+        let is_scalar = path.path.get_ident().is_some_and(|name| {
+            generic == Some(name) || SCALARS.iter().any(|scalar| name == scalar)
+        });
+        if is_scalar {
+            return ParamKind::Scalar(ty.clone());
+        }
+        let name = path.path.segments.last().map(|last| last.ident.to_string());
+        match (name.as_deref(), type_argument(ty)) {
+            (Some("Global"), Some(element)) => ParamKind::Global(element.clone()),
+            (Some("GlobalMut"), Some(element)) => ParamKind::GlobalMut(element.clone()),
+            (Some("Records"), Some(record)) => ParamKind::Records(record.clone()),
+            _ => ParamKind::Struct(path.path.clone()),
+        }
+    }
+
+    /// What a launcher takes.
+    pub fn host_type(&self, lifetime: &TokenStream) -> TokenStream {
+        match self {
+            ParamKind::Scalar(ty) => quote! { #ty },
+            ParamKind::Global(ty) | ParamKind::Records(ty) => quote! {
+                &#lifetime (dyn ::luge_kernel::host::KernelBuffer<#ty> + #lifetime)
+            },
+            ParamKind::GlobalMut(ty) => quote! {
+                &#lifetime mut (dyn ::luge_kernel::host::KernelBufferMut<#ty> + #lifetime)
+            },
+            ParamKind::Struct(path) => quote! {
+                <#path as ::luge_kernel::host::KernelArgs>::Buffers<#lifetime>
+            },
+        }
+    }
+
+    /// The `KernelArg` of what a launcher took under `name`; not of a struct.
+    pub fn lend(&self, name: &Ident) -> TokenStream {
+        match self {
+            ParamKind::Scalar(_) => {
+                quote! { ::core::convert::Into::<::luge_kernel::host::KernelArg>::into(#name) }
+            }
+            ParamKind::Global(_) | ParamKind::Records(_) => {
+                quote! { ::luge_kernel::host::KernelBuffer::kernel_arg(#name) }
+            }
+            ParamKind::GlobalMut(_) => {
+                quote! { ::luge_kernel::host::KernelBufferMut::kernel_arg_mut(#name) }
+            }
+            ParamKind::Struct(_) => unreachable!("a struct lends each field by itself"),
+        }
+    }
+
+    /// What a simulated thread takes from `arguments`.
+    pub fn take(&self) -> TokenStream {
+        match self {
+            ParamKind::Scalar(ty) => quote! { arguments.scalar::<#ty>() },
+            ParamKind::Global(ty) => quote! { arguments.global::<#ty>() },
+            ParamKind::GlobalMut(ty) => quote! { arguments.global_mut::<#ty>() },
+            ParamKind::Records(_) => {
+                quote! { ::luge_kernel::record::Records::of(arguments.global::<u32>()) }
+            }
+            ParamKind::Struct(path) => {
+                quote! { <#path as ::luge_kernel::host::KernelArgs>::take(arguments) }
+            }
+        }
+    }
+
+    /// The `ParamDesc`, where `ParamDesc`, `ParamKind` and `ElementKind` are in scope.
+    pub fn description(&self, name: &Ident) -> TokenStream {
+        let name = name.to_string();
+        let buffer = |ty: &dyn ToTokens, writable: bool| {
+            let ty = ty.to_token_stream();
+            quote! { Buffer { element: ElementKind::of::<#ty>(), writable: #writable } }
+        };
+        let kind = match self {
+            ParamKind::Scalar(ty) => quote! { Scalar(ElementKind::of::<#ty>()) },
+            ParamKind::Global(ty) => buffer(ty, false),
+            ParamKind::GlobalMut(ty) => buffer(ty, true),
+            ParamKind::Records(_) => buffer(&quote! { u32 }, false),
+            ParamKind::Struct(path) => {
+                quote! { Struct(<#path as ::luge_kernel::host::KernelArgs>::FIELDS) }
+            }
+        };
+        quote! { ParamDesc { name: #name, kind: ParamKind::#kind } }
+    }
 }
 
 /// The arguments of the attribute.
@@ -142,7 +237,7 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> syn::Result<Kernel> 
     let params = sig
         .inputs
         .iter()
-        .map(param)
+        .map(|arg| param(arg, generic.as_ref().map(|g| &g.name)))
         .collect::<syn::Result<Vec<_>>>()?;
     for param in &params {
         if param.name == "target" || param.name == "config" {
@@ -205,7 +300,7 @@ fn generic(item: &ItemFn, instances: Option<(Ident, Vec<Ident>)>) -> syn::Result
 }
 
 /// Reads one parameter.
-fn param(arg: &FnArg) -> syn::Result<Param> {
+fn param(arg: &FnArg, generic: Option<&Ident>) -> syn::Result<Param> {
     let FnArg::Typed(arg) = arg else {
         return Err(Error::new(arg.span(), "a kernel has no `self`"));
     };
@@ -215,26 +310,21 @@ fn param(arg: &FnArg) -> syn::Result<Param> {
             "a kernel's parameter is a plain name",
         ));
     };
-    let kind = match handle(&arg.ty) {
-        Some((handle, element)) if handle == "Global" => ParamKind::Global(element),
-        Some((handle, element)) if handle == "GlobalMut" => ParamKind::GlobalMut(element),
-        _ => ParamKind::Scalar((*arg.ty).clone()),
-    };
     Ok(Param {
         name: name.ident.clone(),
-        kind,
+        kind: ParamKind::of(&arg.ty, generic),
+        ty: (*arg.ty).clone(),
     })
 }
 
-/// `Name<T>` as its last path segment and `T`.
-fn handle(ty: &Type) -> Option<(Ident, Type)> {
+/// `T` of `Name<T>`.
+pub fn type_argument(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
-    let segment = path.path.segments.last()?;
-    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+    let PathArguments::AngleBracketed(arguments) = &path.path.segments.last()?.arguments else {
         return None;
     };
     match arguments.args.first()? {
-        GenericArgument::Type(element) => Some((segment.ident.clone(), element.clone())),
+        GenericArgument::Type(element) => Some(element),
         _ => None,
     }
 }
@@ -242,7 +332,6 @@ fn handle(ty: &Type) -> Option<(Ident, Type)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quote::quote;
 
     fn error(attribute: TokenStream, item: TokenStream) -> String {
         match kernel(attribute, item) {

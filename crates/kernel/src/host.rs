@@ -4,9 +4,13 @@
 //! preconditions and hands a [`LaunchConfig`] and the [`KernelArg`]s to a [`LaunchTarget`]: a CUDA
 //! stream or the simulator. Nothing else builds argument lists.
 
+use core::fmt;
+use core::marker::PhantomData;
 use std::string::String;
 use std::sync::OnceLock;
+use std::vec::Vec;
 
+use crate::record::Record;
 use crate::sim;
 
 /// The PTX of a module for one compute capability.
@@ -92,7 +96,7 @@ pub struct KernelDesc {
     /// # Safety
     ///
     /// Called by the simulator alone, on a simulated thread, with the arguments of `params`.
-    pub entry: unsafe fn(&sim::ArgReader),
+    pub entry: unsafe fn(&mut sim::Arguments<'_>),
 }
 
 impl core::fmt::Debug for KernelDesc {
@@ -108,6 +112,21 @@ impl core::fmt::Debug for KernelDesc {
 }
 
 impl KernelDesc {
+    /// What a launch passes, in order: the parameters, and the fields of those that are structs.
+    pub fn arguments(&self) -> impl Iterator<Item = ArgumentDesc> {
+        self.params.iter().flat_map(|param| {
+            let (fields, parameter) = match param.kind {
+                ParamKind::Struct(fields) => (fields, Some(param.name)),
+                _ => (core::slice::from_ref(param), None),
+            };
+            fields.iter().map(move |field| ArgumentDesc {
+                parameter,
+                name: field.name,
+                kind: field.kind,
+            })
+        })
+    }
+
     /// Static shared memory of a block in bytes, each array aligned to 16.
     pub fn static_shared_bytes(&self) -> usize {
         self.shared
@@ -138,6 +157,30 @@ pub enum ParamKind {
         /// Whether the kernel may write it.
         writable: bool,
     },
+    /// A struct, passed as its fields, of which none is a struct.
+    Struct(&'static [ParamDesc]),
+}
+
+/// What a launch passes by itself: a parameter, or a field of one.
+///
+/// Displayed as kernels write it: `x`, `plan.x`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArgumentDesc {
+    /// The parameter that it is a field of.
+    pub parameter: Option<&'static str>,
+    /// Its own name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: ParamKind,
+}
+
+impl fmt::Display for ArgumentDesc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parameter) = self.parameter {
+            write!(f, "{parameter}.")?;
+        }
+        f.write_str(self.name)
+    }
 }
 
 /// A static shared array of a kernel.
@@ -329,7 +372,7 @@ pub trait LaunchTarget {
     /// Why a launch did not happen, or faulted.
     type Error;
 
-    /// Launches `kernel`; `args` match `kernel.params` in number and kind.
+    /// Launches `kernel`; `args` match `kernel.arguments()` in number and kind.
     ///
     /// # Errors
     ///
@@ -342,12 +385,28 @@ pub trait LaunchTarget {
     ) -> Result<(), Self::Error>;
 }
 
-/// Device memory that a launcher takes for reading.
-pub trait KernelBuffer<T: crate::element::Element> {
-    /// Number of elements.
+/// A struct of arguments; `#[derive(KernelArgs)]` implements it.
+pub trait KernelArgs: Copy {
+    /// The struct with device memory in the place of handles: what a launcher takes.
+    type Buffers<'a>;
+
+    /// The fields, in order.
+    const FIELDS: &'static [ParamDesc];
+
+    /// Appends the arguments of the fields, in order.
+    fn lend(buffers: Self::Buffers<'_>, arguments: &mut Vec<KernelArg>);
+
+    /// Makes the struct of the next arguments of a simulated launch.
+    #[doc(hidden)]
+    fn take(arguments: &mut sim::Arguments<'_>) -> Self;
+}
+
+/// Device memory that a launcher takes for reading: elements `T`, or records.
+pub trait KernelBuffer<T> {
+    /// Number of elements, or of records.
     fn len(&self) -> usize;
 
-    /// Whether there are no elements.
+    /// Whether there are none.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -357,7 +416,60 @@ pub trait KernelBuffer<T: crate::element::Element> {
 }
 
 /// Device memory that a launcher takes for writing.
-pub trait KernelBufferMut<T: crate::element::Element>: KernelBuffer<T> {
+pub trait KernelBufferMut<T>: KernelBuffer<T> {
     /// The argument, writable.
     fn kernel_arg_mut(&mut self) -> KernelArg;
+}
+
+/// A buffer `B` of words that consists of records `R`.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordBuffer<B, R> {
+    words: B,
+    record: PhantomData<fn() -> R>,
+}
+
+impl<B: KernelBuffer<u32>, R: Record> RecordBuffer<B, R> {
+    /// The records that `words` consists of; see [`Record::as_words`].
+    ///
+    /// # Panics
+    ///
+    /// If the last record is not complete, or there are 2³² words.
+    #[track_caller]
+    pub fn new(words: B) -> Self {
+        let len = words.len();
+        assert!(
+            len.is_multiple_of(R::WORDS) && u32::try_from(len).is_ok(),
+            "{len} words are not records of {}",
+            R::WORDS
+        );
+        Self {
+            words,
+            record: PhantomData,
+        }
+    }
+
+    /// The words.
+    pub fn words(&self) -> &B {
+        &self.words
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.words.len() / R::WORDS
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<B: KernelBuffer<u32>, R: Record> KernelBuffer<R> for RecordBuffer<B, R> {
+    fn len(&self) -> usize {
+        RecordBuffer::len(self)
+    }
+
+    fn kernel_arg(&self) -> KernelArg {
+        self.words.kernel_arg()
+    }
 }

@@ -115,6 +115,7 @@ pub mod math;
 pub mod matrix;
 pub mod mem;
 pub mod prelude;
+pub mod record;
 pub mod spin;
 pub mod thread;
 pub mod warp;
@@ -129,15 +130,21 @@ pub mod warp;
 /// ```
 ///
 /// The options combine. The function must be a module-level `unsafe fn` without a return value,
-/// generic over at most one type; its parameters are scalars of an
-/// [`Element`](mem::Element) type, [`Global<T>`](mem::Global) and [`GlobalMut<T>`](mem::GlobalMut).
-/// Preconditions under `require` may name the parameters; buffers have `.len()`, a `usize`.
+/// generic over at most one type; its parameters are
+///
+/// * scalars of an [`Element`](mem::Element) type;
+/// * handles: [`Global<T>`](mem::Global), [`GlobalMut<T>`](mem::GlobalMut), and
+///   [`Records<R>`](record::Records) of a [`Record`](record);
+/// * structs of scalars and handles under [`KernelArgs`](derive@KernelArgs).
+///
+/// The macro knows scalars and handles by the names of their types; what is neither is a struct.
+/// Preconditions under `require` may name the parameters and their fields; buffers have `.len()`, a `usize`.
 ///
 /// On the host it generates a module of the function's name with
 ///
 /// * `launch(target, config, args…) -> Result<(), S::Error>` (generic kernels:
 ///   `launch::<T, _>(…)` with `T: Instance`), buffers passed as `&impl KernelBuffer<T>` and
-///   `&mut impl KernelBufferMut<T>`;
+///   `&mut impl KernelBufferMut<T>`, a struct `Name` as its `NameBuffers`;
 /// * `desc() -> &'static KernelDesc` (generic: `desc::<T>()`) and `DESCS`, one for each instance.
 ///
 /// The calling crate must have `pub static MODULE: luge_kernel::host::KernelModule` at its root
@@ -150,13 +157,62 @@ pub mod warp;
 /// # On nvptx64
 ///
 /// Generates `#[unsafe(no_mangle)] pub unsafe extern "ptx-kernel" fn ENTRY(…)`, where each buffer
-/// is flattened to (pointer, len: u64), and for the k-th shared array of a kernel a module-scope
+/// is flattened to (pointer, len: u64) and each struct to its fields in their order, and for the k-th shared array of a kernel a module-scope
 /// `.shared .align 16 .b8 __luge_shared_<kernel>_<k>[bytes]`, sized for 8-byte elements where the
 /// element type is the kernel's type parameter. The crate needs `#![feature(abi_ptx,
 /// asm_experimental_arch)]` there. Launch bounds are left as a comment in the assembly (`// luge-kernel
 /// <entry> max_threads=<n> min_blocks=<m>`), which `cargo xtask ptx` turns into `.maxntid` and
 /// `.minnctapersm`: rustc has no attribute for them.
 pub use luge_kernel_macros::kernel;
+
+/// Makes a struct a parameter of kernels.
+///
+/// ```
+/// use luge_kernel::prelude::*;
+///
+/// /// A vector, and what it is multiplied with.
+/// #[derive(Clone, Copy, KernelArgs)]
+/// pub struct Scaled<T: Real> {
+///     /// The factor.
+///     pub factor: T,
+///     /// The vector.
+///     pub x: Global<T>,
+/// }
+///
+/// # pub static MODULE: luge_kernel::host::KernelModule =
+/// #     luge_kernel::host::KernelModule { name: "doc", images: &[] };
+/// /// y := a·x + y.
+/// #[kernel(T = [f32, f64], require(scaled.x.len() == y.len()))]
+/// pub unsafe fn add<T: Real>(scaled: Scaled<T>, y: GlobalMut<T>) {
+///     for i in thread::grid_stride(y.len()) {
+///         y.set(i, scaled.factor.mul_add(scaled.x.get(i), y.get(i)));
+///     }
+/// }
+///
+/// # #[cfg(not(target_arch = "nvptx64"))]
+/// fn main() {
+///     use luge_kernel::host::LaunchConfig;
+///     use luge_kernel::sim::{Buffer, Simulator};
+///
+///     let x = Buffer::from_slice("x", &[1.0, 2.0, 3.0]);
+///     let mut y = Buffer::from_slice("y", &[10.0, 20.0, 30.0]);
+///     let (target, config) = (Simulator::default(), LaunchConfig::linear(1, 32));
+///     let scaled = ScaledBuffers { factor: 0.5, x: &x };
+///     // SAFETY: the lengths agree.
+///     unsafe { add::launch::<f64, _>(&target, &config, scaled, &mut y) }.unwrap();
+///     assert_eq!(y.to_vec(), [10.5, 21.0, 31.5]);
+/// }
+/// ```
+///
+/// The fields are scalars and handles, generic over at most one type. A struct is passed by value, and its fields are
+/// parameters of the kernel as if each stood for itself: PTX and simulator see no struct, the simulator's reports name
+/// `scaled.x`.
+///
+/// On the host the derive makes `<Name>Buffers<'a>` (without `'a` if all fields are scalars), public as the struct is:
+/// the same fields with `&dyn KernelBuffer<T>` for a `Global<T>`, `&mut dyn KernelBufferMut<T>` for a `GlobalMut<T>`,
+/// `&dyn KernelBuffer<R>` for `Records<R>`. On nvptx64 it makes a macro of the struct's name, so a kernel that takes
+/// the struct is in the same crate, and imports it by this name.
+pub use luge_kernel_macros::KernelArgs;
 
 /// Static shared memory: `shared_array![T; N]` is a [`Shared<T>`](mem::Shared) of `N` elements.
 ///
@@ -174,6 +230,9 @@ macro_rules! shared_array {
 /// What `#[kernel]` generates code against. Not part of the interface.
 #[doc(hidden)]
 pub mod __private {
+    #[cfg(target_arch = "nvptx64")]
+    pub use luge_kernel_macros::entry;
+
     #[cfg(target_arch = "nvptx64")]
     mod machine {
         use crate::imp;
@@ -209,10 +268,12 @@ pub mod __private {
         use crate::imp;
         use crate::mem::{Element, Shared};
 
-        pub use crate::sim::ArgReader;
+        pub use std::vec::Vec;
+
+        pub use crate::sim::Arguments;
 
         /// What runs a simulated thread of a kernel.
-        pub type SimulatedEntry = unsafe fn(&ArgReader);
+        pub type SimulatedEntry = unsafe fn(&mut Arguments<'_>);
 
         /// The entry where the simulator can run it; without the feature `simulator` the code of the kernel is left out
         /// of the program.

@@ -1,8 +1,10 @@
 //! What `#[kernel]` generates.
 
-use luge_kernel::host::{ElementKind, KernelModule, LaunchConfig, ParamKind};
+use luge_kernel::host::{
+    ElementKind, KernelModule, LaunchConfig, ParamDesc, ParamKind, RecordBuffer,
+};
 use luge_kernel::prelude::*;
-use luge_kernel::sim::{Buffer, Simulator};
+use luge_kernel::sim::{Buffer, FaultKind, Simulator};
 
 /// This crate.
 pub static MODULE: KernelModule = KernelModule {
@@ -114,4 +116,184 @@ fn a_block_above_max_threads_panics() {
     let config = LaunchConfig::linear(1, 64);
     // SAFETY: never launched.
     unsafe { tile_sums::launch(&Simulator::default(), &config, 1.0, &input, &mut sums) }.unwrap();
+}
+
+/// Where the terms of a sum are.
+#[derive(Clone, Copy, Debug, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct Terms {
+    /// How many there are.
+    pub len: u32,
+    /// The first of them.
+    pub first: u64,
+    /// Each is multiplied with one of these, in turn.
+    pub factors: [u32; 3],
+}
+
+/// What is summed, and how.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Sums<T: Real> {
+    /// Every sum is multiplied with it.
+    pub scale: T,
+    /// The sums.
+    pub terms: Records<Terms>,
+    /// The numbers that they are of.
+    pub numbers: Global<T>,
+    /// Where they go.
+    pub out: GlobalMut<T>,
+}
+
+/// How the words of a record come to the thread that sums.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Way {
+    /// From global memory, by shared memory, from the lanes of the warp.
+    pub number: u32,
+}
+
+/// The sum that `terms` describes.
+#[inline(always)]
+fn sum<T: Real, W: Words>(sums: Sums<T>, terms: TermsIn<W>) -> T {
+    let (len, first) = (terms.len(), terms.first());
+    let mut total = T::ZERO;
+    let mut i = 0;
+    while i < len {
+        let factor = T::from_f64(f64::from(terms.factors(i % 3)));
+        total = factor.mul_add(sums.numbers.get((first + u64::from(i)) as usize), total);
+        i += 1;
+    }
+    total * sums.scale
+}
+
+/// Each sum of `sums`, by a warp.
+#[kernel(T = [f32, f64], max_threads(32), require(sums.terms.len() == sums.out.len(), way.number < 3))]
+pub unsafe fn described_sums<T: Real>(sums: Sums<T>, way: Way, counts: GlobalMut<u32>) {
+    let words = shared_array![u32; Terms::WORDS];
+    let lane = thread::lane_id();
+    let warp = thread::block_idx_x();
+    let mut word = 0;
+    if lane < Terms::WORDS as u32 {
+        word = sums.terms.word(warp, lane);
+        words.set(lane as usize, word);
+    }
+    warp::sync_warp(warp::FULL_MASK);
+    let total = if way.number == 0 {
+        sum(sums, sums.terms.get(warp as usize))
+    } else if way.number == 1 {
+        sum(sums, Terms::within(words))
+    } else {
+        sum(sums, Terms::within(OfLanes { word, first: 0 }))
+    };
+    if lane == 0 {
+        sums.out.set(warp as usize, total);
+        counts.set(warp as usize, sums.terms.get(warp as usize).len());
+    }
+}
+
+#[test]
+fn a_struct_is_described_by_its_fields() {
+    let desc = described_sums::desc::<f32>();
+    assert_eq!(desc.params.len(), 3);
+    let fields = [
+        ("scale", ParamKind::Scalar(ElementKind::F32)),
+        ("terms", buffer(ElementKind::U32, false)),
+        ("numbers", buffer(ElementKind::F32, false)),
+        ("out", buffer(ElementKind::F32, true)),
+    ];
+    let fields = fields.map(|(name, kind)| ParamDesc { name, kind });
+    let ParamKind::Struct(found) = desc.params[0].kind else {
+        panic!("a struct");
+    };
+    assert_eq!(found, fields);
+    let names: Vec<_> = desc.arguments().map(|a| a.to_string()).collect();
+    assert_eq!(
+        names,
+        [
+            "sums.scale",
+            "sums.terms",
+            "sums.numbers",
+            "sums.out",
+            "way.number",
+            "counts"
+        ]
+    );
+}
+
+fn buffer(element: ElementKind, writable: bool) -> ParamKind {
+    ParamKind::Buffer { element, writable }
+}
+
+const TERMS: [Terms; 2] = [
+    Terms {
+        len: 4,
+        first: 2,
+        factors: [1, 10, 100],
+    },
+    Terms {
+        len: 1,
+        first: 0,
+        factors: [3, 0, 0],
+    },
+];
+
+#[test]
+fn a_record_is_its_words() {
+    assert_eq!(Terms::WORDS, 6);
+    let wide = Terms {
+        first: 7 << 32 | 5,
+        ..TERMS[0]
+    };
+    let words = [4, 5, 7, 1, 10, 100, 1, 0, 0, 3, 0, 0];
+    assert_eq!(Terms::as_words(&[wide, TERMS[1]]), words);
+}
+
+/// The sums of `TERMS` in each way that a kernel may read records.
+fn run(numbers: &[f64], number: u32) -> Result<Vec<f64>, Box<luge_kernel::sim::Fault>> {
+    let terms = RecordBuffer::new(Buffer::from_slice("terms", Terms::as_words(&TERMS)));
+    let numbers = Buffer::from_slice("numbers", numbers);
+    let mut out = Buffer::uninitialized("out", 2);
+    let mut counts = Buffer::uninitialized("counts", 2);
+    let config = LaunchConfig::linear(2, 32);
+    let sums = SumsBuffers {
+        scale: 2.0,
+        terms: &terms,
+        numbers: &numbers,
+        out: &mut out,
+    };
+    let way = WayBuffers { number };
+    let simulator = Simulator::default();
+    // SAFETY: there are the numbers that the terms name, or the simulator finds that there are not.
+    unsafe { described_sums::launch::<f64, _>(&simulator, &config, sums, way, &mut counts) }?;
+    assert_eq!(counts.to_vec(), [4, 1]);
+    Ok(out.to_vec())
+}
+
+#[test]
+fn fields_arrive_by_name_however_they_are_read() {
+    let numbers = [5.0, 0.0, 1.0, 2.0, 3.0, 4.0];
+    for way in 0..3 {
+        assert_eq!(
+            run(&numbers, way).unwrap(),
+            [2.0 * 325.0, 30.0],
+            "way {way}"
+        );
+    }
+}
+
+#[test]
+fn a_fault_names_the_field() {
+    let fault = run(&[5.0, 0.0, 1.0, 2.0, 3.0], 0).unwrap_err();
+    assert_eq!(fault.kind, FaultKind::OutOfBounds { len: 5 });
+    assert!(fault.to_string().contains("sums.numbers"), "{fault}");
+}
+
+#[test]
+#[should_panic(expected = "its precondition does not hold: way.number < 3")]
+fn a_broken_requirement_of_a_field_panics() {
+    let _ = run(&[0.0; 6], 3);
+}
+
+#[test]
+#[should_panic(expected = "7 words are not records of 6")]
+fn words_that_are_no_records_are_refused() {
+    let _ = RecordBuffer::<_, Terms>::new(Buffer::from_slice("words", &[0u32; 7]));
 }

@@ -26,7 +26,7 @@ use std::vec::Vec;
 use super::block::{Block, State, Thread, Warp};
 use super::collective::{BarrierState, Collective};
 use super::fault::{Fault, FaultKind, Party, SourceLine};
-use super::imp::ArgReader;
+use super::imp::Arg;
 use super::rng::Rng;
 use super::shadow::{Line, Lines, Space, unused_cells};
 use super::side::Sides;
@@ -49,7 +49,7 @@ pub(crate) struct Engine {
     pub shared_bytes: usize,
     /// The static shared arrays, then the dynamic part, as the checks see them.
     pub shared_spaces: Vec<Space>,
-    pub args: ArgReader,
+    pub args: Vec<Arg>,
     /// The running thread and its block.
     pub current: *mut Thread,
     pub block: *mut Block,
@@ -127,7 +127,7 @@ impl Engine {
             shared_offsets,
             shared_bytes: offset + config.shared_bytes as usize,
             shared_spaces: Vec::new(),
-            args: ArgReader::default(),
+            args: Vec::new(),
             current: ptr::null_mut(),
             block: ptr::null_mut(),
             blocks: Vec::with_capacity(resident as usize),

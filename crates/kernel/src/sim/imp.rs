@@ -6,7 +6,6 @@
 
 use std::boxed::Box;
 use std::panic::Location;
-use std::vec::Vec;
 
 use super::block::State;
 use super::collective::{self, BarrierKind, Collective, WarpOp};
@@ -359,10 +358,9 @@ unsafe fn preemption_point(engine: *mut Engine, line: Line) {
     }
 }
 
-/// The arguments of a kernel, as its threads read them.
-#[derive(Default)]
-pub struct ArgReader {
-    pub(crate) args: Vec<Arg>,
+/// The arguments of a kernel, of which a thread takes one after the other.
+pub struct Arguments<'a> {
+    left: std::slice::Iter<'a, Arg>,
 }
 
 /// An argument that fits its parameter.
@@ -377,46 +375,53 @@ pub(crate) enum Arg {
     },
 }
 
-impl ArgReader {
-    /// Scalar argument `i`.
+impl<'a> Arguments<'a> {
+    /// All of them.
+    pub(crate) fn new(arguments: &'a [Arg]) -> Self {
+        Self {
+            left: arguments.iter(),
+        }
+    }
+
+    /// The next one, a scalar.
     #[inline]
-    pub fn scalar<T: Element>(&self, i: usize) -> T {
-        match &self.args[i] {
-            Arg::Scalar(bits) => T::from_bits64(*bits),
-            Arg::Buffer { .. } => unreachable!("the launch checked the arguments"),
+    pub fn scalar<T: Element>(&mut self) -> T {
+        match self.left.next() {
+            Some(Arg::Scalar(bits)) => T::from_bits64(*bits),
+            _ => unreachable!("the launch checked the arguments"),
         }
     }
 
     #[inline]
-    fn handle<T: Element>(&self, i: usize) -> Handle<T> {
-        match &self.args[i] {
-            Arg::Buffer {
+    fn handle<T: Element>(&mut self) -> Handle<T> {
+        match self.left.next() {
+            Some(Arg::Buffer {
                 data,
                 len,
                 cell,
                 space,
                 checked,
-            } => Handle {
+            }) => Handle {
                 data: data.cast(),
                 len: *len,
                 cell: *cell,
                 space: &raw const **space,
                 checked: *checked,
             },
-            Arg::Scalar(_) => unreachable!("the launch checked the arguments"),
+            _ => unreachable!("the launch checked the arguments"),
         }
     }
 
-    /// Read-only buffer `i`.
+    /// The next one, a read-only buffer.
     #[inline]
-    pub fn global<T: Element>(&self, i: usize) -> Global<T> {
-        Global(RawGlobal(self.handle(i)))
+    pub fn global<T: Element>(&mut self) -> Global<T> {
+        Global(RawGlobal(self.handle()))
     }
 
-    /// Writable buffer `i`.
+    /// The next one, a writable buffer.
     #[inline]
-    pub fn global_mut<T: Element>(&self, i: usize) -> GlobalMut<T> {
-        GlobalMut(RawGlobalMut(self.handle(i)))
+    pub fn global_mut<T: Element>(&mut self) -> GlobalMut<T> {
+        GlobalMut(RawGlobalMut(self.handle()))
     }
 }
 

@@ -98,7 +98,7 @@ use std::boxed::Box;
 use std::format;
 use std::ops::Range;
 use std::ptr;
-use std::string::String;
+use std::string::{String, ToString};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::vec::Vec;
 
@@ -107,7 +107,7 @@ use shadow::Space;
 
 pub use alloc::{Allocation, Buffer};
 pub use fault::{Access, Fault, FaultKind, Party, SourceLine, WaitKind, Waiter};
-pub use imp::ArgReader;
+pub use imp::Arguments;
 
 use crate::host::{BufferBase, KernelArg, KernelDesc, LaunchConfig, LaunchTarget, ParamKind};
 
@@ -208,7 +208,7 @@ pub fn launch(
     // accessed through this pointer alone.
     unsafe {
         let mut bound = Vec::with_capacity(args.len());
-        for (n, arg) in args.iter().enumerate() {
+        for (n, (arg, desc)) in args.iter().zip(kernel.arguments()).enumerate() {
             bound.push(match arg {
                 KernelArg::Buffer { base, .. } => {
                     let id = simulated(base).id();
@@ -220,7 +220,7 @@ pub fn launch(
                     };
                     bind(
                         engine_ptr,
-                        kernel.params[n].name,
+                        desc.to_string(),
                         arg,
                         &mut states[at],
                         tracking,
@@ -230,7 +230,7 @@ pub fn launch(
                 scalar => imp::Arg::Scalar(scalar.bits()),
             });
         }
-        (*engine_ptr).args.args = bound;
+        (*engine_ptr).args = bound;
         let names = kernel.shared.iter().map(|s| s.name);
         for name in names.chain([imp::DYNAMIC]) {
             for cells in [1, 2] {
@@ -323,14 +323,11 @@ fn resident_blocks(
             options.shared_bytes
         ));
     }
-    if args.len() != kernel.params.len() {
-        return Err(format!(
-            "{} arguments for {} parameters",
-            args.len(),
-            kernel.params.len()
-        ));
+    let wanted = kernel.arguments().count();
+    if args.len() != wanted {
+        return Err(format!("{} arguments for {wanted} parameters", args.len()));
     }
-    for (arg, param) in args.iter().zip(kernel.params) {
+    for (arg, param) in args.iter().zip(kernel.arguments()) {
         let fits = match (arg.kind(), param.kind) {
             (
                 ParamKind::Buffer { element, writable },
@@ -343,8 +340,7 @@ fn resident_blocks(
         };
         if !fits {
             return Err(format!(
-                "parameter `{}` is {:?}, its argument {:?}",
-                param.name,
+                "parameter `{param}` is {:?}, its argument {:?}",
                 param.kind,
                 arg.kind()
             ));
@@ -353,9 +349,7 @@ fn resident_blocks(
             && (range.start % size != 0 || range.end > total)
         {
             return Err(format!(
-                "argument `{}` is bytes {range:?} of an allocation of {total}, elements of \
-                     {size}",
-                param.name
+                "argument `{param}` is bytes {range:?} of an allocation of {total}, elements of {size}"
             ));
         }
     }
@@ -436,7 +430,7 @@ impl Tracking {
 /// in the allocation.
 unsafe fn bind(
     engine: *mut Engine,
-    name: &str,
+    name: String,
     arg: &KernelArg,
     state: &mut alloc::State,
     tracking: Tracking,
@@ -481,7 +475,7 @@ unsafe fn bind(
         checked: !(cell.is_null() && init.is_null()),
         space: Box::new(Space {
             engine,
-            name: name.into(),
+            name,
             init,
             granule: offset / alloc::GRANULE,
             granules: size / alloc::GRANULE,

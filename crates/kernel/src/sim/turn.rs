@@ -1,9 +1,10 @@
 //! What the engine and the coroutines of threads tell each other.
 
 use std::string::String;
+use std::vec::Vec;
 
 use super::fault::SourceLine;
-use super::imp::ArgReader;
+use super::imp::{Arg, Arguments};
 use super::worker::ThreadYielder;
 
 /// What a coroutine is told when resumed.
@@ -14,8 +15,8 @@ use super::worker::ThreadYielder;
 pub(crate) enum Command {
     /// Run a thread.
     Start {
-        entry: unsafe fn(&ArgReader),
-        args: *const ArgReader,
+        entry: unsafe fn(&mut Arguments<'_>),
+        args: *const Vec<Arg>,
         /// Where the thread's yielder goes, before it runs.
         yielder: *mut *const ThreadYielder,
     },

@@ -21,6 +21,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::engine;
 use super::fault::SourceLine;
+use super::imp::Arguments;
 use super::turn::{Command, Event, PanicNote};
 
 pub(crate) type ThreadYielder = Yielder<Command, Event>;
@@ -85,7 +86,7 @@ impl Worker {
                     // on a simulated thread with the arguments of its kernel.
                     let result = panic::catch_unwind(AssertUnwindSafe(|| unsafe {
                         *slot = yielder;
-                        entry(&*args);
+                        entry(&mut Arguments::new(&*args));
                     }));
                     command = yielder.suspend(match result {
                         Ok(()) => Event::Finished,

@@ -22,6 +22,9 @@ pub struct Buffer<T: Element> {
     pub(crate) marker: PhantomData<T>,
 }
 
+/// Records in device memory, owned.
+pub type RecordBuffer<R> = luge_kernel::host::RecordBuffer<Buffer<u32>, R>;
+
 /// A range of device memory, borrowed for reading.
 #[derive(Clone, Copy)]
 pub struct Slice<'a, T: Element> {

@@ -84,7 +84,7 @@ mod simulator;
 mod stream;
 
 pub use arena::{ARENA_ALIGNMENT, Arena, ArenaSlice};
-pub use buffer::{Buffer, BufferView, BufferViewMut, Slice, SliceMut};
+pub use buffer::{Buffer, BufferView, BufferViewMut, RecordBuffer, Slice, SliceMut};
 pub use device::Device;
 pub use error::{ComputeCapability, DeviceError, DriverVersion, LaunchLimit};
 pub use event::Event;

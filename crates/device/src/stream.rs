@@ -13,10 +13,11 @@ use luge_kernel::host::{
     BufferBase, ElementKind, KernelArg, KernelDesc, LaunchConfig, LaunchTarget,
 };
 use luge_kernel::mem::Element;
+use luge_kernel::record::Record;
 use luge_kernel::sim;
 
 use crate::accounting::Exhausted;
-use crate::buffer::{Buffer, BufferView, BufferViewMut};
+use crate::buffer::{Buffer, BufferView, BufferViewMut, RecordBuffer};
 use crate::cuda::{self, StreamHandle};
 use crate::device::{Device, DeviceBackend, DeviceInner};
 use crate::error::{DeviceError, LaunchLimit};
@@ -1190,6 +1191,17 @@ impl<'v> Uploads<'v> {
                 .push((Arc::clone(&buffer.memory), as_bytes(values)));
         }
         Ok(buffer)
+    }
+
+    /// As [`add`](Self::add), for records.
+    ///
+    /// # Errors
+    /// As [`Stream::alloc`].
+    pub fn add_records<R: Record>(
+        &mut self,
+        records: &'v [R],
+    ) -> Result<RecordBuffer<R>, DeviceError> {
+        self.add(R::as_words(records)).map(RecordBuffer::new)
     }
 
     /// Fills the buffers; done when it returns, with everything enqueued before.

@@ -103,11 +103,11 @@ pub(crate) fn split<T>(
 }
 
 /// The parts one after another.
-pub(crate) fn joined(mut parts: Vec<Vec<u32>>) -> Vec<u32> {
+pub(crate) fn joined<T: Copy + Default + Send + Sync>(mut parts: Vec<Vec<T>>) -> Vec<T> {
     if parts.len() == 1 {
         return parts.swap_remove(0);
     }
-    let mut whole = vec![0; parts.iter().map(Vec::len).sum()];
+    let mut whole = vec![T::default(); parts.iter().map(Vec::len).sum()];
     let pieces = split(&mut whole, parts.iter().map(Vec::len));
     let pairs: Vec<_> = pieces.into_iter().zip(&parts).collect();
     mapped(pairs, |(piece, part)| piece.copy_from_slice(part));

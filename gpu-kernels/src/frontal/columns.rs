@@ -9,7 +9,8 @@
 
 use luge_kernel::prelude::*;
 
-use super::work::{Work, quotient};
+use super::plan::Work;
+use super::work::quotient;
 
 /// Columns that are moved, or not, together.
 const TOGETHER: usize = 8;

@@ -20,9 +20,9 @@
 use luge_kernel::prelude::*;
 
 use super::large::{LargeFronts, NUM_WORDS};
-use super::plan;
+use super::plan::{self, LargePlan, SmallPlan, Work};
 use super::small::SmallFronts;
-use super::work::{Seen, Work};
+use super::work::Seen;
 
 /// Defines a kernel that factorizes; they differ in how they come by pivots.
 macro_rules! factorization {
@@ -33,81 +33,29 @@ macro_rules! factorization {
             max_threads(256),
             min_blocks(2),
             require(
-                fronts.len() == plan::small::LEN as usize * joined.len(),
-                children.len() % plan::child::LEN as usize == 0,
-                source.len() == places.len(),
-                tasks.len() % plan::task::LEN as usize == 0,
-                pieces.len() % plan::piece::LEN as usize == 0,
-                sums.len() >= 4 && sums.len() % 2 == 0,
-                pivot_rows.len() == row_places.len(),
-                state.len() == plan::state::LEN,
-                extremes.len() == plan::report::NUM_EXTREMES,
-                report.len() == plan::report::LEN
+                small.fronts.len() == small.joined.len(),
+                work.source.len() == work.places.len(),
+                large.sums.len() >= 2,
+                work.pivot_rows.len() == work.row_places.len(),
+                work.state.len() == plan::state::LEN,
+                work.extremes.len() == plan::report::NUM_EXTREMES,
+                work.report.len() == plan::report::LEN
             )
         )]
-        pub unsafe fn $name<T: Real>(
-            epoch: u32,
-            threshold: T,
-            smallest: T,
-            fronts: Global<u32>,
-            children: Global<u32>,
-            starts: Global<u32>,
-            joined: GlobalMut<u32>,
-            tasks: Global<u32>,
-            pieces: Global<u32>,
-            sums: Global<u32>,
-            addends: Global<u32>,
-            arrived: GlobalMut<u32>,
-            flags: GlobalMut<u32>,
-            relative: Global<u32>,
-            source: Global<u32>,
-            places: Global<u32>,
-            values: Global<f64>,
-            factors: GlobalMut<T>,
-            elements: GlobalMut<T>,
-            pivot_rows: GlobalMut<u32>,
-            row_places: GlobalMut<u32>,
-            state: GlobalMut<u32>,
-            extremes: GlobalMut<u64>,
-            report: GlobalMut<u64>,
-        ) {
+        pub unsafe fn $name<T: Real>(work: Work<T>, small: SmallPlan, large: LargePlan) {
             let words = shared_array![u32; NUM_WORDS];
             let rows = shared_array![u32; plan::WHOLE_FRONT as usize];
             let shared = dynamic_shared::<T>(0, plan::BLOCK_VALUES as usize);
-            let work = Work {
-                epoch,
-                threshold,
-                smallest,
-                relative,
-                source,
-                places,
-                values,
-                arrived,
-                factors,
-                elements,
-                pivot_rows,
-                row_places,
-                state,
-                extremes,
-                report,
-            };
             let warp = thread::thread_idx_x() / warp::WARP_SIZE;
             let small_fronts = SmallFronts {
                 work,
-                fronts,
-                children,
-                starts,
-                joined,
+                plan: small,
                 values: shared,
                 base: warp * plan::SMALL_VALUES,
             };
             let large_fronts = LargeFronts {
                 work,
-                tasks,
-                pieces,
-                sums,
-                addends,
-                flags,
+                plan: large,
                 values: shared,
                 words,
                 row_places: rows,
@@ -123,13 +71,11 @@ macro_rules! factorization {
 factorization! {
     /// Factorizes B = L·U in the fronts of an assembly tree, with rows placed as a search found.
     ///
-    /// `fronts`, `children`, `tasks` and `pieces` are made of the words that [`plan`] describes: small
-    /// fronts in the order of execution, their children, the tasks on large fronts, the pieces of children's elements.
-    /// Behind the last sum are its end and a pair more, and an addend: these may be read in vain; if there are tasks there
-    /// are entries too. `starts` are the small fronts that nothing has to precede. Sum q of a tile goes to the place
-    /// `sums[2 q]` and
-    /// consists of the entries `addends[sums[2 q + 1]..sums[2 q + 3]]` of the elements. Value `source[e]` of A goes to
-    /// `places[e]`. Row i below a front's pivots is row `relative[r + i]` of its parent, r being a word of the front.
+    /// The records of the plans are those of the module [`plan`].
+    /// Behind the last sum are one with its end and one more, and an addend: these may be read in vain; if there are tasks
+    /// there are entries too. Sum q goes to the place `sums[q].place` and
+    /// consists of the entries `addends[sums[q].first..sums[q + 1].first]` of the elements. Value `source[e]` of A goes to
+    /// `places[e]`. Row i below a front's pivots is row `relative[r + i]` of its parent, r being `relative` of a piece.
     /// Row i of a front's pivots, which begin with pivot s, comes to lie in row `row_places[s + i]`.
     ///
     /// A pivot below `smallest` is replaced by ± `smallest`. The report has the extremes and the number of those.
@@ -138,7 +84,7 @@ factorization! {
     /// a tile, by those who work on it. Orders: an arrival counted at the parent, or a tile's flag, is a release behind
     /// the writes and an acquire before the reads; the last block to finish makes the report.
     ///
-    /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`BLOCK_VALUES`](super::plan::BLOCK_VALUES) values of dynamic shared memory. Preconditions: the words are
+    /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`BLOCK_VALUES`](super::plan::BLOCK_VALUES) values of dynamic shared memory. Preconditions: the records are
     /// a valid plan; `joined`, `arrived` and `flags` are zero before the first factorization, whose `epoch` is 1, and
     /// then left alone, the epoch being one more each time; `state` and `extremes` are zero.
     lu_fronts, false

@@ -1,4 +1,4 @@
-//! The words in which the host tells the device about fronts and tiles.
+//! The records in which the host tells the device about fronts and tiles.
 //!
 //! A front is *small* if it and all fronts below it have at most [`SMALL_FRONT`] rows: warps work on those, one after
 //! another, in their shared memory. The others are *large*: blocks work on them, on the whole front if it has at most
@@ -15,6 +15,8 @@
 //! | fronts of tiles with rows below the pivots, in one tile and in two | `tiles_with_rows_below` |
 //! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
 //! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
+
+use luge_kernel::prelude::*;
 
 /// Rows of the largest front that a warp factorizes.
 pub const SMALL_FRONT: u32 = 16;
@@ -41,33 +43,43 @@ pub const GATHERED: u32 = 16;
 /// No front.
 pub const NONE: u32 = u32::MAX;
 
-/// Words of a small front, which stand in the order of execution.
-pub mod small {
-    /// Number of pivots, and of rows below them, 16 bits each from the lowest.
-    pub const SIZES: u32 = 0;
-    /// See the flags below.
-    pub const FLAGS: u32 = 1;
+/// A small front; they stand in the order of execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct SmallFront {
+    /// Number of pivots, and of rows below them: [`halves`].
+    pub sizes: u32,
+    /// See the [flags](small).
+    pub flags: u32,
     /// First pivot, in the order of elimination.
-    pub const START: u32 = 2;
+    pub start: u32,
     /// Arrivals before it may be worked on; none if whoever worked on the front before it goes on with it.
-    pub const JOINS: u32 = 3;
-    /// Place of its panels, low and high.
-    pub const SLOT: u32 = 4;
-    /// Place of its element, low and high.
-    pub const ELEMENT: u32 = 6;
+    pub joins: u32,
+    /// Place of its panels.
+    pub slot: u64,
+    /// Place of its element.
+    pub element: u64,
     /// First of its entries of B.
-    pub const ENTRIES: u32 = 8;
+    pub entries: u32,
     /// How many there are.
-    pub const NUM_ENTRIES: u32 = 9;
+    pub num_entries: u32,
     /// First of its children; the one whose element is kept stands first.
-    pub const CHILDREN: u32 = 10;
+    pub children: u32,
     /// How many there are.
-    pub const NUM_CHILDREN: u32 = 11;
-    /// If its parent is not worked on next: the parent, or [`NONE`](super::NONE).
-    pub const PARENT: u32 = 12;
-    /// Number of words.
-    pub const LEN: u32 = 16;
+    pub num_children: u32,
+    /// If its parent is not worked on next: the parent, or [`NONE`].
+    pub parent: u32,
+    /// Zero: half of a warp reads a front.
+    pub spare: [u32; 3],
+}
 
+const _: () = assert!(
+    SmallFront::WORDS == 16,
+    "the lanes read the words of a front twice"
+);
+
+/// Flags of a small front.
+pub mod small {
     /// The front after it in the order is not the next to be worked on.
     pub const IS_LAST: u32 = 1;
     /// The parent is a large front.
@@ -78,80 +90,192 @@ pub mod small {
     pub const HAS_KEPT_CHILD: u32 = 8;
 }
 
-/// Words of a child of a small front.
-pub mod child {
-    /// Place of the element, low and high.
-    pub const ELEMENT: u32 = 0;
+/// Positions in a word of [`Child::positions`], 8 bits each from the lowest.
+pub const POSITIONS_A_WORD: u32 = 4;
+
+/// A child of a small front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct Child {
+    /// Place of the element.
+    pub element: u64,
     /// Rows of the element.
-    pub const BELOW: u32 = 2;
-    /// The position of each of its rows in the parent, 8 bits each from the lowest.
-    pub const POSITIONS: u32 = 3;
-    /// Number of words.
-    pub const LEN: u32 = POSITIONS + super::SMALL_FRONT / 4;
+    pub below: u32,
+    /// The position of each of its rows in the parent, [`POSITIONS_A_WORD`] in a word.
+    pub positions: [u32; (SMALL_FRONT / POSITIONS_A_WORD) as usize],
 }
 
-/// Words of a task on a large front.
-pub mod task {
+/// A task on a large front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct Task {
     /// Number among the large fronts.
-    pub const FRONT: u32 = 0;
-    /// Row and column of the tile, 16 bits each from the lowest, or [`WHOLE`].
-    pub const TILE: u32 = 1;
+    pub front: u32,
+    /// Row and column of the tile ([`halves`]), or [`WHOLE`].
+    pub tile: u32,
     /// Number of pivots.
-    pub const PIVOTS: u32 = 2;
+    pub pivots: u32,
     /// Number of rows below them.
-    pub const BELOW: u32 = 3;
-    /// Place of the front's panels, low and high.
-    pub const SLOT: u32 = 4;
-    /// Place of its element, low and high.
-    pub const ELEMENT: u32 = 6;
+    pub below: u32,
+    /// Place of the front's panels.
+    pub slot: u64,
+    /// Place of its element.
+    pub element: u64,
     /// First of the tile's entries of B.
-    pub const ENTRIES: u32 = 8;
+    pub entries: u32,
     /// How many there are.
-    pub const NUM_ENTRIES: u32 = 9;
+    pub num_entries: u32,
     /// First of the tile's pieces of elements.
-    pub const PIECES: u32 = 10;
+    pub pieces: u32,
     /// How many there are.
-    pub const NUM_PIECES: u32 = 11;
+    pub num_pieces: u32,
     /// First pivot of the front, in the order of elimination.
-    pub const START: u32 = 12;
-    /// The parent's number among the large fronts, or [`NONE`](super::NONE).
-    pub const PARENT: u32 = 13;
+    pub start: u32,
+    /// The parent's number among the large fronts, or [`NONE`].
+    pub parent: u32,
     /// First of the front's flags, one a tile, by rows.
-    pub const FLAGS: u32 = 14;
+    pub flags: u32,
     /// Arrivals before the elements of all children are there.
-    pub const ARRIVALS: u32 = 15;
+    pub arrivals: u32,
     /// First of the tile's gathered sums.
-    pub const SUMS: u32 = 16;
+    pub sums: u32,
     /// How many there are.
-    pub const NUM_SUMS: u32 = 17;
-    /// Number of words.
-    pub const LEN: u32 = 18;
-
-    /// All of the front is one task.
-    pub const WHOLE: u32 = u32::MAX;
+    pub num_sums: u32,
 }
 
-/// Words of a piece: part of a child's element, added to a tile.
-pub mod piece {
-    /// Place of the element, low and high.
-    pub const ELEMENT: u32 = 0;
-    /// Place of the rows' positions in the front, low and high.
-    pub const RELATIVE: u32 = 2;
+/// In place of a tile: all of the front is one task.
+pub const WHOLE: u32 = u32::MAX;
+
+/// A piece: part of a child's element, added to a tile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct Piece {
+    /// Place of the element.
+    pub element: u64,
+    /// Place of the rows' positions in the front.
+    pub relative: u64,
     /// Rows of the element.
-    pub const BELOW: u32 = 4;
+    pub below: u32,
     /// First row of the piece.
-    pub const ROW: u32 = 5;
+    pub row: u32,
     /// First column.
-    pub const COLUMN: u32 = 6;
-    /// Number of rows and of columns, 16 bits each from the lowest.
-    pub const SIZES: u32 = 7;
-    /// Number of words.
-    pub const LEN: u32 = 8;
+    pub column: u32,
+    /// Number of rows and of columns: [`halves`].
+    pub sizes: u32,
+}
+
+/// A sum of entries of small elements; its addends end where those of the next sum begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct Sum {
+    /// Where it goes: [`cell`].
+    pub place: u32,
+    /// The first of its addends.
+    pub first: u32,
+}
+
+/// Two numbers below 2¹⁶ in a word, the first in its lower half.
+#[inline(always)]
+pub const fn halves(low: u32, high: u32) -> u32 {
+    low | high << 16
+}
+
+/// The two numbers in a word of [`halves`].
+#[inline(always)]
+pub const fn split(word: u32) -> (u32, u32) {
+    (word & 0xffff, word >> 16)
 }
 
 /// Where an entry goes: row and column within the front or the tile, 8 bits each from the lowest, then the exponent
 /// of the power of two that it is multiplied with, plus [`EXPONENT_BIAS`].
-pub const EXPONENT_BIAS: u32 = 1 << 15;
+#[inline(always)]
+pub const fn place(row: u32, column: u32, exponent: i32) -> u32 {
+    cell(row, column) | ((exponent + EXPONENT_BIAS) as u32) << 16
+}
+
+/// A [`place`] without an exponent.
+#[inline(always)]
+pub const fn cell(row: u32, column: u32) -> u32 {
+    row | column << 8
+}
+
+/// Row and column of a [`place`] or [`cell`].
+#[inline(always)]
+pub const fn row_and_column(place: u32) -> (u32, u32) {
+    (place & 0xff, place >> 8 & 0xff)
+}
+
+/// Exponent of a [`place`].
+#[inline(always)]
+pub const fn exponent(place: u32) -> i32 {
+    (place >> 16) as i32 - EXPONENT_BIAS
+}
+
+/// Makes exponents positive numbers of 16 bits.
+const EXPONENT_BIAS: i32 = 1 << 15;
+
+/// What small and large fronts have in common; see [`lu_fronts`](fn@super::lu::lu_fronts).
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Work<T: Real> {
+    /// Number of this factorization, from 1: counters and flags count on from one to the next.
+    pub epoch: u32,
+    /// The diagonal is taken if it reaches so much of the largest candidate.
+    pub threshold: T,
+    /// A smaller pivot is replaced by this one, with its sign.
+    pub smallest: T,
+    /// Row of the parent of each row below a front's pivots.
+    pub relative: Global<u32>,
+    /// Which value of A each entry of B is.
+    pub source: Global<u32>,
+    /// Where each entry of B goes: [`place`].
+    pub places: Global<u32>,
+    /// Values of A.
+    pub values: Global<f64>,
+    /// Elements that have arrived at each large front, in all factorizations so far.
+    pub arrived: GlobalMut<u32>,
+    /// Panels of the fronts.
+    pub factors: GlobalMut<T>,
+    /// Elements of the fronts.
+    pub elements: GlobalMut<T>,
+    /// Row that changes places with that of each pivot.
+    pub pivot_rows: GlobalMut<u32>,
+    /// Where each of the pivots' rows goes within its front.
+    pub row_places: GlobalMut<u32>,
+    /// See [`state`].
+    pub state: GlobalMut<u32>,
+    /// See [`report`].
+    pub extremes: GlobalMut<u64>,
+    /// See [`report`].
+    pub report: GlobalMut<u64>,
+}
+
+/// What there is to do on small fronts.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct SmallPlan {
+    /// The small fronts, in the order of execution.
+    pub fronts: Records<SmallFront>,
+    /// Their children.
+    pub children: Records<Child>,
+    /// Those that nothing has to precede.
+    pub starts: Global<u32>,
+    /// Runs that have arrived at each front, in all factorizations so far.
+    pub joined: GlobalMut<u32>,
+}
+
+/// What there is to do on large fronts.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct LargePlan {
+    /// The tasks, each behind those that it waits for.
+    pub tasks: Records<Task>,
+    /// Pieces of children's elements.
+    pub pieces: Records<Piece>,
+    /// Sums of entries of small elements.
+    pub sums: Records<Sum>,
+    /// The places of those entries.
+    pub addends: Global<u32>,
+    /// The number of the last factorization in which each tile was written.
+    pub flags: GlobalMut<u32>,
+}
 
 /// Words of the state, all zero between launches.
 pub mod state {

@@ -7,17 +7,17 @@
 
 use luge_kernel::prelude::*;
 
-use super::plan::{NONE, SMALL_FRONT, SMALL_VALUES, child, small, state};
-use super::work::{Seen, Work, quotient, wide};
+use super::plan::{
+    Child, NONE, POSITIONS_A_WORD, SMALL_FRONT, SMALL_VALUES, SmallFront, SmallFrontIn, SmallPlan,
+    Work, row_and_column, small, split, state,
+};
+use super::work::{Seen, quotient};
 
 /// The small fronts.
 #[derive(Clone, Copy)]
 pub(super) struct SmallFronts<T: Real> {
     pub work: Work<T>,
-    pub fronts: Global<u32>,
-    pub children: Global<u32>,
-    pub starts: Global<u32>,
-    pub joined: GlobalMut<u32>,
+    pub plan: SmallPlan,
     /// The block's values.
     pub values: Shared<T>,
     /// Where the warp's begin.
@@ -30,7 +30,7 @@ const _: () = assert!(
 );
 
 /// Children whose words are fetched at once.
-const CHILDREN_A_TURN: u32 = warp::WARP_SIZE / child::LEN;
+const CHILDREN_A_TURN: u32 = warp::WARP_SIZE / Child::WORDS as u32;
 
 /// Entries of a row that a lane has in hand at once.
 const AT_ONCE: usize = 2;
@@ -88,14 +88,20 @@ fn of_lane<V: Element>(value: V, lane: u32) -> V {
     warp::shuffle(warp::FULL_MASK, value, lane)
 }
 
+/// The front of which each lane has the word `word`.
+#[inline(always)]
+fn front_of(word: u32) -> SmallFrontIn<OfLanes> {
+    SmallFront::within(OfLanes { word, first: 0 })
+}
+
 impl<T: Real> SmallFronts<T> {
     /// Works on fronts until there are none that can be begun. All threads of the grid call it.
     #[inline(always)]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let lane = thread::lane_id();
         let mut ticket = self.next_start();
-        while (ticket as usize) < self.starts.len() {
-            let mut s = self.starts.get(ticket as usize);
+        while (ticket as usize) < self.plan.starts.len() {
+            let mut s = self.plan.starts.get(ticket as usize);
             // Words are read three fronts ahead, what they lead to two, and what that leads to one.
             let mut word = self.read_word(s);
             let mut ahead = self.read_ahead::<SEARCH>(word);
@@ -112,9 +118,9 @@ impl<T: Real> SmallFronts<T> {
                 let fourth = self.successor(third, third_word);
                 let fourth_word = self.read_word(fourth);
                 kept = Some(self.front::<SEARCH>(word, ahead, value, kept, seen));
-                let flags = of_lane(word, small::FLAGS);
+                let flags = front_of(word).flags();
                 if flags & small::IS_LAST != 0 {
-                    let parent = of_lane(word, small::PARENT);
+                    let parent = front_of(word).parent();
                     if flags & small::PARENT_IS_LARGE != 0 {
                         if lane == 0 {
                             self.work.arrive(parent);
@@ -128,7 +134,7 @@ impl<T: Real> SmallFronts<T> {
                 (s, word, ahead, value) = (after, word_after, ahead_after, value_after);
                 (after, word_after, ahead_after) = (third, third_word, third_ahead);
                 (third, third_word) = (fourth, fourth_word);
-                let joins = of_lane(word, small::JOINS);
+                let joins = front_of(word).joins();
                 if joins > 0 && !self.arrives_last(s, joins) {
                     break;
                 }
@@ -155,7 +161,7 @@ impl<T: Real> SmallFronts<T> {
         let mut before = 0;
         if thread::lane_id() == 0 {
             // The release shows what this warp wrote to the one that goes on, the acquire the others' to this one.
-            let joined = self.joined.atomic(s as usize);
+            let joined = self.plan.joined.atomic(s as usize);
             before = joined.fetch_add(1, Ordering::AcqRel, Scope::Device);
         }
         let before = of_lane(before, 0);
@@ -165,8 +171,8 @@ impl<T: Real> SmallFronts<T> {
     /// The front that is worked on after front `s`; that front itself if there is none.
     #[inline(always)]
     fn successor(self, s: u32, word: u32) -> u32 {
-        let flags = of_lane(word, small::FLAGS);
-        let parent = of_lane(word, small::PARENT);
+        let flags = front_of(word).flags();
+        let parent = front_of(word).parent();
         if flags & small::IS_LAST == 0 {
             s + 1
         } else if parent == NONE || flags & small::PARENT_IS_LARGE != 0 {
@@ -178,31 +184,28 @@ impl<T: Real> SmallFronts<T> {
 
     #[inline(always)]
     fn read_word(self, s: u32) -> u32 {
-        let word = thread::lane_id() & (small::LEN - 1);
-        self.fronts.get((s * small::LEN + word) as usize)
+        let word = thread::lane_id() & (SmallFront::WORDS as u32 - 1);
+        self.plan.fronts.word(s, word)
     }
 
     #[inline(always)]
     fn read_ahead<const SEARCH: bool>(self, word: u32) -> Ahead {
         let lane = thread::lane_id();
-        let first = of_lane(word, small::ENTRIES);
-        let count = of_lane(word, small::NUM_ENTRIES);
+        let first = front_of(word).entries();
+        let count = front_of(word).num_entries();
         let (mut place, mut source) = (0, 0);
         if lane < count {
             let e = (first + lane) as usize;
             place = self.work.places.get(e);
             source = self.work.source.get(e);
         }
-        let k = of_lane(word, small::SIZES) & 0xffff;
-        let start = of_lane(word, small::START);
+        let k = split(front_of(word).sizes()).0;
+        let start = front_of(word).start();
         let mut row_place = lane;
         if !SEARCH && lane < k {
             row_place = self.work.row_places.get((start + lane) as usize);
         }
-        let children = self.read_children(
-            of_lane(word, small::CHILDREN),
-            of_lane(word, small::NUM_CHILDREN),
-        );
+        let children = self.read_children(front_of(word).children(), front_of(word).num_children());
         Ahead {
             place,
             source,
@@ -214,7 +217,7 @@ impl<T: Real> SmallFronts<T> {
     #[inline(always)]
     fn read_value(self, word: u32, ahead: Ahead) -> f64 {
         let mut value = 0.0;
-        if thread::lane_id() < of_lane(word, small::NUM_ENTRIES) {
+        if thread::lane_id() < front_of(word).num_entries() {
             value = self.work.values.get(ahead.source as usize);
         }
         value
@@ -225,8 +228,8 @@ impl<T: Real> SmallFronts<T> {
     fn read_children(self, first: u32, count: u32) -> u32 {
         let lane = thread::lane_id();
         let mut word = 0;
-        if lane < count.min(CHILDREN_A_TURN) * child::LEN {
-            word = self.children.get((first * child::LEN + lane) as usize);
+        if lane < count.min(CHILDREN_A_TURN) * Child::WORDS as u32 {
+            word = self.plan.children.word(first, lane);
         }
         word
     }
@@ -242,12 +245,10 @@ impl<T: Real> SmallFronts<T> {
         seen: &mut Seen<T>,
     ) -> Kept {
         let lane = thread::lane_id();
-        let of = |which: u32| of_lane(word, which);
-        let sizes = of(small::SIZES);
-        let (k, c) = (sizes & 0xffff, sizes >> 16);
+        let (k, c) = split(front_of(word).sizes());
         let m = k + c;
-        let flags = of(small::FLAGS);
-        let start = of(small::START);
+        let flags = front_of(word).flags();
+        let start = front_of(word).start();
         // At the other end of the values than the child that is kept there.
         let mut first = 0;
         let mut child = None;
@@ -287,8 +288,8 @@ impl<T: Real> SmallFronts<T> {
         seen: &mut Seen<T>,
     ) {
         let lane = thread::lane_id();
-        let begin = of_lane(word, small::ENTRIES);
-        let count = of_lane(word, small::NUM_ENTRIES);
+        let begin = front_of(word).entries();
+        let count = front_of(word).num_entries();
         let (mut place, mut value) = (ahead.place, value);
         let mut done = 0;
         while done < count {
@@ -297,9 +298,10 @@ impl<T: Real> SmallFronts<T> {
                 place = self.work.places.get(e);
                 value = self.work.values.get(self.work.source.get(e) as usize);
             }
-            let row = of_lane(ahead.row_place, place & 0xff);
+            let (row, column) = row_and_column(place);
+            let row = of_lane(ahead.row_place, row);
             if done + lane < count {
-                let at = self.base + first + (place >> 8 & 0xff) * m + row;
+                let at = self.base + first + column * m + row;
                 let value = self.work.scaled(value, place, seen);
                 self.values.set(at as usize, value);
             }
@@ -310,18 +312,23 @@ impl<T: Real> SmallFronts<T> {
     /// Adds the elements of the children, one after the other.
     #[inline(always)]
     fn add_children(self, word: u32, ahead: Ahead, kept: Option<Kept>, first: u32, m: u32) {
-        let count = of_lane(word, small::NUM_CHILDREN);
-        let begin = of_lane(word, small::CHILDREN);
+        let count = front_of(word).num_children();
+        let begin = front_of(word).children();
         let mut words = ahead.children;
         let mut at = 0;
         while at < count {
             let turn = (count - at).min(CHILDREN_A_TURN);
             let mut t = 0;
             while t < turn {
-                let of = |which: u32| of_lane(words, t * child::LEN + which);
-                let c = of(child::BELOW);
+                let child = Child::within(OfLanes {
+                    word: words,
+                    first: t * Child::WORDS as u32,
+                });
+                let c = child.below();
                 let row = thread::lane_id() & (SMALL_FRONT - 1);
-                let position = of(child::POSITIONS + row / 4) >> (8 * (row & 3)) & 0xff;
+                let position = child.positions(row / POSITIONS_A_WORD)
+                    >> (8 * (row & (POSITIONS_A_WORD - 1)))
+                    & 0xff;
                 if let Some(kept) = kept
                     && at + t == 0
                 {
@@ -332,7 +339,7 @@ impl<T: Real> SmallFronts<T> {
                     };
                     self.add_child(c, position, element, first, m, ahead.row_place);
                 } else {
-                    let element = wide(of(child::ELEMENT), of(child::ELEMENT + 1));
+                    let element = child.element();
                     let element = |i: u32, q: u32| {
                         let place = element + u64::from(i + q * c);
                         self.work.elements.get(place as usize)
@@ -495,7 +502,7 @@ impl<T: Real> SmallFronts<T> {
     fn store(self, word: u32, first: u32, k: u32, c: u32, seen: &mut Seen<T>) {
         let m = k + c;
         let at = |i: u32, j: u32| (self.base + first + j * m + i) as usize;
-        let slot = wide(of_lane(word, small::SLOT), of_lane(word, small::SLOT + 1));
+        let slot = front_of(word).slot();
         let grid = Grid::covering(m);
         let mut j = grid.column;
         while j < k {
@@ -507,11 +514,8 @@ impl<T: Real> SmallFronts<T> {
             }
             j += grid.columns;
         }
-        let element = wide(
-            of_lane(word, small::ELEMENT),
-            of_lane(word, small::ELEMENT + 1),
-        );
-        let writes_element = of_lane(word, small::FLAGS) & small::WRITES_ELEMENT != 0;
+        let element = front_of(word).element();
+        let writes_element = front_of(word).flags() & small::WRITES_ELEMENT != 0;
         let grid = Grid::covering(c);
         if grid.row < c {
             let mut i = grid.column;

@@ -2,29 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::plan::{EXPONENT_BIAS, report, state};
-
-/// The buffers of a factorization; see [`lu_fronts`](fn@super::lu::lu_fronts).
-#[derive(Clone, Copy)]
-pub(super) struct Work<T: Real> {
-    /// Number of this factorization, from 1: counters and flags count on from one to the next.
-    pub epoch: u32,
-    /// See `lu_fronts_search`.
-    pub threshold: T,
-    pub smallest: T,
-    pub relative: Global<u32>,
-    pub source: Global<u32>,
-    pub places: Global<u32>,
-    pub values: Global<f64>,
-    pub arrived: GlobalMut<u32>,
-    pub factors: GlobalMut<T>,
-    pub elements: GlobalMut<T>,
-    pub pivot_rows: GlobalMut<u32>,
-    pub row_places: GlobalMut<u32>,
-    pub state: GlobalMut<u32>,
-    pub extremes: GlobalMut<u64>,
-    pub report: GlobalMut<u64>,
-}
+use super::plan::{Work, exponent, report, state};
 
 /// What a thread has seen so far.
 #[derive(Clone, Copy)]
@@ -66,12 +44,6 @@ pub(super) fn quotient<T: Real>(value: T, divisor: T, inverse: T) -> T {
     rest.mul_add(inverse, quotient)
 }
 
-/// A 64-bit word, the lower half first.
-#[inline(always)]
-pub(super) fn wide(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
 /// `value` · 2^`exponent` for |exponent| <= 2044.
 #[inline(always)]
 fn times_power_of_two(value: f64, exponent: i32) -> f64 {
@@ -89,15 +61,15 @@ fn power_of_two(exponent: i32) -> f64 {
 impl<T: Real> Work<T> {
     /// A value of A as an entry of B.
     #[inline(always)]
-    pub fn scaled(self, value: f64, place: u32, seen: &mut Seen<T>) -> T {
-        let value = times_power_of_two(value, (place >> 16) as i32 - EXPONENT_BIAS as i32);
+    pub(super) fn scaled(self, value: f64, place: u32, seen: &mut Seen<T>) -> T {
+        let value = times_power_of_two(value, exponent(place));
         seen.max_b = seen.max_b.max(value.abs());
         T::from_f64(value)
     }
 
     /// What is divided by for a pivot that came so.
     #[inline(always)]
-    pub fn usable(self, came: T) -> T {
+    pub(super) fn usable(self, came: T) -> T {
         if came.abs() >= self.smallest {
             came
         } else if came < T::ZERO {
@@ -111,7 +83,7 @@ impl<T: Real> Work<T> {
 
     /// What is divided by for a pivot that came so, and nearly its reciprocal.
     #[inline(always)]
-    pub fn pivot(&self, came: T) -> (T, T) {
+    pub(super) fn pivot(&self, came: T) -> (T, T) {
         // Most pivots are taken as they come: their reciprocals do not wait for the comparison.
         let (mut pivot, mut inverse) = (came, came.reciprocal());
         if came.abs() < self.smallest {
@@ -123,7 +95,7 @@ impl<T: Real> Work<T> {
 
     /// Takes note of a pivot that came so, if there is something to note.
     #[inline(always)]
-    pub fn note(self, came: T, pivot: u32) {
+    pub(super) fn note(self, came: T, pivot: u32) {
         let size = self.usable(came).abs().to_f64();
         let is_replaced = came.abs() < self.smallest;
         if is_replaced || size == 0.0 || !size.is_finite() {
@@ -147,7 +119,7 @@ impl<T: Real> Work<T> {
 
     /// Tells a large front that an element for it is there. One thread calls it, behind a barrier of those who wrote.
     #[inline(always)]
-    pub fn arrive(self, front: u32) {
+    pub(super) fn arrive(self, front: u32) {
         let arrived = self.arrived.atomic(front as usize);
         arrived.reduce_add(1, Ordering::Release, Scope::Device);
     }
@@ -155,7 +127,7 @@ impl<T: Real> Work<T> {
     /// Ends the launch: the last block makes the report, and clears what the next launch wants to be zero. All threads
     /// of the grid call it.
     #[inline(always)]
-    pub fn finish(self, seen: Seen<T>) {
+    pub(super) fn finish(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);
         self.raise(report::MAX_U, seen.max_u.to_f64());
         self.raise(report::MAX_L, seen.max_l.to_f64());

@@ -482,7 +482,7 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "tile_flag_row",
         file: "frontal/large/mod.rs",
-        within: "let at = self.word(task::FLAGS) + ti * side + tj;",
+        within: "let at = self.task().flags() + ti * side + tj;",
         old: "ti * side + tj",
         new: "ti + side * tj",
         tests: ("frontal", &["tiled_fronts"]),

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use luge_device::{Buffer, LaunchConfig, PinnedBuffer, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
-use luge_gpu_kernels::frontal::plan::{self as words, report};
+use luge_gpu_kernels::frontal::plan::{
+    self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
+};
 use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
 use luge_kernel::math::Real;
 
@@ -49,7 +51,7 @@ impl<T: DeviceScalar> Workspace<T> {
         Ok(Self {
             working: Mutex::new(Working {
                 elements: stream.alloc(plan.element_entries as usize)?,
-                joined: stream.alloc_zeroed(plan.num_small)?,
+                joined: stream.alloc_zeroed(plan.fronts.len())?,
                 arrived: stream.alloc_zeroed(plan.num_large)?,
                 flags: stream.alloc_zeroed(plan.num_flags)?,
                 state: stream.alloc_zeroed(words::state::LEN)?,
@@ -66,7 +68,7 @@ impl<T: DeviceScalar> Workspace<T> {
     pub fn bytes(tree: &DeviceTree) -> u64 {
         let plan = &tree.plan;
         let values = plan.element_entries + vector_entries(tree) as u64;
-        let counters = plan.num_small + plan.num_large + plan.num_flags + words::state::LEN;
+        let counters = plan.fronts.len() + plan.num_large + plan.num_flags + words::state::LEN;
         let counters = counters + CONTROL_WORDS;
         let reports = report::NUM_EXTREMES + report::LEN;
         values * size_of::<T>() as u64 + (4 * counters + 8 * reports) as u64
@@ -288,7 +290,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let shared_bytes = words::BLOCK_VALUES * size_of::<T>() as u32;
         let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
         let warps = words::THREADS as usize / 32;
-        let blocks = plan.starts.len().div_ceil(warps).max(plan.num_tasks);
+        let blocks = plan.starts.len().div_ceil(warps).max(plan.tasks.len());
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
             .with_shared(shared_bytes);
@@ -296,46 +298,44 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let working = &mut *working;
         // Counted once the launch is made: flags and epoch go together.
         let epoch = working.epoch.wrapping_add(1);
-        macro_rules! launch {
-            ($kernel:ident) => {
-                // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters
-                // were zero at first, and each launch leaves them as the next wants them.
-                unsafe {
-                    kernels::$kernel::launch::<T, _>(
-                        stream,
-                        &config,
-                        epoch,
-                        Real::from_f64(pivots.threshold),
-                        Real::from_f64(pivots.smallest * self.scale),
-                        &plan.fronts,
-                        &plan.children,
-                        &plan.starts,
-                        &mut working.joined,
-                        &plan.tasks,
-                        &plan.pieces,
-                        &plan.sums,
-                        &plan.addends,
-                        &mut working.arrived,
-                        &mut working.flags,
-                        &tree.relative,
-                        &plan.source,
-                        &plan.places,
-                        a,
-                        &mut self.factors,
-                        &mut working.elements,
-                        &mut self.pivot_rows,
-                        &mut self.row_places,
-                        &mut working.state,
-                        &mut working.extremes,
-                        &mut working.report,
-                    )
-                }
-            };
-        }
-        if search {
-            launch!(lu_fronts_search)?;
-        } else {
-            launch!(lu_fronts)?;
+        let work = WorkBuffers {
+            epoch,
+            threshold: Real::from_f64(pivots.threshold),
+            smallest: Real::from_f64(pivots.smallest * self.scale),
+            relative: &tree.relative,
+            source: &plan.source,
+            places: &plan.places,
+            values: a,
+            arrived: &mut working.arrived,
+            factors: &mut self.factors,
+            elements: &mut working.elements,
+            pivot_rows: &mut self.pivot_rows,
+            row_places: &mut self.row_places,
+            state: &mut working.state,
+            extremes: &mut working.extremes,
+            report: &mut working.report,
+        };
+        let small = SmallPlanBuffers {
+            fronts: &plan.fronts,
+            children: &plan.children,
+            starts: &plan.starts,
+            joined: &mut working.joined,
+        };
+        let large = LargePlanBuffers {
+            tasks: &plan.tasks,
+            pieces: &plan.pieces,
+            sums: &plan.sums,
+            addends: &plan.addends,
+            flags: &mut working.flags,
+        };
+        // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
+        // first, and each launch leaves them as the next wants them.
+        unsafe {
+            if search {
+                kernels::lu_fronts_search::launch::<T, _>(stream, &config, work, small, large)?;
+            } else {
+                kernels::lu_fronts::launch::<T, _>(stream, &config, work, small, large)?;
+            }
         }
         working.epoch = epoch;
         stream.copy_to_pinned(&working.report, &mut working.report_on_host, 0)?;

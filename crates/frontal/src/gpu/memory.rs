@@ -1,6 +1,6 @@
 //! What a tree and the factors on it take on the device.
 
-use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, child, small};
+use luge_gpu_kernels::frontal::plan::{Child, GATHERED, SMALL_FRONT, SmallFront};
 use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, SMALL_WORDS};
 use luge_sparse::etree::NONE;
 
@@ -17,8 +17,8 @@ impl DeviceTree {
         let fronts = tree.num_supernodes() as u64;
         let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
         let rows = tree.rows.len() as u64;
-        // A small front and its words as a child; large ones are few.
-        let to_factorize = fronts * 4 * u64::from(small::LEN + child::LEN);
+        // A small front and its record as a child; large ones are few.
+        let to_factorize = fronts * (size_of::<SmallFront>() + size_of::<Child>()) as u64;
         // Each entry of a small element that is added to a large front, and, for nearly each, where the sum is that it
         // goes to.
         let of_gathered = 3 * 4 * gathered(tree);

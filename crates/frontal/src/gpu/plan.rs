@@ -1,14 +1,14 @@
 //! Who works on what, and in which order: the host's part of a factorization on the device.
 //!
-//! See `luge_gpu_kernels::frontal::plan` for the words that come out. Small fronts are put into runs that one warp walks
+//! See `luge_gpu_kernels::frontal::plan` for the records that come out. Small fronts are put into runs that one warp walks
 //! without asking others. A run follows, from each front, the child that takes longest; a subtree that takes less than
 //! the way from one warp to another joins the run of its parent. Tasks on large fronts are handed out by the length of
 //! the path to the root that begins with them, longest first (T. L. Adam, K. M. Chandy and J. R. Dickson, "A comparison
 //! of list schedules for parallel processing systems", Comm. ACM 17, 1974).
 
 use luge_gpu_kernels::frontal::plan::{
-    EXPONENT_BIAS, GATHERED, NONE as NO_FRONT, SMALL_FRONT, TILE, WHOLE_FRONT, child, piece, small,
-    task,
+    Child, GATHERED, NONE as NO_FRONT, POSITIONS_A_WORD, Piece, SMALL_FRONT, SmallFront, Sum, TILE,
+    Task, WHOLE, WHOLE_FRONT, cell, halves, place, small,
 };
 use luge_sparse::etree::NONE;
 
@@ -66,15 +66,15 @@ pub(super) struct Source<'a> {
     pub cols: &'a PlacedOnHost,
 }
 
-/// The words of a plan, and how long its counters are.
+/// The records of a plan, and how long its counters are.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Plan {
-    pub fronts: Vec<u32>,
-    pub children: Vec<u32>,
+    pub fronts: Vec<SmallFront>,
+    pub children: Vec<Child>,
     pub starts: Vec<u32>,
-    pub tasks: Vec<u32>,
-    pub pieces: Vec<u32>,
-    pub sums: Vec<u32>,
+    pub tasks: Vec<Task>,
+    pub pieces: Vec<Piece>,
+    pub sums: Vec<Sum>,
     pub addends: Vec<u32>,
     pub source: Vec<u32>,
     pub places: Vec<u32>,
@@ -124,8 +124,8 @@ impl Entries<'_> {
 /// What comes of some consecutive small fronts.
 struct SmallShare<'a> {
     turns: std::ops::Range<usize>,
-    fronts: &'a mut [u32],
-    children: &'a mut [u32],
+    fronts: &'a mut [SmallFront],
+    children: &'a mut [Child],
     first_child: u32,
     entries: Entries<'a>,
 }
@@ -135,9 +135,9 @@ struct SmallShare<'a> {
 struct LargeShare {
     /// Seconds of the way from the beginning of each task to the root.
     ways: Vec<f64>,
-    tasks: Vec<[u32; task::LEN as usize]>,
-    pieces: Vec<u32>,
-    sums: Vec<u32>,
+    tasks: Vec<Task>,
+    pieces: Vec<Piece>,
+    sums: Vec<Sum>,
     addends: Vec<u32>,
     num_flags: u32,
     has_tiles: bool,
@@ -153,6 +153,17 @@ struct Offsets {
     addends: u32,
 }
 
+/// One list of all shares, which lose it.
+fn all<T: Copy + Default + Send + Sync>(
+    shares: &mut [(u32, LargeShare)],
+    list: fn(&mut LargeShare) -> &mut Vec<T>,
+) -> Vec<T> {
+    let lists = shares
+        .iter_mut()
+        .map(|(_, share)| std::mem::take(list(share)));
+    joined(lists.collect())
+}
+
 /// Sorts numbers from 0 on by seconds that are not negative, the longest first; of equal ones the lowest number first.
 fn longest_first(
     threads: usize,
@@ -166,21 +177,11 @@ fn longest_first(
     keys.into_iter().map(|key| key as u32).collect()
 }
 
-/// Words of a task that are offsets.
-const FIRST_PIECE: usize = 10;
-const FIRST_FLAG: usize = 14;
-const FIRST_SUM: usize = 16;
-
-fn low(x: u64) -> u32 {
-    x as u32
-}
-
-fn high(x: u64) -> u32 {
-    (x >> 32) as u32
-}
+/// What comes of the small fronts: themselves, their children, and those that runs begin with.
+type SmallRecords = (Vec<SmallFront>, Vec<Child>, Vec<u32>);
 
 impl Plan {
-    /// Plans the factorization of a tree. The words are the same for any number of threads.
+    /// Plans the factorization of a tree. The records are the same for any number of threads.
     pub fn new(symbolic: &Symbolic, source: Source<'_>, limits: Limits, threads: usize) -> Self {
         let planner = Planner::new(symbolic, source, limits, threads);
         let Symbolic { tree, layout, .. } = symbolic;
@@ -198,7 +199,7 @@ impl Plan {
             || planner.plan_small(&planner.order_small(), small_sources, small_places),
             || planner.plan_large(&of_large, large_sources, large_places),
         );
-        let [fronts, children, starts] = of_small;
+        let (fronts, children, starts) = of_small;
         Self {
             fronts,
             children,
@@ -287,9 +288,8 @@ impl Planner<'_> {
         } = self.source;
         let of_row = rows.exponents[position(cell.0)];
         let of_column = cols.exponents[position(cell.1)];
-        let biased = (of_column + of_row + EXPONENT_BIAS as i32) as u32;
         let source = entries[self.layout.source[e] as usize];
-        [source, row | column << 8 | biased << 16]
+        [source, place(row, column, of_row + of_column)]
     }
 
     fn entry_range(&self, s: usize) -> std::ops::Range<usize> {
@@ -297,8 +297,8 @@ impl Planner<'_> {
         ptr[s] as usize..ptr[s + 1] as usize
     }
 
-    /// Describes the small fronts: the words of fronts, children and beginnings.
-    fn plan_small(&self, order: &[Turn], sources: &mut [u32], places: &mut [u32]) -> [Vec<u32>; 3] {
+    /// Describes the small fronts.
+    fn plan_small(&self, order: &[Turn], sources: &mut [u32], places: &mut [u32]) -> SmallRecords {
         let mut position = vec![NONE; self.fronts.len()];
         for (at, turn) in order.iter().enumerate() {
             position[turn.front as usize] = at as u32;
@@ -317,18 +317,11 @@ impl Planner<'_> {
             counts
         });
         let num_children: usize = counts.iter().map(|counts| counts[1]).sum();
-        let mut fronts = vec![0; order.len() * small::LEN as usize];
-        let mut children = vec![0; num_children * child::LEN as usize];
-        let mut of_fronts = split(
-            &mut fronts,
-            ranges.iter().map(|turns| turns.len() * small::LEN as usize),
-        )
-        .into_iter();
-        let mut of_children = split(
-            &mut children,
-            counts.iter().map(|c| c[1] * child::LEN as usize),
-        )
-        .into_iter();
+        let mut fronts = vec![SmallFront::default(); order.len()];
+        let mut children = vec![Child::default(); num_children];
+        let mut of_fronts =
+            split(&mut fronts, ranges.iter().map(ExactSizeIterator::len)).into_iter();
+        let mut of_children = split(&mut children, counts.iter().map(|c| c[1])).into_iter();
         let mut of_sources = split(sources, counts.iter().map(|c| c[0])).into_iter();
         let mut of_places = split(places, counts.iter().map(|c| c[0])).into_iter();
         let (mut first_entry, mut first_child) = (0, 0);
@@ -365,7 +358,7 @@ impl Planner<'_> {
         let way = |i: usize| self.path[order[starts[i] as usize].front as usize];
         let by_way = longest_first(self.threads, way, starts.len());
         let starts = by_way.into_iter().map(|i| starts[i as usize]).collect();
-        [fronts, children, starts]
+        (fronts, children, starts)
     }
 
     /// Describes small fronts; `order` are those of all shares, `position` their places in it.
@@ -373,12 +366,11 @@ impl Planner<'_> {
         let SmallShare {
             turns,
             fronts,
-            children: child_words,
+            children: described_children,
             mut first_child,
             mut entries,
         } = share;
-        let mut child_words = child_words.chunks_exact_mut(child::LEN as usize);
-        let words = fronts.chunks_exact_mut(small::LEN as usize);
+        let mut described_children = described_children.iter_mut();
         // Whether the element of the front before `at` is kept for that at `at`.
         let is_kept_before = |at: usize| {
             let before = at.checked_sub(1).map(|before| order[before]);
@@ -387,7 +379,7 @@ impl Planner<'_> {
                 !before.ends && order[at].front == parent && order[at].joins == 0
             })
         };
-        for (at, words) in turns.zip(words) {
+        for (at, described) in turns.zip(fronts) {
             let turn = order[at];
             let s = turn.front as usize;
             let front = self.fronts[s];
@@ -403,14 +395,20 @@ impl Planner<'_> {
             let in_order = children
                 .filter(is_kept)
                 .chain(others.filter(|c| !is_kept(c)));
-            // The zip asks for words last, and so takes none in vain.
-            for (c, words) in in_order.zip(child_words.by_ref()) {
+            // The zip asks for a record last, and so takes none in vain.
+            for (c, described) in in_order.zip(described_children.by_ref()) {
                 let child = &self.fronts[c as usize];
-                let element = self.element[c as usize];
-                words[..3].copy_from_slice(&[low(element), high(element), child.below]);
+                let mut positions = [0; _];
                 for (i, &row) in self.tree.relative[child.row_range()].iter().enumerate() {
-                    words[3 + i / 4] |= row << (8 * (i % 4));
+                    let i = i as u32;
+                    positions[(i / POSITIONS_A_WORD) as usize] |=
+                        row << (8 * (i % POSITIONS_A_WORD));
                 }
+                *described = Child {
+                    element: self.element[c as usize],
+                    below: child.below,
+                    positions,
+                };
             }
             let parent = front.parent as usize;
             let mut flags = if kept { small::HAS_KEPT_CHILD } else { 0 };
@@ -429,26 +427,20 @@ impl Planner<'_> {
             } else if !is_kept_before(at + 1) {
                 flags |= small::WRITES_ELEMENT;
             }
-            let slot = self.layout.slot[s];
-            let described: [u32; small::LEN as usize] = [
-                front.pivots | front.below << 16,
+            *described = SmallFront {
+                sizes: halves(front.pivots, front.below),
                 flags,
-                front.start,
-                turn.joins,
-                low(slot),
-                high(slot),
-                low(self.element[s]),
-                high(self.element[s]),
-                first_entry,
-                entries.next - first_entry,
-                first_child,
-                front.num_children,
-                goes_on,
-                0,
-                0,
-                0,
-            ];
-            words.copy_from_slice(&described);
+                start: front.start,
+                joins: turn.joins,
+                slot: self.layout.slot[s],
+                element: self.element[s],
+                entries: first_entry,
+                num_entries: entries.next - first_entry,
+                children: first_child,
+                num_children: front.num_children,
+                parent: goes_on,
+                spare: [0; _],
+            };
             first_child += front.num_children;
         }
     }
@@ -570,7 +562,8 @@ impl Planner<'_> {
         order
     }
 
-    /// Makes tasks of the large fronts, which are `large`; the words of the entries go to `sources` and `places`.
+    /// Makes tasks of the large fronts, which are `large`; where entries come from and go to is written to `sources` and
+    /// `places`.
     fn plan_large(&self, large: &[u32], sources: &mut [u32], places: &mut [u32]) -> Plan {
         let rows = |s: &u32| u64::from(self.fronts[*s as usize].size());
         let mut before = Vec::with_capacity(large.len() + 1);
@@ -645,9 +638,9 @@ impl Planner<'_> {
                 for &entry in &tiles.entries[tiles.entry_ptr[number]..tiles.entry_ptr[number + 1]] {
                     entries.push(entry);
                 }
-                let first_piece = share.pieces.len() as u32 / piece::LEN;
-                share.pieces.extend(tiles.pieces[number].as_flattened());
-                let first_sum = share.sums.len() as u32 / 2;
+                let first_piece = share.pieces.len() as u32;
+                share.pieces.extend_from_slice(&tiles.pieces[number]);
+                let first_sum = share.sums.len() as u32;
                 sums.collect(&tiles.addends[number], &mut share.sums, &mut share.addends);
                 // The way from here to the root: what is left of the front comes first.
                 let step = ti.min(tj).min(steps);
@@ -662,26 +655,24 @@ impl Planner<'_> {
                     (f64::from(steps - step) + kind) * SECONDS_A_STEP
                 };
                 share.ways.push(above + left);
-                share.tasks.push([
-                    self.large[s],
-                    if is_whole { task::WHOLE } else { ti | tj << 16 },
-                    front.pivots,
-                    front.below,
-                    low(slot),
-                    high(slot),
-                    low(self.element[s]),
-                    high(self.element[s]),
-                    first_entry,
-                    entries.next - first_entry,
-                    first_piece,
-                    share.pieces.len() as u32 / piece::LEN - first_piece,
-                    front.start,
+                share.tasks.push(Task {
+                    front: self.large[s],
+                    tile: if is_whole { WHOLE } else { halves(ti, tj) },
+                    pivots: front.pivots,
+                    below: front.below,
+                    slot,
+                    element: self.element[s],
+                    entries: first_entry,
+                    num_entries: entries.next - first_entry,
+                    pieces: first_piece,
+                    num_pieces: share.pieces.len() as u32 - first_piece,
+                    start: front.start,
                     parent,
-                    first_flag,
+                    flags: first_flag,
                     arrivals,
-                    first_sum,
-                    share.sums.len() as u32 / 2 - first_sum,
-                ]);
+                    sums: first_sum,
+                    num_sums: share.sums.len() as u32 - first_sum,
+                });
             });
         }
         share
@@ -695,9 +686,9 @@ impl Planner<'_> {
         for share in shares {
             let start = next;
             next.tasks += share.tasks.len() as u32;
-            next.pieces += share.pieces.len() as u32 / piece::LEN;
+            next.pieces += share.pieces.len() as u32;
             next.flags += share.num_flags;
-            next.sums += share.sums.len() as u32 / 2;
+            next.sums += share.sums.len() as u32;
             next.addends += share.addends.len() as u32;
             plan.has_tiles |= share.has_tiles;
             starts.push((start, share));
@@ -706,25 +697,21 @@ impl Planner<'_> {
         // Offsets within a share become those among all.
         let mut shares = mapped(starts, |(start, mut share)| {
             for task in &mut share.tasks {
-                task[FIRST_PIECE] += start.pieces;
-                task[FIRST_FLAG] += start.flags;
-                task[FIRST_SUM] += start.sums;
+                task.pieces += start.pieces;
+                task.flags += start.flags;
+                task.sums += start.sums;
             }
-            for sum in share.sums.chunks_exact_mut(2) {
-                sum[1] += start.addends;
+            for sum in &mut share.sums {
+                sum.first += start.addends;
             }
             (start.tasks, share)
         });
-        let mut all = |list: fn(&mut LargeShare) -> &mut Vec<u32>| {
-            let lists = shares.iter_mut();
-            let lists = lists.map(|(_, share)| std::mem::take(list(share)));
-            joined(lists.collect())
-        };
-        plan.pieces = all(|share| &mut share.pieces);
-        plan.sums = all(|share| &mut share.sums);
-        plan.addends = all(|share| &mut share.addends);
+        plan.pieces = all(&mut shares, |share| &mut share.pieces);
+        plan.sums = all(&mut shares, |share| &mut share.sums);
+        plan.addends = all(&mut shares, |share| &mut share.addends);
         // The end of the last sum's addends, and what threads without a sum read.
-        plan.sums.extend([0, next.addends, 0, next.addends]);
+        let first = next.addends;
+        plan.sums.extend([Sum { place: 0, first }; 2]);
         plan.addends.push(0);
         // What a task waits for was made before it, and has no shorter way.
         let place = |t: usize| {
@@ -741,7 +728,7 @@ impl Planner<'_> {
             let (share, at) = place(by_way[at] as usize);
             share.tasks[at]
         };
-        plan.tasks = collected(self.threads, by_way.len(), in_order).into_flattened();
+        plan.tasks = collected(self.threads, by_way.len(), in_order);
         plan
     }
 
@@ -809,7 +796,7 @@ impl Planner<'_> {
                         let ti = tiles.tile_of[row as usize] as usize;
                         let row = row - tiles.bounds[ti];
                         let addend = element as u32 + q as u32 * below + i as u32;
-                        tiles.addends[ti * sides + tj].push([row | column << 8, addend]);
+                        tiles.addends[ti * sides + tj].push(((row, column), addend));
                     }
                 }
                 continue;
@@ -825,16 +812,14 @@ impl Planner<'_> {
             }
             for &(tj, column, columns) in &cuts {
                 for &(ti, row, rows) in &cuts {
-                    tiles.pieces[ti as usize * sides + tj as usize].push([
-                        low(element),
-                        high(element),
-                        low(child.rows),
-                        high(child.rows),
+                    tiles.pieces[ti as usize * sides + tj as usize].push(Piece {
+                        element,
+                        relative: child.rows,
                         below,
                         row,
                         column,
-                        rows | columns << 16,
-                    ]);
+                        sizes: halves(rows, columns),
+                    });
                 }
             }
         }
@@ -856,6 +841,9 @@ struct Turn {
 /// Rows of a tile at most, and columns.
 const TILE_ROWS: usize = WHOLE_FRONT as usize + 1;
 
+/// Row and column in the tile, and number among the entries of all elements.
+type Addend = ((u32, u32), u32);
+
 /// Sorts addends by the place that they are added to.
 struct SumsByPlace {
     /// A bit for each place that has addends, column by column.
@@ -874,11 +862,11 @@ impl Default for SumsByPlace {
 }
 
 impl SumsByPlace {
-    /// Adds the words of the sums of a tile, ascending by place, and their addends, which keep their order in each.
-    fn collect(&mut self, unsorted: &[[u32; 2]], sums: &mut Vec<u32>, addends: &mut Vec<u32>) {
-        let number = |place: u32| (place >> 8) as usize * TILE_ROWS + (place & 0xff) as usize;
-        for &[place, _] in unsorted {
-            let number = number(place);
+    /// Adds the sums of a tile, ascending by column and row, and their addends, which keep their order in each.
+    fn collect(&mut self, unsorted: &[Addend], sums: &mut Vec<Sum>, addends: &mut Vec<u32>) {
+        let number = |(row, column): (u32, u32)| column as usize * TILE_ROWS + row as usize;
+        for &(cell, _) in unsorted {
+            let number = number(cell);
             self.has_addends[number / 64] |= 1 << (number % 64);
             self.next[number] += 1;
         }
@@ -888,19 +876,22 @@ impl SumsByPlace {
             while bits != 0 {
                 let number = word * 64 + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                let place = (number % TILE_ROWS) | ((number / TILE_ROWS) << 8);
-                sums.extend([place as u32, end]);
+                let (row, column) = (number % TILE_ROWS, number / TILE_ROWS);
+                sums.push(Sum {
+                    place: cell(row as u32, column as u32),
+                    first: end,
+                });
                 end += std::mem::replace(&mut self.next[number], end);
             }
         }
         addends.resize(end as usize, 0);
-        for &[place, addend] in unsorted {
-            let next = &mut self.next[number(place)];
+        for &(cell, addend) in unsorted {
+            let next = &mut self.next[number(cell)];
             addends[*next as usize] = addend;
             *next += 1;
         }
-        for &[place, _] in unsorted {
-            self.next[number(place)] = 0;
+        for &(cell, _) in unsorted {
+            self.next[number(cell)] = 0;
         }
         self.has_addends.fill(0);
     }
@@ -920,9 +911,8 @@ struct Tiles {
     entries: Vec<[u32; 2]>,
     /// The same with the number of the tile, in the order of the layout.
     unsorted: Vec<(u32, [u32; 2])>,
-    pieces: Vec<Vec<[u32; piece::LEN as usize]>>,
-    /// Place in the tile, and number among the entries of all elements.
-    addends: Vec<Vec<[u32; 2]>>,
+    pieces: Vec<Vec<Piece>>,
+    addends: Vec<Vec<Addend>>,
 }
 
 impl Tiles {
@@ -968,6 +958,7 @@ impl Tiles {
 pub(super) mod tests {
     use std::sync::Arc;
 
+    use luge_kernel::record::Record;
     use luge_sparse::{ColPerm, CompressedPattern, Permutation, RowPerm, Scaling};
     use luge_testkit::strategies::pattern_from;
 
@@ -1140,7 +1131,7 @@ pub(super) mod tests {
         ]);
         let plan = placed(&tree, |source| Plan::new(&tree, source, limits, 1));
         assert_eq!(plan.starts, [1, 0, 2]);
-        let tile = |s: u32, ti: u32, tj: u32| (s, ti | tj << 16);
+        let tile = |s: u32, ti: u32, tj: u32| (s, halves(ti, tj));
         // 60 µs from the beginning of the root on; 20 µs from one diagonal tile to the next.
         let expected = [
             tile(3, 0, 0),
@@ -1151,17 +1142,17 @@ pub(super) mod tests {
             tile(3, 1, 1),
             tile(3, 2, 1),
             tile(3, 1, 2),
-            (1, task::WHOLE),
-            (0, task::WHOLE),
-            (2, task::WHOLE),
+            (1, WHOLE),
+            (0, WHOLE),
+            (2, WHOLE),
             tile(3, 2, 2),
             tile(4, 0, 0),
             tile(4, 1, 0),
             tile(4, 0, 1),
             tile(4, 1, 1),
         ];
-        let tasks = plan.tasks.chunks(task::LEN as usize);
-        let tasks: Vec<(u32, u32)> = tasks.map(|words| (words[0], words[1])).collect();
+        let tasks = plan.tasks.iter().map(|task| (task.front, task.tile));
+        let tasks: Vec<(u32, u32)> = tasks.collect();
         assert_eq!(tasks, expected);
         assert!(plan.has_tiles);
         assert_eq!((plan.num_large, plan.num_flags), (5, 9 + 4));
@@ -1171,24 +1162,36 @@ pub(super) mod tests {
     #[test]
     fn an_offset_beyond_32_bits_is_two_words() {
         // Factors of more than 2³² entries fit into a device.
-        assert_eq!([low(5 << 32 | 7), high(5 << 32 | 7)], [7, 5]);
-        assert_eq!([low(7), high(7)], [7, 0]);
+        let piece = Piece {
+            element: 5 << 32 | 7,
+            relative: 3,
+            ..Piece::default()
+        };
+        assert_eq!(Piece::as_words(&[piece])[..4], [7, 5, 3, 0]);
     }
 
     #[test]
     fn addends_are_sorted_by_place() {
         let mut by_place = SumsByPlace::default();
-        let (mut sums, mut addends) = (vec![0, 0], vec![7]);
-        let last = WHOLE_FRONT | WHOLE_FRONT << 8;
-        let unsorted = [[last, 1], [3 | 2 << 8, 2], [9, 3], [3 | 2 << 8, 4]];
+        let sum = |(row, column), first| Sum {
+            place: cell(row, column),
+            first,
+        };
+        let (mut sums, mut addends) = (vec![sum((0, 0), 0)], vec![7]);
+        let last = (WHOLE_FRONT, WHOLE_FRONT);
+        let unsorted = [(last, 1), ((3, 2), 2), ((9, 0), 3), ((3, 2), 4)];
         // Twice: nothing of the first tile is left.
         by_place.collect(&unsorted, &mut sums, &mut addends);
         by_place.collect(&unsorted[..2], &mut sums, &mut addends);
-        let first = [9, 1, 3 | 2 << 8, 2, last, 4];
-        assert_eq!(
-            sums,
-            [&[0, 0], &first[..], &[3 | 2 << 8, 5, last, 6]].concat()
-        );
+        let expected = [
+            sum((0, 0), 0),
+            sum((9, 0), 1),
+            sum((3, 2), 2),
+            sum(last, 4),
+            sum((3, 2), 5),
+            sum(last, 6),
+        ];
+        assert_eq!(sums, expected);
         assert_eq!(addends, [7, 3, 2, 4, 1, 2, 1]);
     }
 }

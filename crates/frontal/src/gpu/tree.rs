@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use luge_device::{Buffer, DeviceError, Stream, Uploads};
-use luge_gpu_kernels::frontal::plan as words;
+use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
+use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
 
 use super::placement::Placement;
 use super::plan::{Limits, Plan, Source};
@@ -27,20 +27,18 @@ pub struct DeviceTree {
     pub(super) relative: Buffer<u32>,
 }
 
-/// The words of a [`Plan`] on the device.
+/// A [`Plan`] on the device.
 #[derive(Debug)]
 pub(super) struct DevicePlan {
-    pub fronts: Buffer<u32>,
-    pub children: Buffer<u32>,
+    pub fronts: RecordBuffer<SmallFront>,
+    pub children: RecordBuffer<Child>,
     pub starts: Buffer<u32>,
-    pub tasks: Buffer<u32>,
-    pub pieces: Buffer<u32>,
-    pub sums: Buffer<u32>,
+    pub tasks: RecordBuffer<Task>,
+    pub pieces: RecordBuffer<Piece>,
+    pub sums: RecordBuffer<Sum>,
     pub addends: Buffer<u32>,
     pub source: Buffer<u32>,
     pub places: Buffer<u32>,
-    pub num_small: usize,
-    pub num_tasks: usize,
     pub num_large: usize,
     pub num_flags: usize,
     pub element_entries: u64,
@@ -49,17 +47,15 @@ pub(super) struct DevicePlan {
 impl DevicePlan {
     fn upload<'a>(uploads: &mut Uploads<'a>, plan: &'a Plan) -> Result<Self, DeviceError> {
         Ok(Self {
-            fronts: uploads.add(&plan.fronts)?,
-            children: uploads.add(&plan.children)?,
+            fronts: uploads.add_records(&plan.fronts)?,
+            children: uploads.add_records(&plan.children)?,
             starts: uploads.add(&plan.starts)?,
-            tasks: uploads.add(&plan.tasks)?,
-            pieces: uploads.add(&plan.pieces)?,
-            sums: uploads.add(&plan.sums)?,
+            tasks: uploads.add_records(&plan.tasks)?,
+            pieces: uploads.add_records(&plan.pieces)?,
+            sums: uploads.add_records(&plan.sums)?,
             addends: uploads.add(&plan.addends)?,
             source: uploads.add(&plan.source)?,
             places: uploads.add(&plan.places)?,
-            num_small: plan.fronts.len() / words::small::LEN as usize,
-            num_tasks: plan.tasks.len() / words::task::LEN as usize,
             num_large: plan.num_large as usize,
             num_flags: plan.num_flags as usize,
             element_entries: plan.element_entries,

@@ -3,8 +3,8 @@
 use luge_kernel::prelude::*;
 
 use super::{LargeFronts, Matrix, Tile, wide_product};
-use crate::frontal::plan::{THREADS, WHOLE_FRONT, piece, task};
-use crate::frontal::work::{Seen, wide};
+use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, row_and_column, split};
+use crate::frontal::work::Seen;
 
 /// Rows of a piece that a lane has.
 const PIECE_ROWS: usize = 3;
@@ -19,7 +19,7 @@ const COLUMNS_AT_ONCE: usize = 4;
 
 /// A sum of entries of elements, as far as it is known before the elements are there.
 #[derive(Clone, Copy)]
-struct Sum {
+struct PendingSum {
     /// Where it goes.
     place: u32,
     addend: u32,
@@ -38,8 +38,8 @@ impl<T: Real> LargeFronts<T> {
         seen: &mut Seen<T>,
     ) {
         let thread = thread::thread_idx_x();
-        let first = self.word(task::ENTRIES);
-        let count = self.word(task::NUM_ENTRIES);
+        let first = self.task().entries();
+        let count = self.task().num_entries();
         // Each read waits long for its answer, so they begin before what does not need them. They are made whether or
         // not the thread needs them: what depends on a condition would be waited for at once.
         let last = self.work.places.len() as u32 - 1;
@@ -66,8 +66,9 @@ impl<T: Real> LargeFronts<T> {
         let mut e = thread;
         while e < count {
             let value_of_b = self.work.scaled(value, entry, seen);
-            let row = self.row_places.get((entry & 0xff) as usize);
-            matrix.set(row, entry >> 8 & 0xff, value_of_b);
+            let (row, column) = row_and_column(entry);
+            let row = self.row_places.get(row as usize);
+            matrix.set(row, column, value_of_b);
             e += THREADS;
             if e < count {
                 let at = (first + e) as usize;
@@ -75,12 +76,12 @@ impl<T: Real> LargeFronts<T> {
                 value = self.work.values.get(self.work.source.get(at) as usize);
             }
         }
-        let pieces = self.word(task::NUM_PIECES);
-        let sums = self.word(task::NUM_SUMS);
+        let pieces = self.task().num_pieces();
+        let sums = self.task().num_sums();
         if pieces + sums > 0 {
             if thread == 0 {
-                let arrivals = self.word(task::ARRIVALS).wrapping_mul(self.work.epoch);
-                let arrived = self.work.arrived.atomic(self.word(task::FRONT) as usize);
+                let arrivals = self.task().arrivals().wrapping_mul(self.work.epoch);
+                let arrived = self.work.arrived.atomic(self.task().front() as usize);
                 spin_wait(|| arrived.load(Ordering::Acquire, Scope::Device) == arrivals);
             }
             thread::sync_threads();
@@ -95,13 +96,14 @@ impl<T: Real> LargeFronts<T> {
 
     /// Sum `at` of the tile, or another one if there are not so many.
     #[inline(always)]
-    fn read_sum(self, at: u32) -> Sum {
+    fn read_sum(self, at: u32) -> PendingSum {
         // Behind the sums there are the end of the last one's addends, and an entry that is left away.
-        let last = self.sums.len() as u32 / 2 - 2;
-        let sum = 2 * (self.word(task::SUMS) + at).min(last) as usize;
-        let (addend, end) = (self.sums.get(sum + 1), self.sums.get(sum + 3));
-        Sum {
-            place: self.sums.get(sum),
+        let last = self.plan.sums.len() as u32 - 2;
+        let number = (self.task().sums() + at).min(last) as usize;
+        let (sum, next) = (self.plan.sums.get(number), self.plan.sums.get(number + 1));
+        let (addend, end) = (sum.first(), next.first());
+        PendingSum {
+            place: sum.place(),
             addend,
             end,
             sources: self.read_addends(addend, end),
@@ -114,7 +116,7 @@ impl<T: Real> LargeFronts<T> {
         let last = end.max(1) - 1;
         let mut sources = [0; AT_ONCE];
         for x in 0..AT_ONCE {
-            sources[x] = self.addends.get((first + x as u32).min(last) as usize);
+            sources[x] = self.plan.addends.get((first + x as u32).min(last) as usize);
         }
         sources
     }
@@ -122,12 +124,12 @@ impl<T: Real> LargeFronts<T> {
     /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order. The thread's
     /// first sum was read before.
     #[inline(always)]
-    fn add_sums(self, matrix: Matrix<T>, first: Sum, count: u32) {
+    fn add_sums(self, matrix: Matrix<T>, first: PendingSum, count: u32) {
         let mut sum = first;
         let mut at = thread::thread_idx_x();
         while at < count {
-            let row = self.row_places.get((sum.place & 0xff) as usize);
-            let column = sum.place >> 8 & 0xff;
+            let (row, column) = row_and_column(sum.place);
+            let row = self.row_places.get(row as usize);
             let mut total = matrix.get(row, column);
             let mut addend = sum.addend;
             let mut sources = sum.sources;
@@ -157,19 +159,17 @@ impl<T: Real> LargeFronts<T> {
         let lane = thread::lane_id();
         let own = thread::thread_idx_x() / warp::WARP_SIZE;
         let of_lane = |value: u32, lane: u32| warp::shuffle(warp::FULL_MASK, value, lane);
-        let first = self.word(task::PIECES);
+        let first = self.task().pieces();
         let mut at = 0;
         while at < count {
             let mut word = 0;
-            if lane < piece::LEN {
-                word = self.pieces.get(((first + at) * piece::LEN + lane) as usize);
+            if lane < Piece::WORDS as u32 {
+                word = self.plan.pieces.word(first + at, lane);
             }
-            let of = |which: u32| of_lane(word, which);
-            let element = wide(of(piece::ELEMENT), of(piece::ELEMENT + 1));
-            let relative = wide(of(piece::RELATIVE), of(piece::RELATIVE + 1));
-            let (below, row, column) = (of(piece::BELOW), of(piece::ROW), of(piece::COLUMN));
-            let sizes = of(piece::SIZES);
-            let (rows, columns) = (sizes & 0xffff, sizes >> 16);
+            let piece = Piece::within(OfLanes { word, first: 0 });
+            let (element, relative) = (piece.element(), piece.relative());
+            let (below, row, column) = (piece.below(), piece.row(), piece.column());
+            let (rows, columns) = split(piece.sizes());
             let position = |i: u32| {
                 let place = relative + u64::from(i);
                 self.work.relative.get(place as usize)

@@ -9,7 +9,7 @@ use luge_kernel::prelude::*;
 use super::triangle::{PANEL, lower_panel, subtract};
 use super::{LargeFronts, Matrix, Tile};
 use crate::frontal::columns::Columns;
-use crate::frontal::plan::{THREADS, WHOLE_FRONT, task};
+use crate::frontal::plan::{THREADS, Task, WHOLE_FRONT};
 use crate::frontal::work::quotient;
 
 const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
@@ -128,12 +128,12 @@ impl<T: Real> LargeFronts<T> {
                 // From here on they say which row, as it came, is in each place.
                 self.row_places.set(j as usize, lower);
                 self.row_places.set(row as usize, upper);
-                self.words.set(task::LEN as usize, row);
+                self.words.set(Task::WORDS, row);
                 let pivot = (first_pivot + j) as usize;
                 self.work.pivot_rows.set(pivot, tile.row + row);
             }
             thread::sync_threads();
-            let row = self.words.get(task::LEN as usize);
+            let row = self.words.get(Task::WORDS);
             if row != j {
                 let mut q = thread;
                 while q < tile.columns {

@@ -21,8 +21,10 @@ mod triangle;
 use luge_kernel::prelude::*;
 
 use self::triangle::{solve_lower, solve_upper};
-use super::plan::{BLOCK_VALUES, THREADS, TILE, WHOLE_FRONT, state, task};
-use super::work::{Seen, Work, wide};
+use super::plan::{
+    BLOCK_VALUES, LargePlan, THREADS, TILE, Task, TaskIn, WHOLE, WHOLE_FRONT, Work, split, state,
+};
+use super::work::Seen;
 
 /// Distance of the columns of a tile.
 const TILE_STRIDE: u32 = TILE + 1;
@@ -45,21 +47,17 @@ const _: () = assert!(2 * TILE * TILE_STRIDE <= BLOCK_VALUES);
 #[derive(Clone, Copy)]
 pub(super) struct LargeFronts<T: Real> {
     pub work: Work<T>,
-    pub tasks: Global<u32>,
-    pub pieces: Global<u32>,
-    pub sums: Global<u32>,
-    pub addends: Global<u32>,
-    pub flags: GlobalMut<u32>,
+    pub plan: LargePlan,
     /// The block's values.
     pub values: Shared<T>,
-    /// The words of the task, then one for the next task.
+    /// The task, then a word for the next one.
     pub words: Shared<u32>,
     /// Place of each row of the tile: where the exchange of rows puts it.
     pub row_places: Shared<u32>,
 }
 
 /// Words of [`LargeFronts::words`].
-pub(super) const NUM_WORDS: usize = task::LEN as usize + 1;
+pub(super) const NUM_WORDS: usize = Task::WORDS + 1;
 
 /// A column-major matrix in the shared memory.
 #[derive(Clone, Copy)]
@@ -136,21 +134,21 @@ impl<T: Real> LargeFronts<T> {
     #[inline(always)]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
-        let num_tasks = self.tasks.len() as u32 / task::LEN;
+        let num_tasks = self.plan.tasks.len() as u32;
         loop {
             thread::sync_threads();
             if thread == 0 {
                 let taken = self.work.state.atomic(state::TASKS_TAKEN);
                 let next = taken.fetch_add(1, Ordering::Relaxed, Scope::Device);
-                self.words.set(task::LEN as usize, next);
+                self.words.set(Task::WORDS, next);
             }
             thread::sync_threads();
-            let next = self.words.get(task::LEN as usize);
+            let next = self.words.get(Task::WORDS);
             if next >= num_tasks {
                 break;
             }
-            if thread < task::LEN {
-                let word = self.tasks.get((next * task::LEN + thread) as usize);
+            if thread < Task::WORDS as u32 {
+                let word = self.plan.tasks.word(next, thread);
                 self.words.set(thread as usize, word);
             }
             thread::sync_threads();
@@ -158,19 +156,21 @@ impl<T: Real> LargeFronts<T> {
         }
     }
 
+    /// The task that the block works on.
     #[inline(always)]
-    fn word(self, which: u32) -> u32 {
-        self.words.get(which as usize)
+    fn task(self) -> TaskIn<Shared<u32>> {
+        Task::within(self.words)
     }
 
     #[inline(always)]
-    fn task(self, row: u32, rows: u32, column: u32, columns: u32) -> Tile {
+    fn tile(self, row: u32, rows: u32, column: u32, columns: u32) -> Tile {
+        let task = self.task();
         Tile {
-            k: self.word(task::PIVOTS),
-            c: self.word(task::BELOW),
-            slot: wide(self.word(task::SLOT), self.word(task::SLOT + 1)),
-            element: wide(self.word(task::ELEMENT), self.word(task::ELEMENT + 1)),
-            start: self.word(task::START),
+            k: task.pivots(),
+            c: task.below(),
+            slot: task.slot(),
+            element: task.element(),
+            start: task.start(),
             row,
             rows,
             column,
@@ -181,15 +181,15 @@ impl<T: Real> LargeFronts<T> {
     /// Works on a tile of a front, or on all of it.
     #[inline(always)]
     fn front<const SEARCH: bool>(self, seen: &mut Seen<T>) {
-        let (k, c) = (self.word(task::PIVOTS), self.word(task::BELOW));
+        let (k, c) = (self.task().pivots(), self.task().below());
         let m = k + c;
-        let which = self.word(task::TILE);
-        let is_whole = which == task::WHOLE;
+        let which = self.task().tile();
+        let is_whole = which == WHOLE;
         let (mut ti, mut tj) = (0, 0);
-        let mut tile = self.task(0, m, 0, m);
+        let mut tile = self.tile(0, m, 0, m);
         let mut stride = m | 1;
         if !is_whole {
-            (ti, tj) = (which & 0xffff, which >> 16);
+            (ti, tj) = split(which);
             (tile.row, tile.rows) = stretch(ti, k, m);
             (tile.column, tile.columns) = stretch(tj, k, m);
             stride = TILE_STRIDE;
@@ -216,7 +216,7 @@ impl<T: Real> LargeFronts<T> {
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {
             if is_whole || step == of_pivots {
-                let parent = self.word(task::PARENT);
+                let parent = self.task().parent();
                 if parent != super::plan::NONE {
                     self.work.arrive(parent);
                 }
@@ -319,10 +319,10 @@ impl<T: Real> LargeFronts<T> {
     /// The flag of a tile: the number of the last factorization in which it was written.
     #[inline(always)]
     fn flag(self, ti: u32, tj: u32) -> Atomic<u32> {
-        let (k, c) = (self.word(task::PIVOTS), self.word(task::BELOW));
+        let (k, c) = (self.task().pivots(), self.task().below());
         let side = k.div_ceil(TILE) + c.div_ceil(TILE);
-        let at = self.word(task::FLAGS) + ti * side + tj;
-        self.flags.atomic(at as usize)
+        let at = self.task().flags() + ti * side + tj;
+        self.plan.flags.atomic(at as usize)
     }
 
     /// Thread `waiter` waits until a tile is written. A barrier of the block is to follow.

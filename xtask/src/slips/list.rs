@@ -129,7 +129,7 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "tile_own_rhs",
         file: "frontal/solve/tiles.rs",
-        within: "give(self.carried, chunk.carried + to * R + rhs, value);",
+        within: "give(self.vectors.carried, chunk.carried + to * R + rhs, value);",
         old: "to * R + rhs",
         new: "to * R",
         tests: ("frontal_solve", &["very_large_fronts"]),
@@ -239,7 +239,7 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "coupling_sign",
         file: "frontal/solve/coupling.rs",
-        within: "-entry * self.unknowns.get(at + r)",
+        within: "-entry * self.vectors.unknowns.get(at + r)",
         old: "-entry",
         new: "entry",
         tests: ("frontal_solve", &["solutions_satisfy", "many_right_hand"]),

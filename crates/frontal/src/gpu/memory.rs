@@ -1,7 +1,7 @@
 //! What a tree and the factors on it take on the device.
 
 use luge_gpu_kernels::frontal::plan::{Child, GATHERED, SMALL_FRONT, SmallFront};
-use luge_gpu_kernels::frontal::solve::layout::{FRONT_WORDS, SMALL_WORDS};
+use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
 use luge_sparse::etree::NONE;
 
 use super::DeviceTree;
@@ -23,7 +23,7 @@ impl DeviceTree {
         // goes to.
         let of_gathered = 3 * 4 * gathered(tree);
         // A description, and about one task in each of two directions, up and down; large ones are few.
-        let to_solve = fronts * 4 * (FRONT_WORDS + 4 * SMALL_WORDS) as u64;
+        let to_solve = fronts * (size_of::<FrontRecord>() + 4 * size_of::<u32>()) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
         let of_rows = 3 * 4 * rows;
         // Where an entry comes from, and where it goes with its scaling.

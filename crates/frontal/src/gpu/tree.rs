@@ -7,7 +7,7 @@ use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
 
 use super::placement::Placement;
 use super::plan::{Limits, Plan, Source};
-use super::solve::{SolvePlan, SolveWords};
+use super::solve::{SolvePlan, SolveRecords};
 use crate::shares::both;
 use crate::symbolic::Symbolic;
 
@@ -121,9 +121,9 @@ impl DeviceTree {
                 Ok::<_, DeviceError>((on_device, relative))
             },
             || {
-                let words = SolveWords::new(symbolic, placement, threads);
+                let records = SolveRecords::new(symbolic, placement, threads);
                 let mut uploads = Uploads::new(stream);
-                let on_device = SolvePlan::upload(&mut uploads, &words, placement, &rows, &cols)?;
+                let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
                 let row_idx = uploads.add(&tree.rows)?;
                 uploads.finish_on(threads)?;
                 Ok::<_, DeviceError>((on_device, row_idx))
@@ -206,7 +206,7 @@ mod tests {
         )
     }
 
-    /// Trees and plans made with one thread and with several are the same, word for word.
+    /// Trees and plans made with one thread and with several are the same, record for record.
     fn check_threads(
         pattern: &CompressedPattern,
         block_ptr: &[usize],
@@ -246,7 +246,7 @@ mod tests {
                 cols: &cols,
             };
             let plan = Plan::new(&tree, source, limits, threads);
-            let solve = SolveWords::new(&tree, &placement, threads);
+            let solve = SolveRecords::new(&tree, &placement, threads);
             (plan, solve, rows, cols)
         };
         assert!(planned(1) == planned(4), "plans differ");

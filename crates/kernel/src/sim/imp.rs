@@ -377,6 +377,7 @@ pub(crate) enum Arg {
 
 impl<'a> Arguments<'a> {
     /// All of them.
+    #[cfg(feature = "simulator")]
     pub(crate) fn new(arguments: &'a [Arg]) -> Self {
         Self {
             left: arguments.iter(),

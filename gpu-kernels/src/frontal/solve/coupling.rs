@@ -5,20 +5,9 @@
 
 use luge_kernel::prelude::*;
 
-use super::layout::{COUPLED_WORDS, SEGMENT_WORDS, SINGLE_WORDS, coupled, level, single};
-use super::lists::Lists;
+use super::layout::{CoupledRow, Couplings, Lists, Segment, Single};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
-
-/// The entries of B right of its diagonal blocks, by rows, or for Bᵀ below them, by columns.
-#[derive(Clone, Copy)]
-pub(super) struct Couplings<T: Real> {
-    pub coupling: Global<T>,
-    /// The unknown that entry p is for.
-    pub idx: Global<u32>,
-    /// Its place in `coupling`.
-    pub entries: Global<u32>,
-}
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Coupling `p` times its unknown, negative.
@@ -28,7 +17,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             .coupling
             .get(couplings.entries.get(p as usize) as usize);
         let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
-        -entry * self.unknowns.get(at + r)
+        -entry * self.vectors.unknowns.get(at + r)
     }
 
     /// Takes the couplings `begin .. end` times their unknowns off `value`.
@@ -48,7 +37,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             let at = chunk.unknowns + couplings.idx.get(p as usize) as usize * R;
             let mut r = 0;
             while r < R {
-                value[r] = entry.mul_add(self.unknowns.get(at + r), value[r]);
+                value[r] = entry.mul_add(self.vectors.unknowns.get(at + r), value[r]);
                 r += 1;
             }
             p += 1;
@@ -88,12 +77,12 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         number: usize,
         barrier: &mut GridBarrier,
     ) {
-        let segments = lists.part(number, level::SEGMENTS);
+        let segments = lists.part(number, |level| level.segments());
         if segments.0 < segments.1 {
             self.sum_segments(couplings, lists.segments, segments);
             barrier.wait();
         }
-        let rows = lists.part(number, level::COUPLED);
+        let rows = lists.part(number, |level| level.coupled());
         if rows.0 < rows.1 {
             self.couple_rows(couplings, lists.coupled, rows);
             barrier.wait();
@@ -102,24 +91,34 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// The sums of the segments `begin .. end` of `list`, each by a warp.
     #[inline(always)]
-    fn sum_segments(self, couplings: Couplings<T>, list: Global<u32>, (begin, end): (u32, u32)) {
+    fn sum_segments(
+        self,
+        couplings: Couplings<T>,
+        list: Records<Segment>,
+        (begin, end): (u32, u32),
+    ) {
         let lane = thread::lane_id();
         let mut number = 0;
         while number < self.num_chunks() {
             let chunk = self.chunk(number);
             let mut i = begin + thread::index_1d() / warp::WARP_SIZE;
             while i < end {
-                let word = |which: usize| list.get(i as usize * SEGMENT_WORDS + which);
+                let segment = list.get(i as usize);
                 let mut sums = [T::ZERO; R];
-                self.sum_together::<R>((word(0), word(1)), 0, &mut sums, |p, r, term| {
-                    *term = self.coupled_term(couplings, chunk, p, r);
-                    true
-                });
+                self.sum_together::<R>(
+                    (segment.begin(), segment.end()),
+                    0,
+                    &mut sums,
+                    |p, r, term| {
+                        *term = self.coupled_term(couplings, chunk, p, r);
+                        true
+                    },
+                );
                 if lane == 0 {
                     let at = self.segment(chunk, i);
                     let mut r = 0;
                     while r < R {
-                        self.segments.set(at + r, sums[r]);
+                        self.vectors.sums.set(at + r, sums[r]);
                         r += 1;
                     }
                 }
@@ -131,18 +130,18 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Takes the couplings off the rows `part` of `list`.
     #[inline(always)]
-    fn couple_rows(self, couplings: Couplings<T>, list: Global<u32>, part: (u32, u32)) {
+    fn couple_rows(self, couplings: Couplings<T>, list: Records<CoupledRow>, part: (u32, u32)) {
         self.for_lanes(part, |chunk, i| {
             let mut value = [T::ZERO; R];
             let (mut own, mut segments, mut at) = ((0, 0), (0, 0), 0);
             if i < part.1 {
-                let word = |which: usize| list.get(i as usize * COUPLED_WORDS + which);
-                own = (word(coupled::BEGIN), word(coupled::END));
-                segments = (word(coupled::FIRST_SEGMENT), word(coupled::END_OF_SEGMENTS));
-                at = chunk.unknowns + word(coupled::PIVOT) as usize * R;
+                let row = list.get(i as usize);
+                own = (row.begin(), row.end());
+                segments = (row.first_segment(), row.end_of_segments());
+                at = chunk.unknowns + row.pivot() as usize * R;
                 let mut r = 0;
                 while r < R {
-                    value[r] = self.entered.get(at + r);
+                    value[r] = self.vectors.entered.get(at + r);
                     r += 1;
                 }
             }
@@ -154,14 +153,14 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
                 let begin = warp::shuffle(warp::FULL_MASK, segments.0, owner);
                 let end = warp::shuffle(warp::FULL_MASK, segments.1, owner);
                 self.sum_together::<R>((begin, end), owner, &mut value, |p, r, term| {
-                    *term = self.segments.get(self.segment(chunk, p) + r);
+                    *term = self.vectors.sums.get(self.segment(chunk, p) + r);
                     true
                 });
             }
             if i < part.1 {
                 let mut r = 0;
                 while r < R {
-                    self.entered.set(at + r, value[r]);
+                    self.vectors.entered.set(at + r, value[r]);
                     r += 1;
                 }
             }
@@ -173,25 +172,24 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     pub(super) fn solve_singles(
         self,
         couplings: Couplings<T>,
-        list: Global<u32>,
+        list: Records<Single>,
         part: (u32, u32),
     ) {
         self.for_lanes(part, |chunk, i| {
             if i >= part.1 {
                 return;
             }
-            let word = |which: usize| list.get(i as usize * SINGLE_WORDS + which);
-            let e = word(single::PIVOT);
-            let slot = u64::from(word(single::SLOT_HIGH)) << 32 | u64::from(word(single::SLOT_LOW));
-            let inverse = self.factors.get(slot as usize).reciprocal();
+            let single = list.get(i as usize);
+            let e = single.pivot();
+            let inverse = self.tree.factors.get(single.slot() as usize).reciprocal();
             let mut value = [T::ZERO; R];
             let at = chunk.unknowns + e as usize * R;
             let mut r = 0;
             while r < R {
-                value[r] = self.entered.get(at + r);
+                value[r] = self.vectors.entered.get(at + r);
                 r += 1;
             }
-            let own = (word(single::BEGIN), word(single::END));
+            let own = (single.begin(), single.end());
             self.uncouple(couplings, chunk, own, &mut value);
             let mut r = 0;
             while r < R {

@@ -3,7 +3,7 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{awaited, give};
-use super::layout::{MAX_NRHS, control};
+use super::layout::{MAX_NRHS, Places, control};
 use super::scaled::{BIAS, biased_exponent, headroom, shifted};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
@@ -13,7 +13,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// it is passed.
     #[inline(always)]
     fn exponent(self, rhs: usize) -> i32 {
-        let largest = self.control.get(control::EXPONENTS + rhs) as i32;
+        let largest = self.vectors.control.get(control::EXPONENTS + rhs) as i32;
         if largest == 0 {
             0
         } else {
@@ -24,27 +24,22 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// Brings right-hand sides into the order of elimination, each near a power of two, and makes the vectors that are
     /// handed over awaited. All threads of the grid call it; what it writes is seen by all afterwards.
     #[inline(always)]
-    pub(super) fn enter(
-        self,
-        order: Global<u32>,
-        exponents: Global<i32>,
-        largest: Shared<u32>,
-        barrier: &mut GridBarrier,
-    ) {
+    pub(super) fn enter(self, places: Places, largest: Shared<u32>, barrier: &mut GridBarrier) {
         let t = thread::thread_idx_x() as usize;
         if t < MAX_NRHS {
             largest.set(t, 0);
         }
         thread::sync_threads();
         let n = self.n();
-        let given = |e: usize, rhs: usize| self.x.get(rhs * n + order.get(e) as usize);
+        let given =
+            |e: usize, rhs: usize| self.vectors.x.get(rhs * n + places.places.get(e) as usize);
         let mut rhs = 0;
         while rhs < self.nrhs as usize {
             let mut most = 0;
             for e in thread::grid_stride(n) {
                 let of_entry = biased_exponent(given(e, rhs));
                 if of_entry != 0 {
-                    let exponent = of_entry + exponents.get(e);
+                    let exponent = of_entry + places.exponents.get(e);
                     most = if exponent > most { exponent } else { most };
                 }
             }
@@ -57,15 +52,15 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         }
         let num_chunks = self.num_chunks() as usize;
         for i in thread::grid_stride(num_chunks * n * R) {
-            self.eliminated.set(i, awaited());
-            self.unknowns.set(i, awaited());
+            self.vectors.eliminated.set(i, awaited());
+            self.vectors.unknowns.set(i, awaited());
         }
-        for i in thread::grid_stride(num_chunks * self.carry_to.len() * R) {
-            self.carried.set(i, awaited());
+        for i in thread::grid_stride(num_chunks * self.tree.carry_to.len() * R) {
+            self.vectors.carried.set(i, awaited());
         }
         thread::sync_threads();
         if t < self.nrhs as usize && largest.get(t) != 0 {
-            let of_grid = self.control.atomic(control::EXPONENTS + t);
+            let of_grid = self.vectors.control.atomic(control::EXPONENTS + t);
             of_grid.fetch_max(largest.get(t), Ordering::Relaxed, Scope::Device);
         }
         barrier.wait();
@@ -77,12 +72,12 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
                 while r < R {
                     let rhs = chunk.first as usize + r;
                     let value = if rhs < self.nrhs as usize {
-                        let exponent = exponents.get(e) - self.exponent(rhs);
+                        let exponent = places.exponents.get(e) - self.exponent(rhs);
                         T::from_f64(shifted(given(e, rhs), exponent))
                     } else {
                         T::ZERO
                     };
-                    self.entered.set(chunk.unknowns + e * R + r, value);
+                    self.vectors.entered.set(chunk.unknowns + e * R + r, value);
                     r += 1;
                 }
             }
@@ -95,19 +90,19 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     #[inline(always)]
     pub(super) fn finish<const N: usize>(self, chunk: Chunk, rhs: u32, e: u32, value: [T; N]) {
         give(
-            self.unknowns,
+            self.vectors.unknowns,
             chunk.unknowns + e as usize * R + rhs as usize,
             value,
         );
-        let to = self.leave.get(e as usize) as usize;
-        let exponent = self.leave_exponents.get(e as usize);
+        let to = self.leave.places.get(e as usize) as usize;
+        let exponent = self.leave.exponents.get(e as usize);
         let first = (chunk.first + rhs) as usize;
         let mut r = 0;
         while r < N {
             if first + r < self.nrhs as usize {
                 let exponent = exponent + self.exponent(first + r);
                 let value = shifted(value[r].to_f64(), exponent);
-                self.x.set((first + r) * self.n() + to, value);
+                self.vectors.x.set((first + r) * self.n() + to, value);
             }
             r += 1;
         }

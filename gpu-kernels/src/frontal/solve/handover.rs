@@ -115,7 +115,10 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
         let row = if row < front.m() { row } else { 0 };
         let at = (front.start + front.rows) as usize + row as usize;
-        (self.gather_ptr.get(at), self.gather_ptr.get(at + 1))
+        (
+            self.tree.gather_ptr.get(at),
+            self.tree.gather_ptr.get(at + 1),
+        )
     }
 
     /// Adds the contributions `begin .. end` to `value` as they come if they are `wanted`, for `N` right-hand sides from
@@ -149,7 +152,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             let end = warp::shuffle(warp::FULL_MASK, end, owner);
             self.sum_together::<N>((begin, end), owner, value, |p, r, term| {
                 let mut several = [T::ZERO];
-                let is_there = look(self.carried, place(p) + r, &mut several);
+                let is_there = look(self.vectors.carried, place(p) + r, &mut several);
                 *term = several[0];
                 is_there
             });
@@ -167,7 +170,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     ) -> u32 {
         let mut several = [[T::ZERO; N]; A];
         take_several(
-            self.carried,
+            self.vectors.carried,
             |u| place(p + u as u32),
             |u| p + (u as u32) < end,
             &mut several,

@@ -1,4 +1,4 @@
-//! Words of the lists that the host makes for a solve.
+//! What a solve is given: the records of the lists that the host makes, and the kernels' arguments.
 //!
 //! Size classes, and the tests in `tests/tests/frontal_solve.rs` that run each of them on the simulator, with A and with
 //! its transpose:
@@ -14,37 +14,34 @@
 //! | rows of up to [`LONG_ROW`] couplings, of one segment of at most [`SEGMENT`], of several | `long_rows_come_in_segments` |
 //! | up to 32 contributions of children to a row, and more | `solutions_satisfy_the_matrix` |
 
-/// Words that describe a front.
-pub const FRONT_WORDS: usize = 8;
+use luge_kernel::prelude::*;
 
-/// Places of the words of a front.
-pub mod front {
+/// A front.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct FrontRecord {
     /// First pivot in the order of elimination.
-    pub const START: usize = 0;
+    pub start: u32,
     /// Number of pivots.
-    pub const PIVOTS: usize = 1;
+    pub pivots: u32,
     /// Number of rows below them.
-    pub const BELOW: usize = 2;
+    pub below: u32,
     /// Where its rows below begin among those of all fronts.
-    pub const ROWS: usize = 3;
-    /// Where its panels begin, lower half.
-    pub const SLOT_LOW: usize = 4;
-    /// Upper half of that.
-    pub const SLOT_HIGH: usize = 5;
+    pub rows: u32,
+    /// Where its panels begin.
+    pub slot: u64,
+    /// Zero: a front is a quarter of what a warp's lanes read at once.
+    pub spare: [u32; 2],
 }
 
-/// Words of a task of a warp: a front.
-pub const SMALL_WORDS: usize = 1;
-
-/// Words of a task of a block: a front, and a tile or [`WHOLE`].
-pub const LARGE_WORDS: usize = 2;
-
-/// Places of the words of a task of a block.
-pub mod large {
+/// A task of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct LargeTask {
     /// The front.
-    pub const FRONT: usize = 0;
-    /// The tile of it.
-    pub const TILE: usize = 1;
+    pub front: u32,
+    /// The tile of it, or [`WHOLE`].
+    pub tile: u32,
 }
 
 /// In place of a tile: all of the front.
@@ -53,42 +50,38 @@ pub const WHOLE: u32 = u32::MAX;
 /// Rows of the largest front that is one task of a block, a row a thread.
 pub const WHOLE_ROWS: u32 = THREADS;
 
-/// Words of a level: ends of its parts of the lists, which begin where those of the level before end.
-pub const LEVEL_WORDS: usize = 7;
-
-/// Places of the words of a level.
-pub mod level {
+/// A level: ends of its parts of the lists, which begin where those of the level before end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct Level {
     /// Of the tasks of warps.
-    pub const WARPS_UP: usize = 0;
+    pub warps_up: u32,
     /// Of the tasks of warps on the way down.
-    pub const WARPS_DOWN: usize = 1;
+    pub warps_down: u32,
     /// Of the tasks of blocks.
-    pub const BLOCKS_UP: usize = 2;
+    pub blocks_up: u32,
     /// Of the tasks of blocks on the way down.
-    pub const BLOCKS_DOWN: usize = 3;
+    pub blocks_down: u32,
     /// Of the fronts of one pivot and nothing else.
-    pub const SINGLES: usize = 4;
+    pub singles: u32,
     /// Of the rows with couplings of other fronts, and of those with long rows.
-    pub const COUPLED: usize = 5;
+    pub coupled: u32,
     /// Of the segments of long rows.
-    pub const SEGMENTS: usize = 6;
+    pub segments: u32,
 }
 
-/// Words of a front of one pivot and nothing else.
-pub const SINGLE_WORDS: usize = 5;
-
-/// Places of its words.
-pub mod single {
+/// A front of one pivot and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct Single {
     /// Its pivot in the order of elimination.
-    pub const PIVOT: usize = 0;
-    /// First of its couplings; none where a row of [`coupled`](super::coupled) has them.
-    pub const BEGIN: usize = 1;
+    pub pivot: u32,
+    /// First of its couplings; none where a [`CoupledRow`] has them.
+    pub begin: u32,
     /// Their end.
-    pub const END: usize = 2;
-    /// Where its factor lies, lower half.
-    pub const SLOT_LOW: usize = 3;
-    /// Upper half of that.
-    pub const SLOT_HIGH: usize = 4;
+    pub end: u32,
+    /// Where its factor lies.
+    pub slot: u64,
 }
 
 /// Couplings of a row from which on it is cut into segments.
@@ -97,24 +90,108 @@ pub const LONG_ROW: u32 = 32;
 /// Most couplings of a segment.
 pub const SEGMENT: u32 = 256;
 
-/// Words of a segment: its first coupling, and the end of them.
-pub const SEGMENT_WORDS: usize = 2;
+/// A segment of a long row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct Segment {
+    /// Its first coupling.
+    pub begin: u32,
+    /// The end of them.
+    pub end: u32,
+}
 
-/// Words of a row with couplings.
-pub const COUPLED_WORDS: usize = 5;
-
-/// Places of its words.
-pub mod coupled {
+/// A row with couplings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct CoupledRow {
     /// Its pivot in the order of elimination.
-    pub const PIVOT: usize = 0;
+    pub pivot: u32,
     /// First of its couplings, if it is not cut.
-    pub const BEGIN: usize = 1;
+    pub begin: u32,
     /// Their end.
-    pub const END: usize = 2;
+    pub end: u32,
     /// First of its segments, if it is.
-    pub const FIRST_SEGMENT: usize = 3;
+    pub first_segment: u32,
     /// Their end.
-    pub const END_OF_SEGMENTS: usize = 4;
+    pub end_of_segments: u32,
+}
+
+/// The factors of the fronts, and how the fronts hang together.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Factored<T: Real> {
+    /// The fronts.
+    pub fronts: Records<FrontRecord>,
+    /// Where the contributions of children to each row of each front begin, and the end of the last.
+    pub gather_ptr: Global<u32>,
+    /// For each row below a front its own among those contributions.
+    pub carry_to: Global<u32>,
+    /// The unknown of each row below a front.
+    pub row_idx: Global<u32>,
+    /// The exchanges of rows: see [`compose_exchanges`](fn@super::prepare::compose_exchanges).
+    pub order: Global<u32>,
+    /// The panels.
+    pub factors: Global<T>,
+}
+
+/// Who does what, in which order.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Lists {
+    /// The levels of diagonal blocks, in the order in which they are solved.
+    pub levels: Records<Level>,
+    /// Fronts of warps on the way up.
+    pub warps_up: Global<u32>,
+    /// Fronts of warps on the way down.
+    pub warps_down: Global<u32>,
+    /// Tasks of blocks on the way up.
+    pub blocks_up: Records<LargeTask>,
+    /// Tasks of blocks on the way down.
+    pub blocks_down: Records<LargeTask>,
+    /// Fronts of one pivot and nothing else.
+    pub singles: Records<Single>,
+    /// Rows with couplings.
+    pub coupled: Records<CoupledRow>,
+    /// Segments of long rows.
+    pub segments: Records<Segment>,
+}
+
+/// The entries of B right of its diagonal blocks, by rows, or for Bᵀ below them, by columns.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Couplings<T: Real> {
+    /// The entries; see [`coupling_values`](fn@super::prepare::coupling_values).
+    pub coupling: Global<T>,
+    /// The unknown that coupling p is for.
+    pub idx: Global<u32>,
+    /// Its place in `coupling`.
+    pub entries: Global<u32>,
+}
+
+/// Where the entries of a vector in the order of elimination are in one of A, and how they are scaled.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Places {
+    /// The place of each.
+    pub places: Global<u32>,
+    /// The exponent of its factor.
+    pub exponents: Global<i32>,
+}
+
+/// The vectors of a launch. Those in the order of elimination have the values of one unknown for the right-hand sides
+/// that are solved for together side by side.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Vectors<T: Real> {
+    /// Right-hand sides and solutions of A.
+    pub x: GlobalMut<f64>,
+    /// Right-hand sides of B, in the order of elimination before rows are exchanged.
+    pub entered: GlobalMut<T>,
+    /// Solutions of B, in the order of elimination before rows are exchanged.
+    pub unknowns: GlobalMut<T>,
+    /// What the first triangle leaves of the right-hand sides.
+    pub eliminated: GlobalMut<T>,
+    /// Contributions of fronts to rows of their parents, those to one row side by side.
+    pub carried: GlobalMut<T>,
+    /// Sums of the segments of long rows.
+    pub sums: GlobalMut<T>,
+    /// See [`control`].
+    pub control: GlobalMut<u32>,
 }
 
 /// Words of the control of a launch.

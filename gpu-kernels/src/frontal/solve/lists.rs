@@ -1,33 +1,21 @@
 //! The lists of a solve, and who does what of them.
 
 use luge_kernel::prelude::*;
+use luge_kernel::record::InGlobal;
 
-use super::layout::{LARGE_WORDS, LEVEL_WORDS, SMALL_WORDS, large};
+use super::layout::{LargeTask, LevelIn, Lists};
 use super::{Chunk, Front, Sweep};
 
-/// The lists of a solve; see [`layout`](super::layout).
-#[derive(Clone, Copy)]
-pub(super) struct Lists {
-    pub levels: Global<u32>,
-    pub warps_up: Global<u32>,
-    pub warps_down: Global<u32>,
-    pub blocks_up: Global<u32>,
-    pub blocks_down: Global<u32>,
-    pub singles: Global<u32>,
-    pub coupled: Global<u32>,
-    pub segments: Global<u32>,
-}
-
 impl Lists {
-    /// The part of a list, given by the place of its end among the words of a level, for `level`.
+    /// The part of a list for `level`; `end` is its end.
     #[inline(always)]
-    pub fn part(self, level: usize, which: usize) -> (u32, u32) {
+    pub(super) fn part(self, level: usize, end: impl Fn(LevelIn<InGlobal>) -> u32) -> (u32, u32) {
         let begin = if level == 0 {
             0
         } else {
-            self.levels.get((level - 1) * LEVEL_WORDS + which)
+            end(self.levels.get(level - 1))
         };
-        (begin, self.levels.get(level * LEVEL_WORDS + which))
+        (begin, end(self.levels.get(level)))
     }
 }
 
@@ -83,13 +71,12 @@ impl Turns {
 }
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
-    /// Calls `work` for each chunk and each task of the part of `list` that worker `worker` of `workers` has; tasks have
-    /// `words` words, the first of which is the front. Numbers of fronts are read two tasks ahead, fronts one.
+    /// Calls `work` for each chunk and each task of the part of a list that worker `worker` of `workers` has;
+    /// `front_of` is the front of a task. Numbers of fronts are read two tasks ahead, fronts one.
     #[inline(always)]
     fn for_tasks(
         self,
-        list: Global<u32>,
-        words: usize,
+        front_of: impl Fn(usize) -> u32,
         part: (u32, u32),
         (worker, workers): (u32, u32),
         mut work: impl FnMut(Chunk, Front, usize),
@@ -99,7 +86,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         if at >= turns.count {
             return;
         }
-        let number = |at: u32| list.get(turns.task(at) * words);
+        let number = |at: u32| front_of(turns.task(at));
         let mut front = self.front(number(at));
         let mut next = turns.after(at);
         let mut next_number = 0;
@@ -132,7 +119,8 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         worker: (u32, u32),
         mut work: impl FnMut(Chunk, Front),
     ) {
-        self.for_tasks(list, SMALL_WORDS, part, worker, |chunk, front, _| {
+        let front_of = |task: usize| list.get(task);
+        self.for_tasks(front_of, part, worker, |chunk, front, _| {
             work(chunk, front);
         });
     }
@@ -141,13 +129,14 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     #[inline(always)]
     pub(super) fn for_large(
         self,
-        list: Global<u32>,
+        list: Records<LargeTask>,
         part: (u32, u32),
         worker: (u32, u32),
         mut work: impl FnMut(Chunk, Front, u32),
     ) {
-        self.for_tasks(list, LARGE_WORDS, part, worker, |chunk, front, task| {
-            work(chunk, front, list.get(task * LARGE_WORDS + large::TILE));
+        let front_of = |task: usize| list.get(task).front();
+        self.for_tasks(front_of, part, worker, |chunk, front, task| {
+            work(chunk, front, list.get(task).tile());
         });
     }
 }

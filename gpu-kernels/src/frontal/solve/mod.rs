@@ -42,10 +42,8 @@ mod whole;
 use luge_kernel::prelude::*;
 
 use self::layout::{
-    FRONT_WORDS, LEVEL_WORDS, MANY, MAX_NRHS, SEGMENT_WORDS, THREADS, TILE, WHOLE_ROWS, front,
-    level,
+    Couplings, Factored, Lists, MANY, MAX_NRHS, Places, THREADS, TILE, Vectors, WHOLE_ROWS,
 };
-use self::lists::Lists;
 use crate::grid::GridBarrier;
 
 /// Warps of a block.
@@ -155,29 +153,11 @@ struct Chunk {
 struct Sweep<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> {
     transpose: bool,
     nrhs: u32,
-    fronts: Global<u32>,
-    gather_ptr: Global<u32>,
-    carry_to: Global<u32>,
-    row_idx: Global<u32>,
-    order: Global<u32>,
-    factors: Global<T>,
-    leave: Global<u32>,
-    leave_exponents: Global<i32>,
-    /// Right-hand sides and solutions of A.
-    x: GlobalMut<f64>,
-    /// Right-hand sides of B, in the order of elimination before rows are exchanged.
-    entered: GlobalMut<T>,
-    /// What the first triangle leaves of them.
-    eliminated: GlobalMut<T>,
-    /// Solutions of B, in the order of elimination before rows are exchanged.
-    unknowns: GlobalMut<T>,
-    /// Contributions of fronts to rows of their parents, those to one row side by side.
-    carried: GlobalMut<T>,
+    tree: Factored<T>,
+    leave: Places,
+    vectors: Vectors<T>,
     /// Segments of long rows in all of the list.
     num_segments: u32,
-    /// Their sums.
-    segments: GlobalMut<T>,
-    control: GlobalMut<u32>,
     /// For the rows of a front of a block, or a triangle.
     values: Shared<T>,
     /// For what is subtracted from them, or the sums of warps.
@@ -188,7 +168,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// Order of the matrix.
     #[inline(always)]
     fn n(self) -> usize {
-        self.order.len()
+        self.tree.order.len()
     }
 
     #[inline(always)]
@@ -202,32 +182,34 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         Chunk {
             first: number * R as u32,
             unknowns: number_wide * self.n() * R,
-            carried: number_wide * self.carry_to.len() * R,
+            carried: number_wide * self.tree.carry_to.len() * R,
         }
     }
 
     #[inline(always)]
     fn front(self, s: u32) -> Front {
-        let word = |which: usize| self.fronts.get(s as usize * FRONT_WORDS + which);
+        let front = self.tree.fronts.get(s as usize);
         Front {
-            start: word(front::START),
-            k: word(front::PIVOTS),
-            c: word(front::BELOW),
-            rows: word(front::ROWS),
-            slot: u64::from(word(front::SLOT_HIGH)) << 32 | u64::from(word(front::SLOT_LOW)),
+            start: front.start(),
+            k: front.pivots(),
+            c: front.below(),
+            rows: front.rows(),
+            slot: front.slot(),
             transpose: self.transpose,
         }
     }
 
     #[inline(always)]
     fn factor(self, front: Front, place: u32) -> T {
-        self.factors.get((front.slot + u64::from(place)) as usize)
+        self.tree
+            .factors
+            .get((front.slot + u64::from(place)) as usize)
     }
 
     /// Place of unknown `pivot` of a front, counted within it, before rows are exchanged.
     #[inline(always)]
     fn unexchanged(self, front: Front, pivot: u32) -> u32 {
-        front.start + self.order.get((front.start + pivot) as usize)
+        front.start + self.tree.order.get((front.start + pivot) as usize)
     }
 
     /// The row of the front, as its children know it, that is row `row` once rows are exchanged.
@@ -235,7 +217,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     fn row_as_it_came(self, front: Front, row: u32) -> u32 {
         let is_pivot = row < front.k;
         let pivot = if is_pivot { row } else { 0 };
-        let exchanged = self.order.get((front.start + pivot) as usize);
+        let exchanged = self.tree.order.get((front.start + pivot) as usize);
         if is_pivot && !self.transpose {
             exchanged
         } else {
@@ -269,18 +251,13 @@ const fn values_places(many: usize) -> usize {
 fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
     sweep: Sweep<T, R, AHEAD, BELOW>,
     lists: Lists,
-    (coupling, coupled_idx, coupled_entries): (Global<T>, Global<u32>, Global<u32>),
-    (enter, enter_exponents): (Global<u32>, Global<i32>),
+    couplings: Couplings<T>,
+    enter: Places,
     largest: Shared<u32>,
 ) {
-    let mut barrier = GridBarrier::new(sweep.control);
-    sweep.enter(enter, enter_exponents, largest, &mut barrier);
-    let couplings = coupling::Couplings {
-        coupling,
-        idx: coupled_idx,
-        entries: coupled_entries,
-    };
-    let num_levels = lists.levels.len() / LEVEL_WORDS;
+    let mut barrier = GridBarrier::new(sweep.vectors.control);
+    sweep.enter(enter, largest, &mut barrier);
+    let num_levels = lists.levels.len();
     let (block, num_blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     let warp = (
         thread::thread_idx_x() / warp::WARP_SIZE * num_blocks + block,
@@ -293,13 +270,17 @@ fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
             barrier.wait();
         }
         sweep.couple(couplings, lists, number, &mut barrier);
-        sweep.solve_singles(couplings, lists.singles, lists.part(number, level::SINGLES));
+        sweep.solve_singles(
+            couplings,
+            lists.singles,
+            lists.part(number, |level| level.singles()),
+        );
         // No task of a warp waits on the way up for one of a block, nor one of a block on the way down for one of a warp.
-        let part = lists.part(number, level::WARPS_UP);
+        let part = lists.part(number, |level| level.warps_up());
         sweep.for_small(lists.warps_up, part, warp, |chunk, front| {
             sweep.small_up(chunk, front);
         });
-        let part = lists.part(number, level::BLOCKS_UP);
+        let part = lists.part(number, |level| level.blocks_up());
         sweep.for_large(lists.blocks_up, part, block, |chunk, front, tile| {
             if tile == layout::WHOLE {
                 sweep.whole_up(chunk, front);
@@ -307,7 +288,7 @@ fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
                 sweep.tile_up(chunk, front, tile);
             }
         });
-        let part = lists.part(number, level::BLOCKS_DOWN);
+        let part = lists.part(number, |level| level.blocks_down());
         sweep.for_large(lists.blocks_down, part, block, |chunk, front, tile| {
             if tile == layout::WHOLE {
                 sweep.whole_down(chunk, front);
@@ -315,7 +296,7 @@ fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
                 sweep.tile_down(chunk, front, tile);
             }
         });
-        let part = lists.part(number, level::WARPS_DOWN);
+        let part = lists.part(number, |level| level.warps_down());
         sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
             sweep.small_down(chunk, front);
         });
@@ -336,56 +317,34 @@ macro_rules! solve_fronts {
                 require(
                     nrhs >= 1,
                     nrhs as usize <= MAX_NRHS,
-                    fronts.len().is_multiple_of(FRONT_WORDS),
-                    gather_ptr.len() == order.len() + row_idx.len() + 1,
-                    carry_to.len() == row_idx.len(),
-                    enter.len() == order.len(),
-                    enter_exponents.len() == order.len(),
-                    leave.len() == order.len(),
-                    leave_exponents.len() == order.len(),
-                    coupled_entries.len() == coupled_idx.len(),
-                    levels.len().is_multiple_of(LEVEL_WORDS),
-                    x.len() == nrhs as usize * order.len(),
-                    unknowns.len() >= (nrhs as usize).div_ceil($many) * $many * order.len(),
-                    eliminated.len() == unknowns.len(),
-                    carried.len() >= (nrhs as usize).div_ceil($many) * $many * row_idx.len(),
-                    entered.len() == unknowns.len(),
-                    sums.len()
-                        >= (nrhs as usize).div_ceil($many) * $many * (segments.len() / SEGMENT_WORDS),
-                    control.len() >= layout::CONTROL_WORDS
+                    tree.gather_ptr.len() == tree.order.len() + tree.row_idx.len() + 1,
+                    tree.carry_to.len() == tree.row_idx.len(),
+                    enter.places.len() == tree.order.len(),
+                    enter.exponents.len() == tree.order.len(),
+                    leave.places.len() == tree.order.len(),
+                    leave.exponents.len() == tree.order.len(),
+                    couplings.entries.len() == couplings.idx.len(),
+                    vectors.x.len() == nrhs as usize * tree.order.len(),
+                    vectors.unknowns.len()
+                        >= (nrhs as usize).div_ceil($many) * $many * tree.order.len(),
+                    vectors.eliminated.len() == vectors.unknowns.len(),
+                    vectors.carried.len()
+                        >= (nrhs as usize).div_ceil($many) * $many * tree.row_idx.len(),
+                    vectors.entered.len() == vectors.unknowns.len(),
+                    vectors.sums.len()
+                        >= (nrhs as usize).div_ceil($many) * $many * lists.segments.len(),
+                    vectors.control.len() >= layout::CONTROL_WORDS
                 )
             )]
             pub unsafe fn $name<T: Real>(
                 transpose: u32,
                 nrhs: u32,
-                fronts: Global<u32>,
-                gather_ptr: Global<u32>,
-                carry_to: Global<u32>,
-                row_idx: Global<u32>,
-                order: Global<u32>,
-                factors: Global<T>,
-                levels: Global<u32>,
-                warps_up: Global<u32>,
-                warps_down: Global<u32>,
-                blocks_up: Global<u32>,
-                blocks_down: Global<u32>,
-                singles: Global<u32>,
-                coupled: Global<u32>,
-                segments: Global<u32>,
-                coupled_idx: Global<u32>,
-                coupled_entries: Global<u32>,
-                coupling: Global<T>,
-                enter: Global<u32>,
-                enter_exponents: Global<i32>,
-                leave: Global<u32>,
-                leave_exponents: Global<i32>,
-                x: GlobalMut<f64>,
-                entered: GlobalMut<T>,
-                unknowns: GlobalMut<T>,
-                eliminated: GlobalMut<T>,
-                carried: GlobalMut<T>,
-                sums: GlobalMut<T>,
-                control: GlobalMut<u32>,
+                tree: Factored<T>,
+                lists: Lists,
+                couplings: Couplings<T>,
+                enter: Places,
+                leave: Places,
+                vectors: Vectors<T>,
             ) {
                 let largest = shared_array![u32; MAX_NRHS];
                 let values = shared_array![T; values_places($many)];
@@ -393,42 +352,14 @@ macro_rules! solve_fronts {
                 let sweep = Sweep::<T, { $many }, $ahead, $below> {
                     transpose: transpose != 0,
                     nrhs,
-                    fronts,
-                    gather_ptr,
-                    carry_to,
-                    row_idx,
-                    order,
-                    factors,
+                    tree,
                     leave,
-                    leave_exponents,
-                    x,
-                    entered,
-                    unknowns,
-                    eliminated,
-                    carried,
-                    num_segments: (segments.len() / SEGMENT_WORDS) as u32,
-                    segments: sums,
-                    control,
+                    vectors,
+                    num_segments: lists.segments.len() as u32,
                     values,
                     products,
                 };
-                let lists = Lists {
-                    levels,
-                    warps_up,
-                    warps_down,
-                    blocks_up,
-                    blocks_down,
-                    singles,
-                    coupled,
-                    segments,
-                };
-                solve(
-                    sweep,
-                    lists,
-                    (coupling, coupled_idx, coupled_entries),
-                    (enter, enter_exponents),
-                    largest,
-                );
+                solve(sweep, lists, couplings, enter, largest);
             }
         )*
     };
@@ -438,13 +369,9 @@ solve_fronts! {
     /// Solves A·X = R or, if `transpose` is not 0, Aᵀ·X = R in place in `x`, for one right-hand side after another.
     ///
     /// See the module for the algorithm, and [`layout`] for the lists. Entry e in the order of elimination is entry
-    /// `enter[e]` of the right-hand side times 2^`enter_exponents[e]`, and entry `leave[e]` of the solution times the
-    /// inverse of 2^`leave_exponents[e]`; for Aᵀ other arrays are passed. `gather_ptr` says for each row of each front where
-    /// the contributions of children to it lie, `carry_to` for each row below a front which of them is its own,
-    /// `row_idx` which unknown it is. `order` is that of
-    /// [`compose_exchanges`](fn@prepare::compose_exchanges), `coupling` of
-    /// [`coupling_values`](fn@prepare::coupling_values): couplings `p` of a row are of unknown `coupled_idx[p]`, with
-    /// value `coupling[coupled_entries[p]]`; `sums` is for those of segments.
+    /// `enter.places[e]` of the right-hand side times 2^`enter.exponents[e]`, and entry `leave.places[e]` of the solution
+    /// times the inverse of 2^`leave.exponents[e]`; for Aᵀ other arrays are passed. Coupling p of a row is of unknown
+    /// `couplings.idx[p]`, with value `couplings.coupling[couplings.entries[p]]`.
     ///
     /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones and on tiles.
     /// Writes: the part of `unknowns`, `eliminated` and `x` that belongs to a front's pivots, and the contributions of

@@ -245,7 +245,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             } else {
                 0
             };
-            unknowns[u] = self.row_idx.get((front.rows + q) as usize);
+            unknowns[u] = self.tree.row_idx.get((front.rows + q) as usize);
             u += 1;
         }
         unknowns

@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::layout::{FRONT_WORDS, front};
+use super::layout::FrontRecord;
 use super::scaled::shifted;
 
 /// The entries of B right of its diagonal blocks: `coupling[p]` is value `entries[p]` of A times 2^`exponents[p]`.
@@ -32,21 +32,18 @@ pub unsafe fn coupling_values<T: Real>(
 /// part of `order` for the pivots of a front by its warp alone. Order: barriers of the warp. Shared memory: none.
 /// Launch: 1-D, a multiple of 32 threads. Preconditions: `fronts` describes fronts (see [`layout`](super::layout))
 /// with the pivots of `pivot_rows`, which is as a factorization leaves it.
-#[kernel(
-    require(fronts.len().is_multiple_of(FRONT_WORDS), order.len() == pivot_rows.len())
-)]
+#[kernel(require(order.len() == pivot_rows.len()))]
 pub unsafe fn compose_exchanges(
-    fronts: Global<u32>,
+    fronts: Records<FrontRecord>,
     pivot_rows: Global<u32>,
     order: GlobalMut<u32>,
 ) {
     let lane = thread::lane_id();
     let warps = thread::num_threads_1d() / warp::WARP_SIZE;
-    let num_fronts = fronts.len() / FRONT_WORDS;
+    let num_fronts = fronts.len();
     let mut s = (thread::index_1d() / warp::WARP_SIZE) as usize;
     while s < num_fronts {
-        let start = fronts.get(s * FRONT_WORDS + front::START);
-        let k = fronts.get(s * FRONT_WORDS + front::PIVOTS);
+        let (start, k) = (fronts.get(s).start(), fronts.get(s).pivots());
         let mut i = lane;
         while i < k {
             order.set((start + i) as usize, i);

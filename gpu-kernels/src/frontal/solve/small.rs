@@ -29,9 +29,9 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         self.pass::<R, false, AHEAD>(front, line, k, inverse, next, &mut value);
         if is_pivot {
             let at = chunk.unknowns + (front.start + lane) as usize * R;
-            give(self.eliminated, at, value);
+            give(self.vectors.eliminated, at, value);
         } else if lane < m {
-            give(self.carried, chunk.carried + to as usize * R, value);
+            give(self.vectors.carried, chunk.carried + to as usize * R, value);
         }
         let found = value;
         let mut first = warp::WARP_SIZE;
@@ -45,7 +45,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             self.gather(chunk, 0, own, row < m, &mut value);
             self.apply::<R, false, AHEAD>(front, line, k, found, next, &mut value);
             if row < m {
-                give(self.carried, chunk.carried + to as usize * R, value);
+                give(self.vectors.carried, chunk.carried + to as usize * R, value);
             }
             first += warp::WARP_SIZE;
         }
@@ -60,7 +60,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let mut value = [T::ZERO; R];
         let mut r = 0;
         while r < R {
-            let entered = self.entered.get(at + r);
+            let entered = self.vectors.entered.get(at + r);
             value[r] = if is_pivot { entered } else { T::ZERO };
             r += 1;
         }
@@ -73,7 +73,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let is_below = row >= front.k && row < front.m();
         let q = if is_below { row - front.k } else { 0 };
         if front.c > 0 {
-            self.carry_to.get((front.rows + q) as usize)
+            self.tree.carry_to.get((front.rows + q) as usize)
         } else {
             0
         }
@@ -92,7 +92,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let spread = Spread::over(0, k, c);
         // It is there before the unknowns above are, which come from it as all else that leads to the root.
         let at = chunk.unknowns + (front.start + lane) as usize * R;
-        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
+        let mut value: [T; R] = take(self.vectors.eliminated, at, is_pivot);
         let mut sums = [T::ZERO; R];
         if c > 0 {
             sums = self.products_below(chunk, front, spread);
@@ -152,7 +152,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     ) {
         let mut found = [[T::ZERO; R]; BELOW];
         take_several(
-            self.unknowns,
+            self.vectors.unknowns,
             |u| chunk.unknowns + unknowns[u] as usize * R,
             |u| spread.has(p + u as u32),
             &mut found,

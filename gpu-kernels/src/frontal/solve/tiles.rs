@@ -209,7 +209,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         if self.is_finisher() && is_row && is_pivots {
             row = self.row_as_it_came(front, i);
             let at = (front.start + row) as usize * R + self.own_rhs() as usize;
-            value[0] = self.entered.get(chunk.unknowns + at);
+            value[0] = self.vectors.entered.get(chunk.unknowns + at);
         }
         let contributions = self.contributions(front, row);
         if is_pivots {
@@ -227,7 +227,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             }
             let place = |p: u32| chunk.unknowns + (front.start + j * TILE + p) as usize * R;
             let count = front.pivots_of_tile(j);
-            self.take_off_own(now, count, self.eliminated, place, &mut sums);
+            self.take_off_own(now, count, self.vectors.eliminated, place, &mut sums);
             j += 1;
         }
         value[0] += self.join(sums);
@@ -238,11 +238,11 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
                 self.pass_shown::<false>(count, inverse, &mut value[0]);
                 if is_row {
                     let at = (front.start + i) as usize * R + rhs;
-                    give(self.eliminated, chunk.unknowns + at, value);
+                    give(self.vectors.eliminated, chunk.unknowns + at, value);
                 }
             } else if is_row {
                 let to = self.carry(front, i) as usize;
-                give(self.carried, chunk.carried + to * R + rhs, value);
+                give(self.vectors.carried, chunk.carried + to * R + rhs, value);
             }
         }
         // The sums of the warps and the triangle are read.
@@ -267,7 +267,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         if self.is_finisher() {
             // It is there before the unknowns are that the tile waits for.
             let at = (front.start + i) as usize * R + self.own_rhs() as usize;
-            value = take(self.eliminated, chunk.unknowns + at, is_row);
+            value = take(self.vectors.eliminated, chunk.unknowns + at, is_row);
         }
         self.show_triangle(triangle);
         let mut sums = [T::ZERO; R];
@@ -285,7 +285,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
                 let e = self.place_down(front, j * TILE + count - 1 - p);
                 chunk.unknowns + e as usize * R
             };
-            self.take_off_own(now, count, self.unknowns, place, &mut sums);
+            self.take_off_own(now, count, self.vectors.unknowns, place, &mut sums);
             j -= 1;
         }
         value[0] += self.join(sums);

@@ -88,7 +88,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             if is_own {
                 if is_pivot {
                     let at = chunk.unknowns + (front.start + thread) as usize * R;
-                    give(self.eliminated, at, value);
+                    give(self.vectors.eliminated, at, value);
                 }
             } else if is_behind {
                 self.apply_shown::<false>(front, line, (t, count), next, &mut value);
@@ -96,7 +96,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             t += 1;
         }
         if !is_pivot && thread < m {
-            give(self.carried, chunk.carried + to as usize * R, value);
+            give(self.vectors.carried, chunk.carried + to as usize * R, value);
         }
         // The next task shows something else.
         thread::sync_threads();
@@ -130,12 +130,16 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let mut unknown = 0;
         if c > 0 {
             let q = if is_below { thread } else { 0 };
-            unknown = self.row_idx.get((front.rows + q) as usize) as usize;
+            unknown = self.tree.row_idx.get((front.rows + q) as usize) as usize;
         }
         // It is there before the unknowns below are.
         let at = chunk.unknowns + (front.start + thread) as usize * R;
-        let mut value: [T; R] = take(self.eliminated, at, is_pivot);
-        let found: [T; R] = take(self.unknowns, chunk.unknowns + unknown * R, is_below);
+        let mut value: [T; R] = take(self.vectors.eliminated, at, is_pivot);
+        let found: [T; R] = take(
+            self.vectors.unknowns,
+            chunk.unknowns + unknown * R,
+            is_below,
+        );
         if is_below {
             let mut r = 0;
             while r < R {

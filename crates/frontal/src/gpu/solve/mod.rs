@@ -9,9 +9,12 @@ use std::ops::Range;
 
 use luge_device::{Buffer, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
-use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY, MAX_NRHS, THREADS};
+use luge_gpu_kernels::frontal::solve::layout::{
+    CONTROL_WORDS, CouplingsBuffers, FactoredBuffers, MANY, MAX_NRHS, PlacesBuffers, THREADS,
+    VectorsBuffers,
+};
 
-pub(super) use plan::{SolvePlan, SolveWords};
+pub(super) use plan::{SolvePlan, SolveRecords};
 
 use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
 
@@ -189,8 +192,6 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             (&plan.rows, &plan.cols)
         };
-        let enter_exponents = zeros.unwrap_or(&enter.exponents);
-        let leave_exponents = zeros.unwrap_or(&leave.exponents);
         let together = if nrhs == 1 { 1 } else { MANY };
         let chunks = nrhs.div_ceil(together);
         let kernel = if nrhs == 1 {
@@ -205,52 +206,60 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let vectors = Vectors::of(vectors, stream, tree, chunks * together)?;
         stream.fill_zero(&mut vectors.control)?;
         let mut x = x.slice_mut(sides.start * n..sides.end * n);
+        let factored = FactoredBuffers {
+            fronts: &plan.fronts,
+            gather_ptr: &plan.gather_ptr,
+            carry_to: &plan.carry_to,
+            row_idx: &tree.row_idx,
+            order,
+            factors: &self.factors,
+        };
+        let couplings = CouplingsBuffers {
+            coupling,
+            idx: &lists.coupled_idx,
+            entries: &lists.coupled_entries,
+        };
+        let enter = PlacesBuffers {
+            places: &enter.places,
+            exponents: zeros.unwrap_or(&enter.exponents),
+        };
+        let leave = PlacesBuffers {
+            places: &leave.places,
+            exponents: zeros.unwrap_or(&leave.exponents),
+        };
+        let vectors = VectorsBuffers {
+            x: &mut x,
+            entered: &mut vectors.entered,
+            unknowns: &mut vectors.unknowns,
+            eliminated: &mut vectors.eliminated,
+            carried: &mut vectors.carried,
+            sums: &mut vectors.sums,
+            control: &mut vectors.control,
+        };
         macro_rules! launch {
             ($kernel:ident) => {
-                // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
-                // waits for; the control is zero.
-                unsafe {
-                    kernels::$kernel::launch::<T, _>(
-                        stream,
-                        &config,
-                        transpose.into(),
-                        nrhs as u32,
-                        &plan.fronts,
-                        &plan.gather_ptr,
-                        &plan.carry_to,
-                        &tree.row_idx,
-                        order,
-                        &self.factors,
-                        &lists.levels,
-                        &lists.warps_up,
-                        &lists.warps_down,
-                        &lists.blocks_up,
-                        &lists.blocks_down,
-                        &lists.singles,
-                        &lists.coupled,
-                        &lists.segments,
-                        &lists.coupled_idx,
-                        &lists.coupled_entries,
-                        coupling,
-                        &enter.places,
-                        enter_exponents,
-                        &leave.places,
-                        leave_exponents,
-                        &mut x,
-                        &mut vectors.entered,
-                        &mut vectors.unknowns,
-                        &mut vectors.eliminated,
-                        &mut vectors.carried,
-                        &mut vectors.sums,
-                        &mut vectors.control,
-                    )?
-                }
+                kernels::$kernel::launch::<T, _>(
+                    stream,
+                    &config,
+                    transpose.into(),
+                    nrhs as u32,
+                    factored,
+                    lists.buffers(),
+                    couplings,
+                    enter,
+                    leave,
+                    vectors,
+                )?
             };
         }
-        if nrhs == 1 {
-            launch!(solve_fronts_single);
-        } else {
-            launch!(solve_fronts_many);
+        // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it waits for;
+        // the control is zero.
+        unsafe {
+            if nrhs == 1 {
+                launch!(solve_fronts_single);
+            } else {
+                launch!(solve_fronts_many);
+            }
         }
         Ok(())
     }

@@ -5,10 +5,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use luge_device::{Buffer, DeviceError, Stream, Uploads};
+use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
-    COUPLED_WORDS, FRONT_WORDS, LARGE_WORDS, LEVEL_WORDS, LONG_ROW, SEGMENT, SEGMENT_WORDS,
-    SINGLE_WORDS, SMALL_WORDS, THREADS, TILE, WHOLE, WHOLE_ROWS,
+    CoupledRow, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, SEGMENT, Segment, Single,
+    THREADS, TILE, WHOLE, WHOLE_ROWS,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
@@ -30,28 +30,43 @@ const PIVOT_WEIGHT: u64 = 20;
 const TILE_WEIGHT: u64 = 500;
 
 /// Who works on what in solves with B, or in those with Bᵀ.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Lists<V> {
-    pub levels: V,
-    pub warps_up: V,
-    pub warps_down: V,
-    pub blocks_up: V,
-    pub blocks_down: V,
-    pub singles: V,
-    pub coupled: V,
-    pub segments: V,
-    pub coupled_idx: V,
-    pub coupled_entries: V,
+#[derive(Debug, PartialEq)]
+struct Lists {
+    levels: Vec<Level>,
+    warps_up: Vec<u32>,
+    warps_down: Vec<u32>,
+    blocks_up: Vec<LargeTask>,
+    blocks_down: Vec<LargeTask>,
+    singles: Vec<Single>,
+    coupled: Vec<CoupledRow>,
+    segments: Vec<Segment>,
+    coupled_idx: Vec<u32>,
+    coupled_entries: Vec<u32>,
 }
 
-/// The words of a plan on the host.
+/// [`Lists`] on the device.
+#[derive(Debug)]
+pub(super) struct DeviceLists {
+    levels: RecordBuffer<Level>,
+    warps_up: Buffer<u32>,
+    warps_down: Buffer<u32>,
+    blocks_up: RecordBuffer<LargeTask>,
+    blocks_down: RecordBuffer<LargeTask>,
+    singles: RecordBuffer<Single>,
+    coupled: RecordBuffer<CoupledRow>,
+    segments: RecordBuffer<Segment>,
+    pub coupled_idx: Buffer<u32>,
+    pub coupled_entries: Buffer<u32>,
+}
+
+/// The records of a plan on the host.
 #[derive(Debug, PartialEq)]
-pub(in crate::gpu) struct SolveWords {
-    fronts: Vec<u32>,
+pub(in crate::gpu) struct SolveRecords {
+    fronts: Vec<FrontRecord>,
     gather_ptr: Vec<u32>,
     carry_to: Vec<u32>,
     coupling_exponents: Vec<i32>,
-    lists: Lists<Vec<u32>>,
+    lists: Lists,
     /// The level of each front, if the lists for Bᵀ are others: where levels are solved in another order.
     levels: Option<Vec<u32>>,
     num_warp_tasks: u32,
@@ -61,7 +76,7 @@ pub(in crate::gpu) struct SolveWords {
 /// Everything about a solve that does not depend on values; see the module.
 #[derive(Debug)]
 pub(in crate::gpu) struct SolvePlan {
-    pub(super) fronts: Buffer<u32>,
+    pub(super) fronts: RecordBuffer<FrontRecord>,
     pub(super) gather_ptr: Buffer<u32>,
     pub(super) carry_to: Buffer<u32>,
     /// Value of A of each entry right of the diagonal blocks, and the exponent of its factor.
@@ -69,7 +84,7 @@ pub(in crate::gpu) struct SolvePlan {
     pub(super) coupling_exponents: Buffer<i32>,
     pub(super) rows: Placed<Buffer<u32>, Buffer<i32>>,
     pub(super) cols: Placed<Buffer<u32>, Buffer<i32>>,
-    lists: Arc<Lists<Buffer<u32>>>,
+    lists: Arc<DeviceLists>,
     /// Those for Bᵀ where they are others.
     transposed: Option<Transposed>,
     /// Most tasks of warps in one list.
@@ -86,7 +101,7 @@ struct Transposed {
     coupling: Arc<CompressedPattern>,
     /// Segments of long rows of Bᵀ.
     num_segments: usize,
-    lists: Mutex<Option<Arc<Lists<Buffer<u32>>>>>,
+    lists: Mutex<Option<Arc<DeviceLists>>>,
 }
 
 impl Transposed {
@@ -104,42 +119,49 @@ impl Transposed {
         }
     }
 
-    fn lists(
-        &self,
-        stream: &Stream,
-        tree: &Symbolic,
-    ) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
+    fn lists(&self, stream: &Stream, tree: &Symbolic) -> Result<Arc<DeviceLists>, DeviceError> {
         let mut made = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lists) = &*made {
             return Ok(Arc::clone(lists));
         }
         let forest = LeveledForest::new(tree, &self.levels, 1);
-        let words = forest.lists(&self.coupling, true);
+        let lists = forest.lists(&self.coupling, true);
         let mut uploads = Uploads::new(stream);
-        let lists = Lists::upload(&mut uploads, &words)?;
+        let lists = DeviceLists::upload(&mut uploads, &lists)?;
         // Done when it returns, so solves on other streams see them.
         uploads.finish()?;
         Ok(Arc::clone(made.insert(Arc::new(lists))))
     }
 }
 
-impl Lists<Buffer<u32>> {
-    fn upload<'a>(
-        uploads: &mut Uploads<'a>,
-        lists: &'a Lists<Vec<u32>>,
-    ) -> Result<Self, DeviceError> {
+impl DeviceLists {
+    fn upload<'a>(uploads: &mut Uploads<'a>, lists: &'a Lists) -> Result<Self, DeviceError> {
         Ok(Self {
-            levels: uploads.add(&lists.levels)?,
+            levels: uploads.add_records(&lists.levels)?,
             warps_up: uploads.add(&lists.warps_up)?,
             warps_down: uploads.add(&lists.warps_down)?,
-            blocks_up: uploads.add(&lists.blocks_up)?,
-            blocks_down: uploads.add(&lists.blocks_down)?,
-            singles: uploads.add(&lists.singles)?,
-            coupled: uploads.add(&lists.coupled)?,
-            segments: uploads.add(&lists.segments)?,
+            blocks_up: uploads.add_records(&lists.blocks_up)?,
+            blocks_down: uploads.add_records(&lists.blocks_down)?,
+            singles: uploads.add_records(&lists.singles)?,
+            coupled: uploads.add_records(&lists.coupled)?,
+            segments: uploads.add_records(&lists.segments)?,
             coupled_idx: uploads.add(&lists.coupled_idx)?,
             coupled_entries: uploads.add(&lists.coupled_entries)?,
         })
+    }
+
+    /// The lists as the kernels take them.
+    pub fn buffers(&self) -> ListsBuffers<'_> {
+        ListsBuffers {
+            levels: &self.levels,
+            warps_up: &self.warps_up,
+            warps_down: &self.warps_down,
+            blocks_up: &self.blocks_up,
+            blocks_down: &self.blocks_down,
+            singles: &self.singles,
+            coupled: &self.coupled,
+            segments: &self.segments,
+        }
     }
 }
 
@@ -188,18 +210,16 @@ impl Kind {
 }
 
 /// Tasks in the order of their levels, those of a level by the way that is left, the longest first.
-struct TaskList<const WORDS: usize> {
-    words: Vec<[u32; WORDS]>,
+struct TaskList<V> {
+    tasks: Vec<V>,
     /// Where each level begins, and the end of the last.
     level_ptr: Vec<u32>,
 }
 
-/// A task's level, the way that is left, and its words.
-type Task<const WORDS: usize> = (u32, u64, [u32; WORDS]);
-
-impl<const WORDS: usize> TaskList<WORDS> {
-    /// Of tasks in an order that those of one level with the same way keep.
-    fn new(tasks: &[Task<WORDS>], num_levels: usize, threads: usize) -> Self {
+impl<V: Copy + Send + Sync> TaskList<V> {
+    /// Of tasks, each with its level and the way that is left, in an order that those of one level with the same way
+    /// keep.
+    fn new(tasks: &[(u32, u64, V)], num_levels: usize, threads: usize) -> Self {
         let key = |t: usize| {
             let (level, left, _) = tasks[t];
             u128::from(level) << 96 | u128::from(!left) << 32 | t as u128
@@ -211,24 +231,24 @@ impl<const WORDS: usize> TaskList<WORDS> {
             level_ptr[*level as usize + 1] += 1;
         }
         Self {
-            words: collected(threads, order.len(), |at| {
+            tasks: collected(threads, order.len(), |at| {
                 tasks[order[at] as u32 as usize].2
             }),
             level_ptr: accumulated(level_ptr),
         }
     }
 
-    /// The words of the tasks, level by level in the given order, and the number of tasks up to each level's end.
-    fn ordered(&self, levels: &[u32]) -> (Vec<u32>, Vec<u32>) {
-        let mut words = Vec::with_capacity(self.words.len() * WORDS);
+    /// The tasks, level by level in the given order, and the number of tasks up to each level's end.
+    fn ordered(&self, levels: &[u32]) -> (Vec<V>, Vec<u32>) {
+        let mut tasks = Vec::with_capacity(self.tasks.len());
         let mut ends = Vec::with_capacity(levels.len());
         for &level in levels {
             let level = level as usize;
             let range = self.level_ptr[level] as usize..self.level_ptr[level + 1] as usize;
-            words.extend_from_slice(self.words[range].as_flattened());
-            ends.push((words.len() / WORDS) as u32);
+            tasks.extend_from_slice(&self.tasks[range]);
+            ends.push(tasks.len() as u32);
         }
-        (words, ends)
+        (tasks, ends)
     }
 }
 
@@ -299,7 +319,7 @@ fn block_levels(placement: &Placement<'_>) -> Option<Vec<u32>> {
     Some(levels)
 }
 
-impl SolveWords {
+impl SolveRecords {
     /// Plans solves with the tree.
     ///
     /// # Panics
@@ -326,11 +346,11 @@ impl SolveWords {
             let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
             (forest.lists(placement.coupling, false), counts)
         };
-        let front_words = || front_words(symbolic, threads);
+        let records = || front_records(symbolic, threads);
         let exponents = || coupling_exponents(placement, threads);
         let ((gather, fronts), (coupling_exponents, (lists, counts))) = both(
             threads,
-            || both(threads, || contributions(tree), front_words),
+            || both(threads, || contributions(tree), records),
             || both(threads, exponents, lists),
         );
         let (gather_ptr, carry_to) = gather;
@@ -348,29 +368,27 @@ impl SolveWords {
     }
 }
 
-fn front_words(symbolic: &Symbolic, threads: usize) -> Vec<u32> {
+fn front_records(symbolic: &Symbolic, threads: usize) -> Vec<FrontRecord> {
     let fronts = symbolic.tree.fronts();
-    let words = |s: usize| -> [u32; FRONT_WORDS] {
-        let (front, slot) = (&fronts[s], symbolic.layout.slot[s]);
-        [
-            front.start,
-            front.pivots,
-            front.below,
-            front.rows as u32,
-            slot as u32,
-            (slot >> 32) as u32,
-            0,
-            0,
-        ]
+    let record = |s: usize| {
+        let front = &fronts[s];
+        FrontRecord {
+            start: front.start,
+            pivots: front.pivots,
+            below: front.below,
+            rows: front.rows as u32,
+            slot: symbolic.layout.slot[s],
+            spare: [0; _],
+        }
     };
-    collected(threads, fronts.len(), words).into_flattened()
+    collected(threads, fronts.len(), record)
 }
 
 impl SolvePlan {
     /// Copies a plan to the device, with the places of the pivots in A.
     pub(in crate::gpu) fn upload<'a>(
         uploads: &mut Uploads<'a>,
-        words: &'a SolveWords,
+        records: &'a SolveRecords,
         placement: &Placement<'a>,
         rows: &'a PlacedOnHost,
         cols: &'a PlacedOnHost,
@@ -381,19 +399,19 @@ impl SolvePlan {
                 exponents: uploads.add(&placed.exponents)?,
             })
         };
-        let levels = words.levels.as_deref();
+        let levels = records.levels.as_deref();
         Ok(Self {
-            fronts: uploads.add(&words.fronts)?,
-            gather_ptr: uploads.add(&words.gather_ptr)?,
-            carry_to: uploads.add(&words.carry_to)?,
+            fronts: uploads.add_records(&records.fronts)?,
+            gather_ptr: uploads.add(&records.gather_ptr)?,
+            carry_to: uploads.add(&records.carry_to)?,
             coupling_entries: uploads.add(placement.coupling_entries)?,
-            coupling_exponents: uploads.add(&words.coupling_exponents)?,
+            coupling_exponents: uploads.add(&records.coupling_exponents)?,
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
-            lists: Arc::new(Lists::upload(uploads, &words.lists)?),
+            lists: Arc::new(DeviceLists::upload(uploads, &records.lists)?),
             transposed: levels.map(|levels| Transposed::new(levels, placement.coupling)),
-            num_warp_tasks: words.num_warp_tasks,
-            num_block_tasks: words.num_block_tasks,
+            num_warp_tasks: records.num_warp_tasks,
+            num_block_tasks: records.num_block_tasks,
         })
     }
 
@@ -403,7 +421,7 @@ impl SolvePlan {
         stream: &Stream,
         symbolic: &Symbolic,
         transpose: bool,
-    ) -> Result<Arc<Lists<Buffer<u32>>>, DeviceError> {
+    ) -> Result<Arc<DeviceLists>, DeviceError> {
         match &self.transposed {
             Some(transposed) if transpose => transposed.lists(stream, symbolic),
             _ => Ok(Arc::clone(&self.lists)),
@@ -412,7 +430,7 @@ impl SolvePlan {
 
     /// Most segments of long rows in one direction.
     pub(in crate::gpu) fn num_segments(&self) -> usize {
-        let in_rows = self.lists.segments.len() / SEGMENT_WORDS;
+        let in_rows = self.lists.segments.len();
         let transposed = self.transposed.as_ref();
         in_rows.max(transposed.map_or(0, |transposed| transposed.num_segments))
     }
@@ -440,10 +458,10 @@ struct LeveledForest<'a> {
     symbolic: &'a Symbolic,
     levels: &'a [u32],
     kinds: Vec<Kind>,
-    warps_up: TaskList<SMALL_WORDS>,
-    warps_down: TaskList<SMALL_WORDS>,
-    blocks_up: TaskList<LARGE_WORDS>,
-    blocks_down: TaskList<LARGE_WORDS>,
+    warps_up: TaskList<u32>,
+    warps_down: TaskList<u32>,
+    blocks_up: TaskList<LargeTask>,
+    blocks_down: TaskList<LargeTask>,
     num_levels: u32,
 }
 
@@ -492,7 +510,7 @@ impl<'a> LeveledForest<'a> {
     }
 
     /// The lists for solves with B or Bᵀ.
-    fn lists(&self, coupling: &CompressedPattern, transpose: bool) -> Lists<Vec<u32>> {
+    fn lists(&self, coupling: &CompressedPattern, transpose: bool) -> Lists {
         let Self {
             symbolic,
             levels,
@@ -511,10 +529,9 @@ impl<'a> LeveledForest<'a> {
 
         let couplings = Couplings::new(coupling, tree.perm(), transpose);
         let mut singles = Vec::new();
-        let mut singles_ends = Vec::new();
         let mut coupled = CoupledRows::default();
         let by_level = ByLevel::new(levels, num_levels);
-        let mut level_words = Vec::with_capacity(order.len() * LEVEL_WORDS);
+        let mut level_ends = Vec::with_capacity(order.len());
         for (at, &level) in order.iter().enumerate() {
             for &s in by_level.fronts(level) {
                 let s = s as usize;
@@ -526,9 +543,12 @@ impl<'a> LeveledForest<'a> {
                         coupled.push(front.start, [begin, end]);
                         begin = end;
                     }
-                    let slot = layout.slot[s];
-                    let words = [front.start, begin, end, slot as u32, (slot >> 32) as u32];
-                    singles.extend::<[u32; SINGLE_WORDS]>(words);
+                    singles.push(Single {
+                        pivot: front.start,
+                        begin,
+                        end,
+                        slot: layout.slot[s],
+                    });
                     continue;
                 }
                 for e in front.start..front.start + front.pivots {
@@ -538,23 +558,22 @@ impl<'a> LeveledForest<'a> {
                     }
                 }
             }
-            singles_ends.push((singles.len() / SINGLE_WORDS) as u32);
-            level_words.extend::<[u32; LEVEL_WORDS]>([
-                warps_up_ends[at],
-                warps_down_ends[at],
-                blocks_up_ends[at],
-                blocks_down_ends[at],
-                singles_ends[at],
-                (coupled.rows.len() / COUPLED_WORDS) as u32,
-                (coupled.segments.len() / SEGMENT_WORDS) as u32,
-            ]);
+            level_ends.push(Level {
+                warps_up: warps_up_ends[at],
+                warps_down: warps_down_ends[at],
+                blocks_up: blocks_up_ends[at],
+                blocks_down: blocks_down_ends[at],
+                singles: singles.len() as u32,
+                coupled: coupled.rows.len() as u32,
+                segments: coupled.segments.len() as u32,
+            });
         }
         let CoupledRows {
             rows: coupled,
             segments,
         } = coupled;
         Lists {
-            levels: level_words,
+            levels: level_ends,
             warps_up,
             warps_down,
             blocks_up,
@@ -576,22 +595,26 @@ fn tasks_of_ways(
     left: &[u64],
     down: bool,
     threads: usize,
-) -> (TaskList<SMALL_WORDS>, TaskList<LARGE_WORDS>) {
+) -> (TaskList<u32>, TaskList<LargeTask>) {
     let mut warps = Vec::with_capacity(levels.len());
     let mut blocks = Vec::new();
     for (s, front) in tree.fronts().iter().enumerate().rev() {
         let (number, level, left) = (s as u32, levels[s], left[s]);
+        let task = |tile| LargeTask {
+            front: number,
+            tile,
+        };
         match kinds[s] {
             Kind::Single => {}
-            Kind::Small => warps.push((level, left, [number])),
-            Kind::Whole => blocks.push((level, left, [number, WHOLE])),
+            Kind::Small => warps.push((level, left, number)),
+            Kind::Whole => blocks.push((level, left, task(WHOLE))),
             Kind::Tiles => {
                 let of_pivots = front.pivots.div_ceil(TILE);
-                let task = |tile| (level, left, [number, tile]);
+                let of_tile = |tile| (level, left, task(tile));
                 if down {
-                    blocks.extend((0..of_pivots).rev().map(task));
+                    blocks.extend((0..of_pivots).rev().map(of_tile));
                 } else {
-                    blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(task));
+                    blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(of_tile));
                 }
             }
         }
@@ -634,27 +657,34 @@ impl ByLevel {
     }
 }
 
-/// The words of rows with couplings, and of the segments of long ones.
+/// Rows with couplings, and the segments of long ones.
 #[derive(Default)]
 struct CoupledRows {
-    rows: Vec<u32>,
-    segments: Vec<u32>,
+    rows: Vec<CoupledRow>,
+    segments: Vec<Segment>,
 }
 
 impl CoupledRows {
     /// Adds the row of pivot `e` with the couplings `begin .. end`.
     fn push(&mut self, e: u32, [begin, end]: [u32; 2]) {
-        let first = (self.segments.len() / SEGMENT_WORDS) as u32;
-        let words = if end - begin <= LONG_ROW {
-            [e, begin, end, first, first]
-        } else {
-            for begin in (begin..end).step_by(SEGMENT as usize) {
-                self.segments.extend([begin, end.min(begin + SEGMENT)]);
-            }
-            let end_of_segments = (self.segments.len() / SEGMENT_WORDS) as u32;
-            [e, begin, begin, first, end_of_segments]
+        let first_segment = self.segments.len() as u32;
+        let mut row = CoupledRow {
+            pivot: e,
+            begin,
+            end,
+            first_segment,
+            end_of_segments: first_segment,
         };
-        self.rows.extend::<[u32; COUPLED_WORDS]>(words);
+        if end - begin > LONG_ROW {
+            let segments = (begin..end).step_by(SEGMENT as usize);
+            self.segments.extend(segments.map(|begin| Segment {
+                begin,
+                end: end.min(begin + SEGMENT),
+            }));
+            row.end = begin;
+            row.end_of_segments = self.segments.len() as u32;
+        }
+        self.rows.push(row);
     }
 }
 
@@ -816,13 +846,12 @@ mod tests {
         let weights: Vec<u64> = tree.tree().fronts().iter().map(weight).collect();
         let expected = [420, 440, 440, 420, 1020, 420, 1560, 2140, 500];
         assert_eq!(weights, expected);
-        let list = |tasks: &[[u32; SMALL_WORDS]]| tasks.as_flattened().to_vec();
         // To the root 1300, 880, 440; 1440, 1020; 1980; 500 ns.
-        assert_eq!(list(&forest.warps_up.words), [5, 3, 0, 4, 1, 8, 2]);
+        assert_eq!(forest.warps_up.tasks, [5, 3, 0, 4, 1, 8, 2]);
         // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500 ns.
-        assert_eq!(list(&forest.warps_down.words), [4, 2, 1, 8, 5, 3, 0]);
-        let list = |tasks: &[[u32; LARGE_WORDS]]| tasks.as_flattened().to_vec();
-        assert_eq!(list(&forest.blocks_up.words), [7, WHOLE, 6, WHOLE]);
-        assert_eq!(list(&forest.blocks_down.words), [7, WHOLE, 6, WHOLE]);
+        assert_eq!(forest.warps_down.tasks, [4, 2, 1, 8, 5, 3, 0]);
+        let whole = |front| LargeTask { front, tile: WHOLE };
+        assert_eq!(forest.blocks_up.tasks, [whole(7), whole(6)]);
+        assert_eq!(forest.blocks_down.tasks, [whole(7), whole(6)]);
     }
 }

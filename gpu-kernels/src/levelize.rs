@@ -7,6 +7,7 @@
 
 use luge_kernel::prelude::*;
 
+use crate::filled::Filled;
 use crate::grid::GridBarrier;
 
 /// Number of waits of each column: `waiting[k] = |U(0..k, k)| + |L(k, 0..k)|`.
@@ -16,35 +17,36 @@ use crate::grid::GridBarrier;
 #[kernel(
     max_threads(1024),
     require(
-        row_ptr.len() == waiting.len() + 1,
-        col_ptr.len() == waiting.len() + 1,
-        diag_pos.len() == waiting.len()
+        filled.row_ptr.len() == waiting.len() + 1,
+        filled.col_ptr.len() == waiting.len() + 1,
+        filled.diag_pos.len() == waiting.len()
     )
 )]
-pub unsafe fn count_dependencies(
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_ptr: Global<u64>,
-    csr_to_csc: Global<u64>,
-    waiting: GlobalMut<u32>,
-) {
+pub unsafe fn count_dependencies(filled: Filled, waiting: GlobalMut<u32>) {
     for k in thread::grid_stride(waiting.len()) {
-        let diagonal = diag_pos.get(k);
-        let left = diagonal - row_ptr.get(k);
-        let up = csr_to_csc.get(diagonal as usize) - col_ptr.get(k);
+        let diagonal = filled.diag_pos.get(k);
+        let left = diagonal - filled.row_ptr.get(k);
+        let up = filled.csr_to_csc.get(diagonal as usize) - filled.col_ptr.get(k);
         waiting.set(k, (left + up) as u32);
     }
 }
 
-/// What [`kahn_levels`](fn@kahn_levels) writes for a column whose last wait is over.
-#[derive(Clone, Copy)]
-struct Ready {
-    level_sizes: GlobalMut<u32>,
-    level_of: GlobalMut<u32>,
-    level_cols: GlobalMut<u32>,
+/// What [`kahn_levels`](fn@kahn_levels) finds.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct FoundLevels {
+    /// Columns of each level, zero at first.
+    pub level_sizes: GlobalMut<u32>,
+    /// The level of each column.
+    pub level_of: GlobalMut<u32>,
+    /// The columns, level by level.
+    pub level_cols: GlobalMut<u32>,
+    /// Where each level begins in `level_cols`, and the end of the last.
+    pub level_ptr: GlobalMut<u64>,
+    /// Number of levels.
+    pub num_levels: GlobalMut<u32>,
 }
 
-impl Ready {
+impl FoundLevels {
     /// Puts column `k` in `level`, whose columns begin at `begin` in `level_cols`.
     #[inline(always)]
     fn push(self, k: u32, level: u32, begin: u32) {
@@ -76,39 +78,25 @@ impl Ready {
 #[kernel(
     max_threads(1024),
     require(
-        row_ptr.len() == n as usize + 1,
-        col_ptr.len() == n as usize + 1,
-        diag_pos.len() == n as usize,
+        filled.row_ptr.len() == n as usize + 1,
+        filled.col_ptr.len() == n as usize + 1,
+        filled.diag_pos.len() == n as usize,
         waiting.len() == n as usize,
-        level_sizes.len() == n as usize + 1,
-        level_of.len() == n as usize,
-        level_cols.len() == n as usize,
-        level_ptr.len() == n as usize + 1,
-        num_levels.len() == 1,
+        found.level_sizes.len() == n as usize + 1,
+        found.level_of.len() == n as usize,
+        found.level_cols.len() == n as usize,
+        found.level_ptr.len() == n as usize + 1,
+        found.num_levels.len() == 1,
         barrier.len() >= 1
     )
 )]
 pub unsafe fn kahn_levels(
     n: u32,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
-    csr_to_csc: Global<u64>,
+    filled: Filled,
     waiting: GlobalMut<u32>,
-    level_sizes: GlobalMut<u32>,
-    level_of: GlobalMut<u32>,
-    level_cols: GlobalMut<u32>,
-    level_ptr: GlobalMut<u64>,
-    num_levels: GlobalMut<u32>,
+    found: FoundLevels,
     barrier: GlobalMut<u32>,
 ) {
-    let ready = Ready {
-        level_sizes,
-        level_of,
-        level_cols,
-    };
     let mut grid = GridBarrier::new(barrier);
     let lane = u64::from(thread::lane_id());
     let warps = thread::num_threads_1d() / warp::WARP_SIZE;
@@ -117,7 +105,7 @@ pub unsafe fn kahn_levels(
 
     for k in thread::grid_stride(n as usize) {
         if waiting.get(k) == 0 {
-            ready.push(k as u32, 0, 0);
+            found.push(k as u32, 0, 0);
         }
     }
     grid.wait();
@@ -126,9 +114,9 @@ pub unsafe fn kahn_levels(
     let mut begin = 0u32;
     loop {
         // All of the grid sees the same size, so all of it leaves in the same round.
-        let size = level_sizes.get(level as usize);
+        let size = found.level_sizes.get(level as usize);
         if writes_sizes {
-            level_ptr.set(level as usize, u64::from(begin));
+            found.level_ptr.set(level as usize, u64::from(begin));
         }
         if size == 0 {
             break;
@@ -139,23 +127,23 @@ pub unsafe fn kahn_levels(
                 .atomic(k as usize)
                 .fetch_sub(1, Ordering::Relaxed, Scope::Device);
             if waits == 1 {
-                ready.push(k, level + 1, end);
+                found.push(k, level + 1, end);
             }
         };
         let mut at = begin + first;
         while at < end {
-            let i = level_cols.get(at as usize) as usize;
-            let diagonal = diag_pos.get(i);
-            let row_end = row_ptr.get(i + 1);
+            let i = found.level_cols.get(at as usize) as usize;
+            let diagonal = filled.diag_pos.get(i);
+            let row_end = filled.row_ptr.get(i + 1);
             let mut p = diagonal + 1 + lane;
             while p < row_end {
-                release(col_idx.get(p as usize));
+                release(filled.col_idx.get(p as usize));
                 p += u64::from(warp::WARP_SIZE);
             }
-            let col_end = col_ptr.get(i + 1);
-            let mut p = csr_to_csc.get(diagonal as usize) + 1 + lane;
+            let col_end = filled.col_ptr.get(i + 1);
+            let mut p = filled.csr_to_csc.get(diagonal as usize) + 1 + lane;
             while p < col_end {
-                release(row_idx.get(p as usize));
+                release(filled.row_idx.get(p as usize));
                 p += u64::from(warp::WARP_SIZE);
             }
             at += warps;
@@ -165,6 +153,6 @@ pub unsafe fn kahn_levels(
         level += 1;
     }
     if writes_sizes {
-        num_levels.set(0, level);
+        found.num_levels.set(0, level);
     }
 }

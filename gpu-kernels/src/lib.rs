@@ -14,6 +14,7 @@
 pub mod arithmetic;
 mod bits;
 pub mod dsl;
+pub mod filled;
 pub mod frontal;
 pub mod grid;
 pub mod levelize;

@@ -9,6 +9,7 @@
 
 use luge_kernel::prelude::*;
 
+use crate::filled::{ColumnLevels, Filled};
 use crate::grid::GridBarrier;
 
 /// What the four kernels share.
@@ -16,8 +17,7 @@ use crate::grid::GridBarrier;
 struct Sweep {
     num_levels: u32,
     nrhs: u32,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
+    levels: ColumnLevels,
     barrier: GlobalMut<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Sweep {
         sum: impl Fn(usize, usize, u64) -> T,
         divide: impl Fn(usize, T) -> T,
     ) {
-        let n = self.level_cols.len();
+        let n = self.levels.cols.len();
         let mut grid = GridBarrier::new(self.barrier);
         let lane = u64::from(thread::lane_id());
         let warps = u64::from(thread::num_threads_1d() / warp::WARP_SIZE);
@@ -45,14 +45,14 @@ impl Sweep {
             } else {
                 self.num_levels - 1 - step
             };
-            let begin = self.level_ptr.get(level as usize);
-            let width = self.level_ptr.get(level as usize + 1) - begin;
+            let begin = self.levels.ptr.get(level as usize);
+            let width = self.levels.ptr.get(level as usize + 1) - begin;
             let items = width * u64::from(self.nrhs);
             let mut item = first;
             while item < items {
                 // Levels are not empty, so the quotient exists.
                 let rhs = item.checked_div(width).unwrap_or(0);
-                let k = self.level_cols.get((begin + item - rhs * width) as usize) as usize;
+                let k = self.levels.cols.get((begin + item - rhs * width) as usize) as usize;
                 let offset = rhs as usize * n;
                 let total = warp::reduce_sum(warp::FULL_MASK, sum(k, offset, lane));
                 if lane == 0 {
@@ -88,24 +88,20 @@ fn gather<T: Real>(begin: u64, end: u64, lane: u64, product: impl Fn(usize, T) -
     T = [f32, f64],
     max_threads(1024),
     require(
-        x.len() == level_cols.len() * nrhs as usize,
-        level_ptr.len() > num_levels as usize,
-        row_ptr.len() == level_cols.len() + 1,
-        diag_pos.len() == level_cols.len(),
-        csr_to_csc.len() == lu.len(),
-        col_idx.len() == lu.len(),
+        x.len() == levels.cols.len() * nrhs as usize,
+        levels.ptr.len() > num_levels as usize,
+        filled.row_ptr.len() == levels.cols.len() + 1,
+        filled.diag_pos.len() == levels.cols.len(),
+        filled.csr_to_csc.len() == lu.len(),
+        filled.col_idx.len() == lu.len(),
         barrier.len() >= 1
     )
 )]
 pub unsafe fn solve_lower<T: Real>(
     num_levels: u32,
     nrhs: u32,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    csr_to_csc: Global<u64>,
+    levels: ColumnLevels,
+    filled: Filled,
     lu: Global<T>,
     x: GlobalMut<T>,
     barrier: GlobalMut<u32>,
@@ -113,15 +109,19 @@ pub unsafe fn solve_lower<T: Real>(
     let sweep = Sweep {
         num_levels,
         nrhs,
-        level_ptr,
-        level_cols,
+        levels,
         barrier,
     };
     let sum = |k: usize, offset: usize, lane: u64| {
-        gather(row_ptr.get(k), diag_pos.get(k), lane, |p, sum: T| {
-            let value = lu.get(csr_to_csc.get(p) as usize);
-            value.mul_add(x.get(offset + col_idx.get(p) as usize), sum)
-        })
+        gather(
+            filled.row_ptr.get(k),
+            filled.diag_pos.get(k),
+            lane,
+            |p, sum: T| {
+                let value = lu.get(filled.csr_to_csc.get(p) as usize);
+                value.mul_add(x.get(offset + filled.col_idx.get(p) as usize), sum)
+            },
+        )
     };
     sweep.run(true, x, sum, |_, value| value);
 }
@@ -133,24 +133,20 @@ pub unsafe fn solve_lower<T: Real>(
     T = [f32, f64],
     max_threads(1024),
     require(
-        x.len() == level_cols.len() * nrhs as usize,
-        level_ptr.len() > num_levels as usize,
-        row_ptr.len() == level_cols.len() + 1,
-        diag_pos.len() == level_cols.len(),
-        csr_to_csc.len() == lu.len(),
-        col_idx.len() == lu.len(),
+        x.len() == levels.cols.len() * nrhs as usize,
+        levels.ptr.len() > num_levels as usize,
+        filled.row_ptr.len() == levels.cols.len() + 1,
+        filled.diag_pos.len() == levels.cols.len(),
+        filled.csr_to_csc.len() == lu.len(),
+        filled.col_idx.len() == lu.len(),
         barrier.len() >= 1
     )
 )]
 pub unsafe fn solve_upper<T: Real>(
     num_levels: u32,
     nrhs: u32,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    csr_to_csc: Global<u64>,
+    levels: ColumnLevels,
+    filled: Filled,
     lu: Global<T>,
     x: GlobalMut<T>,
     barrier: GlobalMut<u32>,
@@ -158,23 +154,23 @@ pub unsafe fn solve_upper<T: Real>(
     let sweep = Sweep {
         num_levels,
         nrhs,
-        level_ptr,
-        level_cols,
+        levels,
         barrier,
     };
     let sum = |k: usize, offset: usize, lane: u64| {
         gather(
-            diag_pos.get(k) + 1,
-            row_ptr.get(k + 1),
+            filled.diag_pos.get(k) + 1,
+            filled.row_ptr.get(k + 1),
             lane,
             |p, sum: T| {
-                let value = lu.get(csr_to_csc.get(p) as usize);
-                value.mul_add(x.get(offset + col_idx.get(p) as usize), sum)
+                let value = lu.get(filled.csr_to_csc.get(p) as usize);
+                value.mul_add(x.get(offset + filled.col_idx.get(p) as usize), sum)
             },
         )
     };
-    let divide =
-        |k: usize, value: T| value / lu.get(csr_to_csc.get(diag_pos.get(k) as usize) as usize);
+    let divide = |k: usize, value: T| {
+        value / lu.get(filled.csr_to_csc.get(filled.diag_pos.get(k) as usize) as usize)
+    };
     sweep.run(false, x, sum, divide);
 }
 
@@ -185,24 +181,20 @@ pub unsafe fn solve_upper<T: Real>(
     T = [f32, f64],
     max_threads(1024),
     require(
-        x.len() == level_cols.len() * nrhs as usize,
-        level_ptr.len() > num_levels as usize,
-        col_ptr.len() == level_cols.len() + 1,
-        diag_pos.len() == level_cols.len(),
-        csr_to_csc.len() == lu.len(),
-        row_idx.len() == lu.len(),
+        x.len() == levels.cols.len() * nrhs as usize,
+        levels.ptr.len() > num_levels as usize,
+        filled.col_ptr.len() == levels.cols.len() + 1,
+        filled.diag_pos.len() == levels.cols.len(),
+        filled.csr_to_csc.len() == lu.len(),
+        filled.row_idx.len() == lu.len(),
         barrier.len() >= 1
     )
 )]
 pub unsafe fn solve_upper_transpose<T: Real>(
     num_levels: u32,
     nrhs: u32,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
-    diag_pos: Global<u64>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
+    levels: ColumnLevels,
+    filled: Filled,
     lu: Global<T>,
     x: GlobalMut<T>,
     barrier: GlobalMut<u32>,
@@ -210,15 +202,14 @@ pub unsafe fn solve_upper_transpose<T: Real>(
     let sweep = Sweep {
         num_levels,
         nrhs,
-        level_ptr,
-        level_cols,
+        levels,
         barrier,
     };
-    let diagonal = |k: usize| csr_to_csc.get(diag_pos.get(k) as usize);
+    let diagonal = |k: usize| filled.csr_to_csc.get(filled.diag_pos.get(k) as usize);
     let sum = |k: usize, offset: usize, lane: u64| {
-        gather(col_ptr.get(k), diagonal(k), lane, |p, sum: T| {
+        gather(filled.col_ptr.get(k), diagonal(k), lane, |p, sum: T| {
             lu.get(p)
-                .mul_add(x.get(offset + row_idx.get(p) as usize), sum)
+                .mul_add(x.get(offset + filled.row_idx.get(p) as usize), sum)
         })
     };
     let divide = |k: usize, value: T| value / lu.get(diagonal(k) as usize);
@@ -232,24 +223,20 @@ pub unsafe fn solve_upper_transpose<T: Real>(
     T = [f32, f64],
     max_threads(1024),
     require(
-        x.len() == level_cols.len() * nrhs as usize,
-        level_ptr.len() > num_levels as usize,
-        col_ptr.len() == level_cols.len() + 1,
-        diag_pos.len() == level_cols.len(),
-        csr_to_csc.len() == lu.len(),
-        row_idx.len() == lu.len(),
+        x.len() == levels.cols.len() * nrhs as usize,
+        levels.ptr.len() > num_levels as usize,
+        filled.col_ptr.len() == levels.cols.len() + 1,
+        filled.diag_pos.len() == levels.cols.len(),
+        filled.csr_to_csc.len() == lu.len(),
+        filled.row_idx.len() == lu.len(),
         barrier.len() >= 1
     )
 )]
 pub unsafe fn solve_lower_transpose<T: Real>(
     num_levels: u32,
     nrhs: u32,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
-    diag_pos: Global<u64>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
+    levels: ColumnLevels,
+    filled: Filled,
     lu: Global<T>,
     x: GlobalMut<T>,
     barrier: GlobalMut<u32>,
@@ -257,15 +244,14 @@ pub unsafe fn solve_lower_transpose<T: Real>(
     let sweep = Sweep {
         num_levels,
         nrhs,
-        level_ptr,
-        level_cols,
+        levels,
         barrier,
     };
     let sum = |k: usize, offset: usize, lane: u64| {
-        let begin = csr_to_csc.get(diag_pos.get(k) as usize) + 1;
-        gather(begin, col_ptr.get(k + 1), lane, |p, sum: T| {
+        let begin = filled.csr_to_csc.get(filled.diag_pos.get(k) as usize) + 1;
+        gather(begin, filled.col_ptr.get(k + 1), lane, |p, sum: T| {
             lu.get(p)
-                .mul_add(x.get(offset + row_idx.get(p) as usize), sum)
+                .mul_add(x.get(offset + filled.row_idx.get(p) as usize), sum)
         })
     };
     sweep.run(false, x, sum, |_, value| value);

@@ -1,7 +1,7 @@
 //! The levelization kernels and the phase built on them against the reference, on every device.
 
 use luge_device::{LaunchConfig, Stream};
-use luge_gpu_kernels::levelize as kernels;
+use luge_gpu_kernels::levelize::{self as kernels, FoundLevelsBuffers};
 use luge_levelize::cpu;
 use luge_levelize::gpu::{DeviceLevels, levels};
 use luge_reference::levelize as reference;
@@ -58,10 +58,7 @@ fn assert_waiting(stream: &Stream, filled: &FilledPattern) {
         kernels::count_dependencies::launch(
             stream,
             &LaunchConfig::linear(2, 64),
-            on_device.row_ptr(),
-            on_device.diag_pos(),
-            on_device.col_ptr(),
-            on_device.csr_to_csc(),
+            on_device.buffers(),
             &mut waiting,
         )
     }
@@ -99,15 +96,19 @@ fn kahn(stream: &Stream, filled: &FilledPattern, grid: u32, threads: u32) -> (Ve
     let mut level_ptr = stream.alloc::<u64>(n + 1).unwrap();
     let mut num_levels = stream.alloc::<u32>(1).unwrap();
     let mut barrier = stream.alloc_zeroed::<u32>(1).unwrap();
+    let found = FoundLevelsBuffers {
+        level_sizes: &mut level_sizes,
+        level_of: &mut level_of,
+        level_cols: &mut level_cols,
+        level_ptr: &mut level_ptr,
+        num_levels: &mut num_levels,
+    };
     // SAFETY: the pattern is a filled one; sizes and barrier are zero; the launch is cooperative.
     unsafe {
         kernels::count_dependencies::launch(
             stream,
             &LaunchConfig::linear(1, 32),
-            on_device.row_ptr(),
-            on_device.diag_pos(),
-            on_device.col_ptr(),
-            on_device.csr_to_csc(),
+            on_device.buffers(),
             &mut waiting,
         )
         .unwrap();
@@ -115,18 +116,9 @@ fn kahn(stream: &Stream, filled: &FilledPattern, grid: u32, threads: u32) -> (Ve
             stream,
             &LaunchConfig::linear(grid, threads).cooperative(),
             n as u32,
-            on_device.row_ptr(),
-            on_device.diag_pos(),
-            on_device.col_idx(),
-            on_device.col_ptr(),
-            on_device.row_idx(),
-            on_device.csr_to_csc(),
+            on_device.buffers(),
             &mut waiting,
-            &mut level_sizes,
-            &mut level_of,
-            &mut level_cols,
-            &mut level_ptr,
-            &mut num_levels,
+            found,
             &mut barrier,
         )
         .unwrap();

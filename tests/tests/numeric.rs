@@ -3,8 +3,8 @@
 use luge_device::{Device, DeviceError, LaunchConfig, SimulatorOptions, Stream};
 use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::mapping::{Mapping, level_shapes, shape};
-use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
-use luge_gpu_kernels::numeric::{self as kernels, counter, extreme};
+use luge_gpu_kernels::numeric::ordered::{UpdatesBuffers, lu_levels_ordered};
+use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers, counter, extreme};
 use luge_levelize::gpu::DeviceLevels;
 use luge_numeric::gpu::{
     ColumnMode, ColumnOptions, ColumnPlan, Columns, DeviceFactors, DeviceScalar, ElementAccess,
@@ -249,11 +249,7 @@ fn level_shapes_counts_what_the_levels_consist_of() {
                     n.div_ceil(4) as u32,
                     problem.levels.level_of(),
                     problem.levels.level_cols(),
-                    problem.on_device.row_ptr(),
-                    problem.on_device.diag_pos(),
-                    problem.on_device.col_idx(),
-                    problem.on_device.csr_to_csc(),
-                    problem.on_device.col_ptr(),
+                    problem.on_device.buffers(),
                     &mut shapes,
                 )
             }
@@ -295,26 +291,23 @@ fn eliminated<T: DeviceScalar>(
     let mut dense = stream.alloc_zeroed::<T>(num_dense as usize * n).unwrap();
     let mappings = vec![mapping.pack(); problem.levels.num_levels() as usize];
     let mappings = stream.upload(&mappings).unwrap();
+    let elimination = EliminationBuffers {
+        num_levels: problem.levels.num_levels(),
+        num_dense,
+        smallest,
+        mappings: &mappings,
+        lu: &mut lu,
+        dense: &mut dense,
+        barrier: &mut barrier,
+    };
     // SAFETY: patterns and levels belong to each other; the mapping fits the grid; the launch is cooperative.
     unsafe {
         lu_levels::launch::<T, _>(
             stream,
             &LaunchConfig::linear(grid, threads).cooperative(),
-            problem.levels.num_levels(),
-            num_dense,
-            smallest,
-            &mappings,
-            problem.levels.level_ptr(),
-            problem.levels.level_cols(),
-            problem.on_device.row_ptr(),
-            problem.on_device.diag_pos(),
-            problem.on_device.col_idx(),
-            problem.on_device.csr_to_csc(),
-            problem.on_device.col_ptr(),
-            problem.on_device.row_idx(),
-            &mut lu,
-            &mut dense,
-            &mut barrier,
+            elimination,
+            problem.levels.buffers(),
+            problem.on_device.buffers(),
         )
     }
     .unwrap();
@@ -439,29 +432,31 @@ fn check_ordered<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, val
         let mut lu = scattered(stream, &problem);
         let mut barrier = stream.alloc_zeroed::<u32>(1).unwrap();
         let mut dense = stream.alloc::<T>(num_dense as usize * n).unwrap();
+        let mappings = vec![mapping.pack(); num_levels as usize];
+        let elimination = EliminationBuffers {
+            num_levels,
+            num_dense,
+            smallest: T::zero(),
+            mappings: &stream.upload(&mappings).unwrap(),
+            lu: &mut lu,
+            dense: &mut dense,
+            barrier: &mut barrier,
+        };
+        let updates = UpdatesBuffers {
+            target_ptr: &stream.upload(&updates.target_ptr).unwrap(),
+            target_cols: &stream.upload(&updates.target_cols).unwrap(),
+            update_ptr: &stream.upload(&updates.update_ptr).unwrap(),
+            updates: &stream.upload(&updates.updates).unwrap(),
+        };
         // SAFETY: patterns, levels and updates belong to each other; the mapping fits the grid; the launch is
         // cooperative.
         unsafe {
             lu_levels_ordered::launch::<T, _>(
                 stream,
                 &LaunchConfig::linear(grid, threads).cooperative(),
-                num_levels,
-                num_dense,
-                T::zero(),
-                &stream
-                    .upload(&vec![mapping.pack(); num_levels as usize])
-                    .unwrap(),
-                &stream.upload(&updates.target_ptr).unwrap(),
-                &stream.upload(&updates.target_cols).unwrap(),
-                &stream.upload(&updates.update_ptr).unwrap(),
-                &stream.upload(&updates.updates).unwrap(),
-                problem.on_device.diag_pos(),
-                problem.on_device.csr_to_csc(),
-                problem.on_device.col_ptr(),
-                problem.on_device.row_idx(),
-                &mut lu,
-                &mut dense,
-                &mut barrier,
+                elimination,
+                updates,
+                problem.on_device.buffers(),
             )
         }
         .unwrap();
@@ -531,9 +526,7 @@ fn check_finish<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, valu
             stream,
             &LaunchConfig::linear(2, 64),
             smallest,
-            problem.on_device.diag_pos(),
-            problem.on_device.csr_to_csc(),
-            problem.on_device.col_ptr(),
+            problem.on_device.buffers(),
             &mut lu,
             &mut counters,
             &mut extremes,

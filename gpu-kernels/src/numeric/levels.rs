@@ -2,8 +2,9 @@
 
 use luge_kernel::prelude::*;
 
-use super::Factors;
 use super::mapping::{Mapping, Team, ceil_log2, quotient};
+use super::{Elimination, Factors};
+use crate::filled::{ColumnLevels, Filled};
 use crate::grid::GridBarrier;
 
 /// What a level's columns are worked on with.
@@ -11,8 +12,6 @@ use crate::grid::GridBarrier;
 struct Levels<T: Real> {
     factors: Factors<T>,
     level_cols: Global<u32>,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
     /// Dense columns of n values, one a team.
     dense: GlobalMut<T>,
     num_dense: u32,
@@ -33,12 +32,12 @@ impl<T: Real> Levels<T> {
     #[inline(always)]
     fn column(self, index: u64) -> Column<T> {
         let k = self.level_cols.get(index as usize) as usize;
-        let row_diagonal = self.factors.diag_pos.get(k);
-        let diagonal = self.factors.csr_to_csc.get(row_diagonal as usize);
+        let row_diagonal = self.factors.filled.diag_pos.get(k);
+        let diagonal = self.factors.filled.csr_to_csc.get(row_diagonal as usize);
         Column {
             pivot: self.factors.pivot(diagonal),
-            right: (row_diagonal + 1, self.row_ptr.get(k + 1)),
-            below: (diagonal + 1, self.factors.col_ptr.get(k + 1)),
+            right: (row_diagonal + 1, self.factors.filled.row_ptr.get(k + 1)),
+            below: (diagonal + 1, self.factors.filled.col_ptr.get(k + 1)),
         }
     }
 
@@ -63,11 +62,11 @@ impl<T: Real> Levels<T> {
         }
         let mut q = column.right.0 + u64::from(part) * at_once + first;
         while q < column.right.1 {
-            let upper = self.factors.csr_to_csc.get(q as usize);
+            let upper = self.factors.filled.csr_to_csc.get(q as usize);
             let u = self.factors.lu.get(upper as usize);
             if u != T::ZERO {
-                let j = self.col_idx.get(q as usize) as usize;
-                let end = self.factors.col_ptr.get(j + 1);
+                let j = self.factors.filled.col_idx.get(q as usize) as usize;
+                let end = self.factors.filled.col_ptr.get(j + 1);
                 update(upper, end, u / column.pivot, lane);
             }
             q += u64::from(parts) * at_once;
@@ -119,7 +118,7 @@ impl<T: Real> Levels<T> {
                         let mut place = upper;
                         let mut p = first + lane;
                         while p < end {
-                            let i = self.factors.row_idx.get(p as usize);
+                            let i = self.factors.filled.row_idx.get(p as usize);
                             place = self.factors.find(i, place + 1, sub_end);
                             self.add(place, -(self.factors.lu.get(p as usize) * factor));
                             p += 1 << lanes_log2;
@@ -149,7 +148,7 @@ impl<T: Real> Levels<T> {
         }
         let n = self.level_cols.len();
         let spread = team.number as usize * n;
-        let row = |p: usize| spread + self.factors.row_idx.get(p) as usize;
+        let row = |p: usize| spread + self.factors.filled.row_idx.get(p) as usize;
         let mut item = team.number;
         while item < width * parts {
             let number = quotient(item, parts);
@@ -212,60 +211,39 @@ impl<T: Real> Levels<T> {
     T = [f32, f64],
     max_threads(512),
     require(
-        col_idx.len() == lu.len(),
-        row_idx.len() == lu.len(),
-        csr_to_csc.len() == lu.len(),
-        level_ptr.len() > num_levels as usize,
-        mappings.len() == num_levels as usize,
-        level_cols.len() == diag_pos.len(),
-        row_ptr.len() == diag_pos.len() + 1,
-        col_ptr.len() == diag_pos.len() + 1,
-        dense.len() >= num_dense as usize * diag_pos.len(),
-        barrier.len() >= 1
+        filled.col_idx.len() == elimination.lu.len(),
+        filled.row_idx.len() == elimination.lu.len(),
+        filled.csr_to_csc.len() == elimination.lu.len(),
+        levels.ptr.len() > elimination.num_levels as usize,
+        elimination.mappings.len() == elimination.num_levels as usize,
+        levels.cols.len() == filled.diag_pos.len(),
+        filled.row_ptr.len() == filled.diag_pos.len() + 1,
+        filled.col_ptr.len() == filled.diag_pos.len() + 1,
+        elimination.dense.len() >= elimination.num_dense as usize * filled.diag_pos.len(),
+        elimination.barrier.len() >= 1
     )
 )]
 pub unsafe fn lu_levels<T: Real>(
-    num_levels: u32,
-    num_dense: u32,
-    smallest: T,
-    mappings: Global<u32>,
-    level_ptr: Global<u64>,
-    level_cols: Global<u32>,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
-    lu: GlobalMut<T>,
-    dense: GlobalMut<T>,
-    barrier: GlobalMut<u32>,
+    elimination: Elimination<T>,
+    levels: ColumnLevels,
+    filled: Filled,
 ) {
-    let mut grid = GridBarrier::new(barrier);
-    let levels = Levels {
-        factors: Factors {
-            smallest,
-            diag_pos,
-            csr_to_csc,
-            col_ptr,
-            row_idx,
-            lu,
-        },
-        level_cols,
-        row_ptr,
-        col_idx,
-        dense,
-        num_dense,
+    let mut grid = GridBarrier::new(elimination.barrier);
+    let columns = Levels {
+        factors: elimination.factors(filled),
+        level_cols: levels.cols,
+        dense: elimination.dense,
+        num_dense: elimination.num_dense,
     };
     let mut level = 0u32;
-    while level < num_levels {
-        let begin = level_ptr.get(level as usize);
-        let width = (level_ptr.get(level as usize + 1) - begin) as u32;
-        let mapping = Mapping::unpack(mappings.get(level as usize));
+    while level < elimination.num_levels {
+        let begin = levels.ptr.get(level as usize);
+        let width = (levels.ptr.get(level as usize + 1) - begin) as u32;
+        let mapping = Mapping::unpack(elimination.mappings.get(level as usize));
         if mapping.dense {
-            levels.dense(begin, width, mapping);
+            columns.dense(begin, width, mapping);
         } else {
-            levels.search(begin, width, mapping);
+            columns.search(begin, width, mapping);
         }
         grid.wait();
         level += 1;

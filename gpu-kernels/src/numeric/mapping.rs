@@ -2,6 +2,8 @@
 
 use luge_kernel::prelude::*;
 
+use crate::filled::Filled;
+
 /// How the threads of the grid share the work of one level, packed in a word.
 ///
 /// A team of 2^`team_log2` threads takes a column at a time, `parts` teams share one, and within a team at most
@@ -147,22 +149,18 @@ pub mod shape {
     max_threads(1024),
     require(
         per_warp > 0,
-        level_cols.len() == diag_pos.len(),
-        level_of.len() == diag_pos.len(),
-        row_ptr.len() == diag_pos.len() + 1,
-        col_ptr.len() == diag_pos.len() + 1,
-        csr_to_csc.len() == col_idx.len()
+        level_cols.len() == filled.diag_pos.len(),
+        level_of.len() == filled.diag_pos.len(),
+        filled.row_ptr.len() == filled.diag_pos.len() + 1,
+        filled.col_ptr.len() == filled.diag_pos.len() + 1,
+        filled.csr_to_csc.len() == filled.col_idx.len()
     )
 )]
 pub unsafe fn level_shapes(
     per_warp: u32,
     level_of: Global<u32>,
     level_cols: Global<u32>,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
+    filled: Filled,
     shapes: GlobalMut<u64>,
 ) {
     let n = level_cols.len();
@@ -177,16 +175,16 @@ pub unsafe fn level_shapes(
     while at < end {
         let k = level_cols.get(at) as usize;
         let level = level_of.get(k);
-        let row_diagonal = diag_pos.get(k);
-        let row_end = row_ptr.get(k + 1);
+        let row_diagonal = filled.diag_pos.get(k);
+        let row_end = filled.row_ptr.get(k + 1);
         let mut q = row_diagonal + 1 + lane;
         while q < row_end {
-            let j = col_idx.get(q as usize) as usize;
-            walked += col_ptr.get(j + 1) - csr_to_csc.get(q as usize) - 1;
+            let j = filled.col_idx.get(q as usize) as usize;
+            walked += filled.col_ptr.get(j + 1) - filled.csr_to_csc.get(q as usize) - 1;
             q += u64::from(warp::WARP_SIZE);
         }
         let right = row_end - row_diagonal - 1;
-        let below = col_ptr.get(k + 1) - csr_to_csc.get(row_diagonal as usize) - 1;
+        let below = filled.col_ptr.get(k + 1) - filled.csr_to_csc.get(row_diagonal as usize) - 1;
         sub_columns += right;
         below_sum += below;
         updates += right * below;

@@ -19,6 +19,7 @@
 
 use luge_kernel::prelude::*;
 
+use crate::filled::Filled;
 use crate::search::lower_bound;
 
 pub mod levels;
@@ -52,6 +53,36 @@ pub mod extreme {
     pub const LEN: usize = 3;
 }
 
+/// What an elimination works with, besides the pattern and the order.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Elimination<T: Real> {
+    /// Number of levels.
+    pub num_levels: u32,
+    /// Number of dense columns.
+    pub num_dense: u32,
+    /// Smaller pivots are used as ± this.
+    pub smallest: T,
+    /// How the threads share each level: [`Mapping::pack`](mapping::Mapping::pack).
+    pub mappings: Global<u32>,
+    /// The values, by columns: those of B, then those of L and U.
+    pub lu: GlobalMut<T>,
+    /// Dense columns of n values, one a team.
+    pub dense: GlobalMut<T>,
+    /// The grid's barrier.
+    pub barrier: GlobalMut<u32>,
+}
+
+impl<T: Real> Elimination<T> {
+    #[inline(always)]
+    fn factors(self, filled: Filled) -> Factors<T> {
+        Factors {
+            smallest: self.smallest,
+            filled,
+            lu: self.lu,
+        }
+    }
+}
+
 /// The pivot that is divided by: ± `smallest` in place of a smaller one, with its sign.
 #[inline(always)]
 fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
@@ -62,15 +93,12 @@ fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
     }
 }
 
-/// The pattern of L+U, by rows and by columns, and its values by columns.
+/// The pattern of L+U, and its values by columns.
 #[derive(Clone, Copy)]
 struct Factors<T: Real> {
     /// Pivots below it are used as ± this.
     smallest: T,
-    diag_pos: Global<u64>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
+    filled: Filled,
     lu: GlobalMut<T>,
 }
 
@@ -78,7 +106,9 @@ impl<T: Real> Factors<T> {
     /// Position of the pivot of column `k`, by columns.
     #[inline(always)]
     fn diagonal(self, k: usize) -> u64 {
-        self.csr_to_csc.get(self.diag_pos.get(k) as usize)
+        self.filled
+            .csr_to_csc
+            .get(self.filled.diag_pos.get(k) as usize)
     }
 
     #[inline(always)]
@@ -89,7 +119,7 @@ impl<T: Real> Factors<T> {
     /// Position of row `i` in `begin..end`, where it is; rows increase.
     #[inline(always)]
     fn find(self, i: u32, begin: u64, end: u64) -> u64 {
-        lower_bound(begin, end, |p| self.row_idx.get(p as usize) < i)
+        lower_bound(begin, end, |p| self.filled.row_idx.get(p as usize) < i)
     }
 }
 
@@ -131,34 +161,32 @@ fn warp_max(value: u64) -> u64 {
     T = [f32, f64],
     max_threads(1024),
     require(
-        csr_to_csc.len() == lu.len(),
-        col_ptr.len() == diag_pos.len() + 1,
+        filled.csr_to_csc.len() == lu.len(),
+        filled.col_ptr.len() == filled.diag_pos.len() + 1,
         counters.len() == counter::LEN,
         extremes.len() == extreme::LEN
     )
 )]
 pub unsafe fn lu_finish<T: Real>(
     smallest: T,
-    diag_pos: Global<u64>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
+    filled: Filled,
     lu: GlobalMut<T>,
     counters: GlobalMut<u32>,
     extremes: GlobalMut<u64>,
 ) {
-    let n = diag_pos.len();
+    let n = filled.diag_pos.len();
     let lane = u64::from(thread::lane_id());
     let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
     let mut k = (thread::index_1d() / warp::WARP_SIZE) as usize;
     while k < n {
-        let diagonal = csr_to_csc.get(diag_pos.get(k) as usize);
-        let col_end = col_ptr.get(k + 1);
+        let diagonal = filled.csr_to_csc.get(filled.diag_pos.get(k) as usize);
+        let col_end = filled.col_ptr.get(k + 1);
         let came = lu.get(diagonal as usize);
         let pivot = usable_pivot(came, smallest);
         let size = pivot.abs().to_f64();
         let mut finite = size.is_finite();
         let mut max_u = size.to_bits();
-        let mut p = col_ptr.get(k) + lane;
+        let mut p = filled.col_ptr.get(k) + lane;
         while p < diagonal {
             let u = lu.get(p as usize).abs().to_f64();
             finite &= u.is_finite();

@@ -8,17 +8,29 @@
 
 use luge_kernel::prelude::*;
 
-use super::Factors;
 use super::mapping::{Mapping, Team, quotient};
+use super::{Elimination, Factors};
+use crate::filled::Filled;
 use crate::grid::GridBarrier;
+
+/// The updates in the order in which they are made; see [`lu_levels_ordered`](fn@lu_levels_ordered).
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Updates {
+    /// Where the targets of each level begin, and the end of the last.
+    pub target_ptr: Global<u64>,
+    /// Columns that get updates, level by level.
+    pub target_cols: Global<u32>,
+    /// Where the updates of each target begin, and the end of the last.
+    pub update_ptr: Global<u64>,
+    /// Positions of the entries of U that the updates are made with.
+    pub updates: Global<u64>,
+}
 
 /// Columns with the updates that they get in a level, and the dense columns of the teams.
 #[derive(Clone, Copy)]
 struct Ordered<T: Real> {
     factors: Factors<T>,
-    target_cols: Global<u32>,
-    update_ptr: Global<u64>,
-    updates: Global<u64>,
+    updates: Updates,
     /// Dense columns of n values, one a team.
     dense: GlobalMut<T>,
     num_dense: u32,
@@ -36,13 +48,18 @@ impl<T: Real> Ordered<T> {
     ) {
         let mut update = first;
         while update < last {
-            let upper = self.updates.get(update as usize);
+            let upper = self.updates.updates.get(update as usize);
             let u = self.factors.lu.get(upper as usize);
             if u != T::ZERO {
-                let k = self.factors.row_idx.get(upper as usize) as usize;
+                let k = self.factors.filled.row_idx.get(upper as usize) as usize;
                 let diagonal = self.factors.diagonal(k);
                 let factor = u / self.factors.pivot(diagonal);
-                change(upper, factor, diagonal + 1, self.factors.col_ptr.get(k + 1));
+                change(
+                    upper,
+                    factor,
+                    diagonal + 1,
+                    self.factors.filled.col_ptr.get(k + 1),
+                );
             }
             update += 1;
             // Two updates may change the same entry.
@@ -63,9 +80,12 @@ impl<T: Real> Ordered<T> {
             let number = quotient(item, parts);
             let part = item - number * parts;
             let at = (begin + u64::from(number)) as usize;
-            let (first, last) = (self.update_ptr.get(at), self.update_ptr.get(at + 1));
-            let j = self.target_cols.get(at) as usize;
-            let column_end = self.factors.col_ptr.get(j + 1);
+            let (first, last) = (
+                self.updates.update_ptr.get(at),
+                self.updates.update_ptr.get(at + 1),
+            );
+            let j = self.updates.target_cols.get(at) as usize;
+            let column_end = self.factors.filled.col_ptr.get(j + 1);
             // Rows of one update have nobody to wait for, so teams may share them.
             let sharing = if last - first == 1 { parts } else { 1 };
             if part < sharing {
@@ -73,7 +93,7 @@ impl<T: Real> Ordered<T> {
                     let mut place = upper;
                     let mut p = below + u64::from(part * team.width + team.rank);
                     while p < below_end {
-                        let i = self.factors.row_idx.get(p as usize);
+                        let i = self.factors.filled.row_idx.get(p as usize);
                         place = self.factors.find(i, place + 1, column_end);
                         let l = self.factors.lu.get(p as usize);
                         let value = self.factors.lu.get(place as usize);
@@ -101,17 +121,17 @@ impl<T: Real> Ordered<T> {
         if team.number >= teams {
             return;
         }
-        let n = self.factors.diag_pos.len();
+        let n = self.factors.filled.diag_pos.len();
         let spread = team.number as usize * n;
-        let row = |p: usize| spread + self.factors.row_idx.get(p) as usize;
+        let row = |p: usize| spread + self.factors.filled.row_idx.get(p) as usize;
         let mut at = begin + u64::from(team.number);
         while at < end {
-            let first = self.update_ptr.get(at as usize);
-            let last = self.update_ptr.get(at as usize + 1);
-            let j = self.target_cols.get(at as usize) as usize;
+            let first = self.updates.update_ptr.get(at as usize);
+            let last = self.updates.update_ptr.get(at as usize + 1);
+            let j = self.updates.target_cols.get(at as usize) as usize;
             // Updates change rows below that of the first one.
-            let changed = self.updates.get(first as usize) + 1;
-            let column_end = self.factors.col_ptr.get(j + 1);
+            let changed = self.updates.updates.get(first as usize) + 1;
+            let column_end = self.factors.filled.col_ptr.get(j + 1);
             team.for_range(changed, column_end, |p| {
                 self.dense.set(row(p), self.factors.lu.get(p));
             });
@@ -155,56 +175,35 @@ impl<T: Real> Ordered<T> {
     T = [f32, f64],
     max_threads(512),
     require(
-        row_idx.len() == lu.len(),
-        csr_to_csc.len() == lu.len(),
-        mappings.len() == num_levels as usize,
-        target_ptr.len() == num_levels as usize + 1,
-        update_ptr.len() == target_cols.len() + 1,
-        col_ptr.len() == diag_pos.len() + 1,
-        dense.len() >= num_dense as usize * diag_pos.len(),
-        barrier.len() >= 1
+        filled.row_idx.len() == elimination.lu.len(),
+        filled.csr_to_csc.len() == elimination.lu.len(),
+        elimination.mappings.len() == elimination.num_levels as usize,
+        updates.target_ptr.len() == elimination.num_levels as usize + 1,
+        updates.update_ptr.len() == updates.target_cols.len() + 1,
+        filled.col_ptr.len() == filled.diag_pos.len() + 1,
+        elimination.dense.len() >= elimination.num_dense as usize * filled.diag_pos.len(),
+        elimination.barrier.len() >= 1
     )
 )]
 pub unsafe fn lu_levels_ordered<T: Real>(
-    num_levels: u32,
-    num_dense: u32,
-    smallest: T,
-    mappings: Global<u32>,
-    target_ptr: Global<u64>,
-    target_cols: Global<u32>,
-    update_ptr: Global<u64>,
-    updates: Global<u64>,
-    diag_pos: Global<u64>,
-    csr_to_csc: Global<u64>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
-    lu: GlobalMut<T>,
-    dense: GlobalMut<T>,
-    barrier: GlobalMut<u32>,
+    elimination: Elimination<T>,
+    updates: Updates,
+    filled: Filled,
 ) {
-    let mut grid = GridBarrier::new(barrier);
+    let mut grid = GridBarrier::new(elimination.barrier);
     let ordered = Ordered {
-        factors: Factors {
-            smallest,
-            diag_pos,
-            csr_to_csc,
-            col_ptr,
-            row_idx,
-            lu,
-        },
-        target_cols,
-        update_ptr,
+        factors: elimination.factors(filled),
         updates,
-        dense,
-        num_dense,
+        dense: elimination.dense,
+        num_dense: elimination.num_dense,
     };
     let mut level = 0u32;
-    while level < num_levels {
+    while level < elimination.num_levels {
         let targets = (
-            target_ptr.get(level as usize),
-            target_ptr.get(level as usize + 1),
+            updates.target_ptr.get(level as usize),
+            updates.target_ptr.get(level as usize + 1),
         );
-        let mapping = Mapping::unpack(mappings.get(level as usize));
+        let mapping = Mapping::unpack(elimination.mappings.get(level as usize));
         if mapping.dense {
             ordered.dense(targets, mapping);
         } else {

@@ -744,7 +744,7 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "levels_barrier",
         file: "numeric/levels.rs",
-        within: "            levels.search(begin, width, mapping);\n        }\n        grid.wait();",
+        within: "            columns.search(begin, width, mapping);\n        }\n        grid.wait();",
         old: "grid.wait();",
         new: "();",
         tests: ("numeric", &["lu_levels_matches"]),
@@ -814,9 +814,9 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "solve_lower_diagonal",
         file: "solve.rs",
-        within: "let begin = csr_to_csc.get(diag_pos.get(k) as usize) + 1;",
-        old: "csr_to_csc.get(diag_pos.get(k) as usize) + 1",
-        new: "csr_to_csc.get(diag_pos.get(k) as usize)",
+        within: "let begin = filled.csr_to_csc.get(filled.diag_pos.get(k) as usize) + 1;",
+        old: "filled.csr_to_csc.get(filled.diag_pos.get(k) as usize) + 1",
+        new: "filled.csr_to_csc.get(filled.diag_pos.get(k) as usize)",
         tests: ("solve", &["solve_lower_transpose"]),
         why: "the diagonal is taken for an entry of L",
         equivalent: None,

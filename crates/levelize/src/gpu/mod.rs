@@ -4,7 +4,8 @@
 //! once, for the number of levels.
 
 use luge_device::{Buffer, KernelDesc, Stream};
-use luge_gpu_kernels::levelize as kernels;
+use luge_gpu_kernels::filled::ColumnLevelsBuffers;
+use luge_gpu_kernels::levelize::{self as kernels, FoundLevelsBuffers};
 use luge_sparse::Levels;
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
@@ -52,6 +53,14 @@ impl DeviceLevels {
     /// Columns by level, in increasing order within one.
     pub fn level_cols(&self) -> &Buffer<u32> {
         &self.level_cols
+    }
+
+    /// Offsets and columns as kernels take them.
+    pub fn buffers(&self) -> ColumnLevelsBuffers<'_> {
+        ColumnLevelsBuffers {
+            ptr: &self.level_ptr,
+            cols: &self.level_cols,
+        }
     }
 
     /// Number of columns of each level, on the host.
@@ -125,10 +134,7 @@ pub fn levels(stream: &Stream, filled: &DeviceFilled) -> Result<DeviceLevels, Le
         kernels::count_dependencies::launch(
             stream,
             &geometry.threads_for(n),
-            filled.row_ptr(),
-            filled.diag_pos(),
-            filled.col_ptr(),
-            filled.csr_to_csc(),
+            filled.buffers(),
             &mut waiting,
         )?;
     }
@@ -139,6 +145,13 @@ pub fn levels(stream: &Stream, filled: &DeviceFilled) -> Result<DeviceLevels, Le
     let mut num_levels = stream.alloc::<u32>(1)?;
     let mut barrier = primitives::grid_barrier(stream)?;
     let config = geometry.persistent(&device, kernels::kahn_levels::desc(), n)?;
+    let found = FoundLevelsBuffers {
+        level_sizes: &mut level_sizes,
+        level_of: &mut level_of,
+        level_cols: &mut level_cols,
+        level_ptr: &mut level_ptr,
+        num_levels: &mut num_levels,
+    };
     // SAFETY: `waiting` was counted on this pattern; sizes and barrier are zero; the launch is
     // cooperative.
     unsafe {
@@ -146,18 +159,9 @@ pub fn levels(stream: &Stream, filled: &DeviceFilled) -> Result<DeviceLevels, Le
             stream,
             &config,
             n as u32,
-            filled.row_ptr(),
-            filled.diag_pos(),
-            filled.col_idx(),
-            filled.col_ptr(),
-            filled.row_idx(),
-            filled.csr_to_csc(),
+            filled.buffers(),
             &mut waiting,
-            &mut level_sizes,
-            &mut level_of,
-            &mut level_cols,
-            &mut level_ptr,
-            &mut num_levels,
+            found,
             &mut barrier,
         )?;
     }

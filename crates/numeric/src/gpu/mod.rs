@@ -20,9 +20,9 @@ mod order;
 mod plan;
 
 use luge_device::{Buffer, DeviceError, KernelDesc, Stream};
-use luge_gpu_kernels::numeric as kernels;
 use luge_gpu_kernels::numeric::levels::lu_levels;
 use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
+use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers};
 use luge_kernel::math::Real;
 use luge_levelize::gpu::DeviceLevels;
 use luge_sparse::{CancelFlag, CompressedPattern, Scalar};
@@ -258,9 +258,7 @@ pub fn refactorize<T: DeviceScalar>(
             stream,
             &geometry.warps_for(n),
             smallest,
-            filled.diag_pos(),
-            filled.csr_to_csc(),
-            filled.col_ptr(),
+            filled.buffers(),
             &mut factors.values,
             &mut counters,
             &mut extremes,
@@ -307,54 +305,31 @@ fn eliminate<T: DeviceScalar>(
         levels,
         plan,
     } = columns;
-    let num_dense = plan.report().dense_columns as u32;
     let mut barrier = factors.monitor.barrier();
+    let elimination = EliminationBuffers {
+        num_levels: levels.num_levels(),
+        num_dense: plan.report().dense_columns as u32,
+        smallest,
+        mappings: &plan.mappings,
+        lu: &mut factors.values,
+        dense: &mut factors.dense,
+        barrier: &mut barrier,
+    };
+    let (config, filled) = (&plan.config, filled.buffers());
     match &plan.order {
-        // SAFETY: the order was made of this pattern and these levels, and the mappings for this grid; the barrier is
-        // zero; the launch is cooperative.
-        Some(order) => unsafe {
-            lu_levels_ordered::launch::<T, _>(
-                stream,
-                &plan.config,
-                levels.num_levels(),
-                num_dense,
-                smallest,
-                &plan.mappings,
-                &order.target_ptr,
-                &order.target_cols,
-                &order.update_ptr,
-                &order.updates,
-                filled.diag_pos(),
-                filled.csr_to_csc(),
-                filled.col_ptr(),
-                filled.row_idx(),
-                &mut factors.values,
-                &mut factors.dense,
-                &mut barrier,
-            )
-        },
-        // SAFETY: patterns and levels belong to each other, and the mappings were made for this grid; dense columns and
-        // the barrier are zero; the launch is cooperative.
-        None => unsafe {
-            lu_levels::launch::<T, _>(
-                stream,
-                &plan.config,
-                levels.num_levels(),
-                num_dense,
-                smallest,
-                &plan.mappings,
-                levels.level_ptr(),
-                levels.level_cols(),
-                filled.row_ptr(),
-                filled.diag_pos(),
-                filled.col_idx(),
-                filled.csr_to_csc(),
-                filled.col_ptr(),
-                filled.row_idx(),
-                &mut factors.values,
-                &mut factors.dense,
-                &mut barrier,
-            )
-        },
+        Some(order) => {
+            let updates = order.buffers();
+            // SAFETY: the order was made of this pattern and these levels, and the mappings for this grid; the barrier is
+            // zero; the launch is cooperative.
+            unsafe {
+                lu_levels_ordered::launch::<T, _>(stream, config, elimination, updates, filled)
+            }
+        }
+        None => {
+            let levels = levels.buffers();
+            // SAFETY: patterns and levels belong to each other, and the mappings were made for this grid; dense columns
+            // and the barrier are zero; the launch is cooperative.
+            unsafe { lu_levels::launch::<T, _>(stream, config, elimination, levels, filled) }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The order in which updates are added where factors must be the same bits in every run.
 
 use luge_device::{Buffer, DeviceError, Stream};
+use luge_gpu_kernels::numeric::ordered::UpdatesBuffers;
 use luge_levelize::gpu::DeviceLevels;
 use luge_symbolic::gpu::DeviceFilled;
 
@@ -120,6 +121,18 @@ pub(super) struct DeviceOrder {
     pub target_cols: Buffer<u32>,
     pub update_ptr: Buffer<u64>,
     pub updates: Buffer<u64>,
+}
+
+impl DeviceOrder {
+    /// The order as the kernel takes it.
+    pub fn buffers(&self) -> UpdatesBuffers<'_> {
+        UpdatesBuffers {
+            target_ptr: &self.target_ptr,
+            target_cols: &self.target_cols,
+            update_ptr: &self.update_ptr,
+            updates: &self.updates,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -275,11 +275,7 @@ fn shapes(
             per_warp,
             levels.level_of(),
             levels.level_cols(),
-            filled.row_ptr(),
-            filled.diag_pos(),
-            filled.col_idx(),
-            filled.csr_to_csc(),
-            filled.col_ptr(),
+            filled.buffers(),
             &mut shapes,
         )?;
     }

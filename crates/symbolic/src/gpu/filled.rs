@@ -1,6 +1,7 @@
 //! The filled pattern as the phases on the device share it: by rows and by columns.
 
 use luge_device::{Buffer, DeviceError, Stream};
+use luge_gpu_kernels::filled::FilledBuffers;
 use luge_sparse::{CompressedPattern, FilledPattern};
 
 use super::primitives;
@@ -70,6 +71,18 @@ impl DeviceFilled {
     /// For each entry by rows its position by columns.
     pub fn csr_to_csc(&self) -> &Buffer<u64> {
         &self.csr_to_csc
+    }
+
+    /// The pattern as kernels take it.
+    pub fn buffers(&self) -> FilledBuffers<'_> {
+        FilledBuffers {
+            row_ptr: &self.row_ptr,
+            diag_pos: &self.diag_pos,
+            col_idx: &self.col_idx,
+            csr_to_csc: &self.csr_to_csc,
+            col_ptr: &self.col_ptr,
+            row_idx: &self.row_idx,
+        }
     }
 
     /// Copies a pattern to the device.

@@ -38,8 +38,41 @@ const LONG: u64 = 32;
 /// more; each run by `residuals_match_the_definition` in `tests/tests/residuals.rs`.
 pub const SEGMENT: u64 = 256;
 
-/// Words of a segment: its first entry, and the one after its last.
-pub const SEGMENT_WORDS: usize = 2;
+/// A segment of a long row.
+#[derive(Clone, Copy, Debug, PartialEq, Record)]
+#[repr(C)]
+pub struct Segment {
+    /// Its first entry.
+    pub begin: u32,
+    /// The one after its last.
+    pub end: u32,
+}
+
+/// A square matrix by rows.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Rows {
+    /// Offsets of the rows.
+    pub row_ptr: Global<u64>,
+    /// Column of each entry.
+    pub col_idx: Global<u32>,
+    /// Which of the values each entry is; none: the one of its own number.
+    pub entries: Global<u32>,
+    /// The values.
+    pub values: Global<f64>,
+}
+
+/// The rows of more than [`SEGMENT`] entries.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct LongRows {
+    /// Their numbers.
+    pub rows: Global<u32>,
+    /// Where the segments of each begin, and the end of the last.
+    pub segment_ptr: Global<u32>,
+    /// The segments.
+    pub segments: Records<Segment>,
+    /// What the segments come to: [`segment_sums`] numbers each.
+    pub sums: GlobalMut<f64>,
+}
 
 /// Numbers that a segment leaves for `nrhs` right-hand sides.
 pub const fn segment_sums(nrhs: usize) -> usize {
@@ -142,9 +175,7 @@ impl Row {
 #[derive(Clone, Copy)]
 struct Matrix {
     n: usize,
-    col_idx: Global<u32>,
-    entries: Global<u32>,
-    values: Global<f64>,
+    a: Rows,
     x: Global<f64>,
     rhs: usize,
     last: usize,
@@ -155,12 +186,12 @@ impl Matrix {
     #[inline(always)]
     fn add(self, p: u64, row: Row) -> Row {
         let p = p as usize;
-        let value = if self.entries.is_empty() {
-            self.values.get(p)
+        let value = if self.a.entries.is_empty() {
+            self.a.values.get(p)
         } else {
-            self.values.get(self.entries.get(p) as usize)
+            self.a.values.get(self.a.entries.get(p) as usize)
         };
-        let column = self.col_idx.get(p) as usize;
+        let column = self.a.col_idx.get(p) as usize;
         let product = |u: usize| {
             let rhs = self.rhs + u;
             let rhs = if rhs < self.last { rhs } else { self.last };
@@ -305,9 +336,8 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
 /// after another.
 ///
 /// The entries of row i are `row_ptr[i] .. row_ptr[i + 1]`: entry p is in column `col_idx[p]`, with value
-/// `values[entries[p]]`, or `values[p]` if `entries` is empty. The rows `long_rows` are those of more than [`SEGMENT`]
-/// entries: row `long_rows[k]` has the segments `segment_ptr[k] .. segment_ptr[k + 1]`, of which `segments` has the
-/// entries.
+/// `values[entries[p]]`, or `values[p]` if `entries` is empty. Long row `rows[k]` has the segments
+/// `segment_ptr[k] .. segment_ptr[k + 1]`.
 ///
 /// Threads: a warp a segment, then a lane a row, in grid strides; a row of more than 32 entries is summed by its warp,
 /// and one of segments by a warp. Writes: `sums` of a segment by its warp alone; `residual` of a row by one lane;
@@ -318,43 +348,35 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
     max_threads(256),
     require(
         nrhs >= 1,
-        entries.len() == 0 || entries.len() == col_idx.len(),
-        x.len() == nrhs as usize * (row_ptr.len() - 1),
+        a.entries.len() == 0 || a.entries.len() == a.col_idx.len(),
+        x.len() == nrhs as usize * (a.row_ptr.len() - 1),
         b.len() == x.len(),
         residual.len() == x.len(),
-        segment_ptr.len() == long_rows.len() + 1,
-        sums.len() >= segments.len() / SEGMENT_WORDS * segment_sums(nrhs as usize),
+        long.segment_ptr.len() == long.rows.len() + 1,
+        long.sums.len() >= long.segments.len() * segment_sums(nrhs as usize),
         measures.len() == nrhs as usize * measure::LEN,
         barrier.len() >= 1
     )
 )]
 pub unsafe fn residuals(
     nrhs: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    entries: Global<u32>,
-    values: Global<f64>,
+    a: Rows,
     x: Global<f64>,
     b: Global<f64>,
     residual: GlobalMut<f64>,
-    long_rows: Global<u32>,
-    segment_ptr: Global<u32>,
-    segments: Global<u32>,
-    sums: GlobalMut<f64>,
+    long: LongRows,
     measures: GlobalMut<u64>,
     barrier: GlobalMut<u32>,
 ) {
-    let n = row_ptr.len() - 1;
+    let n = a.row_ptr.len() - 1;
     let nrhs = nrhs as usize;
     let lane = thread::lane_id();
     let warp = (thread::index_1d() / warp::WARP_SIZE) as usize;
     let num_warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
-    let num_segments = segments.len() / SEGMENT_WORDS;
+    let num_segments = long.segments.len();
     let matrix = Matrix {
         n,
-        col_idx,
-        entries,
-        values,
+        a,
         x,
         rhs: 0,
         // Those that there are not are taken for the last one, again.
@@ -373,14 +395,16 @@ pub unsafe fn residuals(
     }
     let mut segment = warp;
     while segment < num_segments {
-        let begin = segments.get(segment * SEGMENT_WORDS);
-        let end = segments.get(segment * SEGMENT_WORDS + 1);
+        let (begin, end) = (
+            long.segments.get(segment).begin(),
+            long.segments.get(segment).end(),
+        );
         let mut place = segment * ROW_NUMBERS;
         let mut rhs = 0;
         while rhs < nrhs {
             let part = Matrix { rhs, ..matrix }.stretch(u64::from(begin), u64::from(end));
             if lane == 0 {
-                part.leave(sums, place);
+                part.leave(long.sums, place);
             }
             place += num_segments * ROW_NUMBERS;
             rhs += TOGETHER;
@@ -401,8 +425,8 @@ pub unsafe fn residuals(
             let i = first + lane as usize;
             let (mut begin, mut end) = (0, 0);
             if i < n {
-                begin = row_ptr.get(i);
-                end = row_ptr.get(i + 1);
+                begin = a.row_ptr.get(i);
+                end = a.row_ptr.get(i + 1);
             }
             let mut row = Row::zero();
             let is_in_segments = end - begin > SEGMENT;
@@ -414,10 +438,10 @@ pub unsafe fn residuals(
                     p += 1;
                 }
             }
-            let mut long = warp::ballot(warp::FULL_MASK, is_long);
-            while long != 0 {
-                let owner = long.trailing_zeros();
-                long &= long - 1;
+            let mut left = warp::ballot(warp::FULL_MASK, is_long);
+            while left != 0 {
+                let owner = left.trailing_zeros();
+                left &= left - 1;
                 let begin = warp::shuffle(warp::FULL_MASK, begin, owner);
                 let end = warp::shuffle(warp::FULL_MASK, end, owner);
                 let whole = matrix.stretch(begin, end);
@@ -440,12 +464,12 @@ pub unsafe fn residuals(
             first += thread::num_threads_1d() as usize;
         }
         let mut k = warp;
-        while k < long_rows.len() {
-            let end = segment_ptr.get(k + 1);
+        while k < long.rows.len() {
+            let end = long.segment_ptr.get(k + 1);
             let mut part = Row::zero();
-            let mut segment = segment_ptr.get(k) + lane;
+            let mut segment = long.segment_ptr.get(k) + lane;
             while segment < end {
-                part = part.plus(sums, first_sums + segment as usize * ROW_NUMBERS);
+                part = part.plus(long.sums, first_sums + segment as usize * ROW_NUMBERS);
                 segment += warp::WARP_SIZE;
             }
             let row = part.joined();
@@ -453,7 +477,7 @@ pub unsafe fn residuals(
                 let settle = Settle {
                     row,
                     n,
-                    i: long_rows.get(k) as usize,
+                    i: long.rows.get(k) as usize,
                     nrhs,
                     b,
                     residual,

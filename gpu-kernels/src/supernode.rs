@@ -37,6 +37,7 @@
 
 use luge_kernel::prelude::*;
 
+use crate::filled::Filled;
 use crate::search::lower_bound;
 
 /// Most rows of a chunk of [`mark_supernodes`](fn@mark_supernodes).
@@ -312,6 +313,16 @@ pub unsafe fn place_supernodes(
     }
 }
 
+/// How many explicit zeros a relaxed supernode may have.
+#[derive(Clone, Copy, Debug, PartialEq, Record)]
+#[repr(C)]
+pub struct Tier {
+    /// Rows up to which this holds.
+    pub max_rows: u32,
+    /// Most zeros among 1000 places.
+    pub max_zeros: u32,
+}
+
 /// Which pairs of neighbouring supernodes may merge (`luge_reference::supernode::may_merge`):
 /// `allowed[g]` is 1 if g and g+1 may, else 0, and then `zeros_together[g]` is the number of explicit zeros
 /// of what they become.
@@ -323,7 +334,7 @@ pub unsafe fn place_supernodes(
 /// a merged block are those of both and what L has in the second's rows and the first's columns, and
 /// only the latter are counted here.
 ///
-/// `tiers` holds pairs (rows, zeros among 1000 places), by increasing rows.
+/// `tiers` are by increasing rows.
 ///
 /// Threads: a warp a pair, its lanes take consecutive rows of the second supernode. Writes: lane 0 of the
 /// warp of a pair; the last supernode, which has no right neighbour, counts as one that may not. Order: no
@@ -334,19 +345,16 @@ pub unsafe fn place_supernodes(
     max_threads(1024),
     require(
         max_size <= LARGEST_SUPERNODE,
-        row_ptr.len() == diag_pos.len() + 1,
+        filled.row_ptr.len() == filled.diag_pos.len() + 1,
         supernode_ptr.len() == zeros.len() + 1,
-        tiers.len().is_multiple_of(2),
         allowed.len() == zeros.len(),
         zeros_together.len() == zeros.len()
     )
 )]
 pub unsafe fn judge_pairs(
     max_size: u32,
-    row_ptr: Global<u64>,
-    diag_pos: Global<u64>,
-    col_idx: Global<u32>,
-    tiers: Global<u32>,
+    filled: Filled,
+    tiers: Records<Tier>,
     supernode_ptr: Global<u32>,
     zeros: Global<u64>,
     allowed: GlobalMut<u32>,
@@ -357,7 +365,7 @@ pub unsafe fn judge_pairs(
     let num_supernodes = zeros.len();
     // Places of a block of `size` rows the last of which is row `last`.
     let stored = |size: u32, last: u32| {
-        let right = row_ptr.get(last as usize + 1) - diag_pos.get(last as usize) - 1;
+        let right = filled.row_ptr.get(last as usize + 1) - filled.diag_pos.get(last as usize) - 1;
         u64::from(size) * (u64::from(size) + right)
     };
     let mut g = (thread::index_1d() / warp::WARP_SIZE) as usize;
@@ -380,14 +388,14 @@ pub unsafe fn judge_pairs(
             let mut is_child = false;
             let mut s = middle + lane;
             while s < end {
-                let diagonal = diag_pos.get(s as usize);
+                let diagonal = filled.diag_pos.get(s as usize);
                 let from = |low: u64, column: u32| {
-                    lower_bound(low, diagonal, |p| col_idx.get(p as usize) < column)
+                    lower_bound(low, diagonal, |p| filled.col_idx.get(p as usize) < column)
                 };
-                let low = from(row_ptr.get(s as usize), begin);
+                let low = from(filled.row_ptr.get(s as usize), begin);
                 let high = from(low, middle);
                 between += (high - low) as u32;
-                is_child |= high > low && col_idx.get(high as usize - 1) == middle - 1;
+                is_child |= high > low && filled.col_idx.get(high as usize - 1) == middle - 1;
                 s += warp::WARP_SIZE;
             }
             between = warp::reduce_add(warp::FULL_MASK, between);
@@ -397,11 +405,11 @@ pub unsafe fn judge_pairs(
                 let entries = apart - zeros.get(g) - zeros.get(g + 1) + u64::from(between);
                 zeros_of_both = together - entries;
                 let mut tier = 0;
-                while tier < tiers.len() && tiers.get(tier) < size {
-                    tier += 2;
+                while tier < tiers.len() && tiers.get(tier).max_rows() < size {
+                    tier += 1;
                 }
                 may = tier < tiers.len()
-                    && zeros_of_both * 1000 <= u64::from(tiers.get(tier + 1)) * together;
+                    && zeros_of_both * 1000 <= u64::from(tiers.get(tier).max_zeros()) * together;
             }
         }
         if lane == 0 {

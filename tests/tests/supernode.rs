@@ -182,12 +182,11 @@ fn assert_sweep(stream: &Stream, filled: &FilledPattern, max_size: u32, relax: &
         return;
     }
     let on_device = DeviceFilled::upload(stream, filled).unwrap();
-    let flat: Vec<u32> = relax
-        .tiers
-        .iter()
-        .flat_map(|tier| [tier.max_rows, tier.max_zeros])
-        .collect();
-    let tiers = stream.upload(&flat).unwrap();
+    let tiers = relax.tiers.iter().map(|tier| kernels::Tier {
+        max_rows: tier.max_rows,
+        max_zeros: tier.max_zeros,
+    });
+    let tiers = stream.upload_records(&tiers.collect::<Vec<_>>()).unwrap();
     let ptr = stream.upload(&t3).unwrap();
     let zeros = stream.alloc_zeroed::<u64>(num).unwrap();
     let mut allowed = stream.alloc::<u32>(num).unwrap();
@@ -200,9 +199,7 @@ fn assert_sweep(stream: &Stream, filled: &FilledPattern, max_size: u32, relax: &
             stream,
             &config,
             max_size,
-            on_device.row_ptr(),
-            on_device.diag_pos(),
-            on_device.col_idx(),
+            on_device.buffers(),
             &tiers,
             &ptr,
             &zeros,

@@ -1,7 +1,8 @@
 //! The symbolic kernels and the phase built on them against the reference, on every device.
 
 use luge_device::{Backend, Buffer, LaunchConfig, Stream};
-use luge_gpu_kernels::{scan, sort, symbolic::fill2 as fill2_kernels, transpose};
+use luge_gpu_kernels::symbolic::fill2::{self as fill2_kernels, BatchBuffers, FrontiersBuffers};
+use luge_gpu_kernels::{scan, sort, transpose};
 use luge_reference::{primitives as reference, symbolic as reference_symbolic};
 use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern};
 use luge_symbolic::gpu::{
@@ -456,48 +457,41 @@ fn traverse(stream: &Stream, pattern: &CompressedPattern, shape: Shape) -> Trave
             stream.fill_zero(&mut control).unwrap();
             stream.fill_zero(&mut barrier).unwrap();
             let sources = shape.sources.min(n - first) as u32;
+            let batch = BatchBuffers {
+                first_source: first as u32,
+                num_sources: sources,
+                base: windows * n as u32,
+                row_ptr: &rows.ptr,
+                col_idx: &rows.idx,
+                slots: &slots,
+                labels: &mut label_words,
+                above: &mut above,
+                queue: &mut queue,
+                spill: &mut spill,
+            };
+            let frontiers = FrontiersBuffers {
+                fill_first: shape.fill_first.into(),
+                long_row: shape.long_row,
+                queued: &mut queued,
+                control: &mut control,
+                barrier: &mut barrier,
+            };
             // SAFETY: the pattern is valid, and each slot has a label and a mark for each vertex.
             let launched = unsafe {
                 match &mut filled {
                     None => fill2_kernels::fill2_count::launch(
                         stream,
                         &config,
-                        first as u32,
-                        sources,
-                        windows * n as u32,
-                        shape.fill_first.into(),
-                        shape.long_row,
-                        &rows.ptr,
-                        &rows.idx,
-                        &slots,
-                        &mut label_words,
-                        &mut queued,
-                        &mut above,
-                        &mut queue,
-                        &mut spill,
-                        &mut control,
-                        &mut barrier,
+                        batch,
+                        frontiers,
                         &mut counts,
                         &mut log,
                     ),
                     Some((filled_ptr, filled_idx)) => fill2_kernels::fill2_positions::launch(
                         stream,
                         &config,
-                        first as u32,
-                        sources,
-                        windows * n as u32,
-                        shape.fill_first.into(),
-                        shape.long_row,
-                        &rows.ptr,
-                        &rows.idx,
-                        &slots,
-                        &mut label_words,
-                        &mut queued,
-                        &mut above,
-                        &mut queue,
-                        &mut spill,
-                        &mut control,
-                        &mut barrier,
+                        batch,
+                        frontiers,
                         filled_ptr,
                         &mut counts,
                         filled_idx,

@@ -443,6 +443,14 @@ impl Stream {
         Ok(buffer)
     }
 
+    /// As [`upload`](Self::upload), for records.
+    ///
+    /// # Errors
+    /// As [`upload`](Self::upload).
+    pub fn upload_records<R: Record>(&self, records: &[R]) -> Result<RecordBuffer<R>, DeviceError> {
+        self.upload(R::as_words(records)).map(RecordBuffer::new)
+    }
+
     /// Copies to allocations from their beginning, with up to `threads` threads of the current rayon pool; done when it
     /// returns, with everything enqueued before.
     fn copy_all_from_host(

@@ -23,6 +23,7 @@
 
 use luge_kernel::prelude::*;
 
+use super::args::{FoundPanels, Pattern};
 use crate::grid::GridBarrier;
 use crate::scan::{MAX_WARPS, grid_exclusive_scan};
 use crate::search::{for_entries, position_of};
@@ -224,35 +225,26 @@ pub const SCRATCH: usize = 9;
     max_threads(256),
     min_blocks(1),
     require(
-        row_ptr.len() == block_of.len() + 1,
-        symmetric != 0 || col_ptr.len() == row_ptr.len(),
+        pattern.row_ptr.len() == block_of.len() + 1,
+        symmetric != 0 || pattern.col_ptr.len() == pattern.row_ptr.len(),
         scratch.len() == SCRATCH * block_of.len(),
-        panel_of.len() == block_of.len(),
-        panel_start.len() == block_of.len() + 1,
-        panel_parent.len() == block_of.len(),
-        children.len() == block_of.len(),
-        child_ptr.len() == block_of.len() + 1,
-        child.len() == block_of.len(),
-        num_panels.len() == 1,
+        found.panel_of.len() == block_of.len(),
+        found.panel_start.len() == block_of.len() + 1,
+        found.panel_parent.len() == block_of.len(),
+        found.children.len() == block_of.len(),
+        found.child_ptr.len() == block_of.len() + 1,
+        found.child.len() == block_of.len(),
+        found.num_panels.len() == 1,
         barrier.len() >= 1
     )
 )]
 pub unsafe fn plant_forest(
     symmetric: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
+    pattern: Pattern,
     block_of: Global<u32>,
     scratch: GlobalMut<u32>,
     sums: GlobalMut<u64>,
-    panel_of: GlobalMut<u32>,
-    panel_start: GlobalMut<u32>,
-    panel_parent: GlobalMut<u32>,
-    children: GlobalMut<u32>,
-    child_ptr: GlobalMut<u64>,
-    child: GlobalMut<u32>,
-    num_panels: GlobalMut<u32>,
+    found: FoundPanels,
     barrier: GlobalMut<u32>,
 ) {
     let warp_sums = shared_array![u64; MAX_WARPS];
@@ -284,13 +276,13 @@ pub unsafe fn plant_forest(
         subtrees.least.set(v, NONE);
         subtrees.arrived.set(v, 0);
         subtrees.size.set(v, 0);
-        children.set(v, 0);
+        found.children.set(v, 0);
     }
     grid.wait();
 
-    insert_all(row_ptr, col_idx, block_of, parent, shortcut);
+    insert_all(pattern.row_ptr, pattern.col_idx, block_of, parent, shortcut);
     if symmetric == 0 {
-        insert_all(col_ptr, row_idx, block_of, parent, shortcut);
+        insert_all(pattern.col_ptr, pattern.row_idx, block_of, parent, shortcut);
     }
     grid.wait();
 
@@ -325,35 +317,36 @@ pub unsafe fn plant_forest(
         |v| u64::from(starts.get(v)),
         |v, before| {
             let panel = if starts.get(v) != 0 {
-                panel_start.set(before as usize, v as u32);
+                found.panel_start.set(before as usize, v as u32);
                 before
             } else {
                 before - 1
             };
-            panel_of.set(v, panel as u32);
+            found.panel_of.set(v, panel as u32);
         },
     ) as usize;
     if is_first {
-        panel_start.set(panels, n as u32);
-        num_panels.set(0, panels as u32);
+        found.panel_start.set(panels, n as u32);
+        found.num_panels.set(0, panels as u32);
     }
 
     // The end of a panel is the place where the next one starts, or n, which is being written.
     for q in thread::grid_stride(panels) {
         let end = if q + 1 < panels {
-            panel_start.get(q + 1) as usize
+            found.panel_start.get(q + 1) as usize
         } else {
             n
         };
         let up = parent.get(end - 1);
         let mut above = NONE;
         if up != NONE {
-            above = panel_of.get(up as usize);
-            children
+            above = found.panel_of.get(up as usize);
+            found
+                .children
                 .atomic(above as usize)
                 .reduce_add(1, Ordering::Relaxed, Scope::Device);
         }
-        panel_parent.set(q, above);
+        found.panel_parent.set(q, above);
         subtrees.arrived.set(q, 0);
     }
     grid.wait();
@@ -363,22 +356,22 @@ pub unsafe fn plant_forest(
         sums,
         warp_sums,
         panels,
-        |q| u64::from(children.get(q)),
-        |q, before| child_ptr.set(q, before),
+        |q| u64::from(found.children.get(q)),
+        |q, before| found.child_ptr.set(q, before),
     );
     if is_first {
-        child_ptr.set(panels, with_parent);
+        found.child_ptr.set(panels, with_parent);
     }
     for q in thread::grid_stride(panels) {
-        let above = panel_parent.get(q);
+        let above = found.panel_parent.get(q);
         if above != NONE {
             let at = subtrees.arrived.atomic(above as usize).fetch_add(
                 1,
                 Ordering::Relaxed,
                 Scope::Device,
             );
-            let first = child_ptr.get(above as usize);
-            child.set((first + u64::from(at)) as usize, q as u32);
+            let first = found.child_ptr.get(above as usize);
+            found.child.set((first + u64::from(at)) as usize, q as u32);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 use luge_kernel::prelude::*;
 
+use super::args::{LongRows, RowOffsets, Runs, Structures};
 use crate::bits::{has_bit, high_half, lanes_below, transposed};
 use crate::grid::GridBarrier;
 use crate::long::{for_long, list_long, take_bits};
@@ -44,18 +45,12 @@ fn for_panels(panels: usize, len: impl Fn(usize) -> u32, mut visit: impl FnMut(u
 
 /// Where the lower structure of panel q lies, and its length.
 #[inline(always)]
-fn lower_of(
-    symmetric: u32,
-    at: Global<u32>,
-    upper_len: Global<u32>,
-    lower_len: Global<u32>,
-    q: usize,
-) -> (u32, u32) {
-    let (first, upper) = (at.get(q), upper_len.get(q));
+fn lower_of(symmetric: u32, structures: Structures, q: usize) -> (u32, u32) {
+    let (first, upper) = (structures.at.get(q), structures.upper_len.get(q));
     if symmetric != 0 {
         (first, upper)
     } else {
-        (first + upper, lower_len.get(q))
+        (first + upper, structures.lower_len.get(q))
     }
 }
 
@@ -71,14 +66,14 @@ fn lower_of(
     max_threads(256),
     min_blocks(1),
     require(
-        panel_start.len() == at.len() + 1,
-        upper_len.len() == at.len(),
-        symmetric != 0 || lower_len.len() == at.len(),
-        row_len.len() == diagonal.len(),
-        num_runs.len() == diagonal.len(),
-        row_ptr.len() == diagonal.len() + 1,
-        run_ptr.len() == diagonal.len() + 1,
-        mask.len() == index.len(),
+        panel_start.len() == structures.at.len() + 1,
+        structures.upper_len.len() == structures.at.len(),
+        symmetric != 0 || structures.lower_len.len() == structures.at.len(),
+        rows.row_len.len() == structures.diagonal.len(),
+        rows.num_runs.len() == structures.diagonal.len(),
+        rows.row_ptr.len() == structures.diagonal.len() + 1,
+        rows.run_ptr.len() == structures.diagonal.len() + 1,
+        structures.mask.len() == structures.index.len(),
         num_panels.len() == 1,
         barrier.len() >= 1
     )
@@ -87,36 +82,28 @@ pub unsafe fn offset_rows(
     symmetric: u32,
     num_panels: Global<u32>,
     panel_start: Global<u32>,
-    index: Global<u32>,
-    mask: Global<u64>,
-    at: Global<u32>,
-    upper_len: Global<u32>,
-    lower_len: Global<u32>,
-    diagonal: Global<u64>,
+    structures: Structures,
     sums: GlobalMut<u64>,
-    row_len: GlobalMut<u32>,
-    num_runs: GlobalMut<u32>,
-    row_ptr: GlobalMut<u64>,
-    run_ptr: GlobalMut<u64>,
+    rows: RowOffsets,
     barrier: GlobalMut<u32>,
 ) {
     let warp_sums = shared_array![u64; MAX_WARPS];
     let mut grid = GridBarrier::new(barrier);
-    let n = diagonal.len();
+    let n = structures.diagonal.len();
     for i in thread::grid_stride(n) {
-        row_len.set(i, 0);
-        num_runs.set(i, 0);
+        rows.row_len.set(i, 0);
+        rows.num_runs.set(i, 0);
     }
     grid.wait();
 
     let lane = thread::lane_id();
-    let lower = |q: usize| lower_of(symmetric, at, upper_len, lower_len, q);
+    let lower = |q: usize| lower_of(symmetric, structures, q);
     let len = |q: usize| {
         let of_lower = lower(q).1;
-        if of_lower > upper_len.get(q) {
+        if of_lower > structures.upper_len.get(q) {
             of_lower
         } else {
-            upper_len.get(q)
+            structures.upper_len.get(q)
         }
     };
     for_panels(num_panels.get(0) as usize, len, |q, mine, step| {
@@ -125,24 +112,24 @@ pub unsafe fn offset_rows(
         let (first, len) = lower(q);
         let mut t = mine * warp::WARP_SIZE + lane;
         while t < len {
-            let x = index.get((first + t) as usize) as usize;
-            let entries = mask.get((first + t) as usize).count_ones();
-            row_len
+            let x = structures.index.get((first + t) as usize) as usize;
+            let entries = structures.mask.get((first + t) as usize).count_ones();
+            rows.row_len
                 .atomic(x)
                 .reduce_add(entries, Ordering::Relaxed, Scope::Device);
-            num_runs
+            rows.num_runs
                 .atomic(x)
                 .reduce_add(1, Ordering::Relaxed, Scope::Device);
             t += step * warp::WARP_SIZE;
         }
-        let (first, len) = (at.get(q), upper_len.get(q));
+        let (first, len) = (structures.at.get(q), structures.upper_len.get(q));
         // Of the rows `lane` and `lane + 32`.
         let mut entries = (0, 0);
         let mut group = mine * warp::WARP_SIZE;
         while group < len {
             let mut word = 0;
             if group + lane < len {
-                word = mask.get((first + group + lane) as usize);
+                word = structures.mask.get((first + group + lane) as usize);
             }
             entries.0 += transposed(word as u32).count_ones();
             if width > warp::WARP_SIZE {
@@ -155,9 +142,9 @@ pub unsafe fn offset_rows(
                 let row = (start + k) as usize;
                 let mut entries = entries;
                 if mine == 0 {
-                    entries += diagonal.get(row).count_ones();
+                    entries += structures.diagonal.get(row).count_ones();
                 }
-                row_len
+                rows.row_len
                     .atomic(row)
                     .reduce_add(entries, Ordering::Relaxed, Scope::Device);
             }
@@ -172,23 +159,23 @@ pub unsafe fn offset_rows(
         sums,
         warp_sums,
         n,
-        |i| u64::from(row_len.get(i)),
-        |i, before| row_ptr.set(i, before),
+        |i| u64::from(rows.row_len.get(i)),
+        |i, before| rows.row_ptr.set(i, before),
     );
     let runs = grid_exclusive_scan(
         &mut grid,
         sums,
         warp_sums,
         n,
-        |i| u64::from(num_runs.get(i)),
-        |i, before| run_ptr.set(i, before),
+        |i| u64::from(rows.num_runs.get(i)),
+        |i, before| rows.run_ptr.set(i, before),
     );
     if thread::index_1d() == 0 {
-        row_ptr.set(n, entries);
-        run_ptr.set(n, runs);
+        rows.row_ptr.set(n, entries);
+        rows.run_ptr.set(n, runs);
     }
     for i in thread::grid_stride(n) {
-        num_runs.set(i, 0);
+        rows.num_runs.set(i, 0);
     }
 }
 
@@ -201,9 +188,9 @@ pub unsafe fn offset_rows(
 #[kernel(
     max_threads(1024),
     require(
-        panel_start.len() == at.len() + 1,
-        upper_len.len() == at.len(),
-        symmetric != 0 || lower_len.len() == at.len(),
+        panel_start.len() == structures.at.len() + 1,
+        structures.upper_len.len() == structures.at.len(),
+        symmetric != 0 || structures.lower_len.len() == structures.at.len(),
         run_ptr.len() == taken.len() + 1,
         num_panels.len() == 1
     )
@@ -212,15 +199,12 @@ pub unsafe fn place_runs(
     symmetric: u32,
     num_panels: Global<u32>,
     panel_start: Global<u32>,
-    index: Global<u32>,
-    at: Global<u32>,
-    upper_len: Global<u32>,
-    lower_len: Global<u32>,
+    structures: Structures,
     run_ptr: Global<u64>,
     taken: GlobalMut<u32>,
     runs: GlobalMut<u64>,
 ) {
-    let lower = |q: usize| lower_of(symmetric, at, upper_len, lower_len, q);
+    let lower = |q: usize| lower_of(symmetric, structures, q);
     for_panels(
         num_panels.get(0) as usize,
         |q| lower(q).1,
@@ -229,7 +213,7 @@ pub unsafe fn place_runs(
             let (first, len) = lower(q);
             let mut t = mine * warp::WARP_SIZE + thread::lane_id();
             while t < len {
-                let x = index.get((first + t) as usize) as usize;
+                let x = structures.index.get((first + t) as usize) as usize;
                 let place = taken
                     .atomic(x)
                     .fetch_add(1, Ordering::Relaxed, Scope::Device);
@@ -270,12 +254,12 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u64) -> u64 {
 #[kernel(
     max_threads(1024),
     require(
-        panel_start.len() == at.len() + 1,
-        upper_len.len() == at.len(),
-        diagonal.len() == panel_of.len(),
-        run_ptr.len() == panel_of.len() + 1,
-        row_ptr.len() == panel_of.len() + 1,
-        mask.len() == index.len(),
+        panel_start.len() == structures.at.len() + 1,
+        structures.upper_len.len() == structures.at.len(),
+        structures.diagonal.len() == panel_of.len(),
+        runs.run_ptr.len() == panel_of.len() + 1,
+        runs.row_ptr.len() == panel_of.len() + 1,
+        structures.mask.len() == structures.index.len(),
         long.len() == panel_of.len(),
         num_long.len() == crate::long::LONG_COUNTERS
     )
@@ -283,14 +267,8 @@ fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u64) -> u64 {
 pub unsafe fn expand_rows(
     panel_start: Global<u32>,
     panel_of: Global<u32>,
-    index: Global<u32>,
-    mask: Global<u64>,
-    at: Global<u32>,
-    upper_len: Global<u32>,
-    diagonal: Global<u64>,
-    run_ptr: Global<u64>,
-    runs: Global<u64>,
-    row_ptr: Global<u64>,
+    structures: Structures,
+    runs: Runs,
     col_idx: GlobalMut<u32>,
     long: GlobalMut<u32>,
     num_long: GlobalMut<u32>,
@@ -299,11 +277,11 @@ pub unsafe fn expand_rows(
     let warps = (thread::num_threads_1d() / warp::WARP_SIZE) as usize;
     let mut i = (thread::index_1d() / warp::WARP_SIZE) as usize;
     while i < panel_of.len() {
-        let mut out = row_ptr.get(i);
-        let mut r = run_ptr.get(i);
-        let num_runs = run_ptr.get(i + 1) - r;
+        let mut out = runs.row_ptr.get(i);
+        let mut r = runs.run_ptr.get(i);
+        let num_runs = runs.run_ptr.get(i + 1) - r;
         let q = panel_of.get(i) as usize;
-        let (first, len) = (at.get(q), upper_len.get(q));
+        let (first, len) = (structures.at.get(q), structures.upper_len.get(q));
         if num_runs > u64::from(LONG) || len > 4 * LONG {
             if lane == 0 {
                 list_long(long, num_long, i);
@@ -316,9 +294,9 @@ pub unsafe fn expand_rows(
             // 32 runs and their words are read at once and written one after another.
             let (mut column, mut word) = (0, 0);
             if lane < left {
-                let run = runs.get(r as usize + lane as usize);
+                let run = runs.runs.get(r as usize + lane as usize);
                 column = high_half(run);
-                word = mask.get(run as u32 as usize);
+                word = structures.mask.get(run as u32 as usize);
             }
             let batch = if left < warp::WARP_SIZE {
                 left
@@ -337,7 +315,7 @@ pub unsafe fn expand_rows(
         }
 
         let start = panel_start.get(q);
-        out += write_bits(col_idx, out, start, diagonal.get(i));
+        out += write_bits(col_idx, out, start, structures.diagonal.get(i));
 
         let bit = i as u32 - start;
         let mut group = 0;
@@ -345,12 +323,12 @@ pub unsafe fn expand_rows(
             let t = group + lane;
             let mut has = false;
             if t < len {
-                has = has_bit(mask.get((first + t) as usize), bit);
+                has = has_bit(structures.mask.get((first + t) as usize), bit);
             }
             let those = warp::ballot(warp::FULL_MASK, has);
             if has {
                 let before = (those & lanes_below()).count_ones();
-                let column = index.get((first + t) as usize);
+                let column = structures.index.get((first + t) as usize);
                 col_idx.set((out + u64::from(before)) as usize, column);
             }
             out += u64::from(those.count_ones());
@@ -374,40 +352,31 @@ pub unsafe fn expand_rows(
 #[kernel(
     max_threads(1024),
     require(
-        panel_start.len() == at.len() + 1,
-        upper_len.len() == at.len(),
-        diagonal.len() == panel_of.len(),
-        run_ptr.len() == panel_of.len() + 1,
-        row_ptr.len() == panel_of.len() + 1,
-        mask.len() == index.len(),
-        words as usize > panel_of.len() / 32,
-        counters.len() == crate::long::LONG_COUNTERS
+        panel_start.len() == structures.at.len() + 1,
+        structures.upper_len.len() == structures.at.len(),
+        structures.diagonal.len() == panel_of.len(),
+        runs.run_ptr.len() == panel_of.len() + 1,
+        runs.row_ptr.len() == panel_of.len() + 1,
+        structures.mask.len() == structures.index.len(),
+        long.words as usize > panel_of.len() / 32,
+        long.counters.len() == crate::long::LONG_COUNTERS
     )
 )]
 pub unsafe fn expand_long_rows(
-    words: u32,
     panel_start: Global<u32>,
     panel_of: Global<u32>,
-    index: Global<u32>,
-    mask: Global<u64>,
-    at: Global<u32>,
-    upper_len: Global<u32>,
-    diagonal: Global<u64>,
-    run_ptr: Global<u64>,
-    runs: Global<u64>,
-    row_ptr: Global<u64>,
+    structures: Structures,
+    runs: Runs,
     col_idx: GlobalMut<u32>,
-    long: Global<u32>,
-    counters: GlobalMut<u32>,
-    bits: GlobalMut<u32>,
+    long: LongRows,
 ) {
     let next = shared_array![u32; 2];
     let warp_sums = shared_array![u64; MAX_WARPS];
     let tid = thread::thread_idx_x();
     let threads = thread::block_dim_x();
-    let map = thread::block_idx_x() as usize * words as usize;
+    let map = thread::block_idx_x() as usize * long.words as usize;
     let start_minimum = || next.set(1, u32::MAX);
-    for_long(long, counters, next, start_minimum, |i| {
+    for_long(long.rows, long.counters, next, start_minimum, |i| {
         let q = panel_of.get(i) as usize;
         let start = panel_start.get(q);
         let set = |first: u32, word: u64| {
@@ -417,7 +386,8 @@ pub unsafe fn expand_long_rows(
             let low = word << shift;
             let set = |cell: usize, bits_of: u32| {
                 if bits_of != 0 {
-                    bits.atomic(cell)
+                    long.bits
+                        .atomic(cell)
                         .fetch_or(bits_of, Ordering::Relaxed, Scope::Block);
                 }
             };
@@ -425,18 +395,18 @@ pub unsafe fn expand_long_rows(
             set(cell + 1, high_half(low));
             set(cell + 2, (high_half(word) >> 1) >> (31 - shift));
         };
-        let first = run_ptr.get(i);
+        let first = runs.run_ptr.get(i);
         let mut least = start;
-        for r in thread::block_stride((run_ptr.get(i + 1) - first) as usize) {
-            let run = runs.get(first as usize + r);
+        for r in thread::block_stride((runs.run_ptr.get(i + 1) - first) as usize) {
+            let run = runs.runs.get(first as usize + r);
             let column = high_half(run);
-            set(column, mask.get(run as u32 as usize));
+            set(column, structures.mask.get(run as u32 as usize));
             if column < least {
                 least = column;
             }
         }
         if tid == 0 {
-            set(start, diagonal.get(i));
+            set(start, structures.diagonal.get(i));
         }
         let least = warp::reduce_min(warp::FULL_MASK, least);
         if thread::lane_id() == 0 {
@@ -446,19 +416,24 @@ pub unsafe fn expand_long_rows(
         thread::sync_threads();
         // Beyond the panel's own columns there is nothing in the map: its words end with the last of them.
         let used = (next.get(1) >> 5, panel_start.get(q + 1).div_ceil(32));
-        let mut out = take_bits((bits, map), used, (col_idx, row_ptr.get(i)), warp_sums);
+        let mut out = take_bits(
+            (long.bits, map),
+            used,
+            (col_idx, runs.row_ptr.get(i)),
+            warp_sums,
+        );
         let bit = i as u32 - start;
-        let (first, len) = (at.get(q), upper_len.get(q));
+        let (first, len) = (structures.at.get(q), structures.upper_len.get(q));
         let mut group = 0;
         while group < len {
             let t = group + tid;
             let mut has = false;
             if t < len {
-                has = has_bit(mask.get((first + t) as usize), bit);
+                has = has_bit(structures.mask.get((first + t) as usize), bit);
             }
             let (inclusive, total) = block_inclusive_sum(u64::from(has), warp_sums);
             if has {
-                let column = index.get((first + t) as usize);
+                let column = structures.index.get((first + t) as usize);
                 col_idx.set((out + inclusive) as usize - 1, column);
             }
             out += total;

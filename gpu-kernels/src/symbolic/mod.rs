@@ -1,5 +1,6 @@
 //! Kernels of the symbolic phase.
 
+pub mod args;
 pub mod etree;
 pub mod expand;
 pub mod fill2;

@@ -1,8 +1,7 @@
 //! Residuals and backward errors of solutions on the device, in `f64`.
 
-use luge_device::{Buffer, BufferView, PinnedBuffer, Stream, Uploads};
-use luge_gpu_kernels::refine as kernels;
-use luge_gpu_kernels::refine::measure;
+use luge_device::{Buffer, BufferView, PinnedBuffer, RecordBuffer, Stream, Uploads};
+use luge_gpu_kernels::refine::{self as kernels, LongRowsBuffers, RowsBuffers, Segment, measure};
 use luge_sparse::CompressedPattern;
 use luge_symbolic::gpu::{Geometry, primitives};
 
@@ -30,14 +29,14 @@ struct LongRows {
     rows: Buffer<u32>,
     /// Their segments in `segments`.
     ptr: Buffer<u32>,
-    segments: Buffer<u32>,
+    segments: RecordBuffer<Segment>,
 }
 
-/// The words of [`LongRows`].
+/// [`LongRows`] on the host.
 struct LongRowsPlan {
     rows: Vec<u32>,
     ptr: Vec<u32>,
-    segments: Vec<u32>,
+    segments: Vec<Segment>,
 }
 
 impl LongRowsPlan {
@@ -49,10 +48,13 @@ impl LongRowsPlan {
             }
             for begin in (ends[0]..ends[1]).step_by(kernels::SEGMENT as usize) {
                 let end = ends[1].min(begin + kernels::SEGMENT);
-                segments.extend([begin as u32, end as u32]);
+                segments.push(Segment {
+                    begin: begin as u32,
+                    end: end as u32,
+                });
             }
             rows.push(i as u32);
-            ptr.push((segments.len() / kernels::SEGMENT_WORDS) as u32);
+            ptr.push(segments.len() as u32);
         }
         Self {
             rows,
@@ -64,7 +66,7 @@ impl LongRowsPlan {
 
 impl LongRows {
     fn num_segments(&self) -> usize {
-        self.segments.len() / kernels::SEGMENT_WORDS
+        self.segments.len()
     }
 }
 
@@ -170,7 +172,7 @@ impl DevicePattern {
             long_rows: LongRows {
                 rows: uploads.add(&long_rows.rows)?,
                 ptr: uploads.add(&long_rows.ptr)?,
-                segments: uploads.add(&long_rows.segments)?,
+                segments: uploads.add_records(&long_rows.segments)?,
             },
             n,
             nnz: pattern.nnz(),
@@ -184,7 +186,7 @@ impl DevicePattern {
     pub fn predicted_bytes(n: usize, nnz: usize) -> u64 {
         // A long row has less than two segments for each full one.
         let num_segments = 2 * nnz / kernels::SEGMENT as usize;
-        let of_segment = 4 * (2 + kernels::SEGMENT_WORDS) + 8 * kernels::segment_sums(1);
+        let of_segment = (4 * 2 + size_of::<Segment>()) + 8 * kernels::segment_sums(1);
         (8 * (n + 1) + (4 + 4) * nnz + of_segment * num_segments) as u64
     }
 
@@ -261,25 +263,33 @@ impl Residuals {
             ptr,
             segments,
         } = &pattern.long_rows;
-        // SAFETY: a CompressedPattern of a square matrix, and its long rows; measures and barrier are zero; the launch is cooperative.
+        let a = RowsBuffers {
+            row_ptr: &pattern.ptr,
+            col_idx: &pattern.idx,
+            entries: &pattern.entries,
+            values,
+        };
+        let long = LongRowsBuffers {
+            rows,
+            segment_ptr: ptr,
+            segments,
+            sums: &mut self.sums,
+        };
+        let (measures, barrier) = (&mut self.words, &mut self.barrier);
+        // SAFETY: a CompressedPattern of a square matrix, and its long rows; measures and barrier are zero; the launch is
+        // cooperative.
         unsafe {
             kernels::residuals::launch(
                 stream,
                 &config,
                 nrhs as u32,
-                &pattern.ptr,
-                &pattern.idx,
-                &pattern.entries,
-                values,
+                a,
                 x,
                 b,
                 residual,
-                rows,
-                ptr,
-                segments,
-                &mut self.sums,
-                &mut self.words,
-                &mut self.barrier,
+                long,
+                measures,
+                barrier,
             )?;
         }
         Ok(())

@@ -5,7 +5,7 @@
 //! those that merge, and closes the gaps behind a prefix sum; the host waits once a sweep.
 
 use luge_device::{Buffer, KernelDesc, Stream};
-use luge_gpu_kernels::supernode as kernels;
+use luge_gpu_kernels::supernode::{self as kernels, Tier};
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use crate::error::SupernodeError;
@@ -152,12 +152,11 @@ fn relaxed(
     relax: &Relaxation,
 ) -> Result<(Buffer<u32>, u64), SupernodeError> {
     let geometry = Geometry::of(&stream.device());
-    let tiers: Vec<u32> = relax
-        .tiers
-        .iter()
-        .flat_map(|tier| [tier.max_rows, tier.max_zeros])
-        .collect();
-    let tiers = stream.upload(&tiers)?;
+    let tiers = relax.tiers.iter().map(|tier| Tier {
+        max_rows: tier.max_rows,
+        max_zeros: tier.max_zeros,
+    });
+    let tiers = stream.upload_records(&tiers.collect::<Vec<_>>())?;
     let mut zeros = stream.alloc_zeroed::<u64>(ptr.len() - 1)?;
     while zeros.len() > 1 {
         let before = zeros.len();
@@ -170,9 +169,7 @@ fn relaxed(
                 stream,
                 &geometry.warps_for(before),
                 max_size,
-                filled.row_ptr(),
-                filled.diag_pos(),
-                filled.col_idx(),
+                filled.buffers(),
                 &tiers,
                 &ptr,
                 &zeros,

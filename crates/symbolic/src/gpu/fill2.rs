@@ -20,7 +20,7 @@ use luge_frontier_pool::{
     Shape, largest_arena,
 };
 use luge_gpu_kernels::grid::GRID_BARRIER_WORDS;
-use luge_gpu_kernels::symbolic::fill2 as kernels;
+use luge_gpu_kernels::symbolic::fill2::{self as kernels, BatchBuffers, FrontiersBuffers};
 use luge_kernel::host::KernelDesc;
 use luge_sparse::{CancelFlag, CompressedPattern};
 use serde::Serialize;
@@ -328,31 +328,34 @@ impl Input<'_> {
             kernels::fill2_count::desc()
         };
         let edges = self.for_each_batch(pool, 0..n, 0, kernel, |config, batch, regions| {
-            let first = batch.sources.start as u32;
-            let sources = batch.sources.len() as u32;
+            let on_device = BatchBuffers {
+                first_source: batch.sources.start as u32,
+                num_sources: batch.sources.len() as u32,
+                base: regions.base,
+                row_ptr: &self.row_ptr,
+                col_idx: &self.col_idx,
+                slots: &regions.slots,
+                labels: &mut regions.labels,
+                above: &mut regions.marks,
+                queue: &mut regions.queue,
+                spill: &mut regions.spill,
+            };
             if coarse {
                 // SAFETY: the pattern is valid, `slots` are those of the batch, and the pool vouches
                 // for the rest.
                 unsafe {
-                    kernels::fill2_count_coarse::launch(
-                        stream,
-                        config,
-                        first,
-                        sources,
-                        regions.base,
-                        &self.row_ptr,
-                        &self.col_idx,
-                        &regions.slots,
-                        &mut regions.labels,
-                        &mut regions.marks,
-                        &mut regions.queue,
-                        &mut regions.spill,
-                        &mut counts,
-                    )?;
+                    kernels::fill2_count_coarse::launch(stream, config, on_device, &mut counts)?;
                 }
                 return Ok(());
             }
             let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
+            let frontiers = FrontiersBuffers {
+                fill_first: self.options.fill_first.into(),
+                long_row: LONG_ROW,
+                queued: &mut regions.queued,
+                control: &mut control,
+                barrier: &mut barrier,
+            };
             let words = if log_is_open { regions.aside.len() } else { 0 };
             let mut log = regions.aside.slice_mut(..words);
             // SAFETY: the pattern is valid, `slots` are those of the batch, and the pool vouches for
@@ -361,21 +364,8 @@ impl Input<'_> {
                 kernels::fill2_count::launch(
                     stream,
                     config,
-                    first,
-                    sources,
-                    regions.base,
-                    self.options.fill_first.into(),
-                    LONG_ROW,
-                    &self.row_ptr,
-                    &self.col_idx,
-                    &regions.slots,
-                    &mut regions.labels,
-                    &mut regions.queued,
-                    &mut regions.marks,
-                    &mut regions.queue,
-                    &mut regions.spill,
-                    &mut control,
-                    &mut barrier,
+                    on_device,
+                    frontiers,
                     &mut counts,
                     &mut log,
                 )?;
@@ -412,55 +402,40 @@ impl Input<'_> {
             kernels::fill2_positions::desc()
         };
         self.for_each_batch(pool, sources, 1, kernel, |config, batch, regions| {
-            let first = batch.sources.start as u32;
-            let sources = batch.sources.len() as u32;
+            let on_device = BatchBuffers {
+                first_source: batch.sources.start as u32,
+                num_sources: batch.sources.len() as u32,
+                base: regions.base,
+                row_ptr: &self.row_ptr,
+                col_idx: &self.col_idx,
+                slots: &regions.slots,
+                labels: &mut regions.labels,
+                above: &mut regions.marks,
+                queue: &mut regions.queue,
+                spill: &mut regions.spill,
+            };
             if coarse {
                 // SAFETY: as in the first stage, and `filled_ptr` is the prefix sum of its counts.
                 unsafe {
                     kernels::fill2_positions_coarse::launch(
-                        stream,
-                        config,
-                        first,
-                        sources,
-                        regions.base,
-                        &self.row_ptr,
-                        &self.col_idx,
-                        &regions.slots,
-                        &mut regions.labels,
-                        &mut regions.marks,
-                        &mut regions.queue,
-                        &mut regions.spill,
-                        filled_ptr,
-                        filled_idx,
+                        stream, config, on_device, filled_ptr, filled_idx,
                     )?;
                 }
                 return Ok(());
             }
             let (mut control, mut barrier) = counters_and_barrier(&mut regions.control);
+            let frontiers = FrontiersBuffers {
+                fill_first: self.options.fill_first.into(),
+                long_row: LONG_ROW,
+                queued: &mut regions.queued,
+                control: &mut control,
+                barrier: &mut barrier,
+            };
             // SAFETY: as in the first stage, and `filled_ptr` is the prefix sum of its counts; `taken`
             // is zero for these sources.
             unsafe {
                 kernels::fill2_positions::launch(
-                    stream,
-                    config,
-                    first,
-                    sources,
-                    regions.base,
-                    self.options.fill_first.into(),
-                    LONG_ROW,
-                    &self.row_ptr,
-                    &self.col_idx,
-                    &regions.slots,
-                    &mut regions.labels,
-                    &mut regions.queued,
-                    &mut regions.marks,
-                    &mut regions.queue,
-                    &mut regions.spill,
-                    &mut control,
-                    &mut barrier,
-                    filled_ptr,
-                    taken,
-                    filled_idx,
+                    stream, config, on_device, frontiers, filled_ptr, taken, filled_idx,
                 )?;
             }
             Ok(())

@@ -3,6 +3,10 @@
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::long::LONG_COUNTERS;
 use luge_gpu_kernels::sort;
+use luge_gpu_kernels::symbolic::args::{
+    FoundPanelsBuffers, LongRowsBuffers, NewStructuresBuffers, PanelLinksBuffers, PanelsBuffers,
+    PatternBuffers, RowOffsetsBuffers, RunsBuffers, StructuresBuffers,
+};
 use luge_gpu_kernels::symbolic::{etree, expand, panels as kernels};
 use luge_sparse::{CancelFlag, CompressedPattern};
 use serde::Serialize;
@@ -172,6 +176,20 @@ struct Structures {
     diagonal: Buffer<u64>,
 }
 
+impl Structures {
+    /// As the kernels take them.
+    fn buffers(&self) -> StructuresBuffers<'_> {
+        StructuresBuffers {
+            index: &self.index,
+            mask: &self.mask,
+            at: &self.at,
+            upper_len: &self.upper_len,
+            lower_len: &self.lower_len,
+            diagonal: &self.diagonal,
+        }
+    }
+}
+
 /// An array of [`etree::NONE`].
 fn none(stream: &Stream, len: usize) -> Result<Buffer<u32>, DeviceError> {
     let mut buffer = stream.alloc(len)?;
@@ -308,31 +326,41 @@ fn forest(
         child_ptr: stream.alloc(n + 1)?,
         child: stream.alloc(n)?,
     };
-    let by_columns = columns.unwrap_or(rows);
+    let found = FoundPanelsBuffers {
+        panel_of: &mut cut.panel_of,
+        panel_start: &mut cut.panel_start,
+        panel_parent: &mut forest.panel_parent,
+        children: &mut forest.children,
+        child_ptr: &mut forest.child_ptr,
+        child: &mut forest.child,
+        num_panels: &mut cut.num_panels,
+    };
     // SAFETY: rows and columns of B are valid; the barrier is zero; the blocks are resident together.
     unsafe {
         etree::plant_forest::launch(
             stream,
             &config,
             u32::from(columns.is_none()),
-            &rows.ptr,
-            &rows.idx,
-            &by_columns.ptr,
-            &by_columns.idx,
+            pattern(rows, columns),
             block_of,
             &mut scratch,
             &mut sums,
-            &mut cut.panel_of,
-            &mut cut.panel_start,
-            &mut forest.panel_parent,
-            &mut forest.children,
-            &mut forest.child_ptr,
-            &mut forest.child,
-            &mut cut.num_panels,
+            found,
             &mut barrier,
         )?;
     }
     Ok((cut, forest))
+}
+
+/// B as the kernels take it.
+fn pattern<'a>(rows: &'a Lanes, columns: Option<&'a Lanes>) -> PatternBuffers<'a> {
+    let columns = columns.unwrap_or(rows);
+    PatternBuffers {
+        row_ptr: &rows.ptr,
+        col_idx: &rows.idx,
+        col_ptr: &columns.ptr,
+        row_idx: &columns.idx,
+    }
 }
 
 /// Eliminates the panels, with a pool as large as that takes.
@@ -387,7 +415,32 @@ fn structures(
         let mut diagonal = stream.alloc::<u64>(n)?;
         let mut meets = stream.alloc::<u32>(n)?;
         let mut live = stream.alloc::<u64>(n)?;
-        let by_columns = columns.unwrap_or(rows);
+        let panels = PanelsBuffers {
+            num_panels: &cut.num_panels,
+            panel_start: &cut.panel_start,
+            panel_of: &cut.panel_of,
+            panel_parent: &forest.panel_parent,
+            child_ptr: &forest.child_ptr,
+            child: &forest.child,
+        };
+        let links = PanelLinksBuffers {
+            waiting: &mut waiting,
+            counters: &mut counters,
+            upper_head: &mut upper_head,
+            lower_head: &mut lower_head,
+            node_panel: &mut node_panel,
+            node_next: &mut node_next,
+            meets: &mut meets,
+            live: &mut live,
+        };
+        let made = NewStructuresBuffers {
+            index: &mut index,
+            mask: &mut mask,
+            at: &mut at,
+            upper_len: &mut upper_len,
+            lower_len: &mut lower_len,
+            diagonal: &mut diagonal,
+        };
         // SAFETY: rows and columns of B are sorted; the forest is that of B; counters and lists are empty.
         unsafe {
             kernels::eliminate_panels::launch(
@@ -396,30 +449,10 @@ fn structures(
                 symmetric,
                 options.round,
                 options.base_min,
-                &rows.ptr,
-                &rows.idx,
-                &by_columns.ptr,
-                &by_columns.idx,
-                &cut.num_panels,
-                &cut.panel_start,
-                &cut.panel_of,
-                &forest.panel_parent,
-                &forest.child_ptr,
-                &forest.child,
-                &mut waiting,
-                &mut counters,
-                &mut index,
-                &mut mask,
-                &mut at,
-                &mut upper_len,
-                &mut lower_len,
-                &mut upper_head,
-                &mut lower_head,
-                &mut node_panel,
-                &mut node_next,
-                &mut diagonal,
-                &mut meets,
-                &mut live,
+                pattern(rows, columns),
+                panels,
+                links,
+                made,
             )?;
         }
         let asked = stream.download(&counters)?;
@@ -456,15 +489,6 @@ fn expand_rows(
     structures: &Structures,
     ledger: &mut Ledger,
 ) -> Result<(Buffer<u64>, Buffer<u32>), SymbolicError> {
-    let Structures {
-        symmetric,
-        index,
-        mask,
-        at,
-        upper_len,
-        lower_len,
-        diagonal,
-    } = structures;
     let n = cut.panel_of.len();
     let device = stream.device();
     let geometry = Geometry::of(&device);
@@ -475,25 +499,23 @@ fn expand_rows(
     let mut num_runs = stream.alloc::<u32>(n)?;
     let mut row_ptr = stream.alloc::<u64>(n + 1)?;
     let mut run_ptr = stream.alloc::<u64>(n + 1)?;
+    let offsets = RowOffsetsBuffers {
+        row_len: &mut row_len,
+        num_runs: &mut num_runs,
+        row_ptr: &mut row_ptr,
+        run_ptr: &mut run_ptr,
+    };
     // SAFETY: the structures are whole; the barrier is zero; the blocks are resident together.
     unsafe {
         expand::offset_rows::launch(
             stream,
             &config,
-            *symmetric,
+            structures.symmetric,
             &cut.num_panels,
             &cut.panel_start,
-            index,
-            mask,
-            at,
-            upper_len,
-            lower_len,
-            diagonal,
+            structures.buffers(),
             &mut sums,
-            &mut row_len,
-            &mut num_runs,
-            &mut row_ptr,
-            &mut run_ptr,
+            offsets,
             &mut barrier,
         )?;
     }
@@ -504,7 +526,7 @@ fn expand_rows(
     let blocks = geometry.persistent_blocks;
     ledger.need(
         n as u64 * (CUT_BYTES + STRUCTURES_BYTES + ROWS_BYTES)
-            + ENTRY_BYTES * index.len() as u64
+            + ENTRY_BYTES * structures.index.len() as u64
             + RUN_BYTES * total_runs
             + 4 * words as u64 * u64::from(blocks),
     )?;
@@ -518,13 +540,10 @@ fn expand_rows(
         expand::place_runs::launch(
             stream,
             &geometry.warps_for(num_panels),
-            *symmetric,
+            structures.symmetric,
             &cut.num_panels,
             &cut.panel_start,
-            index,
-            at,
-            upper_len,
-            lower_len,
+            structures.buffers(),
             &run_ptr,
             &mut num_runs,
             &mut runs,
@@ -536,14 +555,12 @@ fn expand_rows(
             &geometry.warps_for(n),
             &cut.panel_start,
             &cut.panel_of,
-            index,
-            mask,
-            at,
-            upper_len,
-            diagonal,
-            &run_ptr,
-            &runs,
-            &row_ptr,
+            structures.buffers(),
+            RunsBuffers {
+                run_ptr: &run_ptr,
+                runs: &runs,
+                row_ptr: &row_ptr,
+            },
             &mut col_idx,
             &mut long,
             &mut long_counters,
@@ -551,21 +568,21 @@ fn expand_rows(
         expand::expand_long_rows::launch(
             stream,
             &LaunchConfig::linear(blocks, geometry.threads),
-            words as u32,
             &cut.panel_start,
             &cut.panel_of,
-            index,
-            mask,
-            at,
-            upper_len,
-            diagonal,
-            &run_ptr,
-            &runs,
-            &row_ptr,
+            structures.buffers(),
+            RunsBuffers {
+                run_ptr: &run_ptr,
+                runs: &runs,
+                row_ptr: &row_ptr,
+            },
             &mut col_idx,
-            &long,
-            &mut long_counters,
-            &mut bits,
+            LongRowsBuffers {
+                rows: &long,
+                counters: &mut long_counters,
+                bits: &mut bits,
+                words: words as u32,
+            },
         )?;
     }
     Ok((row_ptr, col_idx))

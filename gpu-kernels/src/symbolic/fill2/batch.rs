@@ -2,27 +2,12 @@
 
 use luge_kernel::prelude::*;
 
-use super::{NO_OFFER, SLOT_WORDS};
+use super::{Batch, NO_OFFER, SLOT_WORDS};
 
 /// A frontier entry.
 #[inline(always)]
 pub(super) fn entry_of(slot: u32, vertex: u32) -> u64 {
     (u64::from(slot) << 32) | u64::from(vertex)
-}
-
-/// What the kernels are given.
-#[derive(Clone, Copy)]
-pub(super) struct Batch {
-    pub(super) first_source: u32,
-    pub(super) num_sources: u32,
-    pub(super) base: u32,
-    pub(super) row_ptr: Global<u64>,
-    pub(super) col_idx: Global<u32>,
-    pub(super) slots: Global<u64>,
-    pub(super) labels: GlobalMut<u32>,
-    pub(super) above: GlobalMut<u32>,
-    pub(super) queue: GlobalMut<u64>,
-    pub(super) spill: GlobalMut<u64>,
 }
 
 impl Batch {

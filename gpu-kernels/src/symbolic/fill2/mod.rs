@@ -65,7 +65,7 @@
 
 use luge_kernel::prelude::*;
 
-use self::batch::{Batch, entry_of};
+use self::batch::entry_of;
 use self::collect::{OFFERS, OUTBOX, Outbox};
 use self::traversal::Traversal;
 use crate::bits::lanes_below;
@@ -108,6 +108,46 @@ pub const CONTROL_EDGES: usize = 6;
 /// Word of `control` that counts iterations whose queue had no room for all its entries.
 pub const CONTROL_RESCANS: usize = 7;
 
+/// A batch of sources, and where their vertices are labelled.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Batch {
+    /// The first source.
+    pub first_source: u32,
+    /// Number of sources, which are consecutive.
+    pub num_sources: u32,
+    /// First label of the batch's window.
+    pub base: u32,
+    /// Offsets of the rows of B.
+    pub row_ptr: Global<u64>,
+    /// Column of each entry.
+    pub col_idx: Global<u32>,
+    /// [`SLOT_WORDS`] for each source.
+    pub slots: Global<u64>,
+    /// A word for each vertex below its source.
+    pub labels: GlobalMut<u32>,
+    /// A bit for each vertex above its source.
+    pub above: GlobalMut<u32>,
+    /// Frontiers.
+    pub queue: GlobalMut<u64>,
+    /// Frontiers that have no place in `queue`, in the host's memory.
+    pub spill: GlobalMut<u64>,
+}
+
+/// What a grid that walks from all sources at once needs beside the batch.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Frontiers {
+    /// Not zero: looks if a vertex is in the row before it is offered a path.
+    pub fill_first: u32,
+    /// Longest row that a warp walks together with others.
+    pub long_row: u32,
+    /// Two bits for each label: [`queued_words`].
+    pub queued: GlobalMut<u32>,
+    /// [`CONTROL_WORDS`].
+    pub control: GlobalMut<u64>,
+    /// The grid's barrier.
+    pub barrier: GlobalMut<u32>,
+}
+
 /// What an entry without neighbours offers: larger than any label of a window.
 const NO_OFFER: u32 = u32::MAX;
 
@@ -146,32 +186,19 @@ pub const MAX_LONG_ROW: u32 = 1 << 26;
     max_threads(256),
     min_blocks(3),
     require(
-        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
-        u64::from(base) + row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
-        long_row <= MAX_LONG_ROW,
-        counts.len() + 1 == row_ptr.len(),
-        slots.len() >= SLOT_WORDS * num_sources as usize,
-        queued.len() >= queued_words(labels.len()),
-        control.len() >= CONTROL_WORDS,
-        barrier.len() >= 1
+        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        u64::from(batch.base) + batch.row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
+        frontiers.long_row <= MAX_LONG_ROW,
+        counts.len() + 1 == batch.row_ptr.len(),
+        batch.slots.len() >= SLOT_WORDS * batch.num_sources as usize,
+        frontiers.queued.len() >= queued_words(batch.labels.len()),
+        frontiers.control.len() >= CONTROL_WORDS,
+        frontiers.barrier.len() >= 1
     )
 )]
 pub unsafe fn fill2_count(
-    first_source: u32,
-    num_sources: u32,
-    base: u32,
-    fill_first: u32,
-    long_row: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    slots: Global<u64>,
-    labels: GlobalMut<u32>,
-    queued: GlobalMut<u32>,
-    above: GlobalMut<u32>,
-    queue: GlobalMut<u64>,
-    spill: GlobalMut<u64>,
-    control: GlobalMut<u64>,
-    barrier: GlobalMut<u32>,
+    batch: Batch,
+    frontiers: Frontiers,
     counts: GlobalMut<u32>,
     log: GlobalMut<u64>,
 ) {
@@ -184,23 +211,8 @@ pub unsafe fn fill2_count(
     let long_entries = shared_array![u64; LONG_ROWS];
     let num_long = shared_array![u32; 1];
     let traversal = Traversal {
-        batch: Batch {
-            first_source,
-            num_sources,
-            base,
-            row_ptr,
-            col_idx,
-            slots,
-            labels,
-            above,
-            queue,
-            spill,
-        },
-        fill_first: fill_first != 0,
-        long_row,
-        queued,
-        control,
-        barrier,
+        batch,
+        frontiers,
         offers,
         outboxes,
         long_entries,
@@ -244,33 +256,20 @@ pub unsafe fn fill2_count(
     max_threads(256),
     min_blocks(3),
     require(
-        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
-        u64::from(base) + row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
-        long_row <= MAX_LONG_ROW,
-        taken.len() + 1 == row_ptr.len(),
-        filled_ptr.len() == row_ptr.len(),
-        slots.len() >= SLOT_WORDS * num_sources as usize,
-        queued.len() >= queued_words(labels.len()),
-        control.len() >= CONTROL_WORDS,
-        barrier.len() >= 1
+        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        u64::from(batch.base) + batch.row_ptr.len() as u64 <= u64::from(u32::MAX) + 1,
+        frontiers.long_row <= MAX_LONG_ROW,
+        taken.len() + 1 == batch.row_ptr.len(),
+        filled_ptr.len() == batch.row_ptr.len(),
+        batch.slots.len() >= SLOT_WORDS * batch.num_sources as usize,
+        frontiers.queued.len() >= queued_words(batch.labels.len()),
+        frontiers.control.len() >= CONTROL_WORDS,
+        frontiers.barrier.len() >= 1
     )
 )]
 pub unsafe fn fill2_positions(
-    first_source: u32,
-    num_sources: u32,
-    base: u32,
-    fill_first: u32,
-    long_row: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    slots: Global<u64>,
-    labels: GlobalMut<u32>,
-    queued: GlobalMut<u32>,
-    above: GlobalMut<u32>,
-    queue: GlobalMut<u64>,
-    spill: GlobalMut<u64>,
-    control: GlobalMut<u64>,
-    barrier: GlobalMut<u32>,
+    batch: Batch,
+    frontiers: Frontiers,
     filled_ptr: Global<u64>,
     taken: GlobalMut<u32>,
     filled_idx: GlobalMut<u32>,
@@ -283,23 +282,8 @@ pub unsafe fn fill2_positions(
     let long_entries = shared_array![u64; LONG_ROWS];
     let num_long = shared_array![u32; 1];
     let traversal = Traversal {
-        batch: Batch {
-            first_source,
-            num_sources,
-            base,
-            row_ptr,
-            col_idx,
-            slots,
-            labels,
-            above,
-            queue,
-            spill,
-        },
-        fill_first: fill_first != 0,
-        long_row,
-        queued,
-        control,
-        barrier,
+        batch,
+        frontiers,
         offers,
         outboxes,
         long_entries,
@@ -381,7 +365,7 @@ pub unsafe fn fill2_place(
 }
 
 /// As [`fill2_count`](fn@fill2_count), by the sequential fill2 without fine-grained parallelism, which
-/// gSoFa (section 7) compares itself with: `counts[src]` for each source of the batch.
+/// gSoFa (section 7) compares itself with: `counts[src]` for each source of the
 ///
 /// Threads: one a source, grid-strided. Writes: a slot and `counts[src]` by the thread of the
 /// source; `above` by atomics, since slots share its words. No thread waits for another. Shared
@@ -391,41 +375,17 @@ pub unsafe fn fill2_place(
     max_threads(256),
     min_blocks(4),
     require(
-        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
-        counts.len() + 1 == row_ptr.len(),
-        slots.len() >= SLOT_WORDS * num_sources as usize,
-        queue.len() / 2 + spill.len() / 2 >= labels.len()
+        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        counts.len() + 1 == batch.row_ptr.len(),
+        batch.slots.len() >= SLOT_WORDS * batch.num_sources as usize,
+        batch.queue.len() / 2 + batch.spill.len() / 2 >= batch.labels.len()
     )
 )]
-pub unsafe fn fill2_count_coarse(
-    first_source: u32,
-    num_sources: u32,
-    base: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    slots: Global<u64>,
-    labels: GlobalMut<u32>,
-    above: GlobalMut<u32>,
-    queue: GlobalMut<u64>,
-    spill: GlobalMut<u64>,
-    counts: GlobalMut<u32>,
-) {
-    let batch = Batch {
-        first_source,
-        num_sources,
-        base,
-        row_ptr,
-        col_idx,
-        slots,
-        labels,
-        above,
-        queue,
-        spill,
-    };
-    for slot in thread::grid_stride(num_sources as usize) {
+pub unsafe fn fill2_count_coarse(batch: Batch, counts: GlobalMut<u32>) {
+    for slot in thread::grid_stride(batch.num_sources as usize) {
         let mut count = 0u32;
         batch.thresholds(slot as u32, |_| count += 1);
-        counts.set(first_source as usize + slot, count);
+        counts.set(batch.first_source as usize + slot, count);
     }
 }
 
@@ -438,40 +398,19 @@ pub unsafe fn fill2_count_coarse(
     max_threads(256),
     min_blocks(4),
     require(
-        u64::from(num_sources) + u64::from(first_source) < row_ptr.len() as u64,
-        filled_ptr.len() == row_ptr.len(),
-        slots.len() >= SLOT_WORDS * num_sources as usize,
-        queue.len() / 2 + spill.len() / 2 >= labels.len()
+        u64::from(batch.num_sources) + u64::from(batch.first_source) < batch.row_ptr.len() as u64,
+        filled_ptr.len() == batch.row_ptr.len(),
+        batch.slots.len() >= SLOT_WORDS * batch.num_sources as usize,
+        batch.queue.len() / 2 + batch.spill.len() / 2 >= batch.labels.len()
     )
 )]
 pub unsafe fn fill2_positions_coarse(
-    first_source: u32,
-    num_sources: u32,
-    base: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    slots: Global<u64>,
-    labels: GlobalMut<u32>,
-    above: GlobalMut<u32>,
-    queue: GlobalMut<u64>,
-    spill: GlobalMut<u64>,
+    batch: Batch,
     filled_ptr: Global<u64>,
     filled_idx: GlobalMut<u32>,
 ) {
-    let batch = Batch {
-        first_source,
-        num_sources,
-        base,
-        row_ptr,
-        col_idx,
-        slots,
-        labels,
-        above,
-        queue,
-        spill,
-    };
-    for slot in thread::grid_stride(num_sources as usize) {
-        let mut place = filled_ptr.get(first_source as usize + slot);
+    for slot in thread::grid_stride(batch.num_sources as usize) {
+        let mut place = filled_ptr.get(batch.first_source as usize + slot);
         batch.thresholds(slot as u32, |column| {
             filled_idx.set(place as usize, column);
             place += 1;

@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::batch::{Batch, Edge, entry_of};
+use super::batch::{Edge, entry_of};
 use super::collect::{AHEAD, AT_ONCE, Bits, Collected, Offers, Outbox};
 use super::*;
 use crate::grid::GridBarrier;
@@ -12,13 +12,7 @@ use crate::scan::warp_inclusive_sum;
 #[derive(Clone, Copy)]
 pub(super) struct Traversal {
     pub(super) batch: Batch,
-    /// Whether to look if a vertex is in the row before it is offered a path.
-    pub(super) fill_first: bool,
-    /// Longest row that a warp walks together with others.
-    pub(super) long_row: u32,
-    pub(super) queued: GlobalMut<u32>,
-    pub(super) control: GlobalMut<u64>,
-    pub(super) barrier: GlobalMut<u32>,
+    pub(super) frontiers: Frontiers,
     /// For the [`Offers`] and the [`Outbox`] of each warp.
     pub(super) offers: (Shared<u64>, Shared<u32>),
     pub(super) outboxes: Shared<u64>,
@@ -110,7 +104,8 @@ impl Traversal {
         while k < AHEAD {
             let edge = edges[k];
             let takes = if is_below[k] {
-                words[k] > edge.offered && !(self.fill_first && words[k] <= base + edge.head)
+                words[k] > edge.offered
+                    && !(self.frontiers.fill_first != 0 && words[k] <= base + edge.head)
             } else {
                 (words[k] >> bits[k]) & 1 == 0
             };
@@ -175,7 +170,10 @@ impl Traversal {
                 // A vertex in the row offers the same whatever its label: it is no frontier again.
                 if old > edge.offered && old > in_row {
                     found[k] = edge.offered <= in_row;
-                    let word = self.queued.atomic(next.bits + (places[k] >> 5) as usize);
+                    let word = self
+                        .frontiers
+                        .queued
+                        .atomic(next.bits + (places[k] >> 5) as usize);
                     words[k] = word.fetch_or(bit_of(places[k]), Ordering::Relaxed, Scope::Device);
                 }
             } else {
@@ -231,7 +229,7 @@ impl Traversal {
             host,
             ..
         } = next;
-        outbox.empty((self.control, next.len), |at, entry| {
+        outbox.empty((self.frontiers.control, next.len), |at, entry| {
             self.batch.put(capacity, device, host, at, entry);
         });
     }
@@ -285,13 +283,13 @@ impl Traversal {
         } = self.batch;
         let capacity = self.batch.queue.len() as u64 / 2;
         let spill = self.batch.spill.len() as u64 / 2;
-        let words = self.queued.len() / 2;
+        let words = self.frontiers.queued.len() / 2;
         let lane = thread::lane_id();
         let tid = thread::thread_idx_x();
         let warps = u64::from(thread::num_threads_1d() / warp::WARP_SIZE);
         let warp = u64::from(thread::index_1d() / warp::WARP_SIZE);
         let counts = thread::index_1d() == 0;
-        let mut grid = GridBarrier::new(self.barrier);
+        let mut grid = GridBarrier::new(self.frontiers.barrier);
         let mut collected = Collected {
             offers: Offers::new(self.offers),
             outbox: Outbox::new(self.outboxes),
@@ -325,7 +323,7 @@ impl Traversal {
             let this_host = parity * spill;
             let this_bits = parity as usize * words;
             if counts {
-                self.control.set(after, 0);
+                self.frontiers.control.set(after, 0);
                 if !sources {
                     peak = if len > peak { len } else { peak };
                     if by_bits {
@@ -356,7 +354,7 @@ impl Traversal {
                         let mut own = 0;
                         if u64::from(lane) < take && at < items {
                             // Nobody else reads or sets the bits of this queue now.
-                            let word = self.queued.atomic(this_bits + at as usize);
+                            let word = self.frontiers.queued.atomic(this_bits + at as usize);
                             own = word.load(Ordering::Relaxed, Scope::Device);
                             if own != 0 {
                                 word.store(0, Ordering::Relaxed, Scope::Device);
@@ -396,13 +394,15 @@ impl Traversal {
                         // Every vertex with a bit in this word is in this queue and is walked in this
                         // iteration, and nobody sets or reads its bits: zero the word whole.
                         let word = this_bits + (self.batch.label(slot, v) >> 5);
-                        self.queued
-                            .atomic(word)
-                            .store(0, Ordering::Relaxed, Scope::Device);
+                        self.frontiers.queued.atomic(word).store(
+                            0,
+                            Ordering::Relaxed,
+                            Scope::Device,
+                        );
                     }
                     start = row_ptr.get(v as usize);
                     let row_len = row_ptr.get(v as usize + 1) - start;
-                    if row_len > u64::from(self.long_row) {
+                    if row_len > u64::from(self.frontiers.long_row) {
                         let place =
                             self.num_long
                                 .atomic(0)
@@ -504,7 +504,7 @@ impl Traversal {
             now = next.len;
             parity = 1 - parity;
             iterations += 1;
-            len = self.control.get(now);
+            len = self.frontiers.control.get(now);
         }
 
         let mut distance = warp::WARP_SIZE / 2;
@@ -513,15 +513,17 @@ impl Traversal {
             distance /= 2;
         }
         if lane == 0 {
-            self.control
-                .atomic(CONTROL_EDGES)
-                .reduce_add(edges, Ordering::Relaxed, Scope::Device);
+            self.frontiers.control.atomic(CONTROL_EDGES).reduce_add(
+                edges,
+                Ordering::Relaxed,
+                Scope::Device,
+            );
         }
         if counts {
-            self.control.set(CONTROL_ITERATIONS, iterations);
-            self.control.set(CONTROL_PEAK, peak);
-            self.control.set(CONTROL_SPILLED, spilled);
-            self.control.set(CONTROL_RESCANS, rescans);
+            self.frontiers.control.set(CONTROL_ITERATIONS, iterations);
+            self.frontiers.control.set(CONTROL_PEAK, peak);
+            self.frontiers.control.set(CONTROL_SPILLED, spilled);
+            self.frontiers.control.set(CONTROL_RESCANS, rescans);
         }
     }
 }

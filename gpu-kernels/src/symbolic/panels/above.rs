@@ -33,18 +33,19 @@ impl Block {
             let t = base + tid;
             let (mut x, mut both) = (0, 0);
             if t < it.upper {
-                x = self.index.get((it.at + t) as usize);
-                both = self.mask.get((it.at + t) as usize) & open;
+                x = self.made.index.get((it.at + t) as usize);
+                both = self.made.mask.get((it.at + t) as usize) & open;
                 if both != 0 && !self.is_symmetric() {
                     // Where the structure is nearly symmetric, at the same place.
                     let end = it.at + it.len;
                     let mut mirrored = it.at + it.upper + t;
-                    if mirrored >= end || self.index.get(mirrored as usize) != x {
-                        mirrored =
-                            lower_bound(it.at + it.upper, end, |s| self.index.get(s as usize) < x);
+                    if mirrored >= end || self.made.index.get(mirrored as usize) != x {
+                        mirrored = lower_bound(it.at + it.upper, end, |s| {
+                            self.made.index.get(s as usize) < x
+                        });
                     }
-                    both &= if mirrored < end && self.index.get(mirrored as usize) == x {
-                        self.mask.get(mirrored as usize)
+                    both &= if mirrored < end && self.made.index.get(mirrored as usize) == x {
+                        self.made.mask.get(mirrored as usize)
                     } else {
                         0
                     };
@@ -79,20 +80,20 @@ impl Block {
         if tid < warp::WARP_SIZE {
             let k = (panel.start + lane) as usize;
             if lane < width {
-                self.meets.set(k, low);
+                self.links.meets.set(k, low);
             }
             if lane + 32 < width {
-                self.meets.set(k + 32, high);
+                self.links.meets.set(k + 32, high);
             }
         }
         let farthest = if low > high { low } else { high };
         let farthest = warp::reduce_max(warp::FULL_MASK, farthest);
         if tid == 0 {
-            self.live.set(panel.q, alive);
-            self.at.set(panel.q, it.at);
-            self.upper_len.set(panel.q, it.upper);
+            self.links.live.set(panel.q, alive);
+            self.made.at.set(panel.q, it.at);
+            self.made.upper_len.set(panel.q, it.upper);
             if !self.is_symmetric() {
-                self.lower_len.set(panel.q, it.len - it.upper);
+                self.made.lower_len.set(panel.q, it.len - it.upper);
             }
         }
         (alive, farthest)
@@ -103,16 +104,16 @@ impl Block {
     #[inline(always)]
     pub(super) fn enter_lists(self, panel: Panel, it: Structure, (alive, farthest): (u64, u32)) {
         if alive != 0 && panel.parent != NONE {
-            let beyond = self.panel_start.get(panel.parent as usize + 1);
+            let beyond = self.panels.panel_start.get(panel.parent as usize + 1);
             if farthest >= beyond {
                 // A row takes part only while there are columns beyond it, and mirrored.
                 let upper = (it.at, it.upper);
-                let last_column = self.index.get((it.at + it.upper) as usize - 1);
+                let last_column = self.made.index.get((it.at + it.upper) as usize - 1);
                 if self.is_symmetric() {
                     self.push(panel, 0, upper, beyond, last_column, alive);
                 } else {
                     let lower = (it.at + it.upper, it.len - it.upper);
-                    let last_row = self.index.get((it.at + it.len) as usize - 1);
+                    let last_row = self.made.index.get((it.at + it.len) as usize - 1);
                     self.push(panel, 0, lower, beyond, last_column, alive);
                     self.push(panel, 1, upper, beyond, last_row, alive);
                 }
@@ -134,43 +135,44 @@ impl Block {
     ) {
         let takes_part = |t: u32, x: u32| {
             let mut any = false;
-            for_bits(self.mask.get((at + t) as usize) & live, |b| {
+            for_bits(self.made.mask.get((at + t) as usize) & live, |b| {
                 any |= self.met.get(b as usize) >= x;
             });
             any
         };
         for t in thread::block_stride(len as usize) {
             let t = t as u32;
-            let x = self.index.get((at + t) as usize);
+            let x = self.made.index.get((at + t) as usize);
             if x < beyond || x >= last || !takes_part(t, x) {
                 continue;
             }
             // Only for the first such entry in the target.
-            let target = self.panel_of.get(x as usize) as usize;
-            let target_start = self.panel_start.get(target);
+            let target = self.panels.panel_of.get(x as usize) as usize;
+            let target_start = self.panels.panel_start.get(target);
             let mut first = true;
             let mut u = t;
             while u > 0 && first {
                 u -= 1;
-                let y = self.index.get((at + u) as usize);
+                let y = self.made.index.get((at + u) as usize);
                 if y < target_start {
                     break;
                 }
                 first = !takes_part(u, y);
             }
             if first {
-                let node =
-                    self.counters
-                        .atomic(NODES)
-                        .fetch_add(1, Ordering::Relaxed, Scope::Device);
-                if node < self.node_next.len() as u64 {
-                    self.node_panel.set(node as usize, panel.q as u32);
+                let node = self.links.counters.atomic(NODES).fetch_add(
+                    1,
+                    Ordering::Relaxed,
+                    Scope::Device,
+                );
+                if node < self.links.node_next.len() as u64 {
+                    self.links.node_panel.set(node as usize, panel.q as u32);
                     let next = self.head(side).atomic(target).swap(
                         node as u32,
                         Ordering::Relaxed,
                         Scope::Device,
                     );
-                    self.node_next.set(node as usize, next);
+                    self.links.node_next.set(node as usize, next);
                 }
             }
         }
@@ -185,7 +187,7 @@ impl Block {
         if tid == 0 {
             let mut next = NONE;
             if panel.parent != NONE {
-                let before = self.waiting.atomic(panel.parent as usize).fetch_sub(
+                let before = self.links.waiting.atomic(panel.parent as usize).fetch_sub(
                     1,
                     Ordering::AcqRel,
                     Scope::Device,

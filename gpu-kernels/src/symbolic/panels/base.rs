@@ -74,11 +74,11 @@ impl Block {
         }
         let mut i = panel.children.0 + first * warp::WARP_SIZE + lane;
         while i < panel.children.1 {
-            let e = self.child.get(i as usize);
-            let live = self.live.get(e as usize);
-            let mut len = u64::from(self.upper_len.get(e as usize));
+            let e = self.panels.child.get(i as usize);
+            let live = self.links.live.get(e as usize);
+            let mut len = u64::from(self.made.upper_len.get(e as usize));
             if self.sides == 2 {
-                len += u64::from(self.lower_len.get(e as usize));
+                len += u64::from(self.made.lower_len.get(e as usize));
             }
             if live != 0 {
                 sum += len;
@@ -143,8 +143,8 @@ impl Block {
     /// Writes an entry of the base.
     #[inline(always)]
     fn set_base(self, at: u32, place: u32, y: u32, rows: u64) {
-        self.index.set((at + place) as usize, y);
-        self.mask.set((at + place) as usize, rows);
+        self.made.index.set((at + place) as usize, y);
+        self.made.mask.set((at + place) as usize, rows);
         if place < NEAR as u32 {
             self.near.set(place as usize, y);
         }
@@ -202,8 +202,8 @@ impl Block {
                     let mut y = 0;
                     let mut word = 0;
                     if t < own_len {
-                        y = self.index.get((own_at + t) as usize);
-                        word = self.mask.get((own_at + t) as usize);
+                        y = self.made.index.get((own_at + t) as usize);
+                        word = self.made.mask.get((own_at + t) as usize);
                     }
                     let rows = self.rows_with(part, word);
                     if rows != 0 && y < panel.end {
@@ -235,8 +235,8 @@ impl Block {
             let t = group + thread::thread_idx_x();
             let (mut y, mut word) = (0, 0);
             if t < from.len {
-                y = self.index.get((from.at + t) as usize);
-                word = self.mask.get((from.at + t) as usize);
+                y = self.made.index.get((from.at + t) as usize);
+                word = self.made.mask.get((from.at + t) as usize);
             }
             thread::sync_threads();
             if t < from.len {

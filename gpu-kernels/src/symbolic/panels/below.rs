@@ -52,8 +52,8 @@ impl Block {
     #[inline(always)]
     fn pivots(self, e_start: u32, live: u64, at: u32, x: u32) -> u64 {
         let mut pivots = 0;
-        for_bits(self.mask.get(at as usize) & live, |b| {
-            if self.meets.get((e_start + b) as usize) >= x {
+        for_bits(self.made.mask.get(at as usize) & live, |b| {
+            if self.links.meets.get((e_start + b) as usize) >= x {
                 pivots |= bit(b);
             }
         });
@@ -65,27 +65,30 @@ impl Block {
     #[inline(always)]
     pub(super) fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> Part {
         let lane = thread::lane_id();
-        let live = self.live.get(e);
-        let e_start = self.panel_start.get(e);
+        let live = self.links.live.get(e);
+        let e_start = self.panels.panel_start.get(e);
         // Where the pivots `lane` and `lane + 32` of e meet: zero if they are not live.
         let mut meets = (0, 0);
         if has_bit(live, lane) {
-            meets.0 = self.meets.get((e_start + lane) as usize);
+            meets.0 = self.links.meets.get((e_start + lane) as usize);
         }
         if has_bit(live, lane + 32) {
-            meets.1 = self.meets.get((e_start + lane) as usize + 32);
+            meets.1 = self.links.meets.get((e_start + lane) as usize + 32);
         }
         let (other_at, other_len) = self.structure(e, 1 - side);
         let end = other_at + other_len;
         let first = if is_child {
             other_at
         } else {
-            warp_lower_bound(self.index, other_at, end, panel.start)
+            warp_lower_bound(self.made.index, other_at, end, panel.start)
         };
         // The entries in this panel are among the next 64: two a lane.
         let entry = |at: u32| {
             if at < end {
-                (self.index.get(at as usize), self.mask.get(at as usize))
+                (
+                    self.made.index.get(at as usize),
+                    self.made.mask.get(at as usize),
+                )
             } else {
                 (NONE, 0)
             }
@@ -205,7 +208,7 @@ impl Block {
         let begin = if is_child {
             at
         } else {
-            warp_lower_bound(self.index, at, end, panel.start)
+            warp_lower_bound(self.made.index, at, end, panel.start)
         };
         let mut group = begin + first * warp::WARP_SIZE;
         while group < end {
@@ -213,8 +216,8 @@ impl Block {
             let mut y = 0;
             let mut word = 0;
             if t < end {
-                y = self.index.get(t as usize);
-                word = self.mask.get(t as usize);
+                y = self.made.index.get(t as usize);
+                word = self.made.mask.get(t as usize);
             }
             let rows = self.rows_with(part, word);
             if rows != 0 {
@@ -227,13 +230,13 @@ impl Block {
     /// As [`add_long`](Self::add_long), by one lane alone, for short structures.
     #[inline(always)]
     fn add_short(self, panel: Panel, base: Structure, slots: u32, e: usize, side: u32) {
-        let live = self.live.get(e);
-        let e_start = self.panel_start.get(e);
+        let live = self.links.live.get(e);
+        let e_start = self.panels.panel_start.get(e);
         let (own_at, own_len) = self.structure(e, side);
         let (other_at, other_len) = self.structure(e, 1 - side);
         let mut s = other_at;
         while s < other_at + other_len {
-            let x = self.index.get(s as usize);
+            let x = self.made.index.get(s as usize);
             if x >= panel.end {
                 break;
             }
@@ -241,8 +244,8 @@ impl Block {
                 let pivots = self.pivots(e_start, live, s, x);
                 let mut t = own_at;
                 while pivots != 0 && t < own_at + own_len {
-                    let y = self.index.get(t as usize);
-                    if self.mask.get(t as usize) & pivots != 0 && y >= panel.start {
+                    let y = self.made.index.get(t as usize);
+                    if self.made.mask.get(t as usize) & pivots != 0 && y >= panel.start {
                         self.add(panel, base, slots, side, y, bit(x - panel.start));
                     }
                     t += 1;
@@ -266,9 +269,9 @@ impl Block {
         (member, members): (u32, u32),
     ) {
         let mut is_long = false;
-        if e != NONE && self.live.get(e as usize) != 0 {
-            is_long = self.upper_len.get(e as usize) > SHORT
-                || (self.sides == 2 && self.lower_len.get(e as usize) > SHORT);
+        if e != NONE && self.links.live.get(e as usize) != 0 {
+            is_long = self.made.upper_len.get(e as usize) > SHORT
+                || (self.sides == 2 && self.made.lower_len.get(e as usize) > SHORT);
             let mut side = first;
             while !is_long && member == 0 && side <= last {
                 self.add_short(panel, base, slots, e as usize, side);
@@ -339,7 +342,7 @@ impl Block {
             let mut team = if all { (warp, warps) } else { (0, 1) };
             if group < end {
                 if group + lane < end {
-                    e = self.child.get((group + lane) as usize);
+                    e = self.panels.child.get((group + lane) as usize);
                 }
                 if e == skipped {
                     e = NONE;
@@ -359,9 +362,9 @@ impl Block {
                 let mut j = 0;
                 while j < warp::WARP_SIZE && node != NONE {
                     if j == lane {
-                        e = self.node_panel.get(node as usize);
+                        e = self.links.node_panel.get(node as usize);
                     }
-                    node = self.node_next.get(node as usize);
+                    node = self.links.node_next.get(node as usize);
                     j += 1;
                 }
                 sides = (side, side, false);

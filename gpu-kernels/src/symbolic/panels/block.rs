@@ -4,6 +4,7 @@ use luge_kernel::prelude::*;
 
 use super::{ENTRIES, ROUND, THREADS};
 use crate::bits::{high_half, joined};
+use crate::symbolic::args::{NewStructures, PanelLinks, Panels, Pattern};
 use crate::symbolic::etree::NONE;
 
 /// Most keys in the table: each thread may add one before it sees that the table is full.
@@ -110,27 +111,10 @@ pub(super) struct Block {
     /// Keys from which the table is full.
     pub(super) limit: u32,
     pub(super) base_min: u32,
-    pub(super) rows: Lanes,
-    pub(super) columns: Lanes,
-    pub(super) panel_start: Global<u32>,
-    pub(super) panel_of: Global<u32>,
-    pub(super) panel_parent: Global<u32>,
-    pub(super) child_ptr: Global<u64>,
-    pub(super) child: Global<u32>,
-    pub(super) counters: GlobalMut<u64>,
-    pub(super) index: GlobalMut<u32>,
-    pub(super) mask: GlobalMut<u64>,
-    pub(super) at: GlobalMut<u32>,
-    pub(super) upper_len: GlobalMut<u32>,
-    pub(super) lower_len: GlobalMut<u32>,
-    pub(super) upper_head: GlobalMut<u32>,
-    pub(super) lower_head: GlobalMut<u32>,
-    pub(super) node_panel: GlobalMut<u32>,
-    pub(super) node_next: GlobalMut<u32>,
-    pub(super) waiting: GlobalMut<u32>,
-    pub(super) diagonal: GlobalMut<u64>,
-    pub(super) meets: GlobalMut<u32>,
-    pub(super) live: GlobalMut<u64>,
+    pub(super) pattern: Pattern,
+    pub(super) panels: Panels,
+    pub(super) links: PanelLinks,
+    pub(super) made: NewStructures,
     pub(super) keys: Shared<u32>,
     pub(super) words: Words,
     pub(super) found: Shared<u64>,
@@ -166,15 +150,26 @@ impl Block {
 
     #[inline(always)]
     pub(super) fn lanes(self, side: u32) -> Lanes {
-        if side == 0 { self.rows } else { self.columns }
+        let Pattern {
+            row_ptr,
+            col_idx,
+            col_ptr,
+            row_idx,
+        } = self.pattern;
+        let (ptr, idx) = if side == 0 {
+            (row_ptr, col_idx)
+        } else {
+            (col_ptr, row_idx)
+        };
+        Lanes { ptr, idx }
     }
 
     #[inline(always)]
     pub(super) fn head(self, side: u32) -> GlobalMut<u32> {
         if side == 0 {
-            self.upper_head
+            self.links.upper_head
         } else {
-            self.lower_head
+            self.links.lower_head
         }
     }
 
@@ -182,17 +177,17 @@ impl Block {
     pub(super) fn panel(self, q: usize) -> Panel {
         Panel {
             q,
-            start: self.panel_start.get(q),
-            end: self.panel_start.get(q + 1),
-            parent: self.panel_parent.get(q),
+            start: self.panels.panel_start.get(q),
+            end: self.panels.panel_start.get(q + 1),
+            parent: self.panels.panel_parent.get(q),
             children: (
-                self.child_ptr.get(q) as u32,
-                self.child_ptr.get(q + 1) as u32,
+                self.panels.child_ptr.get(q) as u32,
+                self.panels.child_ptr.get(q + 1) as u32,
             ),
             heads: (
-                self.upper_head.get(q),
+                self.links.upper_head.get(q),
                 if self.sides == 2 {
-                    self.lower_head.get(q)
+                    self.links.lower_head.get(q)
                 } else {
                     NONE
                 },
@@ -203,12 +198,12 @@ impl Block {
     /// Where the structure of panel `e` on one side lies, and its length.
     #[inline(always)]
     pub(super) fn structure(self, e: usize, side: u32) -> (u32, u32) {
-        let at = self.at.get(e);
-        let upper = self.upper_len.get(e);
+        let at = self.made.at.get(e);
+        let upper = self.made.upper_len.get(e);
         if side == 0 || self.sides == 1 {
             (at, upper)
         } else {
-            (at + upper, self.lower_len.get(e))
+            (at + upper, self.made.lower_len.get(e))
         }
     }
 
@@ -229,16 +224,17 @@ impl Block {
     pub(super) fn room(self, len: u64, room: &mut Room) -> u32 {
         if thread::thread_idx_x() == 0 {
             // The capacity of the pool is below 2³² entries.
-            let capacity = self.index.len() as u64;
+            let capacity = self.made.index.len() as u64;
             let mut at = room.at;
             if u64::from(room.end - room.at) < len {
                 // More than is needed now, since what is left of a piece is lost.
                 let least = 256;
                 let take = if 4 * len > least { 4 * len } else { least };
-                let first =
-                    self.counters
-                        .atomic(ENTRIES)
-                        .fetch_add(take, Ordering::Relaxed, Scope::Device);
+                let first = self.links.counters.atomic(ENTRIES).fetch_add(
+                    take,
+                    Ordering::Relaxed,
+                    Scope::Device,
+                );
                 at = NONE;
                 if first + take <= capacity {
                     at = first as u32;

@@ -78,10 +78,10 @@ impl Block {
             joins_lower.set(k, row.0 & above(lane));
             joins_lower.set(k_high, row.1 & above(lane + 32));
             if lane < width {
-                self.diagonal.set(panel.start as usize + k, row.0);
+                self.made.diagonal.set(panel.start as usize + k, row.0);
             }
             if lane + 32 < width {
-                self.diagonal.set(panel.start as usize + k_high, row.1);
+                self.made.diagonal.set(panel.start as usize + k_high, row.1);
             }
         }
         thread::sync_threads();
@@ -100,7 +100,7 @@ impl Block {
             let is_upper = (t as u32) < it.upper;
             let joins = if is_upper { joins_upper } else { joins_lower };
             let cell = it.at as usize + t;
-            let mut word = self.mask.get(cell);
+            let mut word = self.made.mask.get(cell);
             // All pivots from the lowest one on: then there is nothing to add.
             let whole = (word & word.wrapping_neg()).wrapping_neg() & pivots;
             let mut rest = word;
@@ -111,7 +111,7 @@ impl Block {
                 word |= new;
                 rest |= new;
             }
-            self.mask.set(cell, word);
+            self.made.mask.set(cell, word);
             if is_upper {
                 all_upper |= word;
             } else {

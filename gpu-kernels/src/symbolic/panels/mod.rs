@@ -85,7 +85,8 @@ mod table;
 
 use luge_kernel::prelude::*;
 
-use self::block::{Block, KEYS, Lanes, MAX_WARPS, NEAR, NOW, Room, SLOTS, STATE, Words};
+use self::block::{Block, KEYS, MAX_WARPS, NEAR, NOW, Room, SLOTS, STATE, Words};
+use super::args::{NewStructures, PanelLinks, Panels, Pattern};
 use super::etree::{NONE, PANEL};
 
 /// Most keys that the table takes, if [`THREADS`] threads use it.
@@ -107,10 +108,10 @@ pub const NODES: usize = 2;
 /// Place of the number of panels in the counters.
 pub const PANELS: usize = 3;
 
-/// Structures of L and U of the `num_panels[0]` panels, see the module.
+/// Structures of L and U of the panels, see the module.
 ///
 /// `symmetric` not zero: the pattern of B is symmetric, and so is that of L+U; then only upper structures are
-/// made, and `col_ptr`, `row_idx`, `lower_len` and `lower_head` are not used. `limit` (at most [`ROUND`]): keys
+/// made, and columns of B, `lower_len` and `lower_head` are not used. `limit` (at most [`ROUND`]): keys
 /// from which the table is full. `base_min`: shortest contributor that becomes a base. Neither changes the result.
 ///
 /// Threads: a block a panel, taken from `counters[0]`; then its parent, if it was the last to finish. Within a
@@ -130,54 +131,34 @@ pub const PANELS: usize = 3;
         limit >= 1,
         limit as usize <= ROUND,
         base_min >= 1,
-        panel_of.len() < MAX_ORDER,
-        counters.len() == COUNTERS,
-        num_panels.len() == 1,
-        row_ptr.len() == panel_of.len() + 1,
-        diagonal.len() == panel_of.len(),
-        meets.len() == panel_of.len(),
-        mask.len() == index.len(),
-        node_panel.len() == node_next.len(),
-        panel_start.len() == waiting.len() + 1,
-        child_ptr.len() == waiting.len() + 1,
-        panel_parent.len() == waiting.len(),
-        at.len() == waiting.len(),
-        upper_len.len() == waiting.len(),
-        upper_head.len() == waiting.len(),
-        live.len() == waiting.len(),
-        symmetric != 0 || col_ptr.len() == row_ptr.len(),
-        symmetric != 0 || lower_len.len() == waiting.len(),
-        symmetric != 0 || lower_head.len() == waiting.len()
+        panels.panel_of.len() < MAX_ORDER,
+        links.counters.len() == COUNTERS,
+        panels.num_panels.len() == 1,
+        pattern.row_ptr.len() == panels.panel_of.len() + 1,
+        made.diagonal.len() == panels.panel_of.len(),
+        links.meets.len() == panels.panel_of.len(),
+        made.mask.len() == made.index.len(),
+        links.node_panel.len() == links.node_next.len(),
+        panels.panel_start.len() == links.waiting.len() + 1,
+        panels.child_ptr.len() == links.waiting.len() + 1,
+        panels.panel_parent.len() == links.waiting.len(),
+        made.at.len() == links.waiting.len(),
+        made.upper_len.len() == links.waiting.len(),
+        links.upper_head.len() == links.waiting.len(),
+        links.live.len() == links.waiting.len(),
+        symmetric != 0 || pattern.col_ptr.len() == pattern.row_ptr.len(),
+        symmetric != 0 || made.lower_len.len() == links.waiting.len(),
+        symmetric != 0 || links.lower_head.len() == links.waiting.len()
     )
 )]
 pub unsafe fn eliminate_panels(
     symmetric: u32,
     limit: u32,
     base_min: u32,
-    row_ptr: Global<u64>,
-    col_idx: Global<u32>,
-    col_ptr: Global<u64>,
-    row_idx: Global<u32>,
-    num_panels: Global<u32>,
-    panel_start: Global<u32>,
-    panel_of: Global<u32>,
-    panel_parent: Global<u32>,
-    child_ptr: Global<u64>,
-    child: Global<u32>,
-    waiting: GlobalMut<u32>,
-    counters: GlobalMut<u64>,
-    index: GlobalMut<u32>,
-    mask: GlobalMut<u64>,
-    at: GlobalMut<u32>,
-    upper_len: GlobalMut<u32>,
-    lower_len: GlobalMut<u32>,
-    upper_head: GlobalMut<u32>,
-    lower_head: GlobalMut<u32>,
-    node_panel: GlobalMut<u32>,
-    node_next: GlobalMut<u32>,
-    diagonal: GlobalMut<u64>,
-    meets: GlobalMut<u32>,
-    live: GlobalMut<u64>,
+    pattern: Pattern,
+    panels: Panels,
+    links: PanelLinks,
+    made: NewStructures,
 ) {
     let keys = shared_array![u32; SLOTS];
     let words = Words(shared_array![u32; 2 * SLOTS]);
@@ -196,33 +177,10 @@ pub unsafe fn eliminate_panels(
         sides: if symmetric != 0 { 1 } else { 2 },
         limit,
         base_min,
-        rows: Lanes {
-            ptr: row_ptr,
-            idx: col_idx,
-        },
-        columns: Lanes {
-            ptr: col_ptr,
-            idx: row_idx,
-        },
-        panel_start,
-        panel_of,
-        panel_parent,
-        child_ptr,
-        child,
-        counters,
-        index,
-        mask,
-        at,
-        upper_len,
-        lower_len,
-        upper_head,
-        lower_head,
-        node_panel,
-        node_next,
-        waiting,
-        diagonal,
-        meets,
-        live,
+        pattern,
+        panels,
+        links,
+        made,
         keys,
         words,
         found,
@@ -238,19 +196,19 @@ pub unsafe fn eliminate_panels(
         lane_before,
     };
     let tid = thread::thread_idx_x();
-    let panels = num_panels.get(0);
+    let num_panels = panels.num_panels.get(0);
     if thread::index_1d() == 0 {
-        counters.set(PANELS, u64::from(panels));
+        links.counters.set(PANELS, u64::from(num_panels));
     }
     let mut room = Room { at: 0, end: 0 };
     loop {
         thread::sync_threads();
         if tid == 0 {
-            let next = counters.atomic(NEXT_PANEL);
+            let next = links.counters.atomic(NEXT_PANEL);
             let q = next.fetch_add(1, Ordering::Relaxed, Scope::Device);
             state.set(
                 NOW,
-                if q < u64::from(panels) {
+                if q < u64::from(num_panels) {
                     q as u32
                 } else {
                     NONE
@@ -262,7 +220,7 @@ pub unsafe fn eliminate_panels(
         if q == NONE {
             break;
         }
-        if child_ptr.get(q as usize + 1) > child_ptr.get(q as usize) {
+        if panels.child_ptr.get(q as usize + 1) > panels.child_ptr.get(q as usize) {
             continue;
         }
         while q != NONE {

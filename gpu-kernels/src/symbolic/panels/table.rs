@@ -26,7 +26,7 @@ impl Block {
             if is_near {
                 self.near.get(place as usize)
             } else {
-                self.index.get((base.at + place) as usize)
+                self.made.index.get((base.at + place) as usize)
             }
         };
         let place = lower_bound(begin, end, |place| read(place) < y);
@@ -56,7 +56,7 @@ impl Block {
         };
         let (place, is_there) = self.find(base, begin, end, y);
         if is_there {
-            let word = self.mask.atomic((base.at + place) as usize);
+            let word = self.made.mask.atomic((base.at + place) as usize);
             if word.load(Ordering::Relaxed, Scope::Block) & rows != rows {
                 word.fetch_or(rows, Ordering::Relaxed, Scope::Block);
             }
@@ -174,11 +174,13 @@ impl Block {
     #[inline(always)]
     pub(super) fn merge(self, base: Structure, count: u32, out: u32) -> Structure {
         for i in thread::block_stride(base.len as usize) {
-            let y = self.index.get(base.at as usize + i);
+            let y = self.made.index.get(base.at as usize + i);
             let side = (i >= base.upper as usize) as u32;
             let place = i + (out + self.sorted_below(count, key_of(y, side))) as usize;
-            self.index.set(place, y);
-            self.mask.set(place, self.mask.get(base.at as usize + i));
+            self.made.index.set(place, y);
+            self.made
+                .mask
+                .set(place, self.made.mask.get(base.at as usize + i));
         }
         for j in thread::block_stride(count as usize) {
             let entry = self.sorted.get(j);
@@ -190,8 +192,10 @@ impl Block {
                 (base.upper, base.len)
             };
             let place = j + (out + self.find(base, begin, end, y).0) as usize;
-            self.index.set(place, y);
-            self.mask.set(place, self.words.get(entry as u32 as usize));
+            self.made.index.set(place, y);
+            self.made
+                .mask
+                .set(place, self.words.get(entry as u32 as usize));
         }
         let merged = Structure {
             at: out,

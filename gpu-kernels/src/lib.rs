@@ -13,7 +13,6 @@
 
 pub mod arithmetic;
 mod bits;
-pub mod dsl;
 pub mod filled;
 pub mod frontal;
 pub mod grid;

@@ -348,7 +348,7 @@ fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
     max_threads(256),
     require(
         nrhs >= 1,
-        a.entries.len() == 0 || a.entries.len() == a.col_idx.len(),
+        a.entries.is_empty() || a.entries.len() == a.col_idx.len(),
         x.len() == nrhs as usize * (a.row_ptr.len() - 1),
         b.len() == x.len(),
         residual.len() == x.len(),

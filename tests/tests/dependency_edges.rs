@@ -17,7 +17,8 @@ const PHASES: [&str; 8] = [
 ];
 
 /// Packages that are not shipped: they may depend on anything.
-const UNSHIPPED: [&str; 5] = [
+const UNSHIPPED: [&str; 6] = [
+    "luge-test-kernels",
     "luge-testkit",
     "luge-tests",
     "luge-benches",
@@ -138,6 +139,7 @@ fn no_shipped_crate_depends_on_the_testkit_or_the_reference() {
         for test_only in [
             "luge-testkit",
             "luge-reference",
+            "luge-test-kernels",
             "luge-tests",
             "luge-benches",
             "luge-peers",
@@ -156,6 +158,7 @@ fn every_crate_has_code() {
     for package in dependencies().keys() {
         let folder = match package.as_str() {
             "luge-gpu-kernels" => "gpu-kernels".to_owned(),
+            "luge-test-kernels" => "tests/kernels".to_owned(),
             "luge-tests" => "tests".to_owned(),
             "luge-benches" => "benches".to_owned(),
             "luge-peers" => "benches/peers".to_owned(),

@@ -1,10 +1,10 @@
 //! Launches, graphs, events, streams and occupancy on every machine, with the kernels of
-//! `luge_gpu_kernels::dsl`.
+//! `luge_test_kernels::dsl`.
 
 use std::sync::Arc;
 
 use luge_device::{Arena, Backend, Buffer, Device, DeviceError, LaunchConfig, LaunchLimit, Stream};
-use luge_gpu_kernels::{MODULE, dsl};
+use luge_test_kernels::{MODULE, dsl};
 
 const SIZES: [usize; 6] = [0, 1, 31, 32, 33, 1025];
 

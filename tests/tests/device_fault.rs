@@ -2,8 +2,8 @@
 //! so this file holds one test only.
 
 use luge_device::{Backend, DeviceError, LaunchConfig};
-use luge_gpu_kernels::dsl;
 use luge_kernel::host::{BufferBase, ElementKind, KernelArg, KernelBufferMut, LaunchTarget};
+use luge_test_kernels::dsl;
 
 #[test]
 fn a_fault_names_the_kernel_and_nothing_panics_after_it() {

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use flate2::bufread::ZlibDecoder;
 use luge_device::{LaunchConfig, Stream};
-use luge_gpu_kernels::{MODULE, dsl};
 use luge_kernel::host::{ElementKind, KernelDesc, ParamKind, PtxImage};
 use luge_kernel::mem::Element;
+use luge_test_kernels::{MODULE, dsl};
 
 /// Launches a kernel; a refusal or a fault fails the test.
 macro_rules! launch {
@@ -201,6 +201,46 @@ fn parameters_arrive_as_they_were_given() {
             0,
         ];
         assert_same(&stream.download(&bits).unwrap(), &expected, "parameters");
+    }
+}
+
+#[test]
+fn fields_of_structs_and_records_arrive_by_name() {
+    let stretches = [
+        dsl::Stretch {
+            len: 4,
+            first: 2,
+            factors: [1, 10],
+        },
+        dsl::Stretch {
+            len: 1,
+            first: 0,
+            factors: [3, 0],
+        },
+        dsl::Stretch {
+            len: 0,
+            first: u64::MAX,
+            factors: [u32::MAX; 2],
+        },
+    ];
+    for stream in streams() {
+        let numbers = stream.upload(&[5.0, 0.0, 1.0, 2.0, 3.0, 4.0]).unwrap();
+        let behind = stream.upload(&[0.25]).unwrap();
+        let mut sums = stream.alloc::<f64>(9).unwrap();
+        let given = dsl::StretchesBuffers {
+            scale: 2.0,
+            stretches: &stream.upload_records(&stretches).unwrap(),
+            numbers: &numbers,
+            sums: &mut sums,
+        };
+        let config = LaunchConfig::linear(3, 32);
+        launch!(dsl::structs::launch::<f64, _>(
+            &stream, &config, 0.5, given, &behind
+        ));
+        // 2 · (1·1 + 10·2 + 1·3 + 10·4), 2 · 3·5, nothing; and 0.75 more.
+        let expected = [128.75, 30.75, 0.75].map(|sum| [sum; 3]);
+        let found = stream.download(&sums).unwrap();
+        assert_same(&found, expected.as_flattened(), "structs");
     }
 }
 
@@ -1084,7 +1124,7 @@ fn descriptions() -> Vec<&'static KernelDesc> {
             [$(dsl::$kernel::DESCS),*].concat()
         };
     }
-    all!(indices strides parameters axpy arithmetic bits barriers barriers_order shuffles votes
+    all!(indices strides structs parameters axpy arithmetic bits barriers barriers_order shuffles votes
         votes_of_halves reductions bit_reductions warp_sums warp_exchange int_atomics
         int_atomics_shared element_atomics element_atomics_shared contended contended_int
         compare_exchange_count histogram ping_pong ping_pong_fence ping_pong_rmw ping_pong_warps
@@ -1104,8 +1144,9 @@ fn text_of(image: &PtxImage) -> &str {
 #[test]
 fn the_embedded_ptx_is_the_committed_one() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu-kernels/ptx");
-    assert!(!MODULE.images.is_empty());
-    for image in MODULE.images {
+    let embedded = luge_gpu_kernels::MODULE.images;
+    assert!(!embedded.is_empty());
+    for image in embedded {
         let committed = folder.join(format!("sm_{}.ptx", image.sm));
         assert!(text_of(image) == std::fs::read_to_string(committed).unwrap());
     }
@@ -1133,11 +1174,11 @@ fn entry_points_take_what_their_launchers_pass() {
                 .map(|param| param.split_whitespace().next().unwrap())
                 .collect();
             let expected: Vec<&str> = kernel
-                .params
-                .iter()
-                .flat_map(|param| match param.kind {
+                .arguments()
+                .flat_map(|argument| match argument.kind {
                     ParamKind::Scalar(element) => vec![ptx_type(element)],
                     ParamKind::Buffer { .. } => vec![".u64", ".u64"],
+                    ParamKind::Struct(_) => panic!("{argument} is not taken apart"),
                 })
                 .collect();
             assert_eq!(found, expected, "sm_{}, {}", image.sm, kernel.name);

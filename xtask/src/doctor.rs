@@ -11,7 +11,7 @@ use crate::process::output;
 use crate::ptxas;
 use crate::sources;
 use crate::toolchain;
-use crate::workspace::Workspace;
+use crate::workspace::{KERNEL_CRATES, Workspace};
 
 /// Prints one line for each thing that a command here may need.
 pub fn doctor(workspace: &Workspace) -> Result<ExitCode> {
@@ -67,23 +67,25 @@ fn kernel_toolchain() {
 }
 
 fn committed_ptx(workspace: &Workspace) {
-    let state = match Manifest::read(&workspace.ptx()) {
-        Err(error) => format!("{error:#}"),
-        Ok(manifest) => {
-            let agrees = match sources::hash(&workspace.root) {
-                Ok(hash) if hash == manifest.sources_sha256 => "made from the sources here",
-                Ok(_) => "OLDER than the sources here: run `cargo xtask ptx`",
-                Err(_) => "the sources cannot be read",
-            };
-            let images: Vec<_> = manifest.images.keys().map(String::as_str).collect();
-            format!(
-                "{}, {agrees}, by {}",
-                images.join(" and "),
-                manifest.compiler
-            )
-        }
-    };
-    line("committed PTX", state);
+    for kernels in KERNEL_CRATES {
+        let state = match Manifest::read(&workspace.ptx(kernels)) {
+            Err(error) => format!("{error:#}"),
+            Ok(manifest) => {
+                let agrees = match sources::hash(&workspace.root, &kernels.sources()) {
+                    Ok(hash) if hash == manifest.sources_sha256 => "made from the sources here",
+                    Ok(_) => "OLDER than the sources here: run `cargo xtask ptx`",
+                    Err(_) => "the sources cannot be read",
+                };
+                let images: Vec<_> = manifest.images.keys().map(String::as_str).collect();
+                format!(
+                    "{}, {agrees}, by {}",
+                    images.join(" and "),
+                    manifest.compiler
+                )
+            }
+        };
+        line("committed PTX", format!("{}: {state}", kernels.package));
+    }
 }
 
 fn assembler(workspace: &Workspace) {

@@ -1,4 +1,4 @@
-//! `gpu-kernels/ptx/manifest.json`: what the committed PTX was made from.
+//! `ptx/manifest.json` of a crate of kernels: what its committed PTX was made from.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -13,7 +13,7 @@ use crate::process;
 use crate::ptxas;
 use crate::sources;
 use crate::toolchain::{self, Toolchain};
-use crate::workspace::Workspace;
+use crate::workspace::{KERNEL_CRATES, KernelCrate, Workspace};
 
 /// Arguments of `cargo xtask ptx`.
 #[derive(clap::Args)]
@@ -52,28 +52,31 @@ const PROFILE: [(&str, &str); 7] = [
 
 /// Builds the PTX, or checks it.
 pub fn ptx(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
-    if args.check {
-        check(workspace)
-    } else {
-        generate(workspace)
-    }?;
+    for kernels in KERNEL_CRATES {
+        println!("{}", kernels.package);
+        if args.check {
+            check(workspace, kernels)
+        } else {
+            generate(workspace, kernels)
+        }?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Builds all images and writes them with their manifest.
-fn generate(workspace: &Workspace) -> Result<()> {
-    let folder = workspace.ptx();
+fn generate(workspace: &Workspace, kernels: KernelCrate) -> Result<()> {
+    let folder = workspace.ptx(kernels);
     let previous = Manifest::read(&folder).ok();
     let toolchain = toolchain::choose(previous.as_ref().map(|manifest| &manifest.compiler))?;
     println!(
         "kernel toolchain: {} ({})",
         toolchain.name, toolchain.version
     );
-    let sources_sha256 = sources::hash(&workspace.root)?;
+    let sources_sha256 = sources::hash(&workspace.root, &kernels.sources())?;
     let mut images = BTreeMap::new();
     fs::create_dir_all(&folder)?;
     for (name, _) in IMAGES {
-        let text = build(workspace, &toolchain, name)?;
+        let text = build(workspace, kernels, &toolchain, name)?;
         let file = format!("{name}.ptx");
         fs::write(folder.join(&file), &text)?;
         let image = describe(file, &text);
@@ -112,11 +115,16 @@ fn recorded_flags() -> Vec<String> {
     flags
 }
 
-/// Compiles `gpu-kernels` for one image and answers with its text.
-fn build(workspace: &Workspace, toolchain: &Toolchain, image: &str) -> Result<String> {
+/// Compiles a crate of kernels for one image and answers with its text.
+fn build(
+    workspace: &Workspace,
+    kernels: KernelCrate,
+    toolchain: &Toolchain,
+    image: &str,
+) -> Result<String> {
     let target = workspace.target.join("ptx");
     fs::create_dir_all(&target)?;
-    let out = target.join(format!("{image}.s"));
+    let out = target.join(format!("{}-{image}.s", kernels.package));
     // Cargo knows nothing of this file: if it is gone, what makes it must not count as fresh.
     if !out.exists() {
         process::run(
@@ -126,7 +134,7 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, image: &str) -> Result<St
                     "--quiet",
                     "--release",
                     "--package",
-                    "luge-gpu-kernels",
+                    kernels.package,
                 ])
                 .args(["--target", "nvptx64-nvidia-cuda", "--target-dir"])
                 .arg(&target),
@@ -151,7 +159,7 @@ fn build(workspace: &Workspace, toolchain: &Toolchain, image: &str) -> Result<St
             "--locked",
             "--release",
             "--package",
-            "luge-gpu-kernels",
+            kernels.package,
             // Which embeds the PTX that is being made.
             "--no-default-features",
         ])
@@ -211,11 +219,11 @@ fn cargo(workspace: &Workspace, toolchain: &Toolchain) -> Command {
 }
 
 /// Checks the committed PTX against the sources, a fresh build, and ptxas.
-fn check(workspace: &Workspace) -> Result<()> {
-    let folder = workspace.ptx();
+fn check(workspace: &Workspace, kernels: KernelCrate) -> Result<()> {
+    let folder = workspace.ptx(kernels);
     let manifest = Manifest::read(&folder)?;
     let mut failures = Vec::new();
-    let sources = sources::hash(&workspace.root)?;
+    let sources = sources::hash(&workspace.root, &kernels.sources())?;
     if sources != manifest.sources_sha256 {
         failures.push("the kernels' sources changed since the PTX was made".to_owned());
     }
@@ -236,8 +244,8 @@ fn check(workspace: &Workspace) -> Result<()> {
         "kernel toolchain: {} ({})",
         toolchain.name, toolchain.version
     );
-    check_rebuild(workspace, &manifest, &toolchain, &mut failures)?;
-    check_usage(workspace, &manifest, &mut failures)?;
+    check_rebuild(workspace, kernels, &manifest, &toolchain, &mut failures)?;
+    check_usage(workspace, kernels, &manifest, &mut failures)?;
     if !failures.is_empty() {
         bail!(
             "the committed PTX does not pass:\n  {}",
@@ -270,6 +278,7 @@ fn check_files(folder: &Path, manifest: &Manifest, failures: &mut Vec<String>) -
 /// compiler, in entry points and parameters with another.
 fn check_rebuild(
     workspace: &Workspace,
+    kernels: KernelCrate,
     manifest: &Manifest,
     toolchain: &Toolchain,
     failures: &mut Vec<String>,
@@ -282,9 +291,9 @@ fn check_rebuild(
         );
     }
     for (name, image) in &manifest.images {
-        let text = build(workspace, toolchain, name)?;
+        let text = build(workspace, kernels, toolchain, name)?;
         if same_compiler {
-            let committed = fs::read_to_string(workspace.ptx().join(&image.file))?;
+            let committed = fs::read_to_string(workspace.ptx(kernels).join(&image.file))?;
             match first_difference(&committed, &text) {
                 None => println!("{}: rebuilt, the same bytes", image.file),
                 Some(difference) => failures.push(format!("{}, {difference}", image.file)),
@@ -332,6 +341,7 @@ fn first_difference(committed: &str, built: &str) -> Option<String> {
 /// manifest does not list.
 fn check_usage(
     workspace: &Workspace,
+    kernels: KernelCrate,
     manifest: &Manifest,
     failures: &mut Vec<String>,
 ) -> Result<()> {
@@ -340,7 +350,7 @@ fn check_usage(
     let mut rows: BTreeMap<String, Vec<ptxas::Usage>> = BTreeMap::new();
     let mut targets = Vec::new();
     for (name, image_targets) in IMAGES {
-        let file = workspace.ptx().join(&manifest.images[name].file);
+        let file = workspace.ptx(kernels).join(&manifest.images[name].file);
         for target in image_targets {
             targets.push(*target);
             for usage in ptxas::assemble(&ptxas, &file, target, &scratch)? {

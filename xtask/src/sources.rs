@@ -6,12 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
-/// The folders whose sources end up in the PTX.
-const FOLDERS: [&str; 3] = [
-    "crates/kernel-macros/src",
-    "crates/kernel/src",
-    "gpu-kernels/src",
-];
+/// The folders whose sources end up in the PTX of every crate of kernels, beside its own.
+const FOLDERS: [&str; 2] = ["crates/kernel-macros/src", "crates/kernel/src"];
 
 /// The parts of the DSL that exist on the host only.
 const HOST_ONLY: [&str; 4] = [
@@ -21,11 +17,11 @@ const HOST_ONLY: [&str; 4] = [
     "crates/kernel/src/sim.rs",
 ];
 
-/// SHA-256, in hexadecimal, over the sources of the kernels: for each file in order of its path, the
+/// SHA-256, in hexadecimal, over the sources of the kernels in the folder `own`: for each file in order of its path, the
 /// path, the length and the code. See [`code`].
-pub fn hash(root: &Path) -> Result<String> {
+pub fn hash(root: &Path, own: &str) -> Result<String> {
     let mut files = Vec::new();
-    for folder in FOLDERS {
+    for folder in FOLDERS.into_iter().chain([own]) {
         collect(root, Path::new(folder), &mut files)?;
     }
     files.sort();
@@ -86,9 +82,11 @@ fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    const OWN: &str = "gpu-kernels/src";
+
     fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for folder in FOLDERS {
+        for folder in FOLDERS.into_iter().chain([OWN]) {
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         for (name, text) in files {
@@ -105,7 +103,7 @@ mod tests {
             ("gpu-kernels/src/a.rs", "x\n"),
             ("crates/kernel/src/sim/mod.rs", "1"),
         ];
-        let hash_of = |files: &[(&str, &str)]| hash(tree(files).path()).unwrap();
+        let hash_of = |files: &[(&str, &str)]| hash(tree(files).path(), OWN).unwrap();
         let expected = hash_of(&base);
         assert_eq!(
             expected,

@@ -5,6 +5,34 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use cargo_metadata::MetadataCommand;
 
+/// A crate of kernels with the PTX that is made of it.
+#[derive(Clone, Copy)]
+pub struct KernelCrate {
+    /// Its package.
+    pub package: &'static str,
+    /// Its folder.
+    folder: &'static str,
+}
+
+/// The crates of kernels: those that ship, and those of the tests.
+pub const KERNEL_CRATES: [KernelCrate; 2] = [
+    KernelCrate {
+        package: "luge-gpu-kernels",
+        folder: "gpu-kernels",
+    },
+    KernelCrate {
+        package: "luge-test-kernels",
+        folder: "tests/kernels",
+    },
+];
+
+impl KernelCrate {
+    /// The folder of its sources, below the workspace's root.
+    pub fn sources(&self) -> String {
+        format!("{}/src", self.folder)
+    }
+}
+
 /// The folders the commands work in.
 pub struct Workspace {
     /// The folder of the root `Cargo.toml`.
@@ -28,9 +56,9 @@ impl Workspace {
         })
     }
 
-    /// The folder of the committed PTX.
-    pub fn ptx(&self) -> PathBuf {
-        self.root.join("gpu-kernels/ptx")
+    /// The folder of the committed PTX of a crate of kernels.
+    pub fn ptx(&self, kernels: KernelCrate) -> PathBuf {
+        self.root.join(kernels.folder).join("ptx")
     }
 
     /// The folder of test matrices: `LUGE_CORPUS`, or `shared/corpus` beside the workspace.

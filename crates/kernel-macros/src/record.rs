@@ -92,6 +92,7 @@ pub fn derive(input: TokenStream) -> syn::Result<TokenStream> {
         #[derive(Clone, Copy)]
         #vis struct #view<W>(W);
 
+        #[allow(clippy::len_without_is_empty, reason = "a field `len` is not the length of its record")]
         impl<W: ::luge_kernel::record::Words> #view<W> {
             #methods
         }

@@ -6,7 +6,7 @@ use luge_kernel::host::{
     KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig, LaunchTarget,
     Ptx, PtxImage,
 };
-use luge_kernel::sim::ArgReader;
+use luge_kernel::sim::Arguments;
 
 use super::driver::{Driver, NEEDED_VERSION};
 use super::{Context, fake};
@@ -83,7 +83,7 @@ static BROKEN_MODULE: KernelModule = KernelModule {
     }],
 };
 
-unsafe fn never(_: &ArgReader) {
+unsafe fn never(_: &mut Arguments<'_>) {
     unreachable!("the kernels of these tests run nowhere");
 }
 

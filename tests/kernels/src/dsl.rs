@@ -58,6 +58,77 @@ pub unsafe fn strides(by_grid: GlobalMut<u32>, by_block: GlobalMut<u32>, threads
     threads.set(thread::index_1d() as usize, thread::num_threads_1d());
 }
 
+/// A stretch of numbers, and what they are multiplied with.
+#[derive(Clone, Copy, Debug, PartialEq, Record)]
+#[repr(C, packed(4))]
+pub struct Stretch {
+    /// How many there are.
+    pub len: u32,
+    /// The first of them.
+    pub first: u64,
+    /// Factors, which take turns.
+    pub factors: [u32; 2],
+}
+
+/// Stretches of numbers.
+#[derive(Clone, Copy, KernelArgs)]
+pub struct Stretches<T: Real> {
+    /// Every sum is multiplied with it.
+    pub scale: T,
+    /// The stretches.
+    pub stretches: Records<Stretch>,
+    /// The numbers.
+    pub numbers: Global<T>,
+    /// Where the sums go.
+    pub sums: GlobalMut<T>,
+}
+
+/// The sum of a stretch, wherever its words are.
+#[inline(always)]
+fn stretch_sum<T: Real, W: Words>(given: Stretches<T>, stretch: StretchIn<W>) -> T {
+    let (len, first) = (stretch.len(), stretch.first());
+    let mut total = T::ZERO;
+    let mut i = 0;
+    while i < len {
+        let factor = T::from_f64(f64::from(stretch.factors(i & 1)));
+        let number = given.numbers.get((first + u64::from(i)) as usize);
+        total = factor.mul_add(number, total);
+        i += 1;
+    }
+    total * given.scale
+}
+
+/// A struct of arguments between others, and records in each place that they may be read from: `sums[3 s]` is the sum
+/// of stretch s read from global memory, `sums[3 s + 1]` from shared memory, `sums[3 s + 2]` from the lanes of a warp;
+/// each plus `before` and `behind`.
+///
+/// Threads: a block is one warp and has a stretch; lane 0 writes.
+#[kernel(
+    T = [f32, f64],
+    max_threads(32),
+    require(given.sums.len() == 3 * given.stretches.len())
+)]
+pub unsafe fn structs<T: Real>(before: T, given: Stretches<T>, behind: Global<T>) {
+    let words = shared_array![u32; Stretch::WORDS];
+    let (lane, s) = (thread::lane_id(), thread::block_idx_x());
+    let mut word = 0;
+    if lane < Stretch::WORDS as u32 {
+        word = given.stretches.word(s, lane);
+        words.set(lane as usize, word);
+    }
+    warp::sync_warp(warp::FULL_MASK);
+    let of_global = stretch_sum(given, given.stretches.get(s as usize));
+    let of_shared = stretch_sum(given, Stretch::within(words));
+    let of_lanes = stretch_sum(given, Stretch::within(OfLanes { word, first: 0 }));
+    if lane == 0 {
+        let more = before + behind.get(0);
+        let first = 3 * s as usize;
+        given.sums.set(first, of_global + more);
+        given.sums.set(first + 1, of_shared + more);
+        given.sums.set(first + 2, of_lanes + more);
+    }
+}
+
 /// Every scalar type as a parameter, between buffers: `bits[0..6]` receives their bits and
 /// `bits[6..8]` the lengths of the buffers.
 ///

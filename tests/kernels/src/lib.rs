@@ -1,0 +1,24 @@
+//! Kernels for tests, and the PTX generated from them: no shipped crate has them.
+//!
+//! As `luge-gpu-kernels`: `ptx/` holds what `cargo xtask ptx` makes of this crate.
+
+#![no_std]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
+
+pub mod dsl;
+
+/// This crate's kernels, for the device.
+#[cfg(not(target_arch = "nvptx64"))]
+pub static MODULE: luge_kernel::host::KernelModule = luge_kernel::host::KernelModule {
+    name: "luge-test-kernels",
+    images: &[
+        luge_kernel::host::PtxImage {
+            sm: 80,
+            ptx: luge_kernel::host::Ptx::Text(include_str!("../ptx/sm_80.ptx")),
+        },
+        luge_kernel::host::PtxImage {
+            sm: 90,
+            ptx: luge_kernel::host::Ptx::Text(include_str!("../ptx/sm_90.ptx")),
+        },
+    ],
+};

@@ -685,7 +685,7 @@ fn windows_fit_below_the_cleared_value() {
 }
 
 #[test]
-#[should_panic(expected = "precondition does not hold: u64 :: from(base)")]
+#[should_panic(expected = "precondition does not hold: u64 :: from(batch.base)")]
 fn a_window_past_the_cleared_value_is_a_broken_call() {
     let stream = &streams()[0];
     let pattern = CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap();

@@ -3,7 +3,7 @@
 use std::boxed::Box;
 use std::vec::Vec;
 
-use super::collective::{BarrierState, Collective};
+use super::collective::{BarrierState, Collective, WarpOp};
 use super::order::{Fences, Known};
 use super::shadow::{Cell, Line};
 use super::worker::{ThreadYielder, Worker};
@@ -59,6 +59,8 @@ pub(crate) struct Warp {
     pub exists: u32,
     /// Lanes that wait at a collective.
     pub waiting: u32,
+    /// Mask and operation of all lanes that wait, if these are the same.
+    pub meeting: Option<(u32, WarpOp)>,
     /// Lanes that have returned.
     pub exited: u32,
     /// Accesses of its lanes with a smaller clock are known to all of them.

@@ -176,10 +176,14 @@ pub(crate) fn warp(mine: Collective, line: Line) -> [u64; 2] {
                     Some((first + l, None)),
                 );
             }
-            for l in 0..32usize {
-                if (warp.waiting & mine.mask) >> l & 1 == 0 {
-                    continue;
-                }
+            let here = Some((mine.mask, mine.op));
+            // Nearly always all lanes want the same, and nobody has to be asked.
+            let asked = if warp.waiting == 0 || warp.meeting == here {
+                0
+            } else {
+                warp.waiting & mine.mask
+            };
+            for l in (0..32usize).filter(|l| asked >> l & 1 == 1) {
                 let other = &block.threads[first + l];
                 let theirs = &other.collective;
                 // A lane that waits without this one will come here later.
@@ -218,11 +222,18 @@ pub(crate) fn warp(mine: Collective, line: Line) -> [u64; 2] {
             }
             thread.collective = mine;
             let warp = &mut block.warps[w];
+            if warp.waiting == 0 {
+                warp.meeting = here;
+            } else if warp.meeting != here {
+                warp.meeting = None;
+            }
             warp.waiting |= 1 << lane;
+            let is_uniform = warp.meeting.is_some();
             mine.mask & !warp.waiting == 0
-                && (0..32usize)
-                    .filter(|l| mine.mask >> l & 1 == 1)
-                    .all(|l| block.threads[first + l].collective.mask == mine.mask)
+                && (is_uniform
+                    || (0..32usize)
+                        .filter(|l| mine.mask >> l & 1 == 1)
+                        .all(|l| block.threads[first + l].collective.mask == mine.mask))
         };
         if complete {
             (*engine).complete_warp();

@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 use super::alloc::InitMap;
 use super::engine::Engine;
 use super::fault::{Access, FaultKind};
-use super::side::{Entries, Entry};
+use super::side::Entry;
 use crate::atomic::{Ordering, Scope};
 
 /// A source line of a kernel, as the checks carry it.
@@ -291,12 +291,10 @@ impl Space {
                 cell.read_line = engine.lines.number(line);
                 continue;
             }
-            let mut readers = if cell.side() == 0 {
+            if cell.side() == 0 {
                 cell.side |= engine.sides.take();
-                Entries::default()
-            } else {
-                std::mem::take(&mut engine.sides.list[cell.side()].readers)
-            };
+            }
+            let mut readers = std::mem::take(&mut engine.sides.list[cell.side()].readers);
             let entry = |gid, clock, line| Entry {
                 gid,
                 clock,

@@ -2,12 +2,13 @@
 
 use std::vec::Vec;
 
-use rustc_hash::FxHashMap;
-
 use super::engine::Engine;
 use super::order::{Known, join};
 use super::shadow::{Cell, Line, WRITTEN};
 use crate::atomic::Scope;
+
+/// Threads that often access a cell together.
+const WARP: usize = 32;
 
 /// An access that a side entry remembers.
 #[derive(Clone, Copy)]
@@ -30,7 +31,8 @@ impl Entry {
 pub(crate) struct Entries {
     /// While there is one alone.
     one: Option<Entry>,
-    many: FxHashMap<u64, Entry>,
+    /// By their keys. Lists: most are as long as a warp, and threads come in order or nearly.
+    many: Vec<Entry>,
     /// Size of `many` at which superfluous entries are dropped next.
     prune_at: usize,
     /// A block that an entry is from, and whether another block has entries too.
@@ -52,11 +54,7 @@ impl Entries {
         if let Some(e) = &self.one {
             return f(e).then_some(*e);
         }
-        self.many
-            .values()
-            .filter(|e| f(e))
-            .min_by_key(|e| e.key())
-            .copied()
+        self.many.iter().find(|e| f(e)).copied()
     }
 
     /// Whether all are from the running block, and from before its last barrier.
@@ -121,9 +119,10 @@ impl Entries {
         if self.many.is_empty() {
             match self.one {
                 Some(old) if old.key() != entry.key() && !superfluous(&old) => {
-                    self.many.insert(old.key(), old);
+                    self.many.reserve(WARP);
+                    self.many.push(old);
                     self.one = None;
-                    self.prune_at = 64;
+                    self.prune_at = 2 * WARP;
                 }
                 _ => {
                     self.one = Some(entry);
@@ -132,10 +131,18 @@ impl Entries {
             }
         }
         if self.many.len() >= self.prune_at {
-            self.many.retain(|_, e| !superfluous(e));
-            self.prune_at = 64.max(2 * self.many.len());
+            self.many.retain(|e| !superfluous(e));
+            self.prune_at = (2 * WARP).max(2 * self.many.len());
         }
-        self.many.insert(entry.key(), entry);
+        match self.many.last() {
+            Some(last) if last.key() >= entry.key() => {
+                match self.many.binary_search_by_key(&entry.key(), Entry::key) {
+                    Ok(at) => self.many[at] = entry,
+                    Err(at) => self.many.insert(at, entry),
+                }
+            }
+            _ => self.many.push(entry),
+        }
     }
 
     fn clear(&mut self) {

@@ -123,8 +123,8 @@ macro_rules! entry_points {
     };
 }
 
-entry_points!(portable_f64, f64, Portable, "portable");
-entry_points!(portable_f32, f32, Portable, "portable");
+entry_points!(portable_f64, f64, Portable<2>, "portable");
+entry_points!(portable_f32, f32, Portable<4>, "portable");
 #[cfg(target_arch = "x86_64")]
 entry_points!(avx2_f64, f64, simd::Avx2, "avx2", "avx2,fma");
 #[cfg(target_arch = "x86_64")]

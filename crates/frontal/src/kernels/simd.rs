@@ -50,17 +50,18 @@ pub(crate) trait Simd<F: Scalar>: Copy {
     unsafe fn largest(a: Self::V) -> F;
 }
 
-/// Plain arrays, for machines without a kernel of their own.
+/// Plain arrays of as many values as 128 bits hold, for machines without a kernel of their own.
 #[derive(Clone, Copy)]
-pub(crate) struct Portable;
+pub(crate) struct Portable<const W: usize>;
 
-/// Lanes of [`Portable`].
-const LANES: usize = 4;
-
-impl<F: Scalar> Simd<F> for Portable {
-    type V = [F; LANES];
+#[expect(
+    clippy::needless_range_loop,
+    reason = "iterators in each of many unrolled tiles take the compiler a minute"
+)]
+impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
+    type V = [F; W];
     type M = usize;
-    const W: usize = LANES;
+    const W: usize = W;
 
     #[inline(always)]
     unsafe fn mask(lanes: usize) -> usize {
@@ -68,7 +69,7 @@ impl<F: Scalar> Simd<F> for Portable {
     }
     #[inline(always)]
     unsafe fn splat(value: F) -> Self::V {
-        [value; LANES]
+        [value; W]
     }
     #[inline(always)]
     unsafe fn load(p: *const F) -> Self::V {
@@ -77,10 +78,12 @@ impl<F: Scalar> Simd<F> for Portable {
     }
     #[inline(always)]
     unsafe fn load_masked(p: *const F, mask: usize) -> Self::V {
-        let mut v = [F::zero(); LANES];
-        for (i, lane) in v.iter_mut().enumerate().take(mask) {
-            // SAFETY: the caller's pointer is valid for the selected lanes.
-            *lane = unsafe { *p.add(i) };
+        let mut v = [F::zero(); W];
+        for i in 0..W {
+            if i < mask {
+                // SAFETY: the caller's pointer is valid for the selected lanes.
+                v[i] = unsafe { *p.add(i) };
+            }
         }
         v
     }
@@ -91,15 +94,17 @@ impl<F: Scalar> Simd<F> for Portable {
     }
     #[inline(always)]
     unsafe fn store_masked(p: *mut F, v: Self::V, mask: usize) {
-        for (i, lane) in v.iter().enumerate().take(mask) {
-            // SAFETY: the caller's pointer is valid for the selected lanes.
-            unsafe { *p.add(i) = *lane };
+        for i in 0..W {
+            if i < mask {
+                // SAFETY: the caller's pointer is valid for the selected lanes.
+                unsafe { *p.add(i) = v[i] };
+            }
         }
     }
     #[inline(always)]
     unsafe fn fnma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         let mut v = c;
-        for i in 0..LANES {
+        for i in 0..W {
             v[i] = if cfg!(target_arch = "aarch64") {
                 (-a[i]).mul_add(b[i], c[i])
             } else {
@@ -111,7 +116,7 @@ impl<F: Scalar> Simd<F> for Portable {
     #[inline(always)]
     unsafe fn fma(a: Self::V, b: Self::V, c: Self::V) -> Self::V {
         let mut v = c;
-        for i in 0..LANES {
+        for i in 0..W {
             v[i] = if cfg!(target_arch = "aarch64") {
                 a[i].mul_add(b[i], c[i])
             } else {
@@ -123,7 +128,7 @@ impl<F: Scalar> Simd<F> for Portable {
     #[inline(always)]
     unsafe fn add(a: Self::V, b: Self::V) -> Self::V {
         let mut v = a;
-        for i in 0..LANES {
+        for i in 0..W {
             v[i] += b[i];
         }
         v
@@ -131,7 +136,7 @@ impl<F: Scalar> Simd<F> for Portable {
     #[inline(always)]
     unsafe fn mul(a: Self::V, b: Self::V) -> Self::V {
         let mut v = a;
-        for i in 0..LANES {
+        for i in 0..W {
             v[i] *= b[i];
         }
         v
@@ -139,28 +144,36 @@ impl<F: Scalar> Simd<F> for Portable {
     #[inline(always)]
     unsafe fn abs(a: Self::V) -> Self::V {
         let mut v = a;
-        for lane in &mut v {
-            *lane = lane.abs();
+        for i in 0..W {
+            v[i] = v[i].abs();
         }
         v
     }
     #[inline(always)]
     unsafe fn max(a: Self::V, b: Self::V) -> Self::V {
         let mut v = a;
-        for i in 0..LANES {
+        for i in 0..W {
             v[i] = if a[i] > b[i] { a[i] } else { b[i] };
         }
         v
     }
     #[inline(always)]
     unsafe fn sum(a: Self::V) -> F {
-        (a[0] + a[2]) + (a[1] + a[3])
+        let mut v = a;
+        let mut half = W / 2;
+        while half > 0 {
+            for i in 0..half {
+                v[i] += v[i + half];
+            }
+            half /= 2;
+        }
+        v[0]
     }
     #[inline(always)]
     unsafe fn largest(a: Self::V) -> F {
         let mut v = a[0];
-        for &lane in &a[1..] {
-            v = if lane > v { lane } else { v };
+        for i in 1..W {
+            v = if a[i] > v { a[i] } else { v };
         }
         v
     }

@@ -146,26 +146,24 @@ impl Arguments {
     }
 
     fn options(&self, backend: Backend, threads: usize, precision: Precision) -> Options {
-        Options {
-            backend: backend.into(),
-            engine: match self.engine {
+        Options::default()
+            .backend(backend.into())
+            .engine(match self.engine {
                 CpuEngineName::Auto => CpuEngine::Auto,
                 CpuEngineName::Columns => CpuEngine::Columns,
                 CpuEngineName::Fronts => CpuEngine::Fronts,
-            },
-            device_engine: self.device_engine.into(),
-            residual_check: match self.residual_check {
+            })
+            .device_engine(self.device_engine.into())
+            .residual_check(match self.residual_check {
                 Check::Always => ResidualCheck::Always,
                 Check::WhereInDoubt => ResidualCheck::WhereInDoubt,
                 Check::Never => ResidualCheck::Never,
-            },
-            threads: Some(threads),
-            precision: match precision {
+            })
+            .threads(Some(threads))
+            .precision(match precision {
                 Precision::F64 | Precision::F32 => FactorPrecision::Matrix,
                 Precision::Mixed => FactorPrecision::Single,
-            },
-            ..Options::default()
-        }
+            })
     }
 
     /// The solver `name` with `threads` on the matrix of a trial.

@@ -345,10 +345,7 @@ impl<T: Scalar> System<T> {
 ///
 /// As [`order`]; among others, if `a` is singular in structure.
 pub fn ordered_pattern(a: &CsMat<f64>) -> Result<CompressedPattern, OrderingError> {
-    let options = OrderingOptions {
-        matching: Matching::Always,
-        ..OrderingOptions::default()
-    };
+    let options = OrderingOptions::default().matching(Matching::Always);
     let ordering = order(&pattern_of(a), Some(a.data()), &options)?;
     let b = permuted_and_scaled(a, &ordering.row_perm, &ordering.scaling, &ordering.col_perm);
     Ok(pattern_of(&b))

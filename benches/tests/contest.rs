@@ -35,23 +35,16 @@ fn small() -> System {
 }
 
 fn luge(options: Options, precision: Precision) -> Entrant<f64> {
-    let luge = Luge::new(Options {
-        precision: match precision {
-            Precision::Mixed => FactorPrecision::Single,
-            _ => FactorPrecision::Matrix,
-        },
-        ..options
-    });
+    let luge = Luge::new(options.precision(match precision {
+        Precision::Mixed => FactorPrecision::Single,
+        _ => FactorPrecision::Matrix,
+    }));
     let run = Run::new("luge", 1).in_precision(precision);
     Entrant::new(Box::new(luge.expect("the backend is there")), run)
 }
 
 fn on(backend: BackendChoice) -> Options {
-    Options {
-        backend,
-        threads: Some(1),
-        ..Options::default()
-    }
+    Options::default().backend(backend).threads(Some(1))
 }
 
 fn count(run: &Run, phase: Phase) -> usize {

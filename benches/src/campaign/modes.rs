@@ -26,20 +26,21 @@ pub fn draw(rng: &mut StdRng, backend: Backend) -> u64 {
 pub fn options(number: u64, backend: Backend) -> Options {
     let mut rng = StdRng::seed_from_u64(number);
     let rng = &mut rng;
-    let mut options = Options {
-        backend: match backend {
+    let mut options = Options::default()
+        .backend(match backend {
             Backend::Cpu => BackendChoice::Cpu,
             Backend::Simulator => BackendChoice::Simulator { seed: number },
             Backend::Gpu => BackendChoice::Gpu { ordinal: 0 },
-        },
-        engine: of(
+        })
+        .engine(of(
             rng,
             &[CpuEngine::Auto, CpuEngine::Columns, CpuEngine::Fronts],
-        ),
-        device_engine: of(rng, &[DeviceEngine::Tree, DeviceEngine::Columns]),
-        threads: of(rng, &[Some(1), Some(1), Some(1), Some(2), Some(3), None]),
-        ..Options::default()
-    };
+        ))
+        .device_engine(of(rng, &[DeviceEngine::Tree, DeviceEngine::Columns]))
+        .threads(of(
+            rng,
+            &[Some(1), Some(1), Some(1), Some(2), Some(3), None],
+        ));
     if rng.random_bool(0.4) {
         return options;
     }
@@ -62,11 +63,14 @@ pub fn options(number: u64, backend: Backend) -> Options {
             FactorPrecision::Single,
         ],
     );
-    options.ordering = OrderingOptions {
-        scaling: rng.random_bool(0.75),
-        matching: of(rng, &[Matching::Auto, Matching::Never, Matching::Always]),
-        block_triangular: rng.random_bool(0.75),
-        method: of(
+    options.ordering = OrderingOptions::default()
+        .scaling(rng.random_bool(0.75))
+        .matching(of(
+            rng,
+            &[Matching::Auto, Matching::Never, Matching::Always],
+        ))
+        .block_triangular(rng.random_bool(0.75))
+        .method(of(
             rng,
             &[
                 Method::Auto,
@@ -76,9 +80,7 @@ pub fn options(number: u64, backend: Backend) -> Options {
                 Method::NestedDissection,
                 Method::Natural,
             ],
-        ),
-        ..OrderingOptions::default()
-    };
+        ));
     options.max_refinement_steps = of(rng, &[10, 10, 1, 0]);
     options.residual_check = of(
         rng,

@@ -925,11 +925,9 @@ mod tests {
     fn a_missed_target_needs_a_warning() {
         let good = truth([2.0, 1.0, 1.0, 3.0], false);
         let judged = |error, warnings: Vec<Warning>| {
-            let inform = Inform {
-                backward_error: Some(error),
-                warnings,
-                ..Inform::default()
-            };
+            let mut inform = Inform::default();
+            inform.backward_error = Some(error);
+            inform.warnings = warnings;
             classes(|step| step.judge_target("solve", &good, &inform))
         };
         assert!(judged(1e-13, Vec::new()).is_empty());
@@ -948,10 +946,8 @@ mod tests {
     #[test]
     fn a_singular_matrix_needs_a_warning() {
         let judged = |truth: &Truth<f64>, warnings: Vec<Warning>| {
-            let inform = Inform {
-                warnings,
-                ..Inform::default()
-            };
+            let mut inform = Inform::default();
+            inform.warnings = warnings;
             classes(|step| step.judge_acceptance("factorize", truth, &inform))
         };
         assert!(judged(&truth([2.0, 1.0, 1.0, 3.0], false), Vec::new()).is_empty());
@@ -968,10 +964,8 @@ mod tests {
             near
         );
         assert!(judged(&truth([1.0, 1.0, 1.0, 1.0 + 1e-15], false), Vec::new()).is_empty());
-        let inform = Inform {
-            rcond: Some(f64::NAN),
-            ..Inform::default()
-        };
+        let mut inform = Inform::default();
+        inform.rcond = Some(f64::NAN);
         let found = classes(|step| {
             step.judge_acceptance("factorize", &truth([2.0, 1.0, 1.0, 3.0], false), &inform)
         });

@@ -10,7 +10,7 @@ use luge_kernel::mem::Element;
 
 use crate::accounting::Accounting;
 use crate::cuda;
-use crate::error::{DeviceError, LaunchLimit};
+use crate::error::{DeviceError, DriverVersion, LaunchLimit};
 use crate::event::Event;
 use crate::memory::Memory;
 use crate::pinned::PinnedBuffer;
@@ -169,6 +169,15 @@ impl Device {
                 0.0,
             )),
         }
+    }
+
+    /// The CUDA version that the driver of this machine supports. Loads the driver, and starts no GPU, which takes far
+    /// longer.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoDriver`], [`DeviceError::DriverTooOld`].
+    pub fn cuda_driver() -> Result<DriverVersion, DeviceError> {
+        cuda::driver_version()
     }
 
     /// The GPUs that the driver sees.

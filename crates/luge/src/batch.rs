@@ -43,7 +43,7 @@ const SECONDS_PER_ENTRY: f64 = 5e-9;
 /// // 1 3
 /// let a: CsMat<f64> =
 ///     CsMat::new((2, 2), vec![0, 2, 4], vec![0, 1, 0, 1], vec![2.0, 1.0, 1.0, 3.0]);
-/// let options = Options { backend: BackendChoice::Cpu, ..Options::default() };
+/// let options = Options::default().backend(BackendChoice::Cpu);
 /// let analysis = Solver::new(options)?.analyze(&a)?;
 ///
 /// // Three systems; the second is singular.
@@ -138,7 +138,7 @@ impl Lanes {
 
 impl<T: Scalar> Analysis<T> {
     /// Factorizes `count` matrices of the pattern that was analyzed, with `values` one matrix after another, each in the
-    /// order in which the analyzed one is stored (`CsMat::data`).
+    /// order in which the analyzed one is stored.
     ///
     /// Each matrix is treated as [`factorize`](Self::factorize) does it, and the factors have the same bits.
     ///

@@ -7,6 +7,7 @@ use luge_frontal::gpu::DeviceCosts;
 use luge_ordering::{OrderingOptions, Prediction, TreeCost};
 use luge_sparse::etree::EliminationForest;
 
+use crate::backend::auto::FACTORIZATIONS;
 use crate::options::DeviceEngine;
 
 /// Bytes that the columns take for each entry of L+U beside its value: its row, its column, its place in the other
@@ -35,9 +36,6 @@ pub(crate) fn choose(tree: u64, columns: u64, available: u64) -> DeviceEngine {
         DeviceEngine::Tree
     }
 }
-
-/// Factorizations that an analysis for a device serves if nobody says how many.
-const FACTORIZATIONS: f64 = 100.0;
 
 /// Orders are compared by the trees that they lead to.
 #[derive(Debug)]
@@ -122,11 +120,9 @@ mod tests {
         factorizations: f64,
         threads: usize,
     ) -> Ordering {
-        let options = OrderingOptions {
-            method,
-            threads,
-            ..ordering_for_tree(OrderingOptions::default(), Some(factorizations))
-        };
+        let options = ordering_for_tree(OrderingOptions::default(), Some(factorizations))
+            .method(method)
+            .threads(threads);
         order(a, None, &options).unwrap()
     }
 

@@ -148,12 +148,11 @@ impl DevicePath {
         }
         let matching = for_static_pivots(matching);
         // The columns' levels are not the tree's.
-        let for_columns = OrderingOptions {
-            matching,
-            costs: costs_of(options),
-            tree_cost: None,
-            ..ordering_options.clone()
-        };
+        let for_columns = ordering_options
+            .clone()
+            .matching(matching)
+            .costs(costs_of(options))
+            .tree_cost(None);
         let ordering = order_rows(&for_columns, place.threads, place.rows, values)?;
         inform.describe_ordering(&ordering);
         let chain = place.columns(ordering)?;
@@ -181,10 +180,9 @@ impl DevicePath {
     ) -> Result<Arc<dyn AnyDeviceChain>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
-        let mut options = OrderingOptions {
-            matching: matching.unwrap_or(self.matching),
-            ..(*shared.ordering).clone()
-        };
+        let mut options = (*shared.ordering)
+            .clone()
+            .matching(matching.unwrap_or(self.matching));
         if self.engine == DeviceEngine::Columns {
             options.costs = costs_of(&shared.options);
             options.tree_cost = None;

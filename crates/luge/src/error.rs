@@ -8,7 +8,7 @@ use luge_levelize::LevelizeError;
 use luge_numeric::NumericError;
 use luge_ordering::OrderingError;
 use luge_solve::SolveError;
-use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
+use luge_sparse::{Cancelled, IndexOverflow, MatrixError, OutOfMemory};
 #[cfg(feature = "gpu")]
 use luge_supernode::SupernodeError;
 use luge_symbolic::SymbolicError;
@@ -41,6 +41,9 @@ pub enum Error {
         /// Order of the matrix.
         n: usize,
     },
+    /// The arrays of the matrix that was handed in are not a sparse matrix.
+    #[error("the matrix is not valid: {0}")]
+    InvalidMatrix(#[from] MatrixError),
     /// The matrix is not square.
     #[error("the matrix is {rows} by {cols}, and only square systems are solved")]
     NotSquare {
@@ -144,11 +147,15 @@ pub enum Error {
         /// Normwise backward error of the probe.
         backward_error: f64,
     },
-    /// The matrix has another pattern than the one that was analyzed.
-    #[error("row {row} has other entries than the matrix that was analyzed")]
-    PatternMismatch {
-        /// First row that differs.
+    /// The matrix has an entry where the one that was analyzed has none.
+    #[error(
+        "the matrix has an entry in row {row}, column {column}, and the matrix that was analyzed has none there"
+    )]
+    ExtraEntry {
+        /// Its row.
         row: usize,
+        /// Its column.
+        column: usize,
     },
     /// A result does not fit the allowed memory.
     #[error("the {phase} phase needs more than {asked} bytes, {available} are available")]

@@ -11,8 +11,9 @@ use luge_solve::extended::Extended;
 #[cfg(feature = "gpu")]
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
-use luge_sparse::{FilledPattern, Levels, MatrixView, Reservation, Scalar, bytes_of};
-use sprs::CsMat;
+use luge_sparse::{
+    FilledPattern, Index, Levels, MatrixRef, MatrixView, Reservation, Scalar, bytes_of,
+};
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
 use crate::determinant::Determinant;
@@ -94,6 +95,7 @@ enum Computed {
 
 /// A solution and how good it is.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Solution<T> {
     /// The solution; with many right-hand sides, one column after another.
     pub x: Vec<T>,
@@ -158,9 +160,9 @@ impl Computed {
 }
 
 impl<T: Scalar> Factors<T> {
-    pub(crate) fn new(
+    pub(crate) fn new<I: Index>(
         plan: Arc<Plan>,
-        a: &CsMat<T>,
+        a: &MatrixRef<'_, T, I>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
@@ -169,6 +171,21 @@ impl<T: Scalar> Factors<T> {
             .threads
             .run(seconds, |threads| shared.values_of(a, threads))?;
         Self::of_values(plan, values, largest, analyzed)
+    }
+
+    #[track_caller]
+    pub(crate) fn with_values(
+        plan: Arc<Plan>,
+        values: &[T],
+        analyzed: &Arc<Inform>,
+    ) -> Result<Self, Error> {
+        let shared = &plan.shared;
+        shared.check_count(values.len());
+        let seconds = RENEWAL_PER_ENTRY * values.len() as f64;
+        let largest = shared
+            .threads
+            .run(seconds, |threads| shared.check_finite(values, threads))?;
+        Self::of_values(plan, Cow::Borrowed(values), largest, analyzed)
     }
 
     /// Factors of the matrix with these values in the stored order of the analysis, all finite, the `largest` by
@@ -655,7 +672,7 @@ impl<T: Scalar> Factors<T> {
         inform
     }
 
-    /// Factorizes new values on the same pattern.
+    /// Factorizes a new matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
     ///
     /// Pivots and scaling are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
@@ -671,28 +688,58 @@ impl<T: Scalar> Factors<T> {
     ///
     /// # Errors
     ///
-    /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::OtherSize`], [`Error::PatternMismatch`],
-    /// [`Error::NotFinite`], [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
+    /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::InvalidMatrix`], [`Error::OtherSize`],
+    /// [`Error::ExtraEntry`], [`Error::NotFinite`], [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
     /// [`Error::Overflow`],
     /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
     /// still the factors of the last matrix; after [`Error::Cancelled`] and [`Error::OutOfMemory`] their values are
     /// computed again when they are next used.
-    pub fn refactorize(&mut self, a: &CsMat<T>) -> Result<Refactorized, Error> {
+    pub fn refactorize<'a, I: Index>(
+        &mut self,
+        a: impl Into<MatrixRef<'a, T, I>>,
+    ) -> Result<Refactorized, Error> {
+        let a = a.into();
         let plan = Arc::clone(&self.plan);
         let shared = &plan.shared;
         shared.limits.cancel.check()?;
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
         shared.threads.run(seconds, |threads| {
-            let is_stored_alike = a.is_csr() != shared.by_columns && a.nnz() == shared.nnz();
-            if is_stored_alike && self.computed.has_values() {
-                // The device works with them in the meantime.
-                let check = || shared.values_of(a, threads).map(drop);
-                let unknown = f64::NAN;
-                return self.renew(&plan, Cow::Borrowed(a.data()), unknown, &check, threads);
+            if shared.is_stored_alike(&a) && self.computed.has_values() {
+                // The device works with them in the meantime. A part of the pattern has fewer of them.
+                let check = || shared.values_of(&a, threads).map(drop);
+                let values = Cow::Borrowed(a.values());
+                return self.renew(&plan, values, f64::NAN, &check, threads);
             }
-            let (values, largest) = shared.values_of(a, threads)?;
+            let (values, largest) = shared.values_of(&a, threads)?;
             self.renew(&plan, values, largest, &|| Ok(()), threads)
+        })
+    }
+
+    /// As [`refactorize`](Self::refactorize), for the values alone, in the order in which the analyzed matrix is stored.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize).
+    ///
+    /// # Panics
+    ///
+    /// If there is not one value for each entry of the analyzed matrix.
+    #[track_caller]
+    pub fn refactorize_values(&mut self, values: &[T]) -> Result<Refactorized, Error> {
+        let plan = Arc::clone(&self.plan);
+        let shared = &plan.shared;
+        shared.check_count(values.len());
+        shared.limits.cancel.check()?;
+        let seconds = RENEWAL_PER_ENTRY * values.len() as f64;
+        shared.threads.run(seconds, |threads| {
+            let of_values = Cow::Borrowed(values);
+            if self.computed.has_values() {
+                let check = || shared.check_finite(values, threads).map(drop);
+                return self.renew(&plan, of_values, f64::NAN, &check, threads);
+            }
+            let largest = shared.check_finite(values, threads)?;
+            self.renew(&plan, of_values, largest, &|| Ok(()), threads)
         })
     }
 
@@ -748,7 +795,7 @@ impl<T: Scalar> Factors<T> {
 #[cfg(feature = "gpu")]
 impl<T: Scalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
-    /// which the matrix that was analyzed is stored (`CsMat::data`).
+    /// which the analyzed matrix is stored.
     ///
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
@@ -774,7 +821,7 @@ impl<T: Scalar> Factors<T> {
     /// // 1 3
     /// let a: CsMat<f64> =
     ///     CsMat::new((2, 2), vec![0, 2, 4], vec![0, 1, 0, 1], vec![4.0, 1.0, 1.0, 3.0]);
-    /// let options = Options { backend: BackendChoice::Simulator { seed: 1 }, ..Options::default() };
+    /// let options = Options::default().backend(BackendChoice::Simulator { seed: 1 });
     /// let solver = Solver::new(options)?;
     /// let mut factors = solver.analyze(&a)?.factorize(&a)?;
     ///
@@ -803,12 +850,7 @@ impl<T: Scalar> Factors<T> {
             matches!(self.computed, Computed::Device(_)),
             "factors on the CPU take no values on a device"
         );
-        assert!(
-            values.len() == self.plan.shared.nnz(),
-            "there are {} values; the matrix has {} entries",
-            values.len(),
-            self.plan.shared.nnz()
-        );
+        self.plan.shared.check_count(values.len());
         self.refactorize_slice(values.slice(..))
     }
 

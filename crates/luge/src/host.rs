@@ -66,6 +66,14 @@ pub(crate) trait AnyHost: Send + Sync {
     /// entries keep their digits and their products stay finite.
     fn range(&self) -> [f64; 2];
 
+    /// The same with another scaling by powers of two, for the pattern of A as it is stored.
+    fn rescaled(
+        &self,
+        stored: &CompressedPattern,
+        by_columns: bool,
+        scaling: Scaling,
+    ) -> Result<Arc<dyn AnyHost>, Error>;
+
     /// Factorizes the values `a` of A in stored order.
     fn factorize(self: Arc<Self>, a: &[f64], rule: Rule) -> Result<Box<dyn HostEngine>, Error>;
 }
@@ -258,8 +266,13 @@ impl<F: FactorScalar> HostChain<F> {
         // Exponents, or rows and columns, by row and then in the order of the plan.
         let before = memory.bytes();
         memory.grow(16 * nnz).map_err(in_budget)?;
-        let entry_scaling =
-            EntryScaling::new(a_rows, &transform.scaling, plan.source(), &limits.cancel)?;
+        let entry_scaling = EntryScaling::new(
+            a_rows,
+            false,
+            &transform.scaling,
+            plan.source(),
+            &limits.cancel,
+        )?;
         memory.shrink_to(before + entry_scaling.bytes());
         limits.cancel.check()?;
         if let Some(entries) = &a.entries {
@@ -268,9 +281,7 @@ impl<F: FactorScalar> HostChain<F> {
         let nnz = a_rows.nnz();
         let largest = plan.source().iter().fold(0, |max, &p| max.max(p));
         assert!(nnz == 0 || (largest as usize) < nnz, "entries of A");
-        let range = 2f64.powi(TAME_EXPONENT);
-        let mut factors = transform.scaling.rows.iter().chain(&transform.scaling.cols);
-        let tame = factors.all(|&f| f <= range && f * range >= 1.0);
+        let tame = is_tame(&transform.scaling);
         let inverse_exponent = inverse_exponent(&transform.scaling);
         Ok(Arc::new(Self {
             transform,
@@ -330,9 +341,10 @@ impl EntryScaling {
         }
     }
 
-    /// For the entries of A by rows whose numbers are `source`; the factors are powers of two.
+    /// For the entries of A whose numbers are `source`, by rows or by columns; the factors are powers of two.
     fn new(
-        a_rows: &CompressedPattern,
+        a: &CompressedPattern,
+        by_columns: bool,
         scaling: &Scaling,
         source: &[u32],
         cancel: &CancelFlag,
@@ -342,11 +354,16 @@ impl EntryScaling {
             return Ok(Self::None);
         }
         let exponent = |factor: f64| (factor.to_bits() >> 52) as i16 - 1023;
-        let mut sums: SmallVec<[i16; 128]> = SmallVec::with_capacity(a_rows.nnz());
-        for (&of_row, cols) in scaling.rows.iter().zip(a_rows.lanes()) {
-            let of_row = exponent(of_row);
-            let of_cols = cols.iter().map(|&col| exponent(scaling.cols[col as usize]));
-            sums.extend(of_cols.map(|of_col| of_row + of_col));
+        let (outer, inner) = if by_columns {
+            (&scaling.cols, &scaling.rows)
+        } else {
+            (&scaling.rows, &scaling.cols)
+        };
+        let mut sums: SmallVec<[i16; 128]> = SmallVec::with_capacity(a.nnz());
+        for (&of_outer, indices) in outer.iter().zip(a.lanes()) {
+            let of_outer = exponent(of_outer);
+            let of_indices = indices.iter().map(|&i| exponent(inner[i as usize]));
+            sums.extend(of_indices.map(|of_inner| of_outer + of_inner));
         }
         cancel.check()?;
         let normal = -1022..=1023;
@@ -355,14 +372,29 @@ impl EntryScaling {
             return Ok(Self::Exponents(of_entries.collect()));
         }
         drop(sums);
-        let mut places = Vec::with_capacity(a_rows.nnz());
-        for (row, cols) in a_rows.lanes().enumerate() {
-            places.extend(cols.iter().map(|&col| (row as u32, col)));
+        let mut places = Vec::with_capacity(a.nnz());
+        for (outer, indices) in a.lanes().enumerate() {
+            let outer = outer as u32;
+            let place = |&inner: &u32| {
+                if by_columns {
+                    (inner, outer)
+                } else {
+                    (outer, inner)
+                }
+            };
+            places.extend(indices.iter().map(place));
         }
         cancel.check()?;
         let of_entries = source.iter().map(|&p| places[p as usize]);
         Ok(Self::Apart(of_entries.collect()))
     }
+}
+
+/// Whether these factors can be applied by plain multiplications.
+fn is_tame(scaling: &Scaling) -> bool {
+    let range = 2f64.powi(TAME_EXPONENT);
+    let mut factors = scaling.rows.iter().chain(&scaling.cols);
+    factors.all(|&f| f <= range && f * range >= 1.0)
 }
 
 /// Bytes that a factorization takes for each row, beside the factors, and whatever the matrix.
@@ -405,6 +437,39 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
         let epsilon = F::epsilon().to_f64();
         let (least, most) = (F::min_positive_value().to_f64(), F::max_value().to_f64());
         [least / (epsilon * epsilon), most * epsilon]
+    }
+
+    fn rescaled(
+        &self,
+        stored: &CompressedPattern,
+        by_columns: bool,
+        scaling: Scaling,
+    ) -> Result<Arc<dyn AnyHost>, Error> {
+        let in_budget = |error| Error::from_budget(error, "numeric");
+        let limits = &self.limits;
+        // The factors, and exponents, or rows and columns, by row and in the order of the plan.
+        let held = 16 * self.plan.n() as u64;
+        let mut memory = limits.memory.reserve(held).map_err(in_budget)?;
+        memory.grow(16 * self.nnz as u64).map_err(in_budget)?;
+        let source = self.plan.source();
+        let entry_scaling =
+            EntryScaling::new(stored, by_columns, &scaling, source, &limits.cancel)?;
+        memory.shrink_to(held + entry_scaling.bytes());
+        Ok(Arc::new(Self {
+            tame: is_tame(&scaling),
+            inverse_exponent: inverse_exponent(&scaling),
+            transform: Transform {
+                scaling: Arc::new(scaling),
+                ..self.transform.clone()
+            },
+            plan: Arc::clone(&self.plan),
+            entry_scaling,
+            nnz: self.nnz,
+            threads: self.threads.clone(),
+            limits: limits.clone(),
+            memory,
+            scalar: PhantomData,
+        }))
     }
 
     fn factorize(self: Arc<Self>, a: &[f64], rule: Rule) -> Result<Box<dyn HostEngine>, Error> {

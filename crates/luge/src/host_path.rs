@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::blocks::Rule;
-use luge_ordering::{Matching, Ordering, OrderingOptions};
+use luge_ordering::{Matching, Ordering, equilibrate};
 use luge_sparse::{Quality, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
@@ -90,10 +90,9 @@ impl HostPath {
         let _of_rows = shared.limits.reserve(turned, "ordering")?;
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
-        let options = OrderingOptions {
-            matching: matching.unwrap_or(shared.ordering.matching),
-            ..(*shared.ordering).clone()
-        };
+        let options = (*shared.ordering)
+            .clone()
+            .matching(matching.unwrap_or(shared.ordering.matching));
         let ordered = order_within(&options, &shared.threads, &shared.limits, &rows, &by_rows)?;
         host_chain(
             &shared.options,
@@ -353,9 +352,15 @@ impl HostPath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
-        let found = self.establish_on(&self.chain, &self.rules(task.shared), task, journal);
+        let chain = if task.shared.of_pattern_alone {
+            self.scaled_for(task)?
+        } else {
+            Arc::clone(&self.chain)
+        };
+        let found = self.establish_on(&chain, &self.rules(task.shared), task, journal);
         let matchings: SmallVec<[Option<Matching>; 3]> = match (&found, self.alternative) {
             (Ok(found), _) if found.serves(task.shared) => SmallVec::new(),
+            (Ok(_), _) if task.shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
             (Ok(_), Some(matching)) => smallvec![Some(matching)],
             (Ok(found), None) if found.is_in_range() => SmallVec::new(),
             (Ok(_), None) => smallvec![None],
@@ -371,6 +376,29 @@ impl HostPath {
         }
         self.establish_anew(&matchings, task, journal)
             .better_than(found)
+    }
+
+    /// The chain of a pattern that was analyzed without values, with a scaling for the values at hand.
+    fn scaled_for<T: Scalar>(&self, task: Task<'_, T>) -> Result<Arc<dyn AnyHost>, Error> {
+        let shared = task.shared;
+        if !shared.ordering.scaling {
+            return Ok(Arc::clone(&self.chain));
+        }
+        let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
+        // The rows and their values, if these are columns; logarithms, factors and maxima.
+        let turned = if shared.by_columns {
+            16 * (order + 1) + 20 * nnz
+        } else {
+            0
+        };
+        let _memory = shared
+            .limits
+            .reserve(turned + 8 * nnz + 48 * order, "numeric")?;
+        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
+        let scaling = equilibrate(&rows.pattern, &rows.values(task.values))?;
+        drop(rows);
+        self.chain
+            .rescaled(&shared.pattern, shared.by_columns, scaling)
     }
 
     /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and

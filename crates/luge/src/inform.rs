@@ -8,6 +8,7 @@ use serde::Serialize;
 
 /// Seconds of wall time per phase.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Seconds {
     /// Matching, scaling and ordering.
     pub ordering: f64,
@@ -33,6 +34,19 @@ pub struct Seconds {
     pub module_load: Option<f64>,
 }
 
+/// What a choice of the backend was made by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct PredictedSeconds {
+    /// On the CPU: all factorizations, each with a solve.
+    pub cpu: f64,
+    /// On the GPU, its start included if this process has not used it yet. Where the CPU is faster than any GPU starts,
+    /// at least this.
+    pub device: f64,
+    /// How many factorizations: [`Options::factorizations`](crate::Options::factorizations), or 100.
+    pub factorizations: f64,
+}
+
 /// Trouble that still yields factors or a solution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -44,12 +58,12 @@ pub enum Warning {
         /// Column of A of the first.
         first_column: usize,
     },
-    /// The diagonal did not do for static pivots, and rows were matched to columns by value.
+    /// Static pivots on the diagonal were not accurate enough, and rows were matched to columns by value.
     RowsMatched {
         /// Why.
         reason: String,
     },
-    /// Static pivoting did not do, and pivots were searched.
+    /// The given pivots were not accurate enough, and new ones were searched.
     PivotsSearched {
         /// Why.
         reason: String,
@@ -97,12 +111,12 @@ impl std::fmt::Display for Warning {
             ),
             Self::RowsMatched { reason } => write!(
                 f,
-                "the diagonal did not do for static pivots, rows were matched: {reason}"
+                "rows were matched to columns by value, because static pivots on the diagonal were not accurate enough: {reason}"
             ),
             Self::PivotsSearched { reason } => {
                 write!(
                     f,
-                    "the given pivots did not do, others were searched: {reason}"
+                    "new pivots were searched, because the given ones were not accurate enough: {reason}"
                 )
             }
             Self::TargetMissed {
@@ -148,6 +162,7 @@ impl std::fmt::Display for Warning {
 ///
 /// A field that is `None` was not measured by what ran, or does not apply to it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Inform {
     /// Order of the matrix.
     pub n: usize,
@@ -210,6 +225,8 @@ pub struct Inform {
     pub refinement_steps: Option<usize>,
     /// Time per phase.
     pub seconds: Seconds,
+    /// What [`BackendChoice::Auto`](crate::BackendChoice::Auto) chose by, where there was a choice.
+    pub predicted_seconds: Option<PredictedSeconds>,
     /// `"cpu"`, `"cuda"` or `"simulator"`.
     pub backend: &'static str,
     /// The device in words.

@@ -1,14 +1,27 @@
-//! Sparse direct solver whose whole pipeline runs on NVIDIA GPUs, and on CPUs without one.
+//! Sparse direct solver: factorizes sparse matrices, A = L·U, and solves A·x = b, on NVIDIA GPUs and on CPUs.
 //!
-//! [`Solver::analyze`] orders a matrix and finds the pattern of its factors, [`Analysis::factorize`]
-//! computes them, [`Factors::solve`] uses them, [`Factors::refactorize`] renews them for other values
-//! on the same pattern. [`Analysis::factorize_batch`] does that for many matrices of one pattern, side
-//! by side. Each step has its own type, so a wrong order does not compile, and each reports in an
-//! [`Inform`] what ran, how long it took and how good the result is.
+//! # Contents
+//!
+//! 1. [First solve](#first-solve)
+//! 2. [Matrices](#matrices)
+//! 3. [A sequence of matrices](#a-sequence-of-matrices)
+//! 4. [Many matrices at once](#many-matrices-at-once)
+//! 5. [Data on a device](#data-on-a-device)
+//! 6. [Choosing options](#choosing-options)
+//! 7. [Reading the report](#reading-the-report)
+//! 8. [Errors and warnings](#errors-and-warnings)
+//! 9. [Performance](#performance)
+//! 10. [Features](#features)
+//! 11. [Limitations](#limitations)
+//!
+//! # First solve
+//!
+//! [`Solver::analyze`] orders the matrix and finds the structure of its factors, [`Analysis::factorize`] computes them,
+//! and [`Factors::solve`] solves with them. Each step has a type of its own, so that a wrong order does not compile.
 //!
 //! ```
-//! use luge::{BackendChoice, Options, Solver};
-//! use sprs::{CsMat, TriMat};
+//! use luge::sprs::{CsMat, TriMat};
+//! use luge::{Options, Solver};
 //!
 //! // The matrix of -u'' on 5 points.
 //! let mut triplets = TriMat::new((5, 5));
@@ -20,34 +33,160 @@
 //!     }
 //! }
 //! let a: CsMat<f64> = triplets.to_csr();
-//! let options = Options { backend: BackendChoice::Cpu, ..Options::default() };
-//! let solution = Solver::new(options)?.analyze(&a)?.factorize(&a)?.solve(&[1.0; 5])?;
+//!
+//! let solver = Solver::new(Options::default())?;
+//! let analysis = solver.analyze(&a)?;
+//! let factors = analysis.factorize(&a)?;
+//! let solution = factors.solve(&[1.0; 5])?;
 //! assert!((solution.x[2] - 4.5).abs() < 1e-14);
-//! println!("{}", solution.inform.to_json());
+//! println!("backward error {:?}", solution.inform.backward_error);
 //! # Ok::<(), luge::Error>(())
 //! ```
 //!
-//! A matrix that is singular, structurally or to rounding, is refused with an [`Error`] that names
-//! the first offender. A solution is always measured: its backward error is in the inform, and one
-//! above the target carries a [`Warning`].
+//! [`Factors::solve_many`] takes several right-hand sides, [`Factors::solve_transpose`] solves with Aᵀ, and
+//! [`Factors::solve_in_place`] overwrites the right-hand side with the solution.
+//!
+//! # Matrices
+//!
+//! Every call that takes a matrix takes a [`MatrixRef`], or what converts into one: matrices and views of
+//! [sprs], of nalgebra-sparse, of faer, and raw arrays with `u32`, `i32`, `u64`, `i64` or `usize` indices. Compressed
+//! rows (CSR) and compressed columns (CSC) are both accepted, and the solution is that of the matrix as it stands, not of
+//! its transpose.
+//!
+//! ```
+//! use luge::{MatrixRef, Options, Solver};
+//!
+//! // 4 1      by columns, with the index type of most C libraries
+//! // . 2
+//! let (offsets, rows, values) = ([0i32, 1, 3], [0i32, 0, 1], [4.0, 1.0, 2.0]);
+//! let a = MatrixRef::by_columns(2, 2, &offsets, &rows, &values);
+//! let factors = Solver::new(Options::default())?.analyze(a)?.factorize(a)?;
+//! assert_eq!(factors.solve(&[6.0, 4.0])?.x, [1.0, 2.0]);
+//! # Ok::<(), luge::Error>(())
+//! ```
+//!
+//! Indices must increase within each row (or column), and no entry may be stored twice. The arrays are checked when they
+//! are first seen; what is wrong is returned as [`Error::InvalidMatrix`] with the row or column.
+//!
+//! A matrix that is passed to [`Analysis::factorize`] or [`Factors::refactorize`] has the pattern that was analyzed, or a
+//! part of it: an entry that is not stored is zero. An entry outside of the analyzed pattern is an [`Error::ExtraEntry`].
+//! [`Analysis::factorize_values`] and [`Factors::refactorize_values`] take the values alone, in the order in which the
+//! analyzed matrix is stored. [`Solver::analyze_pattern`] analyzes a pattern whose values are not known yet.
+//!
+//! # A sequence of matrices
+//!
+//! A time loop or a Newton iteration analyzes once and factorizes once; after that [`Factors::refactorize`] computes the
+//! factors of each new matrix in the memory of the old ones, with the old pivots.
+//!
+//! ```
+//! use luge::sprs::CsMat;
+//! use luge::{Options, Refactorized, Solver};
+//!
+//! // Heat conduction, u' = D·u, by the implicit Euler method: (I − h·D)·u(t + h) = u(t), with a step that grows.
+//! let n = 50;
+//! let system = |h: f64| -> CsMat<f64> {
+//!     let mut a = luge::sprs::TriMat::new((n, n));
+//!     for i in 0..n {
+//!         a.add_triplet(i, i, 1.0 + 2.0 * h);
+//!         if i > 0 {
+//!             a.add_triplet(i, i - 1, -h);
+//!             a.add_triplet(i - 1, i, -h);
+//!         }
+//!     }
+//!     a.to_csr()
+//! };
+//! let mut h = 0.01;
+//! let a = system(h);
+//! let mut factors = Solver::new(Options::default())?.analyze(&a)?.factorize(&a)?;
+//!
+//! let mut u = vec![1.0; n];
+//! for _ in 0..20 {
+//!     let accuracy = factors.solve_in_place(&mut u)?;
+//!     assert!(accuracy.backward_error.is_some_and(|error| error < 1e-10));
+//!     h *= 1.2;
+//!     match factors.refactorize(&system(h))? {
+//!         Refactorized::Reused { .. } => {}
+//!         Refactorized::Repivoted { reason, .. } => println!("new pivots: {reason}"),
+//!     }
+//! }
+//! # Ok::<(), luge::Error>(())
+//! ```
+//!
+//! Nothing has to be done about [`Refactorized::Repivoted`]: the old pivots were not accurate enough for the new values,
+//! new ones were found, and the factors are valid. It is returned because it takes as long as a factorization. After an
+//! error the factors are still those of the last matrix.
+//!
+//! # Many matrices at once
+//!
+//! [`Analysis::factorize_batch`] factorizes many matrices of one pattern side by side: Monte-Carlo samples, corners, the
+//! frequencies of a sweep. Each system has the result that it would have alone, and an error of its own.
+//!
+//! # Data on a device
+//!
+//! With [`BackendChoice::Gpu`] everything after the ordering runs on the GPU. Callers whose values and vectors are on the
+//! device keep them there: `Solver::stream` is the stream that the solver works on, `Factors::refactorize_on_device` takes
+//! values, `Factors::solve_on_device` and `Factors::solve_refined_on_device` take vectors; only short reports come to the
+//! host. These calls need the feature `gpu`.
+//!
+//! # Choosing options
+//!
+//! [`Options::default`] is meant to be good for all matrices. What is changed most often:
+//!
+//! | to | set |
+//! |---|---|
+//! | choose the CPU or a GPU | [`backend`](field@Options::backend) |
+//! | say how many factorizations follow, so that the ordering may take longer | [`factorizations`](field@Options::factorizations) |
+//! | use several cores | [`threads`](field@Options::threads): results are the same, bit for bit |
+//! | keep factors in `f32` and refine to the accuracy of `f64` | [`precision`](field@Options::precision) |
+//! | search pivots, or not | [`pivoting`](field@Options::pivoting) |
+//! | say how accurate is accurate enough | [`target_backward_error`](field@Options::target_backward_error) |
+//! | spare the check of refactorizations on a device, as other solvers do | [`residual_check`](field@Options::residual_check) |
+//! | limit the memory | [`max_host_bytes`](field@Options::max_host_bytes), [`max_device_bytes`](field@Options::max_device_bytes) |
+//! | stop a call from another thread | [`cancel`](field@Options::cancel) |
+//!
+//! # Reading the report
+//!
+//! Analyses, factors and solutions carry an [`Inform`]: sizes, times of the phases, the code path, pivots that were
+//! replaced or moved, growth, and the measured backward error ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞). [`Inform::to_json`] prints
+//! it. [`Factors::solve`] measures every solution, and refines it until refinement no longer helps.
+//! [`Factors::solve_in_place`] measures only where the factors do not bound the backward error for every right-hand side,
+//! and returns the bound, or the measured error, as an [`Accuracy`].
+//!
+//! # Errors and warnings
+//!
+//! Every failure is an [`Error`] that names the row, the column or the option. A matrix that is singular, structurally or
+//! to rounding, is refused. What is worth knowing but no failure is a [`Warning`] in the report: a backward error above
+//! the target, a matrix so ill-conditioned that its solutions may have no correct digit. Slices of the wrong length are
+//! mistakes of the calling program, and panic.
+//!
+//! # Performance
+//!
+//! - Analyze once for each pattern, and refactorize.
+//! - On the CPU, build for a release profile; kernels for AVX2 and AVX-512 are chosen at run time.
+//! - The first use of a GPU in a process takes 0.2 to 0.3 seconds. A single system of a few thousand unknowns is solved on
+//!   the CPU in less.
+//! - On a GPU, pass many right-hand sides at once.
+//! - Factors take [`Inform::predicted_host_bytes`] or [`Inform::predicted_device_bytes`]; both are known after the
+//!   analysis.
 //!
 //! # Features
 //!
 //! | feature | default | gives |
 //! |---|---|---|
-//! | `gpu` | on | [`BackendChoice::Gpu`], what keeps data on the device, and the kernels. The driver is loaded at run time |
-//! | `simulator` | on | [`BackendChoice::Simulator`], for tests without a GPU; with it comes `gpu` |
+//! | `gpu` | on | [`BackendChoice::Gpu`], the calls for data on a device, and the kernels. The driver is loaded at run time |
+//! | `simulator` | on | [`BackendChoice::Simulator`], for tests without a GPU; implies `gpu` |
 //! | `cli` | on | the command `luge`; the library does not need it |
-//! | `plot` | on | pictures by the command; with it comes `cli` |
-//! | `nalgebra-sparse` | on | conversions from and to the patterns of that crate |
-//! | `metis` | off | [`Method::Metis`](ordering::Method::Metis), an ordering for comparison; takes a C compiler |
+//! | `plot` | on | pictures by the command; implies `cli` |
+//! | `nalgebra-sparse` | on | matrices of that crate convert into a [`MatrixRef`] |
+//! | `faer` | off | matrices of that crate convert into a [`MatrixRef`] |
+//! | `metis` | off | [`Method::Metis`](ordering::Method::Metis), an ordering for comparison; needs a C compiler |
 //!
-//! Without `gpu`, [`BackendChoice::Auto`] takes the CPU, and a solver that is asked for a device fails with
-//! [`Error::FeatureOff`].
+//! Without `gpu`, [`BackendChoice::Auto`] takes the CPU, and asking for a device is an [`Error::FeatureOff`].
 //!
-//! # Current limitations
+//! # Limitations
 //!
-//! - Real square matrices.
+//! - Real square matrices, in `f32` or `f64`.
+//! - At most 2³² − 2 rows.
 
 // What only a device's path calls is compiled without it too, and left out by the linker: one line here in place of many
 // conditions.
@@ -92,17 +231,22 @@ pub use error::Error;
 #[cfg(feature = "gpu")]
 pub use factors::SolutionCheck;
 pub use factors::{Factors, Solution};
-pub use inform::{Inform, Seconds, Warning};
+pub use inform::{Inform, PredictedSeconds, Seconds, Warning};
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
 #[cfg(feature = "gpu")]
 pub use luge_device as device;
 pub use luge_ordering as ordering;
-pub use luge_sparse::{CancelFlag, ColPerm, FilledPattern, Levels, RowPerm, Scalar};
+pub use luge_sparse::{
+    CancelFlag, ColPerm, Compression, FilledPattern, Index, Levels, MatrixError, MatrixRef,
+    PatternRef, RowPerm, Scalar,
+};
 #[cfg(feature = "gpu")]
 pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
 pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
 };
 pub use solver::{Analysis, Solver};
+/// The crate whose matrices most examples use, in the version that this one takes.
+pub use sprs;
 pub use task::Refactorized;

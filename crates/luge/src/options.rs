@@ -11,7 +11,10 @@ use crate::error::Error;
 /// Where the phases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub enum BackendChoice {
-    /// The first GPU if there is one that works, else the CPU; the inform says which.
+    /// The first GPU or the CPU, whichever is predicted to be faster for the matrix and as many
+    /// [`factorizations`](field@Options::factorizations) as the options say, the start of the GPU (0.25 s) included while
+    /// this process has not used it. [`Inform::backend`](crate::Inform::backend) says which was chosen,
+    /// [`Inform::predicted_seconds`](crate::Inform::predicted_seconds) why. Without a GPU that works, the CPU.
     #[default]
     Auto,
     /// The CPU.
@@ -96,7 +99,20 @@ pub enum ResidualCheck {
 ///
 /// [`Solver::new`](crate::Solver::new) refuses values outside of the ranges that the fields state, with an
 /// [`Error::InvalidOption`] that names the field and the range.
+///
+/// Each field has a method of its name, which sets it:
+///
+/// ```
+/// use luge::{BackendChoice, Options, Pivoting};
+///
+/// let options = Options::default()
+///     .backend(BackendChoice::Cpu)
+///     .pivoting(Pivoting::Threshold { threshold: 0.1 })
+///     .threads(4);
+/// assert_eq!(options.threads, Some(4));
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Options {
     /// Where the phases run.
     pub backend: BackendChoice,
@@ -105,7 +121,8 @@ pub struct Options {
     pub ordering: OrderingOptions,
     /// How many factorizations one analysis is to serve, above 0: the more, the longer an ordering may take that shortens
     /// them. Infinite: however long that is.
-    /// `None`: what `ordering.costs` says; 100 for the [tree](DeviceEngine::Tree) on a device.
+    /// `None`: what `ordering.costs` says; 100 for the [tree](DeviceEngine::Tree) on a device, and for the choice of
+    /// [`BackendChoice::Auto`].
     pub factorizations: Option<f64>,
     /// How pivots are found.
     pub pivoting: Pivoting,
@@ -181,6 +198,26 @@ impl Default for Options {
         }
     }
 }
+
+luge_sparse::setters!(Options {
+    backend: BackendChoice,
+    ordering: OrderingOptions,
+    factorizations: Option<f64>,
+    pivoting: Pivoting,
+    engine: CpuEngine,
+    device_engine: DeviceEngine,
+    threads: Option<usize>,
+    perturbation: Option<f64>,
+    precision: FactorPrecision,
+    max_refinement_steps: usize,
+    target_backward_error: Option<f64>,
+    max_growth: f64,
+    residual_check: ResidualCheck,
+    estimate_condition: bool,
+    max_host_bytes: Option<u64>,
+    max_device_bytes: Option<u64>,
+    cancel: CancelFlag,
+});
 
 impl Options {
     /// The most [`threads`](Self::threads).

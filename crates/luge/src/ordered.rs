@@ -47,10 +47,7 @@ pub(crate) fn order_rows(
             if threads == options.threads {
                 return order(&rows.pattern, Some(values), options);
             }
-            let options = OrderingOptions {
-                threads,
-                ..options.clone()
-            };
+            let options = options.clone().threads(threads);
             order(&rows.pattern, Some(values), &options)
         })
         .map_err(Error::from)

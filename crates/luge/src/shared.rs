@@ -6,9 +6,9 @@ use std::sync::Arc;
 use luge_ordering::OrderingOptions;
 use luge_solve::refine;
 use luge_sparse::{
-    Cancelled, CompressedPattern, FilledPattern, Levels, MatrixView, Reservation, Scalar,
+    CompressedPattern, Compression, FilledPattern, Index, Levels, MatrixRef, MatrixView,
+    Reservation, Scalar, bytes_of,
 };
-use sprs::CsMat;
 
 use crate::backend::Limits;
 use crate::engine::Transform;
@@ -16,7 +16,7 @@ use crate::error::{Error, PhaseError};
 use crate::lanes::{all_stretches, largest_magnitude, same_integers};
 use crate::options::Options;
 use crate::permuted::permuted_rows;
-use crate::stored::{Rows, by_rows, first_offset, pattern_of};
+use crate::stored::{Rows, pattern_of};
 use crate::threads::Threads;
 
 /// What an analysis and its factors have in common.
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub _memory: Arc<Reservation>,
     /// Whether it is stored by columns.
     pub by_columns: bool,
+    /// Whether it was analyzed without values.
+    pub of_pattern_alone: bool,
     /// Normwise backward error to reach.
     pub target: f64,
 }
@@ -64,49 +66,117 @@ impl Shared {
         }
     }
 
-    /// The values of `a` in stored order and the largest magnitude among them, if it has the analyzed pattern and they are
-    /// finite. Threads share the comparison if there are several.
-    pub(crate) fn values_of<'a, T: Scalar>(
+    /// Checks that there is one value for each entry.
+    #[track_caller]
+    pub(crate) fn check_count(&self, values: usize) {
+        let nnz = self.nnz();
+        assert!(
+            values == nnz,
+            "there are {values} values; the matrix has {nnz} entries"
+        );
+    }
+
+    /// The values of `a` in stored order, zero where it has no entry, and the largest magnitude among them, if it has no
+    /// entry that the analyzed matrix has not, and they are finite. Threads share the comparison if there are several.
+    pub(crate) fn values_of<'a, T: Scalar, I: Index>(
         &self,
-        a: &'a CsMat<T>,
+        a: &MatrixRef<'a, T, I>,
         threads: usize,
     ) -> Result<(Cow<'a, [T]>, f64), Error> {
         let n = self.n();
-        if a.shape() != (n, n) {
-            let (rows, cols) = a.shape();
+        let (rows, cols) = (a.rows(), a.cols());
+        if (rows, cols) != (n, n) {
             return Err(Error::OtherSize { rows, cols, n });
         }
-        if a.is_csr() == self.by_columns {
-            // Its offsets, indices and values, and how far each row or column is filled.
-            let bytes = 32 * (n as u64 + 1) + (8 + size_of::<T>() as u64) * 2 * a.nnz() as u64;
-            let _memory = self.limits.reserve(bytes, "numeric")?;
-            let other_way = a.to_other_storage();
-            let (values, largest) = self.values_of(&other_way, threads)?;
-            return Ok((Cow::Owned(values.into_owned()), largest));
-        }
-        let offsets = a.indptr();
-        let (ptr, other_ptr) = (self.pattern.ptr(), offsets.raw_storage());
-        let (idx, other_idx) = (self.pattern.idx(), a.indices());
-        let first = first_offset(other_ptr);
-        let same = ptr.len() == other_ptr.len()
-            && idx.len() == other_idx.len()
-            && all_stretches(ptr.len(), threads, |range| {
-                let differ = |a: u64, b: usize| a ^ (b - first) as u64;
-                same_integers(&ptr[range.clone()], &other_ptr[range], differ)
-            })
-            && all_stretches(idx.len(), threads, |range| {
-                let differ = |a, b| u64::from(a) ^ b as u64;
-                same_integers(&idx[range.clone()], &other_idx[range], differ)
-            });
-        if !same {
-            return Err(Error::PatternMismatch {
-                row: self.first_other_row(a)?,
-            });
-        }
+        let values = if self.is_alike(a, threads) {
+            Cow::Borrowed(a.values())
+        } else {
+            Cow::Owned(self.scattered(a, threads)?)
+        };
         self.limits.cancel.check()?;
-        let values = a.data();
-        let largest = self.check_finite(values, threads)?;
-        Ok((Cow::Borrowed(values), largest))
+        let largest = self.check_finite(&values, threads)?;
+        Ok((values, largest))
+    }
+
+    /// Whether `a` is stored in the way of the analyzed matrix; what follows says whether it is valid then.
+    pub(crate) fn is_stored_alike<T, I: Index>(&self, a: &MatrixRef<'_, T, I>) -> bool {
+        let pattern = a.pattern();
+        (pattern.compression() == Compression::Columns) == self.by_columns
+            && pattern.is_compact()
+            && pattern.indices().len() == self.nnz()
+            && a.values().len() == self.nnz()
+    }
+
+    /// Whether the arrays of `a` are those of the analyzed matrix, number for number: then they are valid, too.
+    fn is_alike<T, I: Index>(&self, a: &MatrixRef<'_, T, I>, threads: usize) -> bool {
+        let (offsets, indices) = (a.pattern().offsets(), a.pattern().indices());
+        let (ptr, idx) = (self.pattern.ptr(), self.pattern.idx());
+        if !self.is_stored_alike(a) || ptr.len() != offsets.len() {
+            return false;
+        }
+        let first = offsets[0].to_u64();
+        all_stretches(ptr.len(), threads, |range| {
+            let differ = |ours: u64, theirs: I| ours ^ theirs.to_u64().wrapping_sub(first);
+            same_integers(&ptr[range.clone()], &offsets[range], differ)
+        }) && all_stretches(idx.len(), threads, |range| {
+            let differ = |ours, theirs: I| u64::from(ours) ^ theirs.to_u64();
+            same_integers(&idx[range.clone()], &indices[range], differ)
+        })
+    }
+
+    /// The values of `a` at the entries of the analyzed matrix, zero where it has none.
+    fn scattered<T: Scalar, I: Index>(
+        &self,
+        a: &MatrixRef<'_, T, I>,
+        threads: usize,
+    ) -> Result<Vec<T>, Error> {
+        a.check()?;
+        let cancel = &self.limits.cancel;
+        let (n, nnz) = (self.n() as u64, a.nnz() as u64);
+        // Its pattern, that the other way with the places of its entries, and the values in that order; the result.
+        let bytes = 32 * (n + 1) + 16 * nnz + bytes_of::<T>(a.nnz() + self.nnz());
+        let _memory = self.limits.reserve(bytes, "numeric")?;
+        let pattern = a.pattern();
+        let theirs = pattern_of(&pattern, threads, cancel)?;
+        let values = if pattern.is_compact() {
+            Cow::Borrowed(a.values())
+        } else {
+            let of_lanes = (0..theirs.major_dim()).map(|at| &a.values()[pattern.range(at)]);
+            Cow::Owned(of_lanes.flatten().copied().collect::<Vec<T>>())
+        };
+        let by_columns = pattern.compression() == Compression::Columns;
+        let (theirs, values) = if by_columns == self.by_columns {
+            (theirs, values)
+        } else {
+            let (turned, map) = theirs.try_transpose_with_map(|| cancel.check())?;
+            let values = map.iter().map(|&p| values[p as usize]).collect();
+            (turned, Cow::Owned(values))
+        };
+        let mut scattered = vec![T::zero(); self.nnz()];
+        for outer in 0..self.n() {
+            let mut ours = self.pattern.range(outer);
+            for p in theirs.range(outer) {
+                let inner = theirs.idx()[p];
+                let at = ours.find(|&q| self.pattern.idx()[q] >= inner);
+                match at.filter(|&q| self.pattern.idx()[q] == inner) {
+                    Some(at) => scattered[at] = values[p],
+                    None => {
+                        let (row, column) = self.place(outer, inner as usize);
+                        return Err(Error::ExtraEntry { row, column });
+                    }
+                }
+            }
+        }
+        Ok(scattered)
+    }
+
+    /// Row and column of an entry of the stored row or column `outer`.
+    fn place(&self, outer: usize, inner: usize) -> (usize, usize) {
+        if self.by_columns {
+            (inner, outer)
+        } else {
+            (outer, inner)
+        }
     }
 
     /// The largest magnitude of values in stored order, which are refused if one of them is not finite.
@@ -123,21 +193,8 @@ impl Shared {
         let at = at.unwrap_or_else(|| unreachable!("one of them made it NaN"));
         let outer = self.pattern.ptr().partition_point(|&p| p <= at as u64) - 1;
         let inner = self.pattern.idx()[at] as usize;
-        let (row, column) = if self.by_columns {
-            (inner, outer)
-        } else {
-            (outer, inner)
-        };
+        let (row, column) = self.place(outer, inner);
         Err(Error::NotFinite { row, column })
-    }
-
-    /// The first row in which `a` has other entries than the analyzed matrix.
-    fn first_other_row<T: Scalar>(&self, a: &CsMat<T>) -> Result<usize, Cancelled> {
-        let cancel = &self.limits.cancel;
-        let ours = Rows::new(&self.pattern, self.by_columns, cancel)?;
-        let theirs = pattern_of(&by_rows(a), 1, cancel)?;
-        let row = (0..self.n()).find(|&row| ours.pattern.lane(row) != theirs.lane(row));
-        Ok(row.unwrap_or(0))
     }
 
     /// Filled pattern and levels of the matrix so permuted, for static pivots.

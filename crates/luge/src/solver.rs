@@ -1,15 +1,22 @@
 //! The solver and the analysis of a pattern.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
 
 #[cfg(feature = "gpu")]
 use luge_device::Stream;
-use luge_ordering::{Method, OrderingOptions};
-use luge_sparse::{FilledPattern, Levels, MemoryBudget, Reservation, Scalar, to_u32};
-use sprs::CsMat;
+use luge_ordering::{Method, Ordering, OrderingOptions};
+use luge_sparse::{
+    Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget, PatternRef, Reservation,
+    Scalar, to_u32,
+};
 
+#[cfg(feature = "gpu")]
+use crate::backend::auto::Auto;
+#[cfg(feature = "gpu")]
+use crate::backend::gpu::GpuBackend;
 use crate::backend::{Backend, Limits};
 #[cfg(feature = "gpu")]
 use crate::device_choice;
@@ -18,7 +25,9 @@ use crate::device_path::{DevicePath, DevicePlace};
 use crate::error::Error;
 use crate::factors::Factors;
 use crate::host_path::HostPath;
-use crate::inform::{Inform, Seconds, Warning};
+use crate::inform::{Inform, PredictedSeconds, Seconds, Warning};
+#[cfg(feature = "gpu")]
+use crate::options::BackendChoice;
 use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
 use crate::path::{Path, Plan};
@@ -65,10 +74,23 @@ pub struct Solver {
     /// How to order for the backend.
     ordering: Arc<OrderingOptions>,
     backend: Backend,
+    /// A GPU in place of the backend, where that is predicted to be faster.
+    #[cfg(feature = "gpu")]
+    auto: Option<Auto>,
+    /// Why there is none, if the options ask for one.
+    no_gpu: Option<String>,
     threads: Threads,
     memory: MemoryBudget,
     /// For the solver itself, and what is too small to be counted one by one.
     _slack: Arc<Reservation>,
+}
+
+/// Where a matrix goes, and its order for that place.
+struct Choice {
+    backend: Backend,
+    options: Arc<OrderingOptions>,
+    ordering: (Ordering, Reservation),
+    predicted: Option<PredictedSeconds>,
 }
 
 /// What can be known of a matrix before its values are eliminated: permutations, scaling, filled
@@ -90,27 +112,19 @@ impl Solver {
         options.check_ranges()?;
         let backend = Backend::open(&options)?;
         let threads = Threads::new(options.threads)?;
-        let on_device = !matches!(backend, Backend::Cpu { .. });
-        let on_columns = on_device && options.device_engine == DeviceEngine::Columns;
-        let searches = !on_columns && options.pivoting != Pivoting::Static;
-        let matching = options.ordering.matching;
-        let ordering = OrderingOptions {
-            cancel: options.cancel.clone(),
-            matching: if searches {
-                matching
-            } else {
-                for_static_pivots(matching)
-            },
-            costs: costs_of(&options),
-            threads: 1,
-            ..options.ordering.clone()
-        };
+        let ordering = ordering_options(&options, !matches!(backend, Backend::Cpu { .. }));
         #[cfg(feature = "gpu")]
-        let ordering = if on_device && !on_columns {
-            device_choice::ordering_for_tree(ordering, options.factorizations)
-        } else {
-            ordering
+        let (auto, no_gpu) = match options.backend {
+            BackendChoice::Auto => match Auto::new(ordering_options(&options, true)) {
+                Ok(auto) => (Some(auto), None),
+                Err(Error::Device(cause)) => (None, Some(cause.to_string())),
+                Err(error) => (None, Some(error.to_string())),
+            },
+            _ => (None, None),
         };
+        // Whoever built this program without GPUs knows that it uses none.
+        #[cfg(not(feature = "gpu"))]
+        let no_gpu = None;
         let memory = options.max_host_bytes.map(MemoryBudget::new);
         let memory = memory.unwrap_or_default();
         let slack = SLACK_BYTES + threads.count() as u64 * SLACK_PER_THREAD;
@@ -120,6 +134,9 @@ impl Solver {
             options: Arc::new(options),
             ordering: Arc::new(ordering),
             backend,
+            #[cfg(feature = "gpu")]
+            auto,
+            no_gpu,
             threads,
             memory,
             _slack: Arc::new(slack),
@@ -134,24 +151,116 @@ impl Solver {
     /// The stream of the device on which all work of this solver is, in order; `None` on the CPU.
     ///
     /// Buffers for [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`] are made on it; what is enqueued
-    /// on it before such a call is done before, and what comes after sees the results.
+    /// on it before such a call is done before, and what comes after sees the results. With
+    /// [`BackendChoice::Auto`] there is none until a matrix was analyzed for which a GPU was chosen.
     #[cfg(feature = "gpu")]
     pub fn stream(&self) -> Option<&Stream> {
         match &self.backend {
-            Backend::Cpu { .. } => None,
+            Backend::Cpu { .. } => self.auto.as_ref()?.opened().map(GpuBackend::stream),
             Backend::Gpu(backend) => Some(backend.stream()),
         }
     }
 
     /// Orders and analyzes a square matrix; its values guide matching and scaling.
     ///
+    /// The matrix is anything that becomes a [`MatrixRef`]: a matrix of sprs, nalgebra-sparse or faer, or raw arrays.
+    /// Whether it is stored by rows (CSR) or by columns (CSC) makes no difference to the factors, nor to what solves
+    /// return; by rows the analysis is spared a transposition.
+    ///
     /// # Errors
     ///
-    /// [`Error::NotSquare`], [`Error::PermutationLength`], [`Error::NotFinite`],
+    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::PermutationLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
-    pub fn analyze<T: Scalar>(&self, a: &CsMat<T>) -> Result<Analysis<T>, Error> {
-        let n = a.rows();
+    pub fn analyze<'a, T: Scalar, I: Index>(
+        &self,
+        a: impl Into<MatrixRef<'a, T, I>>,
+    ) -> Result<Analysis<T>, Error> {
+        let a = a.into();
+        a.check()?;
+        let (pattern, values) = (a.pattern(), a.values());
+        if pattern.is_compact() {
+            return self.analyze_values(&pattern, Some(T::in_f64(values)));
+        }
+        let lanes = 0..pattern.offsets().len() - 1;
+        let of_lanes = lanes.flat_map(|at| &values[pattern.range(at)]);
+        let in_f64: Vec<f64> = of_lanes.map(|&value| Scalar::to_f64(value)).collect();
+        self.analyze_values(&pattern, Some(in_f64.into()))
+    }
+
+    /// Orders and analyzes a pattern whose values are not known yet, for matrices of the scalar type `T`.
+    ///
+    /// Rows are matched to columns by the pattern alone. On the CPU each matrix is scaled for its own values when it is
+    /// factorized; on a device it is not. A matrix whose pivots do not serve in this order is ordered anew with its values,
+    /// each time that [`Analysis::factorize`] sees it. Where values are known, [`analyze`](Self::analyze) is the better
+    /// choice.
+    ///
+    /// ```
+    /// use luge::{Options, PatternRef, Solver};
+    ///
+    /// // x .
+    /// // x x
+    /// let pattern = PatternRef::by_rows(2, 2, &[0u32, 1, 3], &[0, 0, 1]);
+    /// let analysis = Solver::new(Options::default())?.analyze_pattern(pattern)?;
+    /// let factors = analysis.factorize_values(&[2.0, 1.0, 4.0])?;
+    /// assert_eq!(factors.solve(&[2.0, 9.0])?.x, [1.0, 2.0]);
+    /// # Ok::<(), luge::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze).
+    pub fn analyze_pattern<'a, T: Scalar, I: Index>(
+        &self,
+        pattern: impl Into<PatternRef<'a, I>>,
+    ) -> Result<Analysis<T>, Error> {
+        self.analyze_values(&pattern.into(), None)
+    }
+
+    /// Chooses the backend for a matrix that is ordered for the backend that the options name; `order` orders it with
+    /// other options.
+    fn choose(
+        &self,
+        ordered: (Ordering, Reservation),
+        order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
+    ) -> Result<Choice, Error> {
+        let mut choice = Choice {
+            backend: self.backend.clone(),
+            options: Arc::clone(&self.ordering),
+            ordering: ordered,
+            predicted: None,
+        };
+        #[cfg(feature = "gpu")]
+        if let Some(auto) = &self.auto {
+            let on_cpu = choice.ordering.0.predicted;
+            let threads = self.threads.count();
+            let chosen = auto.choose(&self.options, threads, &on_cpu, order, |(ordering, _)| {
+                ordering
+            })?;
+            choice.backend = chosen.backend;
+            choice.predicted = Some(chosen.predicted);
+            if let Some(order) = chosen.order {
+                choice.options = Arc::clone(&auto.ordering);
+                choice.ordering = order;
+            }
+        }
+        if let Backend::Cpu { no_gpu } = &mut choice.backend
+            && let Some(reason) = &self.no_gpu
+        {
+            *no_gpu = Some(reason.clone());
+        }
+        #[cfg(not(feature = "gpu"))]
+        drop(order);
+        Ok(choice)
+    }
+
+    /// Analyzes a matrix of this pattern, with these values in stored order if they are known.
+    fn analyze_values<T: Scalar, I: Index>(
+        &self,
+        a: &PatternRef<'_, I>,
+        values: Option<Cow<'_, [f64]>>,
+    ) -> Result<Analysis<T>, Error> {
+        let (n, nnz) = (a.rows(), a.nnz());
         if a.cols() != n {
             return Err(Error::NotSquare {
                 rows: n,
@@ -170,35 +279,49 @@ impl Solver {
             max_host_bytes: self.options.max_host_bytes,
             memory: self.memory.clone(),
         };
-        let by_columns = !a.is_csr();
+        let by_columns = a.compression() == Compression::Columns;
+        let of_pattern_alone = values.is_none();
         let is_single = size_of::<T>() != size_of::<f64>();
-        let (order, nnz) = (n as u64, a.nnz() as u64);
-        let of_pattern = limits.reserve(8 * (order + 1) + 4 * nnz, "ordering")?;
+        let (order, entries) = (n as u64, nnz as u64);
+        let of_pattern = limits.reserve(8 * (order + 1) + 4 * entries, "ordering")?;
         // The rows, where each entry is among the columns, and the values in that order and in f64.
         let turned = if by_columns {
-            16 * (order + 1) + 20 * nnz
+            16 * (order + 1) + 20 * entries
         } else {
             0
         };
-        let widened = if is_single { 8 * nnz } else { 0 };
+        let widened = if is_single || of_pattern_alone {
+            8 * entries
+        } else {
+            0
+        };
         let of_rows = limits.reserve(turned + widened, "ordering")?;
         let pattern = self
             .threads
-            .run(a.nnz() as f64 * PATTERN_PER_ENTRY, |threads| {
+            .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
                 pattern_of(a, threads, &limits.cancel)
             })?;
         let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
-        let in_f64 = T::in_f64(a.data());
+        // Without values every entry is as good as any other.
+        let in_f64 = values.unwrap_or_else(|| vec![1.0; nnz].into());
         let values = rows.values(&in_f64);
         limits.cancel.check()?;
         let single =
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
-        let (ordering, of_ordering) =
-            order_within(&self.ordering, &self.threads, &limits, &rows, &values)?;
-        let description = self.backend.description(self.threads.count());
+        let order = |options: &OrderingOptions| {
+            order_within(options, &self.threads, &limits, &rows, &values)
+        };
+        let (ordering, of_ordering) = order(&self.ordering)?;
+        let Choice {
+            backend,
+            options: ordering_options,
+            ordering: (ordering, of_ordering),
+            predicted,
+        } = self.choose((ordering, of_ordering), order)?;
+        let description = backend.description(self.threads.count());
         let mut inform = Inform {
             n,
-            nnz: a.nnz(),
+            nnz,
             seconds: Seconds {
                 module_load: description.module_load_seconds,
                 ..Seconds::default()
@@ -206,13 +329,14 @@ impl Solver {
             backend: description.backend,
             device: description.device,
             scaled: self.options.ordering.scaling,
+            predicted_seconds: predicted,
             ..Inform::default()
         };
         inform.describe_ordering(&ordering);
         inform
             .warnings
             .extend(description.no_gpu.map(|reason| Warning::NoGpu { reason }));
-        let path = match &self.backend {
+        let path = match &backend {
             Backend::Cpu { .. } => {
                 let start = Instant::now();
                 let (predicted, off_diagonal) =
@@ -243,7 +367,7 @@ impl Solver {
                 };
                 let path = DevicePath::choose(
                     &self.options,
-                    &self.ordering,
+                    &ordering_options,
                     place,
                     &values,
                     ordering,
@@ -268,18 +392,42 @@ impl Solver {
                         },
                     ),
                     options: Arc::clone(&self.options),
-                    ordering: Arc::clone(&self.ordering),
+                    ordering: ordering_options,
                     limits,
                     threads: self.threads.clone(),
                     pattern: Arc::new(pattern),
                     _memory: Arc::new(of_pattern),
                     by_columns,
+                    of_pattern_alone,
                 },
             }),
             inform: Arc::new(inform),
             scalar: PhantomData,
         })
     }
+}
+
+/// How to order, for the CPU or for a device.
+fn ordering_options(options: &Options, on_device: bool) -> OrderingOptions {
+    let on_columns = on_device && options.device_engine == DeviceEngine::Columns;
+    let searches = !on_columns && options.pivoting != Pivoting::Static;
+    let matching = options.ordering.matching;
+    let ordering = options
+        .ordering
+        .clone()
+        .cancel(options.cancel.clone())
+        .matching(if searches {
+            matching
+        } else {
+            for_static_pivots(matching)
+        })
+        .costs(costs_of(options))
+        .threads(1);
+    #[cfg(feature = "gpu")]
+    if on_device && !on_columns {
+        return device_choice::ordering_for_tree(ordering, options.factorizations);
+    }
+    ordering
 }
 
 /// Host memory for what is too small to be counted one by one, and for each thread.
@@ -312,15 +460,35 @@ impl<T: Scalar> Analysis<T> {
         }
     }
 
-    /// Factorizes a matrix of the pattern that was analyzed.
+    /// Factorizes a matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
+    ///
+    /// It may be stored another way than the analyzed one, by rows or by columns and with other integers; it takes a
+    /// transposition, or a search, if it is.
     ///
     /// # Errors
     ///
-    /// [`Error::OtherSize`] and [`Error::PatternMismatch`] if it has another size or pattern;
-    /// [`Error::NotFinite`]; [`Error::ZeroPivot`] if it is singular to rounding;
+    /// [`Error::InvalidMatrix`]; [`Error::OtherSize`]; [`Error::ExtraEntry`] if it has an entry that the analyzed matrix
+    /// has not; [`Error::NotFinite`]; [`Error::ZeroPivot`] if it is singular to rounding;
     /// [`Error::Overflow`]; [`Error::OutOfMemory`]; [`Error::Cancelled`]; those of the device.
-    pub fn factorize(&self, a: &CsMat<T>) -> Result<Factors<T>, Error> {
-        Factors::new(Arc::clone(&self.plan), a, &self.inform)
+    pub fn factorize<'a, I: Index>(
+        &self,
+        a: impl Into<MatrixRef<'a, T, I>>,
+    ) -> Result<Factors<T>, Error> {
+        Factors::new(Arc::clone(&self.plan), &a.into(), &self.inform)
+    }
+
+    /// As [`factorize`](Self::factorize), for the values alone, in the order in which the analyzed matrix is stored.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    ///
+    /// # Panics
+    ///
+    /// If there is not one value for each entry of the analyzed matrix.
+    #[track_caller]
+    pub fn factorize_values(&self, values: &[T]) -> Result<Factors<T>, Error> {
+        Factors::with_values(Arc::clone(&self.plan), values, &self.inform)
     }
 }
 

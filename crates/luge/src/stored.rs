@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scalar};
-use sprs::CsMat;
+use luge_sparse::{
+    CancelFlag, Cancelled, CompressedPattern, Compression, Index, MatrixError, PatternRef,
+};
 
+use crate::error::Error;
 use crate::lanes::mapped;
 
 /// A matrix by rows, and where its entries stand in the caller's storage if that is by columns.
@@ -42,30 +44,42 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// `a` stored by rows.
-pub(crate) fn by_rows<T: Scalar>(a: &CsMat<T>) -> CsMat<T> {
-    if a.is_csr() { a.clone() } else { a.to_csr() }
-}
-
-/// Where the entries of a matrix begin by its own offsets: not at 0 in rows or columns that were cut out of another
-/// matrix. sprs keeps the offsets of the whole there, and the entries of the part alone.
-pub(crate) fn first_offset(offsets: &[usize]) -> usize {
-    offsets.first().copied().unwrap_or(0)
-}
-
 /// The pattern of a matrix as it is stored, whose dimensions fit 32 bits.
-pub(crate) fn pattern_of<T>(
-    a: &CsMat<T>,
+pub(crate) fn pattern_of<I: Index>(
+    a: &PatternRef<'_, I>,
     threads: usize,
     cancel: &CancelFlag,
-) -> Result<CompressedPattern, Cancelled> {
+) -> Result<CompressedPattern, Error> {
     cancel.check()?;
-    let offsets = a.indptr();
-    let first = first_offset(offsets.raw_storage());
-    let ptr = mapped(offsets.raw_storage(), threads, |p| (p - first) as u64);
-    let idx = mapped(a.indices(), threads, |i| i as u32);
+    a.check()?;
+    let (offsets, minor_dim) = (a.offsets(), minor_dim(a));
+    // Larger numbers than 32 bits hold become one that is too large all the same.
+    let narrow = |i: I| u32::try_from(i.to_u64()).unwrap_or(u32::MAX);
+    let (ptr, idx) = if a.is_compact() {
+        let first = offsets[0].to_u64();
+        let ptr = mapped(offsets, threads, |p| p.to_u64() - first);
+        (ptr, mapped(a.indices(), threads, narrow))
+    } else {
+        let (mut ptr, mut idx) = (
+            Vec::with_capacity(offsets.len()),
+            Vec::with_capacity(a.nnz()),
+        );
+        ptr.push(0);
+        for at in 0..offsets.len() - 1 {
+            idx.extend(a.indices()[a.range(at)].iter().map(|&i| narrow(i)));
+            ptr.push(idx.len() as u64);
+        }
+        (ptr, idx)
+    };
     cancel.check()?;
-    let pattern = CompressedPattern::new(a.rows(), ptr, idx)
-        .unwrap_or_else(|e| unreachable!("sprs keeps its matrices sorted and in range: {e}"));
-    Ok(pattern)
+    CompressedPattern::new(minor_dim, ptr, idx)
+        .map_err(|error| MatrixError::of_pattern(error, a.compression()).into())
+}
+
+/// The number that indices are below.
+fn minor_dim<I: Index>(a: &PatternRef<'_, I>) -> usize {
+    match a.compression() {
+        Compression::Rows => a.cols(),
+        Compression::Columns => a.rows(),
+    }
 }

@@ -65,7 +65,8 @@ pub enum Refactorized {
         /// a device, the options forbade a probe. Solving calls measure by themselves then.
         backward_error: Option<f64>,
     },
-    /// New pivots had to be found; on the CPU, where that did not do, a new scaling and order too.
+    /// The old pivots were not accurate enough, and new ones were found; on the CPU, where these were not either, with a
+    /// new scaling and order. The caller need not act: the factors are valid. It took as long as a factorization.
     Repivoted {
         /// What was wrong with the old pivots.
         reason: String,

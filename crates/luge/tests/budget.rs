@@ -28,13 +28,13 @@ struct Case {
 /// Analyzes, factorizes, refactorizes and solves. The most bytes that were live beyond those before, and what came of it.
 fn peak_of(a: &CsMat<f64>, other: &CsMat<f64>, b: &[f64], case: Case) -> (u64, Result<u64, Error>) {
     let run = || {
-        let solver = Solver::new(Options {
-            backend: BackendChoice::Cpu,
-            threads: Some(case.threads),
-            engine: case.engine,
-            max_host_bytes: case.limit,
-            ..Options::default()
-        })?;
+        let solver = Solver::new(
+            Options::default()
+                .backend(BackendChoice::Cpu)
+                .threads(Some(case.threads))
+                .engine(case.engine)
+                .max_host_bytes(case.limit),
+        )?;
         let analysis = solver.analyze(a)?;
         let predicted = analysis.inform().predicted_host_bytes.unwrap();
         let mut factors = analysis.factorize(a)?;

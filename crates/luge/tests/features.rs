@@ -4,10 +4,7 @@ use luge::{BackendChoice, Error, Options, Solver};
 use sprs::CsMat;
 
 fn solver(backend: BackendChoice) -> Result<Solver, Error> {
-    Solver::new(Options {
-        backend,
-        ..Options::default()
-    })
+    Solver::new(Options::default().backend(backend))
 }
 
 /// The feature that is missing, if one is.
@@ -42,10 +39,7 @@ fn without_gpus_the_automatic_choice_is_the_cpu_and_nothing_is_missed() {
 #[test]
 fn an_ordering_that_is_not_built_in_is_refused_by_its_feature() {
     let a = CsMat::<f64>::eye(3).map(|v| 2.0 * v);
-    let mut options = Options {
-        backend: BackendChoice::Cpu,
-        ..Options::default()
-    };
+    let mut options = Options::default().backend(BackendChoice::Cpu);
     options.ordering.method = luge::ordering::Method::Metis;
     options.ordering.block_triangular = false;
     let refused = Solver::new(options).unwrap().analyze(&a).err();

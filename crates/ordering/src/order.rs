@@ -66,8 +66,9 @@ pub enum Matching {
     Never,
 }
 
-/// What [`order`] does.
+/// What [`order`] does. Each field has a method of its name, which sets it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct OrderingOptions {
     /// The fill-reducing method.
     pub method: Method,
@@ -108,6 +109,26 @@ impl Default for OrderingOptions {
             threads: 1,
             cancel: CancelFlag::new(),
         }
+    }
+}
+
+luge_sparse::setters!(OrderingOptions {
+    method: Method,
+    matching: Matching,
+    scaling: bool,
+    block_triangular: bool,
+    diagonal_threshold: f64,
+    costs: Costs,
+    threads: usize,
+    cancel: CancelFlag,
+});
+
+impl OrderingOptions {
+    /// Sets [`tree_cost`](field@Self::tree_cost).
+    #[must_use]
+    pub fn tree_cost(mut self, tree_cost: Option<Arc<dyn TreeCost>>) -> Self {
+        self.tree_cost = tree_cost;
+        self
     }
 }
 

@@ -19,14 +19,10 @@ const MOST_FILL: f64 = 1.05;
 const MOST_SECONDS: f64 = 1.5;
 
 fn ordered(a: &CompressedPattern, values: &[f64], method: Method) -> Option<Ordering> {
-    let options = OrderingOptions {
-        method,
-        costs: Costs {
-            factorizations: FACTORIZATIONS,
-            ..Costs::default()
-        },
-        ..OrderingOptions::default()
-    };
+    let options = OrderingOptions::default().method(method).costs(Costs {
+        factorizations: FACTORIZATIONS,
+        ..Costs::default()
+    });
     order(a, Some(values), &options).ok()
 }
 

@@ -16,12 +16,10 @@ fn one_thread_starts_no_pool() {
         let values = random_values(&a, 1.0, 1);
         for method in [Method::Auto, Method::NestedDissection, Method::Colamd] {
             for matching in [Matching::Auto, Matching::Always] {
-                let options = OrderingOptions {
-                    method: method.clone(),
-                    matching,
-                    threads: 1,
-                    ..OrderingOptions::default()
-                };
+                let options = OrderingOptions::default()
+                    .method(method.clone())
+                    .matching(matching)
+                    .threads(1);
                 order(&a, Some(&values), &options).unwrap();
             }
         }

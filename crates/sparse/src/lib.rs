@@ -6,6 +6,7 @@
 //! | [`RowPerm`], [`ColPerm`] | permutations that cannot be mixed up; both map **new to old** |
 //! | [`Scaling`] | row and column factors of an equilibrated matrix |
 //! | [`CompressedPattern`] | a compressed sparse pattern as the device sees it: `u64` offsets, `u32` indices |
+//! | [`MatrixRef`], [`PatternRef`] | a matrix, or its pattern, in the storage of its owner, with conversions from other crates |
 //! | [`MatrixView`] | a pattern with its values, seen by rows or by columns |
 //! | [`FilledPattern`] | the pattern of L+U of a square matrix, rows sorted, diagonal always present |
 //! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
@@ -36,18 +37,21 @@ mod filled;
 mod index;
 mod levels;
 mod matrix;
+mod matrix_ref;
 mod memory;
 mod pattern;
 mod perm;
 mod quality;
 mod scalar;
 mod scaling;
+mod setters;
 
 pub use cancel::{CancelFlag, Cancelled, drop_aside};
 pub use filled::FilledPattern;
 pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
 pub use levels::Levels;
 pub use matrix::MatrixView;
+pub use matrix_ref::{Compression, Index, MatrixError, MatrixRef, PatternRef};
 pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of};
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};

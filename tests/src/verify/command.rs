@@ -185,12 +185,10 @@ fn plans(arguments: &Arguments) -> Vec<(u64, Plan)> {
     };
     let compare = arguments.backend != Backend::Cpu && !arguments.no_compare;
     let plan = |backend| {
-        let options = Options {
-            backend,
-            device_engine: arguments.engine.into(),
-            target_backward_error: arguments.target,
-            ..Options::default()
-        };
+        let options = Options::default()
+            .backend(backend)
+            .device_engine(arguments.engine.into())
+            .target_backward_error(arguments.target);
         Plan::new(options, depth, compare)
     };
     let with_seed = |(seed, backend)| (seed, plan(backend));

@@ -441,10 +441,7 @@ fn run_phases(
     report.inform = Some(analysis.inform().clone());
     let compare = plan.compare && analysis.inform().num_levels.is_some();
     if compare {
-        let mut options = Options {
-            backend: BackendChoice::Cpu,
-            ..plan.options.clone()
-        };
+        let mut options = plan.options.clone().backend(BackendChoice::Cpu);
         if options.ordering.matching == Matching::Auto {
             // What a device takes for its static pivots, so that both order alike.
             options.ordering.matching = Matching::Always;

@@ -117,10 +117,7 @@ pub fn made(family: &Family, n: usize, seed: u64) -> Result<CsMat<f64>, Unread> 
         match &mut factors {
             Some(factors) => drop(factors.refactorize(a).ok()?),
             None => {
-                let mut options = Options {
-                    backend: BackendChoice::Cpu,
-                    ..Options::default()
-                };
+                let mut options = Options::default().backend(BackendChoice::Cpu);
                 options.ordering.matching = Matching::Always;
                 let analysis = Solver::new(options).ok()?.analyze(a).ok()?;
                 factors = Some(analysis.factorize(a).ok()?);

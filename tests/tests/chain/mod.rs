@@ -106,10 +106,7 @@ pub fn ordered_corpus(corpus: &Corpus, stream: &Stream) -> impl Iterator<Item = 
         };
         let a = a.to_csr();
         // The pivots are static.
-        let options = OrderingOptions {
-            matching: Matching::Always,
-            ..OrderingOptions::default()
-        };
+        let options = OrderingOptions::default().matching(Matching::Always);
         let ordering = match order(&pattern_of(&a), Some(a.data()), &options) {
             Ok(ordering) => ordering,
             Err(

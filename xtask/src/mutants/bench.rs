@@ -41,6 +41,8 @@ struct Executable {
     path: PathBuf,
     /// The folder of its package, in which it runs.
     folder: PathBuf,
+    /// Parts of the names of the tests that run; all if there are none.
+    names: &'static [&'static str],
 }
 
 /// The copy of the workspace, and what was built in it.
@@ -193,7 +195,7 @@ impl Bench {
         if self.suites.contains_key(&tests) {
             return Ok(());
         }
-        let (package, arguments) = tests;
+        let (package, arguments, _) = tests;
         let start = Instant::now();
         let executables = self
             .build(tests)?
@@ -267,7 +269,7 @@ impl Bench {
     }
 
     /// Builds `tests`; `None` if they do not compile.
-    fn build(&self, (package, arguments): Tests) -> Result<Option<Vec<Executable>>> {
+    fn build(&self, (package, arguments, modules): Tests) -> Result<Option<Vec<Executable>>> {
         let mut command = self.cargo();
         command
             .args(["test", "--no-run", "--message-format=json"])
@@ -290,6 +292,11 @@ impl Bench {
                 executables.push(Executable {
                     path: path.into_std_path_buf(),
                     folder: folder.as_std_path().to_owned(),
+                    names: if artifact.target.is_test() {
+                        modules
+                    } else {
+                        &[]
+                    },
                 });
             }
         }
@@ -319,8 +326,9 @@ impl Bench {
         let mut command = Command::new("sh");
         command
             .arg("-c")
-            .arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\""))
+            .arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\" \"$@\""))
             .arg(&executable.path)
+            .args(executable.names)
             .current_dir(&executable.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -45,8 +45,13 @@ const VERSION: &str = "27.1.0";
 /// What is never mutated, as regular expressions over the names of mutants.
 const EXCLUDED: [&str; 1] = [r"<impl [^>]*\b(Debug|Display) for "];
 
-/// A package and arguments of `cargo test`.
-type Tests = (&'static str, &'static [&'static str]);
+/// A package, arguments of `cargo test` for what is built of its tests, and modules of the integration tests that run: all
+/// of them if none is named.
+type Tests = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+);
 
 /// Code that is mutated, and what is run for it.
 struct Area {
@@ -55,19 +60,22 @@ struct Area {
     files: &'static str,
     /// Which tests of its package run: arguments of `cargo test`.
     own: &'static [&'static str],
-    /// Which tests of `luge-tests` run if those of the package pass.
+    /// Modules of its integration tests that run, all if none is named.
+    modules: &'static [&'static str],
+    /// Modules of the tests across crates that run if those of the package pass.
     across: &'static [&'static str],
 }
 
 impl Area {
     /// What runs for its mutants.
     fn own(&self) -> Tests {
-        (self.package, self.own)
+        (self.package, self.own, self.modules)
     }
 
     /// What runs for those that survive that.
     fn across(&self) -> Option<Tests> {
-        (!self.across.is_empty()).then_some(("luge-tests", self.across))
+        let target = &["--test", "simulator"];
+        (!self.across.is_empty()).then_some(("luge-tests", target, self.across))
     }
 }
 
@@ -78,50 +86,53 @@ const AREAS: [Area; 16] = [
         "luge-frontier-pool",
         "crates/frontier-pool/src/",
         &["--tests"],
-        &["--test", "symbolic"],
+        &["symbolic::"],
     ),
     area(
         "luge-symbolic",
         "crates/symbolic/src/gpu/",
         &["--lib"],
-        &["--test", "symbolic", "--test", "panels"],
+        &["symbolic::", "panels::"],
     ),
     area("luge-symbolic", "crates/symbolic/src/", &["--tests"], &[]),
     area(
         "luge-frontal",
         "crates/frontal/src/gpu/",
         &["--lib"],
-        &["--test", "frontal", "--test", "frontal_solve"],
+        &["frontal::", "frontal_solve::"],
     ),
     area("luge-frontal", "crates/frontal/src/", &["--tests"], &[]),
     area(
         "luge-numeric",
         "crates/numeric/src/gpu/",
         &["--lib"],
-        &["--test", "numeric"],
+        &["numeric::"],
     ),
     area("luge-numeric", "crates/numeric/src/", &["--tests"], &[]),
     area(
         "luge-solve",
         "crates/solve/src/gpu/",
         &["--lib"],
-        &["--test", "solve", "--test", "residuals"],
+        &["solve::", "residuals::"],
     ),
     area("luge-solve", "crates/solve/src/", &["--tests"], &[]),
-    area("luge", "crates/luge/src/host_path.rs", POLICY, &[]),
-    area("luge", "crates/luge/src/probe.rs", POLICY, &[]),
-    area("luge", "crates/luge/src/device_path.rs", DEVICE, &[]),
-    area("luge", "crates/luge/src/device_choice.rs", DEVICE, &[]),
-    area(
-        "luge",
-        "crates/luge/src/batch.rs",
-        &["--lib", "--test", "batch"],
-        &[],
-    ),
+    solver("crates/luge/src/host_path.rs", POLICY),
+    solver("crates/luge/src/probe.rs", POLICY),
+    solver("crates/luge/src/device_path.rs", DEVICE),
+    solver("crates/luge/src/device_choice.rs", DEVICE),
+    solver("crates/luge/src/batch.rs", &["batch::"]),
 ];
 
-const POLICY: &[&str] = &["--lib", "--test", "stale_pivots", "--test", "facade"];
-const DEVICE: &[&str] = &["--lib", "--test", "device"];
+const POLICY: &[&str] = &["stale_pivots::", "facade::"];
+const DEVICE: &[&str] = &["device::"];
+
+/// A file of the facade, for which these modules of its tests run.
+const fn solver(files: &'static str, modules: &'static [&'static str]) -> Area {
+    Area {
+        modules,
+        ..area("luge", files, &["--lib", "--test", "solver"], &[])
+    }
+}
 
 const fn area(
     package: &'static str,
@@ -133,6 +144,7 @@ const fn area(
         package,
         files,
         own,
+        modules: &[],
         across,
     }
 }

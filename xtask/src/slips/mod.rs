@@ -29,7 +29,10 @@ const SWITCH: &str = "LUGE_SLIP";
 /// What a run with a slip may take beyond five times the run without it.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// A test target of `luge-tests`, and the names of tests of it, or parts of them.
+/// The test target of `luge-tests` with the tests of all kernels.
+const TARGET: &str = "simulator";
+
+/// A module of that target, and the names of tests of it, or parts of them.
 type Tests = (&'static str, &'static [&'static str]);
 
 /// A small change to a kernel that makes it wrong.
@@ -107,8 +110,8 @@ pub fn slips(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let (mut noticed, mut survived, mut unexpected) = (0, 0, 0);
     for round in &rounds {
         let tree = scratch::copy(workspace, round)?;
-        let executables = build(workspace, &tree, round)?;
-        let runner = Runner::new(workspace, &tree, executables)?;
+        let executable = build(workspace, &tree)?;
+        let runner = Runner::new(workspace, &tree, executable)?;
         let limits = runner.without_slips(round)?;
         let next = AtomicUsize::new(0);
         let results = Mutex::new(Vec::new());
@@ -147,22 +150,17 @@ pub fn slips(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     })
 }
 
-/// Builds the tests of these slips in the copy; the executable of each test target.
-fn build(workspace: &Workspace, tree: &Path, round: &[usize]) -> Result<BTreeMap<String, PathBuf>> {
-    let mut targets: Vec<&str> = round.iter().map(|&number| SLIPS[number].tests.0).collect();
-    targets.sort_unstable();
-    targets.dedup();
+/// Builds the tests across crates in the copy: their executable.
+fn build(workspace: &Workspace, tree: &Path) -> Result<PathBuf> {
     let mut command = crate::process::cargo(tree);
     command
         .args(["test", "--locked", "--package", "luge-tests", "--no-run"])
+        .args(["--test", TARGET])
         .args(["--message-format", "json-render-diagnostics"])
         // Apart from what the checkout builds, which would have to be built again after it.
         .env("CARGO_TARGET_DIR", workspace.target.join("slips/build"))
         .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
-    for target in &targets {
-        command.args(["--test", target]);
-    }
     let output = command
         .spawn()
         .and_then(std::process::Child::wait_with_output)
@@ -173,19 +171,18 @@ fn build(workspace: &Workspace, tree: &Path, round: &[usize]) -> Result<BTreeMap
             output.status
         );
     }
-    let mut executables = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stdout).lines() {
         let Ok(message) = serde_json::from_str::<serde_json::Value>(line) else {
             continue;
         };
-        if let (Some(name), Some(path)) = (
+        if let (Some(TARGET), Some(path)) = (
             message["target"]["name"].as_str(),
             message["executable"].as_str(),
         ) {
-            executables.insert(name.to_owned(), PathBuf::from(path));
+            return Ok(PathBuf::from(path));
         }
     }
-    Ok(executables)
+    bail!("cargo built no test target '{TARGET}'")
 }
 
 /// Runs tests of the copy.
@@ -194,36 +191,28 @@ struct Runner {
     folder: PathBuf,
     /// Folder of their output.
     logs: PathBuf,
-    executables: BTreeMap<String, PathBuf>,
+    executable: PathBuf,
 }
 
 impl Runner {
-    fn new(
-        workspace: &Workspace,
-        tree: &Path,
-        executables: BTreeMap<String, PathBuf>,
-    ) -> Result<Self> {
+    fn new(workspace: &Workspace, tree: &Path, executable: PathBuf) -> Result<Self> {
         let logs = workspace.target.join("slips/logs");
         std::fs::create_dir_all(&logs)
             .with_context(|| format!("{} cannot be created", logs.display()))?;
         Ok(Self {
             folder: tree.join("tests"),
             logs,
-            executables,
+            executable,
         })
     }
 
     /// The tests of a slip, with their output going to the log `name`.
     fn command(&self, slip: &Slip, name: &str) -> Result<(Command, PathBuf)> {
-        let (target, filters) = slip.tests;
-        let executable = self
-            .executables
-            .get(target)
-            .with_context(|| format!("cargo built no test target '{target}'"))?;
+        let (_, filters) = slip.tests;
         let log = self.logs.join(format!("{name}.log"));
         let file =
             File::create(&log).with_context(|| format!("{} cannot be written", log.display()))?;
-        let mut command = Command::new(executable);
+        let mut command = Command::new(&self.executable);
         command
             .args(filters)
             .current_dir(&self.folder)

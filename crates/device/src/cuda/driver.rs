@@ -267,12 +267,22 @@ impl Driver {
     /// The driver of this machine: loaded, checked and initialised once a process. A failure is not
     /// remembered, so a later call tries again.
     pub(crate) fn get() -> Result<&'static Self, DeviceError> {
+        static READY: OnceLock<()> = OnceLock::new();
+        let driver = Self::loaded()?;
+        if READY.get().is_none() {
+            driver.initialize()?;
+            READY.get_or_init(|| ());
+        }
+        Ok(driver)
+    }
+
+    /// The driver of this machine, loaded once a process and maybe not initialised, which takes far longer.
+    pub(crate) fn loaded() -> Result<&'static Self, DeviceError> {
         static DRIVER: OnceLock<Driver> = OnceLock::new();
         if let Some(driver) = DRIVER.get() {
             return Ok(driver);
         }
         let driver = Self::load(LIBRARY_NAMES)?;
-        driver.initialize()?;
         Ok(DRIVER.get_or_init(|| driver))
     }
 
@@ -296,8 +306,8 @@ impl Driver {
         Err(DeviceError::NoDriver { tried })
     }
 
-    /// Checks the version, then initialises the driver.
-    pub(crate) fn initialize(&self) -> Result<(), DeviceError> {
+    /// The version, if it is not too old.
+    pub(crate) fn checked_version(&self) -> Result<DriverVersion, DeviceError> {
         let found = self.version().map_err(|error| self.error(error, &[]))?;
         if found < NEEDED_VERSION {
             return Err(DeviceError::DriverTooOld {
@@ -305,6 +315,12 @@ impl Driver {
                 needed: NEEDED_VERSION,
             });
         }
+        Ok(found)
+    }
+
+    /// Checks the version, then initialises the driver.
+    pub(crate) fn initialize(&self) -> Result<(), DeviceError> {
+        self.checked_version()?;
         // SAFETY: the only flags the driver knows are none.
         unsafe { self.cuInit(0) }.map_err(|error| match error.code {
             code::NO_DEVICE => DeviceError::NoDevice,

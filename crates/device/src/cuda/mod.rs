@@ -31,7 +31,7 @@ use self::driver::{Driver, code};
 use self::image::Image;
 pub(crate) use self::staging::LEAST_STAGED;
 use self::staging::Staging;
-use crate::error::{ComputeCapability, DeviceError, LaunchLimit};
+use crate::error::{ComputeCapability, DeviceError, DriverVersion, LaunchLimit};
 use crate::properties::{Backend, LoadedModule, MemoryInfo, Properties};
 
 /// The oldest architecture that the kernels are built for (sm_80).
@@ -198,6 +198,11 @@ struct Wanted {
     module: Arc<Module>,
     name: &'static str,
     entry: usize,
+}
+
+/// The version of the driver, which is not initialised for that.
+pub(crate) fn driver_version() -> Result<DriverVersion, DeviceError> {
+    Driver::loaded()?.checked_version()
 }
 
 /// The number of devices that the driver sees.

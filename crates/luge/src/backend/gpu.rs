@@ -4,6 +4,7 @@
 //! solutions and reports come down. All of a solver's work is in the order of one stream.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
 use std::time::Instant;
 
 #[cfg(feature = "simulator")]
@@ -19,6 +20,9 @@ use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
 use crate::options::{DeviceEngine, FactorPrecision, Options};
+
+/// See [`GpuBackend::is_up`].
+static IS_UP: AtomicBool = AtomicBool::new(false);
 
 /// An open device.
 #[derive(Debug, Clone)]
@@ -49,7 +53,14 @@ struct GpuFactors<F: SolveScalar> {
 impl GpuBackend {
     /// The GPU of this number, with the kernels loaded that the options lead to, and held to their budget of bytes.
     pub(crate) fn cuda(ordinal: usize, options: &Options) -> Result<Self, DeviceError> {
-        Self::on(&Device::cuda(ordinal)?, options)
+        let opened = Self::on(&Device::cuda(ordinal)?, options)?;
+        IS_UP.store(true, Atomic::Relaxed);
+        Ok(opened)
+    }
+
+    /// Whether a GPU was opened by this process.
+    pub(crate) fn is_up() -> bool {
+        IS_UP.load(Atomic::Relaxed)
     }
 
     /// The simulator with the schedules of this seed, likewise.

@@ -5,6 +5,8 @@
 //! its own, [`host`](crate::host).
 
 #[cfg(feature = "gpu")]
+pub(crate) mod auto;
+#[cfg(feature = "gpu")]
 pub(crate) mod gpu;
 
 use std::borrow::Cow;
@@ -113,10 +115,10 @@ pub(crate) struct DeviceCosts {
     pub transfer_seconds: Option<f64>,
 }
 
-/// A device to run on, chosen once per solver.
+/// What runs the phases for a matrix.
 #[derive(Debug, Clone)]
 pub(crate) enum Backend {
-    /// This machine, and why `Auto` ended up here.
+    /// This machine, and why no GPU is used that would have been.
     Cpu { no_gpu: Option<String> },
     #[cfg(feature = "gpu")]
     Gpu(gpu::GpuBackend),
@@ -159,15 +161,8 @@ pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
 impl Backend {
     pub(crate) fn open(options: &Options) -> Result<Self, Error> {
         match options.backend {
-            BackendChoice::Auto => Ok(Self::gpu(0, options).unwrap_or_else(|error| Self::Cpu {
-                no_gpu: match error {
-                    // Whoever built this program knows that it uses none.
-                    Error::FeatureOff { .. } => None,
-                    Error::Device(cause) => Some(cause.to_string()),
-                    error => Some(error.to_string()),
-                },
-            })),
-            BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
+            // Until a matrix comes that is worth a GPU.
+            BackendChoice::Auto | BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
             BackendChoice::Gpu { ordinal } => Self::gpu(ordinal, options),
             BackendChoice::Simulator { seed } => Self::simulator(seed, options),
         }

@@ -220,7 +220,8 @@ impl From<Error> for Failure {
             Error::OtherSize { .. } | Error::PermutationLength { .. } => (2, "other_size"),
             Error::NotFinite { .. } => (2, "not_finite"),
             Error::RightHandSideNotFinite { .. } => (2, "right_hand_side_not_finite"),
-            Error::PatternMismatch { .. } => (2, "pattern_mismatch"),
+            Error::InvalidMatrix(_) => (2, "invalid_matrix"),
+            Error::ExtraEntry { .. } => (2, "extra_entry"),
             Error::IndexOverflow(_) => (2, "index_overflow"),
             Error::StructurallySingular { .. } => (3, "structurally_singular"),
             Error::ZerosOnly { .. }
@@ -277,46 +278,44 @@ impl SolverArguments {
             OrderingName::Natural => Method::Natural,
             OrderingName::File => self.permutation_from_file(n)?,
         };
-        Ok(Options {
-            backend: match self.backend {
+        Ok(Options::default()
+            .backend(match self.backend {
                 BackendName::Auto => BackendChoice::Auto,
                 BackendName::Cpu => BackendChoice::Cpu,
                 BackendName::Gpu => BackendChoice::Gpu {
                     ordinal: self.device,
                 },
                 BackendName::Sim => BackendChoice::Simulator { seed: self.seed },
-            },
-            ordering: OrderingOptions {
-                method,
-                matching: if self.no_matching {
-                    Matching::Never
-                } else {
-                    Matching::Auto
-                },
-                scaling: !self.no_scaling,
-                block_triangular: !self.no_blocks,
-                ..OrderingOptions::default()
-            },
-            pivoting: Pivoting::Auto,
-            engine: match self.engine {
+            })
+            .ordering(
+                OrderingOptions::default()
+                    .method(method)
+                    .matching(if self.no_matching {
+                        Matching::Never
+                    } else {
+                        Matching::Auto
+                    })
+                    .scaling(!self.no_scaling)
+                    .block_triangular(!self.no_blocks),
+            )
+            .pivoting(Pivoting::Auto)
+            .engine(match self.engine {
                 EngineName::Auto => CpuEngine::Auto,
                 EngineName::Columns => CpuEngine::Columns,
                 EngineName::Fronts => CpuEngine::Fronts,
-            },
-            device_engine: match self.device_engine {
+            })
+            .device_engine(match self.device_engine {
                 DeviceEngineName::Auto => DeviceEngine::Auto,
                 DeviceEngineName::Columns => DeviceEngine::Columns,
                 DeviceEngineName::Tree => DeviceEngine::Tree,
-            },
-            threads: self.threads.map(usize::from),
-            max_host_bytes: self.max_bytes,
-            max_device_bytes: self.max_device_bytes,
-            precision: match self.precision {
+            })
+            .threads(self.threads.map(usize::from))
+            .max_host_bytes(self.max_bytes)
+            .max_device_bytes(self.max_device_bytes)
+            .precision(match self.precision {
                 PrecisionName::F64 => FactorPrecision::Matrix,
                 PrecisionName::F32 => FactorPrecision::Single,
-            },
-            ..Options::default()
-        })
+            }))
     }
 
     fn permutation_from_file(&self, n: usize) -> Result<Method, Failure> {

@@ -122,14 +122,14 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     let (a, source) = arguments.matrix.load()?;
     progressed.source = Some(source.clone());
     check_square(&a, &source)?;
-    let options = luge::Options {
-        pivoting: arguments.pivoting,
-        perturbation: arguments.perturbation,
-        max_refinement_steps: arguments.refinement_steps,
-        target_backward_error: Some(arguments.target),
-        estimate_condition: arguments.condition,
-        ..arguments.solver.options(a.rows())?
-    };
+    let options = arguments
+        .solver
+        .options(a.rows())?
+        .pivoting(arguments.pivoting)
+        .perturbation(arguments.perturbation)
+        .max_refinement_steps(arguments.refinement_steps)
+        .target_backward_error(Some(arguments.target))
+        .estimate_condition(arguments.condition);
     let solver = Solver::new(options)?;
     let b = right_hand_sides(arguments.rhs.as_deref(), &a)?;
     let rhs = match &arguments.rhs {
@@ -142,7 +142,7 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     progressed.inform = Some(analysis.inform().clone());
     let factors = analysis.factorize(&a)?;
     progressed.inform = Some(factors.inform().clone());
-    let Solution { x, inform } = factors.solve_many(b.values(), b.ncols())?;
+    let Solution { x, inform, .. } = factors.solve_many(b.values(), b.ncols())?;
     progressed.inform = Some(inform.clone());
     let determinant = arguments
         .determinant

@@ -1,0 +1,125 @@
+//! Every file of the corpus up to order 600, and every degenerate one, gives what it must.
+
+use luge::{BackendChoice, Error, Options, Solver};
+use luge_matrix_io::ReadErrorKind;
+use luge_testkit::corpus::{Corpus, Entry, Expectation, Refusal};
+use luge_testkit::residual::known_solution;
+
+/// Backward error that every solvable matrix must reach.
+const TARGET: f64 = 1e-12;
+
+/// What was made of a file, in the terms of [`Expectation`], or a description of something else.
+fn outcome(entry: &Entry) -> Result<Expectation, String> {
+    let matrix = match entry.read() {
+        Ok(matrix) => matrix,
+        Err(error) => {
+            return match error.kind {
+                ReadErrorKind::Io { .. } => Ok(Expectation::IoError),
+                ReadErrorKind::IndexOverflow { .. } => Ok(Expectation::TooLarge),
+                ReadErrorKind::Parse { .. } => Ok(Expectation::ParseError),
+                other => Err(format!("read error {other}")),
+            };
+        }
+    };
+    let (rows, cols) = matrix.shape();
+    let a = match matrix.into_real() {
+        Ok(a) => a,
+        Err(error) => {
+            let field = error.field.to_string();
+            return Ok(Expectation::Refused(if field == "complex" {
+                Refusal::Complex
+            } else {
+                Refusal::Pattern
+            }));
+        }
+    };
+    let options = Options::default()
+        .backend(BackendChoice::Cpu)
+        .target_backward_error(Some(TARGET));
+    let (b, _) = known_solution(&a);
+    let solved = Solver::new(options)
+        .and_then(|solver| solver.analyze(&a))
+        .and_then(|analysis| analysis.factorize(&a))
+        .and_then(|factors| factors.solve(&b));
+    match solved {
+        Ok(solution) => {
+            let error = solution.inform.backward_error.unwrap_or(f64::NAN);
+            if error <= TARGET {
+                Ok(Expectation::Solves)
+            } else {
+                Err(format!("backward error {error:e}"))
+            }
+        }
+        Err(Error::NotSquare { .. }) if rows != cols => {
+            Ok(Expectation::Refused(Refusal::NotSquare))
+        }
+        Err(Error::NotFinite { .. }) => Ok(Expectation::NotFinite),
+        Err(Error::StructurallySingular { rank, .. }) => {
+            Ok(Expectation::StructurallySingular { rank: Some(rank) })
+        }
+        Err(
+            Error::ZerosOnly { .. } | Error::ZeroPivot { .. } | Error::SingularToRounding { .. },
+        ) => Ok(Expectation::NumericallySingular),
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+fn meets(outcome: &Result<Expectation, String>, expectations: &[Expectation]) -> bool {
+    let Ok(outcome) = outcome else {
+        return false;
+    };
+    expectations
+        .iter()
+        .any(|expected| match (expected, outcome) {
+            (
+                Expectation::StructurallySingular { rank: None },
+                Expectation::StructurallySingular { .. },
+            ) => true,
+            (expected, outcome) => expected == outcome,
+        })
+}
+
+/// Checks all and lists every failure at the end.
+fn check<'a>(entries: impl Iterator<Item = &'a Entry>, at_least: usize) {
+    let (mut count, mut failures) = (0, Vec::new());
+    for entry in entries {
+        count += 1;
+        let outcome = outcome(entry);
+        if !meets(&outcome, entry.expectations()) {
+            failures.push(format!(
+                "{}: {outcome:?}, not {:?}",
+                entry.name,
+                entry.expectations()
+            ));
+        }
+    }
+    assert!(count >= at_least, "only {count} matrices");
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[test]
+fn small_matrices_of_the_corpus_solve() {
+    if let Some(corpus) = Corpus::open_or_skip(1) {
+        check(corpus.square_real(600).into_iter(), 25);
+    }
+}
+
+#[test]
+fn degenerate_files_give_what_the_index_says() {
+    if let Some(corpus) = Corpus::open_or_skip(1) {
+        check(corpus.degenerate(), 50);
+    }
+}
+
+/// Every other file, up to order 600: complex, pattern, rectangular.
+#[test]
+fn what_is_no_real_square_system_is_refused() {
+    if let Some(corpus) = Corpus::open_or_skip(1) {
+        let others = corpus
+            .entries()
+            .iter()
+            .filter(|entry| !entry.is_square_real())
+            .filter(|entry| entry.header.is_some_and(|h| h.nrows <= 2000));
+        check(others, 5);
+    }
+}

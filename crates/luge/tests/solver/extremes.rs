@@ -1,0 +1,298 @@
+//! Systems of wild numbers, and singular ones: what is said of them is true, and what can be solved is solved.
+
+use luge::{
+    BackendChoice, DeviceEngine, Error, Factors, Options, Pivoting, Refactorized, Solution, Solver,
+    Warning,
+};
+use luge_ordering::{Matching, OrderingOptions};
+use luge_testkit::exact::WideMatrix;
+use luge_testkit::residual::normwise_backward_error;
+use sprs::CsMat;
+
+/// The CPU, and both engines of a device.
+fn everywhere() -> Vec<Options> {
+    let on_device = |device_engine| {
+        Options::default()
+            .backend(BackendChoice::Simulator { seed: 3 })
+            .device_engine(device_engine)
+    };
+    let cpu = Options::default().backend(BackendChoice::Cpu);
+    vec![
+        cpu,
+        on_device(DeviceEngine::Tree),
+        on_device(DeviceEngine::Columns),
+    ]
+}
+
+fn factorize(a: &CsMat<f64>, options: Options) -> Factors<f64> {
+    let analysis = Solver::new(options).unwrap().analyze(a).unwrap();
+    analysis.factorize(a).unwrap()
+}
+
+fn dense(rows: &[&[f64]]) -> CsMat<f64> {
+    let mut entries = sprs::TriMat::new((rows.len(), rows[0].len()));
+    for (i, row) in rows.iter().enumerate() {
+        for (j, &value) in row.iter().enumerate().filter(|(_, v)| **v != 0.0) {
+            entries.add_triplet(i, j, value);
+        }
+    }
+    entries.to_csr()
+}
+
+fn times(a: &CsMat<f64>, x: &[f64]) -> Vec<f64> {
+    let rows = a.outer_iterator();
+    rows.map(|row| row.iter().map(|(j, v)| v * x[j]).sum())
+        .collect()
+}
+
+/// The residual of the first solution is one unit of the subnormal numbers, and its correction in units of that overflows.
+#[test]
+fn a_correction_that_overflows_ends_no_solve() {
+    let a = dense(&[
+        &[6.451990684435125e-1, -1.8438094470016593e0],
+        &[-7.50184234203e-311, -1.01598113672736e-310],
+    ]);
+    for options in everywhere() {
+        let factors = factorize(&a, options);
+        for x in [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0]] {
+            let solution = factors.solve(&times(&a, &x)).unwrap();
+            let error = solution.inform.backward_error.unwrap();
+            assert!(error < 1e-15, "{error:.1e}");
+            // The second row has 13 digits.
+            for (found, x) in solution.x.iter().zip(x) {
+                assert!((found - x).abs() < 1e-12, "{:?}", solution.x);
+            }
+        }
+    }
+}
+
+/// The scaling by which a matching is found is one of many, and of this matrix, shuffled, a wide one: its factors outgrow
+/// `f64`, and there are others that do not.
+#[test]
+fn a_scaling_in_range_is_found() {
+    let a = dense(&[
+        &[
+            0.0,
+            1.428551818682668e-253,
+            -4.869852504033175e-3,
+            0.0,
+            2.0717709145576308e-49,
+        ],
+        &[0.0, -3.614413059977577e57, 1.6300591941084265e57, 0.0, 0.0],
+        &[0.0, 0.0, -6.319845216189452e-4, -5.823207444366012e31, 0.0],
+        &[
+            -4.25025518525169e-278,
+            -7.235832085917743e56,
+            1.4475569645951075e-2,
+            0.0,
+            0.0,
+        ],
+        &[0.0, 3.944515343044659e-3, 0.0, 2e-322, 0.0],
+    ]);
+    for options in everywhere() {
+        let factors = factorize(
+            &a,
+            options.ordering(OrderingOptions::default().matching(Matching::Always)),
+        );
+        let b = [1.0, 2.0, 3.0, 4.0, 1e-200];
+        let solution = factors.solve(&b).unwrap();
+        let error = normwise_backward_error(&a, &solution.x, &b);
+        assert!(error < 1e-15, "{error:.1e}");
+    }
+}
+
+/// The first solution has an entry of 10³¹⁷ where zero is right; refined, it has not.
+#[test]
+fn entries_that_overflow_only_before_refinement_come_back() {
+    let a = dense(&[
+        &[1e300, 1e300, 1.0],
+        &[1e300, -1e300, 0.0],
+        &[0.0, 1e-10, 1e-10],
+    ]);
+    for options in everywhere() {
+        let factors = factorize(&a, options);
+        let x = factors.solve(&[3e300, 1e300, 1e-10]).unwrap();
+        let error = normwise_backward_error(&a, &x.x, &[3e300, 1e300, 1e-10]);
+        assert!(error < 1e-15, "{error:.1e}");
+    }
+}
+
+/// Two matrices of which the second has a row that the norm of A hides: the solution of the probe comes back as another one.
+#[test]
+fn a_probe_that_tells_nothing_of_others_is_not_stated() {
+    let old = dense(&[&[2.0, 1.0], &[1.0, 3.0]]);
+    let new = dense(&[&[1e200, 2e200], &[1e-200, 3e-200]]);
+    let options = Options::default()
+        .backend(BackendChoice::Cpu)
+        .ordering(OrderingOptions::default().scaling(false));
+    let mut factors = factorize(&old, options);
+    let told = |outcome: Refactorized| match outcome {
+        Refactorized::Reused { backward_error, .. }
+        | Refactorized::Repivoted { backward_error, .. } => backward_error,
+    };
+    assert!(told(factors.refactorize(&old).unwrap()).is_some_and(|e| e < 1e-14));
+    if let Ok(outcome) = factors.refactorize(&new) {
+        assert_eq!(told(outcome), None);
+    }
+}
+
+/// A bound of one pass that follows from a checksum of B says nothing of A where the scaling spans 2¹⁰⁰.
+#[test]
+fn a_pass_in_place_is_as_good_as_it_says() {
+    let (ptr, idx) = (vec![0, 2, 3, 6, 8], vec![0, 2, 1, 0, 2, 3, 2, 3]);
+    let values = vec![4e-27, 0.832, -4e-23, 0.863, 4e-21, 0.538, 0.464, 9e-29];
+    let a = CsMat::new((4, 4), ptr, idx, values);
+    let b = times(&a, &[1.0; 4]);
+    for options in everywhere() {
+        let factors = factorize(&a, options);
+        let mut x = b.clone();
+        let accuracy = factors.solve_in_place(&mut x).unwrap();
+        let error = WideMatrix::new(&a).backward_error(&x, &b, false);
+        let stated = accuracy.backward_error.unwrap();
+        assert!(
+            error <= 10.0 * stated.max(1e-16) && stated < 1e-10,
+            "{error:.1e}, stated {stated:.1e}"
+        );
+    }
+}
+
+/// ‖A‖·‖x‖ + ‖b‖ overflows, or what is below it underflows.
+#[test]
+fn errors_near_the_ends_of_the_range_are_no_zeros() {
+    let perturbed = |options: Options| {
+        options
+            .pivoting(Pivoting::Static)
+            .perturbation(Some(1e-3))
+            .max_refinement_steps(0)
+            .ordering(OrderingOptions::default().matching(Matching::Never))
+    };
+    let a = dense(&[&[1e-12, 1.0], &[1.0, 1e-12]]);
+    for options in everywhere() {
+        let factors = factorize(&a, perturbed(options));
+        let b = [1e308, -3e307];
+        let solution = factors.solve(&b).unwrap();
+        check_statement(&a, &solution, &b);
+    }
+    let tiny = dense(&[&[2e-160, 1e-160], &[1e-160, 3e-160]]);
+    for options in everywhere() {
+        let factors = factorize(&tiny, options);
+        let b = [1.7e-320, 0.0];
+        let solution = factors.solve(&b).unwrap();
+        check_statement(&tiny, &solution, &b);
+    }
+}
+
+/// Checks what a solution states of itself by arithmetic that does not overflow.
+fn check_statement(a: &CsMat<f64>, solution: &Solution<f64>, b: &[f64]) {
+    let error = WideMatrix::new(a).backward_error(&solution.x, b, false);
+    let stated = solution.inform.backward_error.unwrap();
+    // What is stated is measured with a rounding error of its own.
+    assert!(
+        error <= 10.0 * stated.max(1e-16),
+        "{error:.1e}, stated {stated:.1e}"
+    );
+}
+
+/// Factors of numbers that are far smaller than those that were analyzed are accurate, but a solve with them may not be: the
+/// scaling is made anew.
+#[test]
+fn a_scaling_for_other_numbers_is_made_anew() {
+    let a = dense(&[&[2.0, 1.0], &[1.0, 3.0]]);
+    let small = a.map(|value| value * 2f64.powi(-960));
+    let options = Options::default().backend(BackendChoice::Cpu);
+    let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+    for (matrix, is_anew) in [(&a, false), (&small, true)] {
+        let factors = analysis.factorize(matrix).unwrap();
+        assert_eq!(factors.inform().seconds.pivot_search.is_some(), is_anew);
+        let x = factors.solve(&times(matrix, &[1.0, -2.0])).unwrap().x;
+        assert!((x[0] - 1.0).abs() + (x[1] + 2.0).abs() < 1e-14, "{x:?}");
+    }
+}
+
+/// Values whose rows have another scale than those that were analyzed are the same matrix to factorize, to refactorize and
+/// with an analysis of their own.
+#[test]
+fn one_rule_tells_which_matrices_are_singular() {
+    let old = dense(&[&[2.0, 1.0], &[1.0, 3.0]]);
+    let new = dense(&[&[2.0, 1.0], &[1e-18, 3e-18]]);
+    for options in everywhere() {
+        let analysis = Solver::new(options.clone()).unwrap().analyze(&old).unwrap();
+        let mut renewed = analysis.factorize(&old).unwrap();
+        renewed.refactorize(&new).unwrap();
+        let other = analysis.factorize(&new).unwrap();
+        for factors in [renewed, other, factorize(&new, options)] {
+            let x = factors.solve(&[3.0, 4e-18]).unwrap().x;
+            assert!(x.iter().all(|x| (x - 1.0).abs() < 1e-14), "{x:?}");
+        }
+    }
+}
+
+/// The scaling of values that are larger by 10³⁰⁷ is no use once the diagonal is small.
+#[test]
+fn a_stale_scaling_makes_no_solution_overflow() {
+    let of = |on: f64, off: f64| dense(&[&[2.0 * on, off], &[off, 3.0 * on]]);
+    for options in everywhere() {
+        let mut factors = factorize(&of(1.0, 1.0), options);
+        for next in [of(4e307, 4e307), of(1e-20, 1.0)] {
+            factors.refactorize(&next).unwrap();
+            let b = times(&next, &[0.25, 0.25]);
+            let solution = factors.solve(&b).unwrap();
+            assert!(solution.inform.backward_error.unwrap() < 1e-15);
+            assert!(solution.x.iter().all(|x| (x - 0.25).abs() < 1e-14));
+        }
+    }
+}
+
+/// Skew-symmetric of odd order, and with rows that sum to zero: exactly singular, and no factorization finds zeros.
+#[test]
+fn singular_matrices_are_refused_or_warned_of() {
+    let skew = dense(&[&[0.0, 0.3, -0.7], &[-0.3, 0.0, 0.9], &[0.7, -0.9, 0.0]]);
+    let n = 40;
+    let laplacian = {
+        let mut entries = sprs::TriMat::new((n, n));
+        for i in 0..n {
+            let weight = |k: usize| 0.1 + ((k * 7919) % 101) as f64 / 97.0;
+            let (left, right) = (weight(i), weight((i + 1) % n));
+            entries.add_triplet(i, (i + n - 1) % n, -left);
+            entries.add_triplet(i, (i + 1) % n, -right);
+            entries.add_triplet(i, i, left + right);
+        }
+        entries.to_csr::<usize>()
+    };
+    for (a, is_constant) in [(skew, false), (laplacian, true)] {
+        for options in everywhere() {
+            let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+            match analysis.factorize(&a) {
+                Ok(factors) => {
+                    let hint = factors.inform().warnings.iter().find_map(|w| match w {
+                        Warning::IllConditioned { is_constant, .. } => Some(*is_constant),
+                        _ => None,
+                    });
+                    assert_eq!(hint, Some(is_constant));
+                }
+                Err(error) => assert!(
+                    matches!(
+                        error,
+                        Error::SingularToRounding { .. } | Error::ZeroPivot { .. }
+                    ),
+                    "{error}"
+                ),
+            }
+        }
+    }
+}
+
+/// The growth of the columns on a device leaves L out, so it bounds no solve; a probe tells of A, and not of its transpose.
+#[test]
+fn growth_without_l_bounds_no_pass() {
+    let a = dense(&[&[4.0, 1.0, 0.0], &[1.0, 3.0, 1.0], &[0.0, 1.0, 5.0]]);
+    let [_, tree, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    for (options, is_measured) in [(tree, false), (columns, true)] {
+        let factors = factorize(&a, options);
+        let mut x = [5.0, 5.0, 6.0];
+        assert!(!factors.solve_in_place(&mut x).unwrap().is_measured);
+        let mut x = [5.0, 5.0, 6.0];
+        let accuracy = factors.solve_transpose_in_place(&mut x).unwrap();
+        assert_eq!(accuracy.is_measured, is_measured);
+    }
+}

@@ -1,0 +1,11 @@
+//! What the solver promises, on the CPU and on the simulator. One program, because each instantiates the whole solver.
+
+mod batch;
+mod cancel;
+mod corpus;
+mod device;
+mod extremes;
+mod facade;
+mod matrices;
+mod options;
+mod stale_pivots;

@@ -1,0 +1,6 @@
+//! Matrix files. One program, which is built sooner than one a file.
+
+mod corpus;
+mod files;
+mod format;
+mod properties;

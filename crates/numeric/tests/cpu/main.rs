@@ -1,0 +1,5 @@
+//! Numeric factorization on the CPU. One program, because each instantiates both engines.
+
+mod blocks;
+mod columns;
+mod reference;

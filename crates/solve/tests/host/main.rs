@@ -1,0 +1,4 @@
+//! Solves and measures on the CPU. One program, which is built sooner than one a file.
+
+mod cpu;
+mod measures;

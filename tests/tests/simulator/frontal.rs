@@ -1,0 +1,765 @@
+//! Fronts on the device: factors solve, whatever schedule made them, and always with the same bits.
+
+use std::sync::Arc;
+
+use luge_device::Buffer;
+use luge_device::Stream;
+use luge_frontal::gpu::{
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits,
+    Placement, StaticPivots,
+};
+use luge_frontal::{AssemblyTree, FrontalLu, Options, Symbolic, TreeOptions};
+use luge_sparse::{ColPerm, CompressedPattern, Permutation, RowPerm, Scalar, Scaling};
+use luge_testkit::convert::pattern_of;
+use luge_testkit::generators::adversaries::{ArrowHead, arrow};
+use luge_testkit::generators::applications::{
+    circuit, convection_diffusion_2d, laplacian_1d, power_grid, rc_mesh,
+};
+use luge_testkit::strategies::dominant_matrices;
+use proptest::prelude::*;
+use sprs::CsMat;
+
+use crate::chain::{noise, seeded_streams, streams};
+
+const PIVOTS: StaticPivots = StaticPivots {
+    threshold: 0.1,
+    smallest: 1e-300,
+};
+
+/// A matrix by columns, with its tree.
+struct Problem {
+    columns: CompressedPattern,
+    values: Vec<f64>,
+    symbolic: Arc<Symbolic>,
+}
+
+impl Problem {
+    fn new(a: &CsMat<f64>, options: &TreeOptions) -> Self {
+        let columns = a.to_csc();
+        let pattern = pattern_of(&columns.transpose_view().to_owned());
+        let values = columns.data().to_vec();
+        let symbolic = Arc::new(Symbolic::analyze(&pattern, options).unwrap());
+        Self {
+            columns: pattern,
+            values,
+            symbolic,
+        }
+    }
+
+    /// B·x.
+    fn times(&self, x: &[f64]) -> Vec<f64> {
+        let mut b = vec![0.0; x.len()];
+        for (j, &v) in x.iter().enumerate() {
+            for p in self.columns.range(j) {
+                b[self.columns.idx()[p] as usize] += self.values[p] * v;
+            }
+        }
+        b
+    }
+
+    /// ‖b − B·x‖∞ / (‖B‖∞ ‖x‖∞ + ‖b‖∞).
+    fn backward_error(&self, x: &[f64], b: &[f64]) -> f64 {
+        let mut sums = vec![0.0; x.len()];
+        for (&i, v) in self.columns.idx().iter().zip(&self.values) {
+            sums[i as usize] += v.abs();
+        }
+        if x.is_empty() {
+            return 0.0;
+        }
+        let max = |v: &[f64]| v.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
+        let residual: Vec<f64> = self.times(x).iter().zip(b).map(|(ax, b)| b - ax).collect();
+        max(&residual) / (max(&sums) * max(x) + max(b))
+    }
+}
+
+/// Solves B·x = b with the panels of the fronts, one after the other, as the definition has it.
+fn solve<T: Scalar>(tree: &AssemblyTree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -> Vec<f64> {
+    let at = |p: usize| factors[p].to_f64();
+    let mut x: Vec<f64> = tree.perm().iter().map(|&old| b[old as usize]).collect();
+    let mut slots = Vec::new();
+    let mut slot = 0;
+    for (s, front) in tree.fronts().iter().enumerate() {
+        slots.push(slot);
+        let (start, k, c) = (
+            front.start as usize,
+            front.pivots as usize,
+            front.below as usize,
+        );
+        let m = k + c;
+        for j in 0..k {
+            x.swap(start + j, start + pivot_rows[start + j] as usize);
+        }
+        for j in 0..k {
+            for i in j + 1..k {
+                x[start + i] -= at(slot + i + j * m) * x[start + j];
+            }
+            for (i, &row) in tree.rows_below(s).iter().enumerate() {
+                x[row as usize] -= at(slot + k + i + j * m) * x[start + j];
+            }
+        }
+        slot += k * (m + c);
+    }
+    for (s, front) in tree.fronts().iter().enumerate().rev() {
+        let (start, k, c) = (
+            front.start as usize,
+            front.pivots as usize,
+            front.below as usize,
+        );
+        let (m, slot) = (k + c, slots[s]);
+        for i in (0..k).rev() {
+            let mut sum = x[start + i];
+            for (q, &column) in tree.rows_below(s).iter().enumerate() {
+                sum -= at(slot + k * m + i * c + q) * x[column as usize];
+            }
+            for j in i + 1..k {
+                sum -= at(slot + i + j * m) * x[start + j];
+            }
+            x[start + i] = sum / at(slot + i + i * m);
+        }
+    }
+    let mut solution = vec![0.0; x.len()];
+    for (&old, value) in tree.perm().iter().zip(x) {
+        solution[old as usize] = value;
+    }
+    solution
+}
+
+/// The tree on the device, of a matrix that is neither permuted nor scaled.
+fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTree> {
+    let n = problem.symbolic.n();
+    let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
+    let placement = Placement {
+        row_perm: &RowPerm(Permutation::identity(n)),
+        col_perm: &ColPerm(Permutation::identity(n)),
+        scaling: &Scaling::identity(n, n),
+        entries: &entries,
+        block_ptr: &[0, n],
+        coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
+        coupling_entries: &[],
+    };
+    Arc::new(DeviceTree::upload_with(stream, &problem.symbolic, &placement, limits, 1).unwrap())
+}
+
+/// The factors, with the values that they were made of.
+fn factorized<T: DeviceScalar>(
+    stream: &Stream,
+    problem: &Problem,
+    limits: Limits,
+) -> (DeviceFrontalLu<T>, Buffer<f64>) {
+    let pivots = StaticPivots {
+        smallest: if size_of::<T>() == 4 { 1e-30 } else { 1e-300 },
+        ..PIVOTS
+    };
+    let values = stream.upload(&problem.values).unwrap();
+    let on_device = uploaded(stream, problem, limits);
+    let (factors, quality) =
+        DeviceFrontalLu::factorize(stream, &on_device, &values, &pivots).unwrap();
+    let largest = problem
+        .values
+        .iter()
+        .fold(0.0, |max: f64, v| max.max(v.abs()));
+    assert_eq!(quality.max_b, largest);
+    assert_eq!(quality.num_perturbed, 0);
+    assert_eq!(quality.first_perturbed, None);
+    assert_extremes(stream, problem.symbolic.tree(), &factors, &quality);
+    (factors, values)
+}
+
+/// The extremes that are reported are those of the entries of the panels.
+fn assert_extremes<T: DeviceScalar>(
+    stream: &Stream,
+    tree: &AssemblyTree,
+    factors: &DeviceFrontalLu<T>,
+    quality: &DeviceQuality,
+) {
+    let panels = stream.download(factors.factors()).unwrap();
+    let (mut max_u, mut max_l) = (0.0f64, 0.0f64);
+    let mut slot = 0;
+    for front in tree.fronts() {
+        let (k, c) = (front.pivots as usize, front.below as usize);
+        let m = k + c;
+        for p in 0..k * (m + c) {
+            let size = Scalar::to_f64(panels[slot + p]).abs();
+            if p < k * m && p % m > p / m {
+                max_l = max_l.max(size);
+            } else {
+                max_u = max_u.max(size);
+            }
+        }
+        slot += k * (m + c);
+    }
+    assert_eq!((quality.max_u, quality.max_l), (max_u, max_l));
+}
+
+fn backward_error<T: DeviceScalar>(
+    stream: &Stream,
+    problem: &Problem,
+    factors: &DeviceFrontalLu<T>,
+) -> f64 {
+    let values = stream.download(factors.factors()).unwrap();
+    let pivot_rows = stream.download(factors.pivot_rows()).unwrap();
+    let known: Vec<f64> = (0..problem.symbolic.n())
+        .map(|i| 1.0 + (i % 7) as f64)
+        .collect();
+    let b = problem.times(&known);
+    let x = solve(problem.symbolic.tree(), &values, &pivot_rows, &b);
+    problem.backward_error(&x, &b)
+}
+
+/// Backward error of the same pivots on the host, which bounds what the device may make of them.
+fn error_on_host(problem: &Problem) -> f64 {
+    let options = Options {
+        threshold: PIVOTS.threshold,
+        static_pivots: Some(PIVOTS.smallest),
+        ..Options::default()
+    };
+    let (factors, _) = FrontalLu::factorize(&problem.symbolic, &problem.values, &options).unwrap();
+    let n = problem.symbolic.n();
+    let known: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
+    let b = problem.times(&known);
+    let mut x = b.clone();
+    factors.solve(&mut x, n.max(1), 1, 1);
+    problem.backward_error(&x, &b)
+}
+
+fn merged() -> TreeOptions {
+    TreeOptions {
+        zero_fraction: 0.9,
+        tiny_zero_fraction: 0.9,
+        tiny_pivots: 64,
+        ..TreeOptions::default()
+    }
+}
+
+fn named_matrices() -> Vec<(&'static str, CsMat<f64>)> {
+    vec![
+        ("one", laplacian_1d(1)),
+        ("line of 31", laplacian_1d(31)),
+        ("line of 33", laplacian_1d(33)),
+        ("dense 33", arrow(33, ArrowHead::First)),
+        ("dense 120", arrow(120, ArrowHead::First)),
+        ("arrow", arrow(100, ArrowHead::Last)),
+        ("grid", convection_diffusion_2d(17, 16, 1.0)),
+        ("circuit", circuit(60, 3)),
+        ("power grid", power_grid(2, 8, 8, 5)),
+        ("mesh", rc_mesh(12, 12, 2)),
+    ]
+}
+
+/// Each way to work on a front by itself as far as the matrices allow, and all together.
+fn all_limits() -> [Limits; 5] {
+    let limits = |small_front, whole_front, gathered| Limits {
+        small_front,
+        whole_front,
+        gathered,
+    };
+    [
+        Limits::default(),
+        limits(0, 95, 0),
+        limits(0, 0, 16),
+        limits(0, 0, 0),
+        limits(6, 20, 3),
+    ]
+}
+
+#[test]
+fn lu_fronts_solves_named_matrices() {
+    for stream in seeded_streams() {
+        for (name, a) in named_matrices() {
+            for options in [TreeOptions::default(), merged()] {
+                let problem = Problem::new(&a, &options);
+                let limits = Limits::default();
+                let error = backward_error(
+                    &stream,
+                    &problem,
+                    &factorized::<f64>(&stream, &problem, limits).0,
+                );
+                let bound = 10.0 * error_on_host(&problem) + 1e-14;
+                assert!(error <= bound, "{name}: {error:e}, at most {bound:e}");
+                let error = backward_error(
+                    &stream,
+                    &problem,
+                    &factorized::<f32>(&stream, &problem, limits).0,
+                );
+                let bound = bound * f64::from(f32::EPSILON) / f64::EPSILON;
+                assert!(
+                    error <= bound,
+                    "{name} in f32: {error:e}, at most {bound:e}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_to_work_on_a_front_does_alone() {
+    let stream = &streams()[0];
+    for (name, a) in named_matrices() {
+        for limits in all_limits() {
+            let problem = Problem::new(&a, &merged());
+            let (factors, _) = factorized::<f64>(stream, &problem, limits);
+            let error = backward_error(stream, &problem, &factors);
+            let bound = 10.0 * error_on_host(&problem) + 1e-14;
+            assert!(
+                error <= bound,
+                "{name}, {limits:?}: {error:e}, at most {bound:e}"
+            );
+        }
+    }
+}
+
+#[test]
+fn refactorizing_repeats_the_bits_whatever_the_schedule() {
+    let (_, a) = &named_matrices()[6];
+    let problem = Problem::new(a, &TreeOptions::default());
+    let mut bits: Option<Vec<f64>> = None;
+    for stream in seeded_streams() {
+        let (mut factors, values) = factorized::<f64>(&stream, &problem, Limits::default());
+        let first = stream.download(factors.factors()).unwrap();
+        factors.refactorize(&stream, &values, &PIVOTS).unwrap();
+        assert_eq!(stream.download(factors.factors()).unwrap(), first);
+        let bits = bits.get_or_insert_with(|| first.clone());
+        assert_eq!(*bits, first);
+    }
+}
+
+/// A stream on which shuffles and votes order no memory, if that can be told.
+fn strict_stream() -> Stream {
+    streams().remove(streams().len() - 1)
+}
+
+/// Dense diagonal blocks of these orders. The largest entries of a column are near the diagonal, but not on it.
+fn dense_blocks(orders: &[usize]) -> CsMat<f64> {
+    let n = orders.iter().sum();
+    let mut triplets = sprs::TriMat::new((n, n));
+    let mut start = 0;
+    for &order in orders {
+        for i in 0..order {
+            for j in 0..order {
+                let value = (noise(17, (start + i) * n + j) >> 11) as f64 / (1u64 << 53) as f64;
+                // Rows change places in groups of four, none of which is cut by tiles.
+                let group = i / 4 * 4;
+                let diagonal = group + (i + 1 - group) % 4.min(order - group);
+                let value = if diagonal == j {
+                    4.0 + value
+                } else {
+                    value / order as f64
+                };
+                triplets.add_triplet(start + i, start + j, value);
+            }
+        }
+        start += order;
+    }
+    triplets.to_csr()
+}
+
+/// Backward error of each diagonal block of these orders, by the factors on the device.
+fn block_errors<T: DeviceScalar>(
+    stream: &Stream,
+    problem: &Problem,
+    factors: &DeviceFrontalLu<T>,
+    orders: &[usize],
+) -> Vec<f64> {
+    let values = stream.download(factors.factors()).unwrap();
+    let pivot_rows = stream.download(factors.pivot_rows()).unwrap();
+    let n = problem.symbolic.n();
+    let known: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
+    let b = problem.times(&known);
+    let x = solve(problem.symbolic.tree(), &values, &pivot_rows, &b);
+    let residual: Vec<f64> = problem
+        .times(&x)
+        .iter()
+        .zip(&b)
+        .map(|(ax, b)| b - ax)
+        .collect();
+    let max = |v: &[f64]| v.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
+    let mut start = 0;
+    let mut errors = Vec::new();
+    for &order in orders {
+        let range = start..start + order;
+        // Entries are at most five, and right-hand sides at least one.
+        errors
+            .push(max(&residual[range.clone()]) / (5.0 * max(&x[range.clone()]) + max(&b[range])));
+        start += order;
+    }
+    errors
+}
+
+/// Small fronts, whole fronts of one, two and three rows a lane and of every number of pivots in the last panel.
+#[test]
+fn fronts_of_every_order() {
+    let stream = &strict_stream();
+    let orders: Vec<usize> = (1..=96).collect();
+    let problem = Problem::new(&dense_blocks(&orders), &TreeOptions::default());
+    let largest = problem
+        .symbolic
+        .tree()
+        .fronts()
+        .iter()
+        .map(|front| front.size())
+        .max();
+    assert_eq!(
+        (problem.symbolic.tree().num_supernodes(), largest),
+        (96, Some(96))
+    );
+    let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
+    for (order, error) in orders
+        .iter()
+        .zip(block_errors(stream, &problem, &factors, &orders))
+    {
+        assert!(error <= 1e-14, "order {order}: {error:e}");
+    }
+}
+
+/// Fronts around one, two and three tiles, with a last tile of one row, of some and of all.
+#[test]
+fn tiled_fronts_of_orders_around_tiles() {
+    let stream = &strict_stream();
+    let orders = [97, 127, 128, 129, 130, 191, 193];
+    let problem = Problem::new(&dense_blocks(&orders), &TreeOptions::default());
+    let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
+    for (order, error) in orders
+        .iter()
+        .zip(block_errors(stream, &problem, &factors, &orders))
+    {
+        assert!(error <= 1e-14, "order {order}: {error:e}");
+    }
+}
+
+/// Dense blocks of these numbers of pivots below one of `c`, each without entries in one of its columns, so that they
+/// need not be merged.
+fn joined_fronts(pivots: &[usize], c: usize) -> CsMat<f64> {
+    let sides = pivots.iter().chain([&c]).enumerate();
+    let blocks: Vec<usize> = sides
+        .flat_map(|(block, &k)| std::iter::repeat_n(block, k))
+        .collect();
+    let n = blocks.len();
+    let mut triplets = sprs::TriMat::new((n, n));
+    for i in 0..n {
+        for j in 0..n {
+            let (block, other) = (blocks[i].min(blocks[j]), i.max(j));
+            let is_joined = blocks[i].max(blocks[j]) == pivots.len() && other != n - 1 - block;
+            if blocks[i] == blocks[j] || is_joined {
+                let value = (noise(5, i * n + j) >> 11) as f64 / (1u64 << 53) as f64;
+                let value = if i == j {
+                    4.0 + value
+                } else {
+                    value / n as f64
+                };
+                triplets.add_triplet(i, j, value);
+            }
+        }
+    }
+    triplets.to_csr()
+}
+
+/// Fronts of tiles of pivots and of rows below them, of which the last ones are in part; their elements, and those of
+/// whole fronts, are parts of a whole front and of one of tiles.
+#[test]
+fn tiles_with_rows_below() {
+    let stream = &strict_stream();
+    let options = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    for (pivots, c) in [([70, 5, 20], 66), ([3, 17, 40], 98)] {
+        let problem = Problem::new(&joined_fronts(&pivots, c), &options);
+        for k in pivots {
+            let mut fronts = problem.symbolic.tree().fronts().iter();
+            let wanted = (k as u32, c as u32 - 1);
+            assert!(fronts.any(|front| (front.pivots, front.below) == wanted));
+        }
+        let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
+        let error = backward_error(stream, &problem, &factors);
+        assert!(error <= 1e-14, "{pivots:?} above {c}: {error:e}");
+    }
+}
+
+/// Elements of few rows, one to seven of which have the same entries of a whole front and of one of tiles: also more than
+/// are on their way at once.
+#[test]
+fn small_elements_are_added_to_large_fronts() {
+    let stream = &strict_stream();
+    let leaves = 7;
+    for root in [40, 100] {
+        let n = 2 * leaves + root;
+        let mut triplets = sprs::TriMat::new((n, n));
+        for i in 0..n {
+            for j in 0..n {
+                let (lower, upper) = (i.min(j), i.max(j));
+                let leaf = lower / 2;
+                let is_there = lower >= 2 * leaves
+                    || upper / 2 == leaf
+                    || upper >= 2 * leaves && upper - 2 * leaves <= 3 * leaf;
+                if is_there {
+                    let value = (noise(5, i * n + j) >> 11) as f64 / (1u64 << 53) as f64;
+                    triplets.add_triplet(i, j, if i == j { 16.0 + value } else { value });
+                }
+            }
+        }
+        let options = TreeOptions {
+            zero_fraction: 0.0,
+            tiny_zero_fraction: 0.0,
+            ..TreeOptions::default()
+        };
+        let problem = Problem::new(&triplets.to_csr(), &options);
+        assert_eq!(problem.symbolic.tree().num_supernodes(), leaves + 1);
+        let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
+        let error = backward_error(stream, &problem, &factors);
+        assert!(error <= 1e-14, "root of {root}: {error:e}");
+    }
+}
+
+/// A tree of vertices with six children near the root, with two elsewhere, and edges to their parents and to the parents
+/// of these: small fronts of many children, which are worked on by one warp or by several. A refactorization has values
+/// of its own.
+#[test]
+fn runs_of_small_fronts_join() {
+    let n = 187;
+    let mut parents = vec![0];
+    for v in 0.. {
+        parents.extend(std::iter::repeat_n(v, if v < 7 { 6 } else { 2 }));
+        if parents.len() >= n {
+            break;
+        }
+    }
+    let mut triplets = sprs::TriMat::new((n, n));
+    let value = |i: usize, j: usize| (noise(5, i * n + j) >> 11) as f64 / (1u64 << 53) as f64;
+    for v in 0..n {
+        // Children come before their parents.
+        let place = |v: usize| n - 1 - v;
+        triplets.add_triplet(place(v), place(v), 8.0);
+        let mut above = v;
+        for _ in 0..2 {
+            if above > 0 {
+                above = parents[above];
+                let (i, j) = (place(v), place(above));
+                triplets.add_triplet(i, j, value(i, j));
+                triplets.add_triplet(j, i, value(j, i));
+            }
+        }
+    }
+    let options = TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    };
+    let mut problem = Problem::new(&triplets.to_csr(), &options);
+    assert!(
+        problem
+            .symbolic
+            .tree()
+            .fronts()
+            .iter()
+            .any(|front| front.num_children > 4)
+    );
+    let first = problem.values.clone();
+    for stream in &streams()[1..] {
+        problem.values = first.clone();
+        let (mut factors, values) = factorized::<f64>(stream, &problem, Limits::default());
+        let bits = stream.download(factors.factors()).unwrap();
+        let error = backward_error(stream, &problem, &factors);
+        assert!(error <= 1e-14, "{error:e}");
+        for (i, value) in problem.values.iter_mut().enumerate() {
+            *value *= 1.0 + (i % 3) as f64 / 8.0;
+        }
+        let others = stream.upload(&problem.values).unwrap();
+        factors.refactorize(stream, &others, &PIVOTS).unwrap();
+        let error = backward_error(stream, &problem, &factors);
+        assert!(error <= 1e-14, "{error:e}");
+        factors.refactorize(stream, &values, &PIVOTS).unwrap();
+        assert_eq!(stream.download(factors.factors()).unwrap(), bits);
+    }
+}
+
+#[test]
+fn reports_are_those_of_the_last_factorization() {
+    let stream = &seeded_streams()[0];
+    let problem = with_pivots(|i| if i == 20 { 1e-20 } else { 1.0 });
+    let tree = uploaded(stream, &problem, Limits::default());
+    let pivots = StaticPivots {
+        threshold: 0.1,
+        smallest: 1e-6,
+    };
+    let values = stream.upload(&problem.values).unwrap();
+    let (mut factors, first) =
+        DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots).unwrap();
+    assert_eq!(
+        (first.num_perturbed, first.max_b, first.max_u),
+        (1, 1.0, 1.0)
+    );
+    let smaller: Vec<f64> = problem
+        .values
+        .iter()
+        .map(|v| if *v == 1e-20 { 0.25 } else { v / 2.0 })
+        .collect();
+    let smaller = stream.upload(&smaller).unwrap();
+    let second = factors.refactorize(stream, &smaller, &pivots).unwrap();
+    assert_eq!((second.num_perturbed, second.first_perturbed), (0, None));
+    assert_eq!((second.max_b, second.max_u), (0.5, 0.5));
+    assert_eq!(
+        factors.refactorize(stream, &values, &pivots).unwrap(),
+        first
+    );
+}
+
+#[test]
+fn tiny_pivots_are_told_by_the_values_at_hand() {
+    let stream = &seeded_streams()[0];
+    let problem = with_pivots(|i| if i == 20 { 1e-8 } else { 1.0 });
+    let tree = uploaded(stream, &problem, Limits::default());
+    let pivots = StaticPivots {
+        threshold: 0.1,
+        smallest: 1e-6,
+    };
+    let values = stream.upload(&problem.values).unwrap();
+    let (mut factors, first) =
+        DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots).unwrap();
+    assert_eq!((first.num_perturbed, first.max_b), (1, 1.0));
+    for factor in [2f64.powi(20), 2f64.powi(-20)] {
+        let scaled: Vec<f64> = problem.values.iter().map(|v| v * factor).collect();
+        let scaled = stream.upload(&scaled).unwrap();
+        let quality = factors.refactorize(stream, &scaled, &pivots).unwrap();
+        assert_eq!((quality.num_perturbed, quality.max_b), (1, factor));
+        assert_eq!(factors.scale(), factor);
+    }
+}
+
+/// Dense diagonal blocks, the entries below the diagonal being zeros, with these entries on it: pivots come as they are
+/// there.
+fn triangular_blocks(blocks: &[Vec<f64>]) -> CsMat<f64> {
+    let n = blocks.iter().map(Vec::len).sum();
+    let mut triplets = sprs::TriMat::new((n, n));
+    let mut start = 0;
+    for diagonal in blocks {
+        for (i, &own) in diagonal.iter().enumerate() {
+            for j in 0..diagonal.len() {
+                let value = match i.cmp(&j) {
+                    std::cmp::Ordering::Less => 0.5,
+                    std::cmp::Ordering::Equal => own,
+                    std::cmp::Ordering::Greater => 0.0,
+                };
+                triplets.add_triplet(start + i, start + j, value);
+            }
+        }
+        start += diagonal.len();
+    }
+    triplets.to_csr()
+}
+
+/// A small front, a whole one and one of tiles, with `pivot(i)` on the diagonal.
+fn with_pivots(pivot: impl Fn(usize) -> f64) -> Problem {
+    let blocks: Vec<Vec<f64>> = [(0, 12), (12, 52), (52, 152)]
+        .map(|(start, end)| (start..end).map(&pivot).collect())
+        .to_vec();
+    Problem::new(&triangular_blocks(&blocks), &TreeOptions::default())
+}
+
+/// Of these columns, that which is eliminated first.
+fn first_of(tree: &AssemblyTree, columns: &[usize]) -> Option<usize> {
+    let order = tree.perm().iter().map(|&old| old as usize);
+    let mut found = order.filter(|old| columns.contains(old));
+    found.next()
+}
+
+#[test]
+fn replaced_pivots_are_counted_and_keep_their_sign() {
+    let pivots = StaticPivots {
+        threshold: 0.1,
+        smallest: 1e-6,
+    };
+    // The last ones of a panel, of a lane's rows and of a tile, and more than one in a front.
+    let tiny = [5, 19, 20, 51, 52 + 63, 52 + 64];
+    for stream in seeded_streams() {
+        let problem = with_pivots(|i| match tiny.iter().position(|&t| t == i) {
+            Some(at) if at % 2 == 0 => -1e-20,
+            Some(_) => 1e-20,
+            None => 1.0,
+        });
+        let tree = uploaded(&stream, &problem, Limits::default());
+        let values = stream.upload(&problem.values).unwrap();
+        let (mut factors, quality) =
+            DeviceFrontalLu::<f64>::factorize(&stream, &tree, &values, &pivots).unwrap();
+        let again = factors.refactorize(&stream, &values, &pivots).unwrap();
+        for quality in [quality, again] {
+            assert_eq!(quality.num_perturbed, tiny.len() as u32);
+            assert_eq!(
+                quality.first_perturbed,
+                first_of(problem.symbolic.tree(), &tiny)
+            );
+        }
+        assert_extremes(&stream, problem.symbolic.tree(), &factors, &quality);
+        let panels = stream.download(factors.factors()).unwrap();
+        let mut slot = 0;
+        for front in problem.symbolic.tree().fronts() {
+            let (k, m) = (front.pivots as usize, front.size() as usize);
+            for i in 0..k {
+                let column = problem.symbolic.tree().perm()[front.start as usize + i] as usize;
+                let expected = match tiny.iter().position(|&t| t == column) {
+                    Some(at) if at % 2 == 0 => -1e-6,
+                    Some(_) => 1e-6,
+                    None => 1.0,
+                };
+                assert_eq!(panels[slot + i + i * m], expected, "column {column}");
+            }
+            slot += k * (m + front.below as usize);
+        }
+    }
+}
+
+#[test]
+fn the_first_useless_pivot_is_named() {
+    let pivots = StaticPivots {
+        threshold: 0.1,
+        smallest: 0.0,
+    };
+    let stream = &seeded_streams()[0];
+    // With this in a column from its diagonal on; which of them is eliminated first.
+    let outcome = |of_value: f64, columns: &[usize]| {
+        let mut problem = with_pivots(|_| 1.0);
+        for &column in columns {
+            for p in problem.columns.range(column) {
+                if problem.columns.idx()[p] as usize >= column {
+                    problem.values[p] = of_value;
+                }
+            }
+        }
+        let tree = uploaded(stream, &problem, Limits::default());
+        let values = stream.upload(&problem.values).unwrap();
+        let outcome = DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots);
+        (
+            outcome.map(|_| ()),
+            first_of(problem.symbolic.tree(), columns),
+        )
+    };
+    // Zeros are found at the end of a front: what is divided by one before that is not finite.
+    for columns in [&[11][..], &[51], &[151], &[151, 11, 51]] {
+        match outcome(0.0, columns) {
+            (Err(DeviceFrontalError::ZeroPivot { column }), first) => {
+                assert_eq!(Some(column), first);
+            }
+            (other, _) => panic!("{columns:?}: {other:?}"),
+        }
+    }
+    for columns in [&[9][..], &[30], &[140], &[140, 9, 30]] {
+        match outcome(f64::INFINITY, columns) {
+            (Err(DeviceFrontalError::NotFinite { column }), first) => {
+                assert_eq!(Some(column), first);
+            }
+            (other, _) => panic!("{columns:?}: {other:?}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn lu_fronts_solves_any_dominant_matrix(a in dominant_matrices(60)) {
+        let stream = &streams()[0];
+        let problem = Problem::new(&a, &TreeOptions::default());
+        let error = backward_error(stream, &problem, &factorized::<f64>(stream, &problem, Limits::default()).0);
+        prop_assert!(error < 1e-13, "{error:e}");
+    }
+}

@@ -1,0 +1,23 @@
+//! Tests across crates, most of them of kernels: on the simulator, or on the GPU if `LUGE_TEST_BACKEND` says so. One
+//! program, because each instantiates the whole solver.
+
+mod campaign;
+#[path = "../chain/mod.rs"]
+mod chain;
+mod corpus;
+mod dependency_edges;
+mod device;
+mod dsl;
+mod facade;
+mod frontal;
+mod frontal_solve;
+mod kernel_arguments;
+mod levelize;
+mod module_edges;
+mod numeric;
+mod panels;
+mod residuals;
+mod solve;
+mod supernode;
+mod symbolic;
+mod verify;

@@ -4,7 +4,6 @@
 //! things when the rest does not compile (when the generated PTX is missing, for one).
 
 mod check_images;
-mod ci;
 mod copy;
 mod doctor;
 mod features;
@@ -72,8 +71,6 @@ enum Command {
     Publish(publish::Args),
     /// Say what is installed here, and how to get what is missing.
     Doctor,
-    /// Run everything that must hold before a change lands.
-    Ci,
 }
 
 /// Arguments handed to another program as they are.
@@ -110,6 +107,5 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Features => features::features(&workspace),
         Command::Publish(args) => publish::publish(&workspace, &args),
         Command::Doctor => doctor::doctor(&workspace),
-        Command::Ci => ci::ci(&workspace),
     }
 }

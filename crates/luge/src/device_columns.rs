@@ -160,6 +160,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
             SymbolicReport::Fill2(fill2) => fill2.pool.spilled_bytes,
         });
         inform.symbolic = Some(report.symbolic.clone());
+        inform.columns = Some(report.columns);
         inform.code_path = report.code_path.clone();
     }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 #[cfg(feature = "gpu")]
+use luge_numeric::gpu::ColumnReport;
+#[cfg(feature = "gpu")]
 use luge_symbolic::gpu::Report as SymbolicReport;
 use serde::Serialize;
 
@@ -198,6 +200,9 @@ pub struct Inform {
     /// What the symbolic phase did on a device: panels, or batches of sources, their memory and their times.
     #[cfg(feature = "gpu")]
     pub symbolic: Option<SymbolicReport>,
+    /// How the columns of the levels were shared out on a device, how entries are found, and the memory for that.
+    #[cfg(feature = "gpu")]
+    pub columns: Option<ColumnReport>,
     /// Static pivots that were replaced.
     pub num_perturbed: Option<usize>,
     /// Pivots that threshold pivoting took off the diagonal.

@@ -236,13 +236,25 @@ pub use inform::{Inform, PredictedSeconds, Seconds, Warning};
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
 #[cfg(feature = "gpu")]
 pub use luge_device as device;
+/// What [`DeviceColumns`] chooses of the numeric phase, and what came of it.
+#[cfg(feature = "gpu")]
+pub use luge_numeric::gpu::{ColumnMode, ColumnOptions, ColumnReport, ElementAccess};
 pub use luge_ordering as ordering;
 pub use luge_sparse::{
     CancelFlag, ColPerm, Compression, FilledPattern, Index, Levels, MatrixError, MatrixRef,
     PatternRef, RowPerm, Scalar,
 };
+/// What [`DeviceColumns`] chooses of the supernodes.
 #[cfg(feature = "gpu")]
-pub use luge_symbolic::gpu::{Fill2Report, PanelReport, Report as SymbolicReport};
+pub use luge_supernode::{Options as SupernodeOptions, Relaxation, Tier};
+/// What [`DeviceColumns`] chooses of the symbolic phase, and what came of it.
+#[cfg(feature = "gpu")]
+pub use luge_symbolic::gpu::{
+    Fill2Options, Fill2Report, Mode as SymbolicMode, Options as SymbolicOptions, PanelReport,
+    Parallelism, Report as SymbolicReport, Stages,
+};
+#[cfg(feature = "gpu")]
+pub use options::DeviceColumns;
 pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
 };

@@ -79,6 +79,28 @@ pub enum DeviceEngine {
     Tree,
 }
 
+/// What the phases of [`DeviceEngine::Columns`] do. None of it changes the structure of the factors.
+#[cfg(feature = "gpu")]
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct DeviceColumns {
+    /// How the filled pattern is found: panel by panel, or by fill2 with its stages, threads and budgets. The cancel flag
+    /// is that of [`Options`].
+    pub symbolic: luge_symbolic::gpu::Options,
+    /// Which rows form a supernode, for [`Inform::num_supernodes`](crate::Inform::num_supernodes).
+    pub supernodes: luge_supernode::Options,
+    /// Who works on the columns of a level (the modes of GLU 3.0), how their entries are found, and whether updates are
+    /// added in one order.
+    pub numeric: luge_numeric::gpu::ColumnOptions,
+}
+
+#[cfg(feature = "gpu")]
+luge_sparse::setters!(DeviceColumns {
+    symbolic: luge_symbolic::gpu::Options,
+    supernodes: luge_supernode::Options,
+    numeric: luge_numeric::gpu::ColumnOptions,
+});
+
 /// When a refactorization on a device solves for a known solution to measure what the new factors are worth.
 ///
 /// Growth and replaced pivots are measured in every factorization, at no cost. A solve may take as long as the
@@ -130,6 +152,9 @@ pub struct Options {
     pub engine: CpuEngine,
     /// Which engine factorizes on a device.
     pub device_engine: DeviceEngine,
+    /// What the columns do on a device.
+    #[cfg(feature = "gpu")]
+    pub device_columns: DeviceColumns,
     /// Most threads that may work on the CPU, from 1 to [`MAX_THREADS`](Self::MAX_THREADS); `None`: as many as
     /// rayon's global pool has. Results do not depend on it, bit for bit. Each solver with more than one starts a
     /// pool of its own.
@@ -184,6 +209,8 @@ impl Default for Options {
             pivoting: Pivoting::default(),
             engine: CpuEngine::default(),
             device_engine: DeviceEngine::default(),
+            #[cfg(feature = "gpu")]
+            device_columns: DeviceColumns::default(),
             threads: None,
             perturbation: None,
             precision: FactorPrecision::default(),
@@ -219,6 +246,11 @@ luge_sparse::setters!(Options {
     cancel: CancelFlag,
 });
 
+#[cfg(feature = "gpu")]
+luge_sparse::setters!(Options {
+    device_columns: DeviceColumns,
+});
+
 impl Options {
     /// The most [`threads`](Self::threads).
     pub const MAX_THREADS: usize = 1024;
@@ -250,7 +282,34 @@ impl Options {
         if let Some(factorizations) = self.factorizations {
             in_range("factorizations", factorizations, "above 0", |v| v > 0.0)?;
         }
+        #[cfg(feature = "gpu")]
+        self.device_columns.check_ranges()?;
         check_ordering(&self.ordering)
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl DeviceColumns {
+    fn check_ranges(&self) -> Result<(), Error> {
+        in_range(
+            "device_columns.supernodes.max_size",
+            self.supernodes.max_size,
+            "from 1 to 65535",
+            |v| (1..=luge_supernode::LARGEST_SUPERNODE).contains(&v),
+        )?;
+        if let Some(relax) = &self.supernodes.relax {
+            in_range(
+                "device_columns.supernodes.relax.tiers",
+                relax.tiers,
+                "by increasing rows",
+                |tiers| tiers.is_sorted_by_key(|tier| tier.max_rows),
+            )?;
+        }
+        if let Some(sources) = self.symbolic.fill2.max_sources {
+            let field = "device_columns.symbolic.fill2.max_sources";
+            in_range(field, sources, "at least 1", |v| v > 0)?;
+        }
+        Ok(())
     }
 }
 

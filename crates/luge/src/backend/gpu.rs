@@ -11,7 +11,7 @@ use std::time::Instant;
 use luge_device::SimulatorOptions;
 use luge_device::{Backend, Device, DeviceError, KernelDesc, Stream};
 use luge_levelize::gpu::DeviceLevels;
-use luge_numeric::gpu::{ColumnOptions, ColumnPlan, Columns, DeviceFactors};
+use luge_numeric::gpu::{ColumnPlan, Columns, DeviceFactors};
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
 use luge_sparse::{CompressedPattern, FilledPattern, Levels};
@@ -19,7 +19,7 @@ use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
-use crate::options::{DeviceEngine, FactorPrecision, Options};
+use crate::options::{DeviceColumns, DeviceEngine, FactorPrecision, Options};
 
 /// See [`GpuBackend::is_up`].
 static IS_UP: AtomicBool = AtomicBool::new(false);
@@ -28,6 +28,7 @@ static IS_UP: AtomicBool = AtomicBool::new(false);
 #[derive(Debug, Clone)]
 pub(crate) struct GpuBackend {
     stream: Stream,
+    columns: Arc<DeviceColumns>,
 }
 
 /// What factors keep of their plan.
@@ -36,6 +37,8 @@ struct OnDevice<F: SolveScalar> {
     filled: DeviceFilled,
     levels: DeviceLevels,
     columns: ColumnPlan<F>,
+    /// Whether updates are added in one order.
+    is_ordered: bool,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
 }
@@ -79,6 +82,7 @@ impl GpuBackend {
         device.set_budget(options.max_device_bytes);
         Ok(Self {
             stream: device.create_stream()?,
+            columns: Arc::new(options.device_columns.clone()),
         })
     }
 
@@ -90,6 +94,7 @@ impl GpuBackend {
     pub(crate) fn on_stream(&self, stream: &Stream) -> Self {
         Self {
             stream: stream.clone(),
+            columns: Arc::clone(&self.columns),
         }
     }
 
@@ -138,22 +143,22 @@ impl GpuBackend {
         let start = Instant::now();
         let options = symbolic::Options {
             cancel: limits.cancel.clone(),
-            ..symbolic::Options::default()
+            ..self.columns.symbolic.clone()
         };
         let (filled, found) = symbolic::filled_pattern(stream, rows, &options)?;
         let statistics = filled.statistics(stream)?;
         let symbolic_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let options = luge_supernode::Options::default();
-        let num_supernodes = luge_supernode::gpu::supernodes(stream, &filled, &options)?.len();
+        let supernodes =
+            luge_supernode::gpu::supernodes(stream, &filled, &self.columns.supernodes)?;
+        let num_supernodes = supernodes.len();
         let supernode_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
         let levels = luge_levelize::gpu::levels(stream, &filled)?;
         let widths = levels.widths(stream)?;
         let levelize_seconds = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let options = ColumnOptions::default();
-        let columns = ColumnPlan::new(stream, &filled, &levels, rows, &options)?;
+        let columns = ColumnPlan::new(stream, &filled, &levels, rows, &self.columns.numeric)?;
         let order = rows.major_dim() as u64;
         let report = PlanReport {
             lnz: statistics.lnz,
@@ -180,6 +185,7 @@ impl GpuBackend {
                 "levelize: Kahn, one launch",
             ],
             symbolic: found,
+            columns: *columns.report(),
         };
         Ok(Box::new(GpuPlan {
             on_device: Arc::new(OnDevice {
@@ -187,6 +193,7 @@ impl GpuBackend {
                 filled,
                 levels,
                 columns,
+                is_ordered: self.columns.numeric.deterministic,
                 earlier_transfers,
             }),
             report,
@@ -258,7 +265,11 @@ impl<F: SolveScalar> NumericFactors<F> for GpuFactors<F> {
     }
 
     fn code_path(&self) -> &'static str {
-        "numeric: hybrid right-looking by levels, one launch"
+        if self.on_device.is_ordered {
+            "numeric: right-looking by levels, updates in one order, one launch"
+        } else {
+            "numeric: hybrid right-looking by levels, one launch"
+        }
     }
 
     fn diagonal(&self) -> Result<Vec<F>, PhaseError> {

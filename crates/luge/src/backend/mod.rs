@@ -104,6 +104,8 @@ pub(crate) struct PlanReport {
     pub levelize_seconds: f64,
     /// What the symbolic phase did.
     pub symbolic: luge_symbolic::gpu::Report,
+    /// Modes and memory of the numeric phase.
+    pub columns: luge_numeric::gpu::ColumnReport,
     /// Algorithms that ran.
     pub code_path: Vec<&'static str>,
 }

@@ -2,8 +2,10 @@
 
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
-    BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Pivoting, Refactorized,
-    ResidualCheck, Scalar, Solver, Warning,
+    BackendChoice, ColumnMode, ColumnOptions, DeviceColumns, DeviceEngine, ElementAccess, Error,
+    FactorPrecision, Factors, Fill2Options, Options, Parallelism, Pivoting, Refactorized,
+    Relaxation, ResidualCheck, Scalar, Solver, Stages, SupernodeOptions, SymbolicMode,
+    SymbolicOptions, SymbolicReport, Warning,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::{needs_other_rows, tiny_diagonal};
@@ -875,4 +877,96 @@ fn factors_that_do_not_fit_are_refused_before_any_work() {
     let enough = needed + 64 * a.rows() as u64;
     let factors = factorize(&a, limited(DeviceEngine::Tree, enough + 100_000)).unwrap();
     check_all_solves(&a, &factors);
+}
+
+#[test]
+fn each_mode_of_the_columns_can_be_chosen_and_is_reported() {
+    let a = convection_diffusion_2d(7, 7, 2.0);
+    let b: Vec<f64> = (0..a.rows()).map(|i| 1.0 + (i % 7) as f64).collect();
+    let inform = |columns: DeviceColumns| {
+        let options = on_device(DeviceEngine::Columns).device_columns(columns);
+        let inform = factorize(&a, options).unwrap().solve(&b).unwrap().inform;
+        assert!(inform.backward_error.unwrap() < 1e-12);
+        inform
+    };
+    let numeric = |mode, access, deterministic| {
+        let numeric = ColumnOptions {
+            mode,
+            access,
+            deterministic,
+            ..ColumnOptions::default()
+        };
+        inform(DeviceColumns::default().numeric(numeric))
+    };
+    let by_mode = |mode| {
+        let inform = numeric(mode, ElementAccess::Search, false);
+        let columns = inform.columns.unwrap();
+        assert_eq!(columns.dense_levels, 0);
+        let levels = [
+            columns.small_block_levels,
+            columns.large_block_levels,
+            columns.stream_levels,
+        ];
+        assert_eq!(levels.iter().sum::<usize>(), inform.num_levels.unwrap());
+        levels
+    };
+    assert_eq!(by_mode(ColumnMode::SmallBlock)[1..], [0, 0]);
+    assert_eq!(by_mode(ColumnMode::LargeBlock)[0], 0);
+    assert_eq!(by_mode(ColumnMode::Stream)[..2], [0, 0]);
+    let dense = numeric(ColumnMode::Auto, ElementAccess::Dense, false);
+    assert_eq!(
+        dense.columns.unwrap().dense_levels,
+        dense.num_levels.unwrap()
+    );
+    let ordered = numeric(ColumnMode::Auto, ElementAccess::Auto, true);
+    let paths = ordered.code_path.join("\n");
+    assert!(paths.contains("updates in one order"), "{paths}");
+
+    let fill2 = |fill2: Fill2Options| {
+        let symbolic = SymbolicOptions {
+            mode: SymbolicMode::Fill2,
+            fill2,
+            ..SymbolicOptions::default()
+        };
+        match inform(DeviceColumns::default().symbolic(symbolic)).symbolic {
+            Some(SymbolicReport::Fill2(report)) => report,
+            other => panic!("{other:?}"),
+        }
+    };
+    let two = fill2(Fill2Options {
+        stages: Stages::Two,
+        parallelism: Parallelism::Coarse,
+        max_sources: Some(5),
+        ..Fill2Options::default()
+    });
+    assert_eq!((two.fused_rows, two.pool.max_sources), (0, 5));
+    let fused = fill2(Fill2Options {
+        stages: Stages::Fused,
+        ..Fill2Options::default()
+    });
+    assert_eq!(fused.fused_rows, a.rows() as u64);
+
+    let supernodes = |max_size, relax| {
+        let options = SupernodeOptions { max_size, relax };
+        inform(DeviceColumns::default().supernodes(options))
+            .num_supernodes
+            .unwrap()
+    };
+    let exact = supernodes(128, None);
+    assert_eq!(supernodes(1, None), a.rows());
+    let relaxed = supernodes(128, Some(Relaxation::default()));
+    assert!(relaxed < exact, "{relaxed} {exact}");
+    let none = SupernodeOptions {
+        max_size: 0,
+        relax: None,
+    };
+    let columns = DeviceColumns::default().supernodes(none);
+    let refused = Solver::new(on_device(DeviceEngine::Columns).device_columns(columns));
+    assert!(matches!(
+        refused,
+        Err(Error::InvalidOption {
+            field: "device_columns.supernodes.max_size",
+            ..
+        })
+    ));
 }

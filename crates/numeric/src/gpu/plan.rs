@@ -9,6 +9,7 @@ use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
 use luge_levelize::gpu::DeviceLevels;
 use luge_sparse::CompressedPattern;
 use luge_symbolic::gpu::{DeviceFilled, Geometry};
+use serde::Serialize;
 
 use super::mapping::{Choice, Grid, LevelMode, SourceWork};
 use super::monitor::Monitor;
@@ -62,7 +63,7 @@ pub struct ColumnOptions {
 }
 
 /// What a [`ColumnPlan`] came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ColumnReport {
     /// Levels in [`ColumnMode::SmallBlock`].
     pub small_block_levels: usize,

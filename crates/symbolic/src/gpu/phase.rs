@@ -29,6 +29,8 @@ pub struct Options {
     pub mode: Mode,
     /// Most bytes of device memory beside B and the result; `None`: what the mode takes by itself.
     pub budget_bytes: Option<u64>,
+    /// How [`Mode::Fill2`] walks. Budget and cancel flag are those beside this.
+    pub fill2: Fill2Options,
     /// Stops the phase between its steps when raised.
     pub cancel: CancelFlag,
 }
@@ -71,7 +73,7 @@ pub fn filled_pattern(
         let options = Fill2Options {
             budget_bytes: options.budget_bytes,
             cancel: options.cancel.clone(),
-            ..Fill2Options::default()
+            ..options.fill2.clone()
         };
         fill2(stream, pattern, &options).map(|(filled, report)| (filled, Report::Fill2(report)))
     };

@@ -1,12 +1,13 @@
 //! What diffsol asks of a linear solver, and its models of stiff and differential-algebraic problems.
 
-use diffsol::matrix::{MatrixCommon, MatrixSparsityRef};
 use diffsol::ode_equations::test_models::{foodweb, heat2d, robertson};
 use diffsol::ode_solver::problem::OdeSolverSolution;
-use diffsol::{
-    Context, FaerContext, FaerSparseLU, FaerSparseMat, FaerVec, IndexType, LaLinearOp,
-    LinearSolver, Matrix, NonLinearOp, OdeEquations, OdeEquationsImplicit, OdeSolverMethod,
-    OdeSolverProblem, Vector,
+use diffsol::{NonLinearOp, OdeEquationsImplicit, OdeSolverMethod, OdeSolverProblem};
+use diffsol_la::matrix::MatrixCommon;
+use diffsol_la::matrix::sparsity::MatrixSparsityRef;
+use diffsol_la::{
+    FaerContext, FaerSparseLU, FaerSparseMat, FaerVec, IndexType, LinearOp, LinearSolver, Matrix,
+    Vector,
 };
 use luge_diffsol::LugeLu;
 
@@ -16,7 +17,7 @@ type V = FaerVec<f64>;
 /// A matrix as an operator.
 struct Op(M);
 
-impl LaLinearOp for Op {
+impl LinearOp for Op {
     type T = f64;
     type V = V;
     type M = M;
@@ -35,7 +36,8 @@ impl LaLinearOp for Op {
         y.copy_from(&self.0);
     }
     fn sparsity(&self) -> Option<<M as Matrix>::Sparsity> {
-        self.0.sparsity().map(MatrixSparsityRef::to_owned)
+        let sparsity = self.0.sparsity()?;
+        Some(MatrixSparsityRef::<M>::to_owned(&sparsity))
     }
 }
 

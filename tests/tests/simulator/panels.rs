@@ -265,8 +265,8 @@ fn the_flag_stops_the_phase() {
         for mode in [Mode::Auto, Mode::Panels, Mode::Fill2] {
             let options = Options {
                 mode,
-                budget_bytes: None,
                 cancel: cancel.clone(),
+                ..Options::default()
             };
             let stopped = filled_pattern(&stream, &pattern, &options);
             assert!(

@@ -941,7 +941,7 @@ fn a_rectangle_is_a_broken_call() {
 }
 
 /// Entries of L+U up to which the simulator walks in all ways within the time of a usual run.
-const SMALL: usize = 6_000;
+const SMALL: usize = 2_500;
 
 #[test]
 fn corpus_patterns_match_the_reference() {

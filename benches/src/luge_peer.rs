@@ -147,8 +147,10 @@ impl<T: Scalar> Peer<T> for Luge<T> {
 
     fn resident(&mut self) -> Option<&mut dyn Resident<T>> {
         self.solver.stream()?;
-        // The engine that goes by levels takes its values from the host.
-        let by_levels = self.factors.as_ref()?.inform().num_levels.is_some();
+        self.factors.as_ref()?;
+        // The engine that goes by levels takes its values from the host. The report of the analysis tells it at no cost;
+        // that of factors looks at their condition, which takes a solve.
+        let by_levels = self.analysis.as_ref()?.inform().num_levels.is_some();
         (!by_levels).then_some(self)
     }
 

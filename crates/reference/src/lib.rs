@@ -14,6 +14,7 @@
 //! | [`numeric`] | dense LU with three pivot rules, sparse LU right- and left-looking | each other, bit for bit |
 //! | [`solve`] | triangular solves, residuals, backward errors | products with the factors |
 //! | [`ldlt`] | dense LDLᵀ with 1×1 and 2×2 pivots, inertia | known inertia, LU |
+//! | [`frontal`] | fronts: assembly, partial LU and LDLᵀ with delayed pivots, solves, with error bounds | dense LU, products with the factors, known inertia |
 //!
 //! A sparse matrix is a [`CompressedPattern`](luge_sparse::CompressedPattern) of its rows beside a
 //! slice of values in the same order; a dense one is a [`Dense`].
@@ -26,6 +27,7 @@
 #![allow(clippy::needless_range_loop)]
 
 mod dense;
+pub mod frontal;
 pub mod ldlt;
 pub mod levelize;
 pub mod matching;

@@ -118,7 +118,11 @@ fn growth<T: Scalar>(max_u: T, max_a: T) -> f64 {
 }
 
 /// Applies the static rule to one pivot: the value to use, and whether it was replaced.
-fn static_pivot<T: Scalar>(pivot: T, bound: T, column: usize) -> Result<(T, bool), PivotError> {
+pub(crate) fn static_pivot<T: Scalar>(
+    pivot: T,
+    bound: T,
+    column: usize,
+) -> Result<(T, bool), PivotError> {
     if !pivot.is_finite() {
         return Err(PivotError::NotFinite { column });
     }

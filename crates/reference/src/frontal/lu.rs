@@ -1,0 +1,377 @@
+//! Partial LU of a front: the columns of its pivots are eliminated, the rest becomes the contribution block.
+//!
+//! Plain right-looking elimination, O(k·m²) for k pivots of a front of order m. Each entry is one chain of operations:
+//! the products of the pivots are subtracted from it one after the other.
+
+use luge_sparse::{Permutation, Scalar};
+
+use super::{Front, Rounded};
+use crate::dense::Dense;
+use crate::numeric::{PivotError, static_pivot};
+
+/// Which rows become pivot rows, and what is done about small pivots.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LuRule<T> {
+    /// The diagonal is taken if it reaches this fraction of the largest candidate, else that candidate; of equal ones the
+    /// first. 0 (always the diagonal) to 1.
+    pub threshold: T,
+    /// A pivot that is smaller in magnitude is replaced by this number with its sign; a zero counts as positive.
+    pub smallest: T,
+    /// The pivots are cut into blocks of so many rows, the last one shorter: candidates for a pivot are its own row and
+    /// those after it in its block.
+    pub block: usize,
+}
+
+/// The factors of a front.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LuFront<T> {
+    /// In the columns of the pivots L below the diagonal, in their rows U on and right of it, else the contribution
+    /// block.
+    pub entries: Front<T>,
+    /// Number of pivots.
+    pub pivots: usize,
+    /// The row that changed places with row j before pivot j was eliminated.
+    pub exchanges: Vec<usize>,
+    /// Pivots that were replaced, ascending.
+    pub perturbed: Vec<usize>,
+}
+
+/// Eliminates the first `pivots` columns of a front.
+///
+/// # Errors
+///
+/// [`PivotError`] at the first pivot that is not finite, or zero and not replaced; its column is counted in the front.
+///
+/// # Panics
+///
+/// If the front has fewer rows than pivots, or a block of candidates has none.
+#[track_caller]
+pub fn lu_front<T: Scalar>(
+    front: &Front<T>,
+    pivots: usize,
+    rule: &LuRule<T>,
+) -> Result<LuFront<T>, PivotError> {
+    let m = front.order();
+    assert!(pivots <= m, "{pivots} pivots in a front of order {m}");
+    assert!(rule.block > 0, "a pivot is a candidate for itself");
+    let mut w = front.clone();
+    let (mut exchanges, mut perturbed) = (Vec::new(), Vec::new());
+    for j in 0..pivots {
+        let size = |w: &Front<T>, i: usize| w.values[(i, j)].abs();
+        let end = ((j / rule.block + 1) * rule.block).min(pivots);
+        let mut row = j;
+        for i in j..end {
+            if size(&w, i) > size(&w, row) {
+                row = i;
+            }
+        }
+        if size(&w, j) >= rule.threshold * size(&w, row) {
+            row = j;
+        }
+        w.swap_rows(j, row);
+        exchanges.push(row);
+        let (pivot, is_replaced) = static_pivot(w.values[(j, j)], rule.smallest, j)?;
+        if is_replaced {
+            w.set(j, j, Rounded::exact(pivot));
+            perturbed.push(j);
+        }
+        let pivot = w.get(j, j);
+        for i in j + 1..m {
+            let multiplier = w.get(i, j).over(pivot);
+            w.set(i, j, multiplier);
+            for q in j + 1..m {
+                let updated = w.get(i, q).minus_product(multiplier, w.get(j, q));
+                w.set(i, q, updated);
+            }
+        }
+    }
+    Ok(LuFront {
+        entries: w,
+        pivots,
+        exchanges,
+        perturbed,
+    })
+}
+
+impl<T: Scalar> LuFront<T> {
+    /// L, m × k: unit lower triangular in the rows of the pivots.
+    pub fn lower(&self) -> Dense<T> {
+        let m = self.entries.order();
+        Dense::from_fn(m, self.pivots, |i, j| match i.cmp(&j) {
+            std::cmp::Ordering::Greater => self.entries.values[(i, j)],
+            std::cmp::Ordering::Equal => T::one(),
+            std::cmp::Ordering::Less => T::zero(),
+        })
+    }
+
+    /// U, k × m: upper triangular in the columns of the pivots.
+    pub fn upper(&self) -> Dense<T> {
+        let m = self.entries.order();
+        Dense::from_fn(self.pivots, m, |i, j| {
+            if i <= j {
+                self.entries.values[(i, j)]
+            } else {
+                T::zero()
+            }
+        })
+    }
+
+    /// The contribution block, of order m − k.
+    pub fn contribution(&self) -> Front<T> {
+        let k = self.pivots;
+        let mut block = Front::zeros(self.entries.order() - k);
+        for i in 0..block.order() {
+            for j in 0..block.order() {
+                block.set(i, j, self.entries.get(k + i, k + j));
+            }
+        }
+        block
+    }
+
+    /// The exchanges put together: row `i` after them is row `row_perm()[i]` of the front as it came.
+    pub fn row_perm(&self) -> Permutation {
+        let mut rows: Vec<u32> = (0..self.entries.order() as u32).collect();
+        for (j, &row) in self.exchanges.iter().enumerate() {
+            rows.swap(j, row);
+        }
+        Permutation::new(rows).expect("exchanges keep a permutation")
+    }
+
+    /// Element growth: the largest magnitude in U and in the contribution block, as a multiple of `max_a`, that of the
+    /// front as it came; zero if that is zero.
+    pub fn growth(&self, max_a: T) -> f64 {
+        let largest = self
+            .upper()
+            .max_abs()
+            .max(self.contribution().values.max_abs());
+        if max_a == T::zero() {
+            0.0
+        } else {
+            largest.to_f64() / max_a.to_f64()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numeric::{PivotRule, lu_dense};
+    use proptest::prelude::*;
+
+    const DIAGONAL: LuRule<f64> = LuRule {
+        threshold: 0.0,
+        smallest: 0.0,
+        block: usize::MAX,
+    };
+
+    fn dense(max_n: usize) -> impl Strategy<Value = Dense<f64>> {
+        (1..=max_n).prop_flat_map(|n| {
+            proptest::collection::vec(-1.0..1.0f64, n * n)
+                .prop_map(move |v| Dense::from_fn(n, n, |i, j| v[i * n + j]))
+        })
+    }
+
+    /// A front, its number of pivots, and a rule.
+    fn fronts() -> impl Strategy<Value = (Dense<f64>, usize, LuRule<f64>)> {
+        let threshold = prop_oneof![Just(0.01), Just(0.1), Just(1.0)];
+        let smallest = prop_oneof![Just(0.0), Just(0.2)];
+        (dense(24), threshold, smallest, 1usize..9).prop_flat_map(
+            |(a, threshold, smallest, block)| {
+                let rule = LuRule {
+                    threshold,
+                    smallest,
+                    block,
+                };
+                (0..=a.nrows()).prop_map(move |k| (a.clone(), k, rule))
+            },
+        )
+    }
+
+    fn in_f64<T: Scalar>(a: &Dense<T>) -> Dense<f64> {
+        Dense::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_f64())
+    }
+
+    #[test]
+    fn the_diagonal_is_preferred_and_of_equal_candidates_the_first() {
+        let a = Dense::from_fn(4, 4, |i, j| {
+            [
+                [1.0, 0.0, 0.0, 1.0],
+                [2.0, 1.0, 0.0, 1.0],
+                [-2.0, 0.0, 1.0, 1.0],
+                [9.0, 1.0, 1.0, 1.0],
+            ][i][j]
+        });
+        let exchanges = |threshold, block| {
+            let rule = LuRule {
+                threshold,
+                smallest: 0.0,
+                block,
+            };
+            lu_front(&Front::exact(a.clone()), 3, &rule)
+                .unwrap()
+                .exchanges
+        };
+        // Row 3 is no candidate, though its entry is the largest.
+        assert_eq!(exchanges(1.0, 3)[0], 1);
+        assert_eq!(exchanges(0.5, 3)[0], 0);
+        assert_eq!(exchanges(0.51, 3)[0], 1);
+        assert_eq!(exchanges(1.0, 1), [0, 1, 2]);
+        assert_eq!(exchanges(1.0, 2)[0], 1);
+    }
+
+    #[test]
+    fn small_pivots_are_replaced_with_their_sign() {
+        let diagonal = [0.0, -0.1, 4.0, 0.1];
+        let a = Dense::from_fn(4, 4, |i, j| if i == j { diagonal[i] } else { 0.0 });
+        let rule = LuRule {
+            smallest: 0.5,
+            ..DIAGONAL
+        };
+        let lu = lu_front(&Front::exact(a), 3, &rule).unwrap();
+        assert_eq!(lu.perturbed, [0, 1]);
+        let pivots = [0, 1, 2].map(|j| lu.entries.values()[(j, j)]);
+        assert_eq!(pivots, [0.5, -0.5, 4.0]);
+        assert_eq!(lu.contribution().values()[(0, 0)], 0.1);
+        assert_eq!(lu.growth(4.0), 1.0);
+        assert_eq!(lu.growth(0.0), 0.0);
+    }
+
+    #[test]
+    fn useless_pivots_are_named() {
+        for (value, error) in [
+            (0.0, PivotError::Zero { column: 1 }),
+            (f64::NAN, PivotError::NotFinite { column: 1 }),
+            (f64::INFINITY, PivotError::NotFinite { column: 1 }),
+        ] {
+            let a = Dense::from_fn(2, 2, |i, j| if i != j { 0.0 } else { [1.0, value][i] });
+            let front = Front::exact(a);
+            assert_eq!(lu_front(&front, 2, &DIAGONAL), Err(error));
+            // What is not eliminated is not looked at.
+            assert!(lu_front(&front, 1, &DIAGONAL).is_ok());
+        }
+    }
+
+    proptest! {
+        /// P·A = [L₁ 0; L₂ I]·[U₁ U₂; 0 S], within Higham's bound γ|L||U| of theorem 9.3.
+        #[test]
+        fn factors_and_contribution_multiply_back((a, k, rule) in fronts()) {
+            prop_assume!(rule.smallest == 0.0);
+            let lu = lu_front(&Front::exact(a.clone()), k, &rule).unwrap();
+            let product = lu.lower().mul(&lu.upper());
+            let abs = |m: Dense<f64>| Dense::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)].abs());
+            let size = abs(lu.lower()).mul(&abs(lu.upper()));
+            let (perm, block) = (lu.row_perm(), lu.contribution());
+            for i in 0..a.nrows() {
+                for j in 0..a.nrows() {
+                    let rest = if i < k || j < k { 0.0 } else { block.values()[(i - k, j - k)] };
+                    let error = a[(perm.as_slice()[i] as usize, j)] - product[(i, j)] - rest;
+                    let bound = (2 * k + 2) as f64 * f64::EPSILON * (size[(i, j)] + rest.abs());
+                    prop_assert!(error.abs() <= bound, "({i}, {j}): {error:e}, at most {bound:e}");
+                }
+            }
+            let largest = |i, j| if i < k && j < k && i > j { lu.entries.values()[(i, j)] } else { 0.0 };
+            let lower = Dense::from_fn(a.nrows(), a.nrows(), largest);
+            if rule.block >= k {
+                prop_assert!(lower.max_abs() <= (1.0 + 1e-15) / rule.threshold);
+            }
+        }
+
+        #[test]
+        fn a_front_of_pivots_alone_is_dense_lu(a in dense(24)) {
+            let n = a.nrows();
+            let front = Front::exact(a.clone());
+            let partial = LuRule { threshold: 1.0, ..DIAGONAL };
+            let lu = lu_front(&front, n, &partial).unwrap();
+            let expected = lu_dense(&a, PivotRule::Partial).unwrap();
+            prop_assert_eq!(lu.entries.values(), &expected.factors);
+            let (perm, expected_perm) = (lu.row_perm(), expected.row_perm);
+            prop_assert_eq!(perm.as_slice(), expected_perm.as_slice());
+            let rule = LuRule { smallest: 0.3 * a.max_abs(), ..DIAGONAL };
+            let lu = lu_front(&front, n, &rule).unwrap();
+            let expected = lu_dense(&a, PivotRule::Static { threshold: 0.3 }).unwrap();
+            prop_assert_eq!(lu.entries.values(), &expected.factors);
+            let perturbed: Vec<u32> = lu.perturbed.iter().map(|&j| j as u32).collect();
+            prop_assert_eq!(perturbed, expected.perturbed);
+        }
+
+        /// Pivots may be eliminated block by block: each sees the contribution block that those before it leave.
+        #[test]
+        fn blocks_of_candidates_are_fronts_of_their_own((a, k, rule) in fronts()) {
+            let whole = lu_front(&Front::exact(a.clone()), k, &rule).unwrap();
+            let (mut rest, mut done) = (Front::exact(a), 0);
+            let mut exchanges = Vec::new();
+            while done < k {
+                let pivots = rule.block.min(k - done);
+                let lu = lu_front(&rest, pivots, &rule).unwrap();
+                exchanges.extend(lu.exchanges.iter().map(|row| done + row));
+                rest = lu.contribution();
+                done += pivots;
+            }
+            prop_assert_eq!(rest, whole.contribution());
+            prop_assert_eq!(exchanges, whole.exchanges);
+        }
+
+        /// The same exchanges in double precision, where errors hardly count.
+        #[test]
+        fn errors_stay_within_their_bounds((a, k, rule) in fronts()) {
+            prop_assume!(rule.smallest == 0.0);
+            let a = Dense::from_fn(a.nrows(), a.nrows(), |i, j| a[(i, j)] as f32);
+            let rule = LuRule { threshold: rule.threshold as f32, smallest: 0.0f32, block: rule.block };
+            let single = lu_front(&Front::exact(a.clone()), k, &rule).unwrap();
+            let mut moved = in_f64(&a);
+            for (j, &row) in single.exchanges.iter().enumerate() {
+                moved.swap_rows(j, row);
+            }
+            let double = lu_front(&Front::exact(moved), k, &DIAGONAL).unwrap();
+            for i in 0..a.nrows() {
+                for j in 0..a.nrows() {
+                    let (found, exact) = (single.entries.get(i, j), double.entries.get(i, j));
+                    let error = (f64::from(found.value) - exact.value).abs();
+                    let bound = found.error + exact.error;
+                    prop_assert!(error <= bound, "({i}, {j}): {error:e}, at most {bound:e}");
+                }
+            }
+        }
+
+        /// Two fronts below a third one are the elimination of the whole matrix in this order.
+        #[test]
+        fn a_tree_of_fronts_is_dense_lu(values in proptest::collection::vec(-1.0..1.0f64, 81)) {
+            // Pivots 0 and 1 reach rows 4 to 6, pivots 2 and 3 rows 5 to 8; the root has rows 4 to 8.
+            let fronts: [&[usize]; 3] = [&[0, 1, 4, 5, 6], &[2, 3, 5, 6, 7, 8], &[4, 5, 6, 7, 8]];
+            let is_there = |i: usize, j: usize| fronts.iter().any(|f| f.contains(&i) && f.contains(&j));
+            let a = Dense::from_fn(9, 9, |i, j| match (is_there(i, j), i == j) {
+                (true, true) => 5.0 + values[i * 9 + j],
+                (true, false) => values[i * 9 + j],
+                (false, _) => 0.0,
+            });
+            let expected = lu_dense(&a, PivotRule::Static { threshold: 0.0 }).unwrap();
+            let entries_of = |rows: &[usize], k: usize| {
+                let mut front = Front::zeros(rows.len());
+                for (i, &row) in rows.iter().enumerate() {
+                    for (j, &column) in rows.iter().enumerate() {
+                        if i < k || j < k {
+                            front.add(i, j, Rounded::exact(a[(row, column)]));
+                        }
+                    }
+                }
+                front
+            };
+            let first = lu_front(&entries_of(fronts[0], 2), 2, &DIAGONAL).unwrap();
+            let second = lu_front(&entries_of(fronts[1], 2), 2, &DIAGONAL).unwrap();
+            let mut root = entries_of(fronts[2], 5);
+            root.extend_add(&first.contribution(), &[0, 1, 2]);
+            root.extend_add(&second.contribution(), &[1, 2, 3, 4]);
+            let root = lu_front(&root, 5, &DIAGONAL).unwrap();
+            for (lu, rows) in [&first, &second, &root].iter().zip(fronts) {
+                for (i, &row) in rows.iter().enumerate() {
+                    for (j, &column) in rows.iter().enumerate() {
+                        if i < lu.pivots || j < lu.pivots {
+                            let found = lu.entries.get(i, j);
+                            prop_assert!(found.agrees_with(expected.factors[(row, column)]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

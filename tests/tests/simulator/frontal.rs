@@ -27,14 +27,14 @@ const PIVOTS: StaticPivots = StaticPivots {
 };
 
 /// A matrix by columns, with its tree.
-struct Problem {
-    columns: CompressedPattern,
-    values: Vec<f64>,
-    symbolic: Arc<Symbolic>,
+pub(crate) struct Problem {
+    pub columns: CompressedPattern,
+    pub values: Vec<f64>,
+    pub symbolic: Arc<Symbolic>,
 }
 
 impl Problem {
-    fn new(a: &CsMat<f64>, options: &TreeOptions) -> Self {
+    pub fn new(a: &CsMat<f64>, options: &TreeOptions) -> Self {
         let columns = a.to_csc();
         let pattern = pattern_of(&columns.transpose_view().to_owned());
         let values = columns.data().to_vec();
@@ -125,7 +125,7 @@ fn solve<T: Scalar>(tree: &AssemblyTree, factors: &[T], pivot_rows: &[u32], b: &
 }
 
 /// The tree on the device, of a matrix that is neither permuted nor scaled.
-fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTree> {
+pub(crate) fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTree> {
     let n = problem.symbolic.n();
     let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
     let placement = Placement {
@@ -323,194 +323,6 @@ fn refactorizing_repeats_the_bits_whatever_the_schedule() {
     }
 }
 
-/// A stream on which shuffles and votes order no memory, if that can be told.
-fn strict_stream() -> Stream {
-    streams().remove(streams().len() - 1)
-}
-
-/// Dense diagonal blocks of these orders. The largest entries of a column are near the diagonal, but not on it.
-fn dense_blocks(orders: &[usize]) -> CsMat<f64> {
-    let n = orders.iter().sum();
-    let mut triplets = sprs::TriMat::new((n, n));
-    let mut start = 0;
-    for &order in orders {
-        for i in 0..order {
-            for j in 0..order {
-                let value = (noise(17, (start + i) * n + j) >> 11) as f64 / (1u64 << 53) as f64;
-                // Rows change places in groups of four, none of which is cut by tiles.
-                let group = i / 4 * 4;
-                let diagonal = group + (i + 1 - group) % 4.min(order - group);
-                let value = if diagonal == j {
-                    4.0 + value
-                } else {
-                    value / order as f64
-                };
-                triplets.add_triplet(start + i, start + j, value);
-            }
-        }
-        start += order;
-    }
-    triplets.to_csr()
-}
-
-/// Backward error of each diagonal block of these orders, by the factors on the device.
-fn block_errors<T: DeviceScalar>(
-    stream: &Stream,
-    problem: &Problem,
-    factors: &DeviceFrontalLu<T>,
-    orders: &[usize],
-) -> Vec<f64> {
-    let values = stream.download(factors.factors()).unwrap();
-    let pivot_rows = stream.download(factors.pivot_rows()).unwrap();
-    let n = problem.symbolic.n();
-    let known: Vec<f64> = (0..n).map(|i| 1.0 + (i % 7) as f64).collect();
-    let b = problem.times(&known);
-    let x = solve(problem.symbolic.tree(), &values, &pivot_rows, &b);
-    let residual: Vec<f64> = problem
-        .times(&x)
-        .iter()
-        .zip(&b)
-        .map(|(ax, b)| b - ax)
-        .collect();
-    let max = |v: &[f64]| v.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
-    let mut start = 0;
-    let mut errors = Vec::new();
-    for &order in orders {
-        let range = start..start + order;
-        // Entries are at most five, and right-hand sides at least one.
-        errors
-            .push(max(&residual[range.clone()]) / (5.0 * max(&x[range.clone()]) + max(&b[range])));
-        start += order;
-    }
-    errors
-}
-
-/// Small fronts, whole fronts of one, two and three rows a lane and of every number of pivots in the last panel.
-#[test]
-fn fronts_of_every_order() {
-    let stream = &strict_stream();
-    let orders: Vec<usize> = (1..=96).collect();
-    let problem = Problem::new(&dense_blocks(&orders), &TreeOptions::default());
-    let largest = problem
-        .symbolic
-        .tree()
-        .fronts()
-        .iter()
-        .map(|front| front.size())
-        .max();
-    assert_eq!(
-        (problem.symbolic.tree().num_supernodes(), largest),
-        (96, Some(96))
-    );
-    let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
-    for (order, error) in orders
-        .iter()
-        .zip(block_errors(stream, &problem, &factors, &orders))
-    {
-        assert!(error <= 1e-14, "order {order}: {error:e}");
-    }
-}
-
-/// Fronts around one, two and three tiles, with a last tile of one row, of some and of all.
-#[test]
-fn tiled_fronts_of_orders_around_tiles() {
-    let stream = &strict_stream();
-    let orders = [97, 127, 128, 129, 130, 191, 193];
-    let problem = Problem::new(&dense_blocks(&orders), &TreeOptions::default());
-    let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
-    for (order, error) in orders
-        .iter()
-        .zip(block_errors(stream, &problem, &factors, &orders))
-    {
-        assert!(error <= 1e-14, "order {order}: {error:e}");
-    }
-}
-
-/// Dense blocks of these numbers of pivots below one of `c`, each without entries in one of its columns, so that they
-/// need not be merged.
-fn joined_fronts(pivots: &[usize], c: usize) -> CsMat<f64> {
-    let sides = pivots.iter().chain([&c]).enumerate();
-    let blocks: Vec<usize> = sides
-        .flat_map(|(block, &k)| std::iter::repeat_n(block, k))
-        .collect();
-    let n = blocks.len();
-    let mut triplets = sprs::TriMat::new((n, n));
-    for i in 0..n {
-        for j in 0..n {
-            let (block, other) = (blocks[i].min(blocks[j]), i.max(j));
-            let is_joined = blocks[i].max(blocks[j]) == pivots.len() && other != n - 1 - block;
-            if blocks[i] == blocks[j] || is_joined {
-                let value = (noise(5, i * n + j) >> 11) as f64 / (1u64 << 53) as f64;
-                let value = if i == j {
-                    4.0 + value
-                } else {
-                    value / n as f64
-                };
-                triplets.add_triplet(i, j, value);
-            }
-        }
-    }
-    triplets.to_csr()
-}
-
-/// Fronts of tiles of pivots and of rows below them, of which the last ones are in part; their elements, and those of
-/// whole fronts, are parts of a whole front and of one of tiles.
-#[test]
-fn tiles_with_rows_below() {
-    let stream = &strict_stream();
-    let options = TreeOptions {
-        zero_fraction: 0.0,
-        tiny_zero_fraction: 0.0,
-        ..TreeOptions::default()
-    };
-    for (pivots, c) in [([70, 5, 20], 66), ([3, 17, 40], 98)] {
-        let problem = Problem::new(&joined_fronts(&pivots, c), &options);
-        for k in pivots {
-            let mut fronts = problem.symbolic.tree().fronts().iter();
-            let wanted = (k as u32, c as u32 - 1);
-            assert!(fronts.any(|front| (front.pivots, front.below) == wanted));
-        }
-        let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
-        let error = backward_error(stream, &problem, &factors);
-        assert!(error <= 1e-14, "{pivots:?} above {c}: {error:e}");
-    }
-}
-
-/// Elements of few rows, one to seven of which have the same entries of a whole front and of one of tiles: also more than
-/// are on their way at once.
-#[test]
-fn small_elements_are_added_to_large_fronts() {
-    let stream = &strict_stream();
-    let leaves = 7;
-    for root in [40, 100] {
-        let n = 2 * leaves + root;
-        let mut triplets = sprs::TriMat::new((n, n));
-        for i in 0..n {
-            for j in 0..n {
-                let (lower, upper) = (i.min(j), i.max(j));
-                let leaf = lower / 2;
-                let is_there = lower >= 2 * leaves
-                    || upper / 2 == leaf
-                    || upper >= 2 * leaves && upper - 2 * leaves <= 3 * leaf;
-                if is_there {
-                    let value = (noise(5, i * n + j) >> 11) as f64 / (1u64 << 53) as f64;
-                    triplets.add_triplet(i, j, if i == j { 16.0 + value } else { value });
-                }
-            }
-        }
-        let options = TreeOptions {
-            zero_fraction: 0.0,
-            tiny_zero_fraction: 0.0,
-            ..TreeOptions::default()
-        };
-        let problem = Problem::new(&triplets.to_csr(), &options);
-        assert_eq!(problem.symbolic.tree().num_supernodes(), leaves + 1);
-        let (factors, _) = factorized::<f64>(stream, &problem, Limits::default());
-        let error = backward_error(stream, &problem, &factors);
-        assert!(error <= 1e-14, "root of {root}: {error:e}");
-    }
-}
-
 /// A tree of vertices with six children near the root, with two elsewhere, and edges to their parents and to the parents
 /// of these: small fronts of many children, which are worked on by one warp or by several. A refactorization has values
 /// of its own.
@@ -661,51 +473,6 @@ fn first_of(tree: &AssemblyTree, columns: &[usize]) -> Option<usize> {
     let order = tree.perm().iter().map(|&old| old as usize);
     let mut found = order.filter(|old| columns.contains(old));
     found.next()
-}
-
-#[test]
-fn replaced_pivots_are_counted_and_keep_their_sign() {
-    let pivots = StaticPivots {
-        threshold: 0.1,
-        smallest: 1e-6,
-    };
-    // The last ones of a panel, of a lane's rows and of a tile, and more than one in a front.
-    let tiny = [5, 19, 20, 51, 52 + 63, 52 + 64];
-    for stream in seeded_streams() {
-        let problem = with_pivots(|i| match tiny.iter().position(|&t| t == i) {
-            Some(at) if at % 2 == 0 => -1e-20,
-            Some(_) => 1e-20,
-            None => 1.0,
-        });
-        let tree = uploaded(&stream, &problem, Limits::default());
-        let values = stream.upload(&problem.values).unwrap();
-        let (mut factors, quality) =
-            DeviceFrontalLu::<f64>::factorize(&stream, &tree, &values, &pivots).unwrap();
-        let again = factors.refactorize(&stream, &values, &pivots).unwrap();
-        for quality in [quality, again] {
-            assert_eq!(quality.num_perturbed, tiny.len() as u32);
-            assert_eq!(
-                quality.first_perturbed,
-                first_of(problem.symbolic.tree(), &tiny)
-            );
-        }
-        assert_extremes(&stream, problem.symbolic.tree(), &factors, &quality);
-        let panels = stream.download(factors.factors()).unwrap();
-        let mut slot = 0;
-        for front in problem.symbolic.tree().fronts() {
-            let (k, m) = (front.pivots as usize, front.size() as usize);
-            for i in 0..k {
-                let column = problem.symbolic.tree().perm()[front.start as usize + i] as usize;
-                let expected = match tiny.iter().position(|&t| t == column) {
-                    Some(at) if at % 2 == 0 => -1e-6,
-                    Some(_) => 1e-6,
-                    None => 1.0,
-                };
-                assert_eq!(panels[slot + i + i * m], expected, "column {column}");
-            }
-            slot += k * (m + front.below as usize);
-        }
-    }
 }
 
 #[test]

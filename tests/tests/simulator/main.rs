@@ -9,6 +9,7 @@ mod dependency_edges;
 mod device;
 mod dsl;
 mod facade;
+mod front_kernels;
 mod frontal;
 mod frontal_solve;
 mod kernel_arguments;

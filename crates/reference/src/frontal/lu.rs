@@ -350,7 +350,7 @@ mod tests {
                 for (i, &row) in rows.iter().enumerate() {
                     for (j, &column) in rows.iter().enumerate() {
                         if i < k || j < k {
-                            front.add(i, j, Rounded::exact(a[(row, column)]));
+                            front.set(i, j, Rounded::exact(a[(row, column)]));
                         }
                     }
                 }
@@ -359,8 +359,10 @@ mod tests {
             let first = lu_front(&entries_of(fronts[0], 2), 2, &DIAGONAL).unwrap();
             let second = lu_front(&entries_of(fronts[1], 2), 2, &DIAGONAL).unwrap();
             let mut root = entries_of(fronts[2], 5);
-            root.extend_add(&first.contribution(), &[0, 1, 2]);
-            root.extend_add(&second.contribution(), &[1, 2, 3, 4]);
+            root.extend_add(&[
+                (first.contribution(), vec![0, 1, 2]),
+                (second.contribution(), vec![1, 2, 3, 4]),
+            ]);
             let root = lu_front(&root, 5, &DIAGONAL).unwrap();
             for (lu, rows) in [&first, &second, &root].iter().zip(fronts) {
                 for (i, &row) in rows.iter().enumerate() {

@@ -66,28 +66,34 @@ impl<T: Scalar> Front<T> {
 
     /// Sets entry (i, j).
     #[track_caller]
-    fn set(&mut self, i: usize, j: usize, entry: Rounded<T>) {
+    pub fn set(&mut self, i: usize, j: usize, entry: Rounded<T>) {
         self.values[(i, j)] = entry.value;
         self.errors[(i, j)] = entry.error;
     }
 
-    /// Adds a number to entry (i, j).
-    #[track_caller]
-    pub fn add(&mut self, i: usize, j: usize, entry: Rounded<T>) {
-        self.set(i, j, self.get(i, j).plus(entry));
-    }
-
-    /// Adds the contribution block of a child, whose row and column `i` are row and column `positions[i]` here.
+    /// Extend-add: adds the contribution blocks of children, each with the position here of each of its rows and columns.
+    /// The bounds hold for any order of the children.
     ///
     /// # Panics
     ///
-    /// If `positions` is not as long as the block has rows, or leads out of the front.
+    /// If there are not as many positions as rows of a block, or one leads out of the front.
     #[track_caller]
-    pub fn extend_add(&mut self, contribution: &Self, positions: &[usize]) {
-        assert_eq!(contribution.order(), positions.len(), "a position per row");
-        for (i, &row) in positions.iter().enumerate() {
-            for (j, &column) in positions.iter().enumerate() {
-                self.add(row, column, contribution.get(i, j));
+    pub fn extend_add(&mut self, children: &[(Self, Vec<usize>)]) {
+        let m = self.order();
+        let mut terms: Vec<Vec<Rounded<T>>> = vec![Vec::new(); m * m];
+        for (block, positions) in children {
+            assert_eq!(block.order(), positions.len(), "a position per row");
+            for (i, &row) in positions.iter().enumerate() {
+                for (j, &column) in positions.iter().enumerate() {
+                    assert!(row < m && column < m, "positions within the front");
+                    terms[row * m + column].push(block.get(i, j));
+                }
+            }
+        }
+        for i in 0..m {
+            for j in 0..m {
+                let sum = self.get(i, j).plus_all(&terms[i * m + j]);
+                self.set(i, j, sum);
             }
         }
     }
@@ -107,9 +113,8 @@ mod tests {
         let block =
             |first: f64| Front::exact(Dense::from_fn(2, 2, |i, j| first + (2 * i + j) as f64));
         let mut front = Front::zeros(3);
-        front.add(2, 0, Rounded::exact(0.5));
-        front.extend_add(&block(1.0), &[0, 2]);
-        front.extend_add(&block(10.0), &[1, 2]);
+        front.set(2, 0, Rounded::exact(0.5));
+        front.extend_add(&[(block(1.0), vec![0, 2]), (block(10.0), vec![1, 2])]);
         let expected = [[1.0, 0.0, 2.0], [0.0, 10.0, 11.0], [3.5, 12.0, 17.0]];
         assert_eq!(front.values(), &Dense::from_fn(3, 3, |i, j| expected[i][j]));
         assert_eq!(front.get(0, 2).error, 0.0);

@@ -1,7 +1,6 @@
 //! What the solver promises, on the CPU and on the simulator. One program, because each instantiates the whole solver.
 
 mod batch;
-mod cancel;
 mod corpus;
 mod device;
 mod extremes;

@@ -1,4 +1,5 @@
-//! A raised flag ends every call soon, and leaves nothing behind that a later call would notice.
+//! A raised flag ends every call soon, and leaves nothing behind that a later call would notice. A program of its own, because
+//! it measures time: no other test runs beside these.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};

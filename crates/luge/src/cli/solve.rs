@@ -125,6 +125,8 @@ fn solve_and_print(arguments: &Arguments, progressed: &mut Progressed) -> Result
     let options = arguments
         .solver
         .options(a.rows())?
+        // No other one follows.
+        .factorizations(1.0)
         .pivoting(arguments.pivoting)
         .perturbation(arguments.perturbation)
         .max_refinement_steps(arguments.refinement_steps)

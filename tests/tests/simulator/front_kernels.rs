@@ -480,7 +480,7 @@ fn small_elements_are_added_to_large_fronts() {
 #[test]
 fn replaced_pivots_are_counted_and_keep_their_sign() {
     let mut forest = Forest::default();
-    for (k, c) in [(12, 0), (9, 7), (30, 40), (66, 20)] {
+    for (k, c) in [(66, 20), (30, 40), (9, 7), (12, 0)] {
         forest.front(k, c);
     }
     let problem = forest.matrix(Values::Replaced);
@@ -497,6 +497,25 @@ fn replaced_pivots_are_counted_and_keep_their_sign() {
         let quality = factors.refactorize(&stream, &values, &pivots).unwrap();
         compare_report(&problem, &quality, &expected);
         assert_eq!(stream.download(factors.factors()).unwrap(), bits);
+    }
+}
+
+/// The first pivot that is replaced is not the first of its front, which is one of a warp, of a block, or of tiles.
+#[test]
+fn the_first_replaced_pivot_is_named() {
+    let stream = &streams()[0];
+    let pivots = Values::Replaced.pivots(0.0);
+    for orders in [10..16, 30..36, 96..98] {
+        let mut is_behind = false;
+        for k in orders {
+            let mut forest = Forest::default();
+            forest.front(k, 0);
+            let problem = forest.matrix(Values::Replaced);
+            let expected = expected::<f64>(&problem, Limits::default(), &pivots);
+            check(stream, &problem, Limits::default(), &pivots, &expected);
+            is_behind |= expected[0].perturbed[0] > 0;
+        }
+        assert!(is_behind, "another pivot than the first is replaced first");
     }
 }
 
@@ -573,7 +592,7 @@ fn check_solves<T: DeviceScalar>(stream: &Stream, forest: &Forest) {
     }
 }
 
-/// Fronts of one pivot, of a warp, and of a block with one tile of pivots and with several.
+/// Fronts of one pivot, of a warp, and of a block with one tile of pivots and with several; fronts with children.
 #[test]
 fn solves_match_those_by_definition() {
     let solve = |streams: &[Stream], shapes: &[(usize, usize)]| {
@@ -581,6 +600,7 @@ fn solves_match_those_by_definition() {
         for &(k, c) in shapes {
             forest.front(k, c);
         }
+        forest.family(6, 40, &[(2, 30), (1, 45), (3, 12)]);
         for stream in streams {
             check_solves::<f64>(stream, &forest);
         }

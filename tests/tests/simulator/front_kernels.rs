@@ -160,7 +160,7 @@ impl Values {
                     uniform(1) * (2.0 / m as f64).min(0.25)
                 }
             }
-            Self::Replaced if i == j => 1.5 * uniform(2),
+            Self::Replaced if i == j => 1.5 * uniform(10),
             Self::Replaced => uniform(3) / (4.0 * m as f64),
         }
     }
@@ -480,15 +480,16 @@ fn small_elements_are_added_to_large_fronts() {
 #[test]
 fn replaced_pivots_are_counted_and_keep_their_sign() {
     let mut forest = Forest::default();
-    for (k, c) in [(66, 20), (30, 40), (9, 7), (12, 0)] {
+    let shapes = [(66, 20), (30, 40), (9, 7), (12, 0)];
+    for (k, c) in shapes {
         forest.front(k, c);
     }
     let problem = forest.matrix(Values::Replaced);
     let pivots = Values::Replaced.pivots(0.0);
     let expected = expected::<f64>(&problem, Limits::default(), &pivots);
-    for (kind, lu) in expected.iter().enumerate() {
-        let kept = lu.pivots - lu.perturbed.len();
-        assert!(kept > 0 && !lu.perturbed.is_empty(), "front {kind}");
+    for (k, _) in shapes {
+        let lu = expected.iter().find(|lu| lu.pivots == k).unwrap();
+        assert!(!lu.perturbed.is_empty() && lu.perturbed.len() < k, "{k}");
     }
     for stream in streams() {
         let mut factors = check(&stream, &problem, Limits::default(), &pivots, &expected);
@@ -505,17 +506,13 @@ fn replaced_pivots_are_counted_and_keep_their_sign() {
 fn the_first_replaced_pivot_is_named() {
     let stream = &streams()[0];
     let pivots = Values::Replaced.pivots(0.0);
-    for orders in [10..16, 30..36, 96..98] {
-        let mut is_behind = false;
-        for k in orders {
-            let mut forest = Forest::default();
-            forest.front(k, 0);
-            let problem = forest.matrix(Values::Replaced);
-            let expected = expected::<f64>(&problem, Limits::default(), &pivots);
-            check(stream, &problem, Limits::default(), &pivots, &expected);
-            is_behind |= expected[0].perturbed[0] > 0;
-        }
-        assert!(is_behind, "another pivot than the first is replaced first");
+    for k in [14, 32, 97] {
+        let mut forest = Forest::default();
+        forest.front(k, 0);
+        let problem = forest.matrix(Values::Replaced);
+        let expected = expected::<f64>(&problem, Limits::default(), &pivots);
+        assert!(expected[0].perturbed[0] > 0);
+        check(stream, &problem, Limits::default(), &pivots, &expected);
     }
 }
 

@@ -125,7 +125,7 @@ impl DeviceCosts {
         self.predict(tree.num_supernodes(), tree.fronts().iter().map(shape))
     }
 
-    /// Predicts what goes with the tree that [`Symbolic::analyze_posted`] makes of this forest.
+    /// Predicts what goes with the tree that [`Symbolic::analyze_posted`](crate::Symbolic::analyze_posted) makes of this forest.
     pub fn of_forest(&self, forest: &EliminationForest, options: &TreeOptions) -> DevicePrediction {
         let Supernodes {
             parent,

@@ -187,7 +187,7 @@ pub const fn split(word: u32) -> (u32, u32) {
 }
 
 /// Where an entry goes: row and column within the front or the tile, 8 bits each from the lowest, then the exponent
-/// of the power of two that it is multiplied with, plus [`EXPONENT_BIAS`].
+/// of the power of two that it is multiplied with, plus `EXPONENT_BIAS`.
 #[inline(always)]
 pub const fn place(row: u32, column: u32, exponent: i32) -> u32 {
     cell(row, column) | ((exponent + EXPONENT_BIAS) as u32) << 16

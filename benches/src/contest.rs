@@ -26,8 +26,9 @@ const LARGEST_BATCH: usize = 64;
 /// Calls shorter than this are preceded by one that is not counted.
 const LONG_CALL: f64 = 5e-3;
 
-/// What goes before a first solve: worker threads of the solver before, which wait for more to do without giving up their
-/// cores (libgomp's: some milliseconds), are asleep after it.
+/// What goes before first solves of a solver: worker threads of the solver before, which wait for more to do without giving up their
+/// cores (libgomp's: some milliseconds), are asleep after it. Once a turn: before every call of a short batch it would
+/// measure cold caches.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Seconds of the phases of one call, that of the whole call first; nothing if the solver has no such call.
@@ -83,13 +84,20 @@ impl<T: Scalar> Entrant<T> {
     }
 
     /// A turn of a round; the first one is not counted unless its call is longer than `long`.
-    fn turn<S>(&mut self, round: usize, long: f64, step: &mut S) -> Result<(), PeerError>
+    fn turn<S>(
+        &mut self,
+        round: usize,
+        long: f64,
+        pause: Duration,
+        step: &mut S,
+    ) -> Result<(), PeerError>
     where
         S: FnMut(&mut dyn Peer<T>, &mut State<T>) -> Result<Taken, PeerError>,
     {
         let Some(peer) = self.peer.as_deref_mut() else {
             return Ok(());
         };
+        std::thread::sleep(pause);
         let state = &mut self.state;
         let mut calls = 1;
         if round > 0 && state.last < LONG_CALL {
@@ -195,7 +203,15 @@ fn timed(step: impl FnOnce() -> Result<(), PeerError>) -> Result<f64, PeerError>
 
 impl<T: Scalar> Contest<'_, T> {
     /// Rounds of samples until this share of the budget is over; the step of who fails is not repeated.
-    fn sample<S>(&mut self, share: f64, mut step: S)
+    fn sample<S>(&mut self, share: f64, step: S)
+    where
+        S: FnMut(&mut dyn Peer<T>, &mut State<T>) -> Result<Taken, PeerError>,
+    {
+        self.sample_after(Duration::ZERO, share, step);
+    }
+
+    /// As [`sample`](Self::sample), with a pause before each turn.
+    fn sample_after<S>(&mut self, pause: Duration, share: f64, mut step: S)
     where
         S: FnMut(&mut dyn Peer<T>, &mut State<T>) -> Result<Taken, PeerError>,
     {
@@ -214,7 +230,7 @@ impl<T: Scalar> Contest<'_, T> {
                 round,
                 |entrant| entrant.state.is_due,
                 |entrant| {
-                    if let Err(error) = entrant.turn(round, budget, &mut step) {
+                    if let Err(error) = entrant.turn(round, budget, pause, &mut step) {
                         entrant.state.error = Some(error);
                         entrant.state.is_due = false;
                     }
@@ -250,11 +266,9 @@ impl<T: Scalar> Contest<'_, T> {
     fn first_solves(&mut self) {
         let system = self.system;
         let is_alone = self.entrants.iter().filter(|e| e.goes_on()).count() < 2;
-        self.sample(0.5, |peer, state| {
+        let pause = if is_alone { Duration::ZERO } else { PAUSE };
+        self.sample_after(pause, 0.5, |peer, state| {
             peer.drop_analysis();
-            if !is_alone {
-                std::thread::sleep(PAUSE);
-            }
             let taken = first_solve(system, peer, state);
             if taken.is_err() {
                 // It may be memory that it lacked, and the others need theirs.

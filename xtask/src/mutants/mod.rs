@@ -519,8 +519,12 @@ fn mark_equivalent(all: &mut [Mutant], equivalent: &[Equivalent]) -> Result<()> 
             mutant.is_equivalent = true;
         }
     }
-    if let Some(((mutant, code), _)) = entries.iter().find(|(_, is_found)| !**is_found) {
-        bail!("equivalent-mutants.json: no mutant is '{mutant}' in the line '{code}'");
+    let stale = entries.iter().filter(|(_, is_found)| !**is_found);
+    let stale: Vec<String> = stale
+        .map(|((mutant, code), _)| format!("no mutant is '{mutant}' in the line '{code}'"))
+        .collect();
+    if !stale.is_empty() {
+        bail!("equivalent-mutants.json: {}", stale.join("\n"));
     }
     Ok(())
 }

@@ -19,8 +19,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use luge::ordering::{OrderingOptions, order};
 use luge::{
-    Analysis, BackendChoice, CpuEngine, Error, FactorPrecision, Factors, Inform, Options, Scalar,
-    Solution, Solver,
+    Analysis, BackendChoice, CpuEngine, Error, FactorPrecision, Factors, Inform, Options,
+    RealScalar, Solution, Solver,
 };
 use luge_testkit::convert::pattern_of;
 use sha2::{Digest, Sha256};
@@ -128,7 +128,7 @@ struct Hashes {
     refactorized: Hash,
 }
 
-fn of_mode<T: Scalar + Into<f64>>(
+fn of_mode<T: RealScalar + Into<f64>>(
     a: &CsMat<T>,
     next: &CsMat<T>,
     to_type: impl Fn(f64) -> T,
@@ -155,7 +155,7 @@ fn of_mode<T: Scalar + Into<f64>>(
     )
 }
 
-fn pipeline<T: Scalar + Into<f64>>(
+fn pipeline<T: RealScalar + Into<f64>>(
     a: &CsMat<T>,
     next: &CsMat<T>,
     to_type: impl Fn(f64) -> T,
@@ -192,7 +192,7 @@ fn pipeline<T: Scalar + Into<f64>>(
 }
 
 /// Every kind of solve.
-fn solves<T: Scalar + Into<f64>>(
+fn solves<T: RealScalar + Into<f64>>(
     factors: &Factors<T>,
     n: usize,
     b: &[T],

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use luge_peers::{Peer, PeerError, Resident, Staged};
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
 
@@ -54,7 +54,7 @@ struct State<T> {
     error: Option<PeerError>,
 }
 
-impl<T: Scalar> Entrant<T> {
+impl<T: RealScalar> Entrant<T> {
     /// A solver whose results go to `run`, which says in which precision it works.
     pub fn new(peer: Box<dyn Peer<T>>, run: Run) -> Self {
         Self {
@@ -157,7 +157,7 @@ impl<T: Scalar> Entrant<T> {
 }
 
 /// Times every phase of every solver and measures their solutions.
-pub fn contest<T: Scalar>(
+pub fn contest<T: RealScalar>(
     system: &System<T>,
     entrants: Vec<Entrant<T>>,
     settings: &Settings,
@@ -181,7 +181,7 @@ struct Contest<'a, T> {
 }
 
 /// The largest backward error of solutions that stand one after another.
-fn backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
+fn backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
     let n = a.rows().max(1);
     let each = x.chunks_exact(n).zip(b.chunks_exact(n));
     let errors = each.map(|(x, b)| normwise_backward_error(a, x, b));
@@ -201,7 +201,7 @@ fn timed(step: impl FnOnce() -> Result<(), PeerError>) -> Result<f64, PeerError>
     Ok(start.elapsed().as_secs_f64())
 }
 
-impl<T: Scalar> Contest<'_, T> {
+impl<T: RealScalar> Contest<'_, T> {
     /// Rounds of samples until this share of the budget is over; the step of who fails is not repeated.
     fn sample<S>(&mut self, share: f64, step: S)
     where
@@ -400,7 +400,7 @@ fn resident<T>(peer: &mut dyn Peer<T>) -> Result<&mut dyn Resident<T>, PeerError
     peer.resident().ok_or(PeerError::Unsupported)
 }
 
-impl<T: Scalar> State<T> {
+impl<T: RealScalar> State<T> {
     fn put(&mut self, b: &[T]) {
         self.x.clear();
         self.x.extend_from_slice(b);
@@ -408,7 +408,7 @@ impl<T: Scalar> State<T> {
 }
 
 /// Analysis, factorization and one solve.
-fn first_solve<T: Scalar>(
+fn first_solve<T: RealScalar>(
     system: &System<T>,
     peer: &mut dyn Peer<T>,
     state: &mut State<T>,

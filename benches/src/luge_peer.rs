@@ -1,13 +1,13 @@
 //! Luge behind the trait that the peers have: on the CPU or on a device, in any precision, through the public facade.
 
 use luge::device::{Buffer, DeviceError, Stream};
-use luge::{Analysis, Error, Factors, Inform, Options, Refactorized, Scalar, Solver};
+use luge::{Analysis, Error, Factors, Inform, Options, RealScalar, Refactorized, Solver};
 use luge_peers::{Matrix, Peer, PeerError, Resident, Staged, Statistics};
 
 use crate::results::LUGE;
 
 /// One matrix in Luge.
-pub struct Luge<T: Scalar> {
+pub struct Luge<T: RealScalar> {
     solver: Solver,
     analysis: Option<Analysis<T>>,
     factors: Option<Factors<T>>,
@@ -25,7 +25,7 @@ struct OnDevice {
     systems: [(Buffer<f64>, Buffer<f64>); 2],
 }
 
-impl<T: Scalar> Luge<T> {
+impl<T: RealScalar> Luge<T> {
     /// A solver with these options.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ fn of_device(error: DeviceError) -> PeerError {
     PeerError::Failed(error.to_string())
 }
 
-impl<T: Scalar> Peer<T> for Luge<T> {
+impl<T: RealScalar> Peer<T> for Luge<T> {
     fn name(&self) -> &'static str {
         LUGE
     }
@@ -183,7 +183,7 @@ impl<T: Scalar> Peer<T> for Luge<T> {
     }
 }
 
-impl<T: Scalar> Resident<T> for Luge<T> {
+impl<T: RealScalar> Resident<T> for Luge<T> {
     fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError> {
         let stream = self.solver.stream().ok_or(PeerError::OutOfOrder)?.clone();
         let upload = |numbers: &[T]| stream.upload(&T::in_f64(numbers)).map_err(of_device);

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use luge::{CpuEngine, FactorPrecision, Options, ResidualCheck, Scalar};
+use luge::{CpuEngine, FactorPrecision, Options, RealScalar, ResidualCheck};
 use luge_peers::cudss::{self, CudssScalar};
 use luge_peers::{Found, Missing, NAMES, Peer, PeerError};
 
@@ -325,7 +325,7 @@ impl Arguments {
 
     /// Luge in each of its precisions in which the peers run in `peers`, and cuDSS. Luge on the CPU is tried apart on the
     /// matrix of `source`, if there is one.
-    fn entrants<T: CudssScalar + Scalar + Default>(
+    fn entrants<T: CudssScalar + RealScalar + Default>(
         &self,
         candidates: &[Candidate],
         peers: Precision,

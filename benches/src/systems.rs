@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use luge::ordering::{Matching, OrderingError, OrderingOptions, order};
 use luge_peers::Matrix;
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, RealScalar};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::corpus::{Corpus, Expectation, Group, Kind};
 use luge_testkit::generators::applications::{
@@ -295,7 +295,7 @@ impl System {
     }
 }
 
-impl<T: Scalar> System<T> {
+impl<T: RealScalar> System<T> {
     /// Of a matrix and another one of its pattern, with where that is from.
     pub fn new(a: Matrix<T>, next: Matrix<T>, next_from: String) -> Self {
         let mut rng = SmallRng::seed_from_u64(0x5eed);
@@ -331,7 +331,7 @@ impl<T: Scalar> System<T> {
     }
 
     /// The same in another type, each value rounded.
-    pub fn to_type<S: Scalar>(&self) -> System<S> {
+    pub fn to_type<S: RealScalar>(&self) -> System<S> {
         let round = |value: T, _| S::from_f64(value.to_f64());
         let (a, next) = (self.a.map_values(round), self.next.map_values(round));
         System::new(a, next, self.next_from.clone())
@@ -352,7 +352,7 @@ pub fn ordered_pattern(a: &CsMat<f64>) -> Result<CompressedPattern, OrderingErro
 }
 
 /// A·x, summed up in `f64`.
-pub fn product<T: Scalar>(a: &CsMat<T>, x: &[T]) -> Vec<T> {
+pub fn product<T: RealScalar>(a: &CsMat<T>, x: &[T]) -> Vec<T> {
     let minus = residual(a, x, &vec![T::zero(); a.rows()]);
     minus.into_iter().map(|v| T::from_f64(-v)).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use luge::{Accuracy, Analysis, Error, Factors, Inform, Refactorized, Scalar, Solver, Warning};
+use luge::{Accuracy, Analysis, Error, Factors, Inform, RealScalar, Refactorized, Solver, Warning};
 use luge_testkit::generators::hostile::{Kind, Range, Skeleton};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -156,7 +156,7 @@ impl Step<'_> {
     }
 
     /// Analyze, factorize, solve, and again with other values.
-    fn sequence<T: Scalar>(&mut self, solver: &Solver, skeleton: &Skeleton, range: Range) {
+    fn sequence<T: RealScalar>(&mut self, solver: &Solver, skeleton: &Skeleton, range: Range) {
         let by_columns = self.rng.random_bool(0.3);
         let analyzed = self.values::<T>(skeleton, range, &[]);
         let mut history = vec![Rc::clone(&analyzed)];
@@ -223,7 +223,7 @@ impl Step<'_> {
     }
 
     /// Values on the pattern: new ones, or the last ones changed, or those of before.
-    fn values<T: Scalar>(
+    fn values<T: RealScalar>(
         &mut self,
         skeleton: &Skeleton,
         range: Range,
@@ -258,7 +258,7 @@ impl Step<'_> {
         });
         if self.verbose && truth.n() <= 8 {
             for (value, (i, j)) in &truth.matrix {
-                let line = format!("  {i} {j} {:e}", Scalar::to_f64(*value));
+                let line = format!("  {i} {j} {:e}", RealScalar::to_f64(*value));
                 self.say(|| line);
             }
         }
@@ -275,7 +275,7 @@ impl Step<'_> {
     }
 
     /// A right-hand side.
-    fn right_hand_side<T: Scalar>(&mut self, truth: &Truth<T>, transpose: bool) -> Vec<T> {
+    fn right_hand_side<T: RealScalar>(&mut self, truth: &Truth<T>, transpose: bool) -> Vec<T> {
         let n = truth.n();
         let (largest, least) = if T::epsilon().to_f64() > 1e-10 {
             (3e38, 1e-44)
@@ -317,14 +317,14 @@ impl Step<'_> {
         b
     }
 
-    fn random_vector<T: Scalar>(&mut self, n: usize, size: f64) -> Vec<T> {
+    fn random_vector<T: RealScalar>(&mut self, n: usize, size: f64) -> Vec<T> {
         (0..n)
             .map(|_| T::from_f64(size * self.rng.random_range(-1.0..1.0)))
             .collect()
     }
 
     /// Some of the solving calls.
-    fn solves<T: Scalar>(&mut self, solver: &Solver, factors: &Factors<T>, truth: &Truth<T>) {
+    fn solves<T: RealScalar>(&mut self, solver: &Solver, factors: &Factors<T>, truth: &Truth<T>) {
         let calls = if self.is_on_device { 8 } else { 5 };
         for _ in 0..self.rng.random_range(1..=3) {
             match self.rng.random_range(0..calls) {
@@ -339,7 +339,7 @@ impl Step<'_> {
         }
     }
 
-    fn solve<T: Scalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>, transpose: bool) {
+    fn solve<T: RealScalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>, transpose: bool) {
         let b = self.right_hand_side(truth, transpose);
         let (call, solved) = if transpose {
             ("solve_transpose", factors.solve_transpose(&b))
@@ -357,7 +357,7 @@ impl Step<'_> {
         }
     }
 
-    fn solve_many<T: Scalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>) {
+    fn solve_many<T: RealScalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>) {
         let count = self.rng.random_range(1..=4);
         let many: Vec<Vec<T>> = (0..count)
             .map(|_| self.right_hand_side(truth, false))
@@ -378,7 +378,7 @@ impl Step<'_> {
         }
     }
 
-    fn solve_in_place<T: Scalar>(
+    fn solve_in_place<T: RealScalar>(
         &mut self,
         factors: &Factors<T>,
         truth: &Truth<T>,
@@ -420,7 +420,7 @@ impl Step<'_> {
         }
     }
 
-    fn solve_on_device<T: Scalar>(
+    fn solve_on_device<T: RealScalar>(
         &mut self,
         solver: &Solver,
         factors: &Factors<T>,
@@ -442,7 +442,7 @@ impl Step<'_> {
         }
     }
 
-    fn solve_refined_on_device<T: Scalar>(
+    fn solve_refined_on_device<T: RealScalar>(
         &mut self,
         solver: &Solver,
         factors: &Factors<T>,
@@ -465,7 +465,7 @@ impl Step<'_> {
     }
 
     /// Several systems at once: each must be what it is alone.
-    fn batch<T: Scalar>(
+    fn batch<T: RealScalar>(
         &mut self,
         solver: &Solver,
         analysis: &Analysis<T>,
@@ -584,7 +584,7 @@ impl Step<'_> {
     }
 
     /// The bits of two solutions that must outlive a refused refactorization.
-    fn marks<T: Scalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>) -> Vec<Vec<u64>> {
+    fn marks<T: RealScalar>(&mut self, factors: &Factors<T>, truth: &Truth<T>) -> Vec<Vec<u64>> {
         let n = truth.n();
         let b: Vec<T> = (0..n).map(|i| T::from_f64(1.0 + (i % 3) as f64)).collect();
         let solution = factors.solve(&b).map(|s| bits(&s.x)).unwrap_or_default();
@@ -594,7 +594,7 @@ impl Step<'_> {
     }
 
     /// A solution that came with `Ok`.
-    fn judge_solution<T: Scalar>(
+    fn judge_solution<T: RealScalar>(
         &mut self,
         call: &str,
         truth: &Truth<T>,
@@ -630,7 +630,7 @@ impl Step<'_> {
     }
 
     /// A solution above the target comes with a warning.
-    fn judge_target<T: Scalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
+    fn judge_target<T: RealScalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
         let is_single = truth.epsilon() > f64::EPSILON;
         let target = if is_single { 1e-6 } else { 1e-12 };
         let warned = inform
@@ -645,7 +645,7 @@ impl Step<'_> {
     }
 
     /// Factors that came with `Ok`.
-    fn judge_acceptance<T: Scalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
+    fn judge_acceptance<T: RealScalar>(&mut self, call: &str, truth: &Truth<T>, inform: &Inform) {
         let has = |wanted: fn(&Warning) -> bool| inform.warnings.iter().any(wanted);
         self.is_warned = has(|warning| matches!(warning, Warning::IllConditioned { .. }));
         let warned =
@@ -685,7 +685,7 @@ impl Step<'_> {
     }
 
     /// What a refactorization says of itself, against a solve for a solution that is known here.
-    fn judge_refactorized<T: Scalar>(
+    fn judge_refactorized<T: RealScalar>(
         &mut self,
         outcome: &Refactorized,
         factors: &Factors<T>,
@@ -719,7 +719,7 @@ impl Step<'_> {
     }
 
     /// An error: it must be true of the matrix, in modes that leave no other reason.
-    fn judge_refusal<T: Scalar>(
+    fn judge_refusal<T: RealScalar>(
         &mut self,
         call: &str,
         truth: &Truth<T>,
@@ -806,7 +806,7 @@ impl Step<'_> {
     }
 }
 
-fn overflow<T: Scalar>(truth: &Truth<T>, b: &[T], transpose: bool, epsilon: f64) -> f64 {
+fn overflow<T: RealScalar>(truth: &Truth<T>, b: &[T], transpose: bool, epsilon: f64) -> f64 {
     let overflow = truth.overflow(b, transpose, epsilon);
     overflow.map_or(f64::INFINITY, |[_, rounded]| rounded)
 }
@@ -819,11 +819,11 @@ fn alone(error: &Error) -> &Error {
     }
 }
 
-fn bits<T: Scalar>(x: &[T]) -> Vec<u64> {
-    x.iter().map(|v| Scalar::to_f64(*v).to_bits()).collect()
+fn bits<T: RealScalar>(x: &[T]) -> Vec<u64> {
+    x.iter().map(|v| RealScalar::to_f64(*v).to_bits()).collect()
 }
 
-fn stored<T: Scalar>(a: &CsMat<T>, by_columns: bool) -> CsMat<T> {
+fn stored<T: RealScalar>(a: &CsMat<T>, by_columns: bool) -> CsMat<T> {
     if by_columns { a.to_csc() } else { a.clone() }
 }
 

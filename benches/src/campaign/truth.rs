@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use luge::Scalar;
+use luge::RealScalar;
 use luge_reference::matching::structural_rank;
 use luge_sparse::CompressedPattern;
 use luge_testkit::exact::{Wide, WideMatrix};
@@ -23,7 +23,7 @@ pub struct Truth<T> {
     singular_ratios: OnceCell<[f64; 2]>,
 }
 
-impl<T: Scalar> Truth<T> {
+impl<T: RealScalar> Truth<T> {
     /// Of a matrix by rows whose values are rounded to `T`.
     pub fn new(given: &CsMat<f64>, kind: Kind) -> Self {
         let matrix: CsMat<T> = given.map(|&v| {
@@ -38,7 +38,7 @@ impl<T: Scalar> Truth<T> {
             .data()
             .iter()
             .zip(given.data())
-            .all(|(value, &given)| Scalar::to_f64(*value) == given);
+            .all(|(value, &given)| RealScalar::to_f64(*value) == given);
         Self {
             exact: WideMatrix::new(&matrix),
             matrix,
@@ -115,7 +115,7 @@ impl<T: Scalar> Truth<T> {
         }
         let b = b
             .iter()
-            .map(|b| Wide::new(Scalar::to_f64(*b)))
+            .map(|b| Wide::new(RealScalar::to_f64(*b)))
             .collect::<Vec<_>>();
         let x = self.exact.solve(&b, transpose)?;
         let epsilon = Wide::new(epsilon);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
 use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
-use luge_sparse::{Scalar, to_u32};
+use luge_sparse::{RealScalar, to_u32};
 use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
@@ -136,7 +136,7 @@ impl Lanes {
     }
 }
 
-impl<T: Scalar> Analysis<T> {
+impl<T: RealScalar> Analysis<T> {
     /// Factorizes `count` matrices of the pattern that was analyzed, with `values` one matrix after another, each in the
     /// order in which the analyzed one is stored.
     ///
@@ -273,7 +273,7 @@ fn seconds(analyzed: &Inform) -> f64 {
     SECONDS_PER_ENTRY * (analyzed.lnz + analyzed.unz) as f64
 }
 
-impl<T: Scalar> BatchFactors<T> {
+impl<T: RealScalar> BatchFactors<T> {
     /// Number of systems.
     pub fn len(&self) -> usize {
         self.systems.len()
@@ -495,7 +495,7 @@ impl<T: Scalar> BatchFactors<T> {
     }
 }
 
-impl<T: Scalar> Slot<T> {
+impl<T: RealScalar> Slot<T> {
     fn factors(&self) -> Result<&Factors<T>, Error> {
         match &self.state {
             Ok(factors) => Ok(factors),

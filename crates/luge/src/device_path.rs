@@ -7,7 +7,7 @@ use luge_device::{BufferView, Slice, Stream};
 use luge_ordering::{Matching, Ordering, OrderingOptions};
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 use crate::accuracy::{
     BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
@@ -342,7 +342,7 @@ fn is_numerical(error: &Error) -> bool {
     )
 }
 
-impl<T: Scalar> Task<'_, T> {
+impl<T: RealScalar> Task<'_, T> {
     /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
     /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
     /// engine keeps the values there.
@@ -393,7 +393,7 @@ impl DevicePath {
     }
 
     /// Finds factors by the pivoting that the options ask for.
-    pub(crate) fn establish<T: Scalar>(
+    pub(crate) fn establish<T: RealScalar>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
@@ -408,7 +408,7 @@ impl DevicePath {
 
     /// Orders, scales and factorizes for the values at hand, with one matching after another: the scaling of other values
     /// may be all that is wrong with a matrix.
-    fn establish_anew<T: Scalar>(
+    fn establish_anew<T: RealScalar>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
@@ -428,7 +428,7 @@ impl DevicePath {
     }
 
     /// As [`establish`](Self::establish), with the first chain to try and what else might do.
-    fn establish_on<T: Scalar>(
+    fn establish_on<T: RealScalar>(
         &self,
         chain: &Arc<dyn AnyDeviceChain>,
         alternative: Option<Matching>,
@@ -457,7 +457,7 @@ impl DevicePath {
     }
 
     /// Factorizes with static pivots.
-    fn try_static<T: Scalar>(
+    fn try_static<T: RealScalar>(
         &self,
         chain: &Arc<dyn AnyDeviceChain>,
         task: Task<'_, T>,
@@ -501,7 +501,7 @@ impl DevicePath {
 
     /// Searches pivots and factorizes with them. Under [`Pivoting::Auto`], if the probe misses the
     /// target with the diagonal preferred, it tries partial pivoting and keeps what is better.
-    fn search<T: Scalar>(
+    fn search<T: RealScalar>(
         &self,
         chain: &Arc<dyn AnyDeviceChain>,
         task: Task<'_, T>,
@@ -556,7 +556,7 @@ impl DevicePath {
 
     /// Factorizes new values with the pivots of `old`, or with new ones if those do not serve. After an error, of which
     /// `check` may be the reason, `old` has its old values again.
-    pub(crate) fn refactorize<T: Scalar>(
+    pub(crate) fn refactorize<T: RealScalar>(
         &self,
         old: &mut DeviceFactors,
         task: Task<'_, T>,
@@ -719,7 +719,7 @@ impl DevicePath {
 
     /// New pivots for new values, the old ones having failed for `reason`. After an error `old` has its old values
     /// again.
-    pub(crate) fn repivot<T: Scalar>(
+    pub(crate) fn repivot<T: RealScalar>(
         &self,
         old: &mut DeviceFactors,
         reason: String,
@@ -742,7 +742,7 @@ impl DevicePath {
 
     /// New pivots on the old order and scaling; if those do not serve, everything anew for the new values, as if they had
     /// been analyzed and factorized.
-    fn new_pivots<T: Scalar>(
+    fn new_pivots<T: RealScalar>(
         &self,
         old: &DeviceFactors,
         task: Task<'_, T>,

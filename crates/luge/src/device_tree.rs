@@ -21,7 +21,7 @@ use luge_solve::gpu::{
 };
 use luge_solve::refine;
 use luge_sparse::etree::EliminationForest;
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm, Scalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar, RowPerm, Scalar};
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
@@ -521,7 +521,11 @@ impl AnyDeviceChain for TreeChain {
         inform.peak_host_bytes = inform.peak_host_bytes.max(symbolic.bytes() + held as u64);
         inform.predicted_device_bytes = Some(forest.device_bytes());
         inform.seconds.symbolic = forest.seconds + self.upload_seconds;
-        inform.precision = if forest.single { f32::NAME } else { f64::NAME };
+        inform.precision = if forest.single {
+            <f32 as Scalar>::NAME
+        } else {
+            <f64 as Scalar>::NAME
+        };
         inform.code_path = vec!["symbolic: forest of fronts, on the CPU"];
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use luge_solve::condition::inverse_norm1;
 use luge_solve::extended::Extended;
 use luge_solve::{known_solution, scaled};
-use luge_sparse::{ColPerm, RowPerm, Scalar, Scaling};
+use luge_sparse::{ColPerm, RealScalar, RowPerm, Scaling};
 
 use crate::backend::DeviceCosts;
 use crate::determinant::Determinant;
@@ -27,7 +27,7 @@ pub(crate) struct Transform {
 impl Transform {
     /// Solves with A through a solve with B: `solve` replaces right-hand sides of B, one after another,
     /// by solutions; again with smaller numbers where they overflow. `row_perm` may go on from [`row_perm`](Self::row_perm) to the rows of the factors.
-    pub(crate) fn around<F: Scalar>(
+    pub(crate) fn around<F: RealScalar>(
         &self,
         row_perm: &RowPerm,
         b: &[f64],
@@ -126,7 +126,7 @@ pub(crate) fn solve_extended(
 }
 
 /// As [`solve_extended`] with factors of the type `F`.
-fn solve_within<F: Scalar>(
+fn solve_within<F: RealScalar>(
     engine: &dyn Engine,
     b: &[Extended],
     transpose: bool,
@@ -194,7 +194,7 @@ const CONSTANT: f64 = 1e-3;
 
 impl Condition {
     /// Estimates it for B with the 1-norm `norm1`, given solves with B and its transpose.
-    pub(crate) fn estimate<F: Scalar>(
+    pub(crate) fn estimate<F: RealScalar>(
         transform: &Transform,
         norm1: impl FnOnce() -> f64,
         solve: impl FnMut(&mut [f64]) -> Result<(), Error>,

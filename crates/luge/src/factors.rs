@@ -12,7 +12,7 @@ use luge_solve::extended::Extended;
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
 use luge_sparse::{
-    FilledPattern, Index, Levels, MatrixRef, MatrixView, Reservation, Scalar, bytes_of,
+    FilledPattern, Index, Levels, MatrixRef, MatrixView, RealScalar, Reservation, bytes_of,
 };
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
@@ -159,7 +159,7 @@ impl Computed {
     }
 }
 
-impl<T: Scalar> Factors<T> {
+impl<T: RealScalar> Factors<T> {
     pub(crate) fn new<I: Index>(
         plan: Arc<Plan>,
         a: &MatrixRef<'_, T, I>,
@@ -540,7 +540,7 @@ impl<T: Scalar> Factors<T> {
 
 /// What works with vectors on a device.
 #[cfg(feature = "gpu")]
-impl<T: Scalar> Factors<T> {
+impl<T: RealScalar> Factors<T> {
     /// The engine that keeps values and vectors on the device, if that is where they are, and its stream.
     fn resident(&self) -> Option<(&dyn ResidentEngine, &Stream)> {
         match (&self.plan.path, &self.computed) {
@@ -604,7 +604,7 @@ impl<T: Scalar> Factors<T> {
     }
 }
 
-impl<T: Scalar> Factors<T> {
+impl<T: RealScalar> Factors<T> {
     /// Solves, and measures and refines on the host.
     fn solve_columns(
         &self,
@@ -793,7 +793,7 @@ impl<T: Scalar> Factors<T> {
 
 /// Data that is on a device.
 #[cfg(feature = "gpu")]
-impl<T: Scalar> Factors<T> {
+impl<T: RealScalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
     /// which the analyzed matrix is stored.
     ///
@@ -1078,7 +1078,7 @@ impl<T: Scalar> Factors<T> {
     }
 }
 
-impl<T: Scalar> Factors<T> {
+impl<T: RealScalar> Factors<T> {
     /// Forgets what was known of the old values.
     fn accept(&mut self, norms: OnceLock<RowNorms>, journal: Journal) -> Result<(), Error> {
         self.norms = norms;
@@ -1327,7 +1327,7 @@ fn check_right_hand_sides(b: &[f64], n: usize) -> Result<(), Error> {
 }
 
 /// Backward errors of the solution as the caller gets it.
-fn measure_rounded<T: Scalar>(
+fn measure_rounded<T: RealScalar>(
     a: MatrixView<'_, T>,
     norms: &RowNorms,
     refined: &Refined,

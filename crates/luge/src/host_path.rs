@@ -6,7 +6,7 @@ use std::time::Instant;
 use luge_numeric::TinyPivots;
 use luge_numeric::cpu::blocks::Rule;
 use luge_ordering::{Matching, Ordering, equilibrate};
-use luge_sparse::{Quality, Reservation, Scalar};
+use luge_sparse::{Quality, RealScalar, Reservation};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
@@ -268,7 +268,7 @@ fn bound_of_roundings(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f
     })
 }
 
-impl<T: Scalar> Task<'_, T> {
+impl<T: RealScalar> Task<'_, T> {
     /// What the factors are worth in themselves, that is without refinement, unless perturbed pivots
     /// or factors in a shorter type need it.
     fn probe_factors(
@@ -347,7 +347,7 @@ impl HostPath {
     }
 
     /// Finds factors by the pivoting that the options ask for.
-    pub(crate) fn establish<T: Scalar>(
+    pub(crate) fn establish<T: RealScalar>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
@@ -379,7 +379,7 @@ impl HostPath {
     }
 
     /// The chain of a pattern that was analyzed without values, with a scaling for the values at hand.
-    fn scaled_for<T: Scalar>(&self, task: Task<'_, T>) -> Result<Arc<dyn AnyHost>, Error> {
+    fn scaled_for<T: RealScalar>(&self, task: Task<'_, T>) -> Result<Arc<dyn AnyHost>, Error> {
         let shared = task.shared;
         if !shared.ordering.scaling {
             return Ok(Arc::clone(&self.chain));
@@ -404,7 +404,7 @@ impl HostPath {
     /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
     /// gives the best. The scaling of other values, or one by a matching of largest product, may be too wild for the norm of A;
     /// or the rows need it all the same, and then other pivots do not make up for it.
-    fn establish_anew<T: Scalar>(
+    fn establish_anew<T: RealScalar>(
         &self,
         matchings: &[Option<Matching>],
         task: Task<'_, T>,
@@ -437,7 +437,7 @@ impl HostPath {
     }
 
     /// Tries the rules one after another until the factors can be trusted, and keeps the best.
-    fn establish_on<T: Scalar>(
+    fn establish_on<T: RealScalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
         rules: &[Rule],
@@ -505,7 +505,7 @@ impl HostPath {
 
     /// Factorizes new values in the memory of `old`, with its pivots, or finds new ones if those do
     /// not serve. After an error `old` has its old values again.
-    pub(crate) fn refactorize<T: Scalar>(
+    pub(crate) fn refactorize<T: RealScalar>(
         &self,
         old: &mut HostFactors,
         old_values: &[f64],
@@ -520,7 +520,7 @@ impl HostPath {
         outcome
     }
 
-    fn try_refactorize<T: Scalar>(
+    fn try_refactorize<T: RealScalar>(
         &self,
         old: &mut HostFactors,
         task: Task<'_, T>,
@@ -610,7 +610,7 @@ impl HostPath {
 
     /// New pivots on the old order and scaling, and if those do not serve, or the scaling is stale too, everything anew for
     /// the new values, as if they had been analyzed and factorized.
-    fn repivot<T: Scalar>(
+    fn repivot<T: RealScalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
         stale_scale: bool,
@@ -657,7 +657,7 @@ impl Attempt for Result<HostFactors, Error> {
 }
 
 /// The condition of what was factorized, unless it is singular to rounding.
-fn condition<T: Scalar>(
+fn condition<T: RealScalar>(
     factors: &HostFactors,
     task: Task<'_, T>,
     journal: &mut Journal,

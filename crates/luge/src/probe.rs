@@ -7,7 +7,7 @@ use luge_solve::backward_error::{Residual, RowNorms, is_safe, max_abs};
 use luge_solve::gpu::Measures;
 use luge_solve::known_solution;
 use luge_solve::refine::{self, refine};
-use luge_sparse::{MatrixView, Scalar};
+use luge_sparse::{MatrixView, RealScalar};
 
 use crate::accuracy::WILD;
 #[cfg(feature = "gpu")]
@@ -73,7 +73,7 @@ impl Probe {
     /// Solves for the known solution with one pass of `solve`, which works in place, and measures in
     /// plain arithmetic, which tells errors that are large enough to matter. `None` if numbers leave the
     /// range of `f64` on the way.
-    pub(crate) fn quick<T: Scalar>(
+    pub(crate) fn quick<T: RealScalar>(
         a: MatrixView<'_, T>,
         solve: impl FnOnce(&mut [f64]) -> Result<(), Error>,
     ) -> Result<Option<Self>, Error> {
@@ -121,7 +121,7 @@ impl Probe {
     }
 
     /// Solves for the known solution and measures, refinement included.
-    pub(crate) fn run<T: Scalar>(
+    pub(crate) fn run<T: RealScalar>(
         a: MatrixView<'_, T>,
         norms: &RowNorms,
         engine: &dyn Engine,
@@ -290,7 +290,7 @@ pub(crate) fn worst_row(residual: &Residual, b: &[f64]) -> usize {
 }
 
 /// A·x and |A|·|x|.
-fn products<T: Scalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
+fn products<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let mut sums = vec![0.0; a.rows()];
     let mut magnitudes = vec![0.0; a.rows()];
     for (lane, (indices, values)) in a.lanes().enumerate() {
@@ -315,7 +315,7 @@ fn products<T: Scalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) 
     (sums, magnitudes)
 }
 
-impl<T: Scalar> Task<'_, T> {
+impl<T: RealScalar> Task<'_, T> {
     /// Solves for a known solution with so many steps of refinement.
     pub(crate) fn probe_with(
         &self,

@@ -7,7 +7,7 @@ use luge_ordering::OrderingOptions;
 use luge_solve::refine;
 use luge_sparse::{
     CompressedPattern, Compression, FilledPattern, Index, Levels, MatrixRef, MatrixView,
-    Reservation, Scalar, bytes_of,
+    RealScalar, Reservation, bytes_of,
 };
 
 use crate::backend::Limits;
@@ -48,7 +48,7 @@ impl Shared {
     }
 
     /// The matrix with these values in stored order.
-    pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
+    pub(crate) fn view<'a, T: RealScalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
         if self.by_columns {
             MatrixView::by_columns(&self.pattern, values)
         } else {
@@ -56,7 +56,7 @@ impl Shared {
         }
     }
 
-    pub(crate) fn refinement<T: Scalar>(&self) -> refine::Options {
+    pub(crate) fn refinement<T: RealScalar>(&self) -> refine::Options {
         refine::Options {
             max_steps: self.options.max_refinement_steps,
             target: self.target,
@@ -78,7 +78,7 @@ impl Shared {
 
     /// The values of `a` in stored order, zero where it has no entry, and the largest magnitude among them, if it has no
     /// entry that the analyzed matrix has not, and they are finite. Threads share the comparison if there are several.
-    pub(crate) fn values_of<'a, T: Scalar, I: Index>(
+    pub(crate) fn values_of<'a, T: RealScalar, I: Index>(
         &self,
         a: &MatrixRef<'a, T, I>,
         threads: usize,
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     /// The values of `a` at the entries of the analyzed matrix, zero where it has none.
-    fn scattered<T: Scalar, I: Index>(
+    fn scattered<T: RealScalar, I: Index>(
         &self,
         a: &MatrixRef<'_, T, I>,
         threads: usize,
@@ -180,7 +180,7 @@ impl Shared {
     }
 
     /// The largest magnitude of values in stored order, which are refused if one of them is not finite.
-    pub(crate) fn check_finite<T: Scalar>(
+    pub(crate) fn check_finite<T: RealScalar>(
         &self,
         values: &[T],
         threads: usize,

@@ -9,8 +9,8 @@ use std::time::Instant;
 use luge_device::Stream;
 use luge_ordering::{Method, Ordering, OrderingOptions};
 use luge_sparse::{
-    Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget, PatternRef, Reservation,
-    Scalar, to_u32,
+    Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget, PatternRef, RealScalar,
+    Reservation, to_u32,
 };
 
 #[cfg(feature = "gpu")]
@@ -172,7 +172,7 @@ impl Solver {
     /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::PermutationLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
-    pub fn analyze<'a, T: Scalar, I: Index>(
+    pub fn analyze<'a, T: RealScalar, I: Index>(
         &self,
         a: impl Into<MatrixRef<'a, T, I>>,
     ) -> Result<Analysis<T>, Error> {
@@ -184,7 +184,7 @@ impl Solver {
         }
         let lanes = 0..pattern.offsets().len() - 1;
         let of_lanes = lanes.flat_map(|at| &values[pattern.range(at)]);
-        let in_f64: Vec<f64> = of_lanes.map(|&value| Scalar::to_f64(value)).collect();
+        let in_f64: Vec<f64> = of_lanes.map(|&value| RealScalar::to_f64(value)).collect();
         self.analyze_values(&pattern, Some(in_f64.into()))
     }
 
@@ -210,7 +210,7 @@ impl Solver {
     /// # Errors
     ///
     /// As [`analyze`](Self::analyze).
-    pub fn analyze_pattern<'a, T: Scalar, I: Index>(
+    pub fn analyze_pattern<'a, T: RealScalar, I: Index>(
         &self,
         pattern: impl Into<PatternRef<'a, I>>,
     ) -> Result<Analysis<T>, Error> {
@@ -255,7 +255,7 @@ impl Solver {
     }
 
     /// Analyzes a matrix of this pattern, with these values in stored order if they are known.
-    fn analyze_values<T: Scalar, I: Index>(
+    fn analyze_values<T: RealScalar, I: Index>(
         &self,
         a: &PatternRef<'_, I>,
         values: Option<Cow<'_, [f64]>>,
@@ -437,7 +437,7 @@ const SLACK_PER_THREAD: u64 = 16 << 10;
 /// Seconds that it takes to copy an entry of a pattern, and to check it, at least.
 const PATTERN_PER_ENTRY: f64 = 1e-9;
 
-impl<T: Scalar> Analysis<T> {
+impl<T: RealScalar> Analysis<T> {
     /// Sizes, times and the code path of the analysis.
     pub fn inform(&self) -> &Inform {
         &self.inform

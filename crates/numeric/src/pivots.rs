@@ -1,6 +1,6 @@
 //! What a factorization does with pivots, and what it reports of them.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 /// What static pivoting does with a pivot that is too small to divide by.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,7 +19,7 @@ pub enum TinyPivots {
 impl TinyPivots {
     /// Perturbation at √ε of `T`, which keeps the growth of the perturbed factors and the loss of
     /// accuracy by the perturbation in balance (Li and Demmel 1998).
-    pub fn perturb_default<T: Scalar>() -> Self {
+    pub fn perturb_default<T: RealScalar>() -> Self {
         Self::Perturb {
             threshold: T::epsilon().to_f64().sqrt(),
         }
@@ -58,7 +58,7 @@ pub(crate) struct PivotMonitor {
 }
 
 impl PivotMonitor {
-    pub(crate) fn new<T: Scalar>(b: &[T]) -> Self {
+    pub(crate) fn new<T: RealScalar>(b: &[T]) -> Self {
         Self {
             max_b: b
                 .iter()
@@ -79,11 +79,11 @@ impl PivotMonitor {
         self.max_b
     }
 
-    pub(crate) fn upper<T: Scalar>(&mut self, value: T) {
+    pub(crate) fn upper<T: RealScalar>(&mut self, value: T) {
         self.max_u = self.max_u.max(value.to_f64().abs());
     }
 
-    pub(crate) fn pivot<T: Scalar>(&mut self, pivot: T) {
+    pub(crate) fn pivot<T: RealScalar>(&mut self, pivot: T) {
         self.upper(pivot);
         let magnitude = pivot.to_f64().abs();
         self.report.min_pivot = self.report.min_pivot.min(magnitude);

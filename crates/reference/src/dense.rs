@@ -2,7 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, RealScalar, Scalar};
+use num_traits::{Float, Zero};
 
 /// A dense matrix, row by row. `a[(i, j)]` is the entry of row `i` and column `j`.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,14 +102,19 @@ impl<T: Scalar> Dense<T> {
     }
 
     /// The largest absolute value of an entry; zero for a matrix without entries.
-    pub fn max_abs(&self) -> T {
-        self.data.iter().fold(T::zero(), |m, v| m.max(v.abs()))
+    pub fn max_abs(&self) -> T::Real {
+        let magnitudes = self.data.iter().map(|v| v.magnitude());
+        magnitudes.fold(T::Real::zero(), Float::max)
     }
 
     /// ‖·‖∞, the largest sum of absolute values over a row.
     pub fn norm_inf(&self) -> f64 {
         (0..self.nrows)
-            .map(|i| (0..self.ncols).map(|j| self[(i, j)].to_f64().abs()).sum())
+            .map(|i| {
+                (0..self.ncols)
+                    .map(|j| self[(i, j)].magnitude().to_f64())
+                    .sum()
+            })
             .fold(0.0, f64::max)
     }
 

@@ -3,7 +3,7 @@
 //! Bunch and Kaufman's partial pivoting (1977): D has blocks of order 1 and 2, L is unit lower
 //! triangular. O(n³) time; the symmetric matrix is stored whole.
 
-use luge_sparse::{Permutation, Scalar};
+use luge_sparse::{Permutation, RealScalar};
 
 use crate::dense::Dense;
 
@@ -85,7 +85,7 @@ impl std::error::Error for LdltError {}
 ///
 /// If `a` is not square.
 #[track_caller]
-pub fn ldlt_dense<T: Scalar>(a: &Dense<T>) -> Result<DenseLdlt<T>, LdltError> {
+pub fn ldlt_dense<T: RealScalar>(a: &Dense<T>) -> Result<DenseLdlt<T>, LdltError> {
     let n = a.nrows();
     assert_eq!(n, a.ncols(), "the matrix must be square");
     // Balances the growth of one step of order 2 against two steps of order 1.
@@ -185,14 +185,14 @@ pub fn ldlt_dense<T: Scalar>(a: &Dense<T>) -> Result<DenseLdlt<T>, LdltError> {
 
 /// Solves `[d11 d21; d21 d22]·x = b`, divided through by `d21`, the largest entry of a pivot of order
 /// 2 up to a small factor, so that no square overflows.
-fn solve_two<T: Scalar>(d11: T, d21: T, d22: T, b: [T; 2]) -> [T; 2] {
+fn solve_two<T: RealScalar>(d11: T, d21: T, d22: T, b: [T; 2]) -> [T; 2] {
     let (p, q) = (d11 / d21, d22 / d21);
     let denominator = p * q - T::one();
     let (b0, b1) = (b[0] / d21, b[1] / d21);
     [(q * b0 - b1) / denominator, (p * b1 - b0) / denominator]
 }
 
-impl<T: Scalar> DenseLdlt<T> {
+impl<T: RealScalar> DenseLdlt<T> {
     /// D spread out.
     pub fn diagonal(&self) -> Dense<T> {
         let n = self.lower.nrows();

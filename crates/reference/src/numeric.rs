@@ -4,7 +4,8 @@
 //! increasing, multiplication and subtraction rounded apart. So the sparse ones, and the dense one
 //! without row exchanges, agree bit for bit.
 
-use luge_sparse::{CompressedPattern, FilledPattern, RowPerm, Scalar};
+use luge_sparse::{CompressedPattern, FilledPattern, RealScalar, RowPerm, Scalar};
+use num_traits::{Float, Zero};
 
 use crate::dense::Dense;
 use crate::primitives::transpose;
@@ -97,10 +98,10 @@ impl<T: Scalar> DenseLu<T> {
     /// ‖P·A − L·U‖∞ / ‖A‖∞, computed in `f64`; zero for a zero matrix factorized exactly.
     pub fn factor_error(&self, a: &Dense<T>) -> f64 {
         let n = a.nrows();
-        let to_f64 = |m: &Dense<T>| Dense::from_fn(n, n, |i, j| m[(i, j)].to_f64());
-        let product = to_f64(&self.lower()).mul(&to_f64(&self.upper()));
+        let wide = |m: &Dense<T>| Dense::from_fn(n, n, |i, j| m[(i, j)].widen());
+        let product = wide(&self.lower()).mul(&wide(&self.upper()));
         let difference = Dense::from_fn(n, n, |i, j| {
-            a[(self.row_perm.as_slice()[i] as usize, j)].to_f64() - product[(i, j)]
+            a[(self.row_perm.as_slice()[i] as usize, j)].widen() - product[(i, j)]
         });
         match (difference.norm_inf(), a.norm_inf()) {
             (0.0, _) => 0.0,
@@ -109,8 +110,8 @@ impl<T: Scalar> DenseLu<T> {
     }
 }
 
-fn growth<T: Scalar>(max_u: T, max_a: T) -> f64 {
-    if max_a == T::zero() {
+fn growth<R: RealScalar>(max_u: R, max_a: R) -> f64 {
+    if max_a == R::zero() {
         0.0
     } else {
         max_u.to_f64() / max_a.to_f64()
@@ -120,15 +121,14 @@ fn growth<T: Scalar>(max_u: T, max_a: T) -> f64 {
 /// Applies the static rule to one pivot: the value to use, and whether it was replaced.
 pub(crate) fn static_pivot<T: Scalar>(
     pivot: T,
-    bound: T,
+    bound: T::Real,
     column: usize,
 ) -> Result<(T, bool), PivotError> {
-    if !pivot.is_finite() {
+    if !pivot.is_number() {
         return Err(PivotError::NotFinite { column });
     }
-    if pivot.abs() < bound {
-        let replacement = if pivot < T::zero() { -bound } else { bound };
-        return Ok((replacement, true));
+    if pivot.magnitude() < bound {
+        return Ok((pivot.with_magnitude(bound), true));
     }
     if pivot == T::zero() {
         return Err(PivotError::Zero { column });
@@ -159,18 +159,18 @@ pub fn lu_dense<T: Scalar>(a: &Dense<T>, rule: PivotRule) -> Result<DenseLu<T>, 
             PivotRule::Partial => largest(&w, &rows, k),
             PivotRule::Threshold { tolerance } => {
                 let best = largest(&w, &rows, k);
-                let bound = T::from_f64(tolerance) * w[(best, k)].abs();
+                let bound = T::Real::from_f64(tolerance) * w[(best, k)].magnitude();
                 (k..n)
                     .find(|&i| rows[i] as usize == k)
-                    .filter(|&i| w[(i, k)] != T::zero() && w[(i, k)].abs() >= bound)
+                    .filter(|&i| w[(i, k)] != T::zero() && w[(i, k)].magnitude() >= bound)
                     .unwrap_or(best)
             }
         };
         w.swap_rows(k, chosen);
         rows.swap(k, chosen);
         let bound = match rule {
-            PivotRule::Static { threshold } => T::from_f64(threshold * max_a.to_f64()),
-            _ => T::zero(),
+            PivotRule::Static { threshold } => T::Real::from_f64(threshold * max_a.to_f64()),
+            _ => T::Real::zero(),
         };
         let (pivot, replaced) = static_pivot(w[(k, k)], bound, k)?;
         w[(k, k)] = pivot;
@@ -178,7 +178,7 @@ pub fn lu_dense<T: Scalar>(a: &Dense<T>, rule: PivotRule) -> Result<DenseLu<T>, 
             perturbed.push(k as u32);
         }
         for i in k + 1..n {
-            w[(i, k)] /= pivot;
+            w[(i, k)] = w[(i, k)].quotient(pivot);
             for j in k + 1..n {
                 w[(i, j)] = w[(i, j)] - w[(i, k)] * w[(k, j)];
             }
@@ -196,7 +196,7 @@ pub fn lu_dense<T: Scalar>(a: &Dense<T>, rule: PivotRule) -> Result<DenseLu<T>, 
 fn largest<T: Scalar>(w: &Dense<T>, rows: &[u32], k: usize) -> usize {
     let mut best = k;
     for i in k..rows.len() {
-        let (candidate, leader) = (w[(i, k)].abs(), w[(best, k)].abs());
+        let (candidate, leader) = (w[(i, k)].magnitude(), w[(best, k)].magnitude());
         if leader.is_nan() {
             break;
         }
@@ -247,11 +247,11 @@ impl<T: Scalar> SparseLu<T> {
 
     /// Element growth max|U| / `max_a`, with `max_a` the largest absolute value of the matrix; zero
     /// if that is zero.
-    pub fn growth(&self, max_a: T) -> f64 {
-        let mut max_u = T::zero();
+    pub fn growth(&self, max_a: T::Real) -> f64 {
+        let mut max_u = T::Real::zero();
         for j in 0..self.n() {
             for p in self.cols.range(j).start..=self.diag_pos[j] as usize {
-                max_u = max_u.max(self.values[p].abs());
+                max_u = max_u.max(self.values[p].magnitude());
             }
         }
         growth(max_u, max_a)
@@ -282,7 +282,7 @@ fn scatter<T: Scalar>(
     filled: &FilledPattern,
     b: &CompressedPattern,
     values: &[T],
-) -> (SparseLu<T>, T) {
+) -> (SparseLu<T>, T::Real) {
     assert_eq!(b.nnz(), values.len(), "one value per entry");
     assert_eq!(
         b.major_dim(),
@@ -302,7 +302,7 @@ fn scatter<T: Scalar>(
         diag_pos,
         perturbed: Vec::new(),
     };
-    let mut max_b = T::zero();
+    let mut max_b = T::Real::zero();
     for i in 0..b.major_dim() {
         for p in b.range(i) {
             let j = b.idx()[p] as usize;
@@ -310,7 +310,7 @@ fn scatter<T: Scalar>(
                 .position(i, j)
                 .unwrap_or_else(|| panic!("entry ({i}, {j}) is not in the filled pattern"));
             lu.values[at] = values[p];
-            max_b = max_b.max(values[p].abs());
+            max_b = max_b.max(values[p].magnitude());
         }
     }
     (lu, max_b)
@@ -337,7 +337,7 @@ pub fn lu_right_looking<T: Scalar>(
     threshold: f64,
 ) -> Result<SparseLu<T>, PivotError> {
     let (mut lu, max_b) = scatter(filled, b, values);
-    let bound = T::from_f64(threshold * max_b.to_f64());
+    let bound = T::Real::from_f64(threshold * max_b.to_f64());
     for j in 0..lu.n() {
         let (pivot, replaced) = static_pivot(lu.pivot(j), bound, j)?;
         lu.values[lu.diag_pos[j] as usize] = pivot;
@@ -345,7 +345,7 @@ pub fn lu_right_looking<T: Scalar>(
             lu.perturbed.push(j as u32);
         }
         for p in lu.below(j) {
-            lu.values[p] /= pivot;
+            lu.values[p] = lu.values[p].quotient(pivot);
         }
         for &k in filled.upper(j) {
             let k = k as usize;
@@ -380,7 +380,7 @@ pub fn lu_left_looking<T: Scalar>(
     threshold: f64,
 ) -> Result<SparseLu<T>, PivotError> {
     let (mut lu, max_b) = scatter(filled, b, values);
-    let bound = T::from_f64(threshold * max_b.to_f64());
+    let bound = T::Real::from_f64(threshold * max_b.to_f64());
     for j in 0..lu.n() {
         // Solve with the columns of L found so far; rows of U(·, j) come in increasing order.
         for q in lu.above(j) {
@@ -400,7 +400,7 @@ pub fn lu_left_looking<T: Scalar>(
             lu.perturbed.push(j as u32);
         }
         for p in lu.below(j) {
-            lu.values[p] /= pivot;
+            lu.values[p] = lu.values[p].quotient(pivot);
         }
     }
     Ok(lu)

@@ -1,6 +1,6 @@
 //! Triangular solves with dense and sparse factors, residuals and backward errors.
 
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, RealScalar};
 
 use crate::dense::Dense;
 use crate::numeric::{DenseLu, SparseLu};
@@ -20,7 +20,7 @@ fn check_length<T>(n: usize, b: &[T]) {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn dense_solve_lower<T: Scalar>(factors: &Dense<T>, b: &[T]) -> Vec<T> {
+pub fn dense_solve_lower<T: RealScalar>(factors: &Dense<T>, b: &[T]) -> Vec<T> {
     check_length(factors.nrows(), b);
     let mut y = b.to_vec();
     for i in 0..y.len() {
@@ -37,7 +37,7 @@ pub fn dense_solve_lower<T: Scalar>(factors: &Dense<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn dense_solve_upper<T: Scalar>(factors: &Dense<T>, y: &[T]) -> Vec<T> {
+pub fn dense_solve_upper<T: RealScalar>(factors: &Dense<T>, y: &[T]) -> Vec<T> {
     check_length(factors.nrows(), y);
     let mut x = y.to_vec();
     for i in (0..x.len()).rev() {
@@ -55,7 +55,7 @@ pub fn dense_solve_upper<T: Scalar>(factors: &Dense<T>, y: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn dense_solve<T: Scalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
+pub fn dense_solve<T: RealScalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
     let permuted = lu.row_perm.gather(b);
     dense_solve_upper(&lu.factors, &dense_solve_lower(&lu.factors, &permuted))
 }
@@ -66,7 +66,7 @@ pub fn dense_solve<T: Scalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn dense_solve_transpose<T: Scalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
+pub fn dense_solve_transpose<T: RealScalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.factors.nrows(), b);
     let n = b.len();
     let mut y = b.to_vec();
@@ -90,7 +90,7 @@ pub fn dense_solve_transpose<T: Scalar>(lu: &DenseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_lower<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_lower<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.n(), b);
     let mut y = b.to_vec();
     for j in 0..lu.n() {
@@ -108,7 +108,7 @@ pub fn solve_lower<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_upper<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
+pub fn solve_upper<T: RealScalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
     check_length(lu.n(), y);
     let mut x = y.to_vec();
     for j in (0..lu.n()).rev() {
@@ -127,7 +127,7 @@ pub fn solve_upper<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_upper_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_upper_transpose<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     check_length(lu.n(), b);
     let mut y = b.to_vec();
     for j in 0..lu.n() {
@@ -145,7 +145,7 @@ pub fn solve_upper_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `y` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_lower_transpose<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
+pub fn solve_lower_transpose<T: RealScalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
     check_length(lu.n(), y);
     let mut x = y.to_vec();
     for j in (0..lu.n()).rev() {
@@ -162,7 +162,7 @@ pub fn solve_lower_transpose<T: Scalar>(lu: &SparseLu<T>, y: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     solve_upper(lu, &solve_lower(lu, b))
 }
 
@@ -172,7 +172,7 @@ pub fn solve<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If `b` is not as long as the matrix has rows.
 #[track_caller]
-pub fn solve_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
+pub fn solve_transpose<T: RealScalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
     solve_lower_transpose(lu, &solve_upper_transpose(lu, b))
 }
 
@@ -182,7 +182,12 @@ pub fn solve_transpose<T: Scalar>(lu: &SparseLu<T>, b: &[T]) -> Vec<T> {
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn residual<T: Scalar>(rows: &CompressedPattern, values: &[T], x: &[T], b: &[T]) -> Vec<f64> {
+pub fn residual<T: RealScalar>(
+    rows: &CompressedPattern,
+    values: &[T],
+    x: &[T],
+    b: &[T],
+) -> Vec<f64> {
     assert_eq!(rows.nnz(), values.len(), "one value per entry");
     assert_eq!(rows.minor_dim(), x.len(), "one entry of x per column");
     check_length(rows.major_dim(), b);
@@ -204,7 +209,7 @@ pub fn residual<T: Scalar>(rows: &CompressedPattern, values: &[T], x: &[T], b: &
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn normwise_backward_error<T: Scalar>(
+pub fn normwise_backward_error<T: RealScalar>(
     rows: &CompressedPattern,
     values: &[T],
     x: &[T],
@@ -235,7 +240,7 @@ pub fn normwise_backward_error<T: Scalar>(
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn componentwise_backward_error<T: Scalar>(
+pub fn componentwise_backward_error<T: RealScalar>(
     rows: &CompressedPattern,
     values: &[T],
     x: &[T],

@@ -5,7 +5,7 @@
 //! max |b−Ax| / (|A|·|x| + |b|), asks the same entry by entry (Oettli and Prager 1964) and does not
 //! change when rows are scaled.
 
-use luge_sparse::{MatrixView, Scalar};
+use luge_sparse::{MatrixView, RealScalar};
 
 use crate::extended::Extended;
 use crate::measures::Measures;
@@ -34,7 +34,7 @@ pub struct RowNorms {
 
 impl RowNorms {
     /// Norms of the rows of `a`. For those of the transpose hand in `a.transpose()`.
-    pub fn new<T: Scalar>(a: MatrixView<'_, T>) -> Self {
+    pub fn new<T: RealScalar>(a: MatrixView<'_, T>) -> Self {
         let mut norms = Self {
             sums: vec![0.0; a.rows()],
             maxima: vec![0.0; a.rows()],
@@ -123,7 +123,12 @@ impl Measured {
     ///
     /// If the lengths do not fit the matrix.
     #[track_caller]
-    pub fn new<T: Scalar>(a: MatrixView<'_, T>, norms: &RowNorms, x: &[f64], b: &[f64]) -> Self {
+    pub fn new<T: RealScalar>(
+        a: MatrixView<'_, T>,
+        norms: &RowNorms,
+        x: &[f64],
+        b: &[f64],
+    ) -> Self {
         let (norm_a, norm_x, norm_b) = (norms.infinity_norm(), max_abs(x), max_abs(b));
         if is_safe(norm_a, norm_x, norm_b) && !has_tiny_rows(norms, norm_x, b) {
             let residual = Residual::new(a, x, b);
@@ -146,7 +151,7 @@ impl Measured {
     }
 
     /// As [`new`](Self::new), with exponents apart, for finite numbers.
-    pub(crate) fn apart<T: Scalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+    pub(crate) fn apart<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
         let extended =
             |v: &[f64]| -> Vec<Extended> { v.iter().map(|&v| Extended::of(v)).collect() };
         let measures = Measures::new(a, &extended(x), &extended(b));
@@ -171,7 +176,7 @@ impl Residual {
     ///
     /// If the lengths do not fit the matrix.
     #[track_caller]
-    pub fn new<T: Scalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+    pub fn new<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
         assert_eq!(a.cols(), x.len(), "solution of another length");
         assert_eq!(a.rows(), b.len(), "right-hand side of another length");
         let mut this = Self {

@@ -2,7 +2,7 @@
 //!
 //! Sums are formed in `f64` relative to the largest term of their row, so a term that is lost is 2^−1000 of it.
 
-use luge_sparse::{MatrixView, Scalar};
+use luge_sparse::{MatrixView, RealScalar};
 
 use crate::extended::Extended;
 
@@ -20,7 +20,7 @@ pub(crate) struct Measures {
 
 impl Measures {
     /// Of finite numbers.
-    pub(crate) fn new<T: Scalar>(a: MatrixView<'_, T>, x: &[Extended], b: &[Extended]) -> Self {
+    pub(crate) fn new<T: RealScalar>(a: MatrixView<'_, T>, x: &[Extended], b: &[Extended]) -> Self {
         let largest = |v: &[Extended]| {
             v.iter()
                 .map(|v| v.abs())

@@ -5,7 +5,7 @@
 //! target any decrease of ω counts. The best iterate by ω is kept, so a step that makes things worse
 //! is undone. Cost of a step: one residual and one solve.
 
-use luge_sparse::{CancelFlag, MatrixView, Scalar};
+use luge_sparse::{CancelFlag, MatrixView, RealScalar};
 
 use crate::backward_error::{Measured, RowNorms};
 use crate::error::SolveError;
@@ -95,7 +95,7 @@ pub fn refine<T, E>(
     options: &Options,
 ) -> Result<Refined, E>
 where
-    T: Scalar,
+    T: RealScalar,
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
@@ -172,7 +172,7 @@ pub fn refine_extended<T, E>(
     options: &Options,
 ) -> Result<Refined, E>
 where
-    T: Scalar,
+    T: RealScalar,
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");

@@ -5,7 +5,7 @@
 //! their exponents kept apart, and c is brought to a certain largest entry by a power of two, which
 //! leaves `f32` factors usable for any right-hand side.
 
-use luge_sparse::{ColPerm, Permutation, RowPerm, Scalar, Scaling};
+use luge_sparse::{ColPerm, Permutation, RealScalar, RowPerm, Scaling};
 
 use crate::extended::{Extended, shift, split};
 
@@ -21,11 +21,11 @@ pub struct Normalized<T> {
 /// The largest entry is brought near 2 to this power, a quarter of the range: entries that are smaller
 /// by hundreds of orders of magnitude do not become subnormal, which would cost their accuracy and a
 /// hundred cycles for each product, and a solution may still grow.
-fn headroom<T: Scalar>() -> i32 {
+fn headroom<T: RealScalar>() -> i32 {
     T::max_value().to_f64().log2() as i32 / 4
 }
 
-impl<T: Scalar> Normalized<T> {
+impl<T: RealScalar> Normalized<T> {
     /// The same, smaller by a power of two that takes three quarters of the range of `T`: for a system whose solution
     /// overflowed.
     pub fn lowered(&self) -> Self {
@@ -33,7 +33,7 @@ impl<T: Scalar> Normalized<T> {
     }
 
     /// As [`lowered`](Self::lowered), by three quarters of the range of `F`.
-    pub fn lowered_within<F: Scalar>(&self) -> Self {
+    pub fn lowered_within<F: RealScalar>(&self) -> Self {
         let down = 3 * headroom::<F>();
         let lower = |&v: &T| T::from_f64(shift(v.to_f64(), -down));
         Self {
@@ -43,7 +43,7 @@ impl<T: Scalar> Normalized<T> {
     }
 }
 
-fn enter<T: Scalar>(
+fn enter<T: RealScalar>(
     perm: &Permutation,
     factors: &[f64],
     part: impl Fn(usize) -> (f64, i32),
@@ -71,7 +71,7 @@ fn enter<T: Scalar>(
     Normalized { values, exponent }
 }
 
-fn leave<T: Scalar>(
+fn leave<T: RealScalar>(
     perm: &Permutation,
     factors: &[f64],
     y: &Normalized<T>,
@@ -84,7 +84,7 @@ fn leave<T: Scalar>(
     }
 }
 
-fn leave_in_f64<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<f64> {
+fn leave_in_f64<T: RealScalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<f64> {
     let mut x = vec![0.0; y.values.len()];
     leave(perm, factors, y, |at, m, e| x[at] = shift(m, e));
     x
@@ -97,7 +97,7 @@ fn leave_in_f64<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_extended<T: Scalar>(
+pub fn enter_extended<T: RealScalar>(
     perm: &Permutation,
     factors: &[f64],
     b: &[Extended],
@@ -125,7 +125,7 @@ pub fn leave_extended(perm: &Permutation, factors: &[f64], y: &Normalized<f64>) 
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
+pub fn enter_rows<T: RealScalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
     enter(perm, &scaling.rows, |at| split(b[at]), headroom::<T>())
 }
@@ -136,7 +136,7 @@ pub fn enter_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> No
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn leave_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
+pub fn leave_cols<T: RealScalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
     leave_in_f64(perm, &scaling.cols, y)
 }
@@ -147,7 +147,7 @@ pub fn leave_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
+pub fn enter_cols<T: RealScalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
     enter(perm, &scaling.cols, |at| split(b[at]), headroom::<T>())
 }
@@ -158,7 +158,7 @@ pub fn enter_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> No
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn leave_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
+pub fn leave_rows<T: RealScalar>(perm: &RowPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
     leave_in_f64(perm, &scaling.rows, y)
 }

@@ -2,7 +2,7 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`Scalar`] | the numeric types of the solver, `f32` and `f64` |
+//! | [`RealScalar`] | the numeric types of the solver, `f32` and `f64` |
 //! | [`RowPerm`], [`ColPerm`] | permutations that cannot be mixed up; both map **new to old** |
 //! | [`Scaling`] | row and column factors of an equilibrated matrix |
 //! | [`CompressedPattern`] | a compressed sparse pattern as the device sees it: `u64` offsets, `u32` indices |
@@ -56,5 +56,5 @@ pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use quality::{Quality, larger};
-pub use scalar::Scalar;
+pub use scalar::{RealScalar, Scalar};
 pub use scaling::Scaling;

@@ -1,22 +1,32 @@
-//! The numeric types of the solver.
+//! The numeric types of the solver: fields, and the real numbers that their magnitudes are.
 
 use std::borrow::Cow;
 use std::fmt::{Debug, Display};
 use std::iter::Sum;
-use std::ops::{AddAssign, DivAssign, MulAssign, SubAssign};
+use std::ops::{AddAssign, DivAssign, MulAssign, Neg, SubAssign};
+
+use num_complex::Complex;
+use num_traits::{Float, Num};
 
 mod sealed {
     pub trait Sealed {}
     impl Sealed for f32 {}
     impl Sealed for f64 {}
+    impl Sealed for num_complex::Complex<f32> {}
+    impl Sealed for num_complex::Complex<f64> {}
 }
 
-/// A numeric type that Luge factorizes in: `f32` or `f64`.
+/// An element of the field that a matrix is over: a real number, or a complex one.
+///
+/// What orders numbers, measures them or rounds belongs to [`Real`](Self::Real). Sums whose accuracy matters are
+/// formed in [`Wide`](Self::Wide).
 ///
 /// Sealed, because kernels exist for exactly these types.
 pub trait Scalar:
     sealed::Sealed
-    + num_traits::Float
+    + Copy
+    + Num
+    + Neg<Output = Self>
     + AddAssign
     + SubAssign
     + MulAssign
@@ -29,14 +39,57 @@ pub trait Scalar:
     + Sync
     + 'static
 {
-    /// `"f32"` or `"f64"`, as it appears in reports.
+    /// The type of magnitudes.
+    type Real: RealScalar;
+
+    /// The same field with components of 64 bits.
+    type Wide: Scalar<Real = f64, Wide = Self::Wide>;
+
+    /// The name as it appears in reports: `"f64"`, `"complex f64"`.
     const NAME: &'static str;
 
+    /// Converts exactly.
+    fn widen(self) -> Self::Wide;
+
+    /// Rounds each component to the nearest number.
+    fn narrow(wide: Self::Wide) -> Self;
+
+    /// |x|, or |re| + |im|: at least the absolute value, and at most √2 times that. This is what pivots are compared by,
+    /// as in LAPACK (`cabs1`).
+    fn magnitude(self) -> Self::Real;
+
+    /// Whether no component is infinite or NaN.
+    fn is_number(self) -> bool;
+
+    /// The complex conjugate; a real number itself.
+    fn conjugate(self) -> Self;
+
+    /// 1/x. Without an overflow or underflow on the way, if neither x nor 1/x is near the ends of the range.
+    fn reciprocal(self) -> Self;
+
+    /// x/divisor, likewise.
+    fn quotient(self, divisor: Self) -> Self;
+
+    /// A number of magnitude `magnitude` in the direction of x; `magnitude` itself for zero.
+    fn with_magnitude(self, magnitude: Self::Real) -> Self;
+
+    /// −x if the highest bit of `sign` is set, else x: without a branch.
+    fn negated_by(self, sign: u64) -> Self;
+}
+
+/// A real type that Luge factorizes in: `f32` or `f64`.
+pub trait RealScalar: Scalar<Real = Self, Wide = f64> + Float {
     /// Rounds to this type.
-    fn from_f64(value: f64) -> Self;
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        Self::narrow(value)
+    }
 
     /// Converts exactly.
-    fn to_f64(self) -> f64;
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self.widen()
+    }
 
     /// `values` in `f64`: themselves if they are, else converted.
     fn in_f64(values: &[Self]) -> Cow<'_, [f64]>;
@@ -45,19 +98,67 @@ pub trait Scalar:
     fn as_f64_mut(values: &mut [Self]) -> Option<&mut [f64]>;
 }
 
-impl Scalar for f32 {
-    const NAME: &'static str = "f32";
+macro_rules! real {
+    ($real:ty, $bits:ty) => {
+        impl Scalar for $real {
+            type Real = Self;
+            type Wide = f64;
 
-    #[inline]
-    fn from_f64(value: f64) -> Self {
-        value as f32
-    }
+            const NAME: &'static str = stringify!($real);
 
-    #[inline]
-    fn to_f64(self) -> f64 {
-        f64::from(self)
-    }
+            #[inline(always)]
+            fn widen(self) -> f64 {
+                f64::from(self)
+            }
 
+            #[inline(always)]
+            fn narrow(wide: f64) -> Self {
+                wide as Self
+            }
+
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn is_number(self) -> bool {
+                self.is_finite()
+            }
+
+            #[inline(always)]
+            fn conjugate(self) -> Self {
+                self
+            }
+
+            #[inline(always)]
+            fn reciprocal(self) -> Self {
+                self.recip()
+            }
+
+            #[inline(always)]
+            fn quotient(self, divisor: Self) -> Self {
+                self / divisor
+            }
+
+            #[inline(always)]
+            fn with_magnitude(self, magnitude: Self) -> Self {
+                if self < 0.0 { -magnitude } else { magnitude }
+            }
+
+            #[inline(always)]
+            fn negated_by(self, sign: u64) -> Self {
+                let sign = (sign & (1 << 63)) >> (64 - <$bits>::BITS);
+                Self::from_bits(self.to_bits() ^ sign as $bits)
+            }
+        }
+    };
+}
+
+real!(f32, u32);
+real!(f64, u64);
+
+impl RealScalar for f32 {
     fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
         values.iter().map(|&v| f64::from(v)).collect()
     }
@@ -67,24 +168,146 @@ impl Scalar for f32 {
     }
 }
 
-impl Scalar for f64 {
-    const NAME: &'static str = "f64";
-
-    #[inline]
-    fn from_f64(value: f64) -> Self {
-        value
-    }
-
-    #[inline]
-    fn to_f64(self) -> f64 {
-        self
-    }
-
+impl RealScalar for f64 {
     fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
         Cow::Borrowed(values)
     }
 
     fn as_f64_mut(values: &mut [Self]) -> Option<&mut [f64]> {
         Some(values)
+    }
+}
+
+macro_rules! complex {
+    ($real:ty, $name:literal) => {
+        impl Scalar for Complex<$real> {
+            type Real = $real;
+            type Wide = Complex<f64>;
+
+            const NAME: &'static str = $name;
+
+            #[inline(always)]
+            fn widen(self) -> Complex<f64> {
+                Complex::new(self.re.widen(), self.im.widen())
+            }
+
+            #[inline(always)]
+            fn narrow(wide: Complex<f64>) -> Self {
+                Self::new(<$real>::narrow(wide.re), <$real>::narrow(wide.im))
+            }
+
+            #[inline(always)]
+            fn magnitude(self) -> $real {
+                self.l1_norm()
+            }
+
+            #[inline(always)]
+            fn is_number(self) -> bool {
+                self.re.is_finite() && self.im.is_finite()
+            }
+
+            #[inline(always)]
+            fn conjugate(self) -> Self {
+                self.conj()
+            }
+
+            #[inline]
+            fn reciprocal(self) -> Self {
+                Self::new(1.0, 0.0).quotient(self)
+            }
+
+            /// As R. L. Smith, "Algorithm 116: Complex division", Comm. ACM 5, 1962: no square of a component is formed.
+            #[inline]
+            fn quotient(self, divisor: Self) -> Self {
+                let (a, b) = (self.re, self.im);
+                let (c, d) = (divisor.re, divisor.im);
+                if c.abs() >= d.abs() {
+                    let ratio = d / c;
+                    let denominator = c + d * ratio;
+                    Self::new((a + b * ratio) / denominator, (b - a * ratio) / denominator)
+                } else {
+                    let ratio = c / d;
+                    let denominator = c * ratio + d;
+                    Self::new((a * ratio + b) / denominator, (b * ratio - a) / denominator)
+                }
+            }
+
+            #[inline]
+            fn with_magnitude(self, magnitude: $real) -> Self {
+                let own = self.magnitude();
+                if own == 0.0 {
+                    return Self::new(magnitude, 0.0);
+                }
+                Self::new(self.re / own * magnitude, self.im / own * magnitude)
+            }
+
+            #[inline(always)]
+            fn negated_by(self, sign: u64) -> Self {
+                Self::new(self.re.negated_by(sign), self.im.negated_by(sign))
+            }
+        }
+    };
+}
+
+complex!(f32, "complex f32");
+complex!(f64, "complex f64");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negated_by_a_bit() {
+        let (plus, minus) = (u64::MAX >> 1, 1 << 63);
+        assert_eq!(
+            [1.5f64.negated_by(plus), 1.5f64.negated_by(minus)],
+            [1.5, -1.5]
+        );
+        assert_eq!(
+            [1.5f32.negated_by(plus), 1.5f32.negated_by(minus)],
+            [1.5, -1.5]
+        );
+        let z = Complex::new(1.5, -2.0);
+        assert_eq!([z.negated_by(plus), z.negated_by(minus)], [z, -z]);
+    }
+
+    #[test]
+    fn quotients_of_complex_numbers_neither_overflow_nor_lose_digits_to_underflow() {
+        let z = |re: f64, im: f64| Complex::new(re, im);
+        assert_eq!(
+            z(11.0, 2.0).quotient(z(3.0, 4.0)),
+            z(41.0 / 25.0, -38.0 / 25.0)
+        );
+        assert_eq!(
+            z(-2.0, 11.0).quotient(z(-4.0, 3.0)),
+            z(41.0 / 25.0, -38.0 / 25.0)
+        );
+        for size in [2f64.powi(1000), 2f64.powi(-1000)] {
+            let (x, y) = (z(6.0 * size, 2.0 * size), z(size, size));
+            assert_eq!(x.quotient(y), z(4.0, -2.0));
+        }
+        let large = z(0.0, 2f64.powi(900));
+        assert_eq!(large.reciprocal(), z(0.0, -(2f64.powi(-900))));
+    }
+
+    #[test]
+    fn a_magnitude_is_reached_in_the_direction_of_the_number() {
+        assert_eq!(
+            [(-3.0f64).with_magnitude(2.0), 0f64.with_magnitude(2.0)],
+            [-2.0, 2.0]
+        );
+        let z = Complex::new(3.0f32, -1.0).with_magnitude(2.0);
+        assert_eq!((z, z.magnitude()), (Complex::new(1.5, -0.5), 2.0));
+        let zero = Complex::new(0.0f32, 0.0).with_magnitude(2.0);
+        assert_eq!(zero, Complex::new(2.0, 0.0));
+    }
+
+    #[test]
+    fn conversions_keep_both_components() {
+        let z = Complex::new(1.0f32 / 3.0, -7.0);
+        assert_eq!(Complex::<f32>::narrow(z.widen()), z);
+        assert_eq!(z.conjugate(), Complex::new(z.re, 7.0));
+        assert!(z.is_number() && !Complex::new(0.0, f64::INFINITY).is_number());
+        assert!(!Complex::new(f64::NAN, 0.0).is_number());
     }
 }

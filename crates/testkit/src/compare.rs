@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar};
 
 /// The first place where two patterns differ, lane by lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -232,7 +232,7 @@ impl fmt::Display for ValueDifference {
 /// The first value further than `tolerance` times the largest expected absolute value from the one
 /// expected. A tolerance of zero asks for equality, in which −0 is 0. A value that is not a number
 /// differs from everything.
-pub fn value_difference<T: Scalar>(
+pub fn value_difference<T: RealScalar>(
     actual: &[T],
     expected: &[T],
     tolerance: f64,
@@ -272,7 +272,7 @@ pub fn value_difference<T: Scalar>(
 ///
 /// If they are not, with the first difference.
 #[track_caller]
-pub fn assert_close<T: Scalar>(actual: &[T], expected: &[T], tolerance: f64) {
+pub fn assert_close<T: RealScalar>(actual: &[T], expected: &[T], tolerance: f64) {
     if let Some(difference) = value_difference(actual, expected, tolerance) {
         panic!("values differ: {difference} (relative tolerance {tolerance:e})");
     }

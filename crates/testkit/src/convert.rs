@@ -1,6 +1,6 @@
 //! From `sprs` matrices to the types of `luge-sparse`.
 
-use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scalar, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, RealScalar, RowPerm, Scaling};
 use sprs::{CsMat, TriMat};
 
 /// The pattern of the rows of `a`, explicit zeros included. The values of a CSR matrix stand in the
@@ -44,7 +44,7 @@ pub fn matrix_of<T>(pattern: &CompressedPattern, values: Vec<T>) -> CsMat<T> {
 ///
 /// If the lengths of permutations or factors do not match the matrix.
 #[track_caller]
-pub fn permuted_and_scaled<T: Scalar>(
+pub fn permuted_and_scaled<T: RealScalar>(
     a: &CsMat<T>,
     row_perm: &RowPerm,
     scaling: &Scaling,
@@ -64,7 +64,7 @@ pub fn permuted_and_scaled<T: Scalar>(
 }
 
 /// The matrix in another precision, each value rounded.
-pub fn to_scalar<T: Scalar>(a: &CsMat<f64>) -> CsMat<T> {
+pub fn to_scalar<T: RealScalar>(a: &CsMat<f64>) -> CsMat<T> {
     a.map(|&value| T::from_f64(value))
 }
 

@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 use sprs::CsMat;
 
 /// A finite number (hi + lo)·2^exponent with 1 ≤ |hi| < 2, or zero.
@@ -248,7 +248,7 @@ impl WideMatrix {
     ///
     /// If the matrix is not square or a value is not finite.
     #[track_caller]
-    pub fn new<T: Scalar>(a: &CsMat<T>) -> Self {
+    pub fn new<T: RealScalar>(a: &CsMat<T>) -> Self {
         assert_eq!(a.rows(), a.cols(), "a square matrix");
         let n = a.rows();
         let entries = a

@@ -3,7 +3,7 @@
 //! Everything is computed in `f64`, whatever the scalar. An error that is not a number is reported as
 //! infinite, so that no comparison lets it pass.
 
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, RealScalar};
 use sprs::CsMat;
 
 /// The c of the bound c·n·ε that every backward and factor error in Luge's tests is held to.
@@ -13,12 +13,12 @@ use sprs::CsMat;
 pub const ERROR_FACTOR: f64 = 16.0;
 
 /// The bound c·n·ε for a system of order `n` in precision `T`, with n at least 1.
-pub fn error_bound<T: Scalar>(n: usize) -> f64 {
+pub fn error_bound<T: RealScalar>(n: usize) -> f64 {
     ERROR_FACTOR * n.max(1) as f64 * T::epsilon().to_f64()
 }
 
 /// ‖·‖∞ of a matrix, the largest sum of absolute values over a row.
-pub fn norm_inf<T: Scalar>(a: &CsMat<T>) -> f64 {
+pub fn norm_inf<T: RealScalar>(a: &CsMat<T>) -> f64 {
     let mut sums = vec![0.0; a.rows()];
     for (&value, (i, _)) in a {
         sums[i] += value.to_f64().abs();
@@ -27,7 +27,7 @@ pub fn norm_inf<T: Scalar>(a: &CsMat<T>) -> f64 {
 }
 
 /// ‖·‖∞ of a vector.
-pub fn norm_inf_vec<T: Scalar>(x: &[T]) -> f64 {
+pub fn norm_inf_vec<T: RealScalar>(x: &[T]) -> f64 {
     x.iter().fold(0.0, |m, &v| f64::max(m, v.to_f64().abs()))
 }
 
@@ -39,7 +39,7 @@ pub fn norm_inf_vec<T: Scalar>(x: &[T]) -> f64 {
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn residual<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> Vec<f64> {
+pub fn residual<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> Vec<f64> {
     assert_eq!(x.len(), a.cols(), "one entry of x per column");
     assert_eq!(b.len(), a.rows(), "one entry of b per row");
     // Sums, and what rounding took from them.
@@ -63,7 +63,7 @@ pub fn residual<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> Vec<f64> {
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn normwise_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
+pub fn normwise_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
     let r = residual(a, x, b);
     if !all_finite(x, &r) {
         return f64::INFINITY;
@@ -86,7 +86,7 @@ pub fn normwise_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64
 ///
 /// If a length does not match.
 #[track_caller]
-pub fn componentwise_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
+pub fn componentwise_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) -> f64 {
     let r = residual(a, x, b);
     if !all_finite(x, &r) {
         return f64::INFINITY;
@@ -107,7 +107,7 @@ pub fn componentwise_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) -
 ///
 /// If the lengths do not match.
 #[track_caller]
-pub fn factor_error<T: Scalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) -> f64 {
+pub fn factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) -> f64 {
     let n = cols.major_dim();
     assert_eq!(b.shape(), (n, n), "matrix and factors differ in order");
     assert_eq!(cols.nnz(), values.len(), "one value per entry");
@@ -139,7 +139,7 @@ pub fn factor_error<T: Scalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &
     ratio(sums.into_iter().fold(0.0, f64::max), norm_inf(b))
 }
 
-fn all_finite<T: Scalar>(x: &[T], r: &[f64]) -> bool {
+fn all_finite<T: RealScalar>(x: &[T], r: &[f64]) -> bool {
     x.iter().all(|x| x.is_finite()) && r.iter().all(|r| r.is_finite())
 }
 
@@ -162,7 +162,7 @@ fn ratio(error: f64, scale: f64) -> f64 {
 /// If it does not, with the error, the bound and the row of the largest residual; or if a length
 /// does not match.
 #[track_caller]
-pub fn assert_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
+pub fn assert_backward_error<T: RealScalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
     let (error, bound) = (normwise_backward_error(a, x, b), error_bound::<T>(a.rows()));
     if error > bound {
         let r = residual(a, x, b);
@@ -191,7 +191,7 @@ pub fn assert_backward_error<T: Scalar>(a: &CsMat<T>, x: &[T], b: &[T]) {
 ///
 /// If it is not, with the error and the bound; or if the lengths do not match.
 #[track_caller]
-pub fn assert_factor_error<T: Scalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) {
+pub fn assert_factor_error<T: RealScalar>(b: &CsMat<T>, cols: &CompressedPattern, values: &[T]) {
     let (error, bound) = (factor_error(b, cols, values), error_bound::<T>(b.rows()));
     assert!(
         error <= bound,
@@ -203,7 +203,7 @@ pub fn assert_factor_error<T: Scalar>(b: &CsMat<T>, cols: &CompressedPattern, va
 
 /// A right-hand side whose solution is known up to rounding: x with entries 1, 2, 3, 1, 2, 3, … and
 /// b = A·x. Returns (b, x).
-pub fn known_solution<T: Scalar>(a: &CsMat<T>) -> (Vec<T>, Vec<T>) {
+pub fn known_solution<T: RealScalar>(a: &CsMat<T>) -> (Vec<T>, Vec<T>) {
     let x: Vec<T> = (0..a.cols())
         .map(|j| T::from_f64((j % 3 + 1) as f64))
         .collect();

@@ -13,7 +13,7 @@ use luge_reference::Dense;
 use luge_reference::frontal::lu::{LuFront, LuRule, lu_front};
 use luge_reference::frontal::solve::solve_fronts;
 use luge_reference::frontal::{Front, Rounded};
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 use luge_sparse::etree::inverse;
 
 use crate::chain::{noise, streams};
@@ -197,7 +197,7 @@ fn rows_of(tree: &AssemblyTree, s: usize) -> Vec<u32> {
 }
 
 /// The fronts of a tree by definition, with candidates for a pivot as these limits have them.
-fn expected<T: Scalar>(
+fn expected<T: RealScalar>(
     problem: &Problem,
     limits: Limits,
     pivots: &StaticPivots,
@@ -264,9 +264,9 @@ fn compare<T: DeviceScalar>(
             .map(|&row| row as usize)
             .collect();
         assert_eq!(rows, lu.exchanges, "exchanges, {k} pivots above {c} rows");
-        let largest = Scalar::to_f64(lu.entries.values().max_abs());
+        let largest = RealScalar::to_f64(lu.entries.values().max_abs());
         // A bound that would let any number pass proves nothing.
-        let useful = Scalar::to_f64(T::epsilon()).sqrt() * largest;
+        let useful = RealScalar::to_f64(T::epsilon()).sqrt() * largest;
         let check = |i: usize, j: usize, found: T| {
             let entry = lu.entries.get(i, j);
             assert!(
@@ -290,7 +290,11 @@ fn compare<T: DeviceScalar>(
 }
 
 /// Compares a report with that on the factors by definition.
-fn compare_report<T: Scalar>(problem: &Problem, quality: &DeviceQuality, expected: &[LuFront<T>]) {
+fn compare_report<T: RealScalar>(
+    problem: &Problem,
+    quality: &DeviceQuality,
+    expected: &[LuFront<T>],
+) {
     let tree = problem.symbolic.tree();
     let fronts = || tree.fronts().iter().zip(expected);
     let perturbed: Vec<usize> = fronts()
@@ -316,7 +320,7 @@ fn compare_report<T: Scalar>(problem: &Problem, quality: &DeviceQuality, expecte
                 } else {
                     continue;
                 };
-                let size = Scalar::to_f64(entry.value).abs();
+                let size = RealScalar::to_f64(entry.value).abs();
                 range.0 = range.0.max(size - 2.0 * entry.error);
                 range.1 = range.1.max(size + 2.0 * entry.error);
             }
@@ -576,12 +580,12 @@ fn check_solves<T: DeviceScalar>(stream: &Stream, forest: &Forest) {
         for rhs in 0..nrhs {
             let own = rhs * n..(rhs + 1) * n;
             let (b, x) = (&b[own.clone()], &x[own]);
-            let b: Vec<T> = from.iter().map(|&i| Scalar::from_f64(b[i])).collect();
+            let b: Vec<T> = from.iter().map(|&i| RealScalar::from_f64(b[i])).collect();
             for (e, expected) in solve_fronts(&dense, &b, transpose).iter().enumerate() {
                 let found = x[to[e]];
-                let bound = Scalar::to_f64(T::epsilon()).sqrt();
+                let bound = RealScalar::to_f64(T::epsilon()).sqrt();
                 assert!(
-                    expected.agrees_with(Scalar::from_f64(found)) && expected.error < bound,
+                    expected.agrees_with(RealScalar::from_f64(found)) && expected.error < bound,
                     "unknown {e}, right-hand side {rhs} of {nrhs}, transpose {transpose}: {found:e}, not {expected:?}"
                 );
             }

@@ -9,7 +9,7 @@ use luge_frontal::gpu::{
     Placement, StaticPivots,
 };
 use luge_frontal::{AssemblyTree, FrontalLu, Options, Symbolic, TreeOptions};
-use luge_sparse::{ColPerm, CompressedPattern, Permutation, RowPerm, Scalar, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, Permutation, RealScalar, RowPerm, Scaling};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{
@@ -73,7 +73,12 @@ impl Problem {
 }
 
 /// Solves B·x = b with the panels of the fronts, one after the other, as the definition has it.
-fn solve<T: Scalar>(tree: &AssemblyTree, factors: &[T], pivot_rows: &[u32], b: &[f64]) -> Vec<f64> {
+fn solve<T: RealScalar>(
+    tree: &AssemblyTree,
+    factors: &[T],
+    pivot_rows: &[u32],
+    b: &[f64],
+) -> Vec<f64> {
     let at = |p: usize| factors[p].to_f64();
     let mut x: Vec<f64> = tree.perm().iter().map(|&old| b[old as usize]).collect();
     let mut slots = Vec::new();
@@ -179,7 +184,7 @@ fn assert_extremes<T: DeviceScalar>(
         let (k, c) = (front.pivots as usize, front.below as usize);
         let m = k + c;
         for p in 0..k * (m + c) {
-            let size = Scalar::to_f64(panels[slot + p]).abs();
+            let size = RealScalar::to_f64(panels[slot + p]).abs();
             if p < k * m && p % m > p / m {
                 max_l = max_l.max(size);
             } else {

@@ -12,7 +12,7 @@ use luge_numeric::gpu::{
 };
 use luge_numeric::{NumericError, TinyPivots};
 use luge_reference::numeric::{SparseLu, lu_right_looking};
-use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, Scalar};
+use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, RealScalar};
 use luge_symbolic::cpu::filled_pattern;
 use luge_symbolic::gpu::DeviceFilled;
 use luge_testkit::compare::assert_close;
@@ -96,7 +96,7 @@ impl<T: DeviceScalar> Problem<T> {
     }
 }
 
-impl<T: Scalar> Problem<T> {
+impl<T: RealScalar> Problem<T> {
     fn new(stream: &Stream, rows: CompressedPattern, values: &[f64]) -> Self {
         let filled = filled_pattern(&rows).unwrap();
         let levels = luge_levelize::cpu::levels(&filled);
@@ -153,12 +153,12 @@ fn named_matrices() -> Vec<(&'static str, CompressedPattern, Vec<f64>)> {
     named
 }
 
-fn expect<T: Scalar>(problem: &Problem<T>, threshold: f64) -> SparseLu<T> {
+fn expect<T: RealScalar>(problem: &Problem<T>, threshold: f64) -> SparseLu<T> {
     lu_right_looking(&problem.filled, &problem.rows, &problem.values, threshold).unwrap()
 }
 
 /// Two ways of rounding the same sums of a well-conditioned elimination.
-fn tolerance<T: Scalar>(n: usize) -> f64 {
+fn tolerance<T: RealScalar>(n: usize) -> f64 {
     error_bound::<T>(n)
 }
 
@@ -323,7 +323,7 @@ fn eliminated<T: DeviceScalar>(
 }
 
 /// What [`lu_levels`] leaves: U, and L times the pivot of its column.
-fn expect_undivided<T: Scalar>(problem: &Problem<T>) -> Vec<T> {
+fn expect_undivided<T: RealScalar>(problem: &Problem<T>) -> Vec<T> {
     let mut expected = expect(problem, 0.0);
     for j in 0..expected.n() {
         let pivot = expected.pivot(j);
@@ -511,7 +511,7 @@ fn check_finish<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, valu
     // Some pivots are replaced.
     let threshold = 0.3;
     let expected = expect(&problem, threshold);
-    let smallest = <T as Scalar>::from_f64(threshold * problem.max());
+    let smallest = <T as RealScalar>::from_f64(threshold * problem.max());
     let mut lu = eliminated(stream, &problem, smallest, (2, 64), search(5, 5, 1), 0);
     let mut counters = [u32::MAX; counter::LEN];
     counters[counter::NUM_PERTURBED] = 0;
@@ -541,7 +541,7 @@ fn check_finish<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, valu
         [expected.perturbed.len() as u32, first, u32::MAX, u32::MAX]
     );
     // Against the values that came back, so exactly.
-    let size = |v: T| Scalar::to_f64(v).abs();
+    let size = |v: T| RealScalar::to_f64(v).abs();
     let columns = problem.filled.rows().transpose();
     let mut reported = [0.0f64, f64::INFINITY, 0.0];
     for j in 0..columns.major_dim() {
@@ -591,7 +591,7 @@ fn check_phase<T: DeviceScalar>(
         let pivots = factors.pivots();
         assert_eq!((pivots.num_perturbed, pivots.first_perturbed), (0, None));
         if n > 0 {
-            let growth = expected.growth(<T as Scalar>::from_f64(problem.max()));
+            let growth = expected.growth(<T as RealScalar>::from_f64(problem.max()));
             assert!((pivots.growth / growth - 1.0).abs() <= tolerance::<T>(n));
         } else {
             assert_eq!(pivots.growth, 1.0);

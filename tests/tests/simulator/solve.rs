@@ -6,7 +6,7 @@ use luge_reference::numeric::{SparseLu, lu_right_looking};
 use luge_reference::solve as reference;
 use luge_solve::SolveError;
 use luge_solve::gpu::{DeviceLu, SolveScalar, solve};
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, RealScalar};
 use luge_symbolic::cpu::filled_pattern;
 use luge_symbolic::gpu::DeviceFilled;
 use luge_testkit::compare::assert_close;
@@ -30,7 +30,10 @@ struct Factored<T: SolveScalar> {
 
 impl<T: SolveScalar> Factored<T> {
     fn new(stream: &Stream, rows: CompressedPattern, values: &[f64]) -> Self {
-        let values: Vec<T> = values.iter().map(|&v| <T as Scalar>::from_f64(v)).collect();
+        let values: Vec<T> = values
+            .iter()
+            .map(|&v| <T as RealScalar>::from_f64(v))
+            .collect();
         let filled = filled_pattern(&rows).unwrap();
         let levels = luge_levelize::cpu::levels(&filled);
         let expected = lu_right_looking(&filled, &rows, &values, 0.0).unwrap();
@@ -60,7 +63,7 @@ impl<T: SolveScalar> Factored<T> {
     fn right_hand_sides(&self, nrhs: usize) -> Vec<T> {
         (0..self.n() * nrhs)
             .map(|i| {
-                <T as Scalar>::from_f64((noise(7, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
+                <T as RealScalar>::from_f64((noise(7, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0)
             })
             .collect()
     }

@@ -1,6 +1,6 @@
 //! The factors of all fronts, and which rows and columns they have.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 use crate::layout::Layout;
 use crate::tree::AssemblyTree;
@@ -29,7 +29,7 @@ pub(crate) struct DelayedPanels<F> {
     pub col_from: Vec<u32>,
 }
 
-impl<F: Scalar> DelayedPanels<F> {
+impl<F: RealScalar> DelayedPanels<F> {
     /// For `k` fully summed rows and columns, and this many entries of the panels.
     pub fn new(entries: usize, k: usize) -> Self {
         Self {
@@ -59,7 +59,7 @@ pub(crate) struct FrontStore<F> {
     pub delayed: Vec<Option<Box<DelayedPanels<F>>>>,
 }
 
-impl<F: Scalar> FrontStore<F> {
+impl<F: RealScalar> FrontStore<F> {
     pub fn new(tree: &AssemblyTree, layout: &Layout) -> Self {
         Self {
             values: vec![F::zero(); layout.slots as usize],

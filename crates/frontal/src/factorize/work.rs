@@ -20,18 +20,18 @@ use crate::symbolic::Symbolic;
 pub(crate) struct Context<'a, W: FrontWork> {
     pub symbolic: &'a Symbolic<W::Storage>,
     /// Values of the matrix.
-    pub input: &'a [W::Scalar],
+    pub input: &'a [W::RealScalar],
     pub options: &'a Options,
     /// Whether pivots are searched; otherwise those of the records are kept.
     pub search: bool,
     /// What the kind of factorization has beside.
     pub shared: W::Shared<'a>,
-    pub(super) values: *mut W::Scalar,
+    pub(super) values: *mut W::RealScalar,
     pub(super) records: *mut Record,
     pub(super) rows: *mut u32,
     pub(super) cols: *mut u32,
-    pub(super) delayed: *mut Option<Box<DelayedPanels<W::Scalar>>>,
-    pub(super) elements: *mut Element<W::Scalar>,
+    pub(super) delayed: *mut Option<Box<DelayedPanels<W::RealScalar>>>,
+    pub(super) elements: *mut Element<W::RealScalar>,
     /// Bytes beyond the prediction so far.
     pub(super) excess: AtomicU64,
     /// The prediction if there is a limit, else 0.
@@ -86,7 +86,7 @@ pub(crate) struct Pivots<'a> {
 ///
 /// Of each verb: the front's panels are valid for its sizes and nobody else touches them, and its children are complete.
 pub(crate) trait FrontWork: Sized {
-    type Scalar: FrontalScalar;
+    type RealScalar: FrontalScalar;
     type Storage: Storage;
     /// What all threads share.
     type Shared<'a>: Sync;
@@ -102,8 +102,8 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn assemble(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::Scalar>,
-        children: &Children<'_, Self::Scalar>,
+        front: &ActiveFront<'_, Self::RealScalar>,
+        children: &Children<'_, Self::RealScalar>,
         kept: Option<Record>,
     );
 
@@ -112,7 +112,7 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn eliminate(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::Scalar>,
+        front: &ActiveFront<'_, Self::RealScalar>,
         positions: &mut Positions,
         kept: Option<Record>,
     ) -> Result<Eliminated, FrontalError>;
@@ -121,7 +121,7 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn complete(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::Scalar>,
+        front: &ActiveFront<'_, Self::RealScalar>,
         pivots: &Pivots<'_>,
     ) -> Result<(), FrontalError>;
 
@@ -129,8 +129,8 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn check(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::Scalar>,
-        children: &Children<'_, Self::Scalar>,
+        front: &ActiveFront<'_, Self::RealScalar>,
+        children: &Children<'_, Self::RealScalar>,
         pivots: &Pivots<'_>,
         quality: &mut Quality,
     ) -> Result<(), FrontalError>;
@@ -139,9 +139,9 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn update(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::Scalar>,
-        children: &Children<'_, Self::Scalar>,
+        front: &ActiveFront<'_, Self::RealScalar>,
+        children: &Children<'_, Self::RealScalar>,
         pivots: &Pivots<'_>,
-        element: *mut Self::Scalar,
+        element: *mut Self::RealScalar,
     ) -> Result<(), FrontalError>;
 }

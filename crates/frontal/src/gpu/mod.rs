@@ -31,7 +31,7 @@ pub use tree::DeviceTree;
 
 /// A type that the device factorizes in: `f32` or `f64`.
 pub trait DeviceScalar:
-    luge_sparse::Scalar
+    luge_sparse::RealScalar
     + Real
     + kernels::lu_fronts::Instance
     + kernels::lu_fronts_search::Instance

@@ -4,7 +4,7 @@
 //! from the entry itself. Splitting the inner dimension over several calls, the outer ones over
 //! tiles or threads, or changing any block size therefore changes no bit.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 use super::simd::Simd;
 
@@ -20,7 +20,7 @@ const MV: usize = 3;
 /// As [`gemm`], for the rows of the tile.
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-unsafe fn tile<F: Scalar, S: Simd<F>, const MV: usize, const N: usize, const NT: bool>(
+unsafe fn tile<F: RealScalar, S: Simd<F>, const MV: usize, const N: usize, const NT: bool>(
     depth: usize,
     mut a: *const F,
     lda: usize,
@@ -81,7 +81,7 @@ unsafe fn tile<F: Scalar, S: Simd<F>, const MV: usize, const N: usize, const NT:
 /// As [`gemm`].
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-unsafe fn strip<F: Scalar, S: Simd<F>, const N: usize, const NT: bool>(
+unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: bool>(
     rows: usize,
     depth: usize,
     a: *const F,
@@ -136,7 +136,7 @@ pub(crate) struct Gemm<F> {
 ///
 /// The matrices are valid for their sizes, and C overlaps neither A nor B.
 #[inline(always)]
-pub(super) unsafe fn gemm<F: Scalar, S: Simd<F>, const NT: bool>(g: &Gemm<F>) {
+pub(super) unsafe fn gemm<F: RealScalar, S: Simd<F>, const NT: bool>(g: &Gemm<F>) {
     if g.depth == 0 || g.rows == 0 {
         return;
     }
@@ -178,7 +178,7 @@ const BLOCK_BYTES: usize = 384 * 1024;
 ///
 /// The matrices are valid for their sizes and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn trsm<F: Scalar, S: Simd<F>>(
+pub(super) unsafe fn trsm<F: RealScalar, S: Simd<F>>(
     rows: usize,
     p: usize,
     l: *const F,
@@ -225,7 +225,7 @@ pub(super) unsafe fn trsm<F: Scalar, S: Simd<F>>(
 ///
 /// As [`trsm`].
 #[inline(always)]
-unsafe fn triangle<F: Scalar, S: Simd<F>, const N: usize>(
+unsafe fn triangle<F: RealScalar, S: Simd<F>, const N: usize>(
     rows: usize,
     l: *const F,
     ldl: usize,
@@ -260,7 +260,7 @@ unsafe fn triangle<F: Scalar, S: Simd<F>, const N: usize>(
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-pub(super) unsafe fn max_abs<F: Scalar, S: Simd<F>>(n: usize, p: *const F) -> F {
+pub(super) unsafe fn max_abs<F: RealScalar, S: Simd<F>>(n: usize, p: *const F) -> F {
     // SAFETY: the caller's contract.
     unsafe {
         let mut v = S::splat(F::zero());
@@ -283,7 +283,7 @@ pub(super) unsafe fn max_abs<F: Scalar, S: Simd<F>>(n: usize, p: *const F) -> F 
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-pub(super) unsafe fn scale<F: Scalar, S: Simd<F>>(n: usize, p: *mut F, factor: F) {
+pub(super) unsafe fn scale<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, factor: F) {
     // SAFETY: the caller's contract.
     unsafe {
         let f = S::splat(factor);
@@ -305,7 +305,7 @@ pub(super) unsafe fn scale<F: Scalar, S: Simd<F>>(n: usize, p: *mut F, factor: F
 ///
 /// The columns and `l` are valid for `n` values and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn rank_one<F: Scalar, S: Simd<F>, const N: usize>(
+pub(super) unsafe fn rank_one<F: RealScalar, S: Simd<F>, const N: usize>(
     n: usize,
     l: *const F,
     c: *mut F,
@@ -344,7 +344,7 @@ pub(super) unsafe fn rank_one<F: Scalar, S: Simd<F>, const N: usize>(
 ///
 /// All arrays are valid for their sizes; y overlaps nothing.
 #[inline(always)]
-pub(super) unsafe fn gemv<F: Scalar, S: Simd<F>>(
+pub(super) unsafe fn gemv<F: RealScalar, S: Simd<F>>(
     n: usize,
     k: usize,
     a: *const F,
@@ -374,7 +374,7 @@ pub(super) unsafe fn gemv<F: Scalar, S: Simd<F>>(
 ///
 /// As [`gemv`].
 #[inline(always)]
-unsafe fn gemv_columns<F: Scalar, S: Simd<F>, const N: usize>(
+unsafe fn gemv_columns<F: RealScalar, S: Simd<F>, const N: usize>(
     n: usize,
     a: *const F,
     lda: usize,
@@ -413,7 +413,7 @@ unsafe fn gemv_columns<F: Scalar, S: Simd<F>, const N: usize>(
 ///
 /// All arrays are valid for their sizes; y overlaps nothing.
 #[inline(always)]
-pub(super) unsafe fn gemv_transposed<F: Scalar, S: Simd<F>>(
+pub(super) unsafe fn gemv_transposed<F: RealScalar, S: Simd<F>>(
     n: usize,
     k: usize,
     a: *const F,
@@ -443,7 +443,7 @@ pub(super) unsafe fn gemv_transposed<F: Scalar, S: Simd<F>>(
 ///
 /// As [`gemv_transposed`].
 #[inline(always)]
-unsafe fn dots<F: Scalar, S: Simd<F>, const N: usize>(
+unsafe fn dots<F: RealScalar, S: Simd<F>, const N: usize>(
     n: usize,
     a: *const F,
     lda: usize,
@@ -501,7 +501,7 @@ pub(crate) struct CheckFront<F> {
 ///
 /// The arrays of `f` are valid for the sizes they name and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn check_front<F: Scalar, S: Simd<F>>(f: &CheckFront<F>) {
+pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
     unsafe {
         let (m, k, p) = (f.m, f.k, f.pivots);

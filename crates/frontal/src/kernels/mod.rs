@@ -6,7 +6,7 @@ mod simd;
 
 use std::sync::OnceLock;
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 use dense::{CheckFront, Gemm};
 use pivot::{FrontPanels, PivotEvents, PivotRule};
@@ -147,7 +147,7 @@ entry_points!(
 );
 
 /// Types that have kernels: `f32` and `f64`.
-pub trait FrontalScalar: Scalar {
+pub trait FrontalScalar: RealScalar {
     /// The kernels for every instruction set of this machine, best first.
     #[doc(hidden)]
     fn all_kernels() -> &'static [&'static Kernels<Self>];

@@ -1,6 +1,6 @@
 //! Elimination of a few columns of a front, with or without a search for pivots.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 use super::dense::{max_abs, rank_one, scale};
 use super::simd::Simd;
@@ -42,7 +42,7 @@ pub(crate) struct PivotEvents {
     pub moved: bool,
 }
 
-impl<F: Scalar> FrontPanels<F> {
+impl<F: RealScalar> FrontPanels<F> {
     /// Exchanges two fully summed rows everywhere.
     ///
     /// # Safety
@@ -89,7 +89,7 @@ impl<F: Scalar> FrontPanels<F> {
 ///
 /// The panels are valid for their sizes, and `lo <= hi <= k`.
 #[inline(always)]
-pub(super) unsafe fn eliminate_columns<F: Scalar, S: Simd<F>>(
+pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
     front: &FrontPanels<F>,
     lo: usize,
     hi: usize,
@@ -183,7 +183,7 @@ pub(super) unsafe fn eliminate_columns<F: Scalar, S: Simd<F>>(
 ///
 /// As [`eliminate_columns`].
 #[inline(always)]
-unsafe fn search<F: Scalar, S: Simd<F>>(
+unsafe fn search<F: RealScalar, S: Simd<F>>(
     front: &FrontPanels<F>,
     next: usize,
     rule: &PivotRule<F>,

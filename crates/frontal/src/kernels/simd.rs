@@ -4,7 +4,7 @@
 //! entry points in [`super`] do. Each entry of a result is computed by the same operations whatever
 //! the shape of the loops around: `fnma` is one fused operation, or the same two everywhere.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 /// Vectors of `W` values.
 ///
@@ -12,7 +12,7 @@ use luge_sparse::Scalar;
 ///
 /// All methods require that the processor has the instruction set; pointers must be valid for the
 /// lanes that are read or written (all of them, or those of the mask).
-pub(crate) trait Simd<F: Scalar>: Copy {
+pub(crate) trait Simd<F: RealScalar>: Copy {
     /// A vector.
     type V: Copy;
     /// Selects the first lanes.
@@ -58,7 +58,7 @@ pub(crate) struct Portable<const W: usize>;
     clippy::needless_range_loop,
     reason = "iterators in each of many unrolled tiles take the compiler a minute"
 )]
-impl<F: Scalar, const W: usize> Simd<F> for Portable<W> {
+impl<F: RealScalar, const W: usize> Simd<F> for Portable<W> {
     type V = [F; W];
     type M = usize;
     const W: usize = W;

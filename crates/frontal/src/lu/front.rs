@@ -70,7 +70,7 @@ fn rows_panel<F>(front: &ActiveFront<'_, F>) -> *mut F {
 }
 
 impl<F: FrontalScalar> FrontWork for LuFront<F> {
-    type Scalar = F;
+    type RealScalar = F;
     type Storage = Full;
     type Shared<'a> = Shared<'a, F>;
 

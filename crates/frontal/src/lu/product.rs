@@ -1,6 +1,6 @@
 //! The size of |L|·|U|, weighted by rows and columns.
 
-use luge_sparse::{CancelFlag, Cancelled, Scalar, larger};
+use luge_sparse::{CancelFlag, Cancelled, RealScalar, larger};
 
 use super::FrontalLu;
 use crate::kernels::FrontalScalar;
@@ -106,7 +106,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
 }
 
 /// Σ_i weights(i)·|values[i]|.
-fn weighted_sum<F: Scalar>(weights: &[f64], values: &[F]) -> f64 {
+fn weighted_sum<F: RealScalar>(weights: &[f64], values: &[F]) -> f64 {
     let (weights, last_weights) = weights.as_chunks::<LANES>();
     let (values, last_values) = values.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];

@@ -1,7 +1,7 @@
 //! What must hold for all factors.
 
 use luge_frontal::{FrontalLu, FrontalScalar, Options, TreeOptions};
-use luge_sparse::{CancelFlag, Quality, Scalar};
+use luge_sparse::{CancelFlag, Quality, RealScalar};
 
 use crate::matrices::{Matrix, Random};
 
@@ -110,7 +110,7 @@ pub fn check<F: FrontalScalar>(a: &Matrix, lu: &FrontalLu<F>, quality: &Quality)
             for q in 0..nrhs {
                 let solution: Vec<f64> = x[q * ld..q * ld + n]
                     .iter()
-                    .map(|&v| Scalar::to_f64(v))
+                    .map(|&v| RealScalar::to_f64(v))
                     .collect();
                 let size: f64 = solution.iter().map(|v| v.abs()).sum();
                 let product = a.multiply(&solution, transpose);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_frontal::{Symbolic, TreeOptions};
-use luge_sparse::{CompressedPattern, Scalar};
+use luge_sparse::{CompressedPattern, RealScalar};
 
 /// A square matrix by columns.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl Matrix {
         Arc::new(Symbolic::analyze(&self.cols, options).unwrap())
     }
 
-    pub fn cast<F: Scalar>(&self) -> Vec<F> {
+    pub fn cast<F: RealScalar>(&self) -> Vec<F> {
         self.values.iter().map(|&v| F::from_f64(v)).collect()
     }
 }

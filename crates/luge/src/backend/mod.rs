@@ -16,7 +16,7 @@ use luge_frontal::FrontalScalar;
 use luge_numeric::{PivotReport, TinyPivots};
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation};
 #[cfg(feature = "gpu")]
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, Scalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar};
 
 use crate::error::Error;
 #[cfg(feature = "gpu")]
@@ -128,7 +128,7 @@ pub(crate) enum Backend {
 
 /// The filled pattern and levels of one B.
 #[cfg(feature = "gpu")]
-pub(crate) trait AnyColumnPlan<F: Scalar>: Send + Sync {
+pub(crate) trait AnyColumnPlan<F: RealScalar>: Send + Sync {
     fn report(&self) -> &PlanReport;
 
     /// The filled pattern and the levels on the host.
@@ -145,7 +145,7 @@ pub(crate) trait AnyColumnPlan<F: Scalar>: Send + Sync {
 
 /// L and U of one B.
 #[cfg(feature = "gpu")]
-pub(crate) trait NumericFactors<F: Scalar>: Send + Sync {
+pub(crate) trait NumericFactors<F: RealScalar>: Send + Sync {
     fn pivots(&self) -> &PivotReport;
 
     /// Algorithm that ran.

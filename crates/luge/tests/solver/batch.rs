@@ -3,7 +3,7 @@
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
     Accuracy, Analysis, BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options,
-    Pivoting, Refactorized, Scalar, Solver,
+    Pivoting, RealScalar, Refactorized, Solver,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::{needs_other_rows, tiny_diagonal};
@@ -43,7 +43,7 @@ fn name(options: &Options) -> String {
 }
 
 /// The matrix with its values changed by up to a tenth, another way for each `seed`.
-fn sample<T: Scalar>(a: &CsMat<T>, seed: u64) -> CsMat<T> {
+fn sample<T: RealScalar>(a: &CsMat<T>, seed: u64) -> CsMat<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut sample = a.clone();
     for v in sample.data_mut() {
@@ -56,17 +56,17 @@ fn sample<T: Scalar>(a: &CsMat<T>, seed: u64) -> CsMat<T> {
     sample
 }
 
-fn values_of<T: Scalar>(systems: &[CsMat<T>]) -> Vec<T> {
+fn values_of<T: RealScalar>(systems: &[CsMat<T>]) -> Vec<T> {
     systems.iter().flat_map(|a| a.data().to_vec()).collect()
 }
 
-fn vectors<T: Scalar>(len: usize, seed: usize) -> Vec<T> {
+fn vectors<T: RealScalar>(len: usize, seed: usize) -> Vec<T> {
     let value = |i: usize| T::from_f64(((i * 7 + seed * 3) % 11) as f64 - 4.5);
     (0..len).map(value).collect()
 }
 
-fn bits<T: Scalar>(x: &[T]) -> Vec<u64> {
-    x.iter().map(|&v| Scalar::to_f64(v).to_bits()).collect()
+fn bits<T: RealScalar>(x: &[T]) -> Vec<u64> {
+    x.iter().map(|&v| RealScalar::to_f64(v).to_bits()).collect()
 }
 
 /// What one system answers alone, and what it answered in the batch, are the same words.
@@ -81,7 +81,7 @@ fn same<R: std::fmt::Debug>(alone: &Result<R, Error>, batch: &Result<R, Error>, 
 }
 
 /// Checks all solves of a batch against those of the factors of each system alone.
-fn check_solves<T: Scalar>(
+fn check_solves<T: RealScalar>(
     batch: &luge::BatchFactors<T>,
     alone: &[Result<Factors<T>, Error>],
     n: usize,
@@ -129,7 +129,7 @@ fn check_solves<T: Scalar>(
     }
 }
 
-fn check_batch<T: Scalar>(a: &CsMat<T>, options: Options, count: usize) {
+fn check_batch<T: RealScalar>(a: &CsMat<T>, options: Options, count: usize) {
     let at = name(&options);
     let analysis: Analysis<T> = Solver::new(options).unwrap().analyze(a).unwrap();
     let systems: Vec<_> = (0..count).map(|k| sample(a, k as u64)).collect();

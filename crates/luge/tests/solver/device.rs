@@ -3,8 +3,8 @@
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
     BackendChoice, ColumnMode, ColumnOptions, DeviceColumns, DeviceEngine, ElementAccess, Error,
-    FactorPrecision, Factors, Fill2Options, Options, Parallelism, Pivoting, Refactorized,
-    Relaxation, ResidualCheck, Scalar, Solver, Stages, SupernodeOptions, SymbolicMode,
+    FactorPrecision, Factors, Fill2Options, Options, Parallelism, Pivoting, RealScalar,
+    Refactorized, Relaxation, ResidualCheck, Solver, Stages, SupernodeOptions, SymbolicMode,
     SymbolicOptions, SymbolicReport, Warning,
 };
 use luge_testkit::convert::to_scalar;
@@ -24,12 +24,12 @@ fn on_device(device_engine: DeviceEngine) -> Options {
         .device_engine(device_engine)
 }
 
-fn factorize<T: Scalar>(a: &CsMat<T>, options: Options) -> Result<Factors<T>, Error> {
+fn factorize<T: RealScalar>(a: &CsMat<T>, options: Options) -> Result<Factors<T>, Error> {
     Solver::new(options)?.analyze(a)?.factorize(a)
 }
 
 /// Solves plain, transposed, for many right-hand sides, and by one pass.
-fn check_all_solves<T: Scalar>(a: &CsMat<T>, factors: &Factors<T>) {
+fn check_all_solves<T: RealScalar>(a: &CsMat<T>, factors: &Factors<T>) {
     let n = a.rows();
     let (b, _) = known_solution(a);
     let solution = factors.solve(&b).unwrap();

@@ -3,7 +3,7 @@
 use luge::ordering::{Matching, OrderingOptions};
 use luge::{
     BackendChoice, CancelFlag, CpuEngine, Error, FactorPrecision, Factors, Options, Pivoting,
-    Refactorized, Scalar, Solver, Warning,
+    RealScalar, Refactorized, Solver, Warning,
 };
 use luge_testkit::convert::to_scalar;
 use luge_testkit::generators::adversaries::{structurally_singular, tiny_diagonal};
@@ -22,7 +22,7 @@ fn on_cpu() -> Options {
     Options::default().backend(BackendChoice::Cpu)
 }
 
-fn factorize<T: Scalar>(a: &CsMat<T>, options: Options) -> Result<Factors<T>, Error> {
+fn factorize<T: RealScalar>(a: &CsMat<T>, options: Options) -> Result<Factors<T>, Error> {
     Solver::new(options)?.analyze(a)?.factorize(a)
 }
 
@@ -40,7 +40,7 @@ fn dense(rows: &[&[f64]], store_zeros: bool) -> CsMat<f64> {
 }
 
 /// Solves plain, transposed and for many right-hand sides, and checks what the inform claims.
-fn check_all_solves<T: Scalar>(a: &CsMat<T>, factors: &Factors<T>) {
+fn check_all_solves<T: RealScalar>(a: &CsMat<T>, factors: &Factors<T>) {
     let (b, _) = known_solution(a);
     let solution = factors.solve(&b).unwrap();
     assert_backward_error(a, &solution.x, &b);

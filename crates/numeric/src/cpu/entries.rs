@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use luge_sparse::Scalar;
+use num_traits::{Float, Zero};
 
 /// Numbered values that are read, or computed, a stretch at a time.
 ///
@@ -46,13 +47,18 @@ pub(super) fn load_range<F: Scalar>(
 }
 
 /// The largest magnitude.
-pub(super) fn largest<F: Scalar>(values: &(impl Entries<F> + ?Sized), range: Range<usize>) -> F {
+pub(super) fn largest<F: Scalar>(
+    values: &(impl Entries<F> + ?Sized),
+    range: Range<usize>,
+) -> F::Real {
     let mut stretch = Vec::new();
-    let mut largest = F::zero();
+    let mut largest = F::Real::zero();
     for first in range.clone().step_by(STRETCH) {
         let end = range.end.min(first + STRETCH);
         load_range(values, first..end, &mut stretch);
-        largest = stretch.iter().fold(largest, |max, v| max.max(v.abs()));
+        largest = stretch
+            .iter()
+            .fold(largest, |max, v| max.max(v.magnitude()));
     }
     largest
 }

@@ -9,7 +9,7 @@
 //!
 //! Cost: the flops of the filled pattern, O(n) memory beside the values (8 values a row).
 
-use luge_sparse::{CancelFlag, Scalar};
+use luge_sparse::{CancelFlag, RealScalar};
 
 use crate::error::NumericError;
 use crate::pattern::LuPattern;
@@ -28,7 +28,7 @@ use crate::pivots::{LuValues, PivotMonitor, TinyPivots};
 ///
 /// If `positions` and `b` differ in length, or a position is beyond the pattern.
 #[track_caller]
-pub fn factorize<T: Scalar>(
+pub fn factorize<T: RealScalar>(
     pattern: &LuPattern,
     positions: &[u64],
     b: &[T],
@@ -197,7 +197,7 @@ mod tests {
     use luge_sparse::{CompressedPattern, FilledPattern};
 
     /// A dense matrix by rows, every entry stored.
-    fn factorize_dense<T: Scalar>(
+    fn factorize_dense<T: RealScalar>(
         n: usize,
         b: &[T],
         tiny_pivots: TinyPivots,

@@ -25,7 +25,7 @@ use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
 use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers};
 use luge_kernel::math::Real;
 use luge_levelize::gpu::DeviceLevels;
-use luge_sparse::{CancelFlag, CompressedPattern, Scalar};
+use luge_sparse::{CancelFlag, CompressedPattern, RealScalar};
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use self::monitor::{Counted, Monitor};
@@ -36,7 +36,7 @@ use crate::pivots::{PivotReport, TinyPivots};
 
 /// A type that the device factorizes in: `f32` or `f64`.
 pub trait DeviceScalar:
-    Scalar
+    RealScalar
     + Real
     + kernels::scatter_values::Instance
     + lu_levels::Instance
@@ -228,12 +228,12 @@ pub fn refactorize<T: DeviceScalar>(
     // A comparison with NaN is false, so NaN stays out of the maximum and shows up in the factors.
     let max_b = b
         .iter()
-        .fold(0.0, |max, &v| f64::max(max, Scalar::to_f64(v).abs()));
+        .fold(0.0, |max, &v| f64::max(max, RealScalar::to_f64(v).abs()));
     if n == 0 {
         return Ok(());
     }
     let smallest: T = match tiny_pivots {
-        TinyPivots::Perturb { threshold } => Scalar::from_f64(threshold * max_b),
+        TinyPivots::Perturb { threshold } => RealScalar::from_f64(threshold * max_b),
         TinyPivots::Keep => T::ZERO,
     };
     let geometry = Geometry::of(&stream.device());

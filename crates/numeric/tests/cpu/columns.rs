@@ -4,7 +4,7 @@ use luge_numeric::cpu::columns::{ColumnLu, Options};
 use luge_numeric::{LuPattern, NumericError, TinyPivots};
 use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
-use luge_sparse::{ColPerm, CompressedPattern, Quality, Scalar, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, Quality, RealScalar, Scaling};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled, to_scalar};
 use luge_testkit::generators::adversaries::{
     ArrowHead, arrow, near_singular, permuted_diagonal, wilkinson_growth,
@@ -21,13 +21,13 @@ use proptest::prelude::*;
 use sprs::{CsMat, TriMat};
 
 /// The columns of a matrix: those of B by columns are the rows of Bᵀ.
-fn columns<T: Scalar>(b: &CsMat<T>) -> (CompressedPattern, Vec<T>) {
+fn columns<T: RealScalar>(b: &CsMat<T>) -> (CompressedPattern, Vec<T>) {
     let transpose = b.to_csc().transpose_into();
     (pattern_of(&transpose), transpose.data().to_vec())
 }
 
-fn f64_of<T: Scalar>(value: T) -> f64 {
-    Scalar::to_f64(value)
+fn f64_of<T: RealScalar>(value: T) -> f64 {
+    RealScalar::to_f64(value)
 }
 
 fn with_threshold(threshold: f64) -> Options {
@@ -45,7 +45,7 @@ fn with_static(tiny: TinyPivots) -> Options {
 }
 
 /// P·B.
-fn permuted<T: Scalar>(b: &CsMat<T>, lu: &ColumnLu<T>) -> CsMat<T> {
+fn permuted<T: RealScalar>(b: &CsMat<T>, lu: &ColumnLu<T>) -> CsMat<T> {
     let n = b.rows();
     permuted_and_scaled(
         b,
@@ -56,7 +56,7 @@ fn permuted<T: Scalar>(b: &CsMat<T>, lu: &ColumnLu<T>) -> CsMat<T> {
 }
 
 /// Growth, checksum bound and pivots, from the definitions.
-fn check_quality<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
+fn check_quality<T: RealScalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
     let n = lu.n();
     if n == 0 {
         assert_eq!((quality.growth, quality.checksum), (1.0, 0.0));
@@ -97,7 +97,7 @@ fn check_quality<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) 
 }
 
 /// Solves with P·B = L·U, both ways, with one vector and with many.
-fn check_solves<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
+fn check_solves<T: RealScalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
     let n = lu.n();
     for nrhs in [1, 2, 3, 4, 5, 9] {
         let ld = n + 3;
@@ -127,7 +127,7 @@ fn check_solves<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
 
 /// The factors reproduce P·B up to rounding, which is proportional to |L|·|U| and so to the growth
 /// (Higham, Accuracy and Stability, theorem 9.3): with a low threshold pivots may be small.
-fn check_product<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
+fn check_product<T: RealScalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) {
     let (pattern, merged) = lu.merged();
     let error = factor_error(pb, pattern.cols(), &merged);
     let bound = error_bound::<T>(lu.n()) * quality.growth.max(1.0);
@@ -135,7 +135,7 @@ fn check_product<T: Scalar>(pb: &CsMat<T>, lu: &ColumnLu<T>, quality: &Quality) 
 }
 
 /// Searched pivots must reproduce B, on the filled pattern of the permuted rows.
-fn check_searched<T: Scalar>(b: &CsMat<T>, threshold: f64) -> ColumnLu<T> {
+fn check_searched<T: RealScalar>(b: &CsMat<T>, threshold: f64) -> ColumnLu<T> {
     let (cols, values) = columns(b);
     let options = with_threshold(threshold);
     let (mut lu, quality) = ColumnLu::factorize(&cols, &values, &options).unwrap();
@@ -178,7 +178,7 @@ fn check_searched<T: Scalar>(b: &CsMat<T>, threshold: f64) -> ColumnLu<T> {
     lu
 }
 
-fn flops_of<T: Scalar>(lu: &ColumnLu<T>) -> u64 {
+fn flops_of<T: RealScalar>(lu: &ColumnLu<T>) -> u64 {
     let n = lu.n();
     (0..n)
         .map(|k| {
@@ -194,7 +194,7 @@ fn flops_of<T: Scalar>(lu: &ColumnLu<T>) -> u64 {
 }
 
 /// The diagonal as it comes, or replaced: as the reference does it.
-fn check_static<T: Scalar>(b: &CsMat<T>, tiny: TinyPivots) {
+fn check_static<T: RealScalar>(b: &CsMat<T>, tiny: TinyPivots) {
     let rows = pattern_of(b);
     let filled = fill2(&rows);
     let threshold = match tiny {
@@ -372,7 +372,7 @@ fn nothing_is_factorized_at_once() {
     lu.solve_range(0..0, &mut [], 0, 1);
 }
 
-fn dense<T: Scalar>(n: usize, by_columns: &[T]) -> (CompressedPattern, Vec<T>) {
+fn dense<T: RealScalar>(n: usize, by_columns: &[T]) -> (CompressedPattern, Vec<T>) {
     let ptr = (0..=n).map(|j| (j * n) as u64).collect();
     let idx = (0..n * n).map(|p| (p % n) as u32).collect();
     (

@@ -2,4 +2,5 @@
 
 mod blocks;
 mod columns;
+mod complex;
 mod reference;

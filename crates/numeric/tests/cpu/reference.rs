@@ -4,7 +4,7 @@ use luge_numeric::cpu::static_pivoting;
 use luge_numeric::{LuPattern, NumericError, TinyPivots};
 use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
-use luge_sparse::{CancelFlag, Scalar};
+use luge_sparse::{CancelFlag, RealScalar};
 use luge_testkit::convert::{pattern_of, to_scalar};
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::convection_diffusion_2d;
@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use sprs::CsMat;
 
 /// The static path must do the reference's arithmetic in the reference's order.
-fn check_static<T: Scalar>(b: &CsMat<T>, tiny_pivots: TinyPivots) {
+fn check_static<T: RealScalar>(b: &CsMat<T>, tiny_pivots: TinyPivots) {
     let rows = pattern_of(b);
     let filled = fill2(&rows);
     let pattern = LuPattern::new(&filled);

@@ -8,7 +8,7 @@
 //! O(k·m²) for k candidates of a front of order m, and as much again for each search that finds nothing. The front is
 //! stored whole.
 
-use luge_sparse::{Permutation, Scalar};
+use luge_sparse::{Permutation, RealScalar};
 
 use crate::dense::Dense;
 use crate::ldlt::{Block, Inertia, LdltError};
@@ -94,7 +94,7 @@ struct Elimination<T> {
 ///
 /// If the front is not square, or has fewer rows than candidates.
 #[track_caller]
-pub fn ldlt_tpp<T: Scalar>(
+pub fn ldlt_tpp<T: RealScalar>(
     front: &Dense<T>,
     pivots: usize,
     rule: &LdltRule<T>,
@@ -144,7 +144,7 @@ pub fn ldlt_tpp<T: Scalar>(
 }
 
 /// Counts the eigenvalues of a block of D.
-fn count_signs<T: Scalar>(block: Block<T>, inertia: &mut Inertia) {
+fn count_signs<T: RealScalar>(block: Block<T>, inertia: &mut Inertia) {
     match block {
         Block::One(d) if d > T::zero() => inertia.positive += 1,
         Block::One(d) if d < T::zero() => inertia.negative += 1,
@@ -164,14 +164,14 @@ fn count_signs<T: Scalar>(block: Block<T>, inertia: &mut Inertia) {
 }
 
 /// E⁻¹ for E = `[d11 d21; d21 d22]`, as (11), (21), (22).
-fn inverse_of_two<T: Scalar>(d11: T, d21: T, d22: T) -> [T; 3] {
+fn inverse_of_two<T: RealScalar>(d11: T, d21: T, d22: T) -> [T; 3] {
     // Scaled, so that no product of two entries overflows.
     let size = d11.abs().max(d21.abs()).max(d22.abs());
     let determinant = (d11 / size) * d22 - (d21 / size) * d21;
     [d22, -d21, d11].map(|v| v / size / determinant)
 }
 
-impl<T: Scalar> Elimination<T> {
+impl<T: RealScalar> Elimination<T> {
     /// Fails where a candidate has an entry that is not finite.
     fn check(&self) -> Result<(), LdltError> {
         let m = self.w.nrows();
@@ -304,7 +304,7 @@ impl<T: Scalar> Elimination<T> {
     }
 }
 
-impl<T: Scalar> LdltFront<T> {
+impl<T: RealScalar> LdltFront<T> {
     /// The largest magnitude in L off its unit diagonal; zero if there is nothing.
     pub fn max_l(&self) -> T {
         let (m, q) = (self.lower.nrows(), self.lower.ncols());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     /// The factors multiply back to within Higham's bound of theorem 11.3, as far as |L||D||Lᵀ| goes.
-    fn check_product<T: Scalar>(a: &Dense<T>, ldlt: &LdltFront<T>) {
+    fn check_product<T: RealScalar>(a: &Dense<T>, ldlt: &LdltFront<T>) {
         let (m, q) = (ldlt.lower.nrows(), ldlt.lower.ncols());
         let p = ldlt.perm.as_slice();
         let lower = Dense::from_fn(m, m, |i, j| {

@@ -3,7 +3,7 @@
 //! Plain right-looking elimination, O(k·m²) for k pivots of a front of order m. Each entry is one chain of operations:
 //! the products of the pivots are subtracted from it one after the other.
 
-use luge_sparse::{Permutation, Scalar};
+use luge_sparse::{Permutation, RealScalar};
 
 use super::{Front, Rounded};
 use crate::dense::Dense;
@@ -46,7 +46,7 @@ pub struct LuFront<T> {
 ///
 /// If the front has fewer rows than pivots, or a block of candidates has none.
 #[track_caller]
-pub fn lu_front<T: Scalar>(
+pub fn lu_front<T: RealScalar>(
     front: &Front<T>,
     pivots: usize,
     rule: &LuRule<T>,
@@ -93,7 +93,7 @@ pub fn lu_front<T: Scalar>(
     })
 }
 
-impl<T: Scalar> LuFront<T> {
+impl<T: RealScalar> LuFront<T> {
     /// L, m × k: unit lower triangular in the rows of the pivots.
     pub fn lower(&self) -> Dense<T> {
         let m = self.entries.order();
@@ -187,7 +187,7 @@ mod tests {
         )
     }
 
-    fn in_f64<T: Scalar>(a: &Dense<T>) -> Dense<f64> {
+    fn in_f64<T: RealScalar>(a: &Dense<T>) -> Dense<f64> {
         Dense::from_fn(a.nrows(), a.ncols(), |i, j| a[(i, j)].to_f64())
     }
 

@@ -14,7 +14,7 @@ pub mod lu;
 mod rounded;
 pub mod solve;
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 pub use rounded::Rounded;
 
@@ -27,7 +27,7 @@ pub struct Front<T> {
     errors: Dense<f64>,
 }
 
-impl<T: Scalar> Front<T> {
+impl<T: RealScalar> Front<T> {
     /// A front of zeros.
     pub fn zeros(order: usize) -> Self {
         Self::exact(Dense::zeros(order, order))

@@ -1,6 +1,6 @@
 //! Numbers with a bound of their rounding errors.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 /// A number as it was computed, and how far it may be from what the same operations give without rounding.
 ///
@@ -18,7 +18,7 @@ pub struct Rounded<T> {
     pub error: f64,
 }
 
-impl<T: Scalar> Rounded<T> {
+impl<T: RealScalar> Rounded<T> {
     /// A number without error.
     pub fn exact(value: T) -> Self {
         Self { value, error: 0.0 }

@@ -3,7 +3,7 @@
 //! The panels of the fronts of a tree hold L and U of the matrix in its order of elimination, so a solve with fronts is
 //! one with these. How the sums of a row are ordered, by fronts or by columns, is left open.
 
-use luge_sparse::Scalar;
+use luge_sparse::RealScalar;
 
 use super::Rounded;
 use crate::dense::Dense;
@@ -15,7 +15,11 @@ use crate::dense::Dense;
 ///
 /// If `factors` is not square, or `b` not as long as it has rows.
 #[track_caller]
-pub fn solve_fronts<T: Scalar>(factors: &Dense<T>, b: &[T], transpose: bool) -> Vec<Rounded<T>> {
+pub fn solve_fronts<T: RealScalar>(
+    factors: &Dense<T>,
+    b: &[T],
+    transpose: bool,
+) -> Vec<Rounded<T>> {
     let n = factors.nrows();
     assert_eq!((n, n), (factors.ncols(), b.len()), "one entry per row");
     let entry = |i: usize, j: usize| {

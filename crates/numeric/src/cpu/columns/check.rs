@@ -4,14 +4,13 @@
 //! k of |L|·|U| sums up to Σ_j s_j·|U(j,k)|, and wᵀ·(B − L·U)·e_k = wᵀ·B·e_k − Σ_j t_j·U(j,k): two
 //! multiplications and additions for each entry of U, two additions for each of L.
 
-use luge_sparse::{Quality, Scalar};
+use luge_sparse::{Quality, RealScalar, Scalar};
 use rayon::prelude::*;
 
 /// `value` times ±1, pseudo-random by row: a bit of a Weyl sequence goes to the sign.
 #[inline(always)]
-pub(super) fn weighted(row: u32, value: f64) -> f64 {
-    let sign = u64::from(row).wrapping_mul(0x9E37_79B9_7F4A_7C15) & (1 << 63);
-    f64::from_bits(value.to_bits() ^ sign)
+pub(super) fn weighted<W: Scalar>(row: u32, value: W) -> W {
+    value.negated_by(u64::from(row).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
 /// Whether `weighted` changes the sign in this row: 0 or 1.
@@ -19,63 +18,63 @@ pub(super) fn is_negative(row: u32) -> u32 {
     u32::from(weighted(row, 1.0) < 0.0)
 }
 
-/// What is known of column j of L once it is done.
+/// What is known of column j of L once it is done. `W`: the [wide](Scalar::Wide) type of its field.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Sums {
+pub(super) struct Sums<W> {
     /// s_j.
     pub(super) magnitude: f64,
     /// t_j.
-    pub(super) weighted: f64,
+    pub(super) weighted: W,
 }
 
-impl Sums {
+impl<W: Scalar<Real = f64>> Sums<W> {
     /// Those of a column that is but its unit diagonal.
     #[inline(always)]
     pub(super) fn unit(row: u32) -> Self {
         Self {
             magnitude: 1.0,
-            weighted: weighted(row, 1.0),
+            weighted: weighted(row, W::one()),
         }
     }
 
     /// Entry `value` of L in row `row`.
     #[inline(always)]
-    pub(super) fn entry(&mut self, row: u32, value: f64) {
-        self.magnitude += value.abs();
+    pub(super) fn entry(&mut self, row: u32, value: W) {
+        self.magnitude += value.magnitude();
         self.weighted += weighted(row, value);
     }
 }
 
 /// What is summed up over column k of U while it is computed.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct ColumnCheck {
+pub(super) struct ColumnCheck<W> {
     /// ‖B·e_k‖₁.
     pub(super) norm: f64,
     /// ‖|L|·|U|·e_k‖₁.
     pub(super) growth: f64,
     /// wᵀ·(B − L·U)·e_k.
-    pub(super) residual: f64,
+    pub(super) residual: W,
 }
 
-impl ColumnCheck {
+impl<W: Scalar<Real = f64>> ColumnCheck<W> {
     /// Entry `value` of B in row `row`.
     #[inline(always)]
-    pub(super) fn entry(&mut self, row: u32, value: f64) {
-        self.norm += value.abs();
+    pub(super) fn entry(&mut self, row: u32, value: W) {
+        self.norm += value.magnitude();
         self.residual += weighted(row, value);
     }
 
     /// As [`entry`](Self::entry), for a row with weight −1 if the lowest bit of `negative` is set.
     #[inline(always)]
-    pub(super) fn entry_signed(&mut self, negative: u32, value: f64) {
-        self.norm += value.abs();
-        self.residual += f64::from_bits(value.to_bits() ^ (u64::from(negative) << 63));
+    pub(super) fn entry_signed(&mut self, negative: u32, value: W) {
+        self.norm += value.magnitude();
+        self.residual += value.negated_by(u64::from(negative) << 63);
     }
 
     /// Entry U(j, k), where `sums` are those of column j of L.
     #[inline(always)]
-    pub(super) fn upper(&mut self, sums: Sums, u: f64) {
-        self.growth += sums.magnitude * u.abs();
+    pub(super) fn upper(&mut self, sums: Sums<W>, u: W) {
+        self.growth += sums.magnitude * u.magnitude();
         self.residual -= sums.weighted * u;
     }
 }
@@ -118,10 +117,10 @@ impl Extremes {
         let (products, last_products) = products.as_chunks();
         let (pivots, last_pivots) = pivots.as_chunks();
         for (products, pivots) in products.iter().zip(pivots) {
-            extremes.add(products, pivots.map(|pivot| pivot.to_f64().abs()));
+            extremes.add(products, pivots.map(|pivot| pivot.magnitude().to_f64()));
         }
         for (&product, pivot) in last_products.iter().zip(last_pivots) {
-            extremes.add(&[product; LANES], [Scalar::to_f64(*pivot).abs(); LANES]);
+            extremes.add(&[product; LANES], [pivot.magnitude().to_f64(); LANES]);
         }
         extremes
     }
@@ -190,9 +189,9 @@ impl Report {
 
     /// Column `k` is done; `check` includes its pivot.
     #[inline(always)]
-    pub(super) fn column(&mut self, k: usize, check: &ColumnCheck) {
+    pub(super) fn column<W: Scalar<Real = f64>>(&mut self, k: usize, check: &ColumnCheck<W>) {
         let quality = &mut self.quality;
-        let residual = check.residual.abs();
+        let residual = check.residual.magnitude();
         self.poison += (check.growth + residual) * 0.0;
         enlarge(&mut quality.max_residual, residual);
         enlarge(&mut quality.max_norm, check.norm);
@@ -201,20 +200,20 @@ impl Report {
         let is_news = (check.growth >= quality.growth * check.norm)
             | (residual > quality.checksum * check.norm);
         if is_news {
-            self.relate(k, check);
+            self.relate(k, check.norm, check.growth, residual);
         }
     }
 
     /// What is relative to column `k`, if it is worse than in all before.
     #[cold]
-    fn relate(&mut self, k: usize, check: &ColumnCheck) {
+    fn relate(&mut self, k: usize, norm: f64, growth: f64, residual: f64) {
         let quality = &mut self.quality;
-        let growth = check.growth / check.norm;
+        let growth = growth / norm;
         if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
             quality.growth = growth;
             quality.worst_column = k;
         }
-        quality.checksum = quality.checksum.max(check.residual.abs() / check.norm);
+        quality.checksum = quality.checksum.max(residual / norm);
     }
 
     /// Magnitudes of the pivot of a refactorization and of the pivot that was there before.
@@ -302,7 +301,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn check(norm: f64, growth: f64, residual: f64) -> ColumnCheck {
+    fn check(norm: f64, growth: f64, residual: f64) -> ColumnCheck<f64> {
         ColumnCheck {
             norm,
             growth,

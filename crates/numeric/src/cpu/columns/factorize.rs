@@ -17,9 +17,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use luge_sparse::{
-    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Quality, Reservation, RowPerm,
-    Scalar, bytes_of,
+    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Quality, RealScalar, Reservation,
+    RowPerm, Scalar, bytes_of,
 };
+use num_traits::{Float, Zero};
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
@@ -186,23 +187,23 @@ pub(super) fn smallest_pivot<F: Scalar>(
     values: &(impl Entries<F> + ?Sized),
     nnz: usize,
     pivots: Option<TinyPivots>,
-) -> F {
+) -> F::Real {
     match pivots {
         Some(TinyPivots::Perturb { threshold }) => {
-            F::from_f64(threshold * largest(values, 0..nnz).to_f64())
+            F::Real::from_f64(threshold * largest(values, 0..nnz).to_f64())
         }
-        Some(TinyPivots::Keep) | None => F::zero(),
+        Some(TinyPivots::Keep) | None => F::Real::zero(),
     }
 }
 
 /// A finished column of L.
-struct Head {
+struct Head<W> {
     /// Where it starts.
     start: usize,
     len: u32,
     /// Only its first rows, as many as this, lead to rows that no other column leads to.
     walk: u32,
-    sums: Sums,
+    sums: Sums<W>,
 }
 
 /// Why a column is not finished.
@@ -220,12 +221,12 @@ impl<E: Into<NumericError>> From<E> for Stop {
 
 /// What pivots and sizes are measured by.
 #[derive(Clone)]
-struct Limits<F> {
-    threshold: F,
+struct Limits<F: Scalar> {
+    threshold: F::Real,
     /// Multiplies the sum of the magnitudes of a column's terms.
     noise: f64,
     static_pivots: bool,
-    smallest: F,
+    smallest: F::Real,
     /// Entries of L and U that fit the memory, and what was allowed.
     max_entries: u64,
     max_bytes: u64,
@@ -240,8 +241,8 @@ impl<F: Scalar> Limits<F> {
         let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
         let fixed = ColumnLu::<F>::estimate_bytes(cols.major_dim(), 0, 0);
         Self {
-            threshold: F::from_f64(options.threshold),
-            noise: options.singular * F::epsilon().to_f64(),
+            threshold: F::Real::from_f64(options.threshold),
+            noise: options.singular * F::Real::epsilon().to_f64(),
             static_pivots: options.static_pivots.is_some(),
             smallest: smallest_pivot(values, cols.nnz(), options.static_pivots),
             max_entries: max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64),
@@ -255,7 +256,7 @@ impl<F: Scalar> Limits<F> {
 /// Invariants that the unchecked accesses rest on: once `exchanged`, `label` and `row_at` are
 /// permutations of 0..n, inverse to each other; every index of `lower` is below n; `heads` describes ranges within `lower`;
 /// all other vectors by row or label have n elements.
-struct Elimination<'a, F, V: ?Sized> {
+struct Elimination<'a, F: Scalar, V: ?Sized> {
     cols: &'a CompressedPattern,
     values: &'a V,
     /// The entries of B from `loaded_from` on.
@@ -276,7 +277,7 @@ struct Elimination<'a, F, V: ?Sized> {
     /// The column under way, by row; zero in between.
     x: Vec<F>,
     reach: Reach,
-    heads: Vec<Head>,
+    heads: Vec<Head<F::Wide>>,
     /// Rows of B until the end, then those of L.
     lower_idx: Vec<u32>,
     lower_values: Vec<F>,
@@ -317,7 +318,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             (0, 0) => (room(cols.nnz()), room(cols.nnz())),
             (lower, upper) => (room(lower), room(upper)),
         };
-        let of_column = size_of::<Head>() + size_of::<usize>() + size_of::<F>() + size_of::<f64>();
+        let of_column =
+            size_of::<Head<F::Wide>>() + size_of::<usize>() + size_of::<F>() + size_of::<f64>();
         let mut fixed = (columns.len() + 1) as u64 * of_column as u64;
         // Loaded entries: a stretch, or a column that is longer.
         fixed += bytes_of::<F>(2 * STRETCH.max(n.min(cols.nnz())));
@@ -513,7 +515,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 self.reach.insert(label);
                 first = first.min(label);
             }
-            check.entry(row, value.to_f64());
+            check.entry(row, value.widen());
         }
 
         self.prunable.clear();
@@ -536,7 +538,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 }
                 self.upper.push(j, u);
                 let head = self.heads.get_unchecked(j as usize - first_column);
-                check.upper(head.sums, u.to_f64());
+                check.upper(head.sums, u.widen());
                 flops += 2 * u64::from(head.len);
                 let (start, walk, len) = (head.start, head.walk as usize, head.len as usize);
                 let idx = self.lower_idx.as_ptr().add(start);
@@ -605,14 +607,14 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let column = self.below.iter().zip(&self.candidates);
         for (p, (&row, &candidate)) in column.enumerate() {
             if p != chosen {
-                let l = candidate / pivot;
-                sums.entry(row, l.to_f64());
+                let l = candidate.quotient(pivot);
+                sums.entry(row, l.widen());
                 self.lower_idx.push(row);
                 self.lower_values.push(l);
             }
         }
         self.flops += len as u64;
-        check.upper(sums, pivot.to_f64());
+        check.upper(sums, pivot.widen());
         if !(sums.magnitude.is_finite() && check.growth.is_finite()) {
             self.assert_finite(k, start, pivot)?;
         }
@@ -650,20 +652,20 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
 
     /// A column whose only entry is its diagonal.
     fn singleton(&mut self, k: usize, row: u32, value: F) -> Result<(), NumericError> {
-        if !value.is_finite() {
+        if !value.is_number() {
             return Err(NumericError::NotFinite { column: k });
         }
         let mut pivot = value;
-        if self.limits.static_pivots && pivot.abs() < self.limits.smallest {
+        if self.limits.static_pivots && pivot.magnitude() < self.limits.smallest {
             pivot = self.replacement(k, pivot);
         }
         if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
         }
         let mut check = ColumnCheck::default();
-        check.entry(row, value.to_f64());
+        check.entry(row, value.widen());
         let sums = Sums::unit(row);
-        check.upper(sums, pivot.to_f64());
+        check.upper(sums, pivot.widen());
         self.report.column(k, &check);
         self.upper.ptr.push(self.upper.idx.len());
         self.pivots.push(pivot);
@@ -679,17 +681,13 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
 
     fn replacement(&mut self, k: usize, pivot: F) -> F {
         self.report.perturbed(k);
-        if pivot < F::zero() {
-            -self.limits.smallest
-        } else {
-            self.limits.smallest
-        }
+        pivot.with_magnitude(self.limits.smallest)
     }
 
     /// Takes the diagonal, the first candidate, whatever it is.
     fn replace_tiny(&mut self, k: usize) -> Result<usize, NumericError> {
         let pivot = self.candidates[0];
-        if pivot.abs() < self.limits.smallest {
+        if pivot.magnitude() < self.limits.smallest {
             self.candidates[0] = self.replacement(k, pivot);
         } else if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
@@ -702,12 +700,12 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         &mut self,
         k: usize,
         diagonal: u32,
-        check: &ColumnCheck,
+        check: &ColumnCheck<F::Wide>,
     ) -> Result<usize, NumericError> {
-        let (mut largest, mut chosen) = (F::zero(), 0);
+        let (mut largest, mut chosen) = (F::Real::zero(), 0);
         let mut sum = 0.0;
         for (p, x) in self.candidates.iter().enumerate() {
-            let x = x.abs();
+            let x = x.magnitude();
             sum += x.to_f64();
             if x > largest {
                 (largest, chosen) = (x, p);
@@ -715,7 +713,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         // What is not finite ends up in the sums over B or U, or among the candidates.
         if !(sum + check.growth + check.norm).is_finite() {
-            let finite = |v: &F| v.is_finite();
+            let finite = |v: &F| v.is_number();
             if !self.loaded[self.loaded(k)].iter().all(finite)
                 || !self.upper.values[self.upper.ptr[k - self.first]..]
                     .iter()
@@ -725,7 +723,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 return Err(NumericError::NotFinite { column: k });
             }
         }
-        if largest == F::zero() {
+        if largest == F::Real::zero() {
             return Err(NumericError::ZeroPivot { column: k });
         }
         // No candidate's terms exceed those of the whole column, so columns whose candidate is clear
@@ -737,8 +735,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         // The diagonal has the smallest label of all, so it comes first.
         if chosen != 0 && self.below[0] == diagonal {
-            let x = self.candidates[0].abs();
-            if x > F::zero() && x >= self.limits.threshold * largest {
+            let x = self.candidates[0].magnitude();
+            if x > F::Real::zero() && x >= self.limits.threshold * largest {
                 chosen = 0;
             }
         }
@@ -757,7 +755,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let range = self.cols.range(k);
         let values = &self.loaded[range.start - self.loaded_from..];
         for (&i, value) in self.cols.lane(k).iter().zip(values) {
-            terms[i as usize] += value.abs().to_f64();
+            terms[i as usize] += value.magnitude().to_f64();
         }
         let (above, u) = self.upper.column(k - self.first);
         let products = || {
@@ -767,7 +765,9 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 self.lower_idx[range.clone()]
                     .iter()
                     .zip(&self.lower_values[range])
-                    .map(move |(&i, l)| (i as usize, l.abs().to_f64() * u.abs().to_f64()))
+                    .map(move |(&i, l)| {
+                        (i as usize, l.magnitude().to_f64() * u.magnitude().to_f64())
+                    })
             })
         };
         for (i, product) in products() {
@@ -775,7 +775,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         let mut candidates = self.below.iter().zip(&self.candidates);
         let noise = self.limits.noise;
-        let is_noise = candidates.all(|(&i, x)| x.abs().to_f64() <= noise * terms[i as usize]);
+        let is_noise =
+            candidates.all(|(&i, x)| x.magnitude().to_f64() <= noise * terms[i as usize]);
         for &i in self.cols.lane(k) {
             terms[i as usize] = 0.0;
         }
@@ -788,8 +789,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     /// Column `k`, whose L starts at `start`, has sums that are not finite: the values may be.
     #[cold]
     fn assert_finite(&self, k: usize, start: usize, pivot: F) -> Result<(), NumericError> {
-        let finite = |v: &F| v.is_finite();
-        if pivot.is_finite()
+        let finite = |v: &F| v.is_number();
+        if pivot.is_number()
             && self.lower_values[start..].iter().all(finite)
             && self.upper.values[self.upper.ptr[k - self.first]..]
                 .iter()
@@ -880,7 +881,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
                 RowPerm::identity(n)
             },
             inverse_pivots: OnceLock::new(),
-            is_invertible: quality.min_pivot >= F::min_positive_value().to_f64(),
+            is_invertible: quality.min_pivot >= F::Real::min_positive_value().to_f64(),
             entries_of: OnceLock::new(),
             is_boundary: boundaries(&lower, &self.upper),
             lower,
@@ -906,6 +907,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_complex::Complex;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 
@@ -919,7 +921,7 @@ mod tests {
     const N: usize = TOP + 20;
 
     /// A matrix of symmetric pattern, in nested dissection order. Entry (i, j) is what `value` gives.
-    fn nested(mut value: impl FnMut(usize, usize) -> f64) -> (CompressedPattern, Vec<f64>) {
+    fn nested<T>(mut value: impl FnMut(usize, usize) -> T) -> (CompressedPattern, Vec<T>) {
         let mut cols = vec![std::collections::BTreeSet::new(); N];
         let mut add = |i: usize, j: usize| {
             cols[j].insert(i);
@@ -969,7 +971,7 @@ mod tests {
 
     /// Factors by several threads must be those by one, bit for bit. Returns what they measure, how many
     /// parts threads found, and how many of them were right.
-    fn check(cols: &CompressedPattern, values: &[f64]) -> (Quality, usize, usize) {
+    fn check<F: Scalar>(cols: &CompressedPattern, values: &[F]) -> (Quality, usize, usize) {
         let options = Options::default();
         let (serial, quality) = ColumnLu::factorize(cols, values, &options).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
@@ -1018,6 +1020,17 @@ mod tests {
         assert_eq!(quality.num_off_diagonal, 0);
         assert_eq!((found, right), (parts(&cols), parts(&cols)));
         assert!(found >= GROUPS * BANDS / 2);
+    }
+
+    #[test]
+    fn subtrees_of_a_complex_matrix_give_the_bits_of_one_thread() {
+        let (cols, values) = dominant(6);
+        let turned = (0..)
+            .zip(&values)
+            .map(|(p, value)| Complex::cis(f64::from(p)) * value);
+        let (quality, found, right) = check(&cols, &turned.collect::<Vec<_>>());
+        assert_eq!(quality.num_off_diagonal, 0);
+        assert_eq!((found, right), (parts(&cols), parts(&cols)));
     }
 
     #[test]

@@ -39,8 +39,8 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, OutOfMemory, Reservation, RowPerm,
-    Scalar, bytes_of, larger,
+    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, OutOfMemory, RealScalar, Reservation,
+    RowPerm, Scalar, bytes_of, larger,
 };
 
 use crate::pattern::LuPattern;
@@ -95,7 +95,7 @@ impl Default for Options {
 /// Rows count as in P·B. L without its unit diagonal, U without its diagonal and the diagonal are
 /// held apart, L and U by columns.
 #[derive(Debug, Clone)]
-pub struct ColumnLu<F> {
+pub struct ColumnLu<F: Scalar> {
     row_perm: RowPerm,
     lower: Columns<F>,
     upper: Columns<F>,
@@ -289,7 +289,7 @@ impl<F: Scalar> ColumnLu<F> {
 
     fn inverse_pivots(&self) -> &[F] {
         self.inverse_pivots
-            .get_or_init(|| self.pivots.iter().map(|pivot| pivot.recip()).collect())
+            .get_or_init(|| self.pivots.iter().map(|pivot| pivot.reciprocal()).collect())
     }
 
     /// Bytes held: factors and what `refactorize` keeps.
@@ -381,7 +381,7 @@ impl<F: Scalar> ColumnLu<F> {
         cancel: &CancelFlag,
     ) -> Result<f64, Cancelled> {
         let first = block.start;
-        let magnitude = |value: &F| value.abs().to_f64();
+        let magnitude = |value: &F| value.magnitude().to_f64();
         // Σ_i rows[i]·|L(i,j)| of the columns so far, with the unit diagonal.
         let mut sums = Vec::with_capacity(block.len());
         let mut norm = 0.0;

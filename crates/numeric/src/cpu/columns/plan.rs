@@ -96,13 +96,13 @@ impl Layout {
 
 /// What [`ColumnLu::refactorize`] keeps from call to call.
 #[derive(Debug, Clone)]
-pub(super) struct Plan<F> {
+pub(super) struct Plan<F: Scalar> {
     pub(super) layout: Layout,
     pub(super) scratch: Vec<Scratch<F>>,
     /// The entries of B: columns come in another order than they are stored, and what is scattered is
     /// better fetched in one sweep.
     pub(super) b: Vec<F>,
-    pub(super) sums: Vec<Sums>,
+    pub(super) sums: Vec<Sums<F::Wide>>,
     pub(super) progress: Progress,
 }
 

@@ -22,8 +22,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, Quality, Scalar, bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, Quality, RealScalar, Scalar, bytes_of,
 };
+use num_traits::Float;
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
@@ -35,7 +36,9 @@ use crate::error::NumericError;
 use crate::pivots::TinyPivots;
 
 /// Bytes that the plan and its making take for each column, with the reciprocal of the pivot left out.
-const LISTS_PER_COLUMN: usize = 2 * size_of::<Step>() + size_of::<Sums>() + 80;
+const fn lists_per_column<F: Scalar>() -> usize {
+    2 * size_of::<Step>() + size_of::<Sums<F::Wide>>() + 80
+}
 
 /// Columns between two looks at the cancel flag, where they are short.
 const STRIDE: usize = 64;
@@ -102,7 +105,7 @@ impl<F: Scalar> ColumnLu<F> {
             // vectors of each thread.
             let products = Plan::num_products(self, cols, options.cancel)?;
             let vectors = bytes_of::<F>(options.threads.clamp(1, 256) * (n + n.min(MOST_LISTED)));
-            let lists = LISTS_PER_COLUMN * n + 4 * cols.nnz() + self.unz() + 8 * products;
+            let lists = lists_per_column::<F>() * n + 4 * cols.nnz() + self.unz() + 8 * products;
             let values = bytes_of::<F>(cols.nnz() + n);
             self.of_plan = options.memory.reserve(vectors + lists as u64 + values)?;
             self.plan = Some(Box::new(Plan::new(self, cols, products, options.cancel)?));
@@ -173,7 +176,7 @@ impl<F: Scalar> ColumnLu<F> {
         }
         *quality = report.finish(&self.products, &self.pivots, threads);
         quality.num_off_diagonal = self.num_off_diagonal;
-        self.is_invertible = quality.min_pivot >= F::min_positive_value().to_f64();
+        self.is_invertible = quality.min_pivot >= F::Real::min_positive_value().to_f64();
         Ok(())
     }
 }
@@ -265,17 +268,17 @@ fn wait(stop: &AtomicBool, ready: impl Fn() -> bool) -> bool {
 }
 
 /// What the threads of a refactorization work on.
-struct Shared<'a, F> {
+struct Shared<'a, F: Scalar> {
     plan: &'a super::plan::Layout,
     b: &'a [F],
-    smallest: F,
+    smallest: F::Real,
     lower_idx: &'a [u32],
     upper_idx: &'a [u32],
     lower: *mut F,
     upper: *mut F,
     pivots: *mut F,
     inverse_pivots: *mut F,
-    sums: *mut Sums,
+    sums: *mut Sums<F::Wide>,
     products: *mut f64,
     cancel: &'a CancelFlag,
 }
@@ -401,7 +404,7 @@ impl<F: Scalar> Shared<'_, F> {
                 for p in 0..nb {
                     let (place, value) = (*places.add(p), *b.add(p));
                     *x.add((place >> 1) as usize) = value;
-                    check.entry_signed(place, value.to_f64());
+                    check.entry_signed(place, value.widen());
                 }
                 let products = self.plan.products.as_ptr().add(step.products);
                 for p in 0..step.num_products as usize {
@@ -412,20 +415,20 @@ impl<F: Scalar> Shared<'_, F> {
                 for p in 0..nu {
                     let u = take(x, p as u32);
                     *upper.add(p) = u;
-                    check.upper(*self.sums.add(*upper_idx.add(p) as usize), u.to_f64());
+                    check.upper(*self.sums.add(*upper_idx.add(p) as usize), u.widen());
                 }
                 pivot = self.pivot(k, take(x, nu as u32), report);
                 for p in 0..nl {
-                    let l = take(x, (nu + 1 + p) as u32) / pivot;
+                    let l = take(x, (nu + 1 + p) as u32).quotient(pivot);
                     *lower.add(p) = l;
-                    sums.entry(*lower_idx.add(p), l.to_f64());
+                    sums.entry(*lower_idx.add(p), l.widen());
                 }
             } else {
                 let x = scratch.x.as_mut_ptr();
                 for p in 0..nb {
                     let (row, value) = (*places.add(p), *b.add(p));
                     *x.add(row as usize) = value;
-                    check.entry(row, value.to_f64());
+                    check.entry(row, value.widen());
                 }
                 let mut p = 0;
                 while p < nu {
@@ -443,19 +446,19 @@ impl<F: Scalar> Shared<'_, F> {
                     }
                     for (w, &u) in u[..width].iter().enumerate() {
                         *upper.add(p + w) = u;
-                        check.upper(*self.sums.add(j as usize + w), u.to_f64());
+                        check.upper(*self.sums.add(j as usize + w), u.widen());
                     }
                     p += width;
                 }
                 pivot = self.pivot(k, take(x, k), report);
                 for p in 0..nl {
                     let row = *lower_idx.add(p);
-                    let l = take(x, row) / pivot;
+                    let l = take(x, row).quotient(pivot);
                     *lower.add(p) = l;
-                    sums.entry(row, l.to_f64());
+                    sums.entry(row, l.widen());
                 }
             }
-            check.upper(sums, pivot.to_f64());
+            check.upper(sums, pivot.widen());
             report.column(k as usize, &check);
             *self.sums.add(k as usize) = sums;
             *self.products.add(k as usize) = check.growth;
@@ -509,12 +512,8 @@ impl<F: Scalar> Shared<'_, F> {
     /// As [`column`](Self::column).
     #[inline(always)]
     unsafe fn pivot(&self, k: u32, mut pivot: F, report: &mut Report) -> F {
-        if pivot.abs() < self.smallest {
-            pivot = if pivot < F::zero() {
-                -self.smallest
-            } else {
-                self.smallest
-            };
+        if pivot.magnitude() < self.smallest {
+            pivot = pivot.with_magnitude(self.smallest);
             report.perturbed(k as usize);
         }
         if pivot == F::zero() {
@@ -522,10 +521,10 @@ impl<F: Scalar> Shared<'_, F> {
         }
         // SAFETY: column k is below n.
         let slot = unsafe { &mut *self.pivots.add(k as usize) };
-        report.renewed(pivot.to_f64().abs(), slot.to_f64().abs());
+        report.renewed(pivot.magnitude().to_f64(), slot.magnitude().to_f64());
         *slot = pivot;
         // SAFETY: as above.
-        unsafe { *self.inverse_pivots.add(k as usize) = pivot.recip() };
+        unsafe { *self.inverse_pivots.add(k as usize) = pivot.reciprocal() };
         pivot
     }
 }

@@ -217,7 +217,8 @@ impl<F: Scalar> ColumnLu<F> {
         }
         let pivot = self.pivots[block.start];
         for v in 0..nrhs {
-            x[v * ld + block.start] /= pivot;
+            let x = &mut x[v * ld + block.start];
+            *x = x.quotient(pivot);
         }
         true
     }
@@ -434,7 +435,7 @@ impl<F: Scalar> ByPivot<'_, F> {
     fn divide(self, j: usize, value: F) -> F {
         match self {
             Self::Inverse(inverse) => value * inverse[j],
-            Self::Pivots(pivots) => value / pivots[j],
+            Self::Pivots(pivots) => value.quotient(pivots[j]),
         }
     }
 }

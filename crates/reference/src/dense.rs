@@ -2,8 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
+use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{CompressedPattern, RealScalar, Scalar};
-use num_traits::{Float, Zero};
 
 /// A dense matrix, row by row. `a[(i, j)]` is the entry of row `i` and column `j`.
 #[derive(Debug, Clone, PartialEq)]

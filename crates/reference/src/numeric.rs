@@ -4,8 +4,8 @@
 //! increasing, multiplication and subtraction rounded apart. So the sparse ones, and the dense one
 //! without row exchanges, agree bit for bit.
 
+use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{CompressedPattern, FilledPattern, RealScalar, RowPerm, Scalar};
-use num_traits::{Float, Zero};
 
 use crate::dense::Dense;
 use crate::primitives::transpose;

@@ -2,7 +2,8 @@
 //!
 //! | item | what it is |
 //! |---|---|
-//! | [`RealScalar`] | the numeric types of the solver, `f32` and `f64` |
+//! | [`Scalar`] | elements of a field: real or complex numbers in 32 or 64 bits |
+//! | [`RealScalar`] | the real ones, `f32` and `f64`, which are also the types of magnitudes |
 //! | [`RowPerm`], [`ColPerm`] | permutations that cannot be mixed up; both map **new to old** |
 //! | [`Scaling`] | row and column factors of an equilibrated matrix |
 //! | [`CompressedPattern`] | a compressed sparse pattern as the device sees it: `u64` offsets, `u32` indices |
@@ -29,7 +30,7 @@
 //!
 //! # Current limitations
 //!
-//! At most 2³²−2 rows or columns; offsets have 64 bits. Real matrices only.
+//! At most 2³²−2 rows or columns; offsets have 64 bits. Of the factorizations, the column engine on the CPU alone takes complex matrices so far.
 
 mod cancel;
 pub mod etree;
@@ -58,3 +59,6 @@ pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use quality::{Quality, larger};
 pub use scalar::{RealScalar, Scalar};
 pub use scaling::Scaling;
+
+/// The traits of numbers that [`Scalar`] and [`RealScalar`] build on.
+pub use num_traits;

@@ -186,3 +186,50 @@ fn count_functions(folder: &std::path::Path) -> usize {
         })
         .sum()
 }
+
+/// The oldest Rust that is promised: clippy sees to what is used of the standard library, this test to what others use.
+#[test]
+fn no_shipped_dependency_asks_for_a_newer_rust_than_is_promised() {
+    let metadata = MetadataCommand::new()
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"))
+        .other_options(["--locked".to_owned()])
+        .exec()
+        .expect("cargo metadata answers");
+    let graph = &metadata.resolve.as_ref().expect("a resolved graph").nodes;
+    let package_of =
+        |id: &cargo_metadata::PackageId| metadata.packages.iter().find(|package| package.id == *id);
+    let own = |package: &cargo_metadata::Package| package.source.is_none();
+    let promised = metadata
+        .packages
+        .iter()
+        .find(|package| package.name.as_str() == "luge")
+        .and_then(|package| package.rust_version.clone())
+        .expect("luge promises a version");
+    let mut reached = BTreeSet::new();
+    let mut next: Vec<_> = graph
+        .iter()
+        .filter(|node| {
+            let package = package_of(&node.id).expect("a package for each node");
+            own(package) && !UNSHIPPED.contains(&package.name.as_str())
+        })
+        .collect();
+    while let Some(node) = next.pop() {
+        if !reached.insert(&node.id) {
+            continue;
+        }
+        let shipped = node.deps.iter().filter(|dependency| {
+            let mut kinds = dependency.dep_kinds.iter();
+            kinds.any(|kind| kind.kind != DependencyKind::Development)
+        });
+        next.extend(
+            shipped.filter_map(|dependency| graph.iter().find(|node| node.id == dependency.pkg)),
+        );
+    }
+    assert!(reached.len() > 30, "{} packages", reached.len());
+    for id in reached {
+        let package = package_of(id).expect("a package for each node");
+        if let Some(asked) = &package.rust_version {
+            assert!(*asked <= promised, "{} asks for Rust {asked}", package.name);
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use luge_sparse::Scalar;
-use num_traits::{Float, Zero};
+use luge_sparse::num_traits::{Float, Zero};
 
 /// Numbered values that are read, or computed, a stretch at a time.
 ///

@@ -16,11 +16,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
     CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Quality, RealScalar, Reservation,
     RowPerm, Scalar, bytes_of,
 };
-use num_traits::{Float, Zero};
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};

@@ -21,10 +21,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use luge_sparse::num_traits::Float;
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, MemoryBudget, Quality, RealScalar, Scalar, bytes_of,
 };
-use num_traits::Float;
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};

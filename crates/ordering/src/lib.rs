@@ -29,7 +29,9 @@
 //!   the next call of METIS in the process waits for.
 //! - The fill-reducing methods but for nested dissection are serial; candidates run in parallel on rayon's pool.
 
+mod block_order;
 mod btf;
+mod candidate;
 mod column_degree;
 mod cost;
 mod dissection;
@@ -41,6 +43,7 @@ mod matching;
 #[cfg(feature = "metis")]
 mod metis;
 mod minimum_degree;
+mod options;
 mod order;
 mod parts;
 mod survey;
@@ -53,6 +56,7 @@ pub use matching::{
     CardinalityMatching, CoarseDecomposition, Part, ProductMatching, dulmage_mendelsohn,
     maximum_cardinality, maximum_product,
 };
-pub use order::{
-    BlockReport, Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, order,
+pub use options::{
+    BlockReport, Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds,
 };
+pub use order::order;

@@ -1,0 +1,215 @@
+//! An order of all columns for one choice of the rows on the diagonal: the block triangular form, and each of its blocks.
+
+use luge_sparse::etree::{EliminationForest, NONE};
+use luge_sparse::{ColPerm, CompressedPattern, RowPerm};
+use rayon::prelude::*;
+use smallvec::SmallVec;
+
+use crate::block_order::{Clock, order_block};
+use crate::btf::{BlockTriangular, find_blocks};
+use crate::cost::Prediction;
+use crate::error::OrderingError;
+use crate::graph::BlockPattern;
+use crate::options::{BlockReport, Method, MethodUsed, OrderingOptions, OrderingSeconds};
+use crate::parts::{WORTH_SHARING, join_if};
+
+/// Diagonal blocks of at least so many columns are ordered side by side.
+const MIN_SHARED: usize = 200;
+
+/// Diagonal blocks between two looks at the cancel flag.
+const STRIDE: usize = 1 << 10;
+
+/// Where the one block of a matrix that is not cut into more begins and ends.
+pub(crate) fn one_block(n: usize) -> Vec<usize> {
+    if n == 0 { vec![0] } else { vec![0, n] }
+}
+
+/// One choice of the rows on the diagonal, with the columns ordered.
+pub(crate) struct Candidate {
+    pub row_perm: RowPerm,
+    pub col_perm: ColPerm,
+    pub block_ptr: Vec<usize>,
+    pub method_used: MethodUsed,
+    pub predicted: Prediction,
+    pub blocks: Vec<BlockReport>,
+    pub forest: Option<EliminationForest>,
+    pub seconds: OrderingSeconds,
+}
+
+pub(crate) fn candidate(
+    a: &CompressedPattern,
+    row_of_col: &[u32],
+    form: Option<&BlockTriangular>,
+    options: &OrderingOptions,
+) -> Result<Candidate, OrderingError> {
+    options.cancel.check()?;
+    let n = a.major_dim();
+    let mut seconds = OrderingSeconds::default();
+    let mut clock = Clock::start(n);
+    let (mut perm, new_col, block_ptr) = if options.block_triangular {
+        let form = match form {
+            Some(form) => form.clone(),
+            None => find_blocks(a, row_of_col, options.threads > 1, &options.cancel)?,
+        };
+        let new_col = form.perm.inverse();
+        (form.perm.into_vec(), new_col, form.block_ptr)
+    } else {
+        let identity: Vec<u32> = (0..n as u32).collect();
+        (identity.clone(), identity, one_block(n))
+    };
+    seconds.block_triangular = clock.lap();
+
+    let mut predicted = Prediction::default();
+    let mut block_nnz = 0;
+    let mut blocks = Vec::new();
+    let mut forest = options.tree_cost.as_ref().map(|_| EliminationForest {
+        parent: Vec::with_capacity(n),
+        counts: Vec::with_capacity(n),
+    });
+    let order_columns = |start: usize, cols: &[u32], clock: &mut Clock| {
+        options.cancel.check()?;
+        let mut seconds = OrderingSeconds::default();
+        let (parallel, cancel) = (options.threads > 1, &options.cancel);
+        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        cancel.check()?;
+        let ordered = order_block(&block, options, &mut seconds, clock)?;
+        Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
+    };
+    // Blocks that are large enough to share are ordered first.
+    let mut shared = Vec::new();
+    if options.threads > 1 {
+        let is_large = |ends: &&[usize]| ends[1] - ends[0] >= MIN_SHARED;
+        let large: Vec<&[usize]> = block_ptr.windows(2).filter(is_large).collect();
+        if large.len() > 1 {
+            let by_task = large.into_par_iter().map(|ends| {
+                let cols = &perm[ends[0]..ends[1]];
+                order_columns(ends[0], cols, &mut Clock::start(n))
+            });
+            shared = by_task.collect();
+        }
+    }
+    let mut shared = shared.into_iter();
+    clock.lap();
+    for (number, ends) in block_ptr.windows(2).enumerate() {
+        let (start, size) = (ends[0], ends[1] - ends[0]);
+        if number.is_multiple_of(STRIDE) {
+            options.cancel.check()?;
+        }
+        if size == 1 {
+            predicted.add_front(1, 0);
+            block_nnz += 1;
+            if let Some(forest) = &mut forest {
+                forest.parent.push(NONE);
+                forest.counts.push(1);
+            }
+            continue;
+        }
+        if size == 2 && is_full_pair(a, row_of_col, &perm[start..start + 2]) {
+            let mut of_pair = Prediction::default();
+            of_pair.add_front(2, 0);
+            predicted += of_pair;
+            block_nnz += 4;
+            if let Some(forest) = &mut forest {
+                forest.parent.extend([start as u32 + 1, NONE]);
+                forest.counts.extend([2, 1]);
+            }
+            blocks.push(BlockReport {
+                block: number,
+                method: match options.method {
+                    Method::Colamd => MethodUsed::Colamd,
+                    Method::NestedDissection => MethodUsed::NestedDissection,
+                    Method::Metis => MethodUsed::Metis,
+                    Method::Natural => MethodUsed::Natural,
+                    _ => MethodUsed::Amd,
+                },
+                predicted: of_pair,
+            });
+            continue;
+        }
+        let cols = &mut perm[start..start + size];
+        let found = if size >= MIN_SHARED {
+            shared.next()
+        } else {
+            None
+        };
+        let (ordered, nnz, of_block) = match found {
+            Some(found) => found,
+            None => order_columns(start, cols, &mut clock),
+        }?;
+        seconds.add(&of_block);
+        let old: SmallVec<[u32; 64]> = SmallVec::from_slice(cols);
+        for (slot, &v) in cols.iter_mut().zip(&ordered.order) {
+            *slot = old[v as usize];
+        }
+        predicted += ordered.predicted;
+        block_nnz += nnz;
+        forest = forest.zip(ordered.forest).map(|(mut all, of_block)| {
+            if start == 0 {
+                return of_block;
+            }
+            let parents = of_block.parent.iter();
+            all.parent.extend(parents.map(|&p| match p {
+                NONE => NONE,
+                p => p + start as u32,
+            }));
+            all.counts.extend(&of_block.counts);
+            all
+        });
+        blocks.push(BlockReport {
+            block: number,
+            method: ordered.method,
+            predicted: ordered.predicted,
+        });
+    }
+    predicted.off_diagonal_nnz = (a.nnz() - block_nnz) as u64;
+    let of_larger = |method| {
+        // What orders a tiny block says nothing about the method.
+        let is_large = |block: &&BlockReport| block.predicted.lnz > 3;
+        blocks
+            .iter()
+            .filter(is_large)
+            .any(|block| block.method == method)
+    };
+    let method_used = match options.method {
+        Method::Amd => MethodUsed::Amd,
+        Method::NestedDissection => MethodUsed::NestedDissection,
+        Method::Metis => MethodUsed::Metis,
+        Method::Colamd => MethodUsed::Colamd,
+        Method::Natural => MethodUsed::Natural,
+        Method::Auto | Method::User { .. } => {
+            match (
+                of_larger(MethodUsed::NestedDissection),
+                of_larger(MethodUsed::Amd),
+            ) {
+                (true, true) => MethodUsed::AmdAndNestedDissection,
+                (true, false) => MethodUsed::NestedDissection,
+                (false, _) => MethodUsed::Amd,
+            }
+        }
+    };
+    let valid = "blocks are reordered within themselves";
+    let rows: Vec<u32> = perm.iter().map(|&col| row_of_col[col as usize]).collect();
+    let (row_perm, col_perm) = join_if(
+        options.threads > 1 && n >= WORTH_SHARING,
+        || RowPerm::new(rows).expect(valid),
+        || ColPerm::new(perm).expect(valid),
+    );
+    Ok(Candidate {
+        row_perm,
+        col_perm,
+        block_ptr,
+        method_used,
+        predicted,
+        blocks,
+        forest,
+        seconds,
+    })
+}
+
+/// Whether all four entries of the block of these two columns are there, so that there is nothing to choose.
+fn is_full_pair(a: &CompressedPattern, row_of_col: &[u32], cols: &[u32]) -> bool {
+    cols.iter().all(|&col| {
+        let lane = a.lane(row_of_col[col as usize] as usize);
+        cols.iter().all(|col| lane.binary_search(col).is_ok())
+    })
+}

@@ -20,7 +20,7 @@ use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_chain::{ResidentEngine, Search, System};
 #[cfg(feature = "gpu")]
-use crate::device_path::{DeviceFactors, DevicePath, Pivots};
+use crate::device_path::{DeviceFactors, DevicePath, Verdict};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
@@ -870,12 +870,12 @@ impl<T: Scalar> Factors<T> {
         if factors.engine.resident().is_some() {
             let refinement = shared.refinement::<T>();
             match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
-                Pivots::Serve(outcome) => {
+                Verdict::Serve(outcome) => {
                     self.values = OnceLock::new();
                     self.accept(OnceLock::new(), journal)?;
                     return Ok(outcome);
                 }
-                Pivots::Fail(failure) => reason = Some(failure),
+                Verdict::Fail(failure) => reason = Some(failure),
             }
         }
         let fetched = path.fetch(&values).and_then(|in_f64| {

@@ -1,30 +1,6 @@
-//! What a factorization does with pivots, and what it reports of them.
+//! What a static factorization reports of its pivots.
 
 use luge_sparse::Scalar;
-
-/// What static pivoting does with a pivot that is too small to divide by.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum TinyPivots {
-    /// A pivot p with |p| < `threshold` · max|B| becomes ± `threshold` · max|B|, with the sign of p
-    /// (plus for zero), and is counted. The factors are then those of a nearby matrix, and a solve
-    /// needs refinement (Li and Demmel 1998).
-    Perturb {
-        /// Relative to the largest magnitude in B.
-        threshold: f64,
-    },
-    /// Pivots are used as they come; one that is exactly zero ends the factorization.
-    Keep,
-}
-
-impl TinyPivots {
-    /// Perturbation at √ε of `T`, which keeps the growth of the perturbed factors and the loss of
-    /// accuracy by the perturbation in balance (Li and Demmel 1998).
-    pub fn perturb_default<T: Scalar>() -> Self {
-        Self::Perturb {
-            threshold: T::epsilon().to_f64().sqrt(),
-        }
-    }
-}
 
 /// What a factorization saw of its pivots.
 #[derive(Debug, Clone, PartialEq)]

@@ -79,6 +79,9 @@ impl PivotPolicy {
         small: SmallPivots::Stop,
     };
 
+    /// Partial pivoting: the largest candidate, of equal ones the diagonal.
+    pub const PARTIAL: Self = Self::threshold(1.0);
+
     /// Static pivots, those below this times max|B| replaced.
     pub const fn replacing(below: f64) -> Self {
         Self {
@@ -104,7 +107,7 @@ impl PivotPolicy {
     /// The same for fronts, whose pivots are searched among a few rows at hand: static pivots
     /// [within their front](PivotKind::WithinFront) by this `threshold`, and threshold pivoting by no smaller one.
     #[must_use]
-    pub fn in_fronts(self, threshold: f64) -> Self {
+    pub const fn in_fronts(self, threshold: f64) -> Self {
         let kind = match self.kind {
             PivotKind::Diagonal => PivotKind::WithinFront { threshold },
             PivotKind::WithinFront { .. } => self.kind,
@@ -270,7 +273,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "threshold partial pivoting is asked of an engine with static pivots")]
+    #[should_panic(
+        expected = "threshold partial pivoting is asked of an engine with static pivots"
+    )]
     fn a_search_is_not_resolved_as_static() {
         let _ = PivotPolicy::threshold(0.1).resolve_static::<f64>(|| 1.0);
     }
@@ -281,7 +286,15 @@ mod tests {
         assert_eq!((resolved.threshold, resolved.small), (0.1, 2.0));
         assert!(resolved.search && resolved.is_static);
         let replaced = [-1.9, -0.0, 0.0, 1.0, 2.0, -2.0, f32::NAN].map(|p| resolved.replacement(p));
-        let expected = [Some(-2.0), Some(2.0), Some(2.0), Some(2.0), None, None, None];
+        let expected = [
+            Some(-2.0),
+            Some(2.0),
+            Some(2.0),
+            Some(2.0),
+            None,
+            None,
+            None,
+        ];
         assert_eq!(replaced, expected);
         let known = resolved.known();
         assert!(!known.search && known.small == 2.0);

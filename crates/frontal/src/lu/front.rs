@@ -1,6 +1,6 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
-use luge_sparse::{Quality, Reservation};
+use luge_sparse::{Quality, Reservation, ResolvedPivots};
 
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
@@ -8,13 +8,15 @@ use crate::factorize::{
     ActiveFront, Children, Context, Eliminated, FrontWork, Pivots, Positions, Record, add_scattered,
 };
 use crate::kernels::dense::{CheckFront, Gemm};
-use crate::kernels::pivot::{FrontPanels, PivotEvents, PivotRule};
+use crate::kernels::pivot::{FrontPanels, PivotEvents};
 use crate::kernels::{FrontalScalar, Kernels};
 use crate::storage::Full;
 
 /// What the fronts of one LU factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
+    /// How pivots are chosen, or that those of the records are kept.
+    pub policy: ResolvedPivots<F>,
     /// Weights of the rows by label.
     pub weights: &'a [F],
     /// ‖B e_k‖₁ and wᵀB e_k by input column.
@@ -83,12 +85,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         Ok(Self {
             eliminator: Eliminator {
                 kernels: context.shared.kernels,
-                rule: PivotRule {
-                    search: context.search,
-                    threshold: F::from_f64(options.threshold),
-                    static_pivots: options.static_pivots.is_some(),
-                    replacement: F::from_f64(options.static_pivots.unwrap_or(0.0)),
-                },
+                policy: context.shared.policy,
                 cancel: options.cancel.clone(),
                 parallel: is_parallel,
             },

@@ -17,18 +17,17 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use luge_sparse::{
-    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Quality, Reservation, RowPerm,
-    Scalar, bytes_of,
+    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, PivotPolicy, Quality, Reservation,
+    ResolvedPivots, RowPerm, Scalar, bytes_of,
 };
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
 use super::subtrees::Subtrees;
-use super::{ColumnLu, Columns, Options, grow, per_column};
+use super::{ColumnLu, Columns, Options, SINGULAR, grow, per_column};
 use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
-use crate::pivots::TinyPivots;
 
 /// Columns between two progress events.
 const STRIDE: usize = 256;
@@ -48,8 +47,8 @@ impl<F: Scalar> ColumnLu<F> {
     ///
     /// # Panics
     ///
-    /// If B is not square, `values` has another length than B has entries, or the threshold is not
-    /// in 0 to 1.
+    /// If B is not square, `values` has another length than B has entries, or
+    /// [`PivotPolicy::check`](luge_sparse::PivotPolicy::check) refuses the policy.
     #[track_caller]
     pub fn factorize(
         cols: &CompressedPattern,
@@ -75,10 +74,6 @@ impl<F: Scalar> ColumnLu<F> {
     ) -> Result<(Self, Quality), NumericError> {
         let n = cols.major_dim();
         assert_eq!(n, cols.minor_dim(), "only square matrices are factorized");
-        assert!(
-            (0.0..=1.0).contains(&options.threshold),
-            "the pivot threshold is a fraction of the largest candidate"
-        );
         let span = tracing::debug_span!("factorize_columns", n, nnz = cols.nnz());
         let _entered = span.enter();
 
@@ -181,18 +176,14 @@ fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
     is_boundary
 }
 
-/// Below which a static pivot is replaced.
-pub(super) fn smallest_pivot<F: Scalar>(
+/// The policy for the first `nnz` of the values.
+#[track_caller]
+pub(super) fn resolve<F: Scalar>(
+    policy: PivotPolicy,
     values: &(impl Entries<F> + ?Sized),
     nnz: usize,
-    pivots: Option<TinyPivots>,
-) -> F {
-    match pivots {
-        Some(TinyPivots::Perturb { threshold }) => {
-            F::from_f64(threshold * largest(values, 0..nnz).to_f64())
-        }
-        Some(TinyPivots::Keep) | None => F::zero(),
-    }
+) -> ResolvedPivots<F> {
+    policy.resolve(|| largest(values, 0..nnz).to_f64())
 }
 
 /// A finished column of L.
@@ -221,17 +212,16 @@ impl<E: Into<NumericError>> From<E> for Stop {
 /// What pivots and sizes are measured by.
 #[derive(Clone)]
 struct Limits<F> {
-    threshold: F,
+    pivots: ResolvedPivots<F>,
     /// Multiplies the sum of the magnitudes of a column's terms.
     noise: f64,
-    static_pivots: bool,
-    smallest: F,
     /// Entries of L and U that fit the memory, and what was allowed.
     max_entries: u64,
     max_bytes: u64,
 }
 
 impl<F: Scalar> Limits<F> {
+    #[track_caller]
     fn new(
         cols: &CompressedPattern,
         values: &(impl Entries<F> + ?Sized),
@@ -240,10 +230,8 @@ impl<F: Scalar> Limits<F> {
         let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
         let fixed = ColumnLu::<F>::estimate_bytes(cols.major_dim(), 0, 0);
         Self {
-            threshold: F::from_f64(options.threshold),
-            noise: options.singular * F::epsilon().to_f64(),
-            static_pivots: options.static_pivots.is_some(),
-            smallest: smallest_pivot(values, cols.nnz(), options.static_pivots),
+            pivots: resolve(options.pivots, values, cols.nnz()),
+            noise: SINGULAR * F::epsilon().to_f64(),
             max_entries: max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64),
             max_bytes,
         }
@@ -497,7 +485,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
 
         let mut check = ColumnCheck::default();
         let mut first = k as u32;
-        if self.limits.static_pivots {
+        if self.limits.pivots.is_static {
             // SAFETY: k < n.
             unsafe { self.reach.insert(first) };
         }
@@ -582,8 +570,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             next = self.reach.pop();
         }
 
-        let chosen = if self.limits.static_pivots {
-            self.replace_tiny(k)?
+        let chosen = if self.limits.pivots.is_static {
+            self.replace_small(k)?
         } else {
             self.search(k, diagonal, &check)?
         };
@@ -653,10 +641,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         if !value.is_finite() {
             return Err(NumericError::NotFinite { column: k });
         }
-        let mut pivot = value;
-        if self.limits.static_pivots && pivot.abs() < self.limits.smallest {
-            pivot = self.replacement(k, pivot);
-        }
+        let pivot = self.replacement(k, value).unwrap_or(value);
         if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
         }
@@ -677,20 +662,21 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         Ok(())
     }
 
-    fn replacement(&mut self, k: usize, pivot: F) -> F {
-        self.report.perturbed(k);
-        if pivot < F::zero() {
-            -self.limits.smallest
-        } else {
-            self.limits.smallest
+    /// What replaces the pivot of column `k` if it is small, which is counted.
+    #[inline]
+    fn replacement(&mut self, k: usize, pivot: F) -> Option<F> {
+        let replacement = self.limits.pivots.replacement(pivot);
+        if replacement.is_some() {
+            self.report.perturbed(k);
         }
+        replacement
     }
 
     /// Takes the diagonal, the first candidate, whatever it is.
-    fn replace_tiny(&mut self, k: usize) -> Result<usize, NumericError> {
+    fn replace_small(&mut self, k: usize) -> Result<usize, NumericError> {
         let pivot = self.candidates[0];
-        if pivot.abs() < self.limits.smallest {
-            self.candidates[0] = self.replacement(k, pivot);
+        if let Some(replacement) = self.replacement(k, pivot) {
+            self.candidates[0] = replacement;
         } else if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
         }
@@ -738,7 +724,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         // The diagonal has the smallest label of all, so it comes first.
         if chosen != 0 && self.below[0] == diagonal {
             let x = self.candidates[0].abs();
-            if x > F::zero() && x >= self.limits.threshold * largest {
+            if x > F::zero() && x >= self.limits.pivots.threshold * largest {
                 chosen = 0;
             }
         }

@@ -237,8 +237,9 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
         FactorReport {
             num_perturbed: pivots.num_perturbed,
             first_perturbed: pivots.first_perturbed.map(old),
-            growth: pivots.growth,
-            error: of_growth(F::epsilon().to_f64(), pivots.growth),
+            // What the growth is if no entry of L exceeds 1: the columns do not measure L.
+            growth: pivots.element_growth,
+            error: of_growth(F::epsilon().to_f64(), pivots.element_growth),
             largest: self.values.norm1,
             epsilon: F::epsilon().to_f64(),
             code_path: vec![self.values.factors.code_path()],

@@ -701,6 +701,7 @@ impl TreeEngine {
         lock(&self.lu)
     }
 
+    /// The growth, estimated by the largest magnitudes; see [`Inform::growth`].
     fn growth(&self) -> f64 {
         let DeviceQuality {
             max_b,

@@ -800,7 +800,7 @@ impl<T: Scalar> Factors<T> {
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
     ///
-    /// - the growth max|U| · max(1, max|L|) / max|B| may be [`max_growth`](crate::Options::max_growth) at most, unless
+    /// - the [growth](Inform::growth) may be [`max_growth`](crate::Options::max_growth) at most, unless
     ///   the probe reaches the target before it is refined;
     /// - under [`Pivoting::Auto`] no pivot may have been replaced;
     /// - the probe must reach the target backward error: a right-hand side is made from the new values for a solution

@@ -9,8 +9,9 @@ pub struct PivotReport {
     pub num_perturbed: usize,
     /// First column whose pivot was replaced.
     pub first_perturbed: Option<usize>,
-    /// Growth max|U| / max|B|; 1 for an empty matrix.
-    pub growth: f64,
+    /// Element growth max|U| / max|B|; 1 for an empty matrix. L has no part in it, so it is not the
+    /// [growth](luge_sparse::Quality::growth) that bounds errors.
+    pub element_growth: f64,
     /// Smallest magnitude of a pivot; infinite for an empty matrix.
     pub min_pivot: f64,
     /// Largest magnitude of a pivot.
@@ -43,7 +44,7 @@ impl PivotMonitor {
             report: PivotReport {
                 num_perturbed: 0,
                 first_perturbed: None,
-                growth: 1.0,
+                element_growth: 1.0,
                 min_pivot: f64::INFINITY,
                 max_pivot: 0.0,
             },
@@ -73,7 +74,7 @@ impl PivotMonitor {
 
     pub(crate) fn finish(mut self) -> PivotReport {
         if self.max_b > 0.0 {
-            self.report.growth = self.max_u / self.max_b;
+            self.report.element_growth = self.max_u / self.max_b;
         }
         self.report
     }

@@ -70,8 +70,8 @@ impl<T: Scalar> DenseLu<T> {
     }
 
     /// Element growth max|U| / max|A|; zero if A has no nonzero entry.
-    pub fn growth(&self, a: &Dense<T>) -> f64 {
-        growth(self.upper().max_abs(), a.max_abs())
+    pub fn element_growth(&self, a: &Dense<T>) -> f64 {
+        element_growth(self.upper().max_abs(), a.max_abs())
     }
 
     /// ‖P·A − L·U‖∞ / ‖A‖∞, computed in `f64`; zero for a zero matrix factorized exactly.
@@ -89,7 +89,7 @@ impl<T: Scalar> DenseLu<T> {
     }
 }
 
-fn growth<T: Scalar>(max_u: T, max_a: T) -> f64 {
+fn element_growth<T: Scalar>(max_u: T, max_a: T) -> f64 {
     if max_a == T::zero() {
         0.0
     } else {
@@ -224,14 +224,14 @@ impl<T: Scalar> SparseLu<T> {
 
     /// Element growth max|U| / `max_a`, with `max_a` the largest absolute value of the matrix; zero
     /// if that is zero.
-    pub fn growth(&self, max_a: T) -> f64 {
+    pub fn element_growth(&self, max_a: T) -> f64 {
         let mut max_u = T::zero();
         for j in 0..self.n() {
             for p in self.cols.range(j).start..=self.diag_pos[j] as usize {
                 max_u = max_u.max(self.values[p].abs());
             }
         }
-        growth(max_u, max_a)
+        element_growth(max_u, max_a)
     }
 
     /// The factors as a dense matrix: L below the diagonal, U on and above it.
@@ -412,7 +412,7 @@ mod tests {
             let a = wilkinson(n);
             let lu = lu_dense(&a, PivotPolicy::PARTIAL).unwrap();
             assert_eq!(lu.row_perm, RowPerm::identity(n));
-            assert_eq!(lu.growth(&a), 2f64.powi(n as i32 - 1));
+            assert_eq!(lu.element_growth(&a), 2f64.powi(n as i32 - 1));
             // All numbers are small integers: no rounding.
             assert_eq!(lu.factor_error(&a), 0.0);
         }
@@ -474,7 +474,7 @@ mod tests {
         assert!(lu_dense(&Dense::<f64>::zeros(0, 0), PivotPolicy::PARTIAL).is_ok());
         let none = pattern_of(0, []);
         let lu = lu_right_looking::<f32>(&fill1(&none), &none, &[], EXACT).unwrap();
-        assert_eq!((lu.n(), lu.growth(0.0)), (0, 0.0));
+        assert_eq!((lu.n(), lu.element_growth(0.0)), (0, 0.0));
     }
 
     #[test]
@@ -501,8 +501,8 @@ mod tests {
                     prop_assert_eq!(&sparse.to_dense(), &dense.factors);
                     prop_assert_eq!(&sparse.perturbed, &dense.perturbed);
                     let max_a = values.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
-                    let growth = dense.growth(&Dense::from_csr(&a, &values));
-                    prop_assert_eq!(sparse.growth(max_a), growth);
+                    let growth = dense.element_growth(&Dense::from_csr(&a, &values));
+                    prop_assert_eq!(sparse.element_growth(max_a), growth);
                 }
                 (dense, sparse) => prop_assert_eq!(dense.err(), sparse.err()),
             }

@@ -406,7 +406,7 @@ mod tests {
             let Ok(lu) = lu_dense(&dense, PivotPolicy::PARTIAL) else { return Ok(()) };
             let n = a.major_dim();
             let b = vec![1.0; n];
-            let growth = lu.growth(&dense).max(1.0);
+            let growth = lu.element_growth(&dense).max(1.0);
             let bound = 4.0 * (n * n) as f64 * growth * f64::EPSILON;
             let x = dense_solve(&lu, &b);
             if x.iter().all(|x| x.is_finite()) {

@@ -226,7 +226,7 @@ mod tests {
         for a in draw(dominant_matrices(12)) {
             let dense = Dense::from_csr(&pattern_of(&a), a.data());
             let lu = lu_dense(&dense, PivotPolicy::STATIC).expect("dominant");
-            assert!(lu.growth(&dense) <= 2.0);
+            assert!(lu.element_growth(&dense) <= 2.0);
         }
     }
 }

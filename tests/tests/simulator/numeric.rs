@@ -587,10 +587,10 @@ fn check_phase<T: DeviceScalar>(
         let pivots = factors.pivots();
         assert_eq!((pivots.num_perturbed, pivots.first_perturbed), (0, None));
         if n > 0 {
-            let growth = expected.growth(<T as Scalar>::from_f64(problem.max()));
-            assert!((pivots.growth / growth - 1.0).abs() <= tolerance::<T>(n));
+            let growth = expected.element_growth(<T as Scalar>::from_f64(problem.max()));
+            assert!((pivots.element_growth / growth - 1.0).abs() <= tolerance::<T>(n));
         } else {
-            assert_eq!(pivots.growth, 1.0);
+            assert_eq!(pivots.element_growth, 1.0);
         }
 
         // The same memory again with other values, and nothing besides.
@@ -947,10 +947,14 @@ fn check_corpus_matrix(
         (Ok(factors), Ok(on_cpu)) => (factors, on_cpu),
         // Where growth leaves no digit of a factor determined, and nears the largest number, one order of its sums may
         // overflow and another not.
-        (Err(NumericError::NotFinite { .. }), Ok(on_cpu)) if on_cpu.pivots.growth > 1e100 => {
+        (Err(NumericError::NotFinite { .. }), Ok(on_cpu))
+            if on_cpu.pivots.element_growth > 1e100 =>
+        {
             return None;
         }
-        (Ok(factors), Err(NumericError::NotFinite { .. })) if factors.pivots().growth > 1e100 => {
+        (Ok(factors), Err(NumericError::NotFinite { .. }))
+            if factors.pivots().element_growth > 1e100 =>
+        {
             return None;
         }
         (device, cpu) => panic!("{name}, {options:?}: {device:?}, {cpu:?}"),
@@ -958,11 +962,11 @@ fn check_corpus_matrix(
     let (device, cpu) = (factors.pivots(), &on_cpu.pivots);
     eprintln!(
         "{name}, {options:?}: {} replaced, growth {:.1e}",
-        device.num_perturbed, device.growth
+        device.num_perturbed, device.element_growth
     );
     let lu = stream.download(factors.values()).unwrap();
     // Growth carries rounding errors along; without it the factors agree.
-    if cpu.num_perturbed == 0 && cpu.growth < 1e3 && cpu.min_pivot > 1e-6 {
+    if cpu.num_perturbed == 0 && cpu.element_growth < 1e3 && cpu.min_pivot > 1e-6 {
         assert_eq!(device.num_perturbed, 0, "{name}, {options:?}");
         if problem.filled.n() <= 600 {
             let b = matrix_of(&problem.rows, problem.values.clone());

@@ -210,7 +210,7 @@ mod tests {
         // [2 1; 4 5] = [1 0; 2 1] [2 1; 0 3], stored by columns.
         let (_, lu) = factorize_dense(2, &[2.0, 1.0, 4.0, 5.0], PivotPolicy::STATIC).unwrap();
         assert_eq!(lu.values, [2.0, 2.0, 1.0, 3.0]);
-        assert_eq!(lu.pivots.growth, 3.0 / 5.0);
+        assert_eq!(lu.pivots.element_growth, 3.0 / 5.0);
         assert_eq!((lu.pivots.min_pivot, lu.pivots.max_pivot), (2.0, 3.0));
     }
 

@@ -131,7 +131,7 @@ impl<T: Scalar> LuFront<T> {
 
     /// Element growth: the largest magnitude in U and in the contribution block, as a multiple of `max_a`, that of the
     /// front as it came; zero if that is zero.
-    pub fn growth(&self, max_a: T) -> f64 {
+    pub fn element_growth(&self, max_a: T) -> f64 {
         let largest = self
             .upper()
             .max_abs()
@@ -219,8 +219,8 @@ mod tests {
         let pivots = [0, 1, 2].map(|j| lu.entries.values()[(j, j)]);
         assert_eq!(pivots, [0.5, -0.5, 4.0]);
         assert_eq!(lu.contribution().values()[(0, 0)], 0.1);
-        assert_eq!(lu.growth(4.0), 1.0);
-        assert_eq!(lu.growth(0.0), 0.0);
+        assert_eq!(lu.element_growth(4.0), 1.0);
+        assert_eq!(lu.element_growth(0.0), 0.0);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sprs::CsMat;
 use super::{rng, signed_unit, triplets};
 
 /// Wilkinson's matrix: 1 on the diagonal and in the last column, −1 below the diagonal. With partial
-/// pivoting, and with none, the last column doubles at each step: growth 2^(n−1).
+/// pivoting, and with none, the last column doubles at each step: element growth 2^(n−1).
 pub fn wilkinson_growth(n: usize) -> CsMat<f64> {
     let mut a = triplets(n);
     for i in 0..n {
@@ -23,7 +23,7 @@ pub fn wilkinson_growth(n: usize) -> CsMat<f64> {
 }
 
 /// Wilkinson's matrices of order 40 down the diagonal (the last one smaller), each coupled to the next by small random
-/// entries: growth 2³⁹ in each, at any order. With rows in another order, and in exact arithmetic, nothing is wrong.
+/// entries: element growth 2³⁹ in each, at any order. With rows in another order, and in exact arithmetic, nothing is wrong.
 pub fn growth_blocks(n: usize, seed: u64) -> CsMat<f64> {
     const ORDER: usize = 40;
     let mut rng = rng(seed);
@@ -248,7 +248,7 @@ mod tests {
     fn wilkinsons_matrix_grows_as_told() {
         let a = dense(&wilkinson_growth(33));
         let lu = lu_dense(&a, PivotPolicy::PARTIAL).unwrap();
-        assert_eq!(lu.growth(&a), 2f64.powi(32));
+        assert_eq!(lu.element_growth(&a), 2f64.powi(32));
         assert_eq!(wilkinson_growth(1).nnz(), 1);
     }
 
@@ -256,7 +256,7 @@ mod tests {
     fn a_tiny_diagonal_is_useless_for_pivots() {
         let a = dense(&tiny_diagonal(40, 1e-20, 2));
         let without = lu_dense(&a, PivotPolicy::STATIC).unwrap();
-        assert!(without.factor_error(&a) > 1e-3 || without.growth(&a) > 1e10);
+        assert!(without.factor_error(&a) > 1e-3 || without.element_growth(&a) > 1e10);
         assert!(lu_dense(&a, PivotPolicy::PARTIAL).unwrap().factor_error(&a) < 1e-14);
     }
 

@@ -52,7 +52,7 @@ pub(super) struct ColumnCheck {
     /// ‖B·e_k‖₁.
     pub(super) norm: f64,
     /// ‖|L|·|U|·e_k‖₁.
-    pub(super) growth: f64,
+    pub(super) product: f64,
     /// wᵀ·(B − L·U)·e_k.
     pub(super) residual: f64,
 }
@@ -75,7 +75,7 @@ impl ColumnCheck {
     /// Entry U(j, k), where `sums` are those of column j of L.
     #[inline(always)]
     pub(super) fn upper(&mut self, sums: Sums, u: f64) {
-        self.growth += sums.magnitude * u.abs();
+        self.product += sums.magnitude * u.abs();
         self.residual -= sums.weighted * u;
     }
 }
@@ -193,12 +193,12 @@ impl Report {
     pub(super) fn column(&mut self, k: usize, check: &ColumnCheck) {
         let quality = &mut self.quality;
         let residual = check.residual.abs();
-        self.poison += (check.growth + residual) * 0.0;
+        self.poison += (check.product + residual) * 0.0;
         enlarge(&mut quality.max_residual, residual);
         enlarge(&mut quality.max_norm, check.norm);
         lessen(&mut quality.min_norm, check.norm);
         // Divided, and looked at one by one, only where it matters.
-        let is_news = (check.growth >= quality.growth * check.norm)
+        let is_news = (check.product >= quality.growth * check.norm)
             | (residual > quality.checksum * check.norm);
         if is_news {
             self.relate(k, check);
@@ -209,7 +209,7 @@ impl Report {
     #[cold]
     fn relate(&mut self, k: usize, check: &ColumnCheck) {
         let quality = &mut self.quality;
-        let growth = check.growth / check.norm;
+        let growth = check.product / check.norm;
         if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
             quality.growth = growth;
             quality.worst_column = k;
@@ -302,10 +302,10 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn check(norm: f64, growth: f64, residual: f64) -> ColumnCheck {
+    fn check(norm: f64, product: f64, residual: f64) -> ColumnCheck {
         ColumnCheck {
             norm,
-            growth,
+            product,
             residual,
         }
     }

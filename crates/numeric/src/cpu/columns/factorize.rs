@@ -601,12 +601,12 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         self.flops += len as u64;
         check.upper(sums, pivot.to_f64());
-        if !(sums.magnitude.is_finite() && check.growth.is_finite()) {
+        if !(sums.magnitude.is_finite() && check.product.is_finite()) {
             self.assert_finite(k, start, pivot)?;
         }
         self.report.column(k, &check);
         self.pivots.push(pivot);
-        self.products.push(check.growth);
+        self.products.push(check.product);
         self.heads.push(Head {
             start,
             len: len as u32,
@@ -652,7 +652,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         self.report.column(k, &check);
         self.upper.ptr.push(self.upper.idx.len());
         self.pivots.push(pivot);
-        self.products.push(check.growth);
+        self.products.push(check.product);
         self.heads.push(Head {
             start: self.lower_idx.len(),
             len: 0,
@@ -700,7 +700,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             }
         }
         // What is not finite ends up in the sums over B or U, or among the candidates.
-        if !(sum + check.growth + check.norm).is_finite() {
+        if !(sum + check.product + check.norm).is_finite() {
             let finite = |v: &F| v.is_finite();
             if !self.loaded[self.loaded(k)].iter().all(finite)
                 || !self.upper.values[self.upper.ptr[k - self.first]..]
@@ -716,7 +716,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         // No candidate's terms exceed those of the whole column, so columns whose candidate is clear
         // of all the rounding that could be in it skip the exact sums.
-        if largest.to_f64() <= self.limits.noise * (check.norm + check.growth)
+        if largest.to_f64() <= self.limits.noise * (check.norm + check.product)
             && self.is_noise(k)?
         {
             return Err(NumericError::ZeroPivot { column: k });

@@ -458,7 +458,7 @@ impl<F: Scalar> Shared<'_, F> {
             check.upper(sums, pivot.to_f64());
             report.column(k as usize, &check);
             *self.sums.add(k as usize) = sums;
-            *self.products.add(k as usize) = check.growth;
+            *self.products.add(k as usize) = check.product;
         }
     }
 

@@ -31,7 +31,8 @@ pub enum BackendChoice {
     },
 }
 
-/// How pivots are found.
+/// How pivots are found. An engine is given a [`PivotPolicy`] made of it and of [`Options::perturbation`], or one after
+/// another.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub enum Pivoting {
     /// On the CPU, threshold partial pivoting that prefers the diagonal: at 0.001 first, and if that

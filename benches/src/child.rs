@@ -18,12 +18,12 @@ use crate::systems::{Origin, Source};
 pub struct Trial {
     /// Why the solver refused, if it did.
     pub refusal: Option<String>,
-    /// Growth of the resident set during analysis and factorization, in bytes.
+    /// Increase of the resident set during analysis and factorization, in bytes.
     pub resident: Option<u64>,
 }
 
 /// Tries `solver` on the matrix of `source` in a process of this program, whose `peers` takes `--child` and
-/// `options`. The second value is the growth of its resident set.
+/// `options`. The second value is the increase of its resident set.
 pub fn try_apart(
     source: &Source,
     solver: &str,
@@ -48,7 +48,7 @@ pub fn try_apart(
 }
 
 /// Runs `command`, which must print a [`Trial`], for at most `limit` seconds. The second value is the
-/// growth of its resident set.
+/// increase of its resident set.
 pub fn watch(mut command: Command, limit: f64) -> (Outcome, Option<u64>) {
     let failed = |reason: String| (Outcome::Failed { reason }, None);
     let start = Instant::now();

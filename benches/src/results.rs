@@ -392,7 +392,7 @@ fn one() -> usize {
 pub struct Memory {
     /// On the host, as the solver counts them.
     pub reported: Option<u64>,
-    /// Growth of the resident set of a process that does nothing else.
+    /// Increase of the resident set of a process that does nothing else.
     pub resident: Option<u64>,
     /// On the device, as the solver counts them.
     pub device: Option<u64>,

@@ -1,17 +1,16 @@
 //! How a factorization goes about its pivots and resources.
 
-use luge_sparse::{CancelFlag, MemoryBudget};
+use luge_sparse::{CancelFlag, MemoryBudget, PivotPolicy};
 
 /// How a factorization goes about its pivots and resources.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// A pivot must reach this fraction of the largest magnitude of its column; the diagonal is
-    /// taken if it does. 0 to 1.
-    pub threshold: f64,
-    /// Eliminate every column in its own front, on the largest entry there if the diagonal is not
-    /// acceptable, and replace pivots of less than this magnitude by it, with their sign. Nothing is
-    /// delayed then, and no matrix is singular unless the magnitude is zero.
-    pub static_pivots: Option<f64>,
+    /// How pivots are chosen. A candidate is compared with all of its column in the front. Static pivots are never
+    /// delayed, and one that would be replaced is not taken where another row of the front has one that would not.
+    pub pivots: PivotPolicy,
+    /// What small pivots are relative to where the matrix is a part of another one; `None`: the largest magnitude of the
+    /// matrix.
+    pub max_b: Option<f64>,
     /// 1: no threads at all; more: the current rayon pool.
     pub threads: usize,
     /// Stops the factorization between fronts and between column blocks of large ones.
@@ -22,11 +21,17 @@ pub struct Options {
     pub memory: MemoryBudget,
 }
 
+impl Options {
+    /// The default threshold. Pivots in fronts are searched among a few rows at hand, where a strict preference costs
+    /// nothing and keeps the growth low.
+    pub const THRESHOLD: f64 = 0.05;
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
-            threshold: 0.05,
-            static_pivots: None,
+            pivots: PivotPolicy::threshold(Self::THRESHOLD),
+            max_b: None,
             threads: 1,
             cancel: CancelFlag::new(),
             max_bytes: None,

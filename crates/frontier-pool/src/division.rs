@@ -181,7 +181,7 @@ pub struct Planner {
     spill: u64,
     max_sources: usize,
     /// Entries that a queue is expected to hold for each label.
-    growth: f64,
+    occupancy: f64,
     /// Where batches of the first walk over the sources ended, and what their queues held for each label.
     history: Vec<(usize, f64)>,
 }
@@ -204,7 +204,7 @@ impl Planner {
             queues,
             spill,
             max_sources: max_sources.max(1),
-            growth: 1.0,
+            occupancy: 1.0,
             history: Vec::new(),
         }
     }
@@ -215,8 +215,8 @@ impl Planner {
     }
 
     /// Entries that a queue is expected to hold for each label, at most one.
-    pub fn growth(&self) -> f64 {
-        self.growth
+    pub fn occupancy(&self) -> f64 {
+        self.occupancy
     }
 
     /// Takes note of the most entries that a queue of a batch held. The next batch is expected to
@@ -224,14 +224,14 @@ impl Planner {
     /// sources are walked from again, what they held is expected of them, too.
     pub fn measured(&mut self, batch: &Batch, peak_entries: u64) {
         if batch.labels > 0 {
-            let growth = (1.5 * peak_entries as f64 / batch.labels as f64).min(1.0);
-            self.growth = growth.max(self.growth / 2.0);
+            let occupancy = (1.5 * peak_entries as f64 / batch.labels as f64).min(1.0);
+            self.occupancy = occupancy.max(self.occupancy / 2.0);
             if self
                 .history
                 .last()
                 .is_none_or(|&(end, _)| end <= batch.sources.start)
             {
-                self.history.push((batch.sources.end, growth));
+                self.history.push((batch.sources.end, occupancy));
             }
         }
     }
@@ -241,14 +241,14 @@ impl Planner {
         let from = self
             .history
             .partition_point(|&(end, _)| end <= sources.start);
-        let mut growth = self.growth;
+        let mut occupancy = self.occupancy;
         for &(end, known) in &self.history[from..] {
-            growth = growth.max(known);
+            occupancy = occupancy.max(known);
             if end >= sources.end {
                 break;
             }
         }
-        growth
+        occupancy
     }
 
     /// The next batch from source `first` on, not past source `end`.
@@ -407,7 +407,7 @@ mod tests {
                 prop_assert!(batch.sources.len() <= max_sources);
                 first = batch.sources.end;
                 planner.measured(&batch, (used * batch.labels as f64) as u64);
-                prop_assert!((0.0..=1.0).contains(&planner.growth()));
+                prop_assert!((0.0..=1.0).contains(&planner.occupancy()));
             }
             prop_assert_eq!(first, n);
         }
@@ -445,10 +445,10 @@ mod tests {
         // 1024 sources of 320 labels and no marks: a source takes 160 + 10 + 2 cells and queues of up
         // to 640.
         let demand = Demand::new(vec![(320, 0); 1024]);
-        let batch = |cells, growth| {
+        let batch = |cells, occupancy| {
             let of = |queues| {
                 let mut planner = Planner::new(demand.clone(), SHAPE, cells, queues, usize::MAX);
-                planner.growth = growth;
+                planner.occupancy = occupancy;
                 let batch = planner.next(0, 1024);
                 check(&planner, &batch);
                 (batch.sources.len(), batch.capacity)
@@ -490,12 +490,12 @@ mod tests {
         let mut planner = Planner::new(demand, SHAPE, 10_000, (Queues::Whole, 0), 1);
         let batch = planner.next(0, 4);
         planner.measured(&batch, 10);
-        assert_eq!(planner.growth(), 0.5);
+        assert_eq!(planner.occupancy(), 0.5);
         planner.measured(&batch, 10);
         planner.measured(&batch, 10);
-        assert_eq!(planner.growth(), 0.15);
+        assert_eq!(planner.occupancy(), 0.15);
         planner.measured(&batch, 100);
-        assert_eq!(planner.growth(), 1.0);
+        assert_eq!(planner.occupancy(), 1.0);
     }
 
     #[test]
@@ -506,10 +506,10 @@ mod tests {
             let batch = planner.next(source, 2);
             planner.measured(&batch, peak);
         }
-        assert!(planner.growth() < 0.1);
+        assert!(planner.occupancy() < 0.1);
         assert_eq!(planner.expected(0..1), 0.6);
         assert_eq!(planner.expected(0..2), 0.6);
-        assert_eq!(planner.expected(1..2), planner.growth());
+        assert_eq!(planner.expected(1..2), planner.occupancy());
     }
 
     #[test]
@@ -529,7 +529,7 @@ mod tests {
             for first in 0..3 {
                 for end in first + 1..4 {
                     let most = peaks[first..end].iter().copied().max().unwrap_or(0);
-                    assert!(planner.growth() < 0.15);
+                    assert!(planner.occupancy() < 0.15);
                     assert_eq!(
                         planner.expected(first..end),
                         1.5 * most as f64 / 100.0,

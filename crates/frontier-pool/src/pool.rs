@@ -297,7 +297,7 @@ impl FrontierPool {
             peak = measured.peak_entries,
             spilled = measured.spilled_entries,
             rescans = measured.rescans,
-            growth = self.planner.growth(),
+            occupancy = self.planner.occupancy(),
             "batch"
         );
     }

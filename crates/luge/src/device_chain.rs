@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use luge_device::{Buffer, Slice, Stream};
 use luge_solve::gpu::{Measures, NotFinite, Refined};
 use luge_solve::refine;
-use luge_sparse::{FilledPattern, Levels};
+use luge_sparse::{FilledPattern, Levels, PivotPolicy};
 
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
@@ -29,11 +29,11 @@ pub(crate) trait AnyDeviceChain: Send + Sync {
     /// The filled pattern of B and its levels.
     fn structure(&self, shared: &Shared) -> Result<(FilledPattern, Levels), Error>;
 
-    /// Factorizes the values `a` of A in stored order.
+    /// Factorizes the values `a` of A in stored order; `pivots` are static.
     fn factorize(
         self: Arc<Self>,
         a: &[f64],
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error>;
 
@@ -47,11 +47,11 @@ pub(crate) trait AnyDeviceChain: Send + Sync {
     /// What many matrices take on the device, if engines can share the plan.
     fn batch_bytes(&self) -> Option<BatchBytes>;
 
-    /// Searches pivots by threshold partial pivoting on the CPU, and analyzes B with its rows so permuted.
+    /// Searches `pivots` by columns on the CPU, and analyzes B with its rows so permuted.
     fn search_pivots(
         self: Arc<Self>,
         a: &[f64],
-        threshold: f64,
+        pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<SearchedPivots, Error>;
@@ -61,12 +61,8 @@ pub(crate) trait AnyDeviceChain: Send + Sync {
 pub(crate) trait AnyDeviceEngine: Engine {
     /// New values, in stored order, on the old pivots. Whatever becomes of it, [`restore`](Self::restore) has the
     /// factors of the old values until [`keep`](Self::keep) is called.
-    fn refactorize(
-        &mut self,
-        a: &[f64],
-        perturbation: Perturbation,
-        limits: &Limits,
-    ) -> Result<(), Error>;
+    fn refactorize(&mut self, a: &[f64], pivots: PivotPolicy, limits: &Limits)
+    -> Result<(), Error>;
 
     /// Accepts the last refactorization.
     fn keep(&mut self);
@@ -88,7 +84,7 @@ pub(crate) trait ResidentEngine {
     fn refactorize_resident(
         &mut self,
         a: NewValues<'_>,
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         probed: Option<&Shared>,
     ) -> Result<Option<Measures>, Error>;
 
@@ -209,22 +205,6 @@ pub(crate) struct System<'a> {
     pub shared: &'a Shared,
     pub nrhs: usize,
     pub transpose: bool,
-}
-
-/// Pivots below this times ε · max|B| may be nothing but rounding: the matrix may be singular.
-pub(crate) const NEGLIGIBLE: f64 = 64.0;
-
-/// What becomes of tiny static pivots.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Perturbation {
-    /// Replaced below √ε · max|B|.
-    Default,
-    /// Replaced below [`NEGLIGIBLE`] · ε · max|B|.
-    Negligible,
-    /// Replaced below this times max|B|.
-    Below(f64),
-    /// Used as they are.
-    Never,
 }
 
 /// The outcome of a search for pivots.

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_device::Stream;
-use luge_numeric::TinyPivots;
 use luge_numeric::cpu::columns::{self, ColumnLu};
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, RowPerm};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, RowPerm};
 use luge_symbolic::gpu::Report as SymbolicReport;
 
 use crate::accuracy::of_growth;
@@ -17,8 +16,7 @@ use crate::backend::gpu::GpuBackend;
 use crate::backend::{AnyColumnPlan, FactorScalar, Limits, NumericFactors};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, NEGLIGIBLE, Perturbation, ResidentEngine,
-    SearchedPivots,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, ResidentEngine, SearchedPivots,
 };
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -102,21 +100,8 @@ impl<F: FactorScalar> ColumnChain<F> {
     }
 
     /// Factorizes the values `a` of A in stored order.
-    fn numeric(
-        &self,
-        a: &[f64],
-        perturbation: Perturbation,
-        limits: &Limits,
-    ) -> Result<Values<F>, Error> {
+    fn numeric(&self, a: &[f64], pivots: PivotPolicy, limits: &Limits) -> Result<Values<F>, Error> {
         let _span = tracing::info_span!("numeric").entered();
-        let tiny_pivots = match perturbation {
-            Perturbation::Default => TinyPivots::perturb_default::<F>(),
-            Perturbation::Negligible => TinyPivots::Perturb {
-                threshold: NEGLIGIBLE * F::epsilon().to_f64(),
-            },
-            Perturbation::Below(threshold) => TinyPivots::Perturb { threshold },
-            Perturbation::Never => TinyPivots::Keep,
-        };
         let values = self.values(a);
         let mut column_sums = vec![0.0f64; self.rows.major_dim()];
         for (&j, value) in self.rows.idx().iter().zip(&values) {
@@ -124,7 +109,7 @@ impl<F: FactorScalar> ColumnChain<F> {
         }
         let factors = self
             .plan
-            .factorize(&values, tiny_pivots, limits)
+            .factorize(&values, pivots, limits)
             .map_err(|e| self.in_terms_of_a(e))?;
         Ok(Values {
             factors,
@@ -171,10 +156,10 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
     fn factorize(
         self: Arc<Self>,
         a: &[f64],
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
-        let values = self.numeric(a, perturbation, limits)?;
+        let values = self.numeric(a, pivots, limits)?;
         Ok(Box::new(ColumnEngine {
             chain: self,
             values,
@@ -196,7 +181,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
     fn search_pivots(
         self: Arc<Self>,
         a: &[f64],
-        threshold: f64,
+        pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<SearchedPivots, Error> {
@@ -206,7 +191,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
         let (cols, map) = self.rows.transpose_with_map();
         let by_cols: Vec<F> = map.iter().map(|&p| by_rows[p as usize]).collect();
         let options = columns::Options {
-            threshold,
+            pivots,
             cancel: limits.cancel.clone(),
             max_bytes: limits.max_host_bytes,
             ..columns::Options::default()
@@ -252,8 +237,9 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
         FactorReport {
             num_perturbed: pivots.num_perturbed,
             first_perturbed: pivots.first_perturbed.map(old),
-            growth: pivots.growth,
-            error: of_growth(F::epsilon().to_f64(), pivots.growth),
+            // What the growth is if no entry of L exceeds 1: the columns do not measure L.
+            growth: pivots.element_growth,
+            error: of_growth(F::epsilon().to_f64(), pivots.element_growth),
             largest: self.values.norm1,
             epsilon: F::epsilon().to_f64(),
             code_path: vec![self.values.factors.code_path()],
@@ -321,10 +307,10 @@ impl<F: FactorScalar> AnyDeviceEngine for ColumnEngine<F> {
     fn refactorize(
         &mut self,
         a: &[f64],
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<(), Error> {
-        let renewed = self.chain.numeric(a, perturbation, limits)?;
+        let renewed = self.chain.numeric(a, pivots, limits)?;
         self.previous = Some(std::mem::replace(&mut self.values, renewed));
         Ok(())
     }

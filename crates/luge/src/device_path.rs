@@ -7,14 +7,15 @@ use luge_device::{BufferView, Slice, Stream};
 use luge_ordering::{Matching, Ordering, OrderingOptions};
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
-use luge_sparse::RealScalar;
+use luge_sparse::{PivotPolicy, RealScalar};
+use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{
     BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
 };
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
-use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, NewValues, Perturbation};
+use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, NewValues};
 use crate::device_choice;
 use crate::device_columns::ColumnChain;
 use crate::device_tree::Forest;
@@ -373,8 +374,8 @@ impl<T: RealScalar> Task<'_, T> {
     }
 }
 
-/// What came of pivots.
-pub(crate) enum Pivots<T> {
+/// What came of factors with some pivots.
+pub(crate) enum Verdict<T> {
     /// They serve.
     Serve(T),
     /// They do not, for this reason, and others may be searched.
@@ -382,14 +383,11 @@ pub(crate) enum Pivots<T> {
 }
 
 impl DevicePath {
-    /// Where others may be searched, a probe tells whether tiny pivots do harm, and there is no need to replace them. Only
-    /// what may be rounding is: it makes the search look whether the matrix is singular.
-    fn perturbation(shared: &Shared) -> Perturbation {
-        match (shared.options.perturbation, shared.options.pivoting) {
-            (Some(threshold), _) => Perturbation::Below(threshold),
-            (None, Pivoting::Auto) => Perturbation::Negligible,
-            (None, _) => Perturbation::Default,
-        }
+    /// The policy of factorizations whose pivots are not searched.
+    fn static_pivots(&self, shared: &Shared) -> PivotPolicy {
+        let single = f64::from(f32::EPSILON);
+        let epsilon = if self.single { single } else { f64::EPSILON };
+        shared.options.static_pivots(epsilon)
     }
 
     /// Finds factors by the pivoting that the options ask for.
@@ -439,15 +437,15 @@ impl DevicePath {
             return self.search(chain, task, journal);
         }
         let reason = match self.try_static(chain, task, journal)? {
-            Pivots::Serve(factors) => return Ok(factors),
-            Pivots::Fail(reason) => reason,
+            Verdict::Serve(factors) => return Ok(factors),
+            Verdict::Fail(reason) => reason,
         };
         let mut chain = Arc::clone(chain);
         if let Some(matching) = alternative {
             let start = Instant::now();
             chain = self.analyze_again(task.shared, task.values, Some(matching))?;
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            if let Pivots::Serve(factors) = self.try_static(&chain, task, journal)? {
+            if let Verdict::Serve(factors) = self.try_static(&chain, task, journal)? {
                 journal.warnings.push(Warning::RowsMatched { reason });
                 return Ok(factors);
             }
@@ -462,17 +460,17 @@ impl DevicePath {
         chain: &Arc<dyn AnyDeviceChain>,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<Pivots<DeviceFactors>, Error> {
+    ) -> Result<Verdict<DeviceFactors>, Error> {
         let shared = task.shared;
         let is_auto = shared.options.pivoting == Pivoting::Auto;
         let start = Instant::now();
-        let factorized =
-            Arc::clone(chain).factorize(task.values, Self::perturbation(shared), &shared.limits);
+        let pivots = self.static_pivots(shared);
+        let factorized = Arc::clone(chain).factorize(task.values, pivots, &shared.limits);
         journal.add_numeric(start.elapsed());
         let engine = match factorized {
             Ok(engine) => engine,
             Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if is_auto => {
-                return Ok(Pivots::Fail(error.to_string()));
+                return Ok(Verdict::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
         };
@@ -494,8 +492,8 @@ impl DevicePath {
             None
         };
         Ok(match reason.filter(|_| is_auto) {
-            Some(reason) => Pivots::Fail(reason),
-            None => Pivots::Serve(DeviceFactors::new(Arc::clone(chain), engine, probe)),
+            Some(reason) => Verdict::Fail(reason),
+            None => Verdict::Serve(DeviceFactors::new(Arc::clone(chain), engine, probe)),
         })
     }
 
@@ -508,15 +506,18 @@ impl DevicePath {
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
         let shared = task.shared;
-        let thresholds: &[f64] = match shared.options.pivoting {
-            Pivoting::Threshold { threshold } => &[threshold],
-            Pivoting::Auto | Pivoting::Static => &[SEARCH_THRESHOLD, 1.0],
+        let policies: SmallVec<[PivotPolicy; 2]> = match shared.options.searched_pivots() {
+            Some(policy) => smallvec![policy],
+            None => smallvec![
+                PivotPolicy::threshold(SEARCH_THRESHOLD),
+                PivotPolicy::PARTIAL
+            ],
         };
         let mut best: Option<DeviceFactors> = None;
-        for &threshold in thresholds {
+        for pivots in policies {
             let found = Arc::clone(chain).search_pivots(
                 task.values,
-                threshold,
+                pivots,
                 &self.backend,
                 &shared.limits,
             )?;
@@ -524,7 +525,7 @@ impl DevicePath {
             let start = Instant::now();
             let engine = Arc::clone(&found.chain).factorize(
                 task.values,
-                Perturbation::Never,
+                PivotPolicy::STATIC,
                 &shared.limits,
             )?;
             journal.add_numeric(start.elapsed());
@@ -544,7 +545,7 @@ impl DevicePath {
                 break;
             }
         }
-        let mut best = best.unwrap_or_else(|| unreachable!("there is a threshold to try"));
+        let mut best = best.unwrap_or_else(|| unreachable!("there is a policy to try"));
         // The search sees a singular matrix by a column of noise, but noise can also spread.
         let start = Instant::now();
         let condition = best.engine.condition(task.values)?;
@@ -572,11 +573,9 @@ impl DevicePath {
             self.renew_resident(old, values, shared, &shared.refinement::<T>(), journal)
         } else {
             check()?;
-            let perturbation = Self::kept_perturbation(old, shared);
+            let pivots = self.kept_pivots(old, shared);
             let start = Instant::now();
-            let renewed = old
-                .engine
-                .refactorize(task.values, perturbation, &shared.limits);
+            let renewed = old.engine.refactorize(task.values, pivots, &shared.limits);
             journal.add_numeric(start.elapsed());
             let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
                 let probe = is_to_be_probed(engine, shared).then(|| task.probe(engine, journal));
@@ -585,8 +584,8 @@ impl DevicePath {
             self.judge(old, renewed, shared, journal, probe)
         };
         match renewed {
-            Ok(Pivots::Serve(probe)) => Ok(Self::keep(old, probe, shared.target)),
-            Ok(Pivots::Fail(reason)) => self.repivot(old, reason, task, journal),
+            Ok(Verdict::Serve(probe)) => Ok(Self::keep(old, probe, shared.target)),
+            Ok(Verdict::Fail(reason)) => self.repivot(old, reason, task, journal),
             Err(error) => Err(old.restored(error)),
         }
     }
@@ -600,11 +599,11 @@ impl DevicePath {
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
-    ) -> Result<Pivots<Refactorized>, Error> {
+    ) -> Result<Verdict<Refactorized>, Error> {
         let values = NewValues::OnDevice(values);
         match self.renew_resident(old, values, shared, refinement, journal) {
-            Ok(Pivots::Serve(probe)) => Ok(Pivots::Serve(Self::keep(old, probe, shared.target))),
-            Ok(Pivots::Fail(reason)) => Ok(Pivots::Fail(reason)),
+            Ok(Verdict::Serve(probe)) => Ok(Verdict::Serve(Self::keep(old, probe, shared.target))),
+            Ok(Verdict::Fail(reason)) => Ok(Verdict::Fail(reason)),
             Err(error) => Err(old.restored(error)),
         }
     }
@@ -617,8 +616,8 @@ impl DevicePath {
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
-    ) -> Result<Pivots<Option<Probe>>, Error> {
-        let perturbation = Self::kept_perturbation(old, shared);
+    ) -> Result<Verdict<Option<Probe>>, Error> {
+        let pivots = self.kept_pivots(old, shared);
         let is_always_probed = shared.options.residual_check == ResidualCheck::Always;
         let engine = old
             .engine
@@ -626,7 +625,7 @@ impl DevicePath {
             .unwrap_or_else(|| unreachable!("only engines that take such values are given them"));
         let start = Instant::now();
         let renewed =
-            engine.refactorize_resident(values, perturbation, is_always_probed.then_some(shared));
+            engine.refactorize_resident(values, pivots, is_always_probed.then_some(shared));
         journal.add_numeric(start.elapsed());
         let (renewed, measured): (_, Option<Measures>) = match renewed {
             Ok(measured) => (Ok(()), measured),
@@ -654,11 +653,12 @@ impl DevicePath {
         fetched.map_err(|e| Error::from_device(e, "numeric"))
     }
 
-    /// What becomes of tiny pivots in a refactorization of `old`.
-    fn kept_perturbation(old: &DeviceFactors, shared: &Shared) -> Perturbation {
-        match (shared.options.pivoting, old.searched) {
-            (Pivoting::Threshold { .. }, _) | (_, Some(_)) => Perturbation::Never,
-            _ => Self::perturbation(shared),
+    /// The policy of a refactorization of `old`: pivots that were searched are used as they are.
+    fn kept_pivots(&self, old: &DeviceFactors, shared: &Shared) -> PivotPolicy {
+        if old.searched.is_some() || shared.options.searched_pivots().is_some() {
+            PivotPolicy::STATIC
+        } else {
+            self.static_pivots(shared)
         }
     }
 
@@ -670,12 +670,12 @@ impl DevicePath {
         shared: &Shared,
         journal: &mut Journal,
         probe: impl FnOnce(&dyn AnyDeviceEngine, &mut Journal) -> Result<Option<Probe>, Error>,
-    ) -> Result<Pivots<Option<Probe>>, Error> {
+    ) -> Result<Verdict<Option<Probe>>, Error> {
         let is_static = shared.options.pivoting == Pivoting::Static;
         match renewed {
             Ok(()) => {}
             Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
-                return Ok(Pivots::Fail(error.to_string()));
+                return Ok(Verdict::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
         }
@@ -691,7 +691,7 @@ impl DevicePath {
             None
         };
         if let Some(reason) = hopeless.clone().filter(|_| !is_static) {
-            return Ok(Pivots::Fail(reason));
+            return Ok(Verdict::Fail(reason));
         }
         let probe = probe(engine, journal)?;
         let missed = probe.filter(|probe| probe.misses(shared.target));
@@ -702,8 +702,8 @@ impl DevicePath {
             None => hopeless.or(growth.filter(|_| !is_overruled)),
         };
         match failure {
-            None => Ok(Pivots::Serve(probe)),
-            Some(reason) if !is_static => Ok(Pivots::Fail(reason)),
+            None => Ok(Verdict::Serve(probe)),
+            Some(reason) if !is_static => Ok(Verdict::Fail(reason)),
             Some(_) => Err(unstable(engine, probe)),
         }
     }

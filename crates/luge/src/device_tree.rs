@@ -10,8 +10,7 @@ use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, PinnedBuffer, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Parts, Placement, StaticPivots,
-    Workspace,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Parts, Placement, Workspace,
 };
 use luge_frontal::{FrontalError, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
@@ -21,15 +20,17 @@ use luge_solve::gpu::{
 };
 use luge_solve::refine;
 use luge_sparse::etree::EliminationForest;
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar, RowPerm, Scalar};
+use luge_sparse::{
+    CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar,
+};
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NEGLIGIBLE, NewValues, Perturbation,
-    ResidentEngine, Search, SearchedPivots, System,
+    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, ResidentEngine, Search,
+    SearchedPivots, System,
 };
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -131,10 +132,10 @@ struct TreeEngine {
     values: Buffer<f64>,
     /// For other values, once there were some.
     spare: Option<Buffer<f64>>,
-    pivots: StaticPivots,
+    pivots: PivotPolicy,
     quality: DeviceQuality,
     /// How `spare` was factorized, and with which scale, until the values that came after it are kept.
-    previous: Option<(StaticPivots, DeviceQuality, f64)>,
+    previous: Option<(PivotPolicy, DeviceQuality, f64)>,
 }
 
 impl Forest {
@@ -362,7 +363,7 @@ impl TreeLu {
         stream: &Stream,
         tree: &Arc<DeviceTree>,
         values: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         Ok(match &scratch.lu {
             TreeWorkspace::Single(space) => {
@@ -382,7 +383,7 @@ impl TreeLu {
         &mut self,
         stream: &Stream,
         values: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
     ) -> Result<(), DeviceFrontalError> {
         match self {
             Self::Single(lu) => lu.begin_refactorize(stream, values, pivots),
@@ -465,18 +466,6 @@ impl TreeChain {
         }
     }
 
-    fn pivots(&self, perturbation: Perturbation) -> StaticPivots {
-        StaticPivots {
-            threshold: FRONT_THRESHOLD,
-            smallest: match perturbation {
-                Perturbation::Default => self.epsilon().sqrt(),
-                Perturbation::Negligible => NEGLIGIBLE * self.epsilon(),
-                Perturbation::Below(threshold) => threshold,
-                Perturbation::Never => 0.0,
-            },
-        }
-    }
-
     /// Factors of the values `a` of A by rows or columns, as B is scaled: ‖B‖₁.
     fn norm1(&self, a: &[f64]) -> f64 {
         let Forest {
@@ -536,11 +525,11 @@ impl AnyDeviceChain for TreeChain {
     fn factorize(
         self: Arc<Self>,
         a: &[f64],
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         _limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
-        let pivots = self.pivots(perturbation);
+        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
         let values = self
             .threads
             .upload(&self.stream, a)
@@ -609,7 +598,7 @@ impl AnyDeviceChain for TreeChain {
     fn search_pivots(
         self: Arc<Self>,
         a: &[f64],
-        threshold: f64,
+        pivots: PivotPolicy,
         backend: &GpuBackend,
         limits: &Limits,
     ) -> Result<SearchedPivots, Error> {
@@ -617,9 +606,9 @@ impl AnyDeviceChain for TreeChain {
         let start = Instant::now();
         let forest = &self.forest;
         let moved = if forest.single {
-            search::<f32>(forest, a, threshold, limits)
+            search::<f32>(forest, a, pivots, limits)
         } else {
-            search::<f64>(forest, a, threshold, limits)
+            search::<f64>(forest, a, pivots, limits)
         }?;
         let Some((moved, num_off_diagonal)) = moved else {
             return Ok(SearchedPivots {
@@ -685,7 +674,7 @@ fn known<'a>(
 fn search<F: crate::backend::FactorScalar>(
     forest: &Forest,
     a: &[f64],
-    threshold: f64,
+    pivots: PivotPolicy,
     limits: &Limits,
 ) -> Result<Option<(RowPerm, usize)>, Error> {
     let Transform {
@@ -702,7 +691,7 @@ fn search<F: crate::backend::FactorScalar>(
         }));
     }
     let options = columns::Options {
-        threshold,
+        pivots,
         cancel: limits.cancel.clone(),
         max_bytes: limits.max_host_bytes,
         ..columns::Options::default()
@@ -718,6 +707,7 @@ impl TreeEngine {
         lock(&self.lu)
     }
 
+    /// The growth, estimated by the largest magnitudes; see [`Inform::growth`].
     fn growth(&self) -> f64 {
         let DeviceQuality {
             max_b,
@@ -903,14 +893,14 @@ impl AnyDeviceEngine for TreeEngine {
     fn refactorize(
         &mut self,
         a: &[f64],
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         _limits: &Limits,
     ) -> Result<(), Error> {
         let values = NewValues::OnHost {
             values: a,
             check: &|| Ok(()),
         };
-        self.refactorize_resident(values, perturbation, None)?;
+        self.refactorize_resident(values, pivots, None)?;
         Ok(())
     }
 
@@ -946,7 +936,7 @@ impl ResidentEngine for TreeEngine {
     fn refactorize_resident(
         &mut self,
         a: NewValues<'_>,
-        perturbation: Perturbation,
+        pivots: PivotPolicy,
         probed: Option<&Shared>,
     ) -> Result<Option<Measures>, Error> {
         let pattern = probed.map(|shared| self.pattern(shared, false));
@@ -964,7 +954,7 @@ impl ResidentEngine for TreeEngine {
         self.spare = Some(std::mem::replace(&mut self.values, spare));
         let scale = self.lu().scale();
         self.previous = Some((self.pivots, self.quality, scale));
-        self.pivots = self.chain.pivots(perturbation);
+        self.pivots = pivots.in_fronts(FRONT_THRESHOLD);
         self.renew(pattern.as_deref(), check)
     }
 

@@ -157,8 +157,9 @@ pub(crate) struct FactorReport {
     pub first_perturbed: Option<usize>,
     pub num_off_diagonal: Option<usize>,
     pub num_delayed: Option<usize>,
+    /// As [`Inform::growth`](crate::Inform::growth).
     pub growth: f64,
-    /// Whether that is a bound of all that L·U adds up to, not of U alone.
+    /// Whether L was measured for it, so that it bounds the entries of |L|·|U| but for their number of terms.
     pub growth_bounds: bool,
     /// The size of B − L·U relative to B, measured or to be expected of the growth.
     pub error: f64,

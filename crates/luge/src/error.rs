@@ -142,7 +142,7 @@ pub enum Error {
     Unstable {
         /// The row with the largest componentwise backward error.
         row: usize,
-        /// Growth, see [`Inform::growth`](crate::Inform::growth).
+        /// The growth, see [`Inform::growth`](crate::Inform::growth).
         growth: f64,
         /// Normwise backward error of the probe.
         backward_error: f64,

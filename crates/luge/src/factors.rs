@@ -20,7 +20,7 @@ use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_chain::{ResidentEngine, Search, System};
 #[cfg(feature = "gpu")]
-use crate::device_path::{DeviceFactors, DevicePath, Pivots};
+use crate::device_path::{DeviceFactors, DevicePath, Verdict};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
@@ -800,7 +800,7 @@ impl<T: RealScalar> Factors<T> {
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
     ///
-    /// - the growth max|U| · max(1, max|L|) / max|B| may be [`max_growth`](crate::Options::max_growth) at most, unless
+    /// - the [growth](Inform::growth) may be [`max_growth`](crate::Options::max_growth) at most, unless
     ///   the probe reaches the target before it is refined;
     /// - under [`Pivoting::Auto`] no pivot may have been replaced;
     /// - the probe must reach the target backward error: a right-hand side is made from the new values for a solution
@@ -870,12 +870,12 @@ impl<T: RealScalar> Factors<T> {
         if factors.engine.resident().is_some() {
             let refinement = shared.refinement::<T>();
             match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
-                Pivots::Serve(outcome) => {
+                Verdict::Serve(outcome) => {
                     self.values = OnceLock::new();
                     self.accept(OnceLock::new(), journal)?;
                     return Ok(outcome);
                 }
-                Pivots::Fail(failure) => reason = Some(failure),
+                Verdict::Fail(failure) => reason = Some(failure),
             }
         }
         let fetched = path.fetch(&values).and_then(|in_f64| {

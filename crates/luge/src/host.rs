@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use luge_numeric::NumericError;
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted, Rule};
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, OutOfMemory, Quality, Reservation, RowPerm, Scaling,
-    bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, OutOfMemory, PivotPolicy, Quality, Reservation,
+    RowPerm, Scaling, bytes_of,
 };
 use smallvec::SmallVec;
 
@@ -75,7 +75,11 @@ pub(crate) trait AnyHost: Send + Sync {
     ) -> Result<Arc<dyn AnyHost>, Error>;
 
     /// Factorizes the values `a` of A in stored order.
-    fn factorize(self: Arc<Self>, a: &[f64], rule: Rule) -> Result<Box<dyn HostEngine>, Error>;
+    fn factorize(
+        self: Arc<Self>,
+        a: &[f64],
+        pivots: PivotPolicy,
+    ) -> Result<Box<dyn HostEngine>, Error>;
 }
 
 /// Factors that can be renewed.
@@ -472,13 +476,17 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
         }))
     }
 
-    fn factorize(self: Arc<Self>, a: &[f64], rule: Rule) -> Result<Box<dyn HostEngine>, Error> {
+    fn factorize(
+        self: Arc<Self>,
+        a: &[f64],
+        pivots: PivotPolicy,
+    ) -> Result<Box<dyn HostEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         // Composed rows, their inverse and a check of them.
         let limits = &self.limits;
         let memory = limits.reserve(16 * self.plan.n() as u64, "numeric")?;
         let mut options = blocks::Options {
-            rule,
+            pivots,
             threads: 1,
             max_bytes: None,
             memory: limits.memory.clone(),

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_numeric::TinyPivots;
-use luge_numeric::cpu::blocks::Rule;
 use luge_ordering::{Matching, Ordering, equilibrate};
-use luge_sparse::{Quality, RealScalar, Reservation};
+use luge_sparse::{PivotPolicy, Quality, RealScalar, Reservation};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
@@ -334,15 +332,15 @@ fn keeps_scale(quality: &Quality, factor: f64) -> bool {
 }
 
 impl HostPath {
-    fn rules(&self, shared: &Shared) -> SmallVec<[Rule; 2]> {
-        match shared.options.pivoting {
-            Pivoting::Auto => smallvec![Rule::Threshold(DIAGONAL_PREFERENCE), Rule::Threshold(1.0)],
-            Pivoting::Threshold { threshold } => smallvec![Rule::Threshold(threshold)],
-            Pivoting::Static => smallvec![Rule::Static(match shared.options.perturbation {
-                Some(threshold) => TinyPivots::Perturb { threshold },
-                None if self.chain.precision() == "f32" => TinyPivots::perturb_default::<f32>(),
-                None => TinyPivots::perturb_default::<f64>(),
-            })],
+    /// The pivot policies to try, one after another.
+    fn policies(&self, shared: &Shared) -> SmallVec<[PivotPolicy; 2]> {
+        match shared.options.searched_pivots() {
+            Some(policy) => smallvec![policy],
+            None if shared.options.pivoting == Pivoting::Auto => smallvec![
+                PivotPolicy::threshold(DIAGONAL_PREFERENCE),
+                PivotPolicy::PARTIAL
+            ],
+            None => smallvec![shared.options.static_pivots(self.chain.epsilon())],
         }
     }
 
@@ -357,7 +355,7 @@ impl HostPath {
         } else {
             Arc::clone(&self.chain)
         };
-        let found = self.establish_on(&chain, &self.rules(task.shared), task, journal);
+        let found = self.establish_on(&chain, &self.policies(task.shared), task, journal);
         let matchings: SmallVec<[Option<Matching>; 3]> = match (&found, self.alternative) {
             (Ok(found), _) if found.serves(task.shared) => SmallVec::new(),
             (Ok(_), _) if task.shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
@@ -413,14 +411,14 @@ impl HostPath {
         let shared = task.shared;
         let mut best: Option<Result<HostFactors, Error>> = None;
         for &matching in matchings {
-            let mut rules = self.rules(shared);
+            let mut policies = self.policies(shared);
             if matching == Some(Matching::Always) && self.alternative == matching {
-                rules.truncate(1);
+                policies.truncate(1);
             }
             let start = Instant::now();
             let chain = self.analyze_again(shared, task.values, matching);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            let found = chain.and_then(|chain| self.establish_on(&chain, &rules, task, journal));
+            let found = chain.and_then(|chain| self.establish_on(&chain, &policies, task, journal));
             let done = match &found {
                 Ok(found) => found.serves(shared),
                 Err(error) => !is_numerical(error),
@@ -436,11 +434,11 @@ impl HostPath {
         best.unwrap_or_else(|| unreachable!("there is a matching to try"))
     }
 
-    /// Tries the rules one after another until the factors can be trusted, and keeps the best.
+    /// Tries the policies one after another until the factors can be trusted, and keeps the best.
     fn establish_on<T: RealScalar>(
         &self,
         chain: &Arc<dyn AnyHost>,
-        rules: &[Rule],
+        policies: &[PivotPolicy],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
@@ -448,9 +446,9 @@ impl HostPath {
         let epsilon = chain.epsilon();
         let mut best: Option<HostFactors> = None;
         let mut failure = None;
-        for &rule in rules {
+        for &pivots in policies {
             let start = Instant::now();
-            let factorized = Arc::clone(chain).factorize(task.values, rule);
+            let factorized = Arc::clone(chain).factorize(task.values, pivots);
             journal.add_numeric(start.elapsed());
             let engine = match factorized {
                 Ok(engine) => engine,
@@ -490,7 +488,7 @@ impl HostPath {
             }
         }
         let Some(mut best) = best else {
-            return Err(failure.unwrap_or_else(|| unreachable!("there is a rule to try")));
+            return Err(failure.unwrap_or_else(|| unreachable!("there is a policy to try")));
         };
         let is_static = shared.options.pivoting == Pivoting::Static;
         let quality = best.engine.quality();
@@ -618,7 +616,7 @@ impl HostPath {
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
         if !stale_scale {
-            match self.establish_on(chain, &self.rules(task.shared), task, journal) {
+            match self.establish_on(chain, &self.policies(task.shared), task, journal) {
                 Ok(found) if found.serves(task.shared) => return Ok(found),
                 Err(error) if !is_numerical(&error) => return Err(error),
                 _ => {}

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use luge_ordering::{Costs, Method, OrderingOptions};
-use luge_sparse::CancelFlag;
+use luge_sparse::{CancelFlag, PivotPolicy, PivotPolicyError};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -31,7 +31,8 @@ pub enum BackendChoice {
     },
 }
 
-/// How pivots are found.
+/// How pivots are found. An engine is given a [`PivotPolicy`] made of it and of [`Options::perturbation`], or one after
+/// another.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub enum Pivoting {
     /// On the CPU, threshold partial pivoting that prefers the diagonal: at 0.001 first, and if that
@@ -251,16 +252,37 @@ luge_sparse::setters!(Options {
     device_columns: DeviceColumns,
 });
 
+/// Pivots below this times ε · max|B| may be nothing but rounding: the matrix may be singular.
+const NEGLIGIBLE: f64 = 64.0;
+
 impl Options {
     /// The most [`threads`](Self::threads).
     pub const MAX_THREADS: usize = 1024;
 
+    /// The policy where pivots are searched from the start.
+    pub(crate) fn searched_pivots(&self) -> Option<PivotPolicy> {
+        match self.pivoting {
+            Pivoting::Threshold { threshold } => Some(PivotPolicy::threshold(threshold)),
+            Pivoting::Auto | Pivoting::Static => None,
+        }
+    }
+
+    /// The policy where pivots are static, for factors of a type with this ε.
+    ///
+    /// Under [`Pivoting::Auto`] others may be searched, and a probe tells whether small pivots do harm: there is no need
+    /// to replace more than what may be rounding. That is, for it makes the search look whether the matrix is singular.
+    pub(crate) fn static_pivots(&self, epsilon: f64) -> PivotPolicy {
+        match self.perturbation {
+            Some(below) => PivotPolicy::replacing(below),
+            None if self.pivoting == Pivoting::Auto => PivotPolicy::replacing(NEGLIGIBLE * epsilon),
+            None => PivotPolicy::replacing_by_default(epsilon),
+        }
+    }
+
     /// Refuses a field whose value is outside of the range that it states.
     pub(crate) fn check_ranges(&self) -> Result<(), Error> {
-        if let Pivoting::Threshold { threshold } = self.pivoting {
-            in_range("pivoting.threshold", threshold, FROM_0_TO_1, |v| {
-                (0.0..=1.0).contains(&v)
-            })?;
+        if let Some(policy) = self.searched_pivots() {
+            check_pivots("pivoting.threshold", policy)?;
         }
         if let Some(threads) = self.threads {
             in_range("threads", threads, "from 1 to 1024", |v| {
@@ -268,9 +290,7 @@ impl Options {
             })?;
         }
         if let Some(perturbation) = self.perturbation {
-            in_range("perturbation", perturbation, FROM_0_TO_1, |v| {
-                (0.0..=1.0).contains(&v)
-            })?;
+            check_pivots("perturbation", PivotPolicy::replacing(perturbation))?;
         }
         if let Some(target) = self.target_backward_error {
             let range = "above 0 and at most 1";
@@ -313,7 +333,21 @@ impl DeviceColumns {
     }
 }
 
-const FROM_0_TO_1: &str = "from 0 to 1";
+/// Refuses a policy that no engine follows; the field is what it was made of.
+fn check_pivots(field: &'static str, policy: PivotPolicy) -> Result<(), Error> {
+    policy.check().map_err(|error| match error {
+        PivotPolicyError::Threshold { value } | PivotPolicyError::Below { value } => {
+            Error::InvalidOption {
+                field,
+                value: format!("{value:?}"),
+                range: "from 0 to 1",
+            }
+        }
+        PivotPolicyError::SearchedAndReplaced => {
+            unreachable!("options make policies that search or replace")
+        }
+    })
+}
 
 /// Refuses the `value` of a field unless `is_in` holds for it, which is what `range` says. No comparison holds for NaN.
 fn in_range<V: Copy + Debug>(

@@ -1,30 +1,6 @@
-//! What a factorization does with pivots, and what it reports of them.
+//! What a static factorization reports of its pivots.
 
 use luge_sparse::RealScalar;
-
-/// What static pivoting does with a pivot that is too small to divide by.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum TinyPivots {
-    /// A pivot p with |p| < `threshold` · max|B| becomes ± `threshold` · max|B|, with the sign of p
-    /// (plus for zero), and is counted. The factors are then those of a nearby matrix, and a solve
-    /// needs refinement (Li and Demmel 1998).
-    Perturb {
-        /// Relative to the largest magnitude in B.
-        threshold: f64,
-    },
-    /// Pivots are used as they come; one that is exactly zero ends the factorization.
-    Keep,
-}
-
-impl TinyPivots {
-    /// Perturbation at √ε of `T`, which keeps the growth of the perturbed factors and the loss of
-    /// accuracy by the perturbation in balance (Li and Demmel 1998).
-    pub fn perturb_default<T: RealScalar>() -> Self {
-        Self::Perturb {
-            threshold: T::epsilon().to_f64().sqrt(),
-        }
-    }
-}
 
 /// What a factorization saw of its pivots.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +9,9 @@ pub struct PivotReport {
     pub num_perturbed: usize,
     /// First column whose pivot was replaced.
     pub first_perturbed: Option<usize>,
-    /// Growth max|U| / max|B|; 1 for an empty matrix.
-    pub growth: f64,
+    /// Element growth max|U| / max|B|; 1 for an empty matrix. L has no part in it, so it is not the
+    /// [growth](luge_sparse::Quality::growth) that bounds errors.
+    pub element_growth: f64,
     /// Smallest magnitude of a pivot; infinite for an empty matrix.
     pub min_pivot: f64,
     /// Largest magnitude of a pivot.
@@ -67,7 +44,7 @@ impl PivotMonitor {
             report: PivotReport {
                 num_perturbed: 0,
                 first_perturbed: None,
-                growth: 1.0,
+                element_growth: 1.0,
                 min_pivot: f64::INFINITY,
                 max_pivot: 0.0,
             },
@@ -97,7 +74,7 @@ impl PivotMonitor {
 
     pub(crate) fn finish(mut self) -> PivotReport {
         if self.max_b > 0.0 {
-            self.report.growth = self.max_u / self.max_b;
+            self.report.element_growth = self.max_u / self.max_b;
         }
         self.report
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use luge_numeric::NumericError;
-use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, Engine, Options, Rule};
+use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, Engine, Options};
 use luge_numeric::cpu::columns::{self, ColumnLu};
-use luge_sparse::{CancelFlag, CompressedPattern, Limits, MemoryBudget, Quality};
+use luge_sparse::{CancelFlag, CompressedPattern, Limits, MemoryBudget, PivotPolicy, Quality};
 use luge_testkit::allocator::{Counting, Measured, measure, smallest_budget};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::applications::{convection_diffusion_2d, random_unsymmetric};
@@ -63,7 +63,7 @@ fn assert_told<R>(told: u64, measured: &Measured<R>, tolerance: f64) {
 fn bytes_are_those_that_are_held() {
     let (cols, values, ends) = blocks();
     let options = Options {
-        rule: Rule::Threshold(0.1),
+        pivots: PivotPolicy::threshold(0.1),
         threads: 1,
         max_bytes: None,
         memory: MemoryBudget::unlimited(),

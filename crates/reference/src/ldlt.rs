@@ -299,8 +299,9 @@ impl<T: RealScalar> DenseLdlt<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numeric::{PivotRule, lu_dense};
+    use crate::numeric::lu_dense;
     use crate::solve::dense_solve;
+    use luge_sparse::PivotPolicy;
     use proptest::prelude::*;
 
     fn symmetric(max_n: usize) -> impl Strategy<Value = Dense<f64>> {
@@ -430,7 +431,7 @@ mod tests {
             });
             let b: Vec<f64> = (0..n).map(|i| 1.0 + i as f64).collect();
             let x = ldlt_dense(&a).unwrap().solve(&b).unwrap();
-            let y = dense_solve(&lu_dense(&a, PivotRule::Partial).unwrap(), &b);
+            let y = dense_solve(&lu_dense(&a, PivotPolicy::PARTIAL).unwrap(), &b);
             // Compare through the residual: both must be backward stable whatever the condition.
             let norm = |v: &[f64]| v.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
             for x in [x, y] {

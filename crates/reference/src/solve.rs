@@ -277,8 +277,9 @@ fn quotient(all_finite: bool, residual: f64, scale: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::arbitrary::{matrices, pattern_of};
-    use crate::numeric::{PivotRule, lu_dense, lu_right_looking};
+    use crate::numeric::{lu_dense, lu_right_looking};
     use crate::symbolic::fill1;
+    use luge_sparse::PivotPolicy;
     use proptest::prelude::*;
 
     #[test]
@@ -336,7 +337,7 @@ mod tests {
         let a = Dense::from_fn(3, 3, |i, j| {
             [[0.0, 2.0, 1.0], [1.0, 1.0, 0.0], [4.0, 0.0, 0.0]][i][j]
         });
-        let lu = lu_dense(&a, PivotRule::Partial).unwrap();
+        let lu = lu_dense(&a, PivotPolicy::PARTIAL).unwrap();
         let x = [3.0, -1.0, 2.0];
         assert_eq!(dense_solve(&lu, &a.mul_vec(&x)), x);
         assert_eq!(dense_solve_transpose(&lu, &a.transpose().mul_vec(&x)), x);
@@ -361,7 +362,7 @@ mod tests {
         fn sparse_solves_have_small_backward_errors((a, values) in matrices(40)) {
             let values = dominate(&a, &values);
             let n = a.major_dim();
-            let lu = lu_right_looking(&fill1(&a), &a, &values, 0.0).unwrap();
+            let lu = lu_right_looking(&fill1(&a), &a, &values, PivotPolicy::STATIC).unwrap();
             let b: Vec<f64> = (0..n).map(|i| i as f64 - 3.0).collect();
             let bound = 4.0 * n as f64 * f64::EPSILON;
             let x = solve(&lu, &b);
@@ -379,7 +380,7 @@ mod tests {
             let values = dominate(&a, &values);
             let n = a.major_dim();
             prop_assume!(n > 0);
-            let lu = lu_right_looking(&fill1(&a), &a, &values, 0.0).unwrap();
+            let lu = lu_right_looking(&fill1(&a), &a, &values, PivotPolicy::STATIC).unwrap();
             let b = vec![1.0; n];
             let mut x = solve(&lu, &b);
             x[at % n] += 1.0;
@@ -390,8 +391,8 @@ mod tests {
         fn sparse_and_dense_solves_agree((a, values) in matrices(30)) {
             let values = dominate(&a, &values);
             let n = a.major_dim();
-            let sparse = lu_right_looking(&fill1(&a), &a, &values, 0.0).unwrap();
-            let dense = lu_dense(&Dense::from_csr(&a, &values), PivotRule::Static { threshold: 0.0 })
+            let sparse = lu_right_looking(&fill1(&a), &a, &values, PivotPolicy::STATIC).unwrap();
+            let dense = lu_dense(&Dense::from_csr(&a, &values), PivotPolicy::STATIC)
                 .unwrap();
             let b: Vec<f64> = (0..n).map(|i| 1.0 / (i as f64 + 1.0)).collect();
             // Row and column order subtract the same products in the same order going forward.
@@ -407,10 +408,10 @@ mod tests {
         #[test]
         fn pivoted_solves_have_small_backward_errors((a, values) in matrices(30)) {
             let dense = Dense::from_csr(&a, &values);
-            let Ok(lu) = lu_dense(&dense, PivotRule::Partial) else { return Ok(()) };
+            let Ok(lu) = lu_dense(&dense, PivotPolicy::PARTIAL) else { return Ok(()) };
             let n = a.major_dim();
             let b = vec![1.0; n];
-            let growth = lu.growth(&dense).max(1.0);
+            let growth = lu.element_growth(&dense).max(1.0);
             let bound = 4.0 * (n * n) as f64 * growth * f64::EPSILON;
             let x = dense_solve(&lu, &b);
             if x.iter().all(|x| x.is_finite()) {

@@ -12,6 +12,7 @@
 //! | [`FilledPattern`] | the pattern of L+U of a square matrix, rows sorted, diagonal always present |
 //! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
 //! | [`etree`] | elimination tree, postorder and column counts of a symmetric graph |
+//! | [`PivotPolicy`] | how pivots are chosen, and what is done about small ones, in every engine |
 //! | [`Quality`] | what a factorization on the CPU measured of itself |
 //! | [`CancelFlag`] | asks a long phase to stop |
 //! | [`MemoryBudget`] | a limit on the bytes that phases hold, and what is reserved of it |
@@ -42,6 +43,7 @@ mod matrix_ref;
 mod memory;
 mod pattern;
 mod perm;
+mod pivots;
 mod quality;
 mod scalar;
 mod scaling;
@@ -56,6 +58,7 @@ pub use matrix_ref::{Compression, Index, MatrixError, MatrixRef, PatternRef};
 pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of};
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
+pub use pivots::{PivotKind, PivotPolicy, PivotPolicyError, ResolvedPivots, SmallPivots};
 pub use quality::{Quality, larger};
 pub use scalar::{RealScalar, Scalar};
 pub use scaling::Scaling;

@@ -6,9 +6,16 @@
 /// entry of L and U: the growth bounds the error of the factorization and of every solve with it
 /// (Higham, *Accuracy and Stability of Numerical Algorithms*, theorems 9.3 and 9.4), the checksum
 /// measures the error that is there (Huang and Abraham 1984).
+///
+/// # Growth
+///
+/// *Growth* is one thing in all of Luge: how much larger |L|·|U| is than B. Where columns are summed up it is measured for
+/// each, in the 1-norm ([`growth`](Self::growth)). On a device it is estimated by the largest magnitudes, as
+/// max(1, max|L|) · max|U| / max|B|, or where L is not measured, as if none of its entries were above 1. The quotient
+/// max|U| / max|B| for itself, Wilkinson's growth factor of the entries of U, is called the *element growth*.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Quality {
-    /// max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁; 1 for an empty matrix.
+    /// The growth: max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁; 1 for an empty matrix.
     pub growth: f64,
     /// max over columns k of |wᵀ·(B − L·U)·e_k| / ‖B·e_k‖₁ for a vector w of ±1 drawn by row.
     pub checksum: f64,

@@ -531,8 +531,9 @@ mod tests {
     use luge_matrix_io::ReadErrorKind;
     use luge_reference::Dense;
     use luge_reference::matching::structural_rank;
-    use luge_reference::numeric::{PivotRule, lu_dense};
+    use luge_reference::numeric::lu_dense;
     use luge_sparse::CompressedPattern;
+    use luge_sparse::PivotPolicy;
 
     fn header_of(text: &str) -> Option<FileHeader> {
         parse_header(text.as_bytes())
@@ -746,7 +747,7 @@ mod tests {
             });
         }
         let bound = 8.0 * f64::EPSILON;
-        match lu_dense(&scaled, PivotRule::Partial) {
+        match lu_dense(&scaled, PivotPolicy::PARTIAL) {
             Ok(lu) if (0..nrows).all(|k| lu.factors[(k, k)].abs() > bound) => Expectation::Solves,
             _ => Expectation::NumericallySingular,
         }

@@ -221,16 +221,17 @@ mod tests {
     use crate::convert::{pattern_of, to_scalar};
     use crate::generators::applications::{convection_diffusion_2d, laplacian_2d};
     use luge_reference::Dense;
-    use luge_reference::numeric::{PivotRule, lu_dense, lu_right_looking};
+    use luge_reference::numeric::{lu_dense, lu_right_looking};
     use luge_reference::solve::{self, dense_solve};
     use luge_reference::symbolic::fill1;
+    use luge_sparse::PivotPolicy;
     use sprs::TriMat;
 
     fn solved() -> (CsMat<f64>, Vec<f64>, Vec<f64>) {
         let a = convection_diffusion_2d(6, 5, 20.0);
         let b: Vec<f64> = (0..30).map(|i| (i as f64).cos()).collect();
         let dense = Dense::from_csr(&pattern_of(&a), a.data());
-        let x = dense_solve(&lu_dense(&dense, PivotRule::Partial).unwrap(), &b);
+        let x = dense_solve(&lu_dense(&dense, PivotPolicy::PARTIAL).unwrap(), &b);
         (a, x, b)
     }
 
@@ -317,7 +318,7 @@ mod tests {
     fn right_factors_pass_and_wrong_ones_are_measured() {
         let a = laplacian_2d(5, 6);
         let rows = pattern_of(&a);
-        let mut lu = lu_right_looking(&fill1(&rows), &rows, a.data(), 0.0).unwrap();
+        let mut lu = lu_right_looking(&fill1(&rows), &rows, a.data(), PivotPolicy::STATIC).unwrap();
         assert_factor_error(&a, &lu.cols, &lu.values);
         // One entry of U off by 8 in a row: ‖B‖∞ is 8.
         let at = lu.diag_pos[29] as usize;
@@ -333,7 +334,7 @@ mod tests {
     fn wrong_factors_fail() {
         let a = laplacian_2d(3, 3);
         let rows = pattern_of(&a);
-        let mut lu = lu_right_looking(&fill1(&rows), &rows, a.data(), 0.0).unwrap();
+        let mut lu = lu_right_looking(&fill1(&rows), &rows, a.data(), PivotPolicy::STATIC).unwrap();
         let below = lu.below(0).start;
         lu.values[below] += 1e-10;
         assert_factor_error(&a, &lu.cols, &lu.values);

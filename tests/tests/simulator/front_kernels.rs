@@ -6,15 +6,15 @@
 //! through the factors of its parent.
 
 use luge_device::Stream;
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceQuality, DeviceScalar, Limits, StaticPivots};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceQuality, DeviceScalar, Limits};
 use luge_frontal::{AssemblyTree, TreeOptions};
 use luge_gpu_kernels::frontal::plan::TILE;
 use luge_reference::Dense;
-use luge_reference::frontal::lu::{LuFront, LuRule, lu_front};
+use luge_reference::frontal::lu::{LuFront, lu_front};
 use luge_reference::frontal::solve::solve_fronts;
 use luge_reference::frontal::{Front, Rounded};
-use luge_sparse::RealScalar;
 use luge_sparse::etree::inverse;
+use luge_sparse::{PivotPolicy, RealScalar};
 
 use crate::chain::{noise, streams};
 use crate::frontal::{Problem, uploaded};
@@ -165,27 +165,21 @@ impl Values {
         }
     }
 
-    fn pivots(self, threshold: f64) -> StaticPivots {
+    fn pivots(self, threshold: f64) -> PivotPolicy {
         match self {
-            Self::Exchanged => StaticPivots {
-                threshold,
-                smallest: 1e-30,
-            },
-            Self::Replaced => StaticPivots {
-                threshold: 0.0,
-                smallest: 0.5,
-            },
+            Self::Exchanged => PivotPolicy::replacing(1e-30).in_fronts(threshold),
+            Self::Replaced => PivotPolicy::replacing(0.5),
         }
     }
 }
 
 /// Ways to find pivots: with the diagonal preferred, the largest candidates, and the diagonal alone.
-fn rules() -> [(Values, StaticPivots); 3] {
-    let rule = |values: Values, threshold| (values, values.pivots(threshold));
+fn policies() -> [(Values, PivotPolicy); 3] {
+    let policy = |values: Values, threshold| (values, values.pivots(threshold));
     [
-        rule(Values::Exchanged, 0.3),
-        rule(Values::Exchanged, 1.0),
-        rule(Values::Replaced, 0.0),
+        policy(Values::Exchanged, 0.3),
+        policy(Values::Exchanged, 1.0),
+        policy(Values::Replaced, 0.0),
     ]
 }
 
@@ -200,8 +194,10 @@ fn rows_of(tree: &AssemblyTree, s: usize) -> Vec<u32> {
 fn expected<T: RealScalar>(
     problem: &Problem,
     limits: Limits,
-    pivots: &StaticPivots,
+    pivots: &PivotPolicy,
 ) -> Vec<LuFront<T>> {
+    // The largest entry is 1.
+    let resolved = pivots.resolve::<T>(|| 1.0);
     let tree = problem.symbolic.tree();
     let position = inverse(tree.perm());
     let starts: Vec<u32> = tree.fronts().iter().map(|front| front.start).collect();
@@ -235,12 +231,8 @@ fn expected<T: RealScalar>(
         let is_above_large = children.into_iter().any(|c| is_large[c]);
         is_large[s] = front.size() > limits.small_front || is_above_large;
         let is_cut = is_large[s] && front.size() > limits.whole_front;
-        let rule = LuRule {
-            threshold: T::from_f64(pivots.threshold),
-            smallest: T::from_f64(pivots.smallest),
-            block: if is_cut { TILE as usize } else { usize::MAX },
-        };
-        let lu = lu_front(&assembled, front.pivots as usize, &rule);
+        let block = if is_cut { TILE as usize } else { usize::MAX };
+        let lu = lu_front(&assembled, front.pivots as usize, &resolved, block);
         found.push(lu.unwrap_or_else(|e| panic!("front {s}: {e}")));
     }
     found
@@ -339,7 +331,7 @@ fn check<T: DeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
-    pivots: &StaticPivots,
+    pivots: &PivotPolicy,
     expected: &[LuFront<T>],
 ) -> DeviceFrontalLu<T> {
     let values = stream.upload(&problem.values).unwrap();
@@ -353,16 +345,16 @@ fn check<T: DeviceScalar>(
 }
 
 /// Checks a forest in one precision on every `step`-th stream from number `first` on. The streams take turns with the
-/// rules.
+/// policies.
 fn check_in<T: DeviceScalar>(forest: &Forest, limits: Limits, first: usize, step: usize) {
-    let rules = rules().map(|(values, pivots)| {
+    let problems = policies().map(|(values, pivots)| {
         let problem = forest.matrix(values);
         let expected = expected::<T>(&problem, limits, &pivots);
         (problem, pivots, expected)
     });
     let streams = streams();
     for number in (first..streams.len()).step_by(step) {
-        let (problem, pivots, expected) = &rules[number % rules.len()];
+        let (problem, pivots, expected) = &problems[number % problems.len()];
         check(&streams[number], problem, limits, pivots, expected);
     }
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use luge_device::Buffer;
 use luge_device::Stream;
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits,
-    Placement, StaticPivots,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits, Placement,
 };
 use luge_frontal::{AssemblyTree, FrontalLu, Options, Symbolic, TreeOptions};
-use luge_sparse::{ColPerm, CompressedPattern, Permutation, RealScalar, RowPerm, Scaling};
+use luge_sparse::{
+    ColPerm, CompressedPattern, Permutation, PivotPolicy, RealScalar, RowPerm, Scaling,
+};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{
@@ -21,10 +22,7 @@ use sprs::CsMat;
 
 use crate::chain::{noise, seeded_streams, streams};
 
-const PIVOTS: StaticPivots = StaticPivots {
-    threshold: 0.1,
-    smallest: 1e-300,
-};
+const PIVOTS: PivotPolicy = PivotPolicy::replacing(1e-300).in_fronts(0.1);
 
 /// A matrix by columns, with its tree.
 pub(crate) struct Problem {
@@ -151,10 +149,8 @@ fn factorized<T: DeviceScalar>(
     problem: &Problem,
     limits: Limits,
 ) -> (DeviceFrontalLu<T>, Buffer<f64>) {
-    let pivots = StaticPivots {
-        smallest: if size_of::<T>() == 4 { 1e-30 } else { 1e-300 },
-        ..PIVOTS
-    };
+    let below = if size_of::<T>() == 4 { 1e-30 } else { 1e-300 };
+    let pivots = PivotPolicy::replacing(below).in_fronts(0.1);
     let values = stream.upload(&problem.values).unwrap();
     let on_device = uploaded(stream, problem, limits);
     let (factors, quality) =
@@ -214,8 +210,8 @@ fn backward_error<T: DeviceScalar>(
 /// Backward error of the same pivots on the host, which bounds what the device may make of them.
 fn error_on_host(problem: &Problem) -> f64 {
     let options = Options {
-        threshold: PIVOTS.threshold,
-        static_pivots: Some(PIVOTS.smallest),
+        pivots: PIVOTS,
+        max_b: Some(1.0),
         ..Options::default()
     };
     let (factors, _) = FrontalLu::factorize(&problem.symbolic, &problem.values, &options).unwrap();
@@ -395,10 +391,7 @@ fn reports_are_those_of_the_last_factorization() {
     let stream = &seeded_streams()[0];
     let problem = with_pivots(|i| if i == 20 { 1e-20 } else { 1.0 });
     let tree = uploaded(stream, &problem, Limits::default());
-    let pivots = StaticPivots {
-        threshold: 0.1,
-        smallest: 1e-6,
-    };
+    let pivots = PivotPolicy::replacing(1e-6).in_fronts(0.1);
     let values = stream.upload(&problem.values).unwrap();
     let (mut factors, first) =
         DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots).unwrap();
@@ -426,10 +419,7 @@ fn tiny_pivots_are_told_by_the_values_at_hand() {
     let stream = &seeded_streams()[0];
     let problem = with_pivots(|i| if i == 20 { 1e-8 } else { 1.0 });
     let tree = uploaded(stream, &problem, Limits::default());
-    let pivots = StaticPivots {
-        threshold: 0.1,
-        smallest: 1e-6,
-    };
+    let pivots = PivotPolicy::replacing(1e-6).in_fronts(0.1);
     let values = stream.upload(&problem.values).unwrap();
     let (mut factors, first) =
         DeviceFrontalLu::<f64>::factorize(stream, &tree, &values, &pivots).unwrap();
@@ -482,10 +472,7 @@ fn first_of(tree: &AssemblyTree, columns: &[usize]) -> Option<usize> {
 
 #[test]
 fn the_first_useless_pivot_is_named() {
-    let pivots = StaticPivots {
-        threshold: 0.1,
-        smallest: 0.0,
-    };
+    let pivots = PivotPolicy::STATIC.in_fronts(0.1);
     let stream = &seeded_streams()[0];
     // With this in a column from its diagonal on; which of them is eliminated first.
     let outcome = |of_value: f64, columns: &[usize]| {

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
-use luge_frontal::gpu::{
-    DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, StaticPivots, Workspace,
-};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, Workspace};
 use luge_frontal::{Full, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{WHOLE_FRONT, report, state};
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY};
 use luge_ordering::{Matching, Method, OrderingOptions, order};
-use luge_sparse::{ColPerm, CompressedPattern, RowPerm, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, PivotPolicy, RowPerm, Scaling};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d, laplacian_1d};
@@ -21,10 +19,7 @@ use crate::chain::{noise, seeded_streams, streams};
 /// Backward errors in units of n·ε that static pivots of these matrices stay below.
 const BOUND: f64 = 32.0;
 
-const PIVOTS: StaticPivots = StaticPivots {
-    threshold: 1.0,
-    smallest: 1e-30,
-};
+const PIVOTS: PivotPolicy = PivotPolicy::replacing(1e-30).in_fronts(1.0);
 
 /// Uniform in −1 .. 1.
 fn uniform(seed: u64, i: usize) -> f64 {

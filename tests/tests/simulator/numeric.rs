@@ -6,13 +6,13 @@ use luge_gpu_kernels::numeric::mapping::{Mapping, level_shapes, shape};
 use luge_gpu_kernels::numeric::ordered::{UpdatesBuffers, lu_levels_ordered};
 use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers, counter, extreme};
 use luge_levelize::gpu::DeviceLevels;
+use luge_numeric::NumericError;
 use luge_numeric::gpu::{
     ColumnMode, ColumnOptions, ColumnPlan, Columns, DeviceFactors, DeviceScalar, ElementAccess,
     factorize, positions, refactorize,
 };
-use luge_numeric::{NumericError, TinyPivots};
 use luge_reference::numeric::{SparseLu, lu_right_looking};
-use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, RealScalar};
+use luge_sparse::{CancelFlag, CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar};
 use luge_symbolic::cpu::filled_pattern;
 use luge_symbolic::gpu::DeviceFilled;
 use luge_testkit::compare::assert_close;
@@ -83,16 +83,10 @@ impl<T: DeviceScalar> Problem<T> {
         &self,
         stream: &Stream,
         plan: &ColumnPlan<T>,
-        tiny_pivots: TinyPivots,
+        pivots: PivotPolicy,
     ) -> Result<DeviceFactors<T>, NumericError> {
         let cancel = CancelFlag::new();
-        factorize(
-            stream,
-            self.columns(plan),
-            &self.values,
-            tiny_pivots,
-            &cancel,
-        )
+        factorize(stream, self.columns(plan), &self.values, pivots, &cancel)
     }
 }
 
@@ -153,8 +147,8 @@ fn named_matrices() -> Vec<(&'static str, CompressedPattern, Vec<f64>)> {
     named
 }
 
-fn expect<T: RealScalar>(problem: &Problem<T>, threshold: f64) -> SparseLu<T> {
-    lu_right_looking(&problem.filled, &problem.rows, &problem.values, threshold).unwrap()
+fn expect<T: RealScalar>(problem: &Problem<T>, policy: PivotPolicy) -> SparseLu<T> {
+    lu_right_looking(&problem.filled, &problem.rows, &problem.values, policy).unwrap()
 }
 
 /// Two ways of rounding the same sums of a well-conditioned elimination.
@@ -324,7 +318,7 @@ fn eliminated<T: DeviceScalar>(
 
 /// What [`lu_levels`] leaves: U, and L times the pivot of its column.
 fn expect_undivided<T: RealScalar>(problem: &Problem<T>) -> Vec<T> {
-    let mut expected = expect(problem, 0.0);
+    let mut expected = expect(problem, PivotPolicy::STATIC);
     for j in 0..expected.n() {
         let pivot = expected.pivot(j);
         for p in expected.below(j) {
@@ -509,9 +503,9 @@ fn lu_levels_ordered_matches_reference() {
 fn check_finish<T: DeviceScalar>(stream: &Stream, rows: &CompressedPattern, values: &[f64]) {
     let problem = Problem::<T>::new(stream, rows.clone(), values);
     // Some pivots are replaced.
-    let threshold = 0.3;
-    let expected = expect(&problem, threshold);
-    let smallest = <T as RealScalar>::from_f64(threshold * problem.max());
+    let below = 0.3;
+    let expected = expect(&problem, PivotPolicy::replacing(below));
+    let smallest = <T as RealScalar>::from_f64(below * problem.max());
     let mut lu = eliminated(stream, &problem, smallest, (2, 64), search(5, 5, 1), 0);
     let mut counters = [u32::MAX; counter::LEN];
     counters[counter::NUM_PERTURBED] = 0;
@@ -577,13 +571,15 @@ fn check_phase<T: DeviceScalar>(
     options: &[ColumnOptions],
 ) {
     let problem = Problem::<T>::new(stream, rows.clone(), values);
-    let expected = expect(&problem, 0.0);
+    let expected = expect(&problem, PivotPolicy::STATIC);
     let n = expected.n();
     let doubled: Vec<T> = problem.values.iter().map(|&v| v + v).collect();
     for options in options {
         let plan = problem.plan(stream, options).unwrap();
         check_report(&plan, options, problem.levels.num_levels() as usize);
-        let mut factors = problem.factorize(stream, &plan, TinyPivots::Keep).unwrap();
+        let mut factors = problem
+            .factorize(stream, &plan, PivotPolicy::STATIC)
+            .unwrap();
         let lu = stream.download(factors.values()).unwrap();
         assert_close(&lu, &expected.values, tolerance::<T>(n));
         let b = matrix_of(rows, problem.values.clone());
@@ -591,10 +587,10 @@ fn check_phase<T: DeviceScalar>(
         let pivots = factors.pivots();
         assert_eq!((pivots.num_perturbed, pivots.first_perturbed), (0, None));
         if n > 0 {
-            let growth = expected.growth(<T as RealScalar>::from_f64(problem.max()));
-            assert!((pivots.growth / growth - 1.0).abs() <= tolerance::<T>(n));
+            let growth = expected.element_growth(<T as RealScalar>::from_f64(problem.max()));
+            assert!((pivots.element_growth / growth - 1.0).abs() <= tolerance::<T>(n));
         } else {
-            assert_eq!(pivots.growth, 1.0);
+            assert_eq!(pivots.element_growth, 1.0);
         }
 
         // The same memory again with other values, and nothing besides.
@@ -605,7 +601,7 @@ fn check_phase<T: DeviceScalar>(
             stream,
             problem.columns(&plan),
             &doubled,
-            TinyPivots::Keep,
+            PivotPolicy::STATIC,
             &CancelFlag::new(),
             &mut factors,
         )
@@ -690,7 +686,9 @@ fn deterministic_factors_are_the_same_bits_in_every_run() {
             if options.deterministic {
                 let plan = problem.plan(&stream, &options).unwrap();
                 for _ in 0..2 {
-                    let factors = problem.factorize(&stream, &plan, TinyPivots::Keep).unwrap();
+                    let factors = problem
+                        .factorize(&stream, &plan, PivotPolicy::STATIC)
+                        .unwrap();
                     let lu = stream.download(factors.values()).unwrap();
                     assert_eq!(*bits.get_or_insert_with(|| lu.clone()), lu, "{options:?}");
                 }
@@ -727,7 +725,7 @@ fn dense_columns_keep_to_the_budget() {
     let (rows, values) = dominated(&pattern_of(&circuit(90, 1)));
     for stream in streams() {
         let problem = Problem::<f64>::new(&stream, rows.clone(), &values);
-        let expected = expect(&problem, 0.0);
+        let expected = expect(&problem, PivotPolicy::STATIC);
         for deterministic in [false, true] {
             let options = |access, max_device_bytes| ColumnOptions {
                 mode: ColumnMode::SmallBlock,
@@ -749,7 +747,9 @@ fn dense_columns_keep_to_the_budget() {
                 assert_eq!(report.dense_columns as u64, columns);
                 assert!(report.plan_bytes + report.factor_bytes <= budget);
                 let before = stream.device().allocated_bytes();
-                let factors = problem.factorize(&stream, &plan, TinyPivots::Keep).unwrap();
+                let factors = problem
+                    .factorize(&stream, &plan, PivotPolicy::STATIC)
+                    .unwrap();
                 let taken = stream.device().allocated_bytes() - before;
                 assert_eq!(taken, report.factor_bytes);
                 let lu = stream.download(factors.values()).unwrap();
@@ -806,12 +806,16 @@ fn too_little_memory_is_told_before_any_is_taken() {
 
         // The plan fits, but others took the memory of the factors since.
         device.set_budget(Some(before + report.factor_bytes - 1));
-        let refused = problem.factorize(&stream, &plan, TinyPivots::Keep);
+        let refused = problem.factorize(&stream, &plan, PivotPolicy::STATIC);
         let left = report.factor_bytes - 1;
         assert_out_of_memory(refused.map(|_| ()), report.factor_bytes, left);
         assert_eq!(device.peak_bytes(), before);
         device.set_budget(Some(before + report.factor_bytes));
-        assert!(problem.factorize(&stream, &plan, TinyPivots::Keep).is_ok());
+        assert!(
+            problem
+                .factorize(&stream, &plan, PivotPolicy::STATIC)
+                .is_ok()
+        );
         device.set_budget(None);
     }
 }
@@ -820,17 +824,17 @@ fn factorize_dense<T: DeviceScalar>(
     stream: &Stream,
     n: usize,
     values: &[f64],
-    tiny_pivots: TinyPivots,
+    pivots: PivotPolicy,
 ) -> Result<(Vec<T>, luge_numeric::PivotReport), NumericError> {
     let problem = Problem::<T>::dense(stream, n, values);
     let plan = problem.plan(stream, &ColumnOptions::default())?;
-    let factors = problem.factorize(stream, &plan, tiny_pivots)?;
+    let factors = problem.factorize(stream, &plan, pivots)?;
     Ok((stream.download(factors.values())?, factors.pivots().clone()))
 }
 
 #[test]
-fn tiny_pivots_are_replaced_with_their_sign_and_counted() {
-    let perturb = TinyPivots::Perturb { threshold: 0.25 };
+fn small_pivots_are_replaced_with_their_sign_and_counted() {
+    let perturb = PivotPolicy::replacing(0.25);
     for stream in streams() {
         let (lu, pivots) =
             factorize_dense::<f64>(&stream, 2, &[-1e-9, 0.0, 0.0, 4.0], perturb).unwrap();
@@ -849,9 +853,9 @@ fn tiny_pivots_are_replaced_with_their_sign_and_counted() {
 #[test]
 fn zero_pivots_name_their_column() {
     for stream in streams() {
-        let keep = factorize_dense::<f64>(&stream, 2, &[1.0; 4], TinyPivots::Keep);
+        let keep = factorize_dense::<f64>(&stream, 2, &[1.0; 4], PivotPolicy::STATIC);
         assert!(matches!(keep, Err(NumericError::ZeroPivot { column: 1 })));
-        let default = TinyPivots::perturb_default::<f64>();
+        let default = PivotPolicy::replacing_by_default(f64::EPSILON);
         let zero = factorize_dense::<f64>(&stream, 1, &[0.0], default);
         assert!(matches!(zero, Err(NumericError::ZeroPivot { column: 0 })));
     }
@@ -861,13 +865,13 @@ fn zero_pivots_name_their_column() {
 fn overflow_and_nan_name_their_column() {
     for stream in streams() {
         let values = [1e-30, 1.0, 1e30, 1.0];
-        let overflow = factorize_dense::<f32>(&stream, 2, &values, TinyPivots::Keep);
+        let overflow = factorize_dense::<f32>(&stream, 2, &values, PivotPolicy::STATIC);
         assert!(matches!(
             overflow,
             Err(NumericError::NotFinite { column: 0 })
         ));
         let values = [1.0, f64::NAN, 1.0, 2.0];
-        let nan = factorize_dense::<f64>(&stream, 2, &values, TinyPivots::Keep);
+        let nan = factorize_dense::<f64>(&stream, 2, &values, PivotPolicy::STATIC);
         assert!(matches!(nan, Err(NumericError::NotFinite { column: 1 })));
     }
 }
@@ -890,7 +894,13 @@ fn the_flag_stops_the_phase() {
     let cancel = CancelFlag::new();
     cancel.cancel();
     let columns = problem.columns(&plan);
-    let stopped = factorize(stream, columns, &problem.values, TinyPivots::Keep, &cancel);
+    let stopped = factorize(
+        stream,
+        columns,
+        &problem.values,
+        PivotPolicy::STATIC,
+        &cancel,
+    );
     assert!(matches!(stopped, Err(NumericError::Cancelled(_))));
 }
 
@@ -911,7 +921,7 @@ fn a_foreign_plan_is_a_broken_call() {
     let problem = Problem::<f64>::dense(stream, 2, &[1.0, 0.0, 0.0, 1.0]);
     let other = Problem::<f64>::dense(stream, 1, &[1.0]);
     let plan = other.plan(stream, &ColumnOptions::default()).unwrap();
-    let _ = problem.factorize(stream, &plan, TinyPivots::Keep);
+    let _ = problem.factorize(stream, &plan, PivotPolicy::STATIC);
 }
 
 /// Factorizes a matrix of the corpus on a device and on the CPU, and compares. The values of the factors, unless one
@@ -922,25 +932,29 @@ fn check_corpus_matrix(
     problem: &Problem<f64>,
     options: &ColumnOptions,
 ) -> Option<Vec<f64>> {
-    let tiny_pivots = TinyPivots::perturb_default::<f64>();
+    let policy = PivotPolicy::replacing_by_default(f64::EPSILON);
     let plan = problem.plan(stream, options).unwrap();
-    let factors = problem.factorize(stream, &plan, tiny_pivots);
+    let factors = problem.factorize(stream, &plan, policy);
     let pattern = luge_numeric::LuPattern::new(&problem.filled);
     let on_cpu = luge_numeric::cpu::static_pivoting::factorize(
         &pattern,
         &pattern.positions_of(&problem.rows),
         &problem.values,
-        tiny_pivots,
+        policy,
         &CancelFlag::new(),
     );
     let (factors, on_cpu) = match (factors, on_cpu) {
         (Ok(factors), Ok(on_cpu)) => (factors, on_cpu),
         // Where growth leaves no digit of a factor determined, and nears the largest number, one order of its sums may
         // overflow and another not.
-        (Err(NumericError::NotFinite { .. }), Ok(on_cpu)) if on_cpu.pivots.growth > 1e100 => {
+        (Err(NumericError::NotFinite { .. }), Ok(on_cpu))
+            if on_cpu.pivots.element_growth > 1e100 =>
+        {
             return None;
         }
-        (Ok(factors), Err(NumericError::NotFinite { .. })) if factors.pivots().growth > 1e100 => {
+        (Ok(factors), Err(NumericError::NotFinite { .. }))
+            if factors.pivots().element_growth > 1e100 =>
+        {
             return None;
         }
         (device, cpu) => panic!("{name}, {options:?}: {device:?}, {cpu:?}"),
@@ -948,11 +962,11 @@ fn check_corpus_matrix(
     let (device, cpu) = (factors.pivots(), &on_cpu.pivots);
     eprintln!(
         "{name}, {options:?}: {} replaced, growth {:.1e}",
-        device.num_perturbed, device.growth
+        device.num_perturbed, device.element_growth
     );
     let lu = stream.download(factors.values()).unwrap();
     // Growth carries rounding errors along; without it the factors agree.
-    if cpu.num_perturbed == 0 && cpu.growth < 1e3 && cpu.min_pivot > 1e-6 {
+    if cpu.num_perturbed == 0 && cpu.element_growth < 1e3 && cpu.min_pivot > 1e-6 {
         assert_eq!(device.num_perturbed, 0, "{name}, {options:?}");
         if problem.filled.n() <= 600 {
             let b = matrix_of(&problem.rows, problem.values.clone());

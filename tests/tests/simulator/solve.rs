@@ -6,7 +6,7 @@ use luge_reference::numeric::{SparseLu, lu_right_looking};
 use luge_reference::solve as reference;
 use luge_solve::SolveError;
 use luge_solve::gpu::{DeviceLu, SolveScalar, solve};
-use luge_sparse::{CompressedPattern, RealScalar};
+use luge_sparse::{CompressedPattern, PivotPolicy, RealScalar};
 use luge_symbolic::cpu::filled_pattern;
 use luge_symbolic::gpu::DeviceFilled;
 use luge_testkit::compare::assert_close;
@@ -36,7 +36,7 @@ impl<T: SolveScalar> Factored<T> {
             .collect();
         let filled = filled_pattern(&rows).unwrap();
         let levels = luge_levelize::cpu::levels(&filled);
-        let expected = lu_right_looking(&filled, &rows, &values, 0.0).unwrap();
+        let expected = lu_right_looking(&filled, &rows, &values, PivotPolicy::STATIC).unwrap();
         Self {
             filled: DeviceFilled::upload(stream, &filled).unwrap(),
             levels: DeviceLevels::upload(stream, &levels).unwrap(),

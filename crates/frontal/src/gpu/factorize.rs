@@ -8,11 +8,11 @@ use luge_gpu_kernels::frontal::plan::{
     self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
 };
 use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
-use luge_kernel::math::Real;
+use luge_sparse::PivotPolicy;
 
 use super::solve::{SolveState, Vectors, vector_entries};
 use super::tree::DeviceTree;
-use super::{DeviceFrontalError, DeviceQuality, DeviceScalar, StaticPivots};
+use super::{DeviceFrontalError, DeviceQuality, DeviceScalar};
 
 /// What factorizations and solves with one tree work in.
 ///
@@ -103,13 +103,14 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ///
     /// # Panics
     ///
-    /// If `a` has fewer values than the placement of the tree refers to.
+    /// If `a` has fewer values than the placement of the tree refers to, or the policy is refused by
+    /// [`PivotPolicy::check`] or not static.
     #[track_caller]
     pub fn factorize(
         stream: &Stream,
         tree: &Arc<DeviceTree>,
         a: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         let workspace = Arc::new(Workspace::new(stream, tree)?);
         Self::factorize_in(&workspace, stream, tree, a, pivots)
@@ -130,7 +131,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         stream: &Stream,
         tree: &Arc<DeviceTree>,
         a: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
         let host = tree.symbolic();
         let mut factors = Self {
@@ -169,7 +170,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         &mut self,
         stream: &Stream,
         a: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
     ) -> Result<DeviceQuality, DeviceFrontalError> {
         loop {
             self.begin_refactorize(stream, a, pivots)?;
@@ -194,7 +195,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         &mut self,
         stream: &Stream,
         a: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
     ) -> Result<(), DeviceFrontalError> {
         self.launch_fronts(stream, a, pivots, false)?;
         self.refresh_solves(stream, a, false)
@@ -269,10 +270,11 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         &mut self,
         stream: &Stream,
         a: &Buffer<f64>,
-        pivots: &StaticPivots,
+        pivots: &PivotPolicy,
         search: bool,
     ) -> Result<(), DeviceFrontalError> {
         let tree = &*self.tree;
+        let pivots = pivots.resolve_static::<T>(|| self.scale);
         assert!(
             a.len() >= tree.max_source,
             "a value for each entry of the tree"
@@ -300,8 +302,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let epoch = working.epoch.wrapping_add(1);
         let work = WorkBuffers {
             epoch,
-            threshold: Real::from_f64(pivots.threshold),
-            smallest: Real::from_f64(pivots.smallest * self.scale),
+            threshold: pivots.threshold,
+            smallest: pivots.small,
             relative: &tree.relative,
             source: &plan.source,
             places: &plan.places,

@@ -5,6 +5,9 @@
 //! right-hand sides and solutions are the caller's, on the device. A factorization is one launch (see
 //! `luge_gpu_kernels::frontal::lu`) and the host waits for the report on the pivots, at once or later.
 //!
+//! Pivots are static, searched [within their fronts](luge_sparse::PivotKind::WithinFront) among the rows of the front's
+//! pivots, not those below. Small pivots are relative to the largest magnitude in the diagonal blocks of B.
+//!
 //! Memory: the factors, and a [`Workspace`] with the elements of all fronts at once, which factors of many matrices may
 //! share.
 
@@ -73,16 +76,6 @@ pub enum DeviceFrontalError {
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
-}
-
-/// Rules for the pivots of [`DeviceFrontalLu::factorize`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StaticPivots {
-    /// The diagonal is taken if it reaches this fraction of the largest entry of its column among the rows of the
-    /// front's pivots, else that entry. 0 to 1.
-    pub threshold: f64,
-    /// Pivots below this times the largest magnitude in the diagonal blocks of B are replaced by it, with their sign.
-    pub smallest: f64,
 }
 
 /// What a factorization measured. Columns are those of A.

@@ -487,7 +487,7 @@ pub(crate) struct CheckFront<F> {
     /// Weights of the rows, in the order of the panel.
     pub w: *const F,
     /// Sums of |L||U| by column of the front, added to.
-    pub growth: *mut F,
+    pub products: *mut F,
     /// Sums of wᵀLU by column of the front, added to.
     pub check: *mut F,
     /// Two arrays of `k` values to work in.
@@ -529,31 +529,31 @@ pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
         for q in 0..k {
             let rows = (q + 1).min(p);
             let column = f.lp.add(q * m);
-            let mut growth = S::splat(F::zero());
+            let mut product = S::splat(F::zero());
             let mut check = S::splat(F::zero());
             let mut i = 0;
             while i < rows {
                 let mask = S::mask(S::W.min(rows - i));
                 let v = S::load_masked(column.add(i), mask);
-                growth = S::fma(S::abs(v), S::load_masked(f.s.add(i), mask), growth);
+                product = S::fma(S::abs(v), S::load_masked(f.s.add(i), mask), product);
                 check = S::fma(v, S::load_masked(f.t.add(i), mask), check);
                 i += S::W;
             }
-            *f.growth.add(q) += S::sum(growth);
+            *f.products.add(q) += S::sum(product);
             *f.check.add(q) += S::sum(check);
         }
-        let (growth, check) = (f.growth.add(k), f.check.add(k));
+        let (products, check) = (f.products.add(k), f.check.add(k));
         let mut i = 0;
         while i < c {
             let mask = S::mask(S::W.min(c - i));
-            let mut g = S::load_masked(growth.add(i), mask);
+            let mut g = S::load_masked(products.add(i), mask);
             let mut h = S::load_masked(check.add(i), mask);
             for j in 0..p {
                 let v = S::load_masked(f.ut.add(i + j * c), mask);
                 g = S::fma(S::abs(v), S::splat(*f.s.add(j)), g);
                 h = S::fma(v, S::splat(*f.t.add(j)), h);
             }
-            S::store_masked(growth.add(i), g, mask);
+            S::store_masked(products.add(i), g, mask);
             S::store_masked(check.add(i), h, mask);
             i += S::W;
         }

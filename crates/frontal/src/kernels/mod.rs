@@ -6,10 +6,10 @@ mod simd;
 
 use std::sync::OnceLock;
 
-use luge_sparse::RealScalar;
+use luge_sparse::{RealScalar, ResolvedPivots};
 
 use dense::{CheckFront, Gemm};
-use pivot::{FrontPanels, PivotEvents, PivotRule};
+use pivot::{FrontPanels, PivotEvents};
 use simd::{Portable, Simd};
 
 /// The kernels of one type for one instruction set.
@@ -23,7 +23,7 @@ pub struct Kernels<F> {
     /// rows, p, L, its leading dimension, X, its leading dimension.
     pub(crate) trsm: unsafe fn(usize, usize, *const F, usize, *mut F, usize),
     pub(crate) eliminate_columns:
-        unsafe fn(&FrontPanels<F>, usize, usize, &PivotRule<F>, &mut PivotEvents) -> usize,
+        unsafe fn(&FrontPanels<F>, usize, usize, &ResolvedPivots<F>, &mut PivotEvents) -> usize,
     pub(crate) check_front: unsafe fn(&CheckFront<F>),
     /// n, k, A, its leading dimension, x, y.
     pub(crate) gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
@@ -73,11 +73,11 @@ macro_rules! entry_points {
                 front: &FrontPanels<$float>,
                 lo: usize,
                 hi: usize,
-                rule: &PivotRule<$float>,
+                policy: &ResolvedPivots<$float>,
                 events: &mut PivotEvents,
             ) -> usize {
                 // SAFETY: the caller's contract.
-                unsafe { pivot::eliminate_columns::<$float, $simd>(front, lo, hi, rule, events) }
+                unsafe { pivot::eliminate_columns::<$float, $simd>(front, lo, hi, policy, events) }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn check_front(f: &CheckFront<$float>) {

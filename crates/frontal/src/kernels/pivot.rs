@@ -1,6 +1,6 @@
 //! Elimination of a few columns of a front, with or without a search for pivots.
 
-use luge_sparse::RealScalar;
+use luge_sparse::{RealScalar, ResolvedPivots};
 
 use super::dense::{max_abs, rank_one, scale};
 use super::simd::Simd;
@@ -16,19 +16,6 @@ pub(crate) struct FrontPanels<F> {
     /// Where each fully summed row and column stood before the elimination, `k` each.
     pub row: *mut u32,
     pub col: *mut u32,
-}
-
-/// Which pivots are taken.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PivotRule<F> {
-    /// Whether to search; otherwise the diagonal is taken as it is.
-    pub search: bool,
-    /// A pivot must reach this fraction of the largest magnitude of its column.
-    pub threshold: F,
-    /// Whether every column must be eliminated here, for better or worse.
-    pub static_pivots: bool,
-    /// With static pivots, the magnitude that smaller pivots are replaced by.
-    pub replacement: F,
 }
 
 /// What happened to pivots beyond being taken.
@@ -93,7 +80,7 @@ pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
     front: &FrontPanels<F>,
     lo: usize,
     hi: usize,
-    rule: &PivotRule<F>,
+    policy: &ResolvedPivots<F>,
     events: &mut PivotEvents,
 ) -> usize {
     let m = front.m;
@@ -112,8 +99,8 @@ pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
         // SAFETY: next < hi <= k, and the caller's contract.
         unsafe {
             let column = front.lp.add(next * m);
-            if rule.search {
-                match search::<F, S>(front, next, rule) {
+            if policy.search {
+                match search::<F, S>(front, next, policy) {
                     Some(row) if row == next => {}
                     Some(row) => {
                         events.moved = true;
@@ -128,12 +115,8 @@ pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
                 }
             }
             let mut pivot = *column.add(next);
-            if rule.static_pivots && pivot.abs() < rule.replacement {
-                pivot = if pivot < F::zero() {
-                    -rule.replacement
-                } else {
-                    rule.replacement
-                };
+            if let Some(replacement) = policy.replacement(pivot) {
+                pivot = replacement;
                 *column.add(next) = pivot;
                 events.replaced.push(*front.col.add(next));
             }
@@ -186,16 +169,16 @@ pub(super) unsafe fn eliminate_columns<F: RealScalar, S: Simd<F>>(
 unsafe fn search<F: RealScalar, S: Simd<F>>(
     front: &FrontPanels<F>,
     next: usize,
-    rule: &PivotRule<F>,
+    policy: &ResolvedPivots<F>,
 ) -> Option<usize> {
     // SAFETY: the caller's contract.
     unsafe {
         let column = front.lp.add(next * front.m);
         let largest = max_abs::<F, S>(front.m - next, column.add(next));
-        let bound = rule.threshold * largest;
+        let bound = policy.threshold * largest;
         let diagonal = (*column.add(next)).abs();
-        let wanted = if rule.static_pivots {
-            bound.max(rule.replacement)
+        let wanted = if policy.is_static {
+            bound.max(policy.small)
         } else {
             bound
         };
@@ -209,6 +192,6 @@ unsafe fn search<F: RealScalar, S: Simd<F>>(
                 (best, row) = (value, i);
             }
         }
-        ((best >= bound && best > F::zero()) || rule.static_pivots).then_some(row)
+        ((best >= bound && best > F::zero()) || policy.is_static).then_some(row)
     }
 }

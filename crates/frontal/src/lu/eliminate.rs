@@ -4,11 +4,11 @@
 //! block have seen the same pivots. A column without an acceptable pivot can then change places with
 //! any later one.
 
-use luge_sparse::{CancelFlag, Cancelled};
+use luge_sparse::{CancelFlag, Cancelled, ResolvedPivots};
 use rayon::prelude::*;
 
 use crate::kernels::dense::Gemm;
-use crate::kernels::pivot::{FrontPanels, PivotEvents, PivotRule};
+use crate::kernels::pivot::{FrontPanels, PivotEvents};
 use crate::kernels::{FrontalScalar, Kernels};
 
 /// Widths of the column blocks, outermost first; the innermost is what the kernel eliminates.
@@ -33,7 +33,7 @@ pub(super) fn scratch_entries(m: usize, search: bool) -> usize {
 /// How fronts are eliminated.
 pub(super) struct Eliminator<F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
-    pub rule: PivotRule<F>,
+    pub policy: ResolvedPivots<F>,
     pub cancel: CancelFlag,
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,
@@ -84,7 +84,7 @@ impl<F: FrontalScalar> Eliminator<F> {
         if level == WIDTHS.len() {
             // SAFETY: the caller's contract.
             return Ok(unsafe {
-                (self.kernels.eliminate_columns)(front, lo, hi, &self.rule, events)
+                (self.kernels.eliminate_columns)(front, lo, hi, &self.policy, events)
             });
         }
         if level == 0 {

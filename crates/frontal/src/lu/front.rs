@@ -1,6 +1,6 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
-use luge_sparse::{Quality, Reservation};
+use luge_sparse::{Quality, Reservation, ResolvedPivots};
 
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
@@ -8,13 +8,15 @@ use crate::factorize::{
     ActiveFront, Children, Context, Eliminated, FrontWork, Pivots, Positions, Record, add_scattered,
 };
 use crate::kernels::dense::{CheckFront, Gemm};
-use crate::kernels::pivot::{FrontPanels, PivotEvents, PivotRule};
+use crate::kernels::pivot::{FrontPanels, PivotEvents};
 use crate::kernels::{FrontalScalar, Kernels};
 use crate::storage::Full;
 
 /// What the fronts of one LU factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
+    /// How pivots are chosen, or that those of the records are kept.
+    pub policy: ResolvedPivots<F>,
     /// Weights of the rows by label.
     pub weights: &'a [F],
     /// ‖B e_k‖₁ and wᵀB e_k by input column.
@@ -34,8 +36,8 @@ pub(super) struct LuFront<F: FrontalScalar> {
     eliminator: Eliminator<F>,
     events: PivotEvents,
     scratch: Vec<F>,
-    /// Check sums by column of the front, weights by row, and two arrays for the check.
-    growth: Vec<F>,
+    /// Sums of |L|·|U| and check sums by column of the front, weights by row, and two arrays for the check.
+    products: Vec<F>,
     check: Vec<F>,
     weights: Vec<F>,
     work: Vec<F>,
@@ -83,18 +85,13 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         Ok(Self {
             eliminator: Eliminator {
                 kernels: context.shared.kernels,
-                rule: PivotRule {
-                    search: context.search,
-                    threshold: F::from_f64(options.threshold),
-                    static_pivots: options.static_pivots.is_some(),
-                    replacement: F::from_f64(options.static_pivots.unwrap_or(0.0)),
-                },
+                policy: context.shared.policy,
                 cancel: options.cancel.clone(),
                 parallel: is_parallel,
             },
             events: PivotEvents::default(),
             scratch: Vec::new(),
-            growth: vec![F::zero(); m],
+            products: vec![F::zero(); m],
             check: vec![F::zero(); m],
             weights: vec![F::zero(); m],
             work: vec![F::zero(); 2 * m],
@@ -108,7 +105,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         // Old and new arrays are there at once.
         let bytes = 2 * array_bytes::<F>(m, context.search);
         self.memory.resize(bytes)?;
-        for array in [&mut self.growth, &mut self.check, &mut self.weights] {
+        for array in [&mut self.products, &mut self.check, &mut self.weights] {
             array.resize(m, F::zero());
         }
         self.work.resize(2 * m, F::zero());
@@ -228,20 +225,20 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         for (w, &row) in self.weights.iter_mut().zip(rows) {
             *w = shared.weights[row as usize];
         }
-        self.growth[..m].fill(F::zero());
+        self.products[..m].fill(F::zero());
         self.check[..m].fill(F::zero());
-        let (growth, check) = (self.growth.as_mut_ptr(), self.check.as_mut_ptr());
+        let (products, check) = (self.products.as_mut_ptr(), self.check.as_mut_ptr());
         children.for_each(&mut self.relative, |element, _, relative| {
             let order = element.order as usize;
             // SAFETY: two vectors come after the element's matrix; positions are below m.
             unsafe {
                 let sums = element.values.add(order * order);
-                add_scattered(relative, sums, growth);
+                add_scattered(relative, sums, products);
                 add_scattered(relative, sums.add(order), check);
             }
         });
         if moved {
-            for sums in [&mut self.growth, &mut self.check] {
+            for sums in [&mut self.products, &mut self.check] {
                 self.work[..k].copy_from_slice(&sums[..k]);
                 for (sum, &from) in sums.iter_mut().zip(&done.positions.col[..k]) {
                     *sum = self.work[from as usize];
@@ -257,13 +254,13 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 ut,
                 pivots,
                 w: self.weights.as_ptr(),
-                growth: self.growth.as_mut_ptr(),
+                products: self.products.as_mut_ptr(),
                 check: self.check.as_mut_ptr(),
                 s: self.work.as_mut_ptr(),
                 t: self.work.as_mut_ptr().add(k),
             });
         }
-        let sums = self.growth[..pivots].iter().zip(&self.check[..pivots]);
+        let sums = self.products[..pivots].iter().zip(&self.check[..pivots]);
         if !sums.map(|(&g, &c)| g + c).all(F::is_finite) {
             // The sums may overflow where no entry does.
             // SAFETY: the panels have m × k and c × k entries.
@@ -323,7 +320,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 ldc: order,
             })?;
             let sums = element.add(order * order);
-            std::ptr::copy_nonoverlapping(self.growth.as_ptr().add(pivots), sums, order);
+            std::ptr::copy_nonoverlapping(self.products.as_ptr().add(pivots), sums, order);
             let check = self.check.as_ptr().add(pivots);
             std::ptr::copy_nonoverlapping(check, sums.add(order), order);
         }
@@ -392,9 +389,9 @@ impl<F: FrontalScalar> LuFront<F> {
                 quality.max_pivot_ratio = quality.max_pivot_ratio.max(ratio);
             }
             quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
-            let sum = self.growth[j].to_f64();
+            let sum = self.products[j].to_f64();
             // SAFETY: a column has one pivot.
-            unsafe { shared.products.add(column).write(self.growth[j]) };
+            unsafe { shared.products.add(column).write(self.products[j]) };
             if magnitude < quality.min_relative_pivot * sum {
                 quality.min_relative_pivot = quality.min_relative_pivot.min(magnitude / sum);
             }

@@ -48,7 +48,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ///
     /// # Panics
     ///
-    /// If `values` has not one value per entry of the pattern.
+    /// If `values` has not one value per entry of the pattern, or [`PivotPolicy::check`](luge_sparse::PivotPolicy::check)
+    /// refuses the policy.
     #[track_caller]
     pub fn factorize(
         symbolic: &Arc<Symbolic>,
@@ -130,7 +131,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
     ///
     /// # Panics
     ///
-    /// If `values` has not one value per entry of the pattern.
+    /// If `values` has not one value per entry of the pattern, or [`PivotPolicy::check`](luge_sparse::PivotPolicy::check)
+    /// refuses the policy.
     #[track_caller]
     pub fn refactorize(
         &mut self,
@@ -146,12 +148,15 @@ impl<F: FrontalScalar> FrontalLu<F> {
     }
 
     /// Factorizes; without `search` on the pivots of the factorization before.
+    #[track_caller]
     fn run(
         &mut self,
         input: &[F],
         options: &Options,
         search: bool,
     ) -> Result<Quality, FrontalError> {
+        let max_b = || options.max_b.unwrap_or_else(|| largest(input).to_f64());
+        let policy = options.pivots.resolve::<F>(max_b);
         let predicted = check_memory::<F>(&self.symbolic, options)?;
         self.valid = false;
         let _of_sums = options.memory.reserve(bytes_of::<F>(2 * self.n()))?;
@@ -165,6 +170,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             predicted,
             shared: Shared {
                 kernels: self.kernels,
+                policy: if search { policy } else { policy.known() },
                 weights: &self.weights,
                 norms: &norms,
                 sums: &sums,
@@ -385,6 +391,12 @@ fn column_sums<F: FrontalScalar>(
         sums.push(sum);
     }
     Ok((norms, sums))
+}
+
+/// The largest magnitude.
+fn largest<F: FrontalScalar>(values: &[F]) -> F {
+    let magnitudes = values.iter().map(|value| value.abs());
+    magnitudes.fold(F::zero(), F::max)
 }
 
 /// ±1, drawn by row (the finalizer of SplitMix64).

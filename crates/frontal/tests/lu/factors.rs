@@ -1,7 +1,7 @@
 //! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Options, TreeOptions};
-use luge_sparse::CancelFlag;
+use luge_sparse::{CancelFlag, PivotPolicy};
 use luge_testkit::strategies;
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn dense_blocks_of_special_sizes() {
         for threshold in [0.05, 1.0] {
             let entries = (0..n * n).map(|e| (e % n, e / n, random.next())).collect();
             let options = Options {
-                threshold,
+                pivots: PivotPolicy::threshold(threshold),
                 ..Options::default()
             };
             factorize_and_check(&Matrix::from_entries(n, entries), &options);
@@ -175,7 +175,7 @@ proptest! {
 
     #[test]
     fn dominant_matrices(a in strategies::dominant_matrices(60)) {
-        factorize_and_check(&Matrix::from_sprs(&a), &Options { threshold: 1e-3, ..Options::default() });
+        factorize_and_check(&Matrix::from_sprs(&a), &Options { pivots: PivotPolicy::threshold(1e-3), ..Options::default() });
     }
 
     /// Often singular: either an error that names a column, or factors.

@@ -1,7 +1,7 @@
 //! Errors, cancellation, memory limits, calls that break the contract.
 
 use luge_frontal::{FrontalError, FrontalLu, Full, Options, Symbolic, TreeOptions};
-use luge_sparse::{CompressedPattern, MemoryBudget};
+use luge_sparse::{CompressedPattern, MemoryBudget, PivotPolicy};
 
 use crate::checks::all_trees;
 use crate::matrices::{Matrix, Random, grid, grid_with, saddle};
@@ -103,9 +103,11 @@ fn factors_that_overflow_name_a_column() {
         let column = tame.n() - 1;
         for tree_options in all_trees() {
             let symbolic = tame.symbolic(&tree_options);
-            for static_pivots in [None, Some(1e-9)] {
+            let replacing = PivotPolicy::replacing(1e-9).in_fronts(Options::THRESHOLD);
+            for pivots in [Options::default().pivots, replacing] {
                 let options = Options {
-                    static_pivots,
+                    pivots,
+                    max_b: Some(1.0),
                     ..Options::default()
                 };
                 let result = FrontalLu::<f64>::factorize(&symbolic, &wild.values, &options);

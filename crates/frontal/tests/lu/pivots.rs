@@ -1,7 +1,7 @@
 //! Which pivots are taken, delayed, replaced, kept and refused.
 
 use luge_frontal::{FrontalError, FrontalLu, Options, Symbolic, TreeOptions};
-use luge_sparse::Quality;
+use luge_sparse::{PivotPolicy, Quality};
 
 use crate::checks::{all_trees, bits, check, factor_difference, factorize_and_check};
 use crate::matrices::{Matrix, Random, grid, random_matrix, saddle, tree_laplacian};
@@ -29,7 +29,7 @@ fn saddle_points_delay_their_pivots() {
         let a = saddle(n, m, &mut random);
         for threshold in [0.05, 0.1, 1.0] {
             let options = Options {
-                threshold,
+                pivots: PivotPolicy::threshold(threshold),
                 ..Options::default()
             };
             factorize_and_check(&a, &options);
@@ -145,7 +145,8 @@ fn static_pivots_are_replaced_and_counted() {
     for tree_options in all_trees() {
         let symbolic = a.symbolic(&tree_options);
         let options = Options {
-            static_pivots: Some(replacement),
+            // The largest entry is 2.
+            pivots: PivotPolicy::replacing(replacement / 2.0).in_fronts(Options::THRESHOLD),
             ..Options::default()
         };
         let (mut lu, quality) =
@@ -187,8 +188,7 @@ fn a_row_that_is_usable_is_preferred_to_a_replaced_pivot() {
         vec![(0, 0, 5e-4), (0, 1, 1.0), (1, 0, 4e-3), (1, 1, 1.0)],
     );
     let options = Options {
-        threshold: 0.1,
-        static_pivots: Some(1e-3),
+        pivots: PivotPolicy::replacing(1e-3).in_fronts(0.1),
         ..Options::default()
     };
     let symbolic = a.symbolic(&TreeOptions::default());
@@ -196,6 +196,20 @@ fn a_row_that_is_usable_is_preferred_to_a_replaced_pivot() {
     assert_eq!((quality.num_perturbed, quality.first_perturbed), (0, None));
     assert_eq!(quality.min_pivot, 4e-3);
     assert!(lu.pivots().any(|(row, column, _)| (row, column) == (1, 0)));
+
+    // Nothing is searched: rows stay where they are, and the bound is relative to the matrix that this one is a part of.
+    let options = Options {
+        pivots: PivotPolicy::replacing(1e-4),
+        max_b: Some(10.0),
+        ..Options::default()
+    };
+    let (lu, quality) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();
+    assert_eq!(
+        (quality.num_perturbed, quality.first_perturbed),
+        (1, Some(0))
+    );
+    assert_eq!((quality.min_pivot, quality.num_off_diagonal), (1e-3, 0));
+    assert!(lu.pivots().all(|(row, column, _)| row == column));
 }
 
 /// A column of the first block of eight fails until the second block is eliminated. The third block has no pivot at all,
@@ -231,7 +245,7 @@ fn columns_are_tried_again_whatever_the_last_block_brings() {
     });
     assert_eq!(symbolic.tree().fronts()[0].pivots, k as u32);
     let options = Options {
-        threshold: 0.1,
+        pivots: PivotPolicy::threshold(0.1),
         ..Options::default()
     };
     let (_, quality) = FrontalLu::<f64>::factorize(&symbolic, &a.values, &options).unwrap();

@@ -11,10 +11,10 @@ use std::time::Instant;
 use luge_device::SimulatorOptions;
 use luge_device::{Backend, Device, DeviceError, KernelDesc, Stream};
 use luge_levelize::gpu::DeviceLevels;
+use luge_numeric::PivotReport;
 use luge_numeric::gpu::{ColumnPlan, Columns, DeviceFactors};
-use luge_numeric::{PivotReport, TinyPivots};
 use luge_solve::gpu::{DeviceLu, SolveScalar};
-use luge_sparse::{CompressedPattern, FilledPattern, Levels};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy};
 use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
@@ -240,7 +240,7 @@ impl<F: SolveScalar> AnyColumnPlan<F> for GpuPlan<F> {
     fn factorize(
         &self,
         b: &[F],
-        tiny_pivots: TinyPivots,
+        pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Box<dyn NumericFactors<F>>, PhaseError> {
         let on_device = Arc::clone(&self.on_device);
@@ -252,7 +252,7 @@ impl<F: SolveScalar> AnyColumnPlan<F> for GpuPlan<F> {
                 plan: &on_device.columns,
             },
             b,
-            tiny_pivots,
+            pivots,
             &limits.cancel,
         )?;
         Ok(Box::new(GpuFactors { on_device, factors }))

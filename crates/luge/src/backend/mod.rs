@@ -13,10 +13,10 @@ use std::borrow::Cow;
 
 use luge_frontal::FrontalScalar;
 #[cfg(feature = "gpu")]
-use luge_numeric::{PivotReport, TinyPivots};
+use luge_numeric::PivotReport;
 use luge_sparse::{CancelFlag, MemoryBudget, Reservation};
 #[cfg(feature = "gpu")]
-use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar};
+use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar};
 
 use crate::error::Error;
 #[cfg(feature = "gpu")]
@@ -138,7 +138,7 @@ pub(crate) trait AnyColumnPlan<F: RealScalar>: Send + Sync {
     fn factorize(
         &self,
         b: &[F],
-        tiny_pivots: TinyPivots,
+        pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<Box<dyn NumericFactors<F>>, PhaseError>;
 }

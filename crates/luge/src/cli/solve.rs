@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use luge::{Inform, Pivoting, Solution, Solver, Warning};
 use luge_matrix_io::{DenseMatrix, WriteError, WriteOptions, write_dense, write_dense_to};
+use luge_sparse::PivotPolicy;
 
 use super::files::{self, Destination};
 use super::input::{MatrixArguments, Source, check_square, right_hand_sides};
@@ -54,7 +55,7 @@ fn parse_pivoting(text: &str) -> Result<Pivoting, String> {
         ("static", "") => Ok(Pivoting::Static),
         ("threshold", "") => Ok(Pivoting::Threshold { threshold: 0.1 }),
         ("threshold", value) => match value.parse() {
-            Ok(threshold) if (0.0..=1.0).contains(&threshold) => {
+            Ok(threshold) if PivotPolicy::threshold(threshold).check().is_ok() => {
                 Ok(Pivoting::Threshold { threshold })
             }
             _ => Err(format!("the threshold {value:?} is not between 0 and 1")),

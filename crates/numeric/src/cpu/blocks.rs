@@ -15,14 +15,13 @@ use std::sync::{Arc, OnceLock};
 
 use luge_frontal::{FrontalError, FrontalLu, FrontalScalar, Symbolic, TreeOptions};
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, Limits, MemoryBudget, Permutation, Quality,
-    Reservation, RowPerm, bytes_of, larger, to_u32,
+    CancelFlag, Cancelled, CompressedPattern, Limits, MemoryBudget, Permutation, PivotPolicy,
+    Quality, Reservation, RowPerm, bytes_of, larger, to_u32,
 };
 
 use super::columns::{self, ColumnLu, Renewal, Subtrees};
 use super::entries::{Entries, largest, load_range};
 use crate::error::NumericError;
-use crate::pivots::TinyPivots;
 
 /// Which engine factorizes the diagonal blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,30 +35,12 @@ pub enum Engine {
     Fronts,
 }
 
-/// How pivots are chosen inside the diagonal blocks.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rule {
-    /// The diagonal if it is at least this fraction of the largest candidate, else the largest.
-    Threshold(f64),
-    /// The diagonal always.
-    Static(TinyPivots),
-}
-
-impl Rule {
-    /// The threshold and the static pivots of the column engine.
-    fn pivots_of_columns(self) -> (f64, Option<TinyPivots>) {
-        match self {
-            Self::Threshold(threshold) => (threshold, None),
-            Self::Static(tiny) => (1.0, Some(tiny)),
-        }
-    }
-}
-
 /// What [`BlockLu::factorize`] may do.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How pivots are chosen.
-    pub rule: Rule,
+    /// How pivots are chosen inside the diagonal blocks. The fronts follow it
+    /// [in their way](PivotPolicy::in_fronts), with their default threshold.
+    pub pivots: PivotPolicy,
     /// 1: this thread alone; more: the current rayon pool. The factors are the same, bit for bit.
     pub threads: usize,
     /// Largest size of the factors with the memory to find them, in bytes; `None`: no limit.
@@ -71,12 +52,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The largest magnitude, where the rule needs it.
-    fn largest<F: FrontalScalar>(&self, values: &(impl Entries<F> + ?Sized)) -> f64 {
-        match self.rule {
-            Rule::Threshold(_) => 0.0,
-            Rule::Static(_) => largest(values, 0..values.count()).to_f64(),
-        }
+    /// The largest magnitude, where the policy needs it.
+    fn max_b<F: FrontalScalar>(&self, values: &(impl Entries<F> + ?Sized)) -> Option<f64> {
+        let replaces = self.pivots.replaces();
+        replaces.then(|| largest(values, 0..values.count()).to_f64())
     }
 }
 
@@ -173,10 +152,6 @@ impl Predicted {
 /// Blocks below this order go to the column engine unless fronts are forced: their trees cost more
 /// than they save.
 const MIN_FRONT_BLOCK: usize = 32;
-
-/// Pivots in fronts are searched among a few rows at hand, where a stricter preference costs nothing
-/// and keeps the growth low.
-const FRONT_THRESHOLD: f64 = 0.05;
 
 /// `Auto` takes fronts from so many operations per entry of L+U on. Below, dense kernels have too
 /// little to do to make up for assembling fronts, for the zeros that they pad columns with, and for the
@@ -528,7 +503,7 @@ impl<F: FrontalScalar> BlockLu<F> {
     ///
     /// # Panics
     ///
-    /// If there is not one value per entry of the plan.
+    /// If there is not one value per entry of the plan, or [`PivotPolicy::check`] refuses the policy.
     #[track_caller]
     pub fn factorize(
         plan: &Arc<BlockPlan>,
@@ -539,7 +514,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         assert_eq!(values.count(), count, "one value for each entry");
         let mut quality = Quality::default();
         let mut left = options.max_bytes;
-        let largest = options.largest(values);
+        let max_b = options.max_b(values);
         let mut fronts = Vec::with_capacity(plan.fronts.len());
         let mut room = Vec::new();
         let of_room = options.memory.reserve(plan.room_bytes::<F>())?;
@@ -552,7 +527,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         let above_bytes = (size_of::<F>() + 4) * plan.above.nnz() + moved;
         let mut memory = options.memory.reserve(above_bytes as u64)?;
         for front in &plan.fronts {
-            let options = front_options(options, largest, left);
+            let options = front_options(options, max_b, left);
             options.cancel.check()?;
             load_range(values, front.entries(), &mut room);
             options.cancel.check()?;
@@ -599,7 +574,7 @@ impl<F: FrontalScalar> BlockLu<F> {
     ///
     /// # Panics
     ///
-    /// If there is not one value per entry of the plan.
+    /// If there is not one value per entry of the plan, or [`PivotPolicy::check`] refuses the policy.
     #[track_caller]
     pub fn refactorize(
         &mut self,
@@ -610,13 +585,13 @@ impl<F: FrontalScalar> BlockLu<F> {
         let plan = &self.plan;
         let count = plan.source.len();
         assert_eq!(values.count(), count, "one value for each entry");
-        let largest = options.largest(values);
+        let max_b = options.max_b(values);
         *quality = Quality::default();
         if self.room.capacity() == 0 {
             self.memory.grow(plan.room_bytes::<F>())?;
         }
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
-            let options = front_options(options, largest, None);
+            let options = front_options(options, max_b, None);
             options.cancel.check()?;
             load_range(values, front.entries(), &mut self.room);
             options.cancel.check()?;
@@ -627,7 +602,7 @@ impl<F: FrontalScalar> BlockLu<F> {
         }
         let mut measured = Quality::default();
         let renewal = Renewal {
-            static_pivots: options.rule.pivots_of_columns().1,
+            pivots: options.pivots,
             threads: options.threads,
             memory: &options.memory,
             cancel: &options.cancel,
@@ -1069,23 +1044,21 @@ fn most_of(numbers: impl Iterator<Item = f64>, weights: &[f64]) -> f64 {
     products.fold(0.0, larger)
 }
 
-/// Options of the fronts for a block; `largest` is the largest magnitude in B.
-fn front_options(options: &Options, largest: f64, max_bytes: Option<u64>) -> luge_frontal::Options {
-    let mut own = luge_frontal::Options {
+/// Options of the fronts for a block; `max_b` is the largest magnitude in B.
+fn front_options(
+    options: &Options,
+    max_b: Option<f64>,
+    max_bytes: Option<u64>,
+) -> luge_frontal::Options {
+    let threshold = luge_frontal::Options::THRESHOLD;
+    luge_frontal::Options {
+        pivots: options.pivots.in_fronts(threshold),
+        max_b,
         threads: options.threads,
         max_bytes,
         memory: options.memory.clone(),
         cancel: options.cancel.clone(),
-        ..luge_frontal::Options::default()
-    };
-    match options.rule {
-        Rule::Threshold(threshold) => own.threshold = threshold.max(FRONT_THRESHOLD),
-        Rule::Static(TinyPivots::Keep) => own.static_pivots = Some(0.0),
-        Rule::Static(TinyPivots::Perturb { threshold }) => {
-            own.static_pivots = Some(threshold * largest);
-        }
     }
-    own
 }
 
 /// The error of a block whose first column is `first`.
@@ -1111,11 +1084,8 @@ fn from_fronts(error: FrontalError, first: usize) -> NumericError {
 }
 
 fn column_options(options: &Options, max_bytes: Option<u64>, expected: usize) -> columns::Options {
-    let (threshold, static_pivots) = options.rule.pivots_of_columns();
     columns::Options {
-        threshold,
-        static_pivots,
-        singular: columns::SINGULAR,
+        pivots: options.pivots,
         threads: options.threads,
         expected: (expected, expected),
         max_bytes,

@@ -9,30 +9,31 @@
 //!
 //! Cost: the flops of the filled pattern, O(n) memory beside the values (8 values a row).
 
-use luge_sparse::{CancelFlag, RealScalar};
+use luge_sparse::{CancelFlag, PivotPolicy, RealScalar};
 
 use crate::error::NumericError;
 use crate::pattern::LuPattern;
-use crate::pivots::{LuValues, PivotMonitor, TinyPivots};
+use crate::pivots::{LuValues, PivotMonitor};
 
 /// Factorizes B on `pattern`. `positions[p]` is the place of `b[p]` among the values of L+U, as
 /// [`LuPattern::positions_of`] gives it; places that no entry of B names are zero.
 ///
 /// # Errors
 ///
-/// [`NumericError::ZeroPivot`] if a pivot is zero and not replaced (with [`TinyPivots::Perturb`]
+/// [`NumericError::ZeroPivot`] if a pivot is zero and not replaced (if small pivots are replaced,
 /// only where B itself is zero); [`NumericError::NotFinite`] with the first column in which a value
 /// overflows, or B holds a value that is not finite; [`NumericError::Cancelled`].
 ///
 /// # Panics
 ///
-/// If `positions` and `b` differ in length, or a position is beyond the pattern.
+/// If `positions` and `b` differ in length, a position is beyond the pattern, or the policy is refused by
+/// [`PivotPolicy::check`] or not static.
 #[track_caller]
 pub fn factorize<T: RealScalar>(
     pattern: &LuPattern,
     positions: &[u64],
     b: &[T],
-    tiny_pivots: TinyPivots,
+    pivots: PivotPolicy,
     cancel: &CancelFlag,
 ) -> Result<LuValues<T>, NumericError> {
     assert_eq!(positions.len(), b.len(), "one position for each value of B");
@@ -45,10 +46,7 @@ pub fn factorize<T: RealScalar>(
         values[position as usize] = value;
     }
     let mut monitor = PivotMonitor::new(b);
-    let smallest = match tiny_pivots {
-        TinyPivots::Perturb { threshold } => T::from_f64(threshold * monitor.max_b()),
-        TinyPivots::Keep => T::zero(),
-    };
+    let pivots = pivots.resolve_static::<T>(|| monitor.max_b());
     let rows = pattern.row_idx();
     let mut work = vec![[T::zero(); PANEL]; n];
     let mut panel = Panel::new(n);
@@ -108,12 +106,8 @@ pub fn factorize<T: RealScalar>(
                 values[p] = u;
             }
             let mut pivot = std::mem::take(&mut work[j][c]);
-            if pivot.abs() < smallest {
-                pivot = if pivot < T::zero() {
-                    -smallest
-                } else {
-                    smallest
-                };
+            if let Some(replacement) = pivots.replacement(pivot) {
+                pivot = replacement;
                 monitor.perturbed(j);
             }
             if pivot == T::zero() {
@@ -200,29 +194,29 @@ mod tests {
     fn factorize_dense<T: RealScalar>(
         n: usize,
         b: &[T],
-        tiny_pivots: TinyPivots,
+        pivots: PivotPolicy,
     ) -> Result<(LuPattern, LuValues<T>), NumericError> {
         let ptr = (0..=n).map(|i| (i * n) as u64).collect();
         let idx = (0..n * n).map(|p| (p % n) as u32).collect();
         let rows = CompressedPattern::new(n, ptr, idx).unwrap();
         let pattern = LuPattern::new(&FilledPattern::new(rows.clone()).unwrap());
         let positions = pattern.positions_of(&rows);
-        let values = factorize(&pattern, &positions, b, tiny_pivots, &CancelFlag::new())?;
+        let values = factorize(&pattern, &positions, b, pivots, &CancelFlag::new())?;
         Ok((pattern, values))
     }
 
     #[test]
     fn a_known_factorization() {
         // [2 1; 4 5] = [1 0; 2 1] [2 1; 0 3], stored by columns.
-        let (_, lu) = factorize_dense(2, &[2.0, 1.0, 4.0, 5.0], TinyPivots::Keep).unwrap();
+        let (_, lu) = factorize_dense(2, &[2.0, 1.0, 4.0, 5.0], PivotPolicy::STATIC).unwrap();
         assert_eq!(lu.values, [2.0, 2.0, 1.0, 3.0]);
-        assert_eq!(lu.pivots.growth, 3.0 / 5.0);
+        assert_eq!(lu.pivots.element_growth, 3.0 / 5.0);
         assert_eq!((lu.pivots.min_pivot, lu.pivots.max_pivot), (2.0, 3.0));
     }
 
     #[test]
-    fn tiny_pivots_are_replaced_with_their_sign_and_counted() {
-        let perturb = TinyPivots::Perturb { threshold: 0.25 };
+    fn small_pivots_are_replaced_with_their_sign_and_counted() {
+        let perturb = PivotPolicy::replacing(0.25);
         let (_, lu) = factorize_dense(2, &[-1e-9, 0.0, 0.0, 4.0], perturb).unwrap();
         assert_eq!(lu.values, [-1.0, 0.0, 0.0, 4.0]);
         assert_eq!(
@@ -235,20 +229,20 @@ mod tests {
 
     #[test]
     fn zero_pivots_name_their_column() {
-        let keep = factorize_dense(2, &[1.0, 1.0, 1.0, 1.0], TinyPivots::Keep);
+        let keep = factorize_dense(2, &[1.0, 1.0, 1.0, 1.0], PivotPolicy::STATIC);
         assert!(matches!(keep, Err(NumericError::ZeroPivot { column: 1 })));
-        let zero = factorize_dense(1, &[0.0], TinyPivots::perturb_default::<f64>());
+        let zero = factorize_dense(1, &[0.0], PivotPolicy::replacing_by_default(f64::EPSILON));
         assert!(matches!(zero, Err(NumericError::ZeroPivot { column: 0 })));
     }
 
     #[test]
     fn overflow_and_nan_name_their_column() {
-        let overflow = factorize_dense(2, &[1e-30f32, 1.0, 1e30, 1.0], TinyPivots::Keep);
+        let overflow = factorize_dense(2, &[1e-30f32, 1.0, 1e30, 1.0], PivotPolicy::STATIC);
         assert!(matches!(
             overflow,
             Err(NumericError::NotFinite { column: 0 })
         ));
-        let nan = factorize_dense(2, &[1.0, f64::NAN, 1.0, 2.0], TinyPivots::Keep);
+        let nan = factorize_dense(2, &[1.0, f64::NAN, 1.0, 2.0], PivotPolicy::STATIC);
         assert!(matches!(nan, Err(NumericError::NotFinite { column: 1 })));
     }
 
@@ -259,7 +253,7 @@ mod tests {
                 .unwrap();
         let cancel = CancelFlag::new();
         cancel.cancel();
-        let stopped = factorize(&pattern, &[0], &[1.0], TinyPivots::Keep, &cancel);
+        let stopped = factorize(&pattern, &[0], &[1.0], PivotPolicy::STATIC, &cancel);
         assert!(matches!(stopped, Err(NumericError::Cancelled(_))));
     }
 }

@@ -25,14 +25,14 @@ use luge_gpu_kernels::numeric::ordered::lu_levels_ordered;
 use luge_gpu_kernels::numeric::{self as kernels, EliminationBuffers};
 use luge_kernel::math::Real;
 use luge_levelize::gpu::DeviceLevels;
-use luge_sparse::{CancelFlag, CompressedPattern, RealScalar};
+use luge_sparse::{CancelFlag, CompressedPattern, PivotPolicy, RealScalar};
 use luge_symbolic::gpu::{DeviceFilled, Geometry, primitives};
 
 use self::monitor::{Counted, Monitor};
 pub use plan::{ColumnMode, ColumnOptions, ColumnPlan, ColumnReport, ElementAccess};
 
 use crate::error::NumericError;
-use crate::pivots::{PivotReport, TinyPivots};
+use crate::pivots::PivotReport;
 
 /// A type that the device factorizes in: `f32` or `f64`.
 pub trait DeviceScalar:
@@ -166,13 +166,13 @@ impl<T: DeviceScalar> DeviceFactors<T> {
 ///
 /// # Panics
 ///
-/// If the arguments do not fit each other.
+/// If the arguments do not fit each other, or the policy is refused by [`PivotPolicy::check`] or not static.
 #[track_caller]
 pub fn factorize<T: DeviceScalar>(
     stream: &Stream,
     columns: Columns<'_, T>,
     b: &[T],
-    tiny_pivots: TinyPivots,
+    pivots: PivotPolicy,
     cancel: &CancelFlag,
 ) -> Result<DeviceFactors<T>, NumericError> {
     check(columns, b);
@@ -189,7 +189,7 @@ pub fn factorize<T: DeviceScalar>(
         monitor: Monitor::new(stream)?,
         pivots: Counted::START.report(0.0)?,
     };
-    refactorize(stream, columns, b, tiny_pivots, cancel, &mut factors)?;
+    refactorize(stream, columns, b, pivots, cancel, &mut factors)?;
     Ok(factors)
 }
 
@@ -209,7 +209,7 @@ pub fn refactorize<T: DeviceScalar>(
     stream: &Stream,
     columns: Columns<'_, T>,
     b: &[T],
-    tiny_pivots: TinyPivots,
+    pivots: PivotPolicy,
     cancel: &CancelFlag,
     factors: &mut DeviceFactors<T>,
 ) -> Result<(), NumericError> {
@@ -232,10 +232,7 @@ pub fn refactorize<T: DeviceScalar>(
     if n == 0 {
         return Ok(());
     }
-    let smallest: T = match tiny_pivots {
-        TinyPivots::Perturb { threshold } => RealScalar::from_f64(threshold * max_b),
-        TinyPivots::Keep => T::ZERO,
-    };
+    let smallest: T = pivots.resolve_static(|| max_b).small;
     let geometry = Geometry::of(&stream.device());
     stream.copy_from_host(&mut factors.b, b)?;
     factors.monitor.restart(stream)?;

@@ -121,7 +121,7 @@ impl Counted {
         Ok(PivotReport {
             num_perturbed: self.counters[counter::NUM_PERTURBED] as usize,
             first_perturbed: (first != u32::MAX).then_some(first as usize),
-            growth: if max_b > 0.0 {
+            element_growth: if max_b > 0.0 {
                 extreme(extreme::MAX_U) / max_b
             } else {
                 1.0
@@ -146,9 +146,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_growth() {
+    fn nothing_has_no_element_growth() {
         let report = Counted::START.report(0.0).unwrap();
-        assert_eq!((report.num_perturbed, report.growth), (0, 1.0));
+        assert_eq!((report.num_perturbed, report.element_growth), (0, 1.0));
         assert_eq!((report.min_pivot, report.max_pivot), (f64::INFINITY, 0.0));
     }
 }

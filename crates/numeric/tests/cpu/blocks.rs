@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, Engine, Options, Rule};
-use luge_numeric::{NumericError, TinyPivots};
-use luge_sparse::{CancelFlag, CompressedPattern, Limits, MemoryBudget, Quality};
+use luge_numeric::NumericError;
+use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, Engine, Options};
+use luge_sparse::{CancelFlag, CompressedPattern, Limits, MemoryBudget, PivotPolicy, Quality};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -103,7 +103,7 @@ impl Blocks {
 
 fn options(threads: usize) -> Options {
     Options {
-        rule: Rule::Threshold(0.1),
+        pivots: PivotPolicy::threshold(0.1),
         threads,
         max_bytes: None,
         memory: MemoryBudget::unlimited(),
@@ -458,9 +458,8 @@ fn columns_are_those_of_the_whole_matrix() {
                 false => b.values[*p as usize],
             };
             let values: Vec<f64> = plan.source().iter().map(zero).collect();
-            let tiny = TinyPivots::Perturb { threshold: 1e-20 };
             let options = Options {
-                rule: Rule::Static(tiny),
+                pivots: PivotPolicy::replacing(1e-20),
                 ..options(threads)
             };
             let (_, quality) = BlockLu::factorize(&plan, &values, &options).unwrap();
@@ -480,9 +479,8 @@ fn a_tiny_pivot_becomes_a_fraction_of_the_largest_entry() {
         values: vec![0.0, 0.5, 8.0, 1.0],
         ptr: vec![0, 2],
     };
-    let tiny = TinyPivots::Perturb { threshold: 0.125 };
     let options = Options {
-        rule: Rule::Static(tiny),
+        pivots: PivotPolicy::replacing(0.125),
         ..options(1)
     };
     for engine in [Engine::Columns, Engine::Fronts] {

@@ -1,10 +1,10 @@
 //! The column engine against the reference and against dense definitions.
 
 use luge_numeric::cpu::columns::{ColumnLu, Options};
-use luge_numeric::{LuPattern, NumericError, TinyPivots};
+use luge_numeric::{LuPattern, NumericError};
 use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
-use luge_sparse::{ColPerm, CompressedPattern, Quality, RealScalar, Scaling};
+use luge_sparse::{ColPerm, CompressedPattern, PivotPolicy, Quality, RealScalar, Scaling};
 use luge_testkit::convert::{pattern_of, permuted_and_scaled, to_scalar};
 use luge_testkit::generators::adversaries::{
     ArrowHead, arrow, near_singular, permuted_diagonal, wilkinson_growth,
@@ -30,18 +30,15 @@ fn f64_of<T: RealScalar>(value: T) -> f64 {
     RealScalar::to_f64(value)
 }
 
-fn with_threshold(threshold: f64) -> Options {
+fn following(pivots: PivotPolicy) -> Options {
     Options {
-        threshold,
+        pivots,
         ..Options::default()
     }
 }
 
-fn with_static(tiny: TinyPivots) -> Options {
-    Options {
-        static_pivots: Some(tiny),
-        ..Options::default()
-    }
+fn with_threshold(threshold: f64) -> Options {
+    following(PivotPolicy::threshold(threshold))
 }
 
 /// P·B.
@@ -194,16 +191,13 @@ fn flops_of<T: RealScalar>(lu: &ColumnLu<T>) -> u64 {
 }
 
 /// The diagonal as it comes, or replaced: as the reference does it.
-fn check_static<T: RealScalar>(b: &CsMat<T>, tiny: TinyPivots) {
+fn check_static<T: RealScalar>(b: &CsMat<T>, policy: PivotPolicy) {
     let rows = pattern_of(b);
     let filled = fill2(&rows);
-    let threshold = match tiny {
-        TinyPivots::Keep => 0.0,
-        TinyPivots::Perturb { threshold } => threshold,
-    };
-    let expected = lu_left_looking(&filled, &rows, b.data(), threshold);
+    let expected = lu_left_looking(&filled, &rows, b.data(), policy);
     let (cols, values) = columns(b);
-    let options = with_static(tiny);
+    // Each column is a front of its own, and has no other row to take.
+    let options = following(policy.in_fronts(1.0));
     match (ColumnLu::factorize(&cols, &values, &options), expected) {
         (Ok((mut lu, quality)), Ok(expected)) => {
             let (pattern, merged) = lu.merged();
@@ -243,14 +237,14 @@ proptest! {
     fn dominant_matrices_keep_their_diagonal(b in dominant_matrices(40)) {
         let lu = check_searched(&b, 1e-3);
         prop_assert_eq!(lu.num_off_diagonal(), 0);
-        check_static(&b, TinyPivots::Keep);
+        check_static(&b, PivotPolicy::STATIC);
     }
 
     #[test]
     fn static_pivots_match_reference(b in matrices(30)) {
-        check_static(&b, TinyPivots::Keep);
-        check_static(&b, TinyPivots::perturb_default::<f64>());
-        check_static(&to_scalar::<f32>(&b), TinyPivots::perturb_default::<f32>());
+        check_static(&b, PivotPolicy::STATIC);
+        check_static(&b, PivotPolicy::replacing_by_default(f64::EPSILON));
+        check_static(&to_scalar::<f32>(&b), PivotPolicy::replacing_by_default(f32::EPSILON.into()));
     }
 
     /// Whatever the matrix, there are factors of small error or an error of the right kind.
@@ -525,7 +519,7 @@ fn stale_pivots_are_not_hidden() {
     let good = refactorize(&[1.0, 0.5, 0.5, 1.0]).unwrap();
     assert!(good.growth <= 2.0 && good.checksum < 1e-15);
     // With static pivots, a tiny pivot is replaced and counted here, too.
-    let options = with_static(TinyPivots::Perturb { threshold: 1e-8 });
+    let options = following(PivotPolicy::replacing(1e-8));
     let quality = lu
         .refactorize(&cols, &[1.0, 1.0, 1.0, 1.0], &options)
         .unwrap();

@@ -1,12 +1,12 @@
 //! The column engine over the complex numbers, against the reference and against real systems of twice the order.
 
+use luge_numeric::NumericError;
 use luge_numeric::cpu::columns::{ColumnLu, Options};
-use luge_numeric::{NumericError, TinyPivots};
 use luge_reference::Dense;
 use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
 use luge_sparse::num_traits::{Float, Zero};
-use luge_sparse::{CompressedPattern, RealScalar, Scalar};
+use luge_sparse::{CompressedPattern, PivotPolicy, RealScalar, Scalar};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::applications::{circuit, power_grid, random_unsymmetric};
 use num_complex::{Complex, Complex64};
@@ -57,7 +57,7 @@ fn check_searched<T: Scalar<Wide = Complex64>>(a: &CsMat<T>, threshold: f64) {
     let n = a.rows();
     let epsilon = T::Real::epsilon().to_f64();
     let options = Options {
-        threshold,
+        pivots: PivotPolicy::threshold(threshold),
         ..Options::default()
     };
     let (cols, values) = columns(a);
@@ -178,13 +178,10 @@ fn static_pivots_are_those_of_the_reference() {
             let is_diagonal = rows.idx()[p] as usize == cols;
             a.data_mut()[p] = if is_diagonal { tiny } else { Complex::zero() };
         }
-        for threshold in [0.0, 1e-8] {
-            let expected = lu_left_looking(&fill2(&rows), &rows, a.data(), threshold);
+        for pivots in [PivotPolicy::STATIC, PivotPolicy::replacing(1e-8)] {
+            let expected = lu_left_looking(&fill2(&rows), &rows, a.data(), pivots);
             let options = Options {
-                static_pivots: Some(match threshold {
-                    0.0 => TinyPivots::Keep,
-                    threshold => TinyPivots::Perturb { threshold },
-                }),
+                pivots,
                 ..Options::default()
             };
             let (cols, values) = columns(&a);
@@ -193,7 +190,7 @@ fn static_pivots_are_those_of_the_reference() {
                 (Ok((lu, quality)), Ok(expected)) => {
                     assert_eq!(lu.merged().1, expected.values);
                     assert_eq!(quality.num_perturbed, expected.perturbed.len());
-                    if threshold > 0.0 {
+                    if pivots.replaces() {
                         assert!(quality.num_perturbed > 0);
                     }
                 }

@@ -1,10 +1,10 @@
 //! Static pivoting on the CPU against the reference.
 
 use luge_numeric::cpu::static_pivoting;
-use luge_numeric::{LuPattern, NumericError, TinyPivots};
+use luge_numeric::{LuPattern, NumericError};
 use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
-use luge_sparse::{CancelFlag, RealScalar};
+use luge_sparse::{CancelFlag, PivotPolicy, RealScalar};
 use luge_testkit::convert::{pattern_of, to_scalar};
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::convection_diffusion_2d;
@@ -14,23 +14,14 @@ use proptest::prelude::*;
 use sprs::CsMat;
 
 /// The static path must do the reference's arithmetic in the reference's order.
-fn check_static<T: RealScalar>(b: &CsMat<T>, tiny_pivots: TinyPivots) {
+fn check_static<T: RealScalar>(b: &CsMat<T>, policy: PivotPolicy) {
     let rows = pattern_of(b);
     let filled = fill2(&rows);
     let pattern = LuPattern::new(&filled);
     let positions = pattern.positions_of(&rows);
-    let threshold = match tiny_pivots {
-        TinyPivots::Keep => 0.0,
-        TinyPivots::Perturb { threshold } => threshold,
-    };
-    let expected = lu_left_looking(&filled, &rows, b.data(), threshold);
-    let actual = static_pivoting::factorize(
-        &pattern,
-        &positions,
-        b.data(),
-        tiny_pivots,
-        &CancelFlag::new(),
-    );
+    let expected = lu_left_looking(&filled, &rows, b.data(), policy);
+    let actual =
+        static_pivoting::factorize(&pattern, &positions, b.data(), policy, &CancelFlag::new());
     match (actual, expected) {
         (Ok(actual), Ok(expected)) => {
             assert_eq!(pattern.cols(), &expected.cols);
@@ -41,7 +32,7 @@ fn check_static<T: RealScalar>(b: &CsMat<T>, tiny_pivots: TinyPivots) {
             assert_eq!(actual.pivots.first_perturbed, first);
             let max_b = b.data().iter().fold(T::zero(), |max, v| max.max(v.abs()));
             if max_b > T::zero() {
-                assert_eq!(actual.pivots.growth, expected.growth(max_b));
+                assert_eq!(actual.pivots.element_growth, expected.element_growth(max_b));
             }
         }
         // The reference looks at pivots alone, so it may notice an overflow later or never.
@@ -59,14 +50,14 @@ proptest! {
 
     #[test]
     fn static_pivoting_matches_reference(b in matrices(30)) {
-        check_static(&b, TinyPivots::Keep);
-        check_static(&b, TinyPivots::perturb_default::<f64>());
-        check_static(&to_scalar::<f32>(&b), TinyPivots::perturb_default::<f32>());
+        check_static(&b, PivotPolicy::STATIC);
+        check_static(&b, PivotPolicy::replacing_by_default(f64::EPSILON));
+        check_static(&to_scalar::<f32>(&b), PivotPolicy::replacing_by_default(f32::EPSILON.into()));
     }
 
     #[test]
     fn static_pivoting_reproduces_dominant_matrices(b in dominant_matrices(40)) {
-        check_static(&b, TinyPivots::Keep);
+        check_static(&b, PivotPolicy::STATIC);
         let rows = pattern_of(&b);
         let pattern = LuPattern::new(&fill2(&rows));
         let positions = pattern.positions_of(&rows);
@@ -74,7 +65,7 @@ proptest! {
             &pattern,
             &positions,
             b.data(),
-            TinyPivots::perturb_default::<f64>(),
+            PivotPolicy::replacing_by_default(f64::EPSILON),
             &CancelFlag::new(),
         )
         .unwrap();
@@ -88,13 +79,10 @@ proptest! {
 fn dense_columns_go_in_panels_with_the_same_result() {
     for n in [31, 32, 33, 39, 40, 41, 72, 129] {
         let b = arrow(n, ArrowHead::First);
-        check_static(&b, TinyPivots::Keep);
-        check_static(&b, TinyPivots::Perturb { threshold: 0.3 });
-        check_static(
-            &to_scalar::<f32>(&b),
-            TinyPivots::Perturb { threshold: 0.3 },
-        );
+        check_static(&b, PivotPolicy::STATIC);
+        check_static(&b, PivotPolicy::replacing(0.3));
+        check_static(&to_scalar::<f32>(&b), PivotPolicy::replacing(0.3));
     }
     let grid = convection_diffusion_2d(45, 25, 3.0);
-    check_static(&grid, TinyPivots::perturb_default::<f64>());
+    check_static(&grid, PivotPolicy::replacing_by_default(f64::EPSILON));
 }

@@ -236,8 +236,8 @@ impl<T: RealScalar> Elimination<T> {
         }
         let [e11, e21, e22] = inverse_of_two(d11, d21, d22).map(T::abs);
         let (of_t, of_p) = (self.largest(t, &[t, p]), self.largest(p, &[t, p]));
-        let growth = (e11 * of_t + e21 * of_p).max(e21 * of_t + e22 * of_p);
-        self.rule.threshold * growth <= T::one()
+        let largest = (e11 * of_t + e21 * of_p).max(e21 * of_t + e22 * of_p);
+        self.rule.threshold * largest <= T::one()
     }
 
     /// Makes row and column `from` row and column `to`.
@@ -320,7 +320,7 @@ impl<T: RealScalar> LdltFront<T> {
 
     /// Element growth: the largest magnitude in D and in the contribution block, as a multiple of `max_a`, that of the
     /// front as it came; zero if that is zero.
-    pub fn growth(&self, max_a: T) -> f64 {
+    pub fn element_growth(&self, max_a: T) -> f64 {
         if max_a == T::zero() {
             0.0
         } else {
@@ -440,7 +440,7 @@ mod tests {
         };
         let taken = ldlt_tpp(&a, 1, &lenient).unwrap();
         assert_eq!((taken.num_delay, taken.max_l()), (0, 1000.0));
-        assert_eq!(taken.growth(1.0), 999.0);
+        assert_eq!(taken.element_growth(1.0), 999.0);
     }
 
     #[test]
@@ -502,7 +502,7 @@ mod tests {
         let none = LdltRule { small: 0.0, ..RULE };
         let ldlt = ldlt_tpp(&zeros, 2, &none).unwrap();
         assert_eq!((ldlt.num_delay, ldlt.inertia), (0, inertia(0, 0, 2)));
-        assert_eq!(ldlt.growth(0.0), 0.0);
+        assert_eq!(ldlt.element_growth(0.0), 0.0);
     }
 
     #[test]

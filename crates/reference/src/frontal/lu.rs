@@ -3,24 +3,11 @@
 //! Plain right-looking elimination, O(k·m²) for k pivots of a front of order m. Each entry is one chain of operations:
 //! the products of the pivots are subtracted from it one after the other.
 
-use luge_sparse::{Permutation, RealScalar};
+use luge_sparse::{Permutation, RealScalar, ResolvedPivots};
 
 use super::{Front, Rounded};
 use crate::dense::Dense;
 use crate::numeric::{PivotError, static_pivot};
-
-/// Which rows become pivot rows, and what is done about small pivots.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LuRule<T> {
-    /// The diagonal is taken if it reaches this fraction of the largest candidate, else that candidate; of equal ones the
-    /// first. 0 (always the diagonal) to 1.
-    pub threshold: T,
-    /// A pivot that is smaller in magnitude is replaced by this number with its sign; a zero counts as positive.
-    pub smallest: T,
-    /// The pivots are cut into blocks of so many rows, the last one shorter: candidates for a pivot are its own row and
-    /// those after it in its block.
-    pub block: usize,
-}
 
 /// The factors of a front.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +23,10 @@ pub struct LuFront<T> {
     pub perturbed: Vec<usize>,
 }
 
-/// Eliminates the first `pivots` columns of a front.
+/// Eliminates the first `pivots` columns of a front, each of them there: `policy` is static.
+///
+/// The pivots are cut into blocks of `block` rows, the last one shorter: candidates for a pivot are its own row and those
+/// after it in its block. Of equal candidates the first is taken.
 ///
 /// # Errors
 ///
@@ -44,33 +34,35 @@ pub struct LuFront<T> {
 ///
 /// # Panics
 ///
-/// If the front has fewer rows than pivots, or a block of candidates has none.
+/// If the front has fewer rows than pivots, a block of candidates has none, or the policy is not static.
 #[track_caller]
 pub fn lu_front<T: RealScalar>(
     front: &Front<T>,
     pivots: usize,
-    rule: &LuRule<T>,
+    policy: &ResolvedPivots<T>,
+    block: usize,
 ) -> Result<LuFront<T>, PivotError> {
     let m = front.order();
     assert!(pivots <= m, "{pivots} pivots in a front of order {m}");
-    assert!(rule.block > 0, "a pivot is a candidate for itself");
+    assert!(block > 0, "a pivot is a candidate for itself");
+    assert!(policy.is_static, "a front alone delays no pivots");
     let mut w = front.clone();
     let (mut exchanges, mut perturbed) = (Vec::new(), Vec::new());
     for j in 0..pivots {
         let size = |w: &Front<T>, i: usize| w.values[(i, j)].abs();
-        let end = ((j / rule.block + 1) * rule.block).min(pivots);
+        let end = ((j / block + 1) * block).min(pivots);
         let mut row = j;
         for i in j..end {
             if size(&w, i) > size(&w, row) {
                 row = i;
             }
         }
-        if size(&w, j) >= rule.threshold * size(&w, row) {
+        if size(&w, j) >= policy.threshold * size(&w, row) {
             row = j;
         }
         w.swap_rows(j, row);
         exchanges.push(row);
-        let (pivot, is_replaced) = static_pivot(w.values[(j, j)], rule.smallest, j)?;
+        let (pivot, is_replaced) = static_pivot(w.values[(j, j)], policy.small, j)?;
         if is_replaced {
             w.set(j, j, Rounded::exact(pivot));
             perturbed.push(j);
@@ -139,7 +131,7 @@ impl<T: RealScalar> LuFront<T> {
 
     /// Element growth: the largest magnitude in U and in the contribution block, as a multiple of `max_a`, that of the
     /// front as it came; zero if that is zero.
-    pub fn growth(&self, max_a: T) -> f64 {
+    pub fn element_growth(&self, max_a: T) -> f64 {
         let largest = self
             .upper()
             .max_abs()
@@ -155,14 +147,20 @@ impl<T: RealScalar> LuFront<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numeric::{PivotRule, lu_dense};
+    use crate::numeric::lu_dense;
+    use luge_sparse::PivotPolicy;
     use proptest::prelude::*;
 
-    const DIAGONAL: LuRule<f64> = LuRule {
-        threshold: 0.0,
-        smallest: 0.0,
-        block: usize::MAX,
-    };
+    /// No rows are cut into blocks.
+    const WHOLE: usize = usize::MAX;
+
+    fn diagonal() -> ResolvedPivots<f64> {
+        PivotPolicy::STATIC.resolve(|| 1.0)
+    }
+
+    fn within_front(threshold: f64) -> ResolvedPivots<f64> {
+        PivotPolicy::STATIC.in_fronts(threshold).resolve(|| 1.0)
+    }
 
     fn dense(max_n: usize) -> impl Strategy<Value = Dense<f64>> {
         (1..=max_n).prop_flat_map(|n| {
@@ -171,18 +169,15 @@ mod tests {
         })
     }
 
-    /// A front, its number of pivots, and a rule.
-    fn fronts() -> impl Strategy<Value = (Dense<f64>, usize, LuRule<f64>)> {
+    /// A front, its number of pivots, a policy and a number of candidates.
+    fn fronts() -> impl Strategy<Value = (Dense<f64>, usize, PivotPolicy, usize)> {
         let threshold = prop_oneof![Just(0.01), Just(0.1), Just(1.0)];
-        let smallest = prop_oneof![Just(0.0), Just(0.2)];
-        (dense(24), threshold, smallest, 1usize..9).prop_flat_map(
-            |(a, threshold, smallest, block)| {
-                let rule = LuRule {
-                    threshold,
-                    smallest,
-                    block,
-                };
-                (0..=a.nrows()).prop_map(move |k| (a.clone(), k, rule))
+        let static_pivots =
+            prop_oneof![Just(PivotPolicy::STATIC), Just(PivotPolicy::replacing(0.2))];
+        (dense(24), threshold, static_pivots, 1usize..9).prop_flat_map(
+            |(a, threshold, static_pivots, block)| {
+                let policy = static_pivots.in_fronts(threshold);
+                (0..=a.nrows()).prop_map(move |k| (a.clone(), k, policy, block))
             },
         )
     }
@@ -202,12 +197,7 @@ mod tests {
             ][i][j]
         });
         let exchanges = |threshold, block| {
-            let rule = LuRule {
-                threshold,
-                smallest: 0.0,
-                block,
-            };
-            lu_front(&Front::exact(a.clone()), 3, &rule)
+            lu_front(&Front::exact(a.clone()), 3, &within_front(threshold), block)
                 .unwrap()
                 .exchanges
         };
@@ -223,17 +213,14 @@ mod tests {
     fn small_pivots_are_replaced_with_their_sign() {
         let diagonal = [0.0, -0.1, 4.0, 0.1];
         let a = Dense::from_fn(4, 4, |i, j| if i == j { diagonal[i] } else { 0.0 });
-        let rule = LuRule {
-            smallest: 0.5,
-            ..DIAGONAL
-        };
-        let lu = lu_front(&Front::exact(a), 3, &rule).unwrap();
+        let policy = PivotPolicy::replacing(0.5).resolve(|| 1.0);
+        let lu = lu_front(&Front::exact(a), 3, &policy, WHOLE).unwrap();
         assert_eq!(lu.perturbed, [0, 1]);
         let pivots = [0, 1, 2].map(|j| lu.entries.values()[(j, j)]);
         assert_eq!(pivots, [0.5, -0.5, 4.0]);
         assert_eq!(lu.contribution().values()[(0, 0)], 0.1);
-        assert_eq!(lu.growth(4.0), 1.0);
-        assert_eq!(lu.growth(0.0), 0.0);
+        assert_eq!(lu.element_growth(4.0), 1.0);
+        assert_eq!(lu.element_growth(0.0), 0.0);
     }
 
     #[test]
@@ -245,25 +232,26 @@ mod tests {
         ] {
             let a = Dense::from_fn(2, 2, |i, j| if i != j { 0.0 } else { [1.0, value][i] });
             let front = Front::exact(a);
-            assert_eq!(lu_front(&front, 2, &DIAGONAL), Err(error));
+            assert_eq!(lu_front(&front, 2, &diagonal(), WHOLE), Err(error));
             // What is not eliminated is not looked at.
-            assert!(lu_front(&front, 1, &DIAGONAL).is_ok());
+            assert!(lu_front(&front, 1, &diagonal(), WHOLE).is_ok());
         }
     }
 
     proptest! {
         /// P·A = [L₁ 0; L₂ I]·[U₁ U₂; 0 S], within Higham's bound γ|L||U| of theorem 9.3.
         #[test]
-        fn factors_and_contribution_multiply_back((a, k, rule) in fronts()) {
-            prop_assume!(rule.smallest == 0.0);
-            let lu = lu_front(&Front::exact(a.clone()), k, &rule).unwrap();
+        fn factors_and_contribution_multiply_back((a, k, policy, block) in fronts()) {
+            prop_assume!(!policy.replaces());
+            let policy = policy.resolve(|| 1.0);
+            let lu = lu_front(&Front::exact(a.clone()), k, &policy, block).unwrap();
             let product = lu.lower().mul(&lu.upper());
             let abs = |m: Dense<f64>| Dense::from_fn(m.nrows(), m.ncols(), |i, j| m[(i, j)].abs());
             let size = abs(lu.lower()).mul(&abs(lu.upper()));
-            let (perm, block) = (lu.row_perm(), lu.contribution());
+            let (perm, contribution) = (lu.row_perm(), lu.contribution());
             for i in 0..a.nrows() {
                 for j in 0..a.nrows() {
-                    let rest = if i < k || j < k { 0.0 } else { block.values()[(i - k, j - k)] };
+                    let rest = if i < k || j < k { 0.0 } else { contribution.values()[(i - k, j - k)] };
                     let error = a[(perm.as_slice()[i] as usize, j)] - product[(i, j)] - rest;
                     let bound = (2 * k + 2) as f64 * f64::EPSILON * (size[(i, j)] + rest.abs());
                     prop_assert!(error.abs() <= bound, "({i}, {j}): {error:e}, at most {bound:e}");
@@ -271,8 +259,8 @@ mod tests {
             }
             let largest = |i, j| if i < k && j < k && i > j { lu.entries.values()[(i, j)] } else { 0.0 };
             let lower = Dense::from_fn(a.nrows(), a.nrows(), largest);
-            if rule.block >= k {
-                prop_assert!(lower.max_abs() <= (1.0 + 1e-15) / rule.threshold);
+            if block >= k {
+                prop_assert!(lower.max_abs() <= (1.0 + 1e-15) / policy.threshold);
             }
         }
 
@@ -280,15 +268,14 @@ mod tests {
         fn a_front_of_pivots_alone_is_dense_lu(a in dense(24)) {
             let n = a.nrows();
             let front = Front::exact(a.clone());
-            let partial = LuRule { threshold: 1.0, ..DIAGONAL };
-            let lu = lu_front(&front, n, &partial).unwrap();
-            let expected = lu_dense(&a, PivotRule::Partial).unwrap();
+            let lu = lu_front(&front, n, &within_front(1.0), WHOLE).unwrap();
+            let expected = lu_dense(&a, PivotPolicy::PARTIAL).unwrap();
             prop_assert_eq!(lu.entries.values(), &expected.factors);
             let (perm, expected_perm) = (lu.row_perm(), expected.row_perm);
             prop_assert_eq!(perm.as_slice(), expected_perm.as_slice());
-            let rule = LuRule { smallest: 0.3 * a.max_abs(), ..DIAGONAL };
-            let lu = lu_front(&front, n, &rule).unwrap();
-            let expected = lu_dense(&a, PivotRule::Static { threshold: 0.3 }).unwrap();
+            let replacing = PivotPolicy::replacing(0.3);
+            let lu = lu_front(&front, n, &replacing.resolve(|| a.max_abs()), WHOLE).unwrap();
+            let expected = lu_dense(&a, replacing).unwrap();
             prop_assert_eq!(lu.entries.values(), &expected.factors);
             let perturbed: Vec<u32> = lu.perturbed.iter().map(|&j| j as u32).collect();
             prop_assert_eq!(perturbed, expected.perturbed);
@@ -296,13 +283,14 @@ mod tests {
 
         /// Pivots may be eliminated block by block: each sees the contribution block that those before it leave.
         #[test]
-        fn blocks_of_candidates_are_fronts_of_their_own((a, k, rule) in fronts()) {
-            let whole = lu_front(&Front::exact(a.clone()), k, &rule).unwrap();
+        fn blocks_of_candidates_are_fronts_of_their_own((a, k, policy, block) in fronts()) {
+            let policy = policy.resolve(|| 1.0);
+            let whole = lu_front(&Front::exact(a.clone()), k, &policy, block).unwrap();
             let (mut rest, mut done) = (Front::exact(a), 0);
             let mut exchanges = Vec::new();
             while done < k {
-                let pivots = rule.block.min(k - done);
-                let lu = lu_front(&rest, pivots, &rule).unwrap();
+                let pivots = block.min(k - done);
+                let lu = lu_front(&rest, pivots, &policy, block).unwrap();
                 exchanges.extend(lu.exchanges.iter().map(|row| done + row));
                 rest = lu.contribution();
                 done += pivots;
@@ -313,16 +301,16 @@ mod tests {
 
         /// The same exchanges in double precision, where errors hardly count.
         #[test]
-        fn errors_stay_within_their_bounds((a, k, rule) in fronts()) {
-            prop_assume!(rule.smallest == 0.0);
+        fn errors_stay_within_their_bounds((a, k, policy, block) in fronts()) {
+            prop_assume!(!policy.replaces());
             let a = Dense::from_fn(a.nrows(), a.nrows(), |i, j| a[(i, j)] as f32);
-            let rule = LuRule { threshold: rule.threshold as f32, smallest: 0.0f32, block: rule.block };
-            let single = lu_front(&Front::exact(a.clone()), k, &rule).unwrap();
+            let policy = policy.resolve::<f32>(|| 1.0);
+            let single = lu_front(&Front::exact(a.clone()), k, &policy, block).unwrap();
             let mut moved = in_f64(&a);
             for (j, &row) in single.exchanges.iter().enumerate() {
                 moved.swap_rows(j, row);
             }
-            let double = lu_front(&Front::exact(moved), k, &DIAGONAL).unwrap();
+            let double = lu_front(&Front::exact(moved), k, &diagonal(), WHOLE).unwrap();
             for i in 0..a.nrows() {
                 for j in 0..a.nrows() {
                     let (found, exact) = (single.entries.get(i, j), double.entries.get(i, j));
@@ -344,7 +332,7 @@ mod tests {
                 (true, false) => values[i * 9 + j],
                 (false, _) => 0.0,
             });
-            let expected = lu_dense(&a, PivotRule::Static { threshold: 0.0 }).unwrap();
+            let expected = lu_dense(&a, PivotPolicy::STATIC).unwrap();
             let entries_of = |rows: &[usize], k: usize| {
                 let mut front = Front::zeros(rows.len());
                 for (i, &row) in rows.iter().enumerate() {
@@ -356,14 +344,14 @@ mod tests {
                 }
                 front
             };
-            let first = lu_front(&entries_of(fronts[0], 2), 2, &DIAGONAL).unwrap();
-            let second = lu_front(&entries_of(fronts[1], 2), 2, &DIAGONAL).unwrap();
+            let first = lu_front(&entries_of(fronts[0], 2), 2, &diagonal(), WHOLE).unwrap();
+            let second = lu_front(&entries_of(fronts[1], 2), 2, &diagonal(), WHOLE).unwrap();
             let mut root = entries_of(fronts[2], 5);
             root.extend_add(&[
                 (first.contribution(), vec![0, 1, 2]),
                 (second.contribution(), vec![1, 2, 3, 4]),
             ]);
-            let root = lu_front(&root, 5, &DIAGONAL).unwrap();
+            let root = lu_front(&root, 5, &diagonal(), WHOLE).unwrap();
             for (lu, rows) in [&first, &second, &root].iter().zip(fronts) {
                 for (i, &row) in rows.iter().enumerate() {
                     for (j, &column) in rows.iter().enumerate() {

@@ -47,8 +47,9 @@ pub fn solve_fronts<T: RealScalar>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::numeric::{PivotRule, lu_dense};
+    use crate::numeric::lu_dense;
     use crate::solve::{dense_solve, dense_solve_transpose};
+    use luge_sparse::PivotPolicy;
     use proptest::prelude::*;
 
     proptest! {
@@ -58,7 +59,7 @@ mod tests {
             values in proptest::collection::vec(-1.0..1.0f64, 144),
         ) {
             let a = Dense::from_fn(n, n, |i, j| values[i * 12 + j] + if i == j { 4.0 } else { 0.0 });
-            let lu = lu_dense(&a, PivotRule::Static { threshold: 0.0 }).unwrap();
+            let lu = lu_dense(&a, PivotPolicy::STATIC).unwrap();
             let b: Vec<f64> = (0..n).map(|i| 1.0 + i as f64).collect();
             for (transpose, expected) in [(false, dense_solve(&lu, &b)), (true, dense_solve_transpose(&lu, &b))] {
                 let x = solve_fronts(&lu.factors, &b, transpose);

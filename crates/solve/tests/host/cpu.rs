@@ -6,7 +6,7 @@ use luge_reference::solve as reference;
 use luge_reference::symbolic::fill2;
 use luge_solve::backward_error::{Residual, RowNorms};
 use luge_solve::{cpu, scaled};
-use luge_sparse::{ColPerm, MatrixView, RowPerm, Scaling};
+use luge_sparse::{ColPerm, MatrixView, PivotPolicy, RowPerm, Scaling};
 use luge_testkit::compare::assert_close;
 use luge_testkit::convert::{pattern_of, permuted_and_scaled};
 use luge_testkit::strategies::{
@@ -48,7 +48,7 @@ proptest! {
     fn solves_match_reference((b, rhs) in with_right_hand_side(dominant_matrices(40))) {
         let rows = pattern_of(&b);
         let filled = fill2(&rows);
-        let lu = lu_left_looking(&filled, &rows, b.data(), 0.0).unwrap();
+        let lu = lu_left_looking(&filled, &rows, b.data(), PivotPolicy::STATIC).unwrap();
         let pattern = LuPattern::new(&filled);
 
         let mut x = rhs.clone();
@@ -100,7 +100,7 @@ proptest! {
         let view = MatrixView::by_rows(&a_rows, a.data());
         let rows = pattern_of(&b);
         let filled = fill2(&rows);
-        let lu = lu_left_looking(&filled, &rows, b.data(), 0.0).unwrap();
+        let lu = lu_left_looking(&filled, &rows, b.data(), PivotPolicy::STATIC).unwrap();
         let pattern = LuPattern::new(&filled);
 
         let mut c: scaled::Normalized<f64> = scaled::enter_rows(&rp, &scaling, &rhs);

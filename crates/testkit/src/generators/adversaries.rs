@@ -7,7 +7,7 @@ use sprs::CsMat;
 use super::{rng, signed_unit, triplets};
 
 /// Wilkinson's matrix: 1 on the diagonal and in the last column, −1 below the diagonal. With partial
-/// pivoting, and with none, the last column doubles at each step: growth 2^(n−1).
+/// pivoting, and with none, the last column doubles at each step: element growth 2^(n−1).
 pub fn wilkinson_growth(n: usize) -> CsMat<f64> {
     let mut a = triplets(n);
     for i in 0..n {
@@ -23,7 +23,7 @@ pub fn wilkinson_growth(n: usize) -> CsMat<f64> {
 }
 
 /// Wilkinson's matrices of order 40 down the diagonal (the last one smaller), each coupled to the next by small random
-/// entries: growth 2³⁹ in each, at any order. With rows in another order, and in exact arithmetic, nothing is wrong.
+/// entries: element growth 2³⁹ in each, at any order. With rows in another order, and in exact arithmetic, nothing is wrong.
 pub fn growth_blocks(n: usize, seed: u64) -> CsMat<f64> {
     const ORDER: usize = 40;
     let mut rng = rng(seed);
@@ -236,8 +236,9 @@ mod tests {
     use crate::convert::pattern_of;
     use luge_reference::Dense;
     use luge_reference::matching::structural_rank;
-    use luge_reference::numeric::{PivotError, PivotRule, lu_dense};
+    use luge_reference::numeric::{PivotError, lu_dense};
     use luge_reference::symbolic::fill1;
+    use luge_sparse::PivotPolicy;
 
     fn dense(a: &CsMat<f64>) -> Dense<f64> {
         Dense::from_csr(&pattern_of(a), a.data())
@@ -246,17 +247,17 @@ mod tests {
     #[test]
     fn wilkinsons_matrix_grows_as_told() {
         let a = dense(&wilkinson_growth(33));
-        let lu = lu_dense(&a, PivotRule::Partial).unwrap();
-        assert_eq!(lu.growth(&a), 2f64.powi(32));
+        let lu = lu_dense(&a, PivotPolicy::PARTIAL).unwrap();
+        assert_eq!(lu.element_growth(&a), 2f64.powi(32));
         assert_eq!(wilkinson_growth(1).nnz(), 1);
     }
 
     #[test]
     fn a_tiny_diagonal_is_useless_for_pivots() {
         let a = dense(&tiny_diagonal(40, 1e-20, 2));
-        let without = lu_dense(&a, PivotRule::Static { threshold: 0.0 }).unwrap();
-        assert!(without.factor_error(&a) > 1e-3 || without.growth(&a) > 1e10);
-        assert!(lu_dense(&a, PivotRule::Partial).unwrap().factor_error(&a) < 1e-14);
+        let without = lu_dense(&a, PivotPolicy::STATIC).unwrap();
+        assert!(without.factor_error(&a) > 1e-3 || without.element_growth(&a) > 1e10);
+        assert!(lu_dense(&a, PivotPolicy::PARTIAL).unwrap().factor_error(&a) < 1e-14);
     }
 
     #[test]
@@ -290,7 +291,7 @@ mod tests {
         for n in [4usize, 31, 32, 33] {
             let singular = near_singular(n, 0.0, 5);
             assert_eq!(structural_rank(&pattern_of(&singular)), n);
-            let found = lu_dense(&dense(&singular), PivotRule::Static { threshold: 0.0 });
+            let found = lu_dense(&dense(&singular), PivotPolicy::STATIC);
             // The first two rows are pivots of their own columns; what is left of the last row is
             // exactly nothing, unless quotients by 8 rounded.
             match found {
@@ -298,7 +299,7 @@ mod tests {
                 Ok(lu) => assert!(lu.factors[(n - 1, n - 1)].abs() < 1e-14),
             }
             let a = dense(&near_singular(n, 1e-6, 5));
-            let last = lu_dense(&a, PivotRule::Static { threshold: 0.0 }).unwrap();
+            let last = lu_dense(&a, PivotPolicy::STATIC).unwrap();
             assert!((last.factors[(n - 1, n - 1)] / 1e-6 - 1.0).abs() < 1e-6);
         }
     }

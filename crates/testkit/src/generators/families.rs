@@ -207,12 +207,13 @@ mod tests {
     use crate::convert::pattern_of;
     use luge_reference::Dense;
     use luge_reference::matching::structural_rank;
-    use luge_reference::numeric::{PivotRule, lu_dense};
+    use luge_reference::numeric::lu_dense;
     use luge_reference::solve::dense_solve;
+    use luge_sparse::PivotPolicy;
 
     fn dense_solver(a: &CsMat<f64>, b: &[f64]) -> Option<Vec<f64>> {
         let dense = Dense::from_csr(&pattern_of(a), a.data());
-        let lu = lu_dense(&dense, PivotRule::Partial).ok()?;
+        let lu = lu_dense(&dense, PivotPolicy::PARTIAL).ok()?;
         Some(dense_solve(&lu, b))
     }
 

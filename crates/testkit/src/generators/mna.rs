@@ -468,8 +468,9 @@ mod tests {
     use super::*;
     use crate::convert::pattern_of;
     use luge_reference::Dense;
-    use luge_reference::numeric::{PivotRule, lu_dense};
+    use luge_reference::numeric::lu_dense;
     use luge_reference::solve::dense_solve;
+    use luge_sparse::PivotPolicy;
 
     /// With rows scaled to one.
     fn solve(a: &CsMat<f64>, b: &[f64]) -> Option<Vec<f64>> {
@@ -480,7 +481,7 @@ mod tests {
             (0..b.len()).for_each(|j| dense[(i, j)] /= largest);
             b[i] /= largest;
         }
-        let lu = lu_dense(&dense, PivotRule::Partial).ok()?;
+        let lu = lu_dense(&dense, PivotPolicy::PARTIAL).ok()?;
         Some(dense_solve(&lu, &b))
     }
 

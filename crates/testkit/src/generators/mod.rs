@@ -91,7 +91,8 @@ mod tests {
     use crate::convert::pattern_of;
     use luge_reference::Dense;
     use luge_reference::ldlt::ldlt_dense;
-    use luge_reference::numeric::{PivotRule, lu_dense};
+    use luge_reference::numeric::lu_dense;
+    use luge_sparse::PivotPolicy;
 
     #[test]
     fn the_same_seed_gives_the_same_matrix_and_another_seed_another() {
@@ -121,7 +122,7 @@ mod tests {
                     dense[(i, j)] / size
                 });
                 assert!(
-                    lu_dense(&dense, PivotRule::Partial).is_ok(),
+                    lu_dense(&dense, PivotPolicy::PARTIAL).is_ok(),
                     "{name}, seed {seed}"
                 );
             }

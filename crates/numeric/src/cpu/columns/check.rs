@@ -51,7 +51,7 @@ pub(super) struct ColumnCheck<W> {
     /// ‖B·e_k‖₁.
     pub(super) norm: f64,
     /// ‖|L|·|U|·e_k‖₁.
-    pub(super) growth: f64,
+    pub(super) product: f64,
     /// wᵀ·(B − L·U)·e_k.
     pub(super) residual: W,
 }
@@ -74,7 +74,7 @@ impl<W: Scalar<Real = f64>> ColumnCheck<W> {
     /// Entry U(j, k), where `sums` are those of column j of L.
     #[inline(always)]
     pub(super) fn upper(&mut self, sums: Sums<W>, u: W) {
-        self.growth += sums.magnitude * u.magnitude();
+        self.product += sums.magnitude * u.magnitude();
         self.residual -= sums.weighted * u;
     }
 }
@@ -192,23 +192,23 @@ impl Report {
     pub(super) fn column<W: Scalar<Real = f64>>(&mut self, k: usize, check: &ColumnCheck<W>) {
         let quality = &mut self.quality;
         let residual = check.residual.magnitude();
-        self.poison += (check.growth + residual) * 0.0;
+        self.poison += (check.product + residual) * 0.0;
         enlarge(&mut quality.max_residual, residual);
         enlarge(&mut quality.max_norm, check.norm);
         lessen(&mut quality.min_norm, check.norm);
         // Divided, and looked at one by one, only where it matters.
-        let is_news = (check.growth >= quality.growth * check.norm)
+        let is_news = (check.product >= quality.growth * check.norm)
             | (residual > quality.checksum * check.norm);
         if is_news {
-            self.relate(k, check.norm, check.growth, residual);
+            self.relate(k, check.norm, check.product, residual);
         }
     }
 
     /// What is relative to column `k`, if it is worse than in all before.
     #[cold]
-    fn relate(&mut self, k: usize, norm: f64, growth: f64, residual: f64) {
+    fn relate(&mut self, k: usize, norm: f64, product: f64, residual: f64) {
         let quality = &mut self.quality;
-        let growth = growth / norm;
+        let growth = product / norm;
         if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
             quality.growth = growth;
             quality.worst_column = k;
@@ -301,10 +301,10 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn check(norm: f64, growth: f64, residual: f64) -> ColumnCheck<f64> {
+    fn check(norm: f64, product: f64, residual: f64) -> ColumnCheck<f64> {
         ColumnCheck {
             norm,
-            growth,
+            product,
             residual,
         }
     }

@@ -18,18 +18,17 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
-    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, Quality, RealScalar, Reservation,
-    RowPerm, Scalar, bytes_of,
+    CancelFlag, CompressedPattern, MemoryBudget, OutOfMemory, PivotPolicy, Quality, RealScalar,
+    Reservation, ResolvedPivots, RowPerm, Scalar, bytes_of,
 };
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
 use super::reach::Reach;
 use super::subtrees::Subtrees;
-use super::{ColumnLu, Columns, Options, grow, per_column};
+use super::{ColumnLu, Columns, Options, SINGULAR, grow, per_column};
 use crate::cpu::entries::{Entries, STRETCH, largest, load_range};
 use crate::error::NumericError;
-use crate::pivots::TinyPivots;
 
 /// Columns between two progress events.
 const STRIDE: usize = 256;
@@ -49,8 +48,8 @@ impl<F: Scalar> ColumnLu<F> {
     ///
     /// # Panics
     ///
-    /// If B is not square, `values` has another length than B has entries, or the threshold is not
-    /// in 0 to 1.
+    /// If B is not square, `values` has another length than B has entries, or
+    /// [`PivotPolicy::check`](luge_sparse::PivotPolicy::check) refuses the policy.
     #[track_caller]
     pub fn factorize(
         cols: &CompressedPattern,
@@ -76,10 +75,6 @@ impl<F: Scalar> ColumnLu<F> {
     ) -> Result<(Self, Quality), NumericError> {
         let n = cols.major_dim();
         assert_eq!(n, cols.minor_dim(), "only square matrices are factorized");
-        assert!(
-            (0.0..=1.0).contains(&options.threshold),
-            "the pivot threshold is a fraction of the largest candidate"
-        );
         let span = tracing::debug_span!("factorize_columns", n, nnz = cols.nnz());
         let _entered = span.enter();
 
@@ -182,18 +177,14 @@ fn boundaries<F>(lower: &Columns<F>, upper: &Columns<F>) -> Vec<bool> {
     is_boundary
 }
 
-/// Below which a static pivot is replaced.
-pub(super) fn smallest_pivot<F: Scalar>(
+/// The policy for the first `nnz` of the values.
+#[track_caller]
+pub(super) fn resolve<F: Scalar>(
+    policy: PivotPolicy,
     values: &(impl Entries<F> + ?Sized),
     nnz: usize,
-    pivots: Option<TinyPivots>,
-) -> F::Real {
-    match pivots {
-        Some(TinyPivots::Perturb { threshold }) => {
-            F::Real::from_f64(threshold * largest(values, 0..nnz).to_f64())
-        }
-        Some(TinyPivots::Keep) | None => F::Real::zero(),
-    }
+) -> ResolvedPivots<F::Real> {
+    policy.resolve(|| largest(values, 0..nnz).to_f64())
 }
 
 /// A finished column of L.
@@ -222,17 +213,16 @@ impl<E: Into<NumericError>> From<E> for Stop {
 /// What pivots and sizes are measured by.
 #[derive(Clone)]
 struct Limits<F: Scalar> {
-    threshold: F::Real,
+    pivots: ResolvedPivots<F::Real>,
     /// Multiplies the sum of the magnitudes of a column's terms.
     noise: f64,
-    static_pivots: bool,
-    smallest: F::Real,
     /// Entries of L and U that fit the memory, and what was allowed.
     max_entries: u64,
     max_bytes: u64,
 }
 
 impl<F: Scalar> Limits<F> {
+    #[track_caller]
     fn new(
         cols: &CompressedPattern,
         values: &(impl Entries<F> + ?Sized),
@@ -241,10 +231,8 @@ impl<F: Scalar> Limits<F> {
         let max_bytes = options.max_bytes.unwrap_or(u64::MAX);
         let fixed = ColumnLu::<F>::estimate_bytes(cols.major_dim(), 0, 0);
         Self {
-            threshold: F::Real::from_f64(options.threshold),
-            noise: options.singular * F::Real::epsilon().to_f64(),
-            static_pivots: options.static_pivots.is_some(),
-            smallest: smallest_pivot(values, cols.nnz(), options.static_pivots),
+            pivots: resolve(options.pivots, values, cols.nnz()),
+            noise: SINGULAR * F::Real::epsilon().to_f64(),
             max_entries: max_bytes.saturating_sub(fixed) / (4 + size_of::<F>() as u64),
             max_bytes,
         }
@@ -499,7 +487,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
 
         let mut check = ColumnCheck::default();
         let mut first = k as u32;
-        if self.limits.static_pivots {
+        if self.limits.pivots.is_static {
             // SAFETY: k < n.
             unsafe { self.reach.insert(first) };
         }
@@ -584,8 +572,8 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             next = self.reach.pop();
         }
 
-        let chosen = if self.limits.static_pivots {
-            self.replace_tiny(k)?
+        let chosen = if self.limits.pivots.is_static {
+            self.replace_small(k)?
         } else {
             self.search(k, diagonal, &check)?
         };
@@ -615,12 +603,12 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         self.flops += len as u64;
         check.upper(sums, pivot.widen());
-        if !(sums.magnitude.is_finite() && check.growth.is_finite()) {
+        if !(sums.magnitude.is_finite() && check.product.is_finite()) {
             self.assert_finite(k, start, pivot)?;
         }
         self.report.column(k, &check);
         self.pivots.push(pivot);
-        self.products.push(check.growth);
+        self.products.push(check.product);
         self.heads.push(Head {
             start,
             len: len as u32,
@@ -655,10 +643,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         if !value.is_number() {
             return Err(NumericError::NotFinite { column: k });
         }
-        let mut pivot = value;
-        if self.limits.static_pivots && pivot.magnitude() < self.limits.smallest {
-            pivot = self.replacement(k, pivot);
-        }
+        let pivot = self.replacement(k, value).unwrap_or(value);
         if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
         }
@@ -669,7 +654,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         self.report.column(k, &check);
         self.upper.ptr.push(self.upper.idx.len());
         self.pivots.push(pivot);
-        self.products.push(check.growth);
+        self.products.push(check.product);
         self.heads.push(Head {
             start: self.lower_idx.len(),
             len: 0,
@@ -679,16 +664,21 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         Ok(())
     }
 
-    fn replacement(&mut self, k: usize, pivot: F) -> F {
-        self.report.perturbed(k);
-        pivot.with_magnitude(self.limits.smallest)
+    /// What replaces the pivot of column `k` if it is small, which is counted.
+    #[inline]
+    fn replacement(&mut self, k: usize, pivot: F) -> Option<F> {
+        let replacement = self.limits.pivots.replacement(pivot);
+        if replacement.is_some() {
+            self.report.perturbed(k);
+        }
+        replacement
     }
 
     /// Takes the diagonal, the first candidate, whatever it is.
-    fn replace_tiny(&mut self, k: usize) -> Result<usize, NumericError> {
+    fn replace_small(&mut self, k: usize) -> Result<usize, NumericError> {
         let pivot = self.candidates[0];
-        if pivot.magnitude() < self.limits.smallest {
-            self.candidates[0] = self.replacement(k, pivot);
+        if let Some(replacement) = self.replacement(k, pivot) {
+            self.candidates[0] = replacement;
         } else if pivot == F::zero() {
             return Err(NumericError::ZeroPivot { column: k });
         }
@@ -712,7 +702,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
             }
         }
         // What is not finite ends up in the sums over B or U, or among the candidates.
-        if !(sum + check.growth + check.norm).is_finite() {
+        if !(sum + check.product + check.norm).is_finite() {
             let finite = |v: &F| v.is_number();
             if !self.loaded[self.loaded(k)].iter().all(finite)
                 || !self.upper.values[self.upper.ptr[k - self.first]..]
@@ -728,7 +718,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         }
         // No candidate's terms exceed those of the whole column, so columns whose candidate is clear
         // of all the rounding that could be in it skip the exact sums.
-        if largest.to_f64() <= self.limits.noise * (check.norm + check.growth)
+        if largest.to_f64() <= self.limits.noise * (check.norm + check.product)
             && self.is_noise(k)?
         {
             return Err(NumericError::ZeroPivot { column: k });
@@ -736,7 +726,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         // The diagonal has the smallest label of all, so it comes first.
         if chosen != 0 && self.below[0] == diagonal {
             let x = self.candidates[0].magnitude();
-            if x > F::Real::zero() && x >= self.limits.threshold * largest {
+            if x > F::Real::zero() && x >= self.limits.pivots.threshold * largest {
                 chosen = 0;
             }
         }

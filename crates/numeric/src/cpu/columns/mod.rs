@@ -17,7 +17,7 @@
 //!
 //! A candidate x(i) is the sum of b(i) and of products −l(i,k)·u(k). Rounding alone can make it as
 //! large as a few ε·s(i), s(i) being the sum of the magnitudes of these terms. If every candidate of
-//! a column is at most [`Options::singular`] · ε · s(i), nothing in the column is known to differ
+//! a column is at most 8 ε · s(i), nothing in the column is known to differ
 //! from zero, and the matrix is refused with that column. The test is invariant under scaling of
 //! rows and columns and never refuses a triangular matrix with a nonzero diagonal, however
 //! ill-conditioned.
@@ -39,25 +39,17 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, OutOfMemory, RealScalar, Reservation,
-    RowPerm, Scalar, bytes_of, larger,
+    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, OutOfMemory, PivotPolicy, RealScalar,
+    Reservation, RowPerm, Scalar, bytes_of, larger,
 };
 
 use crate::pattern::LuPattern;
-use crate::pivots::TinyPivots;
 
-/// How pivots are chosen, when the matrix counts as singular, and what the phase may use.
+/// How pivots are chosen, and what the phase may use.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The diagonal is taken if it is at least this times the largest candidate, 0 to 1; 1 is
-    /// partial pivoting.
-    pub threshold: f64,
-    /// `Some`: pivots are the diagonal whatever its size, and this says what becomes of tiny ones;
-    /// `threshold` and `singular` then have no say. `None`: pivots are searched.
-    pub static_pivots: Option<TinyPivots>,
-    /// A column is singular if all its candidates are below this many ε times the sum of the
-    /// magnitudes of their terms.
-    pub singular: f64,
+    /// How pivots are chosen. Static ones are the diagonal.
+    pub pivots: PivotPolicy,
     /// Threads of rayon's current pool that may work; 1: none but the caller's.
     pub threads: usize,
     /// How many entries of L below the diagonal and of U above it are expected, so that room is made for
@@ -71,16 +63,15 @@ pub struct Options {
     pub cancel: CancelFlag,
 }
 
-/// Default of [`Options::singular`].
-pub(super) const SINGULAR: f64 = 8.0;
+/// A searched column is singular if all its candidates are at most this many ε times the sum of the magnitudes of their
+/// terms.
+const SINGULAR: f64 = 8.0;
 
 impl Default for Options {
-    /// Threshold 0.001, as KLU has it; searched pivots; singular below 8 ε; one thread; no limits.
+    /// Pivots searched with threshold 0.001, as KLU has it; one thread; no limits.
     fn default() -> Self {
         Self {
-            threshold: 1e-3,
-            static_pivots: None,
-            singular: SINGULAR,
+            pivots: PivotPolicy::threshold(1e-3),
             threads: 1,
             expected: (0, 0),
             max_bytes: None,

@@ -23,17 +23,17 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use luge_sparse::num_traits::Float;
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, Quality, RealScalar, Scalar, bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, MemoryBudget, PivotPolicy, Quality, RealScalar,
+    ResolvedPivots, Scalar, bytes_of,
 };
 use rayon::prelude::*;
 
 use super::check::{ColumnCheck, Report, Sums};
-use super::factorize::smallest_pivot;
+use super::factorize::resolve;
 use super::plan::{MOST_LISTED, Plan, Product, Step};
 use super::{ColumnLu, Options};
 use crate::cpu::entries::{Entries, STRETCH};
 use crate::error::NumericError;
-use crate::pivots::TinyPivots;
 
 /// Bytes that the plan and its making take for each column, with the reciprocal of the pivot left out.
 const fn lists_per_column<F: Scalar>() -> usize {
@@ -46,7 +46,7 @@ const STRIDE: usize = 64;
 /// What of [`Options`] a refactorization asks for.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cpu) struct Renewal<'a> {
-    pub static_pivots: Option<TinyPivots>,
+    pub pivots: PivotPolicy,
     pub threads: usize,
     pub memory: &'a MemoryBudget,
     pub cancel: &'a CancelFlag,
@@ -55,8 +55,8 @@ pub(in crate::cpu) struct Renewal<'a> {
 impl<F: Scalar> ColumnLu<F> {
     /// Factorizes new values on the pattern and the pivots of this factorization, in place.
     ///
-    /// `cols` is the pattern that was factorized. The first call allocates what later calls use. With
-    /// `options.static_pivots`, tiny pivots are replaced as in `factorize`; without, they stay as they
+    /// `cols` is the pattern that was factorized. The first call allocates what later calls use. Small
+    /// pivots are replaced as in `factorize` if the policy says so; otherwise they stay as they
     /// come, and the report tells what that did: a value that is not finite makes its growth NaN.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl<F: Scalar> ColumnLu<F> {
         assert_eq!(cols.nnz(), values.count(), "one value for each entry of B");
         let mut quality = Quality::default();
         let options = Renewal {
-            static_pivots: options.static_pivots,
+            pivots: options.pivots,
             threads: options.threads,
             memory: &options.memory,
             cancel: &options.cancel,
@@ -110,7 +110,7 @@ impl<F: Scalar> ColumnLu<F> {
             self.of_plan = options.memory.reserve(vectors + lists as u64 + values)?;
             self.plan = Some(Box::new(Plan::new(self, cols, products, options.cancel)?));
         }
-        let smallest = smallest_pivot(values, cols.nnz(), options.static_pivots);
+        let resolved = resolve(options.pivots, values, cols.nnz());
         self.inverse_pivots();
         let (Some(plan), Some(inverse_pivots)) =
             (self.plan.as_deref_mut(), self.inverse_pivots.get_mut())
@@ -132,7 +132,7 @@ impl<F: Scalar> ColumnLu<F> {
             let shared = Shared {
                 plan: &plan.layout,
                 b: &plan.b,
-                smallest,
+                resolved,
                 lower_idx: &self.lower.idx,
                 upper_idx: &self.upper.idx,
                 lower: self.lower.values.as_mut_ptr(),
@@ -271,7 +271,7 @@ fn wait(stop: &AtomicBool, ready: impl Fn() -> bool) -> bool {
 struct Shared<'a, F: Scalar> {
     plan: &'a super::plan::Layout,
     b: &'a [F],
-    smallest: F::Real,
+    resolved: ResolvedPivots<F::Real>,
     lower_idx: &'a [u32],
     upper_idx: &'a [u32],
     lower: *mut F,
@@ -461,7 +461,7 @@ impl<F: Scalar> Shared<'_, F> {
             check.upper(sums, pivot.widen());
             report.column(k as usize, &check);
             *self.sums.add(k as usize) = sums;
-            *self.products.add(k as usize) = check.growth;
+            *self.products.add(k as usize) = check.product;
         }
     }
 
@@ -505,15 +505,15 @@ impl<F: Scalar> Shared<'_, F> {
         }
     }
 
-    /// Replaces a tiny pivot, and stores it.
+    /// Replaces a small pivot, and stores it.
     ///
     /// # Safety
     ///
     /// As [`column`](Self::column).
     #[inline(always)]
     unsafe fn pivot(&self, k: u32, mut pivot: F, report: &mut Report) -> F {
-        if pivot.magnitude() < self.smallest {
-            pivot = pivot.with_magnitude(self.smallest);
+        if let Some(replacement) = self.resolved.replacement(pivot) {
+            pivot = replacement;
             report.perturbed(k as usize);
         }
         if pivot == F::zero() {

@@ -1,0 +1,312 @@
+//! How pivots are chosen and what is done about small ones: one policy from the options of a solver to its kernels.
+//!
+//! A [`PivotPolicy`] says it for any matrix; [`PivotPolicy::resolve`] makes the numbers of it that the kernels of one
+//! factorization compare with. A kind of factorization that chooses its pivots in another way (symmetric indefinite, by
+//! blocks of order 1 and 2) is another [`PivotKind`], one that goes on after a zero pivot another [`SmallPivots`].
+
+use crate::scalar::{RealScalar, Scalar};
+
+/// Which rows may become pivot rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum PivotKind {
+    /// Static pivoting: the diagonal, whatever it is.
+    Diagonal,
+    /// Static pivoting between fronts, and a search within them: the diagonal if it is acceptable, else the largest entry
+    /// in the rows of the front's other pivots. Every column is eliminated in its own front. An engine that works column
+    /// by column has fronts of one pivot, and takes the diagonal.
+    WithinFront {
+        /// The diagonal is acceptable if it is at least this times the largest entry that it is compared with. From 0 to
+        /// 1.
+        threshold: f64,
+    },
+    /// Threshold partial pivoting: the diagonal if it is acceptable, else the largest candidate; in fronts, a column
+    /// without an acceptable pivot is delayed to the parent.
+    Threshold {
+        /// A pivot is acceptable if it is at least this times the largest candidate. From 0 (anything but zero) to 1
+        /// (partial pivoting).
+        threshold: f64,
+    },
+}
+
+/// Which pivots are small, and what is done about them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum SmallPivots {
+    /// Only a pivot that is zero is small, or where rounding is measured, a column of nothing but rounding. It ends the
+    /// factorization.
+    Stop,
+    /// A pivot p with |p| < `below` · max|B| becomes ± `below` · max|B|, with the sign of p (plus for zero), and is
+    /// counted. The factors are then those of a nearby matrix, and a solve needs refinement (Li and Demmel 1998). A
+    /// pivot that is zero all the same ends the factorization.
+    Replace {
+        /// Relative to the largest magnitude in B. From 0 to 1.
+        below: f64,
+    },
+}
+
+/// How a factorization chooses its pivots, and what it does about small ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PivotPolicy {
+    /// Which rows may become pivot rows.
+    pub kind: PivotKind,
+    /// Which pivots are small, and what is done about them.
+    pub small: SmallPivots,
+}
+
+/// A [`PivotPolicy`] that no factorization follows.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum PivotPolicyError {
+    /// The threshold is not from 0 to 1.
+    #[error("the pivot threshold {value} is not from 0 to 1")]
+    Threshold {
+        /// The threshold.
+        value: f64,
+    },
+    /// The bound of small pivots is not from 0 to 1.
+    #[error("the bound {value} of small pivots is not from 0 to 1")]
+    Below {
+        /// The bound.
+        value: f64,
+    },
+    /// Pivots are searched in all rows and replaced as well.
+    #[error("pivots that are searched in all rows are not replaced")]
+    SearchedAndReplaced,
+}
+
+impl PivotPolicy {
+    /// Static pivots, used as they are.
+    pub const STATIC: Self = Self {
+        kind: PivotKind::Diagonal,
+        small: SmallPivots::Stop,
+    };
+
+    /// Partial pivoting: the largest candidate, of equal ones the diagonal.
+    pub const PARTIAL: Self = Self::threshold(1.0);
+
+    /// Static pivots, those below this times max|B| replaced.
+    pub const fn replacing(below: f64) -> Self {
+        Self {
+            kind: PivotKind::Diagonal,
+            small: SmallPivots::Replace { below },
+        }
+    }
+
+    /// Static pivots, those below √ε · max|B| replaced, with ε of the type of the factors: this keeps the growth of the
+    /// changed factors and the loss of accuracy by the change in balance (Li and Demmel 1998).
+    pub fn replacing_by_default(epsilon: f64) -> Self {
+        Self::replacing(epsilon.sqrt())
+    }
+
+    /// Threshold partial pivoting.
+    pub const fn threshold(threshold: f64) -> Self {
+        Self {
+            kind: PivotKind::Threshold { threshold },
+            small: SmallPivots::Stop,
+        }
+    }
+
+    /// The same for fronts, whose pivots are searched among a few rows at hand: static pivots
+    /// [within their front](PivotKind::WithinFront) by this `threshold`, and threshold pivoting by no smaller one.
+    #[must_use]
+    pub const fn in_fronts(self, threshold: f64) -> Self {
+        let kind = match self.kind {
+            PivotKind::Diagonal => PivotKind::WithinFront { threshold },
+            PivotKind::WithinFront { .. } => self.kind,
+            PivotKind::Threshold { threshold: asked } => PivotKind::Threshold {
+                threshold: asked.max(threshold),
+            },
+        };
+        Self { kind, ..self }
+    }
+
+    /// Whether every column is eliminated where the order of the matrix put it.
+    pub fn is_static(&self) -> bool {
+        !matches!(self.kind, PivotKind::Threshold { .. })
+    }
+
+    /// Whether small pivots are replaced: only then the largest magnitude of the matrix matters.
+    pub fn replaces(&self) -> bool {
+        matches!(self.small, SmallPivots::Replace { .. })
+    }
+
+    /// Refuses what no factorization follows.
+    ///
+    /// # Errors
+    ///
+    /// [`PivotPolicyError`].
+    pub fn check(&self) -> Result<(), PivotPolicyError> {
+        let is_fraction = |value: &f64| (0.0..=1.0).contains(value);
+        if let PivotKind::WithinFront { threshold: value }
+        | PivotKind::Threshold { threshold: value } = self.kind
+            && !is_fraction(&value)
+        {
+            return Err(PivotPolicyError::Threshold { value });
+        }
+        match self.small {
+            SmallPivots::Replace { below: value } if !is_fraction(&value) => {
+                Err(PivotPolicyError::Below { value })
+            }
+            SmallPivots::Replace { .. } if !self.is_static() => {
+                Err(PivotPolicyError::SearchedAndReplaced)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The policy for a matrix whose largest magnitude is `max_b`, which is asked for if small pivots are replaced.
+    ///
+    /// # Panics
+    ///
+    /// If [`check`](Self::check) refuses the policy.
+    #[track_caller]
+    pub fn resolve<R: RealScalar>(&self, max_b: impl FnOnce() -> f64) -> ResolvedPivots<R> {
+        if let Err(error) = self.check() {
+            panic!("{error}");
+        }
+        let threshold = match self.kind {
+            PivotKind::Diagonal => None,
+            PivotKind::WithinFront { threshold } | PivotKind::Threshold { threshold } => {
+                Some(threshold)
+            }
+        };
+        ResolvedPivots {
+            search: threshold.is_some(),
+            threshold: R::from_f64(threshold.unwrap_or(0.0)),
+            is_static: self.is_static(),
+            small: match self.small {
+                SmallPivots::Stop => R::zero(),
+                SmallPivots::Replace { below } => R::from_f64(below * max_b()),
+            },
+        }
+    }
+
+    /// As [`resolve`](Self::resolve), for an engine that eliminates every column where it is.
+    ///
+    /// # Panics
+    ///
+    /// As [`resolve`](Self::resolve), and under threshold partial pivoting.
+    #[track_caller]
+    pub fn resolve_static<R: RealScalar>(&self, max_b: impl FnOnce() -> f64) -> ResolvedPivots<R> {
+        assert!(
+            self.is_static(),
+            "threshold partial pivoting is asked of an engine with static pivots"
+        );
+        self.resolve(max_b)
+    }
+}
+
+/// A [`PivotPolicy`] for one matrix, in the real type of its factors: what kernels compare with.
+///
+/// [`PivotPolicy::resolve`] makes it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ResolvedPivots<R> {
+    /// Whether a front searches its rows; otherwise the diagonal is taken as it is.
+    pub search: bool,
+    /// The diagonal is acceptable if it is at least this times the largest candidate; zero where nothing is searched.
+    pub threshold: R,
+    /// Whether every column is eliminated where it is, for better or worse.
+    pub is_static: bool,
+    /// Pivots of a smaller magnitude are replaced by it, with their sign; zero: none is.
+    pub small: R,
+}
+
+impl<R: RealScalar> ResolvedPivots<R> {
+    /// The same for a factorization on pivots that are known: none is searched.
+    #[must_use]
+    pub fn known(self) -> Self {
+        Self {
+            search: false,
+            ..self
+        }
+    }
+
+    /// What replaces a pivot, if it is small.
+    #[inline(always)]
+    pub fn replacement<F: Scalar<Real = R>>(&self, pivot: F) -> Option<F> {
+        (pivot.magnitude() < self.small).then(|| pivot.with_magnitude(self.small))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IN_FRONTS: PivotPolicy = PivotPolicy {
+        kind: PivotKind::WithinFront { threshold: 0.1 },
+        small: SmallPivots::Replace { below: 0.25 },
+    };
+
+    #[test]
+    fn only_fractions_are_accepted() {
+        for value in [0.0, 0.5, 1.0] {
+            assert_eq!(PivotPolicy::threshold(value).check(), Ok(()));
+            assert_eq!(PivotPolicy::replacing(value).check(), Ok(()));
+        }
+        for value in [-1e-300, 1.0 + f64::EPSILON, f64::INFINITY] {
+            let threshold = Err(PivotPolicyError::Threshold { value });
+            assert_eq!(PivotPolicy::threshold(value).check(), threshold);
+            assert_eq!(PivotPolicy::STATIC.in_fronts(value).check(), threshold);
+            let below = Err(PivotPolicyError::Below { value });
+            assert_eq!(PivotPolicy::replacing(value).check(), below);
+        }
+        assert!(PivotPolicy::threshold(f64::NAN).check().is_err());
+        assert!(PivotPolicy::replacing(f64::NAN).check().is_err());
+        let both = PivotPolicy {
+            kind: PivotKind::Threshold { threshold: 0.1 },
+            ..IN_FRONTS
+        };
+        assert_eq!(both.check(), Err(PivotPolicyError::SearchedAndReplaced));
+    }
+
+    #[test]
+    #[should_panic(expected = "the pivot threshold 2 is not from 0 to 1")]
+    fn what_is_refused_is_not_resolved() {
+        let _ = PivotPolicy::threshold(2.0).resolve::<f64>(|| 1.0);
+    }
+
+    #[test]
+    #[should_panic(
+        expected = "threshold partial pivoting is asked of an engine with static pivots"
+    )]
+    fn a_search_is_not_resolved_as_static() {
+        let _ = PivotPolicy::threshold(0.1).resolve_static::<f64>(|| 1.0);
+    }
+
+    #[test]
+    fn small_pivots_are_relative_to_the_matrix() {
+        let resolved = IN_FRONTS.resolve::<f32>(|| 8.0);
+        assert_eq!((resolved.threshold, resolved.small), (0.1, 2.0));
+        assert!(resolved.search && resolved.is_static);
+        let replaced = [-1.9, -0.0, 0.0, 1.0, 2.0, -2.0, f32::NAN].map(|p| resolved.replacement(p));
+        let expected = [
+            Some(-2.0),
+            Some(2.0),
+            Some(2.0),
+            Some(2.0),
+            None,
+            None,
+            None,
+        ];
+        assert_eq!(replaced, expected);
+        let known = resolved.known();
+        assert!(!known.search && known.small == 2.0);
+    }
+
+    #[test]
+    fn the_size_of_the_matrix_is_not_asked_for_in_vain() {
+        for policy in [PivotPolicy::STATIC, PivotPolicy::threshold(1.0)] {
+            let resolved = policy.resolve::<f64>(|| unreachable!("nothing is replaced"));
+            assert_eq!(resolved.replacement(0.0), None);
+            assert_eq!(resolved.is_static, !resolved.search);
+        }
+    }
+
+    #[test]
+    fn fronts_search_where_columns_do_not() {
+        assert_eq!(PivotPolicy::replacing(0.25).in_fronts(0.1), IN_FRONTS);
+        assert_eq!(IN_FRONTS.in_fronts(0.5), IN_FRONTS);
+        let threshold = |asked| PivotPolicy::threshold(asked).in_fronts(0.05);
+        assert_eq!(threshold(0.001), PivotPolicy::threshold(0.05));
+        assert_eq!(threshold(0.5), PivotPolicy::threshold(0.5));
+    }
+}

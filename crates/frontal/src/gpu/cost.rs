@@ -6,10 +6,11 @@
 //! Math. 17, 1969, gives it for equal workers); a solve counts by the longest way alone. Linear in the number of
 //! fronts.
 
-use luge_gpu_kernels::frontal::plan::{SMALL_FRONT, TILE, WHOLE_FRONT};
+use luge_gpu_kernels::frontal::plan::TILE;
 use luge_sparse::etree::{EliminationForest, NONE};
 
-use crate::tree::{AssemblyTree, Front, Supernodes, TreeOptions, supernodes};
+use super::classes::{FrontClass, Limits, Shape};
+use crate::tree::{AssemblyTree, Supernodes, TreeOptions, supernodes};
 
 /// Seconds that the steps of a factorization and of a solve take on a device, in `f64`.
 ///
@@ -80,14 +81,6 @@ impl DevicePrediction {
     }
 }
 
-/// What the prediction reads of a front.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    parent: u32,
-    pivots: u32,
-    below: u32,
-}
-
 /// What is known of the subtrees below a front when it is reached.
 #[derive(Debug, Clone, Copy, Default)]
 struct Below {
@@ -97,14 +90,12 @@ struct Below {
     last_large: f64,
     /// Fronts on the longest way to a leaf.
     height: u32,
-    has_large: bool,
 }
 
 impl Below {
-    fn add(&mut self, end: f64, is_small: bool, height: u32) {
+    fn add(&mut self, end: f64, class: FrontClass, height: u32) {
         self.height = self.height.max(height);
-        if !is_small {
-            self.has_large = true;
+        if class.is_large() {
             self.last_large = self.last_large.max(end);
         } else if end > self.last[0] {
             self.last = [end, self.last[0]];
@@ -117,12 +108,7 @@ impl Below {
 impl DeviceCosts {
     /// Predicts what goes with this tree.
     pub fn of_tree(&self, tree: &AssemblyTree) -> DevicePrediction {
-        let shape = |front: &Front| Shape {
-            parent: front.parent,
-            pivots: front.pivots,
-            below: front.below,
-        };
-        self.predict(tree.num_supernodes(), tree.fronts().iter().map(shape))
+        self.predict(tree.fronts().iter().map(Shape::from))
     }
 
     /// Predicts what goes with the tree that [`Symbolic::analyze_posted`](crate::Symbolic::analyze_posted) makes of this forest.
@@ -138,28 +124,33 @@ impl DeviceCosts {
             pivots: pivots[s],
             below: below[s],
         };
-        self.predict(parent.len(), (0..parent.len()).map(shape))
+        self.predict((0..parent.len()).map(shape))
     }
 
     /// About the seconds of [`of_forest`](Self::of_forest), from chains of columns of one structure in place of fronts:
     /// mostly more, since fronts are merged, and for sums of many small fronts within a factor of a few.
     pub fn estimate(&self, forest: &EliminationForest) -> f64 {
         let EliminationForest { parent, counts } = forest;
+        let limits = Limits::default();
         let mut ends = vec![0.0f64; parent.len()];
         let (mut path, mut shared) = (0.0f64, 0.0);
         for (j, (&above, &rows)) in parent.iter().zip(counts).enumerate() {
             let goes_on = j > 0 && parent[j - 1] as usize == j && counts[j - 1] == rows + 1;
-            let (of_front, of_pivot) = if rows <= SMALL_FRONT {
-                shared += self.small_pivot / self.warps;
-                (self.small_front, self.small_pivot)
-            } else if rows <= WHOLE_FRONT {
-                shared += self.whole_pivot / self.blocks;
-                (self.whole_front, self.whole_pivot)
-            } else {
-                // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
-                let tiles = f64::from(rows.div_ceil(TILE)).powi(2);
-                shared += tiles / f64::from(TILE) * self.tile / self.blocks;
-                (self.whole_front, self.step / f64::from(TILE))
+            let (of_front, of_pivot) = match FrontClass::of(rows, false, &limits) {
+                FrontClass::Small => {
+                    shared += self.small_pivot / self.warps;
+                    (self.small_front, self.small_pivot)
+                }
+                FrontClass::Whole => {
+                    shared += self.whole_pivot / self.blocks;
+                    (self.whole_front, self.whole_pivot)
+                }
+                FrontClass::Tiled => {
+                    // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
+                    let tiles = f64::from(rows.div_ceil(TILE)).powi(2);
+                    shared += tiles / f64::from(TILE) * self.tile / self.blocks;
+                    (self.whole_front, self.step / f64::from(TILE))
+                }
             };
             if !goes_on {
                 ends[j] += of_front + self.solve_front * self.solves;
@@ -174,38 +165,35 @@ impl DeviceCosts {
         path + shared
     }
 
-    /// Predicts from so many fronts, children before parents.
-    fn predict(&self, num_fronts: usize, fronts: impl Iterator<Item = Shape>) -> DevicePrediction {
-        let mut below = vec![Below::default(); num_fronts];
+    /// Predicts from fronts, children before parents.
+    fn predict(&self, fronts: impl ExactSizeIterator<Item = Shape> + Clone) -> DevicePrediction {
+        let classes = FrontClass::of_fronts(fronts.clone(), &Limits::default());
+        let mut below = vec![Below::default(); fronts.len()];
         let (mut of_warps, mut of_blocks) = (0.0, 0.0);
         let (mut path, mut height) = (0.0f64, 0);
-        for (s, front) in fronts.enumerate() {
+        for (s, (front, class)) in fronts.zip(classes).enumerate() {
             let children = below[s];
-            let rows = front.pivots + front.below;
-            let is_small = !children.has_large && rows <= SMALL_FRONT;
-            let own = self.seconds_of(&front, is_small);
+            let own = self.seconds_of(&front, class);
             // The child that takes longest is worked on by the warp that goes on with the parent.
             let begin = match children.last {
-                _ if !is_small => {
+                _ if class.is_large() => {
                     let last = children.last[0].max(children.last_large);
                     if last > 0.0 { last + self.join } else { 0.0 }
                 }
                 [first, second] if second > 0.0 => first.max(second + self.join),
                 [first, _] => first,
             };
-            if is_small {
-                of_warps += own + self.small_front_shared - self.small_front;
-            } else if rows <= WHOLE_FRONT {
-                of_blocks += own;
-            } else {
-                of_blocks += self.tile * tile_updates(&front);
+            match class {
+                FrontClass::Small => of_warps += own + self.small_front_shared - self.small_front,
+                FrontClass::Whole => of_blocks += own,
+                FrontClass::Tiled => of_blocks += self.tile * tile_updates(&front),
             }
             let end = begin + own;
             if front.parent == NONE {
                 path = path.max(end);
                 height = height.max(children.height + 1);
             } else {
-                below[front.parent as usize].add(end, is_small, children.height + 1);
+                below[front.parent as usize].add(end, class, children.height + 1);
             }
         }
         DevicePrediction {
@@ -216,16 +204,16 @@ impl DeviceCosts {
     }
 
     /// Seconds of a front on the way to the root.
-    fn seconds_of(&self, front: &Shape, is_small: bool) -> f64 {
+    fn seconds_of(&self, front: &Shape, class: FrontClass) -> f64 {
         let pivots = f64::from(front.pivots);
-        if is_small {
-            self.small_front + pivots * self.small_pivot
-        } else if front.pivots + front.below <= WHOLE_FRONT {
-            self.whole_front + pivots * self.whole_pivot
-        } else {
-            let steps = f64::from(front.pivots.div_ceil(TILE));
-            let tail = if front.below > 0 { self.tile } else { 0.0 };
-            self.whole_front + steps * self.step + tail
+        match class {
+            FrontClass::Small => self.small_front + pivots * self.small_pivot,
+            FrontClass::Whole => self.whole_front + pivots * self.whole_pivot,
+            FrontClass::Tiled => {
+                let steps = f64::from(front.pivots.div_ceil(TILE));
+                let tail = if front.below > 0 { self.tile } else { 0.0 };
+                self.whole_front + steps * self.step + tail
+            }
         }
     }
 }
@@ -267,7 +255,7 @@ mod tests {
             pivots,
             below,
         };
-        COSTS.predict(fronts.len(), fronts.iter().map(shape))
+        COSTS.predict(fronts.iter().map(shape))
     }
 
     #[test]

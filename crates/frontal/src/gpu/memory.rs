@@ -1,10 +1,10 @@
 //! What a tree and the factors on it take on the device.
 
-use luge_gpu_kernels::frontal::plan::{Child, GATHERED, SMALL_FRONT, SmallFront};
+use luge_gpu_kernels::frontal::plan::{Child, SmallFront};
 use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
-use luge_sparse::etree::NONE;
 
 use super::DeviceTree;
+use super::classes::{FrontClass, Limits};
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
@@ -56,12 +56,12 @@ impl DeviceTree {
 
 /// Entries of the elements that are added entry by entry to large fronts.
 fn gathered(tree: &AssemblyTree) -> u64 {
-    let fronts = tree.fronts();
+    let limits = Limits::default();
+    let classes = FrontClass::of_tree(tree, &limits);
     let is_gathered = |front: &&Front| {
-        front.parent != NONE
-            && front.below <= GATHERED
-            && fronts[front.parent as usize].size() > SMALL_FRONT
+        let above = classes.get(front.parent as usize);
+        front.below <= limits.gathered && above.is_some_and(|class| class.is_large())
     };
-    let gathered = fronts.iter().filter(is_gathered);
+    let gathered = tree.fronts().iter().filter(is_gathered);
     gathered.map(|front| u64::from(front.below).pow(2)).sum()
 }

@@ -7,11 +7,12 @@
 //! of list schedules for parallel processing systems", Comm. ACM 17, 1974).
 
 use luge_gpu_kernels::frontal::plan::{
-    Child, GATHERED, NONE as NO_FRONT, POSITIONS_A_WORD, Piece, SMALL_FRONT, SmallFront, Sum, TILE,
-    Task, WHOLE, WHOLE_FRONT, cell, halves, place, small,
+    Child, NONE as NO_FRONT, POSITIONS_A_WORD, Piece, SmallFront, Sum, TILE, Task, WHOLE,
+    WHOLE_FRONT, cell, halves, place, small,
 };
 use luge_sparse::etree::NONE;
 
+use super::classes::{FrontClass, Limits};
 use super::placement::PlacedOnHost;
 use crate::layout::Layout;
 use crate::shares::{both, collected, joined, mapped, shares, sort, split};
@@ -35,27 +36,6 @@ const SECONDS_A_PIVOT: f64 = 0.2e-6;
 
 /// Seconds from one diagonal tile of a front to the next.
 const SECONDS_A_STEP: f64 = 20e-6;
-
-/// Limits of the ways to work on a front, for tests of each of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Rows of the largest small front: at most 16.
-    pub small_front: u32,
-    /// Rows of the largest front that one block works on as a whole: at most 95.
-    pub whole_front: u32,
-    /// Rows of the largest element that is added entry by entry to a large front: at most 16.
-    pub gathered: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            small_front: SMALL_FRONT,
-            whole_front: WHOLE_FRONT,
-            gathered: GATHERED,
-        }
-    }
-}
 
 /// Where the entries of a tree come from, and how they are scaled.
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +73,8 @@ struct Planner<'a> {
     source: Source<'a>,
     limits: Limits,
     threads: usize,
+    /// Who works on each front.
+    classes: Vec<FrontClass>,
     /// Number of each front among the large ones, or [`NONE`].
     large: Vec<u32>,
     /// Place of each front's element.
@@ -215,21 +197,17 @@ impl Plan {
 
 impl<'a> Planner<'a> {
     fn new(symbolic: &'a Symbolic, source: Source<'a>, limits: Limits, threads: usize) -> Self {
-        assert!(limits.small_front <= SMALL_FRONT && limits.gathered <= GATHERED);
-        assert!(limits.whole_front <= WHOLE_FRONT);
+        limits.check();
         let Symbolic { tree, layout, .. } = symbolic;
         let fronts = tree.fronts();
+        let classes = FrontClass::of_tree(tree, &limits);
         let mut large = vec![NONE; fronts.len()];
-        let mut num_large = 0;
-        for (s, front) in fronts.iter().enumerate() {
-            if large[s] != NONE || front.size() > limits.small_front {
-                large[s] = num_large;
-                num_large += 1;
-                if front.parent != NONE {
-                    // Its number comes when it is reached.
-                    large[front.parent as usize] = 0;
-                }
-            }
+        let are_large = classes
+            .iter()
+            .enumerate()
+            .filter(|(_, class)| class.is_large());
+        for (number, (s, _)) in are_large.enumerate() {
+            large[s] = number as u32;
         }
         let mut element = Vec::with_capacity(fronts.len());
         let mut element_entries = 0;
@@ -244,6 +222,7 @@ impl<'a> Planner<'a> {
             source,
             limits,
             threads,
+            classes,
             large,
             element,
             element_entries,
@@ -256,7 +235,7 @@ impl<'a> Planner<'a> {
 
 impl Planner<'_> {
     fn is_large(&self, s: usize) -> bool {
-        self.large[s] != NONE
+        self.classes[s].is_large()
     }
 
     /// Row and column in the front of entry `e` of the layout.
@@ -458,13 +437,11 @@ impl Planner<'_> {
                 NONE => 0.0,
                 parent => path[parent as usize],
             };
-            let own = if !self.is_large(s) {
-                Self::small_seconds(front)
-            } else if front.size() <= self.limits.whole_front {
-                SECONDS_A_TASK + f64::from(front.pivots) * SECONDS_A_PIVOT
-            } else {
+            let own = match self.classes[s] {
+                FrontClass::Small => Self::small_seconds(front),
+                FrontClass::Whole => SECONDS_A_TASK + f64::from(front.pivots) * SECONDS_A_PIVOT,
                 // As long as that of its first task, or longer: its children's tasks come before.
-                f64::from(front.pivots.div_ceil(TILE) + 1) * SECONDS_A_STEP
+                FrontClass::Tiled => f64::from(front.pivots.div_ceil(TILE) + 1) * SECONDS_A_STEP,
             };
             path[s] = above + own;
         }
@@ -607,7 +584,7 @@ impl Planner<'_> {
         for &s in large {
             let s = s as usize;
             let front = self.fronts[s];
-            let is_whole = front.size() <= self.limits.whole_front;
+            let is_whole = self.classes[s] == FrontClass::Whole;
             tiles.cut(&front, is_whole);
             let sides = tiles.bounds.len() as u32 - 1;
             let arrivals: u32 = self
@@ -735,7 +712,7 @@ impl Planner<'_> {
     /// How often front `s` tells its large parent of its element.
     fn arrivals_of(&self, s: usize) -> u32 {
         let front = &self.fronts[s];
-        if self.is_large(s) && front.size() > self.limits.whole_front {
+        if self.classes[s] == FrontClass::Tiled {
             front.below.div_ceil(TILE).pow(2)
         } else {
             1

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
 
+use super::classes::Limits;
 use super::placement::Placement;
-use super::plan::{Limits, Plan, Source};
+use super::plan::{Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
 use crate::shares::both;
 use crate::symbolic::Symbolic;
@@ -84,7 +85,7 @@ impl DeviceTree {
         Self::upload_with(stream, symbolic, placement, Limits::default(), threads)
     }
 
-    /// As [`upload`](Self::upload), with other limits between the ways to work on a front.
+    /// As [`upload`](Self::upload), with other limits between the classes of fronts.
     ///
     /// # Errors
     ///

@@ -8,20 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
     CoupledRow, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, SEGMENT, Segment, Single,
-    THREADS, TILE, WHOLE, WHOLE_ROWS,
+    THREADS, TILE, WHOLE,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
+use crate::gpu::classes::SolveClass;
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
 use crate::shares::{both, collected, mapped, shares, sort, split};
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
-/// Most pivots of a front for a warp: a lane has one.
-const SMALL_PIVOTS: u32 = TILE;
-/// Most rows below them: two for a lane on the way down.
-const SMALL_BELOW: u32 = 2 * TILE;
 /// What a front costs whatever its size, in nanoseconds.
 const FIXED_WEIGHT: u64 = 400;
 /// What each pivot costs: one is solved for after the other.
@@ -161,50 +158,6 @@ impl DeviceLists {
             singles: &self.singles,
             coupled: &self.coupled,
             segments: &self.segments,
-        }
-    }
-}
-
-/// Who works on a front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// One pivot and nothing else: a thread, apart from all tasks.
-    Single,
-    /// A warp.
-    Small,
-    /// A block.
-    Whole,
-    /// A block for each tile.
-    Tiles,
-}
-
-impl Kind {
-    /// Who works on each front of a tree. Small fronts above larger ones are for blocks too: so no task of a warp waits on the
-    /// way up for one of a block, and none of a block on the way down for one of a warp.
-    fn of_fronts(tree: &AssemblyTree) -> Vec<Self> {
-        let mut kinds: Vec<Self> = tree.fronts().iter().map(Self::of).collect();
-        for (s, front) in tree.fronts().iter().enumerate() {
-            let is_large = matches!(kinds[s], Self::Whole | Self::Tiles);
-            if let Some(above) = kinds.get_mut(front.parent as usize)
-                && is_large
-                && *above == Self::Small
-            {
-                *above = Self::Whole;
-            }
-        }
-        kinds
-    }
-
-    /// Who would work on a front that stood alone.
-    fn of(front: &Front) -> Self {
-        if front.pivots == 1 && front.below == 0 && front.num_children == 0 {
-            Self::Single
-        } else if front.pivots <= SMALL_PIVOTS && front.below <= SMALL_BELOW {
-            Self::Small
-        } else if front.size() <= WHOLE_ROWS {
-            Self::Whole
-        } else {
-            Self::Tiles
         }
     }
 }
@@ -457,7 +410,7 @@ fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, chunks: u32) -> u3
 struct LeveledForest<'a> {
     symbolic: &'a Symbolic,
     levels: &'a [u32],
-    kinds: Vec<Kind>,
+    classes: Vec<SolveClass>,
     warps_up: TaskList<u32>,
     warps_down: TaskList<u32>,
     blocks_up: TaskList<LargeTask>,
@@ -468,7 +421,7 @@ struct LeveledForest<'a> {
 impl<'a> LeveledForest<'a> {
     fn new(symbolic: &'a Symbolic, levels: &'a [u32], threads: usize) -> Self {
         let tree = &symbolic.tree;
-        let kinds = Kind::of_fronts(tree);
+        let classes = SolveClass::of_tree(tree);
         let fronts = tree.fronts();
         let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
@@ -480,7 +433,7 @@ impl<'a> LeveledForest<'a> {
                     let above = left.get(front.parent as usize).copied().unwrap_or(0);
                     left[s] = weight(front) + above;
                 }
-                tasks_of_ways(tree, (&kinds, levels), num_levels, &left, false, threads)
+                tasks_of_ways(tree, (&classes, levels), num_levels, &left, false, threads)
             },
             || {
                 // The way to its farthest leaf.
@@ -494,13 +447,13 @@ impl<'a> LeveledForest<'a> {
                         *parent = below.max(*parent);
                     }
                 }
-                tasks_of_ways(tree, (&kinds, levels), num_levels, &left, true, threads)
+                tasks_of_ways(tree, (&classes, levels), num_levels, &left, true, threads)
             },
         );
         Self {
             symbolic,
             levels,
-            kinds,
+            classes,
             warps_up,
             warps_down,
             blocks_up,
@@ -536,7 +489,7 @@ impl<'a> LeveledForest<'a> {
             for &s in by_level.fronts(level) {
                 let s = s as usize;
                 let front = &tree.fronts()[s];
-                let is_single = self.kinds[s] == Kind::Single;
+                let is_single = self.classes[s] == SolveClass::Single;
                 if is_single {
                     let [mut begin, end] = couplings.range(front.start);
                     if end - begin > LONG_ROW {
@@ -590,7 +543,7 @@ impl<'a> LeveledForest<'a> {
 /// Tasks of warps and of blocks up the forest, or down.
 fn tasks_of_ways(
     tree: &AssemblyTree,
-    (kinds, levels): (&[Kind], &[u32]),
+    (classes, levels): (&[SolveClass], &[u32]),
     num_levels: u32,
     left: &[u64],
     down: bool,
@@ -604,11 +557,11 @@ fn tasks_of_ways(
             front: number,
             tile,
         };
-        match kinds[s] {
-            Kind::Single => {}
-            Kind::Small => warps.push((level, left, number)),
-            Kind::Whole => blocks.push((level, left, task(WHOLE))),
-            Kind::Tiles => {
+        match classes[s] {
+            SolveClass::Single => {}
+            SolveClass::Small => warps.push((level, left, number)),
+            SolveClass::Whole => blocks.push((level, left, task(WHOLE))),
+            SolveClass::Tiled => {
                 let of_pivots = front.pivots.div_ceil(TILE);
                 let of_tile = |tile| (level, left, task(tile));
                 if down {
@@ -769,49 +722,6 @@ fn coupling_exponents(placement: &Placement<'_>, threads: usize) -> Vec<i32> {
 mod tests {
     use super::*;
     use crate::gpu::plan::tests::{ROOT, tree_of};
-
-    #[test]
-    fn fronts_go_to_workers_by_their_size() {
-        let kind = |pivots, below, num_children| {
-            Kind::of(&Front {
-                start: 0,
-                pivots,
-                below,
-                pivots_in_parent: 0,
-                parent: NONE,
-                children: 0,
-                num_children,
-                depth: 0,
-                rows: 0,
-            })
-        };
-        assert_eq!(kind(1, 0, 0), Kind::Single);
-        for small in [(2, 0, 0), (1, 1, 0), (1, 0, 1), (32, 64, 0)] {
-            assert_eq!(kind(small.0, small.1, small.2), Kind::Small, "{small:?}");
-        }
-        for whole in [(33, 0, 0), (1, 65, 0), (100, 156, 2)] {
-            assert_eq!(kind(whole.0, whole.1, whole.2), Kind::Whole, "{whole:?}");
-        }
-        assert_eq!(kind(100, 157, 0), Kind::Tiles);
-    }
-
-    #[test]
-    fn no_warp_waits_for_a_block_on_the_way_up() {
-        // A front of 33 pivots and one of 257 below small ones, and these below others.
-        let fronts = [
-            (1, 33),
-            (2, 2),
-            (ROOT, 2),
-            (4, 257),
-            (ROOT, 2),
-            (6, 2),
-            (ROOT, 33),
-            (ROOT, 1),
-        ];
-        use Kind::{Single, Small, Tiles, Whole};
-        let expected = [Whole, Whole, Whole, Tiles, Whole, Small, Whole, Single];
-        assert_eq!(Kind::of_fronts(tree_of(&fronts).tree()), expected);
-    }
 
     #[test]
     fn blocks_are_as_many_as_have_something_to_do() {

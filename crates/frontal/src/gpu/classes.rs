@@ -6,9 +6,10 @@
 //! A factorization and a solve have classes of their own: a front that fits into the shared memory of a block is another
 //! one than a front whose rows are as many as the threads of a block.
 
-use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, WHOLE_FRONT};
+use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, TILE, WHOLE_FRONT};
 use luge_gpu_kernels::frontal::solve::layout::{TILE as SOLVE_TILE, WHOLE_ROWS};
 
+use super::tiles::Tiling;
 use crate::tree::{AssemblyTree, Front};
 
 /// Largest fronts of the classes, for tests of each of them.
@@ -112,6 +113,14 @@ impl FrontClass {
     pub fn is_large(self) -> bool {
         self != Self::Small
     }
+
+    /// The tiles that are worked on one by one: one for a front that is not cut.
+    pub fn tiling(self, front: Shape) -> Tiling {
+        match self {
+            Self::Small | Self::Whole => Tiling::uncut(front.rows()),
+            Self::Tiled => Tiling::new(front.pivots, front.below, TILE),
+        }
+    }
 }
 
 /// Who works on a front in a solve.
@@ -158,6 +167,11 @@ impl SolveClass {
 
     fn is_large(self) -> bool {
         matches!(self, Self::Whole | Self::Tiled)
+    }
+
+    /// The tiles of a tiled front; a task is a row of them.
+    pub fn tiling(front: &Front) -> Tiling {
+        Tiling::new(front.pivots, front.below, SOLVE_TILE)
     }
 }
 

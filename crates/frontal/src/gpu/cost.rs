@@ -10,6 +10,7 @@ use luge_gpu_kernels::frontal::plan::TILE;
 use luge_sparse::etree::{EliminationForest, NONE};
 
 use super::classes::{FrontClass, Limits, Shape};
+use super::tiles::Tiling;
 use crate::tree::{AssemblyTree, Supernodes, TreeOptions, supernodes};
 
 /// Seconds that the steps of a factorization and of a solve take on a device, in `f64`.
@@ -147,7 +148,7 @@ impl DeviceCosts {
                 }
                 FrontClass::Tiled => {
                     // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
-                    let tiles = f64::from(rows.div_ceil(TILE)).powi(2);
+                    let tiles = f64::from(Tiling::new(rows, 0, TILE).len());
                     shared += tiles / f64::from(TILE) * self.tile / self.blocks;
                     (self.whole_front, self.step / f64::from(TILE))
                 }
@@ -186,7 +187,9 @@ impl DeviceCosts {
             match class {
                 FrontClass::Small => of_warps += own + self.small_front_shared - self.small_front,
                 FrontClass::Whole => of_blocks += own,
-                FrontClass::Tiled => of_blocks += self.tile * tile_updates(&front),
+                FrontClass::Tiled => {
+                    of_blocks += self.tile * class.tiling(front).num_updates() as f64;
+                }
             }
             let end = begin + own;
             if front.parent == NONE {
@@ -210,21 +213,12 @@ impl DeviceCosts {
             FrontClass::Small => self.small_front + pivots * self.small_pivot,
             FrontClass::Whole => self.whole_front + pivots * self.whole_pivot,
             FrontClass::Tiled => {
-                let steps = f64::from(front.pivots.div_ceil(TILE));
+                let steps = f64::from(class.tiling(*front).steps());
                 let tail = if front.below > 0 { self.tile } else { 0.0 };
                 self.whole_front + steps * self.step + tail
             }
         }
     }
-}
-
-/// How often tiles of a front are updated, or eliminated, in all.
-fn tile_updates(front: &Shape) -> f64 {
-    let steps = f64::from(front.pivots.div_ceil(TILE));
-    let sides = steps + f64::from(front.below.div_ceil(TILE));
-    // Sum over the steps of the square of the sides that are left.
-    let squares = |x: f64| x * (x + 1.0) * (2.0 * x + 1.0) / 6.0;
-    squares(sides) - squares(sides - steps)
 }
 
 #[cfg(test)]

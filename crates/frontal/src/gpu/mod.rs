@@ -16,6 +16,7 @@ mod parts;
 mod placement;
 mod plan;
 mod solve;
+mod tiles;
 mod tree;
 
 use luge_device::{DeviceError, KernelDesc};

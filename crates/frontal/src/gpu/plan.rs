@@ -12,8 +12,9 @@ use luge_gpu_kernels::frontal::plan::{
 };
 use luge_sparse::etree::NONE;
 
-use super::classes::{FrontClass, Limits};
+use super::classes::{FrontClass, Limits, Shape};
 use super::placement::PlacedOnHost;
+use super::tiles::Tiling;
 use crate::layout::Layout;
 use crate::shares::{both, collected, joined, mapped, shares, sort, split};
 use crate::symbolic::Symbolic;
@@ -579,21 +580,21 @@ impl Planner<'_> {
     /// Makes tasks of some large fronts.
     fn describe_large(&self, large: &[u32], mut entries: Entries<'_>) -> LargeShare {
         let mut share = LargeShare::default();
-        let mut tiles = Tiles::default();
+        let mut tiles = FrontTiles::default();
         let mut sums = SumsByPlace::default();
         for &s in large {
             let s = s as usize;
             let front = self.fronts[s];
             let is_whole = self.classes[s] == FrontClass::Whole;
-            tiles.cut(&front, is_whole);
-            let sides = tiles.bounds.len() as u32 - 1;
+            let tiling = self.classes[s].tiling(Shape::from(&front));
+            let steps = tiling.steps();
             let arrivals: u32 = self
                 .tree
                 .children(s)
                 .iter()
                 .map(|&c| self.arrivals_of(c as usize))
                 .sum();
-            self.sort_into_tiles(s, &mut tiles);
+            self.sort_into_tiles(s, &tiling, &mut tiles);
             let above = match front.parent {
                 NONE => 0.0,
                 parent => self.path[parent as usize],
@@ -604,13 +605,12 @@ impl Planner<'_> {
             };
             let slot = self.layout.slot[s];
             let first_flag = share.num_flags;
-            let steps = tiles.of_pivots;
             if !is_whole {
-                share.num_flags += sides * sides;
+                share.num_flags += tiling.len();
                 share.has_tiles |= steps > 1;
             }
-            tiles.for_each_in_order(|tiles, ti, tj| {
-                let number = (ti * sides + tj) as usize;
+            for tile in tiling.tiles() {
+                let number = tile.number as usize;
                 let first_entry = entries.next;
                 for &entry in &tiles.entries[tiles.entry_ptr[number]..tiles.entry_ptr[number + 1]] {
                     entries.push(entry);
@@ -620,8 +620,7 @@ impl Planner<'_> {
                 let first_sum = share.sums.len() as u32;
                 sums.collect(&tiles.addends[number], &mut share.sums, &mut share.addends);
                 // The way from here to the root: what is left of the front comes first.
-                let step = ti.min(tj).min(steps);
-                let kind = match (step == steps, ti == tj) {
+                let kind = match (tiling.is_of_element(tile), tile.row == tile.column) {
                     (true, _) => 0.0,
                     (_, false) => 0.4,
                     _ => 0.8,
@@ -629,12 +628,16 @@ impl Planner<'_> {
                 let left = if is_whole {
                     SECONDS_A_TASK + f64::from(front.pivots) * SECONDS_A_PIVOT
                 } else {
-                    (f64::from(steps - step) + kind) * SECONDS_A_STEP
+                    (f64::from(steps - tile.step) + kind) * SECONDS_A_STEP
                 };
                 share.ways.push(above + left);
                 share.tasks.push(Task {
                     front: self.large[s],
-                    tile: if is_whole { WHOLE } else { halves(ti, tj) },
+                    tile: if is_whole {
+                        WHOLE
+                    } else {
+                        halves(tile.row, tile.column)
+                    },
                     pivots: front.pivots,
                     below: front.below,
                     slot,
@@ -650,7 +653,7 @@ impl Planner<'_> {
                     sums: first_sum,
                     num_sums: share.sums.len() as u32 - first_sum,
                 });
-            });
+            }
         }
         share
     }
@@ -711,18 +714,23 @@ impl Planner<'_> {
 
     /// How often front `s` tells its large parent of its element.
     fn arrivals_of(&self, s: usize) -> u32 {
-        let front = &self.fronts[s];
-        if self.classes[s] == FrontClass::Tiled {
-            front.below.div_ceil(TILE).pow(2)
-        } else {
-            1
+        match self.classes[s] {
+            FrontClass::Small | FrontClass::Whole => 1,
+            FrontClass::Tiled => {
+                let tiling = FrontClass::Tiled.tiling(Shape::from(&self.fronts[s]));
+                tiling.num_element_tiles()
+            }
         }
     }
 
     /// Sorts the entries of B and the elements of the children of a front into its tiles.
-    fn sort_into_tiles(&self, s: usize, tiles: &mut Tiles) {
+    fn sort_into_tiles(&self, s: usize, tiling: &Tiling, tiles: &mut FrontTiles) {
         let front = self.fronts[s];
-        let sides = tiles.bounds.len() - 1;
+        let sides = tiling.sides() as usize;
+        tiles.tile_of.clear();
+        for t in 0..tiling.sides() {
+            tiles.tile_of.resize(tiling.range(t).end as usize, t);
+        }
         tiles.entry_ptr.clear();
         tiles.entry_ptr.resize(sides * sides + 1, 0);
         tiles.unsorted.clear();
@@ -730,10 +738,7 @@ impl Planner<'_> {
             let (row, column) = self.cell(&front, e);
             let (ti, tj) = (tiles.tile_of[row as usize], tiles.tile_of[column as usize]);
             let number = ti as usize * sides + tj as usize;
-            let (i, j) = (
-                row - tiles.bounds[ti as usize],
-                column - tiles.bounds[tj as usize],
-            );
+            let (i, j) = (row - tiling.start(ti), column - tiling.start(tj));
             let entry = self.entry(&front, e, (row, column), i, j);
             tiles.unsorted.push((number as u32, entry));
             tiles.entry_ptr[number + 1] += 1;
@@ -767,13 +772,14 @@ impl Planner<'_> {
             let end = element + u64::from(below).pow(2);
             if below <= self.limits.gathered && end <= u64::from(u32::MAX) {
                 for (q, &column) in relative.iter().enumerate() {
-                    let tj = tiles.tile_of[column as usize] as usize;
-                    let column = column - tiles.bounds[tj];
+                    let tj = tiles.tile_of[column as usize];
+                    let column = column - tiling.start(tj);
                     for (i, &row) in relative.iter().enumerate() {
-                        let ti = tiles.tile_of[row as usize] as usize;
-                        let row = row - tiles.bounds[ti];
+                        let ti = tiles.tile_of[row as usize];
+                        let row = row - tiling.start(ti);
                         let addend = element as u32 + q as u32 * below + i as u32;
-                        tiles.addends[ti * sides + tj].push(((row, column), addend));
+                        tiles.addends[ti as usize * sides + tj as usize]
+                            .push(((row, column), addend));
                     }
                 }
                 continue;
@@ -874,15 +880,11 @@ impl SumsByPlace {
     }
 }
 
-/// How a large front is cut, and what belongs to each tile.
+/// What belongs to each tile of a large front.
 #[derive(Debug, Default)]
-struct Tiles {
-    /// First row of each tile, and the front's end.
-    bounds: Vec<u32>,
-    /// Tile of each row.
+struct FrontTiles {
+    /// Row of tiles of each row.
     tile_of: Vec<u32>,
-    /// Tiles of pivots.
-    of_pivots: u32,
     entry_ptr: Vec<usize>,
     /// Sources and places, tile by tile.
     entries: Vec<[u32; 2]>,
@@ -890,45 +892,6 @@ struct Tiles {
     unsorted: Vec<(u32, [u32; 2])>,
     pieces: Vec<Vec<Piece>>,
     addends: Vec<Vec<Addend>>,
-}
-
-impl Tiles {
-    fn cut(&mut self, front: &Front, is_whole: bool) {
-        let (k, m) = (front.pivots, front.size());
-        self.bounds.clear();
-        if is_whole {
-            self.bounds.extend([0, m]);
-            self.of_pivots = 1;
-        } else {
-            self.bounds.extend((0..k).step_by(TILE as usize));
-            self.of_pivots = self.bounds.len() as u32;
-            self.bounds.extend((k..m).step_by(TILE as usize));
-            self.bounds.push(m);
-        }
-        self.tile_of.clear();
-        for (tile, ends) in self.bounds.windows(2).enumerate() {
-            self.tile_of.resize(ends[1] as usize, tile as u32);
-        }
-    }
-
-    /// Calls `visit` for all tiles, each after those that it waits for.
-    fn for_each_in_order(&mut self, mut visit: impl FnMut(&mut Self, u32, u32)) {
-        let sides = self.bounds.len() as u32 - 1;
-        for step in 0..self.of_pivots {
-            visit(self, step, step);
-            for t in step + 1..sides {
-                visit(self, t, step);
-            }
-            for t in step + 1..sides {
-                visit(self, step, t);
-            }
-        }
-        for tj in self.of_pivots..sides {
-            for ti in self.of_pivots..sides {
-                visit(self, ti, tj);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

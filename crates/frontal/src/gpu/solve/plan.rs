@@ -562,12 +562,12 @@ fn tasks_of_ways(
             SolveClass::Small => warps.push((level, left, number)),
             SolveClass::Whole => blocks.push((level, left, task(WHOLE))),
             SolveClass::Tiled => {
-                let of_pivots = front.pivots.div_ceil(TILE);
+                let tiling = SolveClass::tiling(front);
                 let of_tile = |tile| (level, left, task(tile));
                 if down {
-                    blocks.extend((0..of_pivots).rev().map(of_tile));
+                    blocks.extend((0..tiling.steps()).rev().map(of_tile));
                 } else {
-                    blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(of_tile));
+                    blocks.extend((0..tiling.sides()).map(of_tile));
                 }
             }
         }

@@ -7,18 +7,21 @@
 //! fronts.
 
 use luge_gpu_kernels::frontal::plan::TILE;
+use luge_gpu_kernels::frontal::solve::layout::TILE as SOLVE_TILE;
 use luge_sparse::etree::{EliminationForest, NONE};
 
 use super::classes::{FrontClass, Limits, Shape};
-use super::tiles::Tiling;
+use super::tiles::{Tile, Tiling};
 use crate::tree::{AssemblyTree, Supernodes, TreeOptions, supernodes};
 
-/// Seconds that the steps of a factorization and of a solve take on a device, in `f64`.
+/// Seconds that the steps of a factorization and of a solve take on a device, in `f64`: the one table from which orders of
+/// tasks are planned, and seconds predicted.
 ///
-/// [Small fronts](luge_gpu_kernels::frontal::plan) are worked on by warps, others by blocks: as a whole, or in tiles.
+/// [Small fronts](luge_gpu_kernels::frontal::plan) are worked on by warps, others by blocks: as a whole, or in tiles. All
+/// entries are positive. `cargo xtask bench device-costs` measures them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceCosts {
-    /// A small front, whatever its size, on the way to the root.
+    /// A small front, whatever its size, on the path to the root.
     pub small_front: f64,
     /// A pivot of a small front, likewise.
     pub small_pivot: f64,
@@ -38,14 +41,20 @@ pub struct DeviceCosts {
     pub warps: f64,
     /// Blocks that work on others at once.
     pub blocks: f64,
-    /// A front on the way of a solve, up and down.
+    /// A front on the path of a solve, up and down, whatever its size.
     pub solve_front: f64,
+    /// A pivot of such a front, likewise.
+    pub solve_pivot: f64,
+    /// Each 32 pivots of such a front, beside that, likewise.
+    pub solve_tile: f64,
+    /// What a refactorization and a solve of the smallest matrix take for a caller: launches, copies, waits.
+    pub call: f64,
     /// Solves for each factorization.
     pub solves: f64,
 }
 
 impl Default for DeviceCosts {
-    /// Measured on an H200; one solve for each factorization.
+    /// Estimates from runs on an H200 until November 2026; one solve for each factorization.
     fn default() -> Self {
         Self {
             small_front: 0.9e-6,
@@ -59,9 +68,18 @@ impl Default for DeviceCosts {
             warps: 1000.0,
             blocks: 264.0,
             solve_front: 4e-6,
+            solve_pivot: 0.04e-6,
+            solve_tile: 1e-6,
+            call: 60e-6,
             solves: 1.0,
         }
     }
+}
+
+/// A number that is the smaller the more seconds there are, which are not negative: the bits of such numbers are in the
+/// order of the numbers.
+pub(super) fn longest_first_key(seconds: f64) -> u64 {
+    !seconds.to_bits()
 }
 
 /// Predicted seconds on the device. Meant to be compared with other predictions, not with a clock.
@@ -174,7 +192,7 @@ impl DeviceCosts {
         let (mut path, mut height) = (0.0f64, 0);
         for (s, (front, class)) in fronts.zip(classes).enumerate() {
             let children = below[s];
-            let own = self.seconds_of(&front, class);
+            let own = self.front_seconds(front, class);
             // The child that takes longest is worked on by the warp that goes on with the parent.
             let begin = match children.last {
                 _ if class.is_large() => {
@@ -206,29 +224,61 @@ impl DeviceCosts {
         }
     }
 
-    /// Seconds of a front on the way to the root.
-    fn seconds_of(&self, front: &Shape, class: FrontClass) -> f64 {
+    /// Seconds of a front on the path to the root.
+    pub(super) fn front_seconds(&self, front: Shape, class: FrontClass) -> f64 {
         let pivots = f64::from(front.pivots);
         match class {
             FrontClass::Small => self.small_front + pivots * self.small_pivot,
             FrontClass::Whole => self.whole_front + pivots * self.whole_pivot,
             FrontClass::Tiled => {
-                let steps = f64::from(class.tiling(*front).steps());
-                let tail = if front.below > 0 { self.tile } else { 0.0 };
-                self.whole_front + steps * self.step + tail
+                let tiling = class.tiling(front);
+                self.whole_front + self.rest_of_tiled(&tiling, 0)
             }
         }
+    }
+
+    /// Seconds from the beginning of the task on a tile of a large front to the end of the front: no more than the front
+    /// takes, and no more than from a task that it waits for.
+    pub(super) fn rest_seconds(&self, front: Shape, class: FrontClass, tile: Tile) -> f64 {
+        if class != FrontClass::Tiled {
+            return self.front_seconds(front, class);
+        }
+        let tiling = class.tiling(front);
+        let rest = self.rest_of_tiled(&tiling, tile.step);
+        if tile.row == tile.column || tiling.is_of_element(tile) {
+            rest
+        } else {
+            // Tiles beside the diagonal wait for that on it, with which about half of a step passes.
+            rest - 0.5 * self.step
+        }
+    }
+
+    /// Seconds of a front in tiles from the beginning of a step on.
+    fn rest_of_tiled(&self, tiling: &Tiling, step: u32) -> f64 {
+        let of_element = if tiling.num_element_tiles() > 0 {
+            self.tile
+        } else {
+            0.0
+        };
+        f64::from(tiling.steps() - step) * self.step + of_element
+    }
+
+    /// Seconds that a front of so many pivots takes on the path of a solve, up and down.
+    pub(super) fn solve_seconds(&self, pivots: u32) -> f64 {
+        let tiles = f64::from(pivots / SOLVE_TILE);
+        self.solve_front + f64::from(pivots) * self.solve_pivot + tiles * self.solve_tile
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::symbolic::Symbolic;
     use luge_sparse::{CompressedPattern, etree};
     use proptest::prelude::*;
 
-    const COSTS: DeviceCosts = DeviceCosts {
+    /// Of numbers with which sums are exact.
+    pub(in crate::gpu) const COSTS: DeviceCosts = DeviceCosts {
         small_front: 1.0,
         small_pivot: 0.25,
         small_front_shared: 2.0,
@@ -240,6 +290,9 @@ mod tests {
         warps: 4.0,
         blocks: 2.0,
         solve_front: 10.0,
+        solve_pivot: 0.5,
+        solve_tile: 7.0,
+        call: 1.0,
         solves: 2.0,
     };
 
@@ -419,6 +472,78 @@ mod tests {
             assert!(of_tree.path > 60.0 && of_tree.shared > 0.0);
             assert_eq!(of_tree, COSTS.of_forest(&forest, &options));
         }
+    }
+
+    #[test]
+    fn what_is_left_of_a_front_falls_from_task_to_task() {
+        // 100 pivots are two steps, and 70 rows below them two more tiles.
+        let front = Shape {
+            parent: NONE,
+            pivots: 100,
+            below: 70,
+        };
+        let tiled = FrontClass::Tiled;
+        let rest: Vec<f64> = tiled
+            .tiling(front)
+            .tiles()
+            .map(|tile| COSTS.rest_seconds(front, tiled, tile))
+            .collect();
+        let expected = [&[68.0][..], &[53.0; 6], &[38.0], &[23.0; 4], &[8.0; 4]];
+        assert_eq!(rest, expected.concat());
+        assert_eq!(COSTS.front_seconds(front, tiled), 3.0 + 68.0);
+        let no_element = Shape { below: 0, ..front };
+        assert_eq!(COSTS.front_seconds(no_element, tiled), 3.0 + 60.0);
+        for tile in Tiling::uncut(20).tiles() {
+            let rest = COSTS.rest_seconds(front, FrontClass::Whole, tile);
+            assert_eq!(rest, 3.0 + 100.0 * 0.125);
+        }
+    }
+
+    #[test]
+    fn a_solve_takes_more_for_each_whole_tile_of_pivots() {
+        assert_eq!(COSTS.solve_seconds(31), 10.0 + 31.0 * 0.5);
+        assert_eq!(COSTS.solve_seconds(64), 10.0 + 64.0 * 0.5 + 2.0 * 7.0);
+    }
+
+    /// A task that takes no time would not come before those that wait for it.
+    #[test]
+    fn whatever_is_done_takes_time() {
+        let DeviceCosts {
+            small_front,
+            small_pivot,
+            small_front_shared,
+            join,
+            whole_front,
+            whole_pivot,
+            step,
+            tile,
+            warps,
+            blocks,
+            solve_front,
+            solve_pivot,
+            solve_tile,
+            call,
+            solves,
+        } = DeviceCosts::default();
+        for seconds in [
+            small_front,
+            small_pivot,
+            small_front_shared,
+            join,
+            whole_front,
+            whole_pivot,
+            step,
+            tile,
+            solve_front,
+            solve_pivot,
+            solve_tile,
+            call,
+        ] {
+            assert!((1e-9..1e-3).contains(&seconds), "{seconds}");
+        }
+        assert!(warps >= 1.0 && blocks >= 1.0 && solves >= 1.0);
+        assert!(longest_first_key(2.0) < longest_first_key(1.0));
+        assert!(longest_first_key(1e-9) < longest_first_key(0.0));
     }
 
     #[test]

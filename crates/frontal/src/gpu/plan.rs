@@ -7,36 +7,19 @@
 //! of list schedules for parallel processing systems", Comm. ACM 17, 1974).
 
 use luge_gpu_kernels::frontal::plan::{
-    Child, NONE as NO_FRONT, POSITIONS_A_WORD, Piece, SmallFront, Sum, TILE, Task, WHOLE,
-    WHOLE_FRONT, cell, halves, place, small,
+    Child, NONE as NO_FRONT, POSITIONS_A_WORD, Piece, SmallFront, Sum, Task, WHOLE, WHOLE_FRONT,
+    cell, halves, place, small,
 };
 use luge_sparse::etree::NONE;
 
 use super::classes::{FrontClass, Limits, Shape};
+use super::cost::{self, DeviceCosts};
 use super::placement::PlacedOnHost;
 use super::tiles::Tiling;
 use crate::layout::Layout;
 use crate::shares::{both, collected, joined, mapped, shares, sort, split};
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
-
-/// Seconds that a warp takes for a small front, whatever its size.
-const SECONDS_A_SMALL_FRONT: f64 = 0.4e-6;
-
-/// Those for each of its pivots.
-const SECONDS_A_SMALL_PIVOT: f64 = 0.15e-6;
-
-/// Seconds from the end of a front to the beginning of its parent, if another warp works on that.
-const SECONDS_A_JOIN: f64 = 1.2e-6;
-
-/// Seconds that a block takes for a large front or a tile, whatever its size.
-const SECONDS_A_TASK: f64 = 3e-6;
-
-/// Those for each pivot of a whole front.
-const SECONDS_A_PIVOT: f64 = 0.2e-6;
-
-/// Seconds from one diagonal tile of a front to the next.
-const SECONDS_A_STEP: f64 = 20e-6;
 
 /// Where the entries of a tree come from, and how they are scaled.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +56,7 @@ struct Planner<'a> {
     fronts: &'a [Front],
     source: Source<'a>,
     limits: Limits,
+    costs: &'a DeviceCosts,
     threads: usize,
     /// Who works on each front.
     classes: Vec<FrontClass>,
@@ -153,8 +137,7 @@ fn longest_first(
     seconds: impl Fn(usize) -> f64 + Sync + Send,
     len: usize,
 ) -> Vec<u32> {
-    // The bits of such numbers are in the order of the numbers.
-    let key = |i: usize| u128::from(!seconds(i).to_bits()) << 32 | i as u128;
+    let key = |i: usize| u128::from(cost::longest_first_key(seconds(i))) << 32 | i as u128;
     let mut keys = collected(threads, len, key);
     sort(threads, &mut keys);
     keys.into_iter().map(|key| key as u32).collect()
@@ -165,8 +148,14 @@ type SmallRecords = (Vec<SmallFront>, Vec<Child>, Vec<u32>);
 
 impl Plan {
     /// Plans the factorization of a tree. The records are the same for any number of threads.
-    pub fn new(symbolic: &Symbolic, source: Source<'_>, limits: Limits, threads: usize) -> Self {
-        let planner = Planner::new(symbolic, source, limits, threads);
+    pub fn new(
+        symbolic: &Symbolic,
+        source: Source<'_>,
+        limits: Limits,
+        costs: &DeviceCosts,
+        threads: usize,
+    ) -> Self {
+        let planner = Planner::new(symbolic, source, limits, costs, threads);
         let Symbolic { tree, layout, .. } = symbolic;
         let numbers = 0..tree.fronts().len() as u32;
         let of_large: Vec<u32> = numbers.filter(|&s| planner.is_large(s as usize)).collect();
@@ -197,7 +186,13 @@ impl Plan {
 }
 
 impl<'a> Planner<'a> {
-    fn new(symbolic: &'a Symbolic, source: Source<'a>, limits: Limits, threads: usize) -> Self {
+    fn new(
+        symbolic: &'a Symbolic,
+        source: Source<'a>,
+        limits: Limits,
+        costs: &'a DeviceCosts,
+        threads: usize,
+    ) -> Self {
         limits.check();
         let Symbolic { tree, layout, .. } = symbolic;
         let fronts = tree.fronts();
@@ -222,6 +217,7 @@ impl<'a> Planner<'a> {
             fronts,
             source,
             limits,
+            costs,
             threads,
             classes,
             large,
@@ -425,9 +421,10 @@ impl Planner<'_> {
         }
     }
 
-    /// Seconds of a small front.
-    fn small_seconds(front: &Front) -> f64 {
-        SECONDS_A_SMALL_FRONT + f64::from(front.pivots) * SECONDS_A_SMALL_PIVOT
+    /// Seconds of a front on the way to the root.
+    fn seconds(&self, s: usize) -> f64 {
+        let front = Shape::from(&self.fronts[s]);
+        self.costs.front_seconds(front, self.classes[s])
     }
 
     /// Seconds of the way from the beginning of each front to the root.
@@ -438,13 +435,7 @@ impl Planner<'_> {
                 NONE => 0.0,
                 parent => path[parent as usize],
             };
-            let own = match self.classes[s] {
-                FrontClass::Small => Self::small_seconds(front),
-                FrontClass::Whole => SECONDS_A_TASK + f64::from(front.pivots) * SECONDS_A_PIVOT,
-                // As long as that of its first task, or longer: its children's tasks come before.
-                FrontClass::Tiled => f64::from(front.pivots.div_ceil(TILE) + 1) * SECONDS_A_STEP,
-            };
-            path[s] = above + own;
+            path[s] = above + self.seconds(s);
         }
         path
     }
@@ -458,11 +449,11 @@ impl Planner<'_> {
         let mut heavy = vec![NONE; fronts.len()];
         let mut is_absorbed = vec![false; fronts.len()];
         let mut by_work: Vec<u32> = Vec::new();
-        for (s, front) in fronts.iter().enumerate() {
+        for s in 0..fronts.len() {
             if self.is_large(s) {
                 continue;
             }
-            let own = Self::small_seconds(front);
+            let own = self.seconds(s);
             let children = self.tree.children(s);
             let mut begin = 0.0f64;
             if let Some(&first) = children.iter().max_by(|&&a, &&b| {
@@ -482,11 +473,11 @@ impl Planner<'_> {
                 let mut absorbed = 0.0;
                 for &c in &by_work {
                     let c = c as usize;
-                    if absorbed + work[c] <= SECONDS_A_JOIN {
+                    if absorbed + work[c] <= self.costs.join {
                         absorbed += work[c];
                         is_absorbed[c] = true;
                     } else {
-                        begin = begin.max(finish[c] + SECONDS_A_JOIN);
+                        begin = begin.max(finish[c] + self.costs.join);
                     }
                 }
                 begin += absorbed;
@@ -585,9 +576,9 @@ impl Planner<'_> {
         for &s in large {
             let s = s as usize;
             let front = self.fronts[s];
-            let is_whole = self.classes[s] == FrontClass::Whole;
-            let tiling = self.classes[s].tiling(Shape::from(&front));
-            let steps = tiling.steps();
+            let (shape, class) = (Shape::from(&front), self.classes[s]);
+            let is_whole = class == FrontClass::Whole;
+            let tiling = class.tiling(shape);
             let arrivals: u32 = self
                 .tree
                 .children(s)
@@ -607,7 +598,7 @@ impl Planner<'_> {
             let first_flag = share.num_flags;
             if !is_whole {
                 share.num_flags += tiling.len();
-                share.has_tiles |= steps > 1;
+                share.has_tiles |= tiling.steps() > 1;
             }
             for tile in tiling.tiles() {
                 let number = tile.number as usize;
@@ -620,16 +611,7 @@ impl Planner<'_> {
                 let first_sum = share.sums.len() as u32;
                 sums.collect(&tiles.addends[number], &mut share.sums, &mut share.addends);
                 // The way from here to the root: what is left of the front comes first.
-                let kind = match (tiling.is_of_element(tile), tile.row == tile.column) {
-                    (true, _) => 0.0,
-                    (_, false) => 0.4,
-                    _ => 0.8,
-                };
-                let left = if is_whole {
-                    SECONDS_A_TASK + f64::from(front.pivots) * SECONDS_A_PIVOT
-                } else {
-                    (f64::from(steps - tile.step) + kind) * SECONDS_A_STEP
-                };
+                let left = self.costs.rest_seconds(shape, class, tile);
                 share.ways.push(above + left);
                 share.tasks.push(Task {
                     front: self.large[s],
@@ -958,27 +940,37 @@ pub(super) mod tests {
         })
     }
 
+    /// A join takes as long as two small fronts of one pivot, and some.
+    const COSTS: DeviceCosts = DeviceCosts {
+        small_front: 4.0,
+        small_pivot: 1.5,
+        join: 12.0,
+        whole_front: 30.0,
+        whole_pivot: 1.0,
+        step: 200.0,
+        tile: 10.0,
+        ..cost::tests::COSTS
+    };
+
     #[test]
     fn ways_to_the_root_add_up() {
         // A small front below one that is worked on as a whole, that below one of three tiles of pivots; a small root.
         let tree = tree_of(&[(1, 2), (2, 30), (ROOT, 130), (ROOT, 4)]);
         let path = placed(&tree, |source| {
-            Planner::new(&tree, source, Limits::default(), 1).path
+            Planner::new(&tree, source, Limits::default(), &COSTS, 1).path
         });
-        let tiles = 4.0 * 20e-6;
-        let whole = 3e-6 + 30.0 * 0.2e-6;
-        let small = |pivots: f64| 0.4e-6 + pivots * 0.15e-6;
+        let tiles = 30.0 + 3.0 * 200.0;
+        let whole = 30.0 + 30.0;
+        let small = |pivots: f64| 4.0 + pivots * 1.5;
         let expected = [tiles + whole + small(2.0), tiles + whole, tiles, small(4.0)];
-        for (found, expected) in path.iter().zip(expected) {
-            assert!((found / expected - 1.0).abs() < 1e-12, "{path:?}");
-        }
+        assert_eq!(path, expected);
     }
 
     /// Small fronts in their order: arrivals before each, whether a run begins with it, and whether one ends.
     fn turns(fronts: &[(usize, u32)]) -> Vec<(u32, u32, bool, bool)> {
         let tree = tree_of(fronts);
         let order = placed(&tree, |source| {
-            Planner::new(&tree, source, Limits::default(), 1).order_small()
+            Planner::new(&tree, source, Limits::default(), &COSTS, 1).order_small()
         });
         let turn = |t: &Turn| (t.front, t.joins, t.begins, t.ends);
         order.iter().map(turn).collect()
@@ -986,7 +978,7 @@ pub(super) mod tests {
 
     #[test]
     fn short_subtrees_join_the_run_of_their_parent() {
-        // The first front takes 1.6 µs, the others 0.55 µs each: two of those are shorter than the 1.2 µs of a join.
+        // The first front takes 16, the others 5.5 each: two of those are shorter than the 12 of a join.
         assert_eq!(
             turns(&[(4, 8), (4, 1), (4, 1), (4, 1), (ROOT, 2)]),
             [
@@ -997,7 +989,7 @@ pub(super) mod tests {
                 (4, 2, false, true),
             ]
         );
-        // Five pivots take 1.15 µs, six 1.3 µs.
+        // Five pivots take 11.5, six 13.
         assert_eq!(
             turns(&[(2, 5), (2, 6), (ROOT, 2)]),
             [
@@ -1010,7 +1002,7 @@ pub(super) mod tests {
             turns(&[(2, 7), (2, 6), (ROOT, 2)]),
             [(1, 0, true, true), (0, 0, true, false), (2, 2, false, true)]
         );
-        // With the front below, that of two pivots takes 1.25 µs.
+        // With the front below, that of two pivots takes 12.5.
         assert_eq!(
             turns(&[(1, 1), (4, 2), (3, 6), (4, 2), (ROOT, 2)]),
             [
@@ -1025,8 +1017,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_run_follows_the_child_that_ends_last() {
-        // That of 15 pivots ends after 2.65 µs. Front 2 begins 1.2 µs after its children, which take 1.3 µs each, and ends
-        // after 3.2 µs.
+        // That of 15 pivots ends after 26.5. Front 2 begins 12 after its children, which take 13 each, and ends after 32.
         assert_eq!(
             turns(&[(2, 6), (2, 6), (4, 2), (4, 15), (ROOT, 2)]),
             [
@@ -1037,7 +1028,7 @@ pub(super) mod tests {
                 (4, 2, false, true),
             ]
         );
-        // Front 3 begins after all its children, which take 1.6 µs, 0.55 µs and 0.55 µs, and ends after 3.4 µs.
+        // Front 3 begins after all its children, which take 16, 5.5 and 5.5, and ends after 34.
         assert_eq!(
             turns(&[(3, 8), (3, 1), (3, 1), (5, 2), (5, 15), (ROOT, 2)]),
             [
@@ -1069,10 +1060,10 @@ pub(super) mod tests {
             (7, 96),
             (ROOT, 100),
         ]);
-        let plan = placed(&tree, |source| Plan::new(&tree, source, limits, 1));
+        let plan = placed(&tree, |source| Plan::new(&tree, source, limits, &COSTS, 1));
         assert_eq!(plan.starts, [1, 0, 2]);
         let tile = |s: u32, ti: u32, tj: u32| (s, halves(ti, tj));
-        // 60 µs from the beginning of the root on; 20 µs from one diagonal tile to the next.
+        // 430 from the beginning of the root on; 200 from one diagonal tile to the next, half of it beside the first.
         let expected = [
             tile(3, 0, 0),
             tile(3, 1, 0),

@@ -6,6 +6,7 @@ use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
 
 use super::classes::Limits;
+use super::cost::DeviceCosts;
 use super::placement::Placement;
 use super::plan::{Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
@@ -110,11 +111,12 @@ impl DeviceTree {
             rows: &rows,
             cols: &cols,
         };
+        let costs = DeviceCosts::default();
         // One of them is copied while the other is still being planned.
         let (factorization, solve) = both(
             threads,
             || {
-                let plan = Plan::new(symbolic, source, limits, threads);
+                let plan = Plan::new(symbolic, source, limits, &costs, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = DevicePlan::upload(&mut uploads, &plan)?;
                 let relative = uploads.add(&tree.relative)?;
@@ -122,7 +124,7 @@ impl DeviceTree {
                 Ok::<_, DeviceError>((on_device, relative))
             },
             || {
-                let records = SolveRecords::new(symbolic, placement, threads);
+                let records = SolveRecords::new(symbolic, placement, &costs, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
                 let row_idx = uploads.add(&tree.rows)?;
@@ -239,6 +241,7 @@ mod tests {
             coupling: &coupling,
             coupling_entries: &(nnz..nnz + coupling.nnz() as u32).collect::<Vec<_>>(),
         };
+        let costs = DeviceCosts::default();
         let planned = |threads| {
             let (rows, cols) = placement.placed(tree.tree().perm(), threads);
             let source = Source {
@@ -246,8 +249,8 @@ mod tests {
                 rows: &rows,
                 cols: &cols,
             };
-            let plan = Plan::new(&tree, source, limits, threads);
-            let solve = SolveRecords::new(&tree, &placement, threads);
+            let plan = Plan::new(&tree, source, limits, &costs, threads);
+            let solve = SolveRecords::new(&tree, &placement, &costs, threads);
             (plan, solve, rows, cols)
         };
         assert!(planned(1) == planned(4), "plans differ");

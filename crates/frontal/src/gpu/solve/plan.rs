@@ -14,17 +14,11 @@ use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
 use crate::gpu::classes::SolveClass;
+use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
 use crate::shares::{both, collected, mapped, shares, sort, split};
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
-
-/// What a front costs whatever its size, in nanoseconds.
-const FIXED_WEIGHT: u64 = 400;
-/// What each pivot costs: one is solved for after the other.
-const PIVOT_WEIGHT: u64 = 20;
-/// What each tile of 32 pivots costs beside that.
-const TILE_WEIGHT: u64 = 500;
 
 /// Who works on what in solves with B, or in those with Bᵀ.
 #[derive(Debug, PartialEq)]
@@ -66,6 +60,8 @@ pub(in crate::gpu) struct SolveRecords {
     lists: Lists,
     /// The level of each front, if the lists for Bᵀ are others: where levels are solved in another order.
     levels: Option<Vec<u32>>,
+    /// Those by which tasks are ordered.
+    costs: DeviceCosts,
     num_warp_tasks: u32,
     num_block_tasks: u32,
 }
@@ -96,13 +92,14 @@ struct Transposed {
     /// Of each front.
     levels: Vec<u32>,
     coupling: Arc<CompressedPattern>,
+    costs: DeviceCosts,
     /// Segments of long rows of Bᵀ.
     num_segments: usize,
     lists: Mutex<Option<Arc<DeviceLists>>>,
 }
 
 impl Transposed {
-    fn new(levels: &[u32], coupling: &Arc<CompressedPattern>) -> Self {
+    fn new(levels: &[u32], coupling: &Arc<CompressedPattern>, costs: &DeviceCosts) -> Self {
         let mut lengths = vec![0u32; coupling.minor_dim()];
         for &column in coupling.idx() {
             lengths[column as usize] += 1;
@@ -111,6 +108,7 @@ impl Transposed {
         Self {
             levels: levels.to_vec(),
             coupling: Arc::clone(coupling),
+            costs: *costs,
             num_segments: long.map(|length| length.div_ceil(SEGMENT) as usize).sum(),
             lists: Mutex::default(),
         }
@@ -121,7 +119,7 @@ impl Transposed {
         if let Some(lists) = &*made {
             return Ok(Arc::clone(lists));
         }
-        let forest = LeveledForest::new(tree, &self.levels, 1);
+        let forest = LeveledForest::new(tree, &self.levels, &self.costs, 1);
         let lists = forest.lists(&self.coupling, true);
         let mut uploads = Uploads::new(stream);
         let lists = DeviceLists::upload(&mut uploads, &lists)?;
@@ -172,10 +170,10 @@ struct TaskList<V> {
 impl<V: Copy + Send + Sync> TaskList<V> {
     /// Of tasks, each with its level and the way that is left, in an order that those of one level with the same way
     /// keep.
-    fn new(tasks: &[(u32, u64, V)], num_levels: usize, threads: usize) -> Self {
+    fn new(tasks: &[(u32, f64, V)], num_levels: usize, threads: usize) -> Self {
         let key = |t: usize| {
             let (level, left, _) = tasks[t];
-            u128::from(level) << 96 | u128::from(!left) << 32 | t as u128
+            u128::from(level) << 96 | u128::from(longest_first_key(left)) << 32 | t as u128
         };
         let mut order = collected(threads, tasks.len(), key);
         sort(threads, &mut order);
@@ -212,12 +210,6 @@ fn accumulated(mut counts: Vec<u32>) -> Vec<u32> {
         *count = sum;
     }
     counts
-}
-
-/// Nanoseconds that a front adds to a way through the tree in one direction, roughly.
-fn weight(front: &Front) -> u64 {
-    let pivots = u64::from(front.pivots);
-    FIXED_WEIGHT + PIVOT_WEIGHT * pivots + TILE_WEIGHT * (pivots / u64::from(TILE))
 }
 
 /// For each row of each front where the contributions of children to it begin, and for each row below a front its own
@@ -282,6 +274,7 @@ impl SolveRecords {
     pub(in crate::gpu) fn new(
         symbolic: &Symbolic,
         placement: &Placement<'_>,
+        costs: &DeviceCosts,
         threads: usize,
     ) -> Self {
         let tree = &symbolic.tree;
@@ -294,7 +287,7 @@ impl SolveRecords {
         };
         let levels: Vec<u32> = tree.fronts().iter().map(of_front).collect();
         let lists = || {
-            let forest = LeveledForest::new(symbolic, &levels, threads);
+            let forest = LeveledForest::new(symbolic, &levels, costs, threads);
             let counts = [&forest.warps_up.level_ptr, &forest.blocks_up.level_ptr];
             let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
             (forest.lists(placement.coupling, false), counts)
@@ -315,6 +308,7 @@ impl SolveRecords {
             coupling_exponents,
             lists,
             levels: of_blocks.is_some().then_some(levels),
+            costs: *costs,
             num_warp_tasks,
             num_block_tasks,
         }
@@ -362,7 +356,8 @@ impl SolvePlan {
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
             lists: Arc::new(DeviceLists::upload(uploads, &records.lists)?),
-            transposed: levels.map(|levels| Transposed::new(levels, placement.coupling)),
+            transposed: levels
+                .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_warp_tasks: records.num_warp_tasks,
             num_block_tasks: records.num_block_tasks,
         })
@@ -419,7 +414,7 @@ struct LeveledForest<'a> {
 }
 
 impl<'a> LeveledForest<'a> {
-    fn new(symbolic: &'a Symbolic, levels: &'a [u32], threads: usize) -> Self {
+    fn new(symbolic: &'a Symbolic, levels: &'a [u32], costs: &DeviceCosts, threads: usize) -> Self {
         let tree = &symbolic.tree;
         let classes = SolveClass::of_tree(tree);
         let fronts = tree.fronts();
@@ -428,18 +423,18 @@ impl<'a> LeveledForest<'a> {
             threads,
             || {
                 // The way from a front to its root.
-                let mut left = vec![0; fronts.len()];
+                let mut left = vec![0.0f64; fronts.len()];
                 for (s, front) in fronts.iter().enumerate().rev() {
-                    let above = left.get(front.parent as usize).copied().unwrap_or(0);
-                    left[s] = weight(front) + above;
+                    let above = left.get(front.parent as usize).copied().unwrap_or(0.0);
+                    left[s] = costs.solve_seconds(front.pivots) + above;
                 }
                 tasks_of_ways(tree, (&classes, levels), num_levels, &left, false, threads)
             },
             || {
                 // The way to its farthest leaf.
-                let mut left = vec![0; fronts.len()];
+                let mut left = vec![0.0f64; fronts.len()];
                 for (s, front) in fronts.iter().enumerate() {
-                    left[s] += weight(front);
+                    left[s] += costs.solve_seconds(front.pivots);
                     if let Some(parent) = fronts.get(front.parent as usize) {
                         debug_assert!(parent.start > front.start);
                         let below = left[s];
@@ -545,7 +540,7 @@ fn tasks_of_ways(
     tree: &AssemblyTree,
     (classes, levels): (&[SolveClass], &[u32]),
     num_levels: u32,
-    left: &[u64],
+    left: &[f64],
     down: bool,
     threads: usize,
 ) -> (TaskList<u32>, TaskList<LargeTask>) {
@@ -751,14 +746,17 @@ mod tests {
         ];
         let tree = tree_of(&fronts);
         let levels = vec![0; fronts.len()];
-        let forest = LeveledForest::new(&tree, &levels, 1);
-        // 0.4 µs for a front, 20 ns for a pivot, and 0.5 µs for each 32 of them.
-        let weights: Vec<u64> = tree.tree().fronts().iter().map(weight).collect();
-        let expected = [420, 440, 440, 420, 1020, 420, 1560, 2140, 500];
-        assert_eq!(weights, expected);
-        // To the root 1300, 880, 440; 1440, 1020; 1980; 500 ns.
+        let costs = DeviceCosts {
+            solve_front: 400.0,
+            solve_pivot: 20.0,
+            solve_tile: 500.0,
+            ..DeviceCosts::default()
+        };
+        let forest = LeveledForest::new(&tree, &levels, &costs, 1);
+        // A front takes 400, a pivot 20, and each 32 of them 500: 420, 440, 440; 420, 1020; 420, 1560; 2140; 500.
+        // To the root 1300, 880, 440; 1440, 1020; 1980; 500.
         assert_eq!(forest.warps_up.tasks, [5, 3, 0, 4, 1, 8, 2]);
-        // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500 ns.
+        // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500.
         assert_eq!(forest.warps_down.tasks, [4, 2, 1, 8, 5, 3, 0]);
         let whole = |front| LargeTask { front, tile: WHOLE };
         assert_eq!(forest.blocks_up.tasks, [whole(7), whole(6)]);

@@ -1,9 +1,9 @@
 //! What a factorization and a solve on the device are predicted to take, from the shape of the assembly tree.
 //!
-//! Two things bound a factorization: the longest way from a leaf to a root, on which nothing is done side by side, and
+//! Two things bound a factorization: the longest path from a leaf to a root, on which nothing is done side by side, and
 //! the work of all fronts, which is shared by as many warps and blocks as the device holds. The prediction is their
 //! sum, by which no list schedule is beaten (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl.
-//! Math. 17, 1969, gives it for equal workers); a solve counts by the longest way alone. Linear in the number of
+//! Math. 17, 1969, gives it for equal workers); a solve counts by the longest path alone. Linear in the number of
 //! fronts.
 
 use luge_gpu_kernels::frontal::plan::TILE;
@@ -85,11 +85,11 @@ pub(super) fn longest_first_key(seconds: f64) -> u64 {
 /// Predicted seconds on the device. Meant to be compared with other predictions, not with a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DevicePrediction {
-    /// The longest way through the tree in a factorization.
+    /// The longest path through the tree in a factorization.
     pub path: f64,
     /// The work of a factorization, shared by all warps and blocks.
     pub shared: f64,
-    /// The longest way through the tree and back, of all solves that come with a factorization.
+    /// The longest path through the tree and back, of all solves that come with a factorization.
     pub solve_path: f64,
 }
 
@@ -107,13 +107,13 @@ struct Below {
     last: [f64; 2],
     /// When the last child ends that is not small.
     last_large: f64,
-    /// Fronts on the longest way to a leaf.
-    height: u32,
+    /// Seconds of the longest path to a leaf in a solve.
+    solve: f64,
 }
 
 impl Below {
-    fn add(&mut self, end: f64, class: FrontClass, height: u32) {
-        self.height = self.height.max(height);
+    fn add(&mut self, end: f64, class: FrontClass, solve: f64) {
+        self.solve = self.solve.max(solve);
         if class.is_large() {
             self.last_large = self.last_large.max(end);
         } else if end > self.last[0] {
@@ -151,6 +151,7 @@ impl DeviceCosts {
     pub fn estimate(&self, forest: &EliminationForest) -> f64 {
         let EliminationForest { parent, counts } = forest;
         let limits = Limits::default();
+        let solve_pivot = self.solve_pivot + self.solve_tile / f64::from(SOLVE_TILE);
         let mut ends = vec![0.0f64; parent.len()];
         let (mut path, mut shared) = (0.0f64, 0.0);
         for (j, (&above, &rows)) in parent.iter().zip(counts).enumerate() {
@@ -175,7 +176,7 @@ impl DeviceCosts {
                 ends[j] += of_front + self.solve_front * self.solves;
                 shared += self.small_front_shared / self.warps;
             }
-            ends[j] += of_pivot;
+            ends[j] += of_pivot + solve_pivot * self.solves;
             path = path.max(ends[j]);
             if above != NONE {
                 ends[above as usize] = ends[above as usize].max(ends[j]);
@@ -189,7 +190,7 @@ impl DeviceCosts {
         let classes = FrontClass::of_fronts(fronts.clone(), &Limits::default());
         let mut below = vec![Below::default(); fronts.len()];
         let (mut of_warps, mut of_blocks) = (0.0, 0.0);
-        let (mut path, mut height) = (0.0f64, 0);
+        let (mut path, mut solve_path) = (0.0f64, 0.0f64);
         for (s, (front, class)) in fronts.zip(classes).enumerate() {
             let children = below[s];
             let own = self.front_seconds(front, class);
@@ -210,17 +211,18 @@ impl DeviceCosts {
                 }
             }
             let end = begin + own;
+            let solve = children.solve + self.solve_seconds(front.pivots);
             if front.parent == NONE {
                 path = path.max(end);
-                height = height.max(children.height + 1);
+                solve_path = solve_path.max(solve);
             } else {
-                below[front.parent as usize].add(end, class, children.height + 1);
+                below[front.parent as usize].add(end, class, solve);
             }
         }
         DevicePrediction {
             path,
             shared: of_warps / self.warps + of_blocks / self.blocks,
-            solve_path: f64::from(height) * self.solve_front * self.solves,
+            solve_path: solve_path * self.solves,
         }
     }
 
@@ -291,7 +293,7 @@ pub(super) mod tests {
         blocks: 2.0,
         solve_front: 10.0,
         solve_pivot: 0.5,
-        solve_tile: 7.0,
+        solve_tile: 8.0,
         call: 1.0,
         solves: 2.0,
     };
@@ -306,15 +308,15 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_way_through_a_tree_of_small_fronts() {
+    fn the_path_through_a_tree_of_small_fronts() {
         // 0, of one pivot, and 1, of four, are children of 2, of two; 3 stands alone.
         let found = predict(&[(2, 1, 2), (2, 4, 2), (NONE, 2, 0), (NONE, 8, 0)]);
         // 1 takes 2 and 0 takes 1.25, another warp's 0.5 on top; then 2 takes 1.5.
         assert_eq!(found.path, 2.0 + 1.5);
         // Every front 2, and 15 pivots, on four warps.
         assert_eq!(found.shared, (4.0 * 2.0 + 15.0 * 0.25) / 4.0);
-        // Two fronts, two solves.
-        assert_eq!(found.solve_path, 2.0 * 10.0 * 2.0);
+        // Two fronts of six pivots, two solves.
+        assert_eq!(found.solve_path, (2.0 * 10.0 + 6.0 * 0.5) * 2.0);
         assert_eq!(
             found.seconds(),
             found.path + found.shared + found.solve_path
@@ -326,7 +328,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_way_through_larger_fronts() {
+    fn the_path_through_larger_fronts() {
         // Small below whole below one in tiles: 100 pivots, 70 rows below, under a small root, which is large too.
         let found = predict(&[(1, 2, 10), (2, 8, 72), (3, 100, 70), (NONE, 4, 0)]);
         let ends = 1.5 + 0.5 + (3.0 + 8.0 * 0.125) + 0.5 + (3.0 + 2.0 * 30.0 + 8.0);
@@ -334,15 +336,19 @@ pub(super) mod tests {
         // Two and two tiles a side: 16 updated in the first step, 9 in the second.
         let of_blocks = 4.0 + (16.0 + 9.0) * 8.0 + 3.5;
         assert_eq!(found.shared, 2.5 / 4.0 + of_blocks / 2.0);
-        assert_eq!(found.solve_path, 4.0 * 20.0);
+        // 114 pivots; the 100 have three tiles of 32.
+        assert_eq!(
+            found.solve_path,
+            2.0 * (4.0 * 10.0 + 114.0 * 0.5 + 3.0 * 8.0)
+        );
     }
 
     /// The same from lists of children, one front at a time.
     fn by_definition(fronts: &[(u32, u32, u32)]) -> DevicePrediction {
-        // Of each front: when it ends, its height, whether it is small.
-        let mut done: Vec<(f64, u32, bool)> = Vec::new();
+        // Of each front: when it ends, seconds of a solve below its parent, whether it is small.
+        let mut done: Vec<(f64, f64, bool)> = Vec::new();
         let mut found = DevicePrediction::default();
-        let mut height = 0;
+        let mut solve_path = 0.0f64;
         for (s, &(parent, pivots, below)) in fronts.iter().enumerate() {
             let children: Vec<_> = (0..s).filter(|&c| fronts[c].0 == s as u32).collect();
             let mut ends: Vec<f64> = children.iter().map(|&c| done[c].0).collect();
@@ -368,15 +374,16 @@ pub(super) mod tests {
                 (true, [last]) => *last,
                 (true, [last, second, ..]) => last.max(second + 0.5),
             };
-            let above = children.iter().map(|&c| done[c].1).max().unwrap_or(0);
-            done.push((begin + own, above + 1, is_small));
+            let below = children.iter().map(|&c| done[c].1).fold(0.0, f64::max);
+            let solve = below + 10.0 + p * 0.5 + (p / 32.0).floor() * 8.0;
+            done.push((begin + own, solve, is_small));
             found.shared += of_warps / 4.0 + of_blocks / 2.0;
             if parent == NONE {
                 found.path = found.path.max(begin + own);
-                height = height.max(above + 1);
+                solve_path = solve_path.max(solve);
             }
         }
-        found.solve_path = f64::from(height) * 20.0;
+        found.solve_path = 2.0 * solve_path;
         found
     }
 
@@ -407,18 +414,21 @@ pub(super) mod tests {
             parent: parent.to_vec(),
             counts: counts.to_vec(),
         };
-        // One chain of three columns: one front, one solve up and down, three pivots.
+        // One chain of three columns: one front, two solves up and down, three pivots, each a 32nd of a tile.
         let chain = COSTS.estimate(&forest(&[1, 2, NONE], &[3, 2, 1]));
-        assert_eq!(chain, 1.0 + 20.0 + 3.0 * 0.25 + (2.0 + 3.0 * 0.25) / 4.0);
+        assert_eq!(
+            chain,
+            1.0 + 20.0 + 3.0 * (0.25 + 1.5) + (2.0 + 3.0 * 0.25) / 4.0
+        );
         // Fronts of every size, none a chain: siblings whose counts fit, a parent whose count does not.
         let found = COSTS.estimate(&forest(&[4, 4, 4, 4, NONE], &[17, 16, 95, 96, 1]));
-        let path = (3.0 + 20.0 + 30.0 / 64.0) + (1.0 + 20.0 + 0.25);
+        let path = (3.0 + 20.0 + 30.0 / 64.0 + 1.5) + (1.0 + 20.0 + 0.25 + 1.5);
         let of_warps = 5.0 * 2.0 + 2.0 * 0.25;
         let of_blocks = 2.0 * 0.125 + 4.0 / 64.0 * 8.0;
         assert_eq!(found, path + of_warps / 4.0 + of_blocks / 2.0);
         // The longest path may be of another root than the last.
         let found = COSTS.estimate(&forest(&[1, NONE, NONE], &[4, 2, 1]));
-        assert_eq!(found, 2.0 * 21.25 + 3.0 * (2.0 + 0.25) / 4.0);
+        assert_eq!(found, 2.0 * 22.75 + 3.0 * (2.0 + 0.25) / 4.0);
         assert_eq!(COSTS.estimate(&forest(&[], &[])), 0.0);
     }
 
@@ -502,7 +512,7 @@ pub(super) mod tests {
     #[test]
     fn a_solve_takes_more_for_each_whole_tile_of_pivots() {
         assert_eq!(COSTS.solve_seconds(31), 10.0 + 31.0 * 0.5);
-        assert_eq!(COSTS.solve_seconds(64), 10.0 + 64.0 * 0.5 + 2.0 * 7.0);
+        assert_eq!(COSTS.solve_seconds(64), 10.0 + 64.0 * 0.5 + 2.0 * 8.0);
     }
 
     /// A task that takes no time would not come before those that wait for it.

@@ -1,7 +1,7 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
 //! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each tile of 32
-//! rows. Tasks stand in the order of the longest way that is left, with which none comes before one that it waits for.
+//! rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -160,7 +160,7 @@ impl DeviceLists {
     }
 }
 
-/// Tasks in the order of their levels, those of a level by the way that is left, the longest first.
+/// Tasks in the order of their levels, those of a level by the path that is left, the longest first.
 struct TaskList<V> {
     tasks: Vec<V>,
     /// Where each level begins, and the end of the last.
@@ -168,7 +168,7 @@ struct TaskList<V> {
 }
 
 impl<V: Copy + Send + Sync> TaskList<V> {
-    /// Of tasks, each with its level and the way that is left, in an order that those of one level with the same way
+    /// Of tasks, each with its level and the path that is left, in an order that those of one level with the same path
     /// keep.
     fn new(tasks: &[(u32, f64, V)], num_levels: usize, threads: usize) -> Self {
         let key = |t: usize| {
@@ -422,16 +422,16 @@ impl<'a> LeveledForest<'a> {
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
             threads,
             || {
-                // The way from a front to its root.
+                // The path from a front to its root.
                 let mut left = vec![0.0f64; fronts.len()];
                 for (s, front) in fronts.iter().enumerate().rev() {
                     let above = left.get(front.parent as usize).copied().unwrap_or(0.0);
                     left[s] = costs.solve_seconds(front.pivots) + above;
                 }
-                tasks_of_ways(tree, (&classes, levels), num_levels, &left, false, threads)
+                tasks_by_paths(tree, (&classes, levels), num_levels, &left, false, threads)
             },
             || {
-                // The way to its farthest leaf.
+                // The path to its farthest leaf.
                 let mut left = vec![0.0f64; fronts.len()];
                 for (s, front) in fronts.iter().enumerate() {
                     left[s] += costs.solve_seconds(front.pivots);
@@ -442,7 +442,7 @@ impl<'a> LeveledForest<'a> {
                         *parent = below.max(*parent);
                     }
                 }
-                tasks_of_ways(tree, (&classes, levels), num_levels, &left, true, threads)
+                tasks_by_paths(tree, (&classes, levels), num_levels, &left, true, threads)
             },
         );
         Self {
@@ -536,7 +536,7 @@ impl<'a> LeveledForest<'a> {
 }
 
 /// Tasks of warps and of blocks up the forest, or down.
-fn tasks_of_ways(
+fn tasks_by_paths(
     tree: &AssemblyTree,
     (classes, levels): (&[SolveClass], &[u32]),
     num_levels: u32,
@@ -731,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn those_with_the_longest_way_come_first() {
+    fn those_with_the_longest_path_come_first() {
         // A chain of three small fronts, one below a small one of 31 pivots, one below a block's of 33; two roots.
         let fronts = [
             (1, 1),

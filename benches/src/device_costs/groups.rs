@@ -124,6 +124,7 @@ impl Group {
                 )
             };
             let counts = counts(tiny, few, many).into_iter();
+            let sizes = if tiny { &sizes[..2] } else { sizes };
             counts
                 .flat_map(|count| sizes.iter().map(move |size| case_of(count, size)))
                 .collect::<Vec<_>>()
@@ -155,12 +156,13 @@ impl Group {
             Self::WholeChains => chains(&[(4, 24), (16, 24), (32, 32), (48, 40)], 50, 200),
             Self::WholeForests => {
                 let counts = counts(tiny, 1000, 4000).into_iter();
-                let forests = counts.flat_map(|count| [24, 48, 90].map(|pivots| (count, pivots)));
+                let sizes: &[u32] = if tiny { &[24] } else { &[24, 48, 90] };
+                let forests = counts.flat_map(|count| sizes.iter().map(move |&k| (count, k)));
                 forests
                     .map(|(count, pivots)| alone(count, pivots))
                     .collect()
             }
-            Self::TiledFronts if tiny => [(1, 96), (1, 130), (2, 100), (1, 193)]
+            Self::TiledFronts if tiny => [(1, 96), (1, 130), (2, 96)]
                 .map(|(count, pivots)| alone(count, pivots))
                 .to_vec(),
             Self::TiledFronts => [
@@ -178,9 +180,11 @@ impl Group {
             .to_vec(),
             Self::SolveChains => {
                 let mut cases = chains(&[(1, 7), (4, 8), (16, 16), (31, 32)], 300, 1000);
-                cases.extend(chains(&[(64, 64), (160, 64)], 50, 150));
-                if !tiny {
-                    cases.extend([(1, 512), (1, 1024)].map(|(count, k)| alone(count, k)));
+                if tiny {
+                    cases.push(alone(1, 64));
+                } else {
+                    cases.extend(chains(&[(64, 64), (160, 64)], 50, 150));
+                    cases.extend([512, 1024].map(|pivots| alone(1, pivots)));
                 }
                 cases
             }

@@ -1,10 +1,13 @@
 //! Who works on what, and in which order: the host's part of a factorization on the device.
 //!
 //! See `luge_gpu_kernels::frontal::plan` for the records that come out. Small fronts are put into runs that one warp walks
-//! without asking others. A run follows, from each front, the child that takes longest; a subtree that takes less than
-//! the hand-over from one warp to another joins the run of its parent. Tasks on large fronts are handed out by the length of
+//! without asking others. A run follows, from each front, the child with the longest path to a leaf; a subtree that takes
+//! less than the hand-over from one warp to another joins the run of its parent. Tasks on large fronts are handed out by the length of
 //! the path to the root that begins with them, longest first (T. L. Adam, K. M. Chandy and J. R. Dickson, "A comparison
 //! of list schedules for parallel processing systems", Comm. ACM 17, 1974).
+//!
+//! Seconds come from the table of costs. It decides who does what and when; what is added up in which order depends on the
+//! tree and the limits alone, so factors have the same bits with any table.
 
 mod large;
 mod small;

@@ -1,5 +1,7 @@
 //! The small fronts: runs of them, and their records.
 
+use std::cmp::Reverse;
+
 use luge_gpu_kernels::frontal::plan::{
     Child, NONE as NO_FRONT, POSITIONS_A_WORD, SmallFront, halves, small,
 };
@@ -24,6 +26,8 @@ pub(super) type SmallRecords = (Vec<SmallFront>, Vec<Child>, Vec<u32>);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     front: u32,
+    /// The child that its run comes from, or [`NONE`].
+    heavy: u32,
     /// Arrivals before it.
     joins: u32,
     /// A run begins with it.
@@ -130,12 +134,12 @@ impl Planner<'_> {
                 let cell = self.cell(&front, e);
                 entries.push(self.entry(&front, e, cell, cell.0, cell.1));
             }
-            let is_kept = |&c: &u32| kept && position[c as usize] + 1 == at as u32;
-            let children = self.tree.children(s).iter().copied();
+            // The one that may be kept, and then the others: by the tree alone, for that is the order of sums.
             let others = self.tree.children(s).iter().copied();
-            let in_order = children
-                .filter(is_kept)
-                .chain(others.filter(|c| !is_kept(c)));
+            let first = (turn.heavy != NONE).then_some(turn.heavy);
+            let in_order = first
+                .into_iter()
+                .chain(others.filter(|&c| Some(c) != first));
             // The zip asks for a record last, and so takes none in vain.
             for (c, described) in in_order.zip(described_children.by_ref()) {
                 let child = &self.fronts[c as usize];
@@ -186,51 +190,52 @@ impl Planner<'_> {
         }
     }
 
+    /// Of each small front the child that its run comes from: that below which most fronts lie on one path, of equal ones
+    /// that with most pivots on it, of these the first.
+    ///
+    /// Its element is added first. So costs must not decide here: sums would have other bits with every table.
+    fn heavy_children(&self) -> Vec<u32> {
+        // Fronts and pivots on the longest path from each front to a leaf.
+        let mut longest = vec![(0u32, 0u32); self.fronts.len()];
+        let mut heavy = vec![NONE; self.fronts.len()];
+        for (s, front) in self.fronts.iter().enumerate() {
+            if self.is_large(s) {
+                continue;
+            }
+            let children = self.tree.children(s).iter().copied();
+            let first = children.max_by_key(|&c| (longest[c as usize], Reverse(c)));
+            let (fronts, pivots) = first.map_or((0, 0), |first| longest[first as usize]);
+            longest[s] = (fronts + 1, pivots + front.pivots);
+            heavy[s] = first.unwrap_or(NONE);
+        }
+        heavy
+    }
+
     /// The order in which small fronts are worked on.
     pub(super) fn order_small(&self) -> Vec<Turn> {
         let fronts = self.fronts;
+        let heavy = self.heavy_children();
         let mut work = vec![0.0f64; fronts.len()];
-        let mut finish = vec![0.0f64; fronts.len()];
-        // Of each front the child that its run comes from.
-        let mut heavy = vec![NONE; fronts.len()];
         let mut is_absorbed = vec![false; fronts.len()];
         let mut by_work: Vec<u32> = Vec::new();
         for s in 0..fronts.len() {
             if self.is_large(s) {
                 continue;
             }
-            let own = self.seconds(s);
-            let children = self.tree.children(s);
-            let mut begin = 0.0f64;
-            if let Some(&first) = children.iter().max_by(|&&a, &&b| {
-                finish[a as usize]
-                    .total_cmp(&finish[b as usize])
-                    .then(b.cmp(&a))
-            }) {
-                heavy[s] = first;
-                begin = finish[first as usize];
-                by_work.clear();
-                by_work.extend(children.iter().filter(|&&c| c != first));
-                by_work.sort_by(|&a, &b| {
-                    work[a as usize]
-                        .total_cmp(&work[b as usize])
-                        .then(a.cmp(&b))
-                });
-                let mut absorbed = 0.0;
-                for &c in &by_work {
-                    let c = c as usize;
-                    if absorbed + work[c] <= self.costs.join {
-                        absorbed += work[c];
-                        is_absorbed[c] = true;
-                    } else {
-                        begin = begin.max(finish[c] + self.costs.join);
-                    }
-                }
-                begin += absorbed;
-                work[s] += children.iter().map(|&c| work[c as usize]).sum::<f64>();
+            by_work.clear();
+            by_work.extend(self.tree.children(s));
+            by_work.sort_by(|&a, &b| {
+                work[a as usize]
+                    .total_cmp(&work[b as usize])
+                    .then(a.cmp(&b))
+            });
+            let of_children: f64 = by_work.iter().map(|&c| work[c as usize]).sum();
+            work[s] = of_children + self.seconds(s);
+            let mut absorbed = 0.0;
+            for &c in by_work.iter().filter(|&&c| c != heavy[s]) {
+                absorbed += work[c as usize];
+                is_absorbed[c as usize] = absorbed <= self.costs.join;
             }
-            work[s] += own;
-            finish[s] = begin + own;
         }
 
         // A postorder with the children that run by themselves first, then those absorbed, then the heavy one.
@@ -267,6 +272,7 @@ impl Planner<'_> {
                     || (heavy[parent as usize] != s && !is_absorbed[s_index]);
                 order.push(Turn {
                     front: s,
+                    heavy: heavy[s_index],
                     joins: if apart > 0 { apart + 1 } else { 0 },
                     begins,
                     ends,
@@ -283,6 +289,8 @@ mod tests {
     use super::super::tests::{COSTS, ROOT, placed, tree_of};
     use super::*;
     use crate::gpu::classes::Limits;
+    use crate::gpu::cost::DeviceCosts;
+    use crate::gpu::plan::Plan;
 
     /// Small fronts in their order: arrivals before each, whether a run begins with it, and whether one ends.
     fn turns(fronts: &[(usize, u32)]) -> Vec<(u32, u32, bool, bool)> {
@@ -334,8 +342,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_follows_the_child_that_ends_last() {
-        // That of 15 pivots ends after 26.5. Front 2 begins 12 after its children, which take 13 each, and ends after 32.
+    fn a_run_follows_the_longest_path() {
+        // Front 2 has one below it, front 3 has none, if more pivots.
         assert_eq!(
             turns(&[(2, 6), (2, 6), (4, 2), (4, 15), (ROOT, 2)]),
             [
@@ -346,17 +354,69 @@ mod tests {
                 (4, 2, false, true),
             ]
         );
-        // Front 3 begins after all its children, which take 16, 5.5 and 5.5, and ends after 34.
+        // Below each of fronts 1 and 3 is one: the pivots on the path decide, those of front 0 too.
         assert_eq!(
-            turns(&[(3, 8), (3, 1), (3, 1), (5, 2), (5, 15), (ROOT, 2)]),
+            turns(&[(1, 9), (4, 2), (3, 1), (4, 9), (ROOT, 2)]),
             [
-                (4, 0, true, true),
-                (1, 0, true, false),
-                (2, 0, false, false),
-                (0, 0, false, false),
-                (3, 0, false, false),
-                (5, 2, false, true),
+                (2, 0, true, false),
+                (3, 0, false, true),
+                (0, 0, true, false),
+                (1, 0, false, false),
+                (4, 2, false, true),
             ]
         );
+        // Of equal paths the first.
+        assert_eq!(
+            turns(&[(2, 6), (2, 6), (ROOT, 2)]),
+            [(1, 0, true, true), (0, 0, true, false), (2, 2, false, true)]
+        );
+    }
+
+    /// Costs decide who works on a front and when, and neither the order of sums nor what there is to do.
+    #[test]
+    fn costs_do_not_change_the_order_of_sums() {
+        let fronts = [
+            (3, 8),
+            (3, 1),
+            (3, 2),
+            (7, 2),
+            (6, 1),
+            (6, 4),
+            (7, 1),
+            (9, 3),
+            (9, 15),
+            (11, 1),
+            (11, 20),
+            (ROOT, 130),
+        ];
+        let tree = tree_of(&fronts);
+        let sums = |costs: &DeviceCosts| {
+            let limits = Limits::default();
+            let plan = placed(&tree, |source| Plan::new(&tree, source, limits, costs, 1));
+            // The elements that are added up to each front, which its own element names.
+            let of_front = |front: &SmallFront| {
+                let (first, count) = (front.children as usize, front.num_children as usize);
+                let children = plan.children[first..first + count].iter();
+                let elements = children.map(|child| child.element);
+                (front.start, elements.collect::<Vec<u64>>())
+            };
+            let mut sums: Vec<_> = plan.fronts.iter().map(of_front).collect();
+            sums.sort_unstable();
+            let addends = (plan.sums, plan.addends, plan.pieces);
+            let joins: Vec<u32> = plan.fronts.iter().map(|front| front.joins).collect();
+            (sums, addends, joins)
+        };
+        let joined_at_no_cost = DeviceCosts { join: 0.0, ..COSTS };
+        let never_joined = DeviceCosts {
+            join: 1e9,
+            small_pivot: 100.0,
+            ..COSTS
+        };
+        let [first, second] = [joined_at_no_cost, never_joined].map(|costs| sums(&costs));
+        assert_eq!((&first.0, &first.1), (&second.0, &second.1));
+        assert_ne!(first.2, second.2, "the runs are others");
+        // A front adds up that of the longest path first: of three leaves the one with eight pivots.
+        let of_three = first.0.iter().find(|(_, elements)| elements.len() == 3);
+        assert_eq!(of_three.map(|(_, elements)| elements[0]), Some(0));
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`peers`] | Luge on the CPU and on devices beside KLU, UMFPACK, SuperLU, faer and cuDSS |
 //! | [`symbolic`] | the symbolic phase on a device |
+//! | [`device_costs`] | the table of device costs by which trees are planned and predicted |
 //! | [`campaign`] | hostile systems, and every statement of the solver against exact measures |
 //! | [`bits`] | fingerprints of what the CPU path answers, by which two versions are compared |
 //! | [`tables`] | the tables of results that are kept: `report` |
@@ -20,6 +21,7 @@ pub mod campaign;
 pub mod ceilings;
 pub mod child;
 pub mod contest;
+pub mod device_costs;
 pub mod luge_peer;
 pub mod machine;
 pub mod peers;

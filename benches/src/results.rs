@@ -583,8 +583,8 @@ pub fn write_json(path: &Path, results: &impl Serialize) -> anyhow::Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// `"release"` or `"dev"`.
-const PROFILE: &str = if cfg!(debug_assertions) {
+/// How this program was built: `"release"` or `"dev"`.
+pub const PROFILE: &str = if cfg!(debug_assertions) {
     "dev"
 } else {
     "release"

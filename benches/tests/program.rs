@@ -3,6 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use luge_benches::device_costs::groups::Group;
+use luge_benches::device_costs::model::Entry;
+use luge_benches::device_costs::{self, Measured};
 use luge_benches::results::{Benchmark, LUGE, Outcome, Phase, Precision, Results, SCHEMA};
 use luge_testkit::generators::applications::circuit;
 
@@ -191,4 +194,60 @@ fn fingerprints_are_printed_for_every_mode() {
         let twin = line.replacen(" 1 ", " 2 ", 1);
         assert!(lines.contains(&twin.as_str()), "{line}");
     }
+}
+
+#[test]
+fn device_costs_are_fitted_to_what_is_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("costs.json");
+    let json = path.display().to_string();
+    let words = [
+        "device-costs",
+        "--backend=sim",
+        "--samples=2",
+        "--warm-up=0",
+    ];
+    let output = luge_bench(&[&words[..], &["--json", &json]].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(&path).expect("results");
+    let measured: Measured = serde_json::from_str(&text).expect("a table");
+    assert_eq!(measured.schema, device_costs::SCHEMA);
+    assert!(!measured.device.name.is_empty());
+    let names: Vec<&str> = measured.table.iter().map(|e| e.name.as_str()).collect();
+    assert_eq!(names, Entry::ALL.map(Entry::name));
+    for entry in &measured.table {
+        assert!(
+            entry.measured > 0.0 && entry.measured.is_finite(),
+            "{entry:?}"
+        );
+    }
+    assert_eq!(measured.groups.len(), Group::ALL.len());
+    for (result, group) in measured.groups.iter().zip(Group::ALL) {
+        assert_eq!(result.name, group.name());
+        let known = group.unknowns().len() + 1;
+        assert_eq!(result.unknowns.len(), known);
+        assert!(result.cases.len() >= known, "{}", result.name);
+        for case in &result.cases {
+            assert_eq!(case.samples.seconds.len(), 2);
+            let residual = case.samples.median / case.fitted - 1.0;
+            let error = (case.residual - residual).abs();
+            assert!(error <= 1e-9 * (1.0 + residual.abs()), "{}", case.name);
+        }
+    }
+    // The call is measured, not fitted.
+    let call = measured.table.last().expect("entries");
+    assert_eq!(
+        (call.name.as_str(), call.measured),
+        ("call", measured.call.median)
+    );
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for words in [
+        "small_front_shared",
+        "measured / default",
+        "fronts in tiles",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    let on_host = luge_bench(&["device-costs", "--backend=cpu"]);
+    assert!(!on_host.status.success(), "the host has no device costs");
 }

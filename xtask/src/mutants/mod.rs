@@ -625,7 +625,7 @@ mod tests {
     fn a_file_belongs_to_the_first_area_that_fits() {
         let files = |package, file| area_of(package, file).map(|area| AREAS[area].files);
         assert_eq!(
-            files("luge-frontal", "crates/frontal/src/gpu/plan.rs"),
+            files("luge-frontal", "crates/frontal/src/gpu/plan/mod.rs"),
             Some("crates/frontal/src/gpu/")
         );
         assert_eq!(

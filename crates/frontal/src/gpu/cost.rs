@@ -1,22 +1,27 @@
 //! What a factorization and a solve on the device are predicted to take, from the shape of the assembly tree.
 //!
-//! Two things bound a factorization: the longest way from a leaf to a root, on which nothing is done side by side, and
+//! Two things bound a factorization: the longest path from a leaf to a root, on which nothing is done side by side, and
 //! the work of all fronts, which is shared by as many warps and blocks as the device holds. The prediction is their
 //! sum, by which no list schedule is beaten (R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl.
-//! Math. 17, 1969, gives it for equal workers); a solve counts by the longest way alone. Linear in the number of
+//! Math. 17, 1969, gives it for equal workers); a solve counts by the longest path alone. Linear in the number of
 //! fronts.
 
-use luge_gpu_kernels::frontal::plan::{SMALL_FRONT, TILE, WHOLE_FRONT};
+use luge_gpu_kernels::frontal::plan::TILE;
+use luge_gpu_kernels::frontal::solve::layout::TILE as SOLVE_TILE;
 use luge_sparse::etree::{EliminationForest, NONE};
 
-use crate::tree::{AssemblyTree, Front, Supernodes, TreeOptions, supernodes};
+use super::classes::{FrontClass, Limits, Shape};
+use super::tiles::{Tile, Tiling};
+use crate::tree::{AssemblyTree, Supernodes, TreeOptions, supernodes};
 
-/// Seconds that the steps of a factorization and of a solve take on a device, in `f64`.
+/// Seconds that the steps of a factorization and of a solve take on a device, in `f64`: the one table from which orders of
+/// tasks are planned, and seconds predicted.
 ///
-/// [Small fronts](luge_gpu_kernels::frontal::plan) are worked on by warps, others by blocks: as a whole, or in tiles.
+/// [Small fronts](luge_gpu_kernels::frontal::plan) are worked on by warps, others by blocks: as a whole, or in tiles. All
+/// entries are positive. `cargo xtask bench device-costs` measures them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceCosts {
-    /// A small front, whatever its size, on the way to the root.
+    /// A small front, whatever its size, on the path to the root.
     pub small_front: f64,
     /// A pivot of a small front, likewise.
     pub small_pivot: f64,
@@ -36,14 +41,20 @@ pub struct DeviceCosts {
     pub warps: f64,
     /// Blocks that work on others at once.
     pub blocks: f64,
-    /// A front on the way of a solve, up and down.
+    /// A front on the path of a solve, up and down, whatever its size.
     pub solve_front: f64,
+    /// A pivot of such a front, likewise.
+    pub solve_pivot: f64,
+    /// Each 32 pivots of such a front, beside that, likewise.
+    pub solve_tile: f64,
+    /// What a refactorization and a solve of the smallest matrix take for a caller: launches, copies, waits.
+    pub call: f64,
     /// Solves for each factorization.
     pub solves: f64,
 }
 
 impl Default for DeviceCosts {
-    /// Measured on an H200; one solve for each factorization.
+    /// Estimates from runs on an H200 until November 2026; one solve for each factorization.
     fn default() -> Self {
         Self {
             small_front: 0.9e-6,
@@ -57,19 +68,28 @@ impl Default for DeviceCosts {
             warps: 1000.0,
             blocks: 264.0,
             solve_front: 4e-6,
+            solve_pivot: 0.04e-6,
+            solve_tile: 1e-6,
+            call: 60e-6,
             solves: 1.0,
         }
     }
 }
 
+/// A number that is the smaller the more seconds there are, which are not negative: the bits of such numbers are in the
+/// order of the numbers.
+pub(super) fn longest_first_key(seconds: f64) -> u64 {
+    !seconds.to_bits()
+}
+
 /// Predicted seconds on the device. Meant to be compared with other predictions, not with a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct DevicePrediction {
-    /// The longest way through the tree in a factorization.
+    /// The longest path through the tree in a factorization.
     pub path: f64,
     /// The work of a factorization, shared by all warps and blocks.
     pub shared: f64,
-    /// The longest way through the tree and back, of all solves that come with a factorization.
+    /// The longest path through the tree and back, of all solves that come with a factorization.
     pub solve_path: f64,
 }
 
@@ -80,14 +100,6 @@ impl DevicePrediction {
     }
 }
 
-/// What the prediction reads of a front.
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    parent: u32,
-    pivots: u32,
-    below: u32,
-}
-
 /// What is known of the subtrees below a front when it is reached.
 #[derive(Debug, Clone, Copy, Default)]
 struct Below {
@@ -95,16 +107,14 @@ struct Below {
     last: [f64; 2],
     /// When the last child ends that is not small.
     last_large: f64,
-    /// Fronts on the longest way to a leaf.
-    height: u32,
-    has_large: bool,
+    /// Seconds of the longest path to a leaf in a solve.
+    solve: f64,
 }
 
 impl Below {
-    fn add(&mut self, end: f64, is_small: bool, height: u32) {
-        self.height = self.height.max(height);
-        if !is_small {
-            self.has_large = true;
+    fn add(&mut self, end: f64, class: FrontClass, solve: f64) {
+        self.solve = self.solve.max(solve);
+        if class.is_large() {
             self.last_large = self.last_large.max(end);
         } else if end > self.last[0] {
             self.last = [end, self.last[0]];
@@ -117,12 +127,7 @@ impl Below {
 impl DeviceCosts {
     /// Predicts what goes with this tree.
     pub fn of_tree(&self, tree: &AssemblyTree) -> DevicePrediction {
-        let shape = |front: &Front| Shape {
-            parent: front.parent,
-            pivots: front.pivots,
-            below: front.below,
-        };
-        self.predict(tree.num_supernodes(), tree.fronts().iter().map(shape))
+        self.predict(tree.fronts().iter().map(Shape::from))
     }
 
     /// Predicts what goes with the tree that [`Symbolic::analyze_posted`](crate::Symbolic::analyze_posted) makes of this forest.
@@ -138,34 +143,40 @@ impl DeviceCosts {
             pivots: pivots[s],
             below: below[s],
         };
-        self.predict(parent.len(), (0..parent.len()).map(shape))
+        self.predict((0..parent.len()).map(shape))
     }
 
     /// About the seconds of [`of_forest`](Self::of_forest), from chains of columns of one structure in place of fronts:
     /// mostly more, since fronts are merged, and for sums of many small fronts within a factor of a few.
     pub fn estimate(&self, forest: &EliminationForest) -> f64 {
         let EliminationForest { parent, counts } = forest;
+        let limits = Limits::default();
+        let solve_pivot = self.solve_pivot + self.solve_tile / f64::from(SOLVE_TILE);
         let mut ends = vec![0.0f64; parent.len()];
         let (mut path, mut shared) = (0.0f64, 0.0);
         for (j, (&above, &rows)) in parent.iter().zip(counts).enumerate() {
             let goes_on = j > 0 && parent[j - 1] as usize == j && counts[j - 1] == rows + 1;
-            let (of_front, of_pivot) = if rows <= SMALL_FRONT {
-                shared += self.small_pivot / self.warps;
-                (self.small_front, self.small_pivot)
-            } else if rows <= WHOLE_FRONT {
-                shared += self.whole_pivot / self.blocks;
-                (self.whole_front, self.whole_pivot)
-            } else {
-                // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
-                let tiles = f64::from(rows.div_ceil(TILE)).powi(2);
-                shared += tiles / f64::from(TILE) * self.tile / self.blocks;
-                (self.whole_front, self.step / f64::from(TILE))
+            let (of_front, of_pivot) = match FrontClass::of(rows, false, &limits) {
+                FrontClass::Small => {
+                    shared += self.small_pivot / self.warps;
+                    (self.small_front, self.small_pivot)
+                }
+                FrontClass::Whole => {
+                    shared += self.whole_pivot / self.blocks;
+                    (self.whole_front, self.whole_pivot)
+                }
+                FrontClass::Tiled => {
+                    // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
+                    let tiles = f64::from(Tiling::new(rows, 0, TILE).len());
+                    shared += tiles / f64::from(TILE) * self.tile / self.blocks;
+                    (self.whole_front, self.step / f64::from(TILE))
+                }
             };
             if !goes_on {
                 ends[j] += of_front + self.solve_front * self.solves;
                 shared += self.small_front_shared / self.warps;
             }
-            ends[j] += of_pivot;
+            ends[j] += of_pivot + solve_pivot * self.solves;
             path = path.max(ends[j]);
             if above != NONE {
                 ends[above as usize] = ends[above as usize].max(ends[j]);
@@ -174,79 +185,102 @@ impl DeviceCosts {
         path + shared
     }
 
-    /// Predicts from so many fronts, children before parents.
-    fn predict(&self, num_fronts: usize, fronts: impl Iterator<Item = Shape>) -> DevicePrediction {
-        let mut below = vec![Below::default(); num_fronts];
+    /// Predicts from fronts, children before parents.
+    fn predict(&self, fronts: impl ExactSizeIterator<Item = Shape> + Clone) -> DevicePrediction {
+        let classes = FrontClass::of_fronts(fronts.clone(), &Limits::default());
+        let mut below = vec![Below::default(); fronts.len()];
         let (mut of_warps, mut of_blocks) = (0.0, 0.0);
-        let (mut path, mut height) = (0.0f64, 0);
-        for (s, front) in fronts.enumerate() {
+        let (mut path, mut solve_path) = (0.0f64, 0.0f64);
+        for (s, (front, class)) in fronts.zip(classes).enumerate() {
             let children = below[s];
-            let rows = front.pivots + front.below;
-            let is_small = !children.has_large && rows <= SMALL_FRONT;
-            let own = self.seconds_of(&front, is_small);
+            let own = self.front_seconds(front, class);
             // The child that takes longest is worked on by the warp that goes on with the parent.
             let begin = match children.last {
-                _ if !is_small => {
+                _ if class.is_large() => {
                     let last = children.last[0].max(children.last_large);
                     if last > 0.0 { last + self.join } else { 0.0 }
                 }
                 [first, second] if second > 0.0 => first.max(second + self.join),
                 [first, _] => first,
             };
-            if is_small {
-                of_warps += own + self.small_front_shared - self.small_front;
-            } else if rows <= WHOLE_FRONT {
-                of_blocks += own;
-            } else {
-                of_blocks += self.tile * tile_updates(&front);
+            match class {
+                FrontClass::Small => of_warps += own + self.small_front_shared - self.small_front,
+                FrontClass::Whole => of_blocks += own,
+                FrontClass::Tiled => {
+                    of_blocks += self.tile * class.tiling(front).num_updates() as f64;
+                }
             }
             let end = begin + own;
+            let solve = children.solve + self.solve_seconds(front.pivots);
             if front.parent == NONE {
                 path = path.max(end);
-                height = height.max(children.height + 1);
+                solve_path = solve_path.max(solve);
             } else {
-                below[front.parent as usize].add(end, is_small, children.height + 1);
+                below[front.parent as usize].add(end, class, solve);
             }
         }
         DevicePrediction {
             path,
             shared: of_warps / self.warps + of_blocks / self.blocks,
-            solve_path: f64::from(height) * self.solve_front * self.solves,
+            solve_path: solve_path * self.solves,
         }
     }
 
-    /// Seconds of a front on the way to the root.
-    fn seconds_of(&self, front: &Shape, is_small: bool) -> f64 {
+    /// Seconds of a front on the path to the root.
+    pub(super) fn front_seconds(&self, front: Shape, class: FrontClass) -> f64 {
         let pivots = f64::from(front.pivots);
-        if is_small {
-            self.small_front + pivots * self.small_pivot
-        } else if front.pivots + front.below <= WHOLE_FRONT {
-            self.whole_front + pivots * self.whole_pivot
-        } else {
-            let steps = f64::from(front.pivots.div_ceil(TILE));
-            let tail = if front.below > 0 { self.tile } else { 0.0 };
-            self.whole_front + steps * self.step + tail
+        match class {
+            FrontClass::Small => self.small_front + pivots * self.small_pivot,
+            FrontClass::Whole => self.whole_front + pivots * self.whole_pivot,
+            FrontClass::Tiled => {
+                let tiling = class.tiling(front);
+                self.whole_front + self.rest_of_tiled(&tiling, 0)
+            }
         }
     }
-}
 
-/// How often tiles of a front are updated, or eliminated, in all.
-fn tile_updates(front: &Shape) -> f64 {
-    let steps = f64::from(front.pivots.div_ceil(TILE));
-    let sides = steps + f64::from(front.below.div_ceil(TILE));
-    // Sum over the steps of the square of the sides that are left.
-    let squares = |x: f64| x * (x + 1.0) * (2.0 * x + 1.0) / 6.0;
-    squares(sides) - squares(sides - steps)
+    /// Seconds from the beginning of the task on a tile of a large front to the end of the front: no more than the front
+    /// takes, and no more than from a task that it waits for.
+    pub(super) fn rest_seconds(&self, front: Shape, class: FrontClass, tile: Tile) -> f64 {
+        if class != FrontClass::Tiled {
+            return self.front_seconds(front, class);
+        }
+        let tiling = class.tiling(front);
+        let rest = self.rest_of_tiled(&tiling, tile.step);
+        if tile.row == tile.column || tiling.is_of_element(tile) {
+            rest
+        } else {
+            // Tiles beside the diagonal wait for that on it, with which about half of a step passes.
+            rest - 0.5 * self.step
+        }
+    }
+
+    /// Seconds of a front in tiles from the beginning of a step on.
+    fn rest_of_tiled(&self, tiling: &Tiling, step: u32) -> f64 {
+        let of_element = if tiling.num_element_tiles() > 0 {
+            self.tile
+        } else {
+            0.0
+        };
+        f64::from(tiling.steps() - step) * self.step + of_element
+    }
+
+    /// Seconds that a front of so many pivots takes on the path of a solve, up and down.
+    pub(super) fn solve_seconds(&self, pivots: u32) -> f64 {
+        let tiles = f64::from(pivots / SOLVE_TILE);
+        self.solve_front + f64::from(pivots) * self.solve_pivot + tiles * self.solve_tile
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::symbolic::Symbolic;
     use luge_sparse::{CompressedPattern, etree};
     use proptest::prelude::*;
 
-    const COSTS: DeviceCosts = DeviceCosts {
+    /// Of numbers with which sums are exact.
+    pub(in crate::gpu) const COSTS: DeviceCosts = DeviceCosts {
         small_front: 1.0,
         small_pivot: 0.25,
         small_front_shared: 2.0,
@@ -258,6 +292,9 @@ mod tests {
         warps: 4.0,
         blocks: 2.0,
         solve_front: 10.0,
+        solve_pivot: 0.5,
+        solve_tile: 8.0,
+        call: 1.0,
         solves: 2.0,
     };
 
@@ -267,19 +304,19 @@ mod tests {
             pivots,
             below,
         };
-        COSTS.predict(fronts.len(), fronts.iter().map(shape))
+        COSTS.predict(fronts.iter().map(shape))
     }
 
     #[test]
-    fn the_way_through_a_tree_of_small_fronts() {
+    fn the_path_through_a_tree_of_small_fronts() {
         // 0, of one pivot, and 1, of four, are children of 2, of two; 3 stands alone.
         let found = predict(&[(2, 1, 2), (2, 4, 2), (NONE, 2, 0), (NONE, 8, 0)]);
         // 1 takes 2 and 0 takes 1.25, another warp's 0.5 on top; then 2 takes 1.5.
         assert_eq!(found.path, 2.0 + 1.5);
         // Every front 2, and 15 pivots, on four warps.
         assert_eq!(found.shared, (4.0 * 2.0 + 15.0 * 0.25) / 4.0);
-        // Two fronts, two solves.
-        assert_eq!(found.solve_path, 2.0 * 10.0 * 2.0);
+        // Two fronts of six pivots, two solves.
+        assert_eq!(found.solve_path, (2.0 * 10.0 + 6.0 * 0.5) * 2.0);
         assert_eq!(
             found.seconds(),
             found.path + found.shared + found.solve_path
@@ -291,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_through_larger_fronts() {
+    fn the_path_through_larger_fronts() {
         // Small below whole below one in tiles: 100 pivots, 70 rows below, under a small root, which is large too.
         let found = predict(&[(1, 2, 10), (2, 8, 72), (3, 100, 70), (NONE, 4, 0)]);
         let ends = 1.5 + 0.5 + (3.0 + 8.0 * 0.125) + 0.5 + (3.0 + 2.0 * 30.0 + 8.0);
@@ -299,15 +336,19 @@ mod tests {
         // Two and two tiles a side: 16 updated in the first step, 9 in the second.
         let of_blocks = 4.0 + (16.0 + 9.0) * 8.0 + 3.5;
         assert_eq!(found.shared, 2.5 / 4.0 + of_blocks / 2.0);
-        assert_eq!(found.solve_path, 4.0 * 20.0);
+        // 114 pivots; the 100 have three tiles of 32.
+        assert_eq!(
+            found.solve_path,
+            2.0 * (4.0 * 10.0 + 114.0 * 0.5 + 3.0 * 8.0)
+        );
     }
 
     /// The same from lists of children, one front at a time.
     fn by_definition(fronts: &[(u32, u32, u32)]) -> DevicePrediction {
-        // Of each front: when it ends, its height, whether it is small.
-        let mut done: Vec<(f64, u32, bool)> = Vec::new();
+        // Of each front: when it ends, seconds of a solve below its parent, whether it is small.
+        let mut done: Vec<(f64, f64, bool)> = Vec::new();
         let mut found = DevicePrediction::default();
-        let mut height = 0;
+        let mut solve_path = 0.0f64;
         for (s, &(parent, pivots, below)) in fronts.iter().enumerate() {
             let children: Vec<_> = (0..s).filter(|&c| fronts[c].0 == s as u32).collect();
             let mut ends: Vec<f64> = children.iter().map(|&c| done[c].0).collect();
@@ -333,15 +374,16 @@ mod tests {
                 (true, [last]) => *last,
                 (true, [last, second, ..]) => last.max(second + 0.5),
             };
-            let above = children.iter().map(|&c| done[c].1).max().unwrap_or(0);
-            done.push((begin + own, above + 1, is_small));
+            let below = children.iter().map(|&c| done[c].1).fold(0.0, f64::max);
+            let solve = below + 10.0 + p * 0.5 + (p / 32.0).floor() * 8.0;
+            done.push((begin + own, solve, is_small));
             found.shared += of_warps / 4.0 + of_blocks / 2.0;
             if parent == NONE {
                 found.path = found.path.max(begin + own);
-                height = height.max(above + 1);
+                solve_path = solve_path.max(solve);
             }
         }
-        found.solve_path = f64::from(height) * 20.0;
+        found.solve_path = 2.0 * solve_path;
         found
     }
 
@@ -372,18 +414,21 @@ mod tests {
             parent: parent.to_vec(),
             counts: counts.to_vec(),
         };
-        // One chain of three columns: one front, one solve up and down, three pivots.
+        // One chain of three columns: one front, two solves up and down, three pivots, each a 32nd of a tile.
         let chain = COSTS.estimate(&forest(&[1, 2, NONE], &[3, 2, 1]));
-        assert_eq!(chain, 1.0 + 20.0 + 3.0 * 0.25 + (2.0 + 3.0 * 0.25) / 4.0);
+        assert_eq!(
+            chain,
+            1.0 + 20.0 + 3.0 * (0.25 + 1.5) + (2.0 + 3.0 * 0.25) / 4.0
+        );
         // Fronts of every size, none a chain: siblings whose counts fit, a parent whose count does not.
         let found = COSTS.estimate(&forest(&[4, 4, 4, 4, NONE], &[17, 16, 95, 96, 1]));
-        let path = (3.0 + 20.0 + 30.0 / 64.0) + (1.0 + 20.0 + 0.25);
+        let path = (3.0 + 20.0 + 30.0 / 64.0 + 1.5) + (1.0 + 20.0 + 0.25 + 1.5);
         let of_warps = 5.0 * 2.0 + 2.0 * 0.25;
         let of_blocks = 2.0 * 0.125 + 4.0 / 64.0 * 8.0;
         assert_eq!(found, path + of_warps / 4.0 + of_blocks / 2.0);
         // The longest path may be of another root than the last.
         let found = COSTS.estimate(&forest(&[1, NONE, NONE], &[4, 2, 1]));
-        assert_eq!(found, 2.0 * 21.25 + 3.0 * (2.0 + 0.25) / 4.0);
+        assert_eq!(found, 2.0 * 22.75 + 3.0 * (2.0 + 0.25) / 4.0);
         assert_eq!(COSTS.estimate(&forest(&[], &[])), 0.0);
     }
 
@@ -437,6 +482,78 @@ mod tests {
             assert!(of_tree.path > 60.0 && of_tree.shared > 0.0);
             assert_eq!(of_tree, COSTS.of_forest(&forest, &options));
         }
+    }
+
+    #[test]
+    fn what_is_left_of_a_front_falls_from_task_to_task() {
+        // 100 pivots are two steps, and 70 rows below them two more tiles.
+        let front = Shape {
+            parent: NONE,
+            pivots: 100,
+            below: 70,
+        };
+        let tiled = FrontClass::Tiled;
+        let rest: Vec<f64> = tiled
+            .tiling(front)
+            .tiles()
+            .map(|tile| COSTS.rest_seconds(front, tiled, tile))
+            .collect();
+        let expected = [&[68.0][..], &[53.0; 6], &[38.0], &[23.0; 4], &[8.0; 4]];
+        assert_eq!(rest, expected.concat());
+        assert_eq!(COSTS.front_seconds(front, tiled), 3.0 + 68.0);
+        let no_element = Shape { below: 0, ..front };
+        assert_eq!(COSTS.front_seconds(no_element, tiled), 3.0 + 60.0);
+        for tile in Tiling::uncut(20).tiles() {
+            let rest = COSTS.rest_seconds(front, FrontClass::Whole, tile);
+            assert_eq!(rest, 3.0 + 100.0 * 0.125);
+        }
+    }
+
+    #[test]
+    fn a_solve_takes_more_for_each_whole_tile_of_pivots() {
+        assert_eq!(COSTS.solve_seconds(31), 10.0 + 31.0 * 0.5);
+        assert_eq!(COSTS.solve_seconds(64), 10.0 + 64.0 * 0.5 + 2.0 * 8.0);
+    }
+
+    /// A task that takes no time would not come before those that wait for it.
+    #[test]
+    fn whatever_is_done_takes_time() {
+        let DeviceCosts {
+            small_front,
+            small_pivot,
+            small_front_shared,
+            join,
+            whole_front,
+            whole_pivot,
+            step,
+            tile,
+            warps,
+            blocks,
+            solve_front,
+            solve_pivot,
+            solve_tile,
+            call,
+            solves,
+        } = DeviceCosts::default();
+        for seconds in [
+            small_front,
+            small_pivot,
+            small_front_shared,
+            join,
+            whole_front,
+            whole_pivot,
+            step,
+            tile,
+            solve_front,
+            solve_pivot,
+            solve_tile,
+            call,
+        ] {
+            assert!((1e-9..1e-3).contains(&seconds), "{seconds}");
+        }
+        assert!(warps >= 1.0 && blocks >= 1.0 && solves >= 1.0);
+        assert!(longest_first_key(2.0) < longest_first_key(1.0));
+        assert!(longest_first_key(1e-9) < longest_first_key(0.0));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! What a tree and the factors on it take on the device.
 
-use luge_gpu_kernels::frontal::plan::{Child, GATHERED, SMALL_FRONT, SmallFront};
+use luge_gpu_kernels::frontal::plan::{Child, SmallFront, Task};
 use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
-use luge_sparse::etree::NONE;
 
 use super::DeviceTree;
+use super::classes::{FrontClass, Limits, Shape};
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
@@ -15,13 +15,14 @@ impl DeviceTree {
     pub fn predicted_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
         let fronts = tree.num_supernodes() as u64;
+        let limits = Limits::default();
+        let classes = FrontClass::of_tree(tree, &limits);
         let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
         let rows = tree.rows.len() as u64;
-        // A small front and its record as a child; large ones are few.
-        let to_factorize = fronts * (size_of::<SmallFront>() + size_of::<Child>()) as u64;
+        let to_factorize = factorization_records(tree, &classes);
         // Each entry of a small element that is added to a large front, and, for nearly each, where the sum is that it
         // goes to.
-        let of_gathered = 3 * 4 * gathered(tree);
+        let of_gathered = 3 * 4 * gathered(tree, &classes, limits.gathered);
         // A description, and about one task in each of two directions, up and down; large ones are few.
         let to_solve = fronts * (size_of::<FrontRecord>() + 4 * size_of::<u32>()) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
@@ -54,14 +55,25 @@ impl DeviceTree {
     }
 }
 
-/// Entries of the elements that are added entry by entry to large fronts.
-fn gathered(tree: &AssemblyTree) -> u64 {
-    let fronts = tree.fronts();
+/// Bytes of the records of fronts and tasks. Those of pieces of elements are few beside the elements.
+fn factorization_records(tree: &AssemblyTree, classes: &[FrontClass]) -> u64 {
+    let records = tree.fronts().iter().zip(classes);
+    let bytes = records.map(|(front, &class)| match class {
+        // The front, and its record as a child.
+        FrontClass::Small => (size_of::<SmallFront>() + size_of::<Child>()) as u64,
+        FrontClass::Whole | FrontClass::Tiled => {
+            u64::from(class.tiling(Shape::from(front)).len()) * size_of::<Task>() as u64
+        }
+    });
+    bytes.sum()
+}
+
+/// Entries of the elements of at most `most` rows, which are added entry by entry to large fronts.
+fn gathered(tree: &AssemblyTree, classes: &[FrontClass], most: u32) -> u64 {
     let is_gathered = |front: &&Front| {
-        front.parent != NONE
-            && front.below <= GATHERED
-            && fronts[front.parent as usize].size() > SMALL_FRONT
+        let above = classes.get(front.parent as usize);
+        front.below <= most && above.is_some_and(|class| class.is_large())
     };
-    let gathered = fronts.iter().filter(is_gathered);
+    let gathered = tree.fronts().iter().filter(is_gathered);
     gathered.map(|front| u64::from(front.below).pow(2)).sum()
 }

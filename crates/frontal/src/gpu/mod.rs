@@ -11,6 +11,7 @@
 //! Memory: the factors, and a [`Workspace`] with the elements of all fronts at once, which factors of many matrices may
 //! share.
 
+mod classes;
 mod cost;
 mod factorize;
 mod memory;
@@ -18,6 +19,7 @@ mod parts;
 mod placement;
 mod plan;
 mod solve;
+mod tiles;
 mod tree;
 
 use luge_device::{DeviceError, KernelDesc};
@@ -25,11 +27,11 @@ use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
 
+pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
 pub use factorize::{DeviceFrontalLu, Workspace};
 pub use parts::Parts;
 pub use placement::Placement;
-pub use plan::Limits;
 pub use tree::DeviceTree;
 
 /// A type that the device factorizes in: `f32` or `f64`.

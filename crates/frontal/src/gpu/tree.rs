@@ -5,8 +5,10 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
 
+use super::classes::Limits;
+use super::cost::DeviceCosts;
 use super::placement::Placement;
-use super::plan::{Limits, Plan, Source};
+use super::plan::{Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
 use crate::shares::both;
 use crate::symbolic::Symbolic;
@@ -84,7 +86,7 @@ impl DeviceTree {
         Self::upload_with(stream, symbolic, placement, Limits::default(), threads)
     }
 
-    /// As [`upload`](Self::upload), with other limits between the ways to work on a front.
+    /// As [`upload`](Self::upload), with other limits between the classes of fronts.
     ///
     /// # Errors
     ///
@@ -109,11 +111,12 @@ impl DeviceTree {
             rows: &rows,
             cols: &cols,
         };
+        let costs = DeviceCosts::default();
         // One of them is copied while the other is still being planned.
         let (factorization, solve) = both(
             threads,
             || {
-                let plan = Plan::new(symbolic, source, limits, threads);
+                let plan = Plan::new(symbolic, source, limits, &costs, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = DevicePlan::upload(&mut uploads, &plan)?;
                 let relative = uploads.add(&tree.relative)?;
@@ -121,7 +124,7 @@ impl DeviceTree {
                 Ok::<_, DeviceError>((on_device, relative))
             },
             || {
-                let records = SolveRecords::new(symbolic, placement, threads);
+                let records = SolveRecords::new(symbolic, placement, &costs, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
                 let row_idx = uploads.add(&tree.rows)?;
@@ -238,6 +241,7 @@ mod tests {
             coupling: &coupling,
             coupling_entries: &(nnz..nnz + coupling.nnz() as u32).collect::<Vec<_>>(),
         };
+        let costs = DeviceCosts::default();
         let planned = |threads| {
             let (rows, cols) = placement.placed(tree.tree().perm(), threads);
             let source = Source {
@@ -245,8 +249,8 @@ mod tests {
                 rows: &rows,
                 cols: &cols,
             };
-            let plan = Plan::new(&tree, source, limits, threads);
-            let solve = SolveRecords::new(&tree, &placement, threads);
+            let plan = Plan::new(&tree, source, limits, &costs, threads);
+            let solve = SolveRecords::new(&tree, &placement, &costs, threads);
             (plan, solve, rows, cols)
         };
         assert!(planned(1) == planned(4), "plans differ");

@@ -19,9 +19,6 @@ use crate::options::Options;
 /// Seconds until a GPU can be used that this process has not used yet: driver, context, kernels.
 const START: f64 = 0.25;
 
-/// Seconds that a refactorization and a solve on a GPU take at least: launches, two waits, copies.
-const LEAST: f64 = 60e-6;
-
 /// Seconds of a solve on the CPU for each entry of L + U.
 const SOLVE_PER_ENTRY: f64 = 1e-9;
 
@@ -75,7 +72,7 @@ impl Auto {
         let factorizations = options.factorizations.unwrap_or(FACTORIZATIONS);
         let start = if GpuBackend::is_up() { 0.0 } else { START };
         let cpu = factorizations * cpu_seconds(on_cpu, &self.ordering.costs, threads);
-        let least = start + factorizations * LEAST;
+        let least = start + factorizations * DeviceCosts::default().call;
         let on_cpu = |device, no_gpu| Chosen {
             backend: Backend::Cpu { no_gpu },
             order: None,
@@ -119,9 +116,10 @@ fn cpu_seconds(predicted: &Prediction, costs: &Costs, threads: usize) -> f64 {
 
 /// Seconds of a factorization and a solve on the GPU; the least that they take where the order is for the columns.
 fn device_seconds(ordering: &Ordering) -> f64 {
-    let predict = |forest| DeviceCosts::default().of_forest(forest, &TreeOptions::default());
-    let predicted = ordering.forest.as_ref().map(predict);
-    predicted.map_or(LEAST, |predicted| predicted.seconds().max(LEAST))
+    let costs = DeviceCosts::default();
+    let predict = |forest| costs.of_forest(forest, &TreeOptions::default()).seconds();
+    let predicted = ordering.forest.as_ref().map_or(0.0, predict);
+    predicted.max(costs.call)
 }
 
 #[cfg(test)]

@@ -1,33 +1,24 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
 //! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each tile of 32
-//! rows. Tasks stand in the order of the longest way that is left, with which none comes before one that it waits for.
+//! rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
 use luge_gpu_kernels::frontal::solve::layout::{
     CoupledRow, FrontRecord, LONG_ROW, LargeTask, Level, ListsBuffers, SEGMENT, Segment, Single,
-    THREADS, TILE, WHOLE, WHOLE_ROWS,
+    THREADS, TILE, WHOLE,
 };
 use luge_sparse::CompressedPattern;
 use luge_sparse::etree::{NONE, inverse};
 
+use crate::gpu::classes::SolveClass;
+use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
 use crate::shares::{both, collected, mapped, shares, sort, split};
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
-
-/// Most pivots of a front for a warp: a lane has one.
-const SMALL_PIVOTS: u32 = TILE;
-/// Most rows below them: two for a lane on the way down.
-const SMALL_BELOW: u32 = 2 * TILE;
-/// What a front costs whatever its size, in nanoseconds.
-const FIXED_WEIGHT: u64 = 400;
-/// What each pivot costs: one is solved for after the other.
-const PIVOT_WEIGHT: u64 = 20;
-/// What each tile of 32 pivots costs beside that.
-const TILE_WEIGHT: u64 = 500;
 
 /// Who works on what in solves with B, or in those with Bᵀ.
 #[derive(Debug, PartialEq)]
@@ -69,6 +60,8 @@ pub(in crate::gpu) struct SolveRecords {
     lists: Lists,
     /// The level of each front, if the lists for Bᵀ are others: where levels are solved in another order.
     levels: Option<Vec<u32>>,
+    /// Those by which tasks are ordered.
+    costs: DeviceCosts,
     num_warp_tasks: u32,
     num_block_tasks: u32,
 }
@@ -99,13 +92,14 @@ struct Transposed {
     /// Of each front.
     levels: Vec<u32>,
     coupling: Arc<CompressedPattern>,
+    costs: DeviceCosts,
     /// Segments of long rows of Bᵀ.
     num_segments: usize,
     lists: Mutex<Option<Arc<DeviceLists>>>,
 }
 
 impl Transposed {
-    fn new(levels: &[u32], coupling: &Arc<CompressedPattern>) -> Self {
+    fn new(levels: &[u32], coupling: &Arc<CompressedPattern>, costs: &DeviceCosts) -> Self {
         let mut lengths = vec![0u32; coupling.minor_dim()];
         for &column in coupling.idx() {
             lengths[column as usize] += 1;
@@ -114,6 +108,7 @@ impl Transposed {
         Self {
             levels: levels.to_vec(),
             coupling: Arc::clone(coupling),
+            costs: *costs,
             num_segments: long.map(|length| length.div_ceil(SEGMENT) as usize).sum(),
             lists: Mutex::default(),
         }
@@ -124,7 +119,7 @@ impl Transposed {
         if let Some(lists) = &*made {
             return Ok(Arc::clone(lists));
         }
-        let forest = LeveledForest::new(tree, &self.levels, 1);
+        let forest = LeveledForest::new(tree, &self.levels, &self.costs, 1);
         let lists = forest.lists(&self.coupling, true);
         let mut uploads = Uploads::new(stream);
         let lists = DeviceLists::upload(&mut uploads, &lists)?;
@@ -165,51 +160,7 @@ impl DeviceLists {
     }
 }
 
-/// Who works on a front.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// One pivot and nothing else: a thread, apart from all tasks.
-    Single,
-    /// A warp.
-    Small,
-    /// A block.
-    Whole,
-    /// A block for each tile.
-    Tiles,
-}
-
-impl Kind {
-    /// Who works on each front of a tree. Small fronts above larger ones are for blocks too: so no task of a warp waits on the
-    /// way up for one of a block, and none of a block on the way down for one of a warp.
-    fn of_fronts(tree: &AssemblyTree) -> Vec<Self> {
-        let mut kinds: Vec<Self> = tree.fronts().iter().map(Self::of).collect();
-        for (s, front) in tree.fronts().iter().enumerate() {
-            let is_large = matches!(kinds[s], Self::Whole | Self::Tiles);
-            if let Some(above) = kinds.get_mut(front.parent as usize)
-                && is_large
-                && *above == Self::Small
-            {
-                *above = Self::Whole;
-            }
-        }
-        kinds
-    }
-
-    /// Who would work on a front that stood alone.
-    fn of(front: &Front) -> Self {
-        if front.pivots == 1 && front.below == 0 && front.num_children == 0 {
-            Self::Single
-        } else if front.pivots <= SMALL_PIVOTS && front.below <= SMALL_BELOW {
-            Self::Small
-        } else if front.size() <= WHOLE_ROWS {
-            Self::Whole
-        } else {
-            Self::Tiles
-        }
-    }
-}
-
-/// Tasks in the order of their levels, those of a level by the way that is left, the longest first.
+/// Tasks in the order of their levels, those of a level by the path that is left, the longest first.
 struct TaskList<V> {
     tasks: Vec<V>,
     /// Where each level begins, and the end of the last.
@@ -217,12 +168,12 @@ struct TaskList<V> {
 }
 
 impl<V: Copy + Send + Sync> TaskList<V> {
-    /// Of tasks, each with its level and the way that is left, in an order that those of one level with the same way
+    /// Of tasks, each with its level and the path that is left, in an order that those of one level with the same path
     /// keep.
-    fn new(tasks: &[(u32, u64, V)], num_levels: usize, threads: usize) -> Self {
+    fn new(tasks: &[(u32, f64, V)], num_levels: usize, threads: usize) -> Self {
         let key = |t: usize| {
             let (level, left, _) = tasks[t];
-            u128::from(level) << 96 | u128::from(!left) << 32 | t as u128
+            u128::from(level) << 96 | u128::from(longest_first_key(left)) << 32 | t as u128
         };
         let mut order = collected(threads, tasks.len(), key);
         sort(threads, &mut order);
@@ -259,12 +210,6 @@ fn accumulated(mut counts: Vec<u32>) -> Vec<u32> {
         *count = sum;
     }
     counts
-}
-
-/// Nanoseconds that a front adds to a way through the tree in one direction, roughly.
-fn weight(front: &Front) -> u64 {
-    let pivots = u64::from(front.pivots);
-    FIXED_WEIGHT + PIVOT_WEIGHT * pivots + TILE_WEIGHT * (pivots / u64::from(TILE))
 }
 
 /// For each row of each front where the contributions of children to it begin, and for each row below a front its own
@@ -329,6 +274,7 @@ impl SolveRecords {
     pub(in crate::gpu) fn new(
         symbolic: &Symbolic,
         placement: &Placement<'_>,
+        costs: &DeviceCosts,
         threads: usize,
     ) -> Self {
         let tree = &symbolic.tree;
@@ -341,7 +287,7 @@ impl SolveRecords {
         };
         let levels: Vec<u32> = tree.fronts().iter().map(of_front).collect();
         let lists = || {
-            let forest = LeveledForest::new(symbolic, &levels, threads);
+            let forest = LeveledForest::new(symbolic, &levels, costs, threads);
             let counts = [&forest.warps_up.level_ptr, &forest.blocks_up.level_ptr];
             let counts = counts.map(|ptr| ptr[ptr.len() - 1]);
             (forest.lists(placement.coupling, false), counts)
@@ -362,6 +308,7 @@ impl SolveRecords {
             coupling_exponents,
             lists,
             levels: of_blocks.is_some().then_some(levels),
+            costs: *costs,
             num_warp_tasks,
             num_block_tasks,
         }
@@ -409,7 +356,8 @@ impl SolvePlan {
             rows: placed(uploads, rows)?,
             cols: placed(uploads, cols)?,
             lists: Arc::new(DeviceLists::upload(uploads, &records.lists)?),
-            transposed: levels.map(|levels| Transposed::new(levels, placement.coupling)),
+            transposed: levels
+                .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_warp_tasks: records.num_warp_tasks,
             num_block_tasks: records.num_block_tasks,
         })
@@ -457,7 +405,7 @@ fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, chunks: u32) -> u3
 struct LeveledForest<'a> {
     symbolic: &'a Symbolic,
     levels: &'a [u32],
-    kinds: Vec<Kind>,
+    classes: Vec<SolveClass>,
     warps_up: TaskList<u32>,
     warps_down: TaskList<u32>,
     blocks_up: TaskList<LargeTask>,
@@ -466,27 +414,27 @@ struct LeveledForest<'a> {
 }
 
 impl<'a> LeveledForest<'a> {
-    fn new(symbolic: &'a Symbolic, levels: &'a [u32], threads: usize) -> Self {
+    fn new(symbolic: &'a Symbolic, levels: &'a [u32], costs: &DeviceCosts, threads: usize) -> Self {
         let tree = &symbolic.tree;
-        let kinds = Kind::of_fronts(tree);
+        let classes = SolveClass::of_tree(tree);
         let fronts = tree.fronts();
         let num_levels = levels.iter().map(|level| level + 1).max().unwrap_or(0);
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
             threads,
             || {
-                // The way from a front to its root.
-                let mut left = vec![0; fronts.len()];
+                // The path from a front to its root.
+                let mut left = vec![0.0f64; fronts.len()];
                 for (s, front) in fronts.iter().enumerate().rev() {
-                    let above = left.get(front.parent as usize).copied().unwrap_or(0);
-                    left[s] = weight(front) + above;
+                    let above = left.get(front.parent as usize).copied().unwrap_or(0.0);
+                    left[s] = costs.solve_seconds(front.pivots) + above;
                 }
-                tasks_of_ways(tree, (&kinds, levels), num_levels, &left, false, threads)
+                tasks_by_paths(tree, (&classes, levels), num_levels, &left, false, threads)
             },
             || {
-                // The way to its farthest leaf.
-                let mut left = vec![0; fronts.len()];
+                // The path to its farthest leaf.
+                let mut left = vec![0.0f64; fronts.len()];
                 for (s, front) in fronts.iter().enumerate() {
-                    left[s] += weight(front);
+                    left[s] += costs.solve_seconds(front.pivots);
                     if let Some(parent) = fronts.get(front.parent as usize) {
                         debug_assert!(parent.start > front.start);
                         let below = left[s];
@@ -494,13 +442,13 @@ impl<'a> LeveledForest<'a> {
                         *parent = below.max(*parent);
                     }
                 }
-                tasks_of_ways(tree, (&kinds, levels), num_levels, &left, true, threads)
+                tasks_by_paths(tree, (&classes, levels), num_levels, &left, true, threads)
             },
         );
         Self {
             symbolic,
             levels,
-            kinds,
+            classes,
             warps_up,
             warps_down,
             blocks_up,
@@ -536,7 +484,7 @@ impl<'a> LeveledForest<'a> {
             for &s in by_level.fronts(level) {
                 let s = s as usize;
                 let front = &tree.fronts()[s];
-                let is_single = self.kinds[s] == Kind::Single;
+                let is_single = self.classes[s] == SolveClass::Single;
                 if is_single {
                     let [mut begin, end] = couplings.range(front.start);
                     if end - begin > LONG_ROW {
@@ -588,11 +536,11 @@ impl<'a> LeveledForest<'a> {
 }
 
 /// Tasks of warps and of blocks up the forest, or down.
-fn tasks_of_ways(
+fn tasks_by_paths(
     tree: &AssemblyTree,
-    (kinds, levels): (&[Kind], &[u32]),
+    (classes, levels): (&[SolveClass], &[u32]),
     num_levels: u32,
-    left: &[u64],
+    left: &[f64],
     down: bool,
     threads: usize,
 ) -> (TaskList<u32>, TaskList<LargeTask>) {
@@ -604,17 +552,17 @@ fn tasks_of_ways(
             front: number,
             tile,
         };
-        match kinds[s] {
-            Kind::Single => {}
-            Kind::Small => warps.push((level, left, number)),
-            Kind::Whole => blocks.push((level, left, task(WHOLE))),
-            Kind::Tiles => {
-                let of_pivots = front.pivots.div_ceil(TILE);
+        match classes[s] {
+            SolveClass::Single => {}
+            SolveClass::Small => warps.push((level, left, number)),
+            SolveClass::Whole => blocks.push((level, left, task(WHOLE))),
+            SolveClass::Tiled => {
+                let tiling = SolveClass::tiling(front);
                 let of_tile = |tile| (level, left, task(tile));
                 if down {
-                    blocks.extend((0..of_pivots).rev().map(of_tile));
+                    blocks.extend((0..tiling.steps()).rev().map(of_tile));
                 } else {
-                    blocks.extend((0..of_pivots + front.below.div_ceil(TILE)).map(of_tile));
+                    blocks.extend((0..tiling.sides()).map(of_tile));
                 }
             }
         }
@@ -771,49 +719,6 @@ mod tests {
     use crate::gpu::plan::tests::{ROOT, tree_of};
 
     #[test]
-    fn fronts_go_to_workers_by_their_size() {
-        let kind = |pivots, below, num_children| {
-            Kind::of(&Front {
-                start: 0,
-                pivots,
-                below,
-                pivots_in_parent: 0,
-                parent: NONE,
-                children: 0,
-                num_children,
-                depth: 0,
-                rows: 0,
-            })
-        };
-        assert_eq!(kind(1, 0, 0), Kind::Single);
-        for small in [(2, 0, 0), (1, 1, 0), (1, 0, 1), (32, 64, 0)] {
-            assert_eq!(kind(small.0, small.1, small.2), Kind::Small, "{small:?}");
-        }
-        for whole in [(33, 0, 0), (1, 65, 0), (100, 156, 2)] {
-            assert_eq!(kind(whole.0, whole.1, whole.2), Kind::Whole, "{whole:?}");
-        }
-        assert_eq!(kind(100, 157, 0), Kind::Tiles);
-    }
-
-    #[test]
-    fn no_warp_waits_for_a_block_on_the_way_up() {
-        // A front of 33 pivots and one of 257 below small ones, and these below others.
-        let fronts = [
-            (1, 33),
-            (2, 2),
-            (ROOT, 2),
-            (4, 257),
-            (ROOT, 2),
-            (6, 2),
-            (ROOT, 33),
-            (ROOT, 1),
-        ];
-        use Kind::{Single, Small, Tiles, Whole};
-        let expected = [Whole, Whole, Whole, Tiles, Whole, Small, Whole, Single];
-        assert_eq!(Kind::of_fronts(tree_of(&fronts).tree()), expected);
-    }
-
-    #[test]
     fn blocks_are_as_many_as_have_something_to_do() {
         assert_eq!((THREADS, TILE), (256, 32));
         // A block has eight warps.
@@ -826,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn those_with_the_longest_way_come_first() {
+    fn those_with_the_longest_path_come_first() {
         // A chain of three small fronts, one below a small one of 31 pivots, one below a block's of 33; two roots.
         let fronts = [
             (1, 1),
@@ -841,14 +746,17 @@ mod tests {
         ];
         let tree = tree_of(&fronts);
         let levels = vec![0; fronts.len()];
-        let forest = LeveledForest::new(&tree, &levels, 1);
-        // 0.4 µs for a front, 20 ns for a pivot, and 0.5 µs for each 32 of them.
-        let weights: Vec<u64> = tree.tree().fronts().iter().map(weight).collect();
-        let expected = [420, 440, 440, 420, 1020, 420, 1560, 2140, 500];
-        assert_eq!(weights, expected);
-        // To the root 1300, 880, 440; 1440, 1020; 1980; 500 ns.
+        let costs = DeviceCosts {
+            solve_front: 400.0,
+            solve_pivot: 20.0,
+            solve_tile: 500.0,
+            ..DeviceCosts::default()
+        };
+        let forest = LeveledForest::new(&tree, &levels, &costs, 1);
+        // A front takes 400, a pivot 20, and each 32 of them 500: 420, 440, 440; 420, 1020; 420, 1560; 2140; 500.
+        // To the root 1300, 880, 440; 1440, 1020; 1980; 500.
         assert_eq!(forest.warps_up.tasks, [5, 3, 0, 4, 1, 8, 2]);
-        // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500 ns.
+        // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500.
         assert_eq!(forest.warps_down.tasks, [4, 2, 1, 8, 5, 3, 0]);
         let whole = |front| LargeTask { front, tile: WHOLE };
         assert_eq!(forest.blocks_up.tasks, [whole(7), whole(6)]);

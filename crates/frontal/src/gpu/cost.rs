@@ -54,23 +54,24 @@ pub struct DeviceCosts {
 }
 
 impl Default for DeviceCosts {
-    /// Estimates from runs on an H200 until November 2026; one solve for each factorization.
+    /// Measured on an H200 by `luge-bench device-costs` on 2026-11-23 (`benches/results/2026-11-23-h200/device-costs.json`);
+    /// one solve for each factorization. What a tile adds to a solve beside its pivots could not be told from nothing.
     fn default() -> Self {
         Self {
-            small_front: 0.9e-6,
-            small_pivot: 0.15e-6,
-            small_front_shared: 2e-6,
-            join: 1.2e-6,
-            whole_front: 3e-6,
-            whole_pivot: 0.45e-6,
-            step: 36e-6,
-            tile: 10e-6,
-            warps: 1000.0,
-            blocks: 264.0,
-            solve_front: 4e-6,
-            solve_pivot: 0.04e-6,
-            solve_tile: 1e-6,
-            call: 60e-6,
+            small_front: 0.63e-6,
+            small_pivot: 0.43e-6,
+            small_front_shared: 1.3e-6,
+            join: 1.84e-6,
+            whole_front: 1.08e-6,
+            whole_pivot: 0.51e-6,
+            step: 40.7e-6,
+            tile: 15.5e-6,
+            warps: 1459.0,
+            blocks: 308.0,
+            solve_front: 1.79e-6,
+            solve_pivot: 0.16e-6,
+            solve_tile: 0.1e-6,
+            call: 59.6e-6,
             solves: 1.0,
         }
     }

@@ -21,4 +21,5 @@ mod residuals;
 mod solve;
 mod supernode;
 mod symbolic;
+mod tidy;
 mod verify;

@@ -21,7 +21,7 @@ pub(crate) const WORTH_DEALING: usize = 8 * WORTH_WAKING;
 /// Ranges of numbers for each thread, so that those who are done early help with others.
 const RANGES: usize = 4;
 
-/// Groups triples by their first number, which is below `len`. The triples are those of the lanes that `share` lists for
+/// Groups triples by their first number, which is below `len`. The triples are those of the lines that `share` lists for
 /// each number below `num_shares`, each time it is asked the same; lists are in that order, so they do not depend on how
 /// the triples are shared. More than one share is worked on by the current rayon pool.
 ///
@@ -106,13 +106,13 @@ pub fn grouped<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
 fn dealt<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
     num_ranges: usize,
     bits: u32,
-    lanes: impl Fn() -> I,
+    lines: impl Fn() -> I,
 ) -> (Vec<usize>, Vec<[u32; 3]>) {
     // Counts are shifted by two, so that after the sums ptr[range + 1] is where a range starts and, once it is filled,
     // where it ends.
     let mut ptr = vec![0; num_ranges + 2];
-    for lane in lanes() {
-        for [number, ..] in lane {
+    for line in lines() {
+        for [number, ..] in line {
             ptr[(number >> bits) as usize + 2] += 1;
         }
     }
@@ -120,8 +120,8 @@ fn dealt<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
         ptr[range] += ptr[range - 1];
     }
     let mut dealt = vec![[0; 3]; ptr[num_ranges + 1]];
-    for lane in lanes() {
-        for triple in lane {
+    for line in lines() {
+        for triple in line {
             let next = &mut ptr[(triple[0] >> bits) as usize + 1];
             dealt[*next] = triple;
             *next += 1;
@@ -134,12 +134,12 @@ fn dealt<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
 /// As [`grouped`], on one thread.
 fn serial<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
     len: usize,
-    lanes: impl Fn() -> I,
+    lines: impl Fn() -> I,
 ) -> Grouped {
     // As in `dealt`.
     let mut ptr = vec![0u64; len + 2];
-    for lane in lanes() {
-        for [number, ..] in lane {
+    for line in lines() {
+        for [number, ..] in line {
             ptr[number as usize + 2] += 1;
         }
     }
@@ -148,8 +148,8 @@ fn serial<I: Iterator<Item: Iterator<Item = [u32; 3]>>>(
     }
     let total = ptr[len + 1] as usize;
     let (mut first, mut second) = (vec![0; total], vec![0; total]);
-    for lane in lanes() {
-        for [number, one, other] in lane {
+    for line in lines() {
+        for [number, one, other] in line {
             let next = &mut ptr[number as usize + 1];
             first[*next as usize] = one;
             second[*next as usize] = other;
@@ -178,7 +178,7 @@ mod tests {
             let size = triples.len().div_ceil(num_shares).max(1);
             let share = |s: usize| {
                 let end = |s: usize| (s * size).min(triples.len());
-                triples[end(s)..end(s + 1)].chunks(3).map(|lane| lane.iter().copied())
+                triples[end(s)..end(s + 1)].chunks(3).map(|line| line.iter().copied())
             };
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let found = pool.install(|| grouped(len, num_shares, share));

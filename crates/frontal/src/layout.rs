@@ -126,8 +126,8 @@ impl Layout {
             let fronts = &fronts[share];
             let most = if is_shared {
                 let pivots = fronts.iter().flat_map(Front::pivot_range);
-                let lanes = pivots.map(|e| perm[e] as usize);
-                lanes
+                let lines = pivots.map(|e| perm[e] as usize);
+                lines
                     .map(|i| cols.range(i).len() + rows_of.range(i).len())
                     .sum()
             } else {

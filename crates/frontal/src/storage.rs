@@ -99,7 +99,7 @@ impl Storage for Full {
         let start = front.start as usize;
         for j in 0..k {
             let old = perm[start + j] as usize;
-            for (&row, p) in cols.lane(old).iter().zip(cols.range(old)) {
+            for (&row, p) in cols.line(old).iter().zip(cols.range(old)) {
                 let row = inv_perm[row as usize] as usize;
                 put(
                     p as u32,

@@ -32,7 +32,7 @@ proptest! {
             reference::double_u_dependencies(&filled),
             reference::look_up_dependencies(&filled),
         ] {
-            for (k, earlier) in exact.lanes().enumerate() {
+            for (k, earlier) in exact.lines().enumerate() {
                 for &i in earlier {
                     prop_assert!(levels.level_of()[i as usize] < levels.level_of()[k]);
                 }

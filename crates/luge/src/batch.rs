@@ -63,7 +63,7 @@ const SECONDS_PER_ENTRY: f64 = 5e-9;
 /// # Ok::<(), luge::Error>(())
 /// ```
 pub struct BatchFactors<T> {
-    lanes: Lanes,
+    workers: Workers,
     /// Of the analysis: where callers enqueue their work, and what the report of factors starts from.
     plan: Arc<Plan>,
     analyzed: Arc<Inform>,
@@ -78,7 +78,7 @@ struct Slot<T> {
 }
 
 /// Who works on which systems.
-enum Lanes {
+enum Workers {
     /// The threads of the solver, on any.
     Host(Arc<Plan>),
     /// A thread for each stream, if there are several, on every `num_streams`-th.
@@ -86,7 +86,7 @@ enum Lanes {
     Device { num_streams: usize, threaded: bool },
 }
 
-impl Lanes {
+impl Workers {
     /// Calls `work` for each item; `seconds` is what one is predicted to take at least.
     fn for_each<I: Send, R: Send>(
         &self,
@@ -156,10 +156,10 @@ impl<T: RealScalar> Analysis<T> {
         let nnz = self.plan.shared.nnz();
         check_length(values.len(), nnz, count);
         to_u32(count, "number of systems")?;
-        let (lanes, places) = self.lanes(count)?;
+        let (workers, places) = self.workers(count)?;
         let slots = values_of(values, nnz, count).zip(places.iter().cycle());
         let items: Vec<_> = slots.enumerate().collect();
-        let systems = lanes.for_each(items, seconds(&self.inform), |(number, (values, plan))| {
+        let systems = workers.for_each(items, seconds(&self.inform), |(number, (values, plan))| {
             let factors = plan
                 .shared
                 .check_finite(values, 1)
@@ -175,7 +175,7 @@ impl<T: RealScalar> Analysis<T> {
             }
         });
         Ok(BatchFactors {
-            lanes,
+            workers,
             plan: Arc::clone(&self.plan),
             analyzed: Arc::clone(&self.inform),
             systems,
@@ -209,7 +209,7 @@ impl<T: RealScalar> Analysis<T> {
     }
 
     /// Who is to work on `count` systems, and what the systems of each have in common, if there is memory for all.
-    fn lanes(&self, count: usize) -> Result<(Lanes, Vec<Arc<Plan>>), Error> {
+    fn workers(&self, count: usize) -> Result<(Workers, Vec<Arc<Plan>>), Error> {
         let plan = &self.plan;
         match &plan.path {
             Path::Host(path) => {
@@ -221,7 +221,7 @@ impl<T: RealScalar> Analysis<T> {
                     let each = asked.saturating_sub(path.chain.plan().bytes());
                     check_memory(count, 0, each, plan.shared.limits.memory.available())?;
                 }
-                Ok((Lanes::Host(Arc::clone(plan)), vec![Arc::clone(plan)]))
+                Ok((Workers::Host(Arc::clone(plan)), vec![Arc::clone(plan)]))
             }
             #[cfg(feature = "gpu")]
             Path::Device(path) => streams(plan, path, count),
@@ -235,8 +235,8 @@ fn streams(
     plan: &Arc<Plan>,
     path: &DevicePath,
     count: usize,
-) -> Result<(Lanes, Vec<Arc<Plan>>), Error> {
-    let one = Lanes::Device {
+) -> Result<(Workers, Vec<Arc<Plan>>), Error> {
+    let one = Workers::Device {
         num_streams: 1,
         threaded: false,
     };
@@ -260,12 +260,12 @@ fn streams(
             None => return Ok((one, vec![Arc::clone(plan)])),
         }
     }
-    let lanes = Lanes::Device {
+    let workers = Workers::Device {
         num_streams,
         // The simulator takes the launches of all streams in one order.
         threaded: device.properties().backend == Backend::Cuda,
     };
-    Ok((lanes, places))
+    Ok((workers, places))
 }
 
 /// What work on one system is predicted to take on the CPU at least.
@@ -321,7 +321,7 @@ impl<T: RealScalar> BatchFactors<T> {
         let values = values_of(values, nnz, self.systems.len());
         let items: Vec<_> = self.systems.iter_mut().zip(values).collect();
         let analyzed = &self.analyzed;
-        self.lanes
+        self.workers
             .for_each(items, seconds(&self.analyzed), |(slot, values)| {
                 slot.renew(
                     |slot| {
@@ -365,7 +365,7 @@ impl<T: RealScalar> BatchFactors<T> {
             .enumerate()
             .map(|(k, slot)| (slot, values.slice(k * nnz..(k + 1) * nnz)))
             .collect();
-        Ok(self.lanes.for_each(items, 0.0, |(slot, values)| {
+        Ok(self.workers.for_each(items, 0.0, |(slot, values)| {
             slot.renew(
                 |slot| {
                     let values = slot.fetch(&before, values)?;
@@ -395,7 +395,7 @@ impl<T: RealScalar> BatchFactors<T> {
         let len = check_vectors(b.len(), self.plan.shared.n(), nrhs, self.systems.len());
         let b = values_of(b, len, self.systems.len());
         let items: Vec<_> = self.systems.iter().zip(b).collect();
-        self.lanes
+        self.workers
             .for_each(items, seconds(&self.analyzed), |(slot, b)| {
                 let solution = slot.factors()?.solve_many(b, nrhs);
                 solution
@@ -429,7 +429,7 @@ impl<T: RealScalar> BatchFactors<T> {
             (slot, x)
         });
         let items: Vec<_> = items.collect();
-        self.lanes
+        self.workers
             .for_each(items, seconds(&self.analyzed), |(slot, x)| {
                 let factors = slot.factors()?;
                 let solved = if transpose {
@@ -472,7 +472,7 @@ impl<T: RealScalar> BatchFactors<T> {
             rest = after;
             items.push((slot, x));
         }
-        Ok(self.lanes.for_each(items, 0.0, |(slot, mut x)| {
+        Ok(self.workers.for_each(items, 0.0, |(slot, mut x)| {
             let factors = slot.factors()?;
             slot.solve_slice(factors, &before, &mut x, nrhs, transpose)
                 .map_err(|error| slot.named(error))
@@ -648,12 +648,12 @@ mod tests {
     fn results_are_in_the_order_of_the_items() {
         for num_streams in [1, 2, 3, 8] {
             for threaded in [false, true] {
-                let lanes = Lanes::Device {
+                let workers = Workers::Device {
                     num_streams,
                     threaded,
                 };
                 for count in [0, 1, 7, 8, 9, 100] {
-                    let doubled = lanes.for_each((0..count).collect(), 0.0, |k: usize| 2 * k);
+                    let doubled = workers.for_each((0..count).collect(), 0.0, |k: usize| 2 * k);
                     assert_eq!(doubled, (0..count).map(|k| 2 * k).collect::<Vec<_>>());
                 }
             }
@@ -664,11 +664,11 @@ mod tests {
     fn every_stream_has_a_thread_if_there_are_several() {
         let caller = std::thread::current().id();
         for (num_streams, threaded) in [(1, true), (3, false), (2, true), (3, true)] {
-            let lanes = Lanes::Device {
+            let workers = Workers::Device {
                 num_streams,
                 threaded,
             };
-            let by = lanes.for_each(vec![(); 7], 0.0, |()| std::thread::current().id());
+            let by = workers.for_each(vec![(); 7], 0.0, |()| std::thread::current().id());
             if threaded && num_streams > 1 {
                 let threads: std::collections::HashSet<_> = by.iter().collect();
                 assert_eq!(threads.len(), num_streams);
@@ -683,11 +683,11 @@ mod tests {
     #[test]
     #[should_panic(expected = "the third")]
     fn a_panic_of_one_is_that_of_all() {
-        let lanes = Lanes::Device {
+        let workers = Workers::Device {
             num_streams: 2,
             threaded: true,
         };
-        lanes.for_each(vec![1, 2, 3], 0.0, |k| assert_ne!(k, 3, "the third"));
+        workers.for_each(vec![1, 2, 3], 0.0, |k| assert_ne!(k, 3, "the third"));
     }
 
     #[test]

@@ -76,15 +76,15 @@ mod tests {
 
     /// The pattern of a symmetric matrix with these edges and a full diagonal.
     fn pattern(n: usize, edges: impl Iterator<Item = (usize, usize)>) -> CompressedPattern {
-        let mut lanes: Vec<Vec<u32>> = (0..n as u32).map(|v| vec![v]).collect();
+        let mut lines: Vec<Vec<u32>> = (0..n as u32).map(|v| vec![v]).collect();
         for (v, w) in edges {
-            lanes[v].push(w as u32);
-            lanes[w].push(v as u32);
+            lines[v].push(w as u32);
+            lines[w].push(v as u32);
         }
         let (mut ptr, mut idx) = (vec![0], Vec::new());
-        for lane in &mut lanes {
-            lane.sort_unstable();
-            idx.append(lane);
+        for line in &mut lines {
+            line.sort_unstable();
+            idx.append(line);
             ptr.push(idx.len() as u64);
         }
         CompressedPattern::new(n, ptr, idx).unwrap()
@@ -175,8 +175,8 @@ mod tests {
         let one = cube(14);
         let n = one.major_dim();
         let edges = |start: usize| {
-            let lanes = one.lanes().enumerate();
-            let above = lanes.flat_map(|(v, lane)| lane.iter().map(move |&w| (v, w as usize)));
+            let lines = one.lines().enumerate();
+            let above = lines.flat_map(|(v, line)| line.iter().map(move |&w| (v, w as usize)));
             above
                 .filter(|(v, w)| v < w)
                 .map(move |(v, w)| (v + start, w + start))

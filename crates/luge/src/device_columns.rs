@@ -85,7 +85,7 @@ impl<F: FactorScalar> ColumnChain<F> {
     fn values(&self, a: &[f64]) -> Vec<F> {
         let mut values = Vec::with_capacity(self.source.len());
         let col_perm = self.transform.col_perm.as_slice();
-        for (i, row) in self.rows.lanes().enumerate() {
+        for (i, row) in self.rows.lines().enumerate() {
             let old_row = self.transform.row_perm.as_slice()[i] as usize;
             for (&j, &source) in row.iter().zip(&self.source[self.rows.range(i)]) {
                 let old_col = col_perm[j as usize] as usize;

@@ -683,7 +683,7 @@ fn search<F: crate::backend::FactorScalar>(
         scaling,
     } = &forest.transform;
     let mut values: Vec<F> = Vec::with_capacity(forest.source.len());
-    for (&col, rows) in col_perm.as_slice().iter().zip(forest.columns.lanes()) {
+    for (&col, rows) in col_perm.as_slice().iter().zip(forest.columns.lines()) {
         let first = values.len();
         values.extend(rows.iter().zip(&forest.source[first..]).map(|(&i, &p)| {
             let row = row_perm.as_slice()[i as usize] as usize;

@@ -25,10 +25,10 @@ use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
 use crate::inform::{Inform, Warning};
-use crate::lanes;
 use crate::options::Pivoting;
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
+use crate::reductions;
 use crate::task::{Check, Journal, Refactorized, Task};
 
 /// Seconds that the comparison of a pattern and the copy of its values take for each entry, roughly and
@@ -417,7 +417,7 @@ impl<T: RealScalar> Factors<T> {
         // What is hardly above the smallest normal number has lost digits.
         let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
         let range = ORDINARY.start().max(smallest)..=ORDINARY.end().min(T::max_value().to_f64());
-        let largest = |x: &[f64]| lanes::largest_magnitude(x, 1, |v| v);
+        let largest = |x: &[f64]| reductions::largest_magnitude(x, 1, |v| v);
         if !solution.chunks(n).all(|x| range.contains(&largest(x))) {
             return Ok(false);
         }
@@ -783,7 +783,7 @@ impl<T: RealScalar> Factors<T> {
         drop(in_f64);
         match self.values.get_mut() {
             _ if self.computed.has_values() => self.values = OnceLock::new(),
-            Some(old) => lanes::copy(&values, old, threads),
+            Some(old) => reductions::copy(&values, old, threads),
             None => self.values = OnceLock::from(values.into_owned()),
         }
         self.accept(norms, journal)?;

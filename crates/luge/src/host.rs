@@ -22,9 +22,9 @@ use crate::backend::{DeviceCosts, FactorScalar, Limits};
 use crate::determinant::Determinant;
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
-use crate::lanes::sum_in_lanes;
 use crate::options::CpuEngine;
 use crate::permuted::permuted_columns_within;
+use crate::reductions::sum_in_lanes;
 use crate::stored::Rows;
 use crate::threads::Threads;
 
@@ -364,7 +364,7 @@ impl EntryScaling {
             (&scaling.rows, &scaling.cols)
         };
         let mut sums: SmallVec<[i16; 128]> = SmallVec::with_capacity(a.nnz());
-        for (&of_outer, indices) in outer.iter().zip(a.lanes()) {
+        for (&of_outer, indices) in outer.iter().zip(a.lines()) {
             let of_outer = exponent(of_outer);
             let of_indices = indices.iter().map(|&i| exponent(inner[i as usize]));
             sums.extend(of_indices.map(|of_inner| of_outer + of_inner));
@@ -377,7 +377,7 @@ impl EntryScaling {
         }
         drop(sums);
         let mut places = Vec::with_capacity(a.nnz());
-        for (outer, indices) in a.lanes().enumerate() {
+        for (outer, indices) in a.lines().enumerate() {
             let outer = outer as u32;
             let place = |&inner: &u32| {
                 if by_columns {

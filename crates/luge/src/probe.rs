@@ -293,10 +293,10 @@ pub(crate) fn worst_row(residual: &Residual, b: &[f64]) -> usize {
 fn products<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let mut sums = vec![0.0; a.rows()];
     let mut magnitudes = vec![0.0; a.rows()];
-    for (lane, (indices, values)) in a.lanes().enumerate() {
+    for (line, (indices, values)) in a.lines().enumerate() {
         let terms = indices.iter().zip(values);
         if a.is_by_columns() {
-            let x = x[lane];
+            let x = x[line];
             for (&i, &value) in terms {
                 let product = value.to_f64() * x;
                 sums[i as usize] += product;
@@ -309,7 +309,7 @@ fn products<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f6
                 sum += product;
                 magnitude += product.abs();
             }
-            (sums[lane], magnitudes[lane]) = (sum, magnitude);
+            (sums[line], magnitudes[line]) = (sum, magnitude);
         }
     }
     (sums, magnitudes)

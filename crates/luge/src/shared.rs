@@ -13,9 +13,9 @@ use luge_sparse::{
 use crate::backend::Limits;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
-use crate::lanes::{all_stretches, largest_magnitude, same_integers};
 use crate::options::Options;
 use crate::permuted::permuted_rows;
+use crate::reductions::{all_stretches, largest_magnitude, same_integers};
 use crate::stored::{Rows, pattern_of};
 use crate::threads::Threads;
 
@@ -141,8 +141,8 @@ impl Shared {
         let values = if pattern.is_compact() {
             Cow::Borrowed(a.values())
         } else {
-            let of_lanes = (0..theirs.major_dim()).map(|at| &a.values()[pattern.range(at)]);
-            Cow::Owned(of_lanes.flatten().copied().collect::<Vec<T>>())
+            let of_lines = (0..theirs.major_dim()).map(|at| &a.values()[pattern.range(at)]);
+            Cow::Owned(of_lines.flatten().copied().collect::<Vec<T>>())
         };
         let by_columns = pattern.compression() == Compression::Columns;
         let (theirs, values) = if by_columns == self.by_columns {

@@ -182,9 +182,9 @@ impl Solver {
         if pattern.is_compact() {
             return self.analyze_values(&pattern, Some(T::in_f64(values)));
         }
-        let lanes = 0..pattern.offsets().len() - 1;
-        let of_lanes = lanes.flat_map(|at| &values[pattern.range(at)]);
-        let in_f64: Vec<f64> = of_lanes.map(|&value| RealScalar::to_f64(value)).collect();
+        let lines = 0..pattern.offsets().len() - 1;
+        let of_lines = lines.flat_map(|at| &values[pattern.range(at)]);
+        let in_f64: Vec<f64> = of_lines.map(|&value| RealScalar::to_f64(value)).collect();
         self.analyze_values(&pattern, Some(in_f64.into()))
     }
 

@@ -7,7 +7,7 @@ use luge_sparse::{
 };
 
 use crate::error::Error;
-use crate::lanes::mapped;
+use crate::reductions::mapped;
 
 /// A matrix by rows, and where its entries stand in the caller's storage if that is by columns.
 pub(crate) struct Rows<'a> {

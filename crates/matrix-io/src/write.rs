@@ -79,7 +79,7 @@ pub fn write_pattern(
         let (nrows, ncols) = (pattern.major_dim(), pattern.minor_dim());
         writeln!(out, "{nrows} {ncols} {}", pattern.nnz())?;
         for row in 0..nrows {
-            for col in pattern.lane(row) {
+            for col in pattern.line(row) {
                 writeln!(out, "{} {}", row + 1, col + 1)?;
             }
         }

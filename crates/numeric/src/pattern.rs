@@ -26,7 +26,7 @@ impl LuPattern {
     /// The index of the first column without its diagonal entry.
     pub fn from_columns(cols: CompressedPattern) -> Result<Self, usize> {
         let mut diag_pos = Vec::with_capacity(cols.major_dim());
-        for (j, col) in cols.lanes().enumerate() {
+        for (j, col) in cols.lines().enumerate() {
             let above = col.binary_search(&(j as u32)).map_err(|_| j)?;
             diag_pos.push(cols.ptr()[j] + above as u64);
         }
@@ -92,7 +92,7 @@ impl LuPattern {
         // Rows are visited in order, so each column is walked once, from its first row on.
         let mut next: Vec<u64> = self.cols.ptr()[..n].to_vec();
         let mut positions = Vec::with_capacity(rows.nnz());
-        for (i, row) in rows.lanes().enumerate() {
+        for (i, row) in rows.lines().enumerate() {
             for &j in row {
                 let at = &mut next[j as usize];
                 let end = self.cols.ptr()[j as usize + 1];

@@ -294,8 +294,8 @@ fn joined_in_pairs(
             if single.num_all() > most_single || is_stopped(i) {
                 break;
             }
-            let lane = idx[range(i)].iter();
-            let earlier = lane.take_while(|&&j| (j as usize) < rows.start);
+            let line = idx[range(i)].iter();
+            let earlier = line.take_while(|&&j| (j as usize) < rows.start);
             let is_single = earlier.filter(|&&j| !has(j, i));
             single.entries.extend(is_single.map(|&j| (i, j)));
         }
@@ -598,7 +598,7 @@ mod tests {
             let keeps = |i: usize, j: usize| ((i + j) * 7 + i * j).is_multiple_of(thin);
             let (mut ptr, mut idx) = (vec![0], Vec::new());
             for i in 0..n {
-                let has = |i: usize, j: usize| a.lane(i).contains(&(j as u32)) && keeps(i, j);
+                let has = |i: usize, j: usize| a.line(i).contains(&(j as u32)) && keeps(i, j);
                 let row = (0..n).filter(|&j| i == j || has(i, j) || (makes_symmetric && has(j, i)));
                 idx.extend(row.map(|j| j as u32));
                 ptr.push(idx.len() as u64);
@@ -610,7 +610,7 @@ mod tests {
             POOL.install(|| {
                 prop_assert_eq!(&joined_in_pairs(&a, &identity, true, &never), &form);
                 // The same rows in other places.
-                let rows: Vec<&[u32]> = a.lanes().collect();
+                let rows: Vec<&[u32]> = a.lines().collect();
                 let turned = (0..n).map(|i| rows[(i + n / 3) % n]);
                 let mut ptr = vec![0];
                 ptr.extend(turned.clone().scan(0, |end, row| {
@@ -623,9 +623,9 @@ mod tests {
                 Ok(())
             })?;
             let Some(found) = form.unwrap() else {
-                let has_counterpart = |i: usize, j: &u32| a.lane(*j as usize).contains(&(i as u32));
-                let lanes = a.lanes().enumerate();
-                let single = lanes.flat_map(|(i, lane)| lane.iter().filter(move |&j| !has_counterpart(i, j)));
+                let has_counterpart = |i: usize, j: &u32| a.line(*j as usize).contains(&(i as u32));
+                let lines = a.lines().enumerate();
+                let single = lines.flat_map(|(i, line)| line.iter().filter(move |&j| !has_counterpart(i, j)));
                 prop_assert!(single.count() > n * MOST_SINGLE + 64);
                 return Ok(());
             };
@@ -648,7 +648,7 @@ mod tests {
                 }
             }
             for i in 0..n {
-                prop_assert!(a.lane(i).iter().all(|&j| block_of[i] <= block_of[j as usize]));
+                prop_assert!(a.line(i).iter().all(|&j| block_of[i] <= block_of[j as usize]));
             }
         }
     }

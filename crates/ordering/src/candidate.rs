@@ -209,7 +209,7 @@ pub(crate) fn candidate(
 /// Whether all four entries of the block of these two columns are there, so that there is nothing to choose.
 fn is_full_pair(a: &CompressedPattern, row_of_col: &[u32], cols: &[u32]) -> bool {
     cols.iter().all(|&col| {
-        let lane = a.lane(row_of_col[col as usize] as usize);
-        cols.iter().all(|col| lane.binary_search(col).is_ok())
+        let line = a.line(row_of_col[col as usize] as usize);
+        cols.iter().all(|col| line.binary_search(col).is_ok())
     })
 }

@@ -330,7 +330,7 @@ mod tests {
 
         #[test]
         fn orders_are_permutations(a in patterns(40)) {
-            let cols: Vec<Vec<u32>> = a.transpose().lanes().map(<[u32]>::to_vec).collect();
+            let cols: Vec<Vec<u32>> = a.transpose().lines().map(<[u32]>::to_vec).collect();
             let ordered = order(&cols, 0);
             let mut sorted = ordered.clone();
             sorted.sort_unstable();

@@ -11,7 +11,7 @@ use crate::parts::{by_parts, joined_lists};
 /// Blocks of at least so many columns are read on several threads. Few in tests, so that small ones are.
 const MIN_PARALLEL: usize = if cfg!(test) { 8 } else { 4000 };
 
-/// Lanes that a thread reads at least.
+/// Lines that a thread reads at least.
 const LEAST_PART: usize = 512;
 
 /// Vertices with more neighbours than this are set aside by the methods on graphs: 10·√n, and at
@@ -66,39 +66,39 @@ impl Graph {
 /// by rows and by columns, both sorted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BlockPattern {
-    rows: Lanes,
+    rows: Lines,
     /// None if they are the same.
-    cols: Option<Lanes>,
+    cols: Option<Lines>,
 }
 
 /// Compressed lists.
 #[derive(Debug, PartialEq, Eq)]
-struct Lanes {
+struct Lines {
     ptr: Vec<usize>,
     idx: Vec<u32>,
 }
 
-impl Lanes {
-    fn lane(&self, lane: usize) -> &[u32] {
-        &self.idx[self.ptr[lane]..self.ptr[lane + 1]]
+impl Lines {
+    fn line(&self, line: usize) -> &[u32] {
+        &self.idx[self.ptr[line]..self.ptr[line + 1]]
     }
 
     fn transpose(&self, parallel: bool) -> Self {
         let n = self.ptr.len() - 1;
         if !parallel {
-            let entries = || (0..n as u32).flat_map(|lane| self.entries(lane));
+            let entries = || (0..n as u32).flat_map(|line| self.entries(line));
             let (idx, mut ptr) = sorted_entries(0..n, entries);
             ptr.insert(0, 0);
             return Self { ptr, idx };
         }
-        // Each part of the old lanes is dealt out to the parts of the new ones, which then sort theirs.
+        // Each part of the old lines is dealt out to the parts of the new ones, which then sort theirs.
         let num_new = rayon::current_num_threads();
         let size = n.div_ceil(num_new);
         let dealt = by_parts(n, LEAST_PART, true, |range| {
             let mut dealt: Vec<Vec<(u32, u32)>> = vec![Vec::new(); num_new];
-            for lane in range {
-                for (lane, i) in self.entries(lane as u32) {
-                    dealt[i as usize / size].push((lane, i));
+            for line in range {
+                for (line, i) in self.entries(line as u32) {
+                    dealt[i as usize / size].push((line, i));
                 }
             }
             dealt
@@ -111,35 +111,35 @@ impl Lanes {
         Self { ptr, idx }
     }
 
-    /// The entries of a lane, each with the lane's number.
-    fn entries(&self, lane: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
-        self.lane(lane as usize).iter().map(move |&i| (lane, i))
+    /// The entries of a line, each with the line's number.
+    fn entries(&self, line: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.line(line as usize).iter().map(move |&i| (line, i))
     }
 
-    /// Whether this is its own transpose; the lanes are sorted.
+    /// Whether this is its own transpose; the lines are sorted.
     fn is_symmetric(&self, parallel: bool) -> bool {
         let n = self.ptr.len() - 1;
         if parallel {
             // How many more entries are above the diagonal than below it, if those above have their counterparts. If all
             // have, and there are no more below, these have theirs.
             let balance = |i: usize| {
-                let lane = self.lane(i);
+                let line = self.line(i);
                 let is_above = |&&j: &&u32| j as usize > i;
-                let above = lane.iter().rev().take_while(is_above).count();
-                let (rest, above) = lane.split_at(lane.len() - above);
+                let above = line.iter().rev().take_while(is_above).count();
+                let (rest, above) = line.split_at(line.len() - above);
                 let below = rest.len() - usize::from(rest.last() == Some(&(i as u32)));
-                let has_i = |&j: &u32| self.lane(j as usize).binary_search(&(i as u32)).is_ok();
+                let has_i = |&j: &u32| self.line(j as usize).binary_search(&(i as u32)).is_ok();
                 let is_met = above.iter().all(has_i);
                 is_met.then(|| above.len() as isize - below as isize)
             };
-            let lanes = (0..n).into_par_iter().with_min_len(MIN_PARALLEL / 8);
-            let balances = lanes.map(balance);
+            let lines = (0..n).into_par_iter().with_min_len(MIN_PARALLEL / 8);
+            let balances = lines.map(balance);
             return balances.try_reduce(|| 0, |x, y| Some(x + y)) == Some(0);
         }
-        // The entry of each lane whose counterpart comes next.
+        // The entry of each line whose counterpart comes next.
         let mut next = self.ptr[..n].to_vec();
         (0..n as u32).all(|i| {
-            self.lane(i as usize).iter().all(|&j| {
+            self.line(i as usize).iter().all(|&j| {
                 let place = next[j as usize];
                 next[j as usize] += 1;
                 place < self.ptr[j as usize + 1] && self.idx[place] == i
@@ -164,9 +164,9 @@ fn sorted_entries<I: Iterator<Item = (u32, u32)>>(
         ends[i] += ends[i - 1];
     }
     let mut idx = vec![0; ends[range.len()]];
-    for (lane, i) in entries() {
+    for (line, i) in entries() {
         let next = &mut ends[i as usize - first];
-        idx[*next] = lane;
+        idx[*next] = line;
         *next += 1;
     }
     ends.pop();
@@ -193,14 +193,14 @@ impl BlockPattern {
         let n = cols.len();
         let parallel = parallel && n >= MIN_PARALLEL;
         let make = |range: Range<usize>| {
-            let lanes = cols[range.clone()]
+            let lines = cols[range.clone()]
                 .iter()
-                .map(|&col| a.lane(row_of_col[col as usize] as usize));
-            let mut idx = Vec::with_capacity(lanes.clone().map(<[u32]>::len).sum());
+                .map(|&col| a.line(row_of_col[col as usize] as usize));
+            let mut idx = Vec::with_capacity(lines.clone().map(<[u32]>::len).sum());
             let mut ends = Vec::with_capacity(range.len());
-            for lane in lanes {
+            for line in lines {
                 idx.extend(
-                    lane.iter()
+                    line.iter()
                         .map(|&col| new_col[col as usize].wrapping_sub(start as u32))
                         .filter(|&col| (col as usize) < n),
                 );
@@ -209,10 +209,10 @@ impl BlockPattern {
             (idx, ends)
         };
         let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
-        let mut rows = Lanes { ptr, idx };
+        let mut rows = Lines { ptr, idx };
         cancel.check()?;
         let mut transposed = None;
-        // A's lanes are sorted, and stay so if the columns keep their order.
+        // A's lines are sorted, and stay so if the columns keep their order.
         if !cols.is_sorted() {
             let by_columns = rows.transpose(parallel);
             cancel.check()?;
@@ -245,18 +245,18 @@ impl BlockPattern {
 
     /// Sorted columns of row `i`.
     pub fn row(&self, i: usize) -> &[u32] {
-        self.rows.lane(i)
+        self.rows.line(i)
     }
 
     /// Sorted rows of column `j`.
     pub fn col(&self, j: usize) -> &[u32] {
-        self.cols.as_ref().unwrap_or(&self.rows).lane(j)
+        self.cols.as_ref().unwrap_or(&self.rows).line(j)
     }
 
     /// Every vertex that is joined to `v` in the graph of the block plus its transpose, some twice, `v`
     /// itself perhaps too.
     pub fn joined(&self, v: usize) -> impl Iterator<Item = u32> + '_ {
-        let more = self.cols.as_ref().map_or(&[][..], |cols| cols.lane(v));
+        let more = self.cols.as_ref().map_or(&[][..], |cols| cols.line(v));
         self.row(v).iter().chain(more).copied()
     }
 
@@ -283,7 +283,7 @@ impl BlockPattern {
             };
             let mut idx = Vec::with_capacity(spare(range.len(), entries * 5 / 4));
             for v in range {
-                let (mut x, mut y) = (self.row(v), cols.lane(v));
+                let (mut x, mut y) = (self.row(v), cols.line(v));
                 while let (Some((&p, rest_x)), Some((&q, rest_y))) =
                     (x.split_first(), y.split_first())
                 {
@@ -323,23 +323,23 @@ mod tests {
             is_turned in any::<bool>(),
         ) {
             let n = a.major_dim();
-            let of = |i: usize| a.lane(i).to_vec();
-            let lanes = (0..n).map(|i| {
-                let mut lane = of(i);
+            let of = |i: usize| a.line(i).to_vec();
+            let lines = (0..n).map(|i| {
+                let mut line = of(i);
                 if is_symmetric {
-                    lane.extend((0..n as u32).filter(|&j| of(j as usize).contains(&(i as u32))));
-                    lane.sort_unstable();
-                    lane.dedup();
+                    line.extend((0..n as u32).filter(|&j| of(j as usize).contains(&(i as u32))));
+                    line.sort_unstable();
+                    line.dedup();
                 }
-                lane
+                line
             });
-            let lanes: Vec<Vec<u32>> = lanes.collect();
+            let lines: Vec<Vec<u32>> = lines.collect();
             let mut ptr = vec![0];
-            ptr.extend(lanes.iter().scan(0, |end, lane| {
-                *end += lane.len() as u64;
+            ptr.extend(lines.iter().scan(0, |end, line| {
+                *end += line.len() as u64;
                 Some(*end)
             }));
-            let a = CompressedPattern::new(n, ptr, lanes.concat()).unwrap();
+            let a = CompressedPattern::new(n, ptr, lines.concat()).unwrap();
             let unmoved: Vec<u32> = (0..n as u32).collect();
             let mut cols = unmoved.clone();
             if is_turned {

@@ -18,7 +18,7 @@
 //! Steps: feasible duals from column and row minima; a matching on entries of zero reduced cost
 //! (diagonal first, then greedy with one-step exchanges); bids of the rows left over, two passes of
 //! Jonker and Volgenant's augmenting row reduction, in short chains; then one Dijkstra search per
-//! unmatched row, cut off at the shortest path known so far, which touches only the lanes it reaches. Worst case O(n · nnz · log n), near linear on matrices from practice.
+//! unmatched row, cut off at the shortest path known so far, which touches only the lines it reaches. Worst case O(n · nnz · log n), near linear on matrices from practice.
 //!
 //! Everything happens in base-two logarithms in `f64`, so entries may span the whole range of
 //! exponents, subnormal numbers included. Stored zeros carry no cost and are never matched.
@@ -270,11 +270,11 @@ fn fill_costs(
     logarithms(&values[start..start + cost.len()], cost);
     for (row, row_max) in rows.zip(row_max) {
         let range = a.range(row);
-        let lane = &mut cost[range.start - start..range.end - start];
+        let line = &mut cost[range.start - start..range.end - start];
         let largest = |max: f64, &x: &f64| if x > max { x } else { max };
-        let max = lane.iter().fold(f64::NEG_INFINITY, largest);
+        let max = line.iter().fold(f64::NEG_INFINITY, largest);
         *row_max = if max.is_finite() { max } else { 0.0 };
-        for c in lane {
+        for c in line {
             *c = *row_max - *c;
         }
     }
@@ -528,7 +528,7 @@ impl<'a> Assignment<'a> {
     fn match_tight_entries(&mut self, cancel: &CancelFlag) -> Result<(), Cancelled> {
         let (a, n) = (self.a, self.a.major_dim());
         for row in 0..n {
-            if let Ok(k) = a.lane(row).binary_search(&(row as u32)) {
+            if let Ok(k) = a.line(row).binary_search(&(row as u32)) {
                 let p = a.range(row).start + k;
                 if self.reduced_cost(row, p) == 0.0 {
                     self.set(row, p);

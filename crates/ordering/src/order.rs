@@ -314,7 +314,7 @@ fn diagonal_is_large(
     threshold: f64,
 ) -> bool {
     (0..a.major_dim()).all(|i| {
-        a.lane(i).binary_search(&(i as u32)).is_ok_and(|k| {
+        a.line(i).binary_search(&(i as u32)).is_ok_and(|k| {
             let value = values[a.range(i).start + k];
             value != 0.0 && scaling.apply(i, i, value).abs() >= threshold
         })
@@ -328,7 +328,7 @@ fn rows_nearly_unmoved(
     cancel: &CancelFlag,
 ) -> Option<Vec<u32>> {
     let n = a.major_dim();
-    let is_missing = |&i: &usize| a.lane(i).binary_search(&(i as u32)).is_err();
+    let is_missing = |&i: &usize| a.line(i).binary_search(&(i as u32)).is_err();
     let find_holes = |rows: Range<usize>| -> Vec<u32> {
         let holes = rows.filter(is_missing).map(|i| i as u32);
         holes.collect()
@@ -369,7 +369,7 @@ mod tests {
             let places = (0..n as u32).flat_map(|i| [(i, i), (i, (i + 1) % n as u32)]);
             let a = pattern_from(n, places);
             let mut values = Vec::new();
-            for (i, lane) in a.lanes().enumerate() {
+            for (i, line) in a.lines().enumerate() {
                 let scale = if i == 0 { 2f64.powi(exponent) } else { 1.0 };
                 let diagonal = match i {
                     _ if i < num_poor => 1e-9,
@@ -377,7 +377,7 @@ mod tests {
                     _ => 1.0,
                 };
                 let value = |&j: &u32| if j as usize == i { diagonal } else { 1.0 };
-                values.extend(lane.iter().map(|j| scale * value(j)));
+                values.extend(line.iter().map(|j| scale * value(j)));
             }
             super::is_poor(n, &survey(&a, &values, &never).unwrap())
         };
@@ -434,14 +434,14 @@ mod tests {
             for holes in [vec![], vec![hole], vec![hole, (hole + 1) % n]] {
                 let (mut ptr, mut idx) = (vec![0], Vec::new());
                 for i in 0..n {
-                    let mut lane = vec![(i + 1) % n, (i + n - 1) % n, (i * i + 3) % n];
-                    lane.retain(|&j| j != i);
+                    let mut line = vec![(i + 1) % n, (i + n - 1) % n, (i * i + 3) % n];
+                    line.retain(|&j| j != i);
                     if !holes.contains(&i) {
-                        lane.push(i);
+                        line.push(i);
                     }
-                    lane.sort_unstable();
-                    lane.dedup();
-                    idx.extend(lane.into_iter().map(|j| j as u32));
+                    line.sort_unstable();
+                    line.dedup();
+                    idx.extend(line.into_iter().map(|j| j as u32));
                     ptr.push(idx.len() as u64);
                 }
                 let a = CompressedPattern::new(n, ptr, idx).unwrap();

@@ -10,7 +10,7 @@ fn one_thread_starts_no_pool() {
     // Large enough for every step to be shared among threads, if there were some.
     let symmetric = grid(150, 150);
     let n = symmetric.major_dim();
-    let mut rows: Vec<Vec<u32>> = symmetric.lanes().map(<[u32]>::to_vec).collect();
+    let mut rows: Vec<Vec<u32>> = symmetric.lines().map(<[u32]>::to_vec).collect();
     rows[0].push(n as u32 - 1);
     for a in [symmetric, pattern(n, &rows)] {
         let values = random_values(&a, 1.0, 1);

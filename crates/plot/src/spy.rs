@@ -55,7 +55,7 @@ fn runs(rows: &CompressedPattern, apart: bool) -> (Vec<Run>, [usize; 2]) {
         let end = ((cell + 1) * nrows).div_ceil(cells[0]);
         counts.fill([0; 2]);
         for i in first..end {
-            for &j in rows.lane(i) {
+            for &j in rows.line(i) {
                 let below = usize::from(apart && (j as usize) < i);
                 counts[j as usize * cells[1] / ncols][below] += 1;
             }

@@ -32,7 +32,7 @@ pub fn patterns(max_n: usize) -> impl Strategy<Value = CompressedPattern> {
 pub fn matrices(max_n: usize) -> impl Strategy<Value = (CompressedPattern, Vec<f64>)> {
     patterns(max_n).prop_flat_map(|a| {
         let n = a.major_dim();
-        let off_diagonal = (0..n).flat_map(|i| a.lane(i).iter().map(move |&j| (i as u32, j)));
+        let off_diagonal = (0..n).flat_map(|i| a.line(i).iter().map(move |&j| (i as u32, j)));
         let a = pattern_of(n, off_diagonal.chain((0..n as u32).map(|i| (i, i))));
         let value = prop_oneof![9 => -1.0..1.0f64, 1 => Just(0.0)];
         let values = proptest::collection::vec(value, a.nnz());

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn swaps_move_whole_lanes() {
+    fn swaps_move_whole_lines() {
         let mut a = Dense::from_fn(2, 2, |i, j| (2 * i + j) as f64);
         a.swap_rows(0, 1);
         assert_eq!((a[(0, 0)], a[(0, 1)]), (2.0, 3.0));

@@ -1,7 +1,7 @@
 //! Which columns must be finished before which, and the levels that follow.
 //!
 //! Notation: U(i, k) ≠ 0 and L(k, i) ≠ 0 mean structural entries of the filled pattern. A set of
-//! dependencies is a [`CompressedPattern`] whose lane `k` lists, in increasing order, the columns
+//! dependencies is a [`CompressedPattern`] whose line `k` lists, in increasing order, the columns
 //! `i < k` on which column `k` depends.
 //!
 //! In the hybrid right-looking algorithm (GLU 3.0, Algorithm 2) column `i` first divides its L part,
@@ -30,7 +30,7 @@ pub fn look_up_dependencies(filled: &FilledPattern) -> CompressedPattern {
     dependencies_of(
         (0..filled.n())
             .map(|k| {
-                let column = columns.lane(k).iter().copied();
+                let column = columns.line(k).iter().copied();
                 column.take_while(|&i| (i as usize) < k).collect()
             })
             .collect(),
@@ -48,14 +48,14 @@ pub fn double_u_dependencies(filled: &FilledPattern) -> CompressedPattern {
     let columns = transpose(filled.rows());
     let mut lists = vec![Vec::new(); n];
     for i in 0..n {
-        for &t in columns.lane(i).iter().filter(|&&t| t as usize > i) {
-            let double_u = columns.lane(t as usize).iter().any(|&j| {
+        for &t in columns.line(i).iter().filter(|&&t| t as usize > i) {
+            let double_u = columns.line(t as usize).iter().any(|&j| {
                 j > t
                     && filled
                         .rows()
-                        .lane(i)
+                        .line(i)
                         .iter()
-                        .any(|&k| k > t && filled.rows().lane(j as usize).contains(&k))
+                        .any(|&k| k > t && filled.rows().line(j as usize).contains(&k))
             });
             if double_u {
                 lists[t as usize].push(i as u32);
@@ -75,7 +75,7 @@ pub fn relaxed_dependencies(filled: &FilledPattern) -> CompressedPattern {
     dependencies_of(
         (0..filled.n())
             .map(|k| {
-                let above = columns.lane(k).iter().take_while(|&&i| (i as usize) < k);
+                let above = columns.line(k).iter().take_while(|&&i| (i as usize) < k);
                 let mut list: Vec<u32> = above.chain(filled.lower(k)).copied().collect();
                 list.sort_unstable();
                 list.dedup();
@@ -90,11 +90,11 @@ pub fn relaxed_dependencies(filled: &FilledPattern) -> CompressedPattern {
 ///
 /// # Panics
 ///
-/// If a lane lists a column that is not smaller than the lane.
+/// If a line lists a column that is not smaller than the line.
 #[track_caller]
 pub fn levels(dependencies: &CompressedPattern) -> Levels {
     let mut level_of = Vec::with_capacity(dependencies.major_dim());
-    for (k, list) in dependencies.lanes().enumerate() {
+    for (k, list) in dependencies.lines().enumerate() {
         let mut level = 0;
         for &i in list {
             assert!((i as usize) < k, "column {k} depends on {i}");
@@ -117,7 +117,7 @@ mod tests {
         dependencies_of(
             (0..a.major_dim())
                 .map(|k| {
-                    let both: BTreeSet<u32> = a.lane(k).iter().chain(b.lane(k)).copied().collect();
+                    let both: BTreeSet<u32> = a.line(k).iter().chain(b.line(k)).copied().collect();
                     both.into_iter().collect()
                 })
                 .collect(),
@@ -125,14 +125,14 @@ mod tests {
     }
 
     fn is_subset(a: &CompressedPattern, b: &CompressedPattern) -> bool {
-        (0..a.major_dim()).all(|k| a.lane(k).iter().all(|i| b.lane(k).contains(i)))
+        (0..a.major_dim()).all(|k| a.line(k).iter().all(|i| b.line(k).contains(i)))
     }
 
     /// Every cell that column `i` of Algorithm 2 changes in other columns, and every cell that
     /// column `t` reads as an operand: `t` must wait for `i` iff the sets meet.
     fn hazards(filled: &FilledPattern) -> CompressedPattern {
         let n = filled.n();
-        let has = |r: usize, c: usize| filled.rows().lane(r).contains(&(c as u32));
+        let has = |r: usize, c: usize| filled.rows().line(r).contains(&(c as u32));
         let mut writes = vec![BTreeSet::new(); n];
         let mut reads = vec![BTreeSet::new(); n];
         for j in 0..n {
@@ -164,9 +164,9 @@ mod tests {
         // A(4,7), A(6,4), A(6,7), A(8,4), A(8,6), A(8,7)
         let entries = [(0, 2), (1, 0), (1, 2), (3, 0), (3, 1), (3, 2)];
         let filled = fill1(&pattern_of(4, diagonal.chain(entries)));
-        assert_eq!(double_u_dependencies(&filled).lane(1), [0]);
-        assert!(look_up_dependencies(&filled).lane(1).is_empty());
-        assert_eq!(relaxed_dependencies(&filled).lane(1), [0]);
+        assert_eq!(double_u_dependencies(&filled).line(1), [0]);
+        assert!(look_up_dependencies(&filled).line(1).is_empty());
+        assert_eq!(relaxed_dependencies(&filled).line(1), [0]);
         assert_eq!(
             levels(&relaxed_dependencies(&filled)).level_of(),
             [0, 1, 2, 3]
@@ -193,11 +193,11 @@ mod tests {
         #[test]
         fn relaxed_dependencies_are_the_union_of_both_looks(a in patterns(30)) {
             let filled = fill1(&a);
-            let has = |r: u32, c: u32| filled.rows().lane(r as usize).contains(&c);
+            let has = |r: u32, c: u32| filled.rows().line(r as usize).contains(&c);
             let relaxed = relaxed_dependencies(&filled);
             for k in 0..filled.n() as u32 {
                 let both: Vec<u32> = (0..k).filter(|&i| has(i, k) || has(k, i)).collect();
-                prop_assert_eq!(relaxed.lane(k as usize), both);
+                prop_assert_eq!(relaxed.line(k as usize), both);
             }
         }
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     fn longest_chain(dependencies: &CompressedPattern, k: usize) -> u32 {
-        let chains = dependencies.lane(k).iter();
+        let chains = dependencies.line(k).iter();
         chains
             .map(|&i| longest_chain(dependencies, i as usize) + 1)
             .max()

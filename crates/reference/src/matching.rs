@@ -16,7 +16,7 @@ pub fn maximum_matching(rows: &CompressedPattern) -> Vec<Option<u32>> {
         let mut queue = std::collections::VecDeque::from([start]);
         let mut free_column = None;
         while let (None, Some(i)) = (free_column, queue.pop_front()) {
-            for &j in rows.lane(i) {
+            for &j in rows.line(i) {
                 if reached_from[j as usize].is_some() {
                     continue;
                 }
@@ -58,7 +58,7 @@ mod tests {
         if i == a.major_dim() {
             return 0;
         }
-        let choices = a.lane(i).iter().filter(|&&j| free & (1 << j) != 0);
+        let choices = a.line(i).iter().filter(|&&j| free & (1 << j) != 0);
         let best = choices
             .map(|&j| 1 + brute_force(a, i + 1, free & !(1 << j)))
             .max();
@@ -89,7 +89,7 @@ mod tests {
             let matching = maximum_matching(&a);
             let mut taken = vec![false; a.minor_dim()];
             for (i, j) in matching.iter().enumerate().filter_map(|(i, j)| Some((i, (*j)?))) {
-                prop_assert!(a.lane(i).contains(&j));
+                prop_assert!(a.line(i).contains(&j));
                 prop_assert!(!std::mem::replace(&mut taken[j as usize], true));
             }
             let all = (1u32 << a.minor_dim()) - 1;

@@ -190,7 +190,7 @@ fn largest<T: Scalar>(w: &Dense<T>, rows: &[u32], k: usize) -> usize {
 /// Sparse factors: B = L·U with the values of both in CSC order of the filled pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SparseLu<T> {
-    /// Lane `j` lists the rows of column `j` of L+U in increasing order, the diagonal among them.
+    /// Line `j` lists the rows of column `j` of L+U in increasing order, the diagonal among them.
     pub cols: CompressedPattern,
     /// One value per entry of `cols`: U down to the diagonal, L (whose unit diagonal is not stored)
     /// below it.
@@ -247,7 +247,7 @@ impl<T: Scalar> SparseLu<T> {
 
     /// Position of entry (i, j), if the pattern has it.
     fn position(&self, i: usize, j: usize) -> Option<usize> {
-        let at = self.cols.lane(j).binary_search(&(i as u32)).ok()?;
+        let at = self.cols.line(j).binary_search(&(i as u32)).ok()?;
         Some(self.cols.range(j).start + at)
     }
 }
@@ -269,7 +269,7 @@ fn scatter<T: Scalar>(
     let cols = transpose(filled.rows());
     let diag_pos = (0..filled.n())
         .map(|j| {
-            let above = cols.lane(j).iter().filter(|&&i| (i as usize) < j).count();
+            let above = cols.line(j).iter().filter(|&&i| (i as usize) < j).count();
             (cols.range(j).start + above) as u64
         })
         .collect();

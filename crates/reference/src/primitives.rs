@@ -2,7 +2,7 @@
 
 use luge_sparse::CompressedPattern;
 
-/// Offsets of lanes of the given lengths: entry `i` is the sum of `counts[..i]`, so there is one
+/// Offsets of lines of the given lengths: entry `i` is the sum of `counts[..i]`, so there is one
 /// entry more than there are counts and the last is the total.
 pub fn exclusive_prefix_sum(counts: &[u32]) -> Vec<u64> {
     let mut offsets = Vec::with_capacity(counts.len() + 1);
@@ -42,7 +42,7 @@ pub fn transpose(rows: &CompressedPattern) -> CompressedPattern {
     transpose_with_map(rows).0
 }
 
-/// CSR to CSC: the lanes of the result are the columns of `rows`, and for each entry of the result
+/// CSR to CSC: the lines of the result are the columns of `rows`, and for each entry of the result
 /// the second vector holds its position in `rows`.
 pub fn transpose_with_map(rows: &CompressedPattern) -> (CompressedPattern, Vec<u64>) {
     // Rows are visited in order, so each column receives its rows in order.
@@ -105,8 +105,8 @@ mod tests {
             for i in 0..a.major_dim() as u32 {
                 for j in 0..a.minor_dim() as u32 {
                     prop_assert_eq!(
-                        a.lane(i as usize).contains(&j),
-                        t.lane(j as usize).contains(&i)
+                        a.line(i as usize).contains(&j),
+                        t.line(j as usize).contains(&i)
                     );
                 }
             }

@@ -52,7 +52,7 @@ pub fn dense_block(filled: &FilledPattern, first: usize, end: usize) -> DenseBlo
     let mut right_of_it = std::collections::BTreeSet::new();
     let mut entries = 0;
     for i in first..end {
-        for &j in filled.rows().lane(i) {
+        for &j in filled.rows().line(i) {
             if j as usize >= first {
                 entries += 1;
             }
@@ -151,7 +151,7 @@ mod tests {
         for s in 0..filled.n() {
             let joins = starts.last().is_some_and(|&r: &u32| {
                 s - (r as usize) < max_size
-                    && filled.rows().lane(s).contains(&r)
+                    && filled.rows().line(s).contains(&r)
                     && u(s - 1)[1..] == u(s)[..]
             });
             if !joins {

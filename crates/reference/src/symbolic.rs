@@ -44,7 +44,7 @@ pub fn dense_boolean_elimination(a: &CompressedPattern) -> FilledPattern {
     let mut present = vec![vec![false; n]; n];
     for i in 0..n {
         present[i][i] = true;
-        for &j in a.lane(i) {
+        for &j in a.line(i) {
             present[i][j as usize] = true;
         }
     }
@@ -84,7 +84,7 @@ fn has_path(a: &CompressedPattern, i: usize, j: usize) -> bool {
     let mut reached = vec![false; i.min(j)];
     let mut open = vec![i];
     while let Some(v) = open.pop() {
-        for &w in a.lane(v) {
+        for &w in a.line(v) {
             let w = w as usize;
             if w == j {
                 return true;
@@ -114,7 +114,7 @@ pub fn fill1(a: &CompressedPattern) -> FilledPattern {
         fill[src] = Some(src);
         let mut row = vec![src as u32];
         let mut frontier_queue = Vec::new();
-        for &v in a.lane(src) {
+        for &v in a.line(src) {
             if fill[v as usize] != Some(src) {
                 fill[v as usize] = Some(src);
                 row.push(v);
@@ -159,7 +159,7 @@ pub fn fill2(a: &CompressedPattern) -> FilledPattern {
     for src in 0..n {
         fill[src] = Some(src);
         let mut row = vec![src as u32];
-        for &v in a.lane(src) {
+        for &v in a.line(src) {
             if fill[v as usize] != Some(src) {
                 fill[v as usize] = Some(src);
                 row.push(v);
@@ -173,7 +173,7 @@ pub fn fill2(a: &CompressedPattern) -> FilledPattern {
             while !frontier_queue.is_empty() {
                 let mut new_frontier_queue = Vec::new();
                 for &frontier in &frontier_queue {
-                    for &neighbor in a.lane(frontier) {
+                    for &neighbor in a.line(frontier) {
                         let neighbor = neighbor as usize;
                         if fill[neighbor] != Some(src) {
                             fill[neighbor] = Some(src);
@@ -211,7 +211,7 @@ fn max_id_row(
     fill[src] = true;
     let mut row = vec![src as u32];
     let mut frontier_queue = Vec::new();
-    for &v in a.lane(src).iter().filter(|&&v| v as usize != src) {
+    for &v in a.line(src).iter().filter(|&&v| v as usize != src) {
         max_id[v as usize] = 0;
         fill[v as usize] = true;
         row.push(v);
@@ -223,7 +223,7 @@ fn max_id_row(
         let mut new_frontier_queue = Vec::new();
         for &frontier in &frontier_queue {
             let new_max_id = frontier.max(max_id[frontier as usize]);
-            for &neighbor in a.lane(frontier as usize) {
+            for &neighbor in a.line(frontier as usize) {
                 let v = neighbor as usize;
                 let old_max_id = max_id[v];
                 max_id[v] = old_max_id.min(new_max_id);

@@ -211,7 +211,7 @@ impl Residual {
             }
             (residual, magnitude)
         };
-        for (i, (columns, values)) in a.lanes().enumerate() {
+        for (i, (columns, values)) in a.lines().enumerate() {
             let start = (b[i], 0.0);
             (this.residual[i], this.magnitude[i]) = if columns.len() <= STRETCH {
                 take_off(start, columns, values)

@@ -29,7 +29,7 @@ impl FilledPattern {
             "a filled pattern is square"
         );
         let mut diag_pos = Vec::with_capacity(rows.major_dim());
-        for (i, row) in rows.lanes().enumerate() {
+        for (i, row) in rows.lines().enumerate() {
             let below = row.binary_search(&(i as u32)).map_err(|_| i)?;
             diag_pos.push(rows.ptr()[i] + below as u64);
         }

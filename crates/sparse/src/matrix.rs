@@ -70,17 +70,17 @@ impl<'a, T: RealScalar> MatrixView<'a, T> {
     }
 
     /// The stored rows, or columns: their indices and values.
-    pub fn lanes(&self) -> impl ExactSizeIterator<Item = (&'a [u32], &'a [T])> + use<'a, T> {
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = (&'a [u32], &'a [T])> + use<'a, T> {
         let (pattern, values) = (self.pattern, self.values);
-        (0..pattern.major_dim()).map(move |lane| {
-            let range = pattern.range(lane);
+        (0..pattern.major_dim()).map(move |line| {
+            let range = pattern.range(line);
             (&pattern.idx()[range.clone()], &values[range])
         })
     }
 
     /// Calls `visit(row, column, value)` for every entry in stored order.
     pub fn for_each(&self, mut visit: impl FnMut(usize, usize, T)) {
-        for (outer, (indices, values)) in self.lanes().enumerate() {
+        for (outer, (indices, values)) in self.lines().enumerate() {
             for (&inner, &value) in indices.iter().zip(values) {
                 if self.by_columns {
                     visit(inner as usize, outer, value);

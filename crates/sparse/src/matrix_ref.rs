@@ -130,20 +130,20 @@ impl MatrixError {
                 compression,
                 entries,
             },
-            PatternError::DecreasingOffset { lane } => Self::DecreasingOffset {
+            PatternError::DecreasingOffset { line } => Self::DecreasingOffset {
                 compression,
-                at: lane - 1,
+                at: line - 1,
             },
             PatternError::IndexOutOfRange {
-                lane, minor_dim, ..
+                line, minor_dim, ..
             } => Self::OutOfRange {
                 compression,
-                at: lane,
+                at: line,
                 size: minor_dim as usize,
             },
-            PatternError::NotSorted { lane, index } => Self::NotSorted {
+            PatternError::NotSorted { line, index } => Self::NotSorted {
                 compression,
-                at: lane,
+                at: line,
                 index,
             },
             PatternError::IndexOverflow(overflow) => Self::OutOfRange {

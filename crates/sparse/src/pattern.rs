@@ -7,7 +7,7 @@ use nalgebra_sparse::pattern::SparsityPattern;
 
 use crate::index::{IndexOverflow, to_u32};
 
-/// Lanes between two calls of `check`.
+/// Lines between two calls of `check`.
 const STRIDE: usize = 1 << 12;
 
 /// Why arrays are not a valid compressed pattern.
@@ -20,26 +20,26 @@ pub enum PatternError {
         entries: usize,
     },
     /// An offset is smaller than the one before.
-    #[error("offset {lane} is smaller than the one before it")]
+    #[error("offset {line} is smaller than the one before it")]
     DecreasingOffset {
         /// Which offset.
-        lane: usize,
+        line: usize,
     },
     /// An index is not below the minor dimension.
-    #[error("lane {lane} holds index {index}, beyond the minor dimension {minor_dim}")]
+    #[error("line {line} holds index {index}, beyond the minor dimension {minor_dim}")]
     IndexOutOfRange {
         /// The row (CSR) or column (CSC).
-        lane: usize,
+        line: usize,
         /// The index.
         index: u32,
         /// The minor dimension.
         minor_dim: u32,
     },
-    /// The indices of a lane are not strictly increasing.
-    #[error("the indices of lane {lane} do not increase strictly at index {index}")]
+    /// The indices of a line are not strictly increasing.
+    #[error("the indices of line {line} do not increase strictly at index {index}")]
     NotSorted {
         /// The row (CSR) or column (CSC).
-        lane: usize,
+        line: usize,
         /// The first index that is not above its predecessor.
         index: u32,
     },
@@ -48,8 +48,8 @@ pub enum PatternError {
     IndexOverflow(#[from] IndexOverflow),
 }
 
-/// A compressed sparse pattern (CSR if a lane is a row, CSC if it is a column) with the index types
-/// of the device: `u64` offsets, `u32` indices that increase strictly within a lane.
+/// A compressed sparse pattern (CSR if a line is a row, CSC if it is a column) with the index types
+/// of the device: `u64` offsets, `u32` indices that increase strictly within a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompressedPattern {
     minor_dim: u32,
@@ -58,12 +58,12 @@ pub struct CompressedPattern {
 }
 
 impl CompressedPattern {
-    /// Checks and takes the arrays. `ptr` has one entry more than there are lanes; lane `i` is
+    /// Checks and takes the arrays. `ptr` has one entry more than there are lines; line `i` is
     /// `idx[ptr[i]..ptr[i + 1]]`.
     ///
     /// # Errors
     ///
-    /// [`PatternError`] naming the first lane that breaks an invariant.
+    /// [`PatternError`] naming the first line that breaks an invariant.
     pub fn new(minor_dim: usize, ptr: Vec<u64>, idx: Vec<u32>) -> Result<Self, PatternError> {
         let minor_dim = to_u32(minor_dim, "minor dimension of the pattern")?;
         let ends = (ptr.first(), ptr.last());
@@ -71,8 +71,8 @@ impl CompressedPattern {
             return Err(PatternError::OffsetEnds { entries: idx.len() });
         }
         to_u32(ptr.len() - 1, "major dimension of the pattern")?;
-        if let Some(lane) = ptr.windows(2).position(|w| w[1] < w[0]) {
-            return Err(PatternError::DecreasingOffset { lane: lane + 1 });
+        if let Some(line) = ptr.windows(2).position(|w| w[1] < w[0]) {
+            return Err(PatternError::DecreasingOffset { line: line + 1 });
         }
         let pattern = Self {
             minor_dim,
@@ -82,13 +82,13 @@ impl CompressedPattern {
         if pattern.has_valid_indices() {
             return Ok(pattern);
         }
-        for (lane, indices) in pattern.lanes().enumerate() {
+        for (line, indices) in pattern.lines().enumerate() {
             if let Some(w) = indices.windows(2).find(|w| w[1] <= w[0]) {
-                return Err(PatternError::NotSorted { lane, index: w[1] });
+                return Err(PatternError::NotSorted { line, index: w[1] });
             }
             if let Some(&index) = indices.last().filter(|&&i| i >= minor_dim) {
                 return Err(PatternError::IndexOutOfRange {
-                    lane,
+                    line,
                     index,
                     minor_dim,
                 });
@@ -97,8 +97,8 @@ impl CompressedPattern {
         Ok(pattern)
     }
 
-    /// Whether all indices are in range, and do not increase strictly only where a lane starts: loops over
-    /// all entries that do not mind how short the lanes are. The offsets must be valid.
+    /// Whether all indices are in range, and do not increase strictly only where a line starts: loops over
+    /// all entries that do not mind how short the lines are. The offsets must be valid.
     fn has_valid_indices(&self) -> bool {
         let largest = self.idx.iter().fold(0, |max, &i| u32::max(max, i));
         if largest >= self.minor_dim && !self.idx.is_empty() {
@@ -108,7 +108,7 @@ impl CompressedPattern {
         let mut at_starts = 0;
         let mut previous = 0;
         for &start in &self.ptr {
-            // Empty lanes start where the next one does.
+            // Empty lines start where the next one does.
             if start != previous && start as usize != self.idx.len() {
                 at_starts += num_drops(&self.idx[start as usize - 1..=start as usize]);
             }
@@ -135,7 +135,7 @@ impl CompressedPattern {
         pattern
     }
 
-    /// Number of lanes: rows of a CSR, columns of a CSC pattern.
+    /// Number of lines: rows of a CSR, columns of a CSC pattern.
     pub fn major_dim(&self) -> usize {
         self.ptr.len() - 1
     }
@@ -150,28 +150,28 @@ impl CompressedPattern {
         self.idx.len()
     }
 
-    /// Offsets of the lanes, one more than there are lanes.
+    /// Offsets of the lines, one more than there are lines.
     pub fn ptr(&self) -> &[u64] {
         &self.ptr
     }
 
-    /// Indices of all lanes.
+    /// Indices of all lines.
     pub fn idx(&self) -> &[u32] {
         &self.idx
     }
 
-    /// Positions of lane `lane` in [`idx`](Self::idx).
-    pub fn range(&self, lane: usize) -> std::ops::Range<usize> {
-        self.ptr[lane] as usize..self.ptr[lane + 1] as usize
+    /// Positions of line `line` in [`idx`](Self::idx).
+    pub fn range(&self, line: usize) -> std::ops::Range<usize> {
+        self.ptr[line] as usize..self.ptr[line + 1] as usize
     }
 
-    /// Indices of lane `lane`.
-    pub fn lane(&self, lane: usize) -> &[u32] {
-        &self.idx[self.range(lane)]
+    /// Indices of line `line`.
+    pub fn line(&self, line: usize) -> &[u32] {
+        &self.idx[self.range(line)]
     }
 
-    /// Indices of every lane in turn.
-    pub fn lanes(&self) -> impl ExactSizeIterator<Item = &[u32]> {
+    /// Indices of every line in turn.
+    pub fn lines(&self) -> impl ExactSizeIterator<Item = &[u32]> {
         self.ptr
             .windows(2)
             .map(|w| &self.idx[w[0] as usize..w[1] as usize])
@@ -188,7 +188,7 @@ impl CompressedPattern {
         transposed
     }
 
-    /// As [`transpose_with_map`](Self::transpose_with_map), calling `check` every few thousand lanes and stopping when
+    /// As [`transpose_with_map`](Self::transpose_with_map), calling `check` every few thousand lines and stopping when
     /// that fails.
     ///
     /// # Errors
@@ -210,13 +210,13 @@ impl CompressedPattern {
         let mut next = ptr.clone();
         let mut idx = vec![0u32; self.nnz()];
         let mut map = vec![0u64; self.nnz()];
-        for lane in 0..self.major_dim() {
-            if lane.is_multiple_of(STRIDE) {
+        for line in 0..self.major_dim() {
+            if line.is_multiple_of(STRIDE) {
                 check()?;
             }
-            for p in self.range(lane) {
+            for p in self.range(line) {
                 let slot = &mut next[self.idx[p] as usize];
-                idx[*slot as usize] = lane as u32;
+                idx[*slot as usize] = line as u32;
                 map[*slot as usize] = p as u64;
                 *slot += 1;
             }
@@ -272,23 +272,23 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn broken_arrays_are_refused_with_the_lane() {
+    fn broken_arrays_are_refused_with_the_line() {
         assert_eq!(
             CompressedPattern::new(3, vec![], vec![]),
             Err(PatternError::OffsetEnds { entries: 0 })
         );
         assert_eq!(
             CompressedPattern::new(3, vec![0, 2, 1, 3], vec![0, 1, 2]),
-            Err(PatternError::DecreasingOffset { lane: 2 })
+            Err(PatternError::DecreasingOffset { line: 2 })
         );
         assert_eq!(
             CompressedPattern::new(3, vec![0, 1, 3], vec![0, 2, 2]),
-            Err(PatternError::NotSorted { lane: 1, index: 2 })
+            Err(PatternError::NotSorted { line: 1, index: 2 })
         );
         assert_eq!(
             CompressedPattern::new(3, vec![0, 1, 3], vec![0, 1, 3]),
             Err(PatternError::IndexOutOfRange {
-                lane: 1,
+                line: 1,
                 index: 3,
                 minor_dim: 3
             })
@@ -303,11 +303,11 @@ mod tests {
                 proptest::collection::btree_set(0..minor as u32, 0..=minor),
                 major,
             )
-            .prop_map(move |lanes| {
+            .prop_map(move |lines| {
                 let mut ptr = vec![0u64];
                 let mut idx = Vec::new();
-                for lane in lanes {
-                    idx.extend(lane);
+                for line in lines {
+                    idx.extend(line);
                     ptr.push(idx.len() as u64);
                 }
                 CompressedPattern::new(minor, ptr, idx).unwrap()

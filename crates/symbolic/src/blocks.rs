@@ -13,7 +13,7 @@ pub fn diagonal_blocks(pattern: &CompressedPattern) -> Vec<u32> {
     // Rows from k on have no column before k: a block starts at k.
     let mut first = n as u32;
     for k in (0..n).rev() {
-        if let Some(&j) = pattern.lane(k).first() {
+        if let Some(&j) = pattern.line(k).first() {
             first = first.min(j);
         }
         block_of[k] = u32::from(first >= k as u32);

@@ -15,7 +15,7 @@ use luge_sparse::CompressedPattern;
 pub(crate) fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
     let n = rows.major_dim();
     let mut first: Vec<u32> = (0..n as u32).collect();
-    for (i, row) in rows.lanes().enumerate() {
+    for (i, row) in rows.lines().enumerate() {
         if let Some(&j) = row.first() {
             first[i] = first[i].min(j);
         }
@@ -44,7 +44,7 @@ pub(crate) fn first_descendants(rows: &CompressedPattern) -> Vec<u32> {
 #[cfg(any(feature = "gpu", test))]
 pub(crate) fn last_reached(rows: &CompressedPattern, first: &[u32]) -> Vec<u32> {
     let mut last: Vec<u32> = Vec::with_capacity(first.len());
-    for (k, row) in rows.lanes().enumerate() {
+    for (k, row) in rows.lines().enumerate() {
         let mut reached = row.last().map_or(0, |&j| j).max(k as u32);
         // The children of the range, as above.
         let mut start = k as u32;
@@ -95,7 +95,7 @@ mod tests {
             let ranges = independent_ranges(&a, max_len);
             for range in &ranges {
                 prop_assert!(!range.is_empty() && range.len() <= max_len);
-                for (i, row) in a.lanes().enumerate() {
+                for (i, row) in a.lines().enumerate() {
                     for &j in row {
                         let (low, high) = (i.min(j as usize), i.max(j as usize));
                         prop_assert!(!(low < range.start && range.contains(&high)));
@@ -112,9 +112,9 @@ mod tests {
             let filled = luge_reference::symbolic::dense_boolean_elimination(&a);
             let first = first_descendants(&a);
             let last = last_reached(&a, &first);
-            for (i, row) in filled.rows().lanes().enumerate() {
+            for (i, row) in filled.rows().lines().enumerate() {
                 prop_assert!(row[0] >= first[i] && row[row.len() - 1] <= last[i]);
-                let widest = (first[i] as usize..=i).flat_map(|k| a.lane(k)).max();
+                let widest = (first[i] as usize..=i).flat_map(|k| a.line(k)).max();
                 prop_assert_eq!(last[i], widest.map_or(i as u32, |&j| j.max(i as u32)));
             }
         }

@@ -46,7 +46,7 @@ fn check(a: &CompressedPattern, expected: &FilledPattern) {
 
 /// Entries of `a`, and of it what `keep` lets through.
 fn filtered(a: &CompressedPattern, keep: impl Fn(u32, u32) -> bool) -> CompressedPattern {
-    let entries = (0..a.major_dim()).flat_map(|i| a.lane(i).iter().map(move |&j| (i as u32, j)));
+    let entries = (0..a.major_dim()).flat_map(|i| a.line(i).iter().map(move |&j| (i as u32, j)));
     pattern_from(a.major_dim(), entries.filter(|&(i, j)| keep(i, j)))
 }
 
@@ -82,7 +82,7 @@ proptest! {
         a in patterns(40), row in 0u32..40, col in 0u32..40,
     ) {
         let n = a.major_dim() as u32;
-        let entries = (0..n).flat_map(|i| a.lane(i as usize).iter().map(move |&j| (i, j)));
+        let entries = (0..n).flat_map(|i| a.line(i as usize).iter().map(move |&j| (i, j)));
         let dense = (0..n).flat_map(|k| [(row, k), (k, col)]);
         let all = entries.chain(dense).filter(|&(i, j)| i < n && j < n);
         let a = pattern_from(n as usize, all);

@@ -6,10 +6,10 @@ use std::fmt;
 
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, RealScalar};
 
-/// The first place where two patterns differ, lane by lane.
+/// The first place where two patterns differ, line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PatternDifference {
-    /// The dimensions are not the same: (lanes, minor dimension) of both.
+    /// The dimensions are not the same: (lines, minor dimension) of both.
     Dimensions {
         /// Of the pattern under test.
         actual: (usize, usize),
@@ -19,15 +19,15 @@ pub enum PatternDifference {
     /// An entry is absent that should be there.
     Missing {
         /// Row (CSR) or column (CSC).
-        lane: usize,
-        /// The index within the lane.
+        line: usize,
+        /// The index within the line.
         index: u32,
     },
     /// An entry is there that should not be.
     Extra {
         /// Row (CSR) or column (CSC).
-        lane: usize,
-        /// The index within the lane.
+        line: usize,
+        /// The index within the line.
         index: u32,
     },
 }
@@ -38,8 +38,8 @@ impl fmt::Display for PatternDifference {
             Self::Dimensions { actual, expected } => {
                 write!(f, "the dimensions are {actual:?}, expected {expected:?}")
             }
-            Self::Missing { lane, index } => write!(f, "lane {lane} lacks index {index}"),
-            Self::Extra { lane, index } => write!(f, "lane {lane} has index {index} too many"),
+            Self::Missing { line, index } => write!(f, "line {line} lacks index {index}"),
+            Self::Extra { line, index } => write!(f, "line {line} has index {index} too many"),
         }
     }
 }
@@ -56,16 +56,16 @@ pub fn pattern_difference(
             expected: dimensions(expected),
         });
     }
-    for (lane, (a, e)) in actual.lanes().zip(expected.lanes()).enumerate() {
+    for (line, (a, e)) in actual.lines().zip(expected.lines()).enumerate() {
         let same = a.iter().zip(e).take_while(|(a, e)| a == e).count();
-        // Both are sorted, so the smaller of the first two that differ is in one lane only.
+        // Both are sorted, so the smaller of the first two that differ is in one line only.
         match (a.get(same), e.get(same)) {
             (None, None) => {}
             (Some(&a), Some(&e)) if a > e => {
-                return Some(PatternDifference::Missing { lane, index: e });
+                return Some(PatternDifference::Missing { line, index: e });
             }
-            (Some(&index), _) => return Some(PatternDifference::Extra { lane, index }),
-            (None, Some(&index)) => return Some(PatternDifference::Missing { lane, index }),
+            (Some(&index), _) => return Some(PatternDifference::Extra { line, index }),
+            (None, Some(&index)) => return Some(PatternDifference::Missing { line, index }),
         }
     }
     None
@@ -88,7 +88,7 @@ pub fn assert_same_pattern(actual: &CompressedPattern, expected: &CompressedPatt
 ///
 /// # Panics
 ///
-/// As [`assert_same_pattern`]; lanes are rows.
+/// As [`assert_same_pattern`]; lines are rows.
 #[track_caller]
 pub fn assert_same_filled(actual: &FilledPattern, expected: &FilledPattern) {
     assert_same_pattern(actual.rows(), expected.rows());
@@ -303,21 +303,21 @@ mod tests {
     use crate::strategies::patterns;
     use proptest::prelude::*;
 
-    fn pattern(lanes: &[&[u32]]) -> CompressedPattern {
+    fn pattern(lines: &[&[u32]]) -> CompressedPattern {
         let mut ptr = vec![0];
-        for lane in lanes {
-            ptr.push(ptr[ptr.len() - 1] + lane.len() as u64);
+        for line in lines {
+            ptr.push(ptr[ptr.len() - 1] + line.len() as u64);
         }
-        CompressedPattern::new(4, ptr, lanes.concat()).unwrap()
+        CompressedPattern::new(4, ptr, lines.concat()).unwrap()
     }
 
     #[test]
     fn the_first_difference_of_patterns_is_named() {
         let expected = pattern(&[&[0, 2], &[], &[1, 3]]);
-        let difference = |lanes: &[&[u32]]| pattern_difference(&pattern(lanes), &expected);
+        let difference = |lines: &[&[u32]]| pattern_difference(&pattern(lines), &expected);
         assert_eq!(difference(&[&[0, 2], &[], &[1, 3]]), None);
-        let missing = |lane, index| Some(PatternDifference::Missing { lane, index });
-        let extra = |lane, index| Some(PatternDifference::Extra { lane, index });
+        let missing = |line, index| Some(PatternDifference::Missing { line, index });
+        let extra = |line, index| Some(PatternDifference::Extra { line, index });
         assert_eq!(difference(&[&[0], &[], &[1, 3]]), missing(0, 2));
         assert_eq!(difference(&[&[2], &[], &[1]]), missing(0, 0));
         assert_eq!(difference(&[&[0, 1, 2], &[], &[1, 3]]), extra(0, 1));
@@ -331,13 +331,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "lane 1 has index 0 too many (2 entries, expected 1)")]
+    #[should_panic(expected = "line 1 has index 0 too many (2 entries, expected 1)")]
     fn a_wrong_pattern_fails() {
         assert_same_pattern(&pattern(&[&[1], &[0]]), &pattern(&[&[1], &[]]));
     }
 
     #[test]
-    #[should_panic(expected = "lane 0 lacks index 1")]
+    #[should_panic(expected = "line 0 lacks index 1")]
     fn a_wrong_filled_pattern_fails() {
         let square = |idx: Vec<u32>| {
             let ptr = vec![0, idx.len() as u64 - 1, idx.len() as u64];

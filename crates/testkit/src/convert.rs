@@ -83,7 +83,7 @@ mod tests {
         let a = sample();
         let pattern = pattern_of(&a);
         assert_eq!((pattern.major_dim(), pattern.minor_dim()), (2, 3));
-        assert_eq!(pattern.lane(1), [0, 2]);
+        assert_eq!(pattern.line(1), [0, 2]);
         assert_eq!(matrix_of(&pattern, a.data().to_vec()), a);
     }
 

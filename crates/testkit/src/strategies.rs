@@ -182,11 +182,11 @@ mod tests {
         assert!(
             drawn
                 .iter()
-                .any(|p| p.major_dim() > 2 && p.lanes().any(|row| row.is_empty()))
+                .any(|p| p.major_dim() > 2 && p.lines().any(|row| row.is_empty()))
         );
         assert!(drawn.iter().any(|p| p.transpose() != *p));
         let lacks_diagonal =
-            |p: &CompressedPattern| p.lanes().enumerate().any(|(i, r)| !r.contains(&(i as u32)));
+            |p: &CompressedPattern| p.lines().enumerate().any(|(i, r)| !r.contains(&(i as u32)));
         assert!(drawn.iter().any(lacks_diagonal));
         assert!(!draw(patterns_with_diagonal(8)).iter().any(lacks_diagonal));
     }

@@ -65,7 +65,7 @@ pub fn on_each<T: std::fmt::Debug>(
 /// pivoting: each diagonal entry is one more than the sum of the rest of its row.
 pub fn dominated(pattern: &CompressedPattern) -> (CompressedPattern, Vec<f64>) {
     let (mut ptr, mut idx, mut values) = (vec![0u64], Vec::new(), Vec::new());
-    for (i, row) in pattern.lanes().enumerate() {
+    for (i, row) in pattern.lines().enumerate() {
         let start = values.len();
         let mut columns: Vec<u32> = row.iter().copied().chain([i as u32]).collect();
         columns.sort_unstable();

@@ -65,7 +65,7 @@ fn assert_waiting(stream: &Stream, filled: &FilledPattern) {
     let above = filled.rows().transpose();
     let expected: Vec<u32> = (0..filled.n())
         .map(|k| {
-            let up = above.lane(k).iter().filter(|&&i| (i as usize) < k).count();
+            let up = above.line(k).iter().filter(|&&i| (i as usize) < k).count();
             (up + filled.lower(k).len()) as u32
         })
         .collect();

@@ -199,12 +199,12 @@ fn sort_distinct_rows_matches_reference() {
         let counts: Vec<u32> = lens.iter().map(|&len| len as u32).collect();
         let ptr = reference::exclusive_prefix_sum(&counts);
         let mut idx = Vec::new();
-        for (lane, &len) in lens.iter().enumerate() {
+        for (line, &len) in lens.iter().enumerate() {
             let stride = if len == 4096 { 1 } else { 3 };
             // Those of one long row are not those of another.
-            let first = 5 + lane as u32 % 3;
+            let first = 5 + line as u32 % 3;
             let mut keys: Vec<u32> = (0..len as u32).map(|i| stride * i + first).collect();
-            keys.sort_unstable_by_key(|&key| noise(lane as u64, key as usize));
+            keys.sort_unstable_by_key(|&key| noise(line as u64, key as usize));
             idx.extend(keys);
         }
         let on_device = stream.upload(&ptr).unwrap();
@@ -241,7 +241,7 @@ fn count_columns_matches_reference() {
         unsafe { transpose::count_columns::launch(stream, &config, &rows.idx, &mut counts) }
             .unwrap();
         let columns = reference::transpose(pattern);
-        let expected: Vec<u32> = columns.lanes().map(|lane| lane.len() as u32).collect();
+        let expected: Vec<u32> = columns.lines().map(|line| line.len() as u32).collect();
         assert_eq!(stream.download(&counts).unwrap(), expected);
     };
     on_patterns(40, 20, check);
@@ -560,7 +560,7 @@ fn fill2_positions_matches_reference() {
             assert!(log.windows(2).all(|pair| pair[0] < pair[1]));
             for entry in log {
                 let (row, column) = ((entry >> 32) as usize, entry as u32);
-                assert!(expected.rows().lane(row).binary_search(&column).is_ok());
+                assert!(expected.rows().line(row).binary_search(&column).is_ok());
             }
         }
     };
@@ -644,7 +644,7 @@ fn fill2_place_matches_reference() {
         let rows = expected.rows();
         // Word 0 is no entry; the entries come in any order, one more than is asked for.
         let mut log = vec![u64::MAX];
-        for (i, row) in rows.lanes().enumerate() {
+        for (i, row) in rows.lines().enumerate() {
             log.extend(row.iter().map(|&j| (i as u64) << 32 | u64::from(j)));
         }
         log[1..].sort_unstable_by_key(|&entry| noise(9, entry as usize ^ (entry >> 32) as usize));
@@ -912,7 +912,7 @@ fn fusing_walks_once_what_two_stages_walk_twice() {
     let (_, two) = fill2(stream, &pattern, &two).unwrap();
     let (_, fused) = fill2(stream, &pattern, &fused).unwrap();
     // Source i reaches all before it.
-    let degrees: Vec<u64> = pattern.lanes().map(|row| row.len() as u64).collect();
+    let degrees: Vec<u64> = pattern.lines().map(|row| row.len() as u64).collect();
     let least: u64 = (0..36).map(|i| degrees[..=i].iter().sum::<u64>()).sum();
     assert!(fused.traversed_edges >= least && two.traversed_edges >= 2 * least);
     assert!(two.traversed_edges > fused.traversed_edges);

@@ -464,7 +464,7 @@ pub(super) mod tests {
         }
         let cols = CompressedPattern::new(n, ptr, idx).unwrap();
         let neighbours = |k: u32| {
-            cols.lane(k as usize)
+            cols.line(k as usize)
                 .iter()
                 .copied()
                 .filter(move |&i| i != k)

@@ -72,7 +72,7 @@ impl Parts {
             let mut count = 0;
             for (start, columns_of_block) in blocks_of(block_ptr, share) {
                 for j in columns_of_block {
-                    let rows = columns.lane(j);
+                    let rows = columns.line(j);
                     let above = &mut above[j - share.start];
                     *above = rows.partition_point(|&i| (i as usize) < start) as u32;
                     count += *above as usize;
@@ -83,7 +83,7 @@ impl Parts {
         let num_couplings: usize = counted.iter().sum();
         let (columns, source) = (Arc::new(columns), Arc::new(source));
         if num_couplings == 0 {
-            // SAFETY: no lane has an index.
+            // SAFETY: no line has an index.
             let coupling =
                 unsafe { CompressedPattern::new_unchecked(n, vec![0; n + 1], Vec::new()) };
             return Self {
@@ -242,7 +242,7 @@ mod tests {
             let mut within = Vec::new();
             let mut right = Vec::new();
             for j in 0..n {
-                for (&i, p) in b.lane(j).iter().zip(b.range(j)) {
+                for (&i, p) in b.line(j).iter().zip(b.range(j)) {
                     if block_of(i as usize) == block_of(j) {
                         within.push((j, i, source[p]));
                     } else {
@@ -251,11 +251,11 @@ mod tests {
                 }
             }
             right.sort_unstable();
-            let listed = |lanes: &CompressedPattern, places: &[u32]| {
-                let of = |lane: usize| {
-                    lanes
-                        .range(lane)
-                        .map(move |p| (lane, lanes.idx()[p], places[p]))
+            let listed = |lines: &CompressedPattern, places: &[u32]| {
+                let of = |line: usize| {
+                    lines
+                        .range(line)
+                        .map(move |p| (line, lines.idx()[p], places[p]))
                 };
                 (0..n).flat_map(of).collect::<Vec<_>>()
             };

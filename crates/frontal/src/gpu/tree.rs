@@ -179,7 +179,7 @@ mod tests {
         let n = pattern.major_dim();
         let block_of = |i: usize| block_ptr.partition_point(|&at| at <= i);
         let entries = |above: bool| {
-            let columns = pattern.lanes().enumerate();
+            let columns = pattern.lines().enumerate();
             let entries = columns.flat_map(|(j, lane)| lane.iter().map(move |&i| (i, j as u32)));
             entries.filter(move |&(i, j)| {
                 let (i, j) = (block_of(i as usize), block_of(j as usize));
@@ -191,7 +191,7 @@ mod tests {
             pattern_from(n, entries(false).flat_map(both))
         };
         let tree_of = |graph: &CompressedPattern| {
-            etree::elimination_tree(n, |v| graph.lane(v as usize).iter().copied())
+            etree::elimination_tree(n, |v| graph.line(v as usize).iter().copied())
         };
         // No tree spans two blocks, so blocks stay where they are.
         let post = etree::postorder(&tree_of(&graph(&|i| i)));
@@ -200,7 +200,7 @@ mod tests {
         let columns = pattern_from(n, entries(false).map(|(i, j)| (place(j), place(i))));
         let graph = graph(&place);
         let parent = tree_of(&graph);
-        let counts = etree::column_counts(&parent, |v| graph.lane(v as usize).iter().copied());
+        let counts = etree::column_counts(&parent, |v| graph.line(v as usize).iter().copied());
         let coupling = pattern_from(n, entries(true).map(|(i, j)| (place(i), place(j))));
         (
             columns,

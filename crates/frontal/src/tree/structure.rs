@@ -53,7 +53,7 @@ impl Transposed {
         self.ptr[i] as usize..self.ptr[i + 1] as usize
     }
 
-    fn lane(&self, i: usize) -> &[u32] {
+    fn line(&self, i: usize) -> &[u32] {
         &self.idx[self.range(i)]
     }
 
@@ -84,8 +84,8 @@ impl<'a> Symmetrized<'a> {
 
     pub fn neighbours(&self, v: u32) -> impl Iterator<Item = u32> + '_ {
         let v = v as usize;
-        let more = self.rows.map_or(&[][..], |rows| rows.lane(v));
-        self.cols.lane(v).iter().chain(more).copied()
+        let more = self.rows.map_or(&[][..], |rows| rows.line(v));
+        self.cols.line(v).iter().chain(more).copied()
     }
 }
 

@@ -100,8 +100,8 @@ fn facts(matrix: &Matrix, rows: &CompressedPattern) -> Vec<(&'static str, String
                 matrix.header.format, matrix.header.field, matrix.header.symmetry
             ),
         ),
-        ("rows", lanes(rows)),
-        ("columns", lanes(&cols)),
+        ("rows", lines(rows)),
+        ("columns", lines(&cols)),
     ];
     if nrows == ncols {
         facts.push(("symmetry", symmetry(rows, values.as_deref())));
@@ -114,12 +114,12 @@ fn facts(matrix: &Matrix, rows: &CompressedPattern) -> Vec<(&'static str, String
     facts
 }
 
-/// Empty, dense and longest lanes of a pattern.
-fn lanes(pattern: &CompressedPattern) -> String {
-    let longest = pattern.lanes().map(<[u32]>::len).max().unwrap_or(0);
-    let empty = pattern.lanes().filter(|lane| lane.is_empty()).count();
+/// Empty, dense and longest lines of a pattern.
+fn lines(pattern: &CompressedPattern) -> String {
+    let longest = pattern.lines().map(<[u32]>::len).max().unwrap_or(0);
+    let empty = pattern.lines().filter(|line| line.is_empty()).count();
     let dense = f64::max(16.0, DENSE_FACTOR * (pattern.minor_dim() as f64).sqrt()) as usize;
-    let num_dense = pattern.lanes().filter(|lane| lane.len() > dense).count();
+    let num_dense = pattern.lines().filter(|line| line.len() > dense).count();
     format!(
         "longest {}, {} empty, {} dense (more than {} entries)",
         grouped(longest as u64),
@@ -132,13 +132,13 @@ fn lanes(pattern: &CompressedPattern) -> String {
 /// Shares of the off-diagonal entries that have a mirror image, and an equal one.
 fn symmetry(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
     let (mut off_diagonal, mut mirrored, mut equal) = (0u64, 0u64, 0u64);
-    for (i, row) in rows.lanes().enumerate() {
+    for (i, row) in rows.lines().enumerate() {
         for (&j, p) in row.iter().zip(rows.range(i)) {
             if j as usize == i {
                 continue;
             }
             off_diagonal += 1;
-            if let Ok(at) = rows.lane(j as usize).binary_search(&(i as u32)) {
+            if let Ok(at) = rows.line(j as usize).binary_search(&(i as u32)) {
                 mirrored += 1;
                 let mirror = rows.range(j as usize).start + at;
                 equal += u64::from(values.is_some_and(|v| v[p] == v[mirror]));
@@ -164,7 +164,7 @@ fn symmetry(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
 
 fn diagonal(rows: &CompressedPattern, values: Option<&[[f64; 2]]>) -> String {
     let (mut missing, mut zero) = (0u64, 0u64);
-    for (i, row) in rows.lanes().enumerate() {
+    for (i, row) in rows.lines().enumerate() {
         match row.binary_search(&(i as u32)) {
             Err(_) => missing += 1,
             Ok(at) => {

@@ -85,7 +85,7 @@ fn every_field_with_every_symmetry() {
         MatrixData::Real(a) => c(*a.get(i, j).expect("an entry"), 0.0),
         MatrixData::Complex(a) => *a.get(i, j).expect("an entry"),
         MatrixData::Pattern(a) => {
-            assert!(a.lane(i).contains(&(j as u32)));
+            assert!(a.line(i).contains(&(j as u32)));
             c(1.0, 0.0)
         }
     };
@@ -715,6 +715,6 @@ fn the_pattern_of_rows_cut_out_of_another_matrix_is_theirs() {
     };
     let pattern = cut.pattern();
     assert_eq!((pattern.major_dim(), pattern.minor_dim()), (2, 2));
-    assert_eq!(pattern.lane(0), [0, 1]);
-    assert_eq!(pattern.lane(1), [1]);
+    assert_eq!(pattern.line(0), [0, 1]);
+    assert_eq!(pattern.line(1), [1]);
 }

@@ -798,7 +798,7 @@ fn overflow_of_sums_in_any_thread_is_told() {
     let (cols, values) = columns(&power_grid(2, 20, 20, 3));
     // Nothing is subtracted from a column without entries above its diagonal.
     let leaves: Vec<usize> = (0..cols.major_dim())
-        .filter(|&k| cols.lane(k).first() == Some(&(k as u32)) && cols.range(k).len() > 2)
+        .filter(|&k| cols.line(k).first() == Some(&(k as u32)) && cols.range(k).len() > 2)
         .collect();
     for threads in [1, 2, 3] {
         let (pool, options) = on_threads(threads);

@@ -276,7 +276,7 @@ mod tests {
             let mut edges = Vec::new();
             for copy in 0..copies {
                 for v in 0..size {
-                    let within = a.lane(v).iter().map(|&w| (copy, w as usize));
+                    let within = a.line(v).iter().map(|&w| (copy, w as usize));
                     let next = (v == 0 && copy + 1 < copies).then_some((copy + 1, 0));
                     for (other, w) in within.chain(next).chain([(copy, v)]) {
                         for (k, l) in (0..alike).flat_map(|k| (0..alike).map(move |l| (k, l))) {

@@ -419,7 +419,7 @@ mod tests {
             let edges = (0..copies).flat_map(|copy| {
                 let a = &a;
                 (0..n).flat_map(move |v| {
-                    a.lane(v as usize).iter().map(move |&u| (copy * n + v, copy * n + u))
+                    a.line(v as usize).iter().map(move |&u| (copy * n + v, copy * n + u))
                 })
             });
             let graph = graph(copies * n, edges);
@@ -432,7 +432,7 @@ mod tests {
         fn coarse_graphs_sum_the_weights(a in patterns(60), most in 2u32..20, start in 0u32..60) {
             let n = a.major_dim() as u32;
             prop_assume!(n > 0);
-            let edges = (0..n).flat_map(|v| a.lane(v as usize).iter().map(move |&u| (v, u)));
+            let edges = (0..n).flat_map(|v| a.line(v as usize).iter().map(move |&u| (v, u)));
             let fine = graph(n, edges);
             let map = fine.matched(most, start % n);
             let coarse = fine.coarsened(&map, false);
@@ -463,7 +463,7 @@ mod tests {
         #[test]
         fn equal_vertices_are_found(a in patterns(12)) {
             let n = a.major_dim() as u32;
-            let edges = (0..n).flat_map(|v| a.lane(v as usize).iter().map(move |&u| (v, u)));
+            let edges = (0..n).flat_map(|v| a.line(v as usize).iter().map(move |&u| (v, u)));
             let graph = graph(n, edges);
             let closed = |v: u32| {
                 let mut list = graph.neighbours(v).to_vec();

@@ -86,7 +86,7 @@ pub(super) fn maximum_cardinality_where(
     let mut row_of_col = vec![NONE; ncols];
 
     for i in 0..nrows.min(ncols) {
-        if let Ok(k) = a.lane(i).binary_search(&(i as u32))
+        if let Ok(k) = a.line(i).binary_search(&(i as u32))
             && present(a.range(i).start + k)
         {
             col_of_row[i] = i as u32;
@@ -138,7 +138,7 @@ fn completed(
         let exchanged = a.range(i).find_map(|p| {
             let j = a.idx()[p];
             let row = Some(row_of_col[j as usize]).filter(|&row| row != NONE && present(p))?;
-            let back = a.lane(row as usize).binary_search(&(i as u32)).ok()?;
+            let back = a.line(row as usize).binary_search(&(i as u32)).ok()?;
             present(a.range(row as usize).start + back).then_some((row, j))
         });
         if let Some((row, j)) = exchanged {
@@ -300,26 +300,26 @@ pub fn dulmage_mendelsohn(
     CoarseDecomposition { rows, cols }
 }
 
-/// Marks what alternating paths from unmatched lanes reach.
+/// Marks what alternating paths from unmatched lines reach.
 fn reach(
     a: &CompressedPattern,
-    minor_of_lane: &[u32],
-    lane_of_minor: &[u32],
+    minor_of_line: &[u32],
+    line_of_minor: &[u32],
     part: Part,
-    lanes: &mut [Part],
+    lines: &mut [Part],
     minors: &mut [Part],
 ) {
-    let mut stack = unmatched(minor_of_lane);
-    for &lane in &stack {
-        lanes[lane as usize] = part;
+    let mut stack = unmatched(minor_of_line);
+    for &line in &stack {
+        lines[line as usize] = part;
     }
-    while let Some(lane) = stack.pop() {
-        for &minor in a.lane(lane as usize) {
+    while let Some(line) = stack.pop() {
+        for &minor in a.line(line as usize) {
             minors[minor as usize] = part;
-            let next = lane_of_minor[minor as usize];
+            let next = line_of_minor[minor as usize];
             // The matching is maximum, so the path cannot end at an unmatched column.
-            if lanes[next as usize] != part {
-                lanes[next as usize] = part;
+            if lines[next as usize] != part {
+                lines[next as usize] = part;
                 stack.push(next);
             }
         }

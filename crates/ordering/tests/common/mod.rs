@@ -76,7 +76,7 @@ pub fn fill_entries(a: &CompressedPattern, rows: &[u32], cols: &[u32]) -> u64 {
     let mut entries = 0;
     for (i, &row) in rows.iter().enumerate() {
         let mut todo: Vec<usize> = a
-            .lane(row as usize)
+            .line(row as usize)
             .iter()
             .map(|&col| new_col[col as usize])
             .chain([i])

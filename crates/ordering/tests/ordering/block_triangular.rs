@@ -12,7 +12,7 @@ fn reachable(a: &CompressedPattern, row_of_col: &[u32]) -> Vec<Vec<bool>> {
     let mut reach = vec![vec![false; n]; n];
     for j in 0..n {
         reach[j][j] = true;
-        for &k in a.lane(row_of_col[j] as usize) {
+        for &k in a.line(row_of_col[j] as usize) {
             reach[j][k as usize] = true;
         }
     }
@@ -44,7 +44,7 @@ fn assert_upper(a: &CompressedPattern, row_of_col: &[u32], form: &BlockTriangula
     assert!(is_permutation(form.perm.as_slice()));
     let block_of = block_of(form);
     for j in 0..a.major_dim() {
-        for &k in a.lane(row_of_col[j] as usize) {
+        for &k in a.line(row_of_col[j] as usize) {
             assert!(
                 block_of[j] <= block_of[k as usize],
                 "({j}, {k}) lies below the blocks"
@@ -65,7 +65,7 @@ proptest! {
         let n = a.major_dim();
         let order: Vec<usize> =
             shuffle.iter().map(|&i| i as usize).filter(|&i| i < n).collect();
-        let rows: Vec<Vec<u32>> = order.iter().map(|&i| a.lane(i).to_vec()).collect();
+        let rows: Vec<Vec<u32>> = order.iter().map(|&i| a.line(i).to_vec()).collect();
         let shuffled = pattern(n, &rows);
         let matching = maximum_cardinality(&shuffled, &CancelFlag::new()).unwrap();
         let row_of_col = matching.into_perfect().expect("the diagonal is a perfect matching");

@@ -24,8 +24,8 @@ fn height(a: &CompressedPattern, ordering: &Ordering) -> usize {
     let order = ordering.col_perm.as_slice();
     let new_index = ordering.col_perm.inverse();
     let joined = |k: u32| {
-        let lane = a.lane(order[k as usize] as usize);
-        lane.iter().map(|&w| new_index[w as usize])
+        let line = a.line(order[k as usize] as usize);
+        line.iter().map(|&w| new_index[w as usize])
     };
     let parent = etree::elimination_tree(order.len(), joined);
     let mut height = vec![1; parent.len()];
@@ -120,8 +120,8 @@ fn rows_that_move_by_value_are_ordered_alike_on_any_number_of_threads() {
     // The diagonal as a fraction of the rest: good; poor, but the best there is; worse than a neighbour in some rows.
     for (fraction, swaps, moves) in [(10.0, 0, false), (1e-4, 0, false), (1e-4, 200, true)] {
         let mut values = Vec::with_capacity(a.nnz());
-        for (i, lane) in a.lanes().enumerate() {
-            values.extend(lane.iter().map(|&j| match j as usize {
+        for (i, line) in a.lines().enumerate() {
+            values.extend(line.iter().map(|&j| match j as usize {
                 j if j == i => fraction,
                 // Pairs of neighbours whose entries off the diagonal are the large ones.
                 j if j ^ 1 == i && i < swaps => 1e3,
@@ -166,9 +166,9 @@ fn rows_that_fill_holes_are_ordered_alike_on_any_number_of_threads() {
         (false, on_diagonal),
     ] {
         let (mut ptr, mut idx, mut values) = (vec![0], Vec::new(), Vec::new());
-        for (i, lane) in full.lanes().enumerate() {
+        for (i, line) in full.lines().enumerate() {
             let kept = |&&j: &&u32| !(holes && has_hole(i) && j as usize == i);
-            for &j in lane.iter().filter(kept) {
+            for &j in line.iter().filter(kept) {
                 idx.push(j);
                 values.push(match j as usize {
                     j if is_zero(i, j) => 0.0,
@@ -195,7 +195,7 @@ fn rows_that_fill_holes_are_ordered_alike_on_any_number_of_threads() {
             .iter()
             .zip(first.col_perm.as_slice())
         {
-            let k = a.lane(row as usize).binary_search(&col).unwrap();
+            let k = a.line(row as usize).binary_search(&col).unwrap();
             assert_ne!(values[a.range(row as usize).start + k], 0.0);
         }
         assert_eq!(on(2), first);

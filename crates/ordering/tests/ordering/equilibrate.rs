@@ -74,7 +74,7 @@ fn a_symmetric_matrix_stays_symmetric() {
         for p in a.range(i) {
             let j = a.idx()[p] as usize;
             if j < i {
-                let k = a.lane(j).binary_search(&(i as u32)).unwrap();
+                let k = a.line(j).binary_search(&(i as u32)).unwrap();
                 values[p] = values[a.range(j).start + k];
             }
         }

@@ -17,7 +17,7 @@ fn product(a: &CompressedPattern, values: &[f64]) -> Result<ProductMatching, Ord
 }
 
 fn value_at(a: &CompressedPattern, values: &[f64], row: usize, col: usize) -> Option<f64> {
-    let k = a.lane(row).binary_search(&(col as u32)).ok()?;
+    let k = a.line(row).binary_search(&(col as u32)).ok()?;
     Some(values[a.range(row).start + k])
 }
 
@@ -131,13 +131,13 @@ proptest! {
     #[test]
     fn cardinality_equals_brute_force(p in patterns(7)) {
         let n = p.major_dim();
-        let has = |i: usize, j: usize| p.lane(i).contains(&(j as u32)).then_some(0.0);
+        let has = |i: usize, j: usize| p.line(i).contains(&(j as u32)).then_some(0.0);
         let rank = brute_force(n, &weights(&p, has)).0;
         let matching = maximum_cardinality(&p, &CancelFlag::new()).unwrap();
         prop_assert_eq!(matching.num_matched(), rank);
         for col in 0..n {
             if let Some(row) = matching.row_of_col(col) {
-                prop_assert!(p.lane(row as usize).contains(&(col as u32)));
+                prop_assert!(p.line(row as usize).contains(&(col as u32)));
                 prop_assert_eq!(matching.col_of_row(row as usize), Some(col as u32));
             }
         }
@@ -153,7 +153,7 @@ proptest! {
         let deficiency = p.major_dim() - matching.num_matched();
         // Overdetermined rows have entries in overdetermined columns only, and there are too few.
         for i in 0..p.major_dim() {
-            for &j in p.lane(i) {
+            for &j in p.line(i) {
                 let (row, col) = (parts.rows[i], parts.cols[j as usize]);
                 prop_assert!(row != Part::Overdetermined || col == Part::Overdetermined);
                 prop_assert!(col != Part::Underdetermined || row == Part::Underdetermined);
@@ -183,7 +183,7 @@ fn assert_rest_is_matchable(p: &CompressedPattern, rows: &[u32], cols: &[u32], r
         .map(|i| {
             let free = |j: usize| !cols.contains(&(j as u32));
             (0..n)
-                .map(|j| (free(j) && p.lane(i).contains(&(j as u32))).then_some(0.0))
+                .map(|j| (free(j) && p.line(i).contains(&(j as u32))).then_some(0.0))
                 .collect()
         })
         .collect();
@@ -233,7 +233,7 @@ fn an_optimal_diagonal_stays() {
     let a = crate::common::grid(40, 30);
     let values: Vec<f64> = (0..a.major_dim())
         .flat_map(|i| {
-            a.lane(i)
+            a.line(i)
                 .iter()
                 .map(move |&j| if j as usize == i { 4.0 } else { -1.0 })
         })
@@ -270,7 +270,7 @@ fn factors_beyond_f64_are_clamped_and_counted() {
     let a = pattern(n as usize, &rows);
     let values: Vec<f64> = (0..n)
         .flat_map(|i| {
-            a.lane(i as usize).iter().map(move |&j| match j.cmp(&i) {
+            a.line(i as usize).iter().map(move |&j| match j.cmp(&i) {
                 std::cmp::Ordering::Less => 1e-20,
                 std::cmp::Ordering::Equal => 1.0,
                 std::cmp::Ordering::Greater => 1e19,
@@ -386,7 +386,7 @@ fn every_clamped_factor_is_counted() {
     let a = pattern(n as usize, &rows);
     let value = |i: u32, j: u32| 2f64.powi(63 * (j as i32 - i as i32));
     let values: Vec<f64> = (0..n)
-        .flat_map(|i| a.lane(i as usize).iter().map(move |&j| value(i, j)))
+        .flat_map(|i| a.line(i as usize).iter().map(move |&j| value(i, j)))
         .collect();
     let matching = product(&a, &values).unwrap();
     assert_eq!(matching.num_clamped, 64);

@@ -70,7 +70,7 @@ fn assert_valid(a: &CompressedPattern, ordering: &Ordering) {
     let mut above = 0;
     for block in ordering.block_ptr.windows(2) {
         for &row in &rows[block[0]..block[1]] {
-            for &col in a.lane(row as usize) {
+            for &col in a.line(row as usize) {
                 let col = new_col[col as usize] as usize;
                 assert!(col >= block[0], "an entry lies below the blocks");
                 above += u64::from(col >= block[1]);
@@ -86,7 +86,7 @@ fn has_diagonal(a: &CompressedPattern, ordering: &Ordering) -> bool {
             ordering.row_perm.as_slice()[i],
             ordering.col_perm.as_slice()[i],
         );
-        a.lane(row as usize).contains(&col)
+        a.line(row as usize).contains(&col)
     })
 }
 
@@ -276,7 +276,7 @@ fn auto_moves_rows_back_when_that_saves_much_and_the_diagonal_allows_it() {
     let far = |i: usize| ((i * 811 + 13) % n) as u32;
     let rows: Vec<Vec<u32>> = (0..n)
         .map(|i| {
-            base.lane(i)
+            base.line(i)
                 .iter()
                 .copied()
                 .chain([far(i)].into_iter().filter(|_| i % 5 == 0))
@@ -287,7 +287,7 @@ fn auto_moves_rows_back_when_that_saves_much_and_the_diagonal_allows_it() {
     let values_with = |diagonal: f64| -> Vec<f64> {
         (0..n)
             .flat_map(|i| {
-                a.lane(i).iter().map(move |&j| match j as usize == i {
+                a.line(i).iter().map(move |&j| match j as usize == i {
                     true => diagonal,
                     false if (j as usize).abs_diff(i) == nx => 1.0,
                     false => 0.01,

@@ -40,9 +40,9 @@ struct LongRowsPlan {
 }
 
 impl LongRowsPlan {
-    fn new(lanes: &CompressedPattern) -> Self {
+    fn new(lines: &CompressedPattern) -> Self {
         let (mut rows, mut ptr, mut segments) = (Vec::new(), vec![0], Vec::new());
-        for (i, ends) in lanes.ptr().windows(2).enumerate() {
+        for (i, ends) in lines.ptr().windows(2).enumerate() {
             if ends[1] - ends[0] <= kernels::SEGMENT {
                 continue;
             }
@@ -157,17 +157,17 @@ impl DevicePattern {
             "fewer than 2³² entries"
         );
         let turned;
-        let (lanes, entries): (&CompressedPattern, Vec<u32>) = if by_rows == transpose {
+        let (lines, entries): (&CompressedPattern, Vec<u32>) = if by_rows == transpose {
             turned = pattern.transpose_with_map();
             (&turned.0, turned.1.iter().map(|&p| p as u32).collect())
         } else {
             (pattern, Vec::new())
         };
-        let long_rows = LongRowsPlan::new(lanes);
+        let long_rows = LongRowsPlan::new(lines);
         let mut uploads = Uploads::new(stream);
         let there = Self {
-            ptr: uploads.add(lanes.ptr())?,
-            idx: uploads.add(lanes.idx())?,
+            ptr: uploads.add(lines.ptr())?,
+            idx: uploads.add(lines.idx())?,
             entries: uploads.add(&entries)?,
             long_rows: LongRows {
                 rows: uploads.add(&long_rows.rows)?,

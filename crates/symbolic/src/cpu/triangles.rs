@@ -19,7 +19,7 @@ impl<'a> Triangles<'a> {
         let n = rows.major_dim();
         let mut beyond = Vec::with_capacity(n);
         let mut col_ptr = vec![0u64; n + 1];
-        for (i, row) in rows.lanes().enumerate() {
+        for (i, row) in rows.lines().enumerate() {
             let mut below = 0;
             for &j in row.iter().take_while(|&&j| (j as usize) < i) {
                 col_ptr[j as usize + 1] += 1;
@@ -33,7 +33,7 @@ impl<'a> Triangles<'a> {
         }
         let mut next = col_ptr[..n].to_vec();
         let mut col_idx = vec![0u32; col_ptr[n] as usize];
-        for (i, row) in rows.lanes().enumerate() {
+        for (i, row) in rows.lines().enumerate() {
             for &j in row.iter().take_while(|&&j| (j as usize) < i) {
                 let slot = &mut next[j as usize];
                 col_idx[*slot as usize] = i as u32;
@@ -55,7 +55,7 @@ impl<'a> Triangles<'a> {
 
     /// Columns of row `k` beyond k, increasing.
     pub(super) fn row(&self, k: usize) -> &[u32] {
-        &self.rows.lane(k)[self.beyond[k] as usize..]
+        &self.rows.line(k)[self.beyond[k] as usize..]
     }
 
     /// Rows of column `k` beyond k, increasing.

@@ -152,12 +152,12 @@ struct Forest {
 }
 
 /// B, or its transpose.
-struct Lanes {
+struct Lines {
     ptr: Buffer<u64>,
     idx: Buffer<u32>,
 }
 
-impl Lanes {
+impl Lines {
     fn bytes(&self) -> u64 {
         8 * self.ptr.len() as u64 + 4 * self.idx.len() as u64
     }
@@ -237,7 +237,7 @@ pub fn panels(
     let blocks = diagonal_blocks(pattern);
     let mut clock = Clock::start(stream)?;
     let block_of = stream.upload(&blocks)?;
-    let rows = Lanes {
+    let rows = Lines {
         ptr: stream.upload(pattern.ptr())?,
         idx: stream.upload(pattern.idx())?,
     };
@@ -248,11 +248,11 @@ pub fn panels(
     } else {
         // SAFETY: a pattern is valid and its rows increase strictly.
         let (ptr, idx) = unsafe { primitives::transpose(stream, n, &rows.ptr, &rows.idx)? };
-        Some(Lanes { ptr, idx })
+        Some(Lines { ptr, idx })
     };
     clock.next()?;
     let order = n as u64;
-    let transposed = columns.as_ref().map_or(0, Lanes::bytes);
+    let transposed = columns.as_ref().map_or(0, Lines::bytes);
     ledger.need(transposed + order * (CUT_BYTES + FOREST_BYTES + PLANTING_BYTES))?;
     let (cut, forest) = forest(stream, &block_of, &rows, columns.as_ref())?;
     drop(block_of);
@@ -291,7 +291,7 @@ pub fn panels(
 }
 
 /// Whether each entry has its mirror image.
-fn is_symmetric(stream: &Stream, rows: &Lanes) -> Result<bool, DeviceError> {
+fn is_symmetric(stream: &Stream, rows: &Lines) -> Result<bool, DeviceError> {
     let mut missing = stream.alloc_zeroed::<u32>(1)?;
     let config = Geometry::of(&stream.device()).threads_for(rows.idx.len());
     // SAFETY: the rows increase strictly, and `missing` is zero.
@@ -304,8 +304,8 @@ fn is_symmetric(stream: &Stream, rows: &Lanes) -> Result<bool, DeviceError> {
 fn forest(
     stream: &Stream,
     block_of: &Buffer<u32>,
-    rows: &Lanes,
-    columns: Option<&Lanes>,
+    rows: &Lines,
+    columns: Option<&Lines>,
 ) -> Result<(Cut, Forest), DeviceError> {
     let n = block_of.len();
     let device = stream.device();
@@ -353,7 +353,7 @@ fn forest(
 }
 
 /// B as the kernels take it.
-fn pattern<'a>(rows: &'a Lanes, columns: Option<&'a Lanes>) -> PatternBuffers<'a> {
+fn pattern<'a>(rows: &'a Lines, columns: Option<&'a Lines>) -> PatternBuffers<'a> {
     let columns = columns.unwrap_or(rows);
     PatternBuffers {
         row_ptr: &rows.ptr,
@@ -366,8 +366,8 @@ fn pattern<'a>(rows: &'a Lanes, columns: Option<&'a Lanes>) -> PatternBuffers<'a
 /// Eliminates the panels, with a pool as large as that takes.
 fn structures(
     stream: &Stream,
-    rows: &Lanes,
-    columns: Option<&Lanes>,
+    rows: &Lines,
+    columns: Option<&Lines>,
     (cut, forest): (&Cut, &Forest),
     options: &PanelOptions,
     (ledger, transposed): (&mut Ledger, u64),

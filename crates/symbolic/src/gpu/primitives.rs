@@ -1,4 +1,4 @@
-//! Parallel building blocks of the phases: prefix sums, sorted lanes, the transpose of a pattern.
+//! Parallel building blocks of the phases: prefix sums, sorted lines, the transpose of a pattern.
 
 use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::long::LONG_COUNTERS;
@@ -20,7 +20,7 @@ fn tiles(geometry: Geometry, len: usize) -> (u32, LaunchConfig) {
 
 macro_rules! exclusive_scan {
     ($name:ident, $count:ty, $sums:ident, $tiles:ident) => {
-        /// Offsets of lanes of the given lengths: entry `i` is the sum of `counts[..i]`, and one
+        /// Offsets of lines of the given lengths: entry `i` is the sum of `counts[..i]`, and one
         /// entry past the counts is the total.
         ///
         /// # Errors
@@ -51,7 +51,7 @@ macro_rules! exclusive_scan {
 exclusive_scan!(exclusive_scan_u32, u32, scan_tile_sums_u32, scan_tiles_u32);
 exclusive_scan!(exclusive_scan_u64, u64, scan_tile_sums_u64, scan_tiles_u64);
 
-/// Sorts each lane `idx[ptr[i]..ptr[i + 1]]` in increasing order.
+/// Sorts each line `idx[ptr[i]..ptr[i + 1]]` in increasing order.
 ///
 /// # Safety
 ///
@@ -76,7 +76,7 @@ pub unsafe fn sort_rows(
     unsafe { sort::sort_rows::launch(stream, &config, ptr, idx) }
 }
 
-/// Sorts each lane `idx[ptr[i]..ptr[i + 1]]`, whose entries are distinct and below `minor_dim`, in increasing
+/// Sorts each line `idx[ptr[i]..ptr[i + 1]]`, whose entries are distinct and below `minor_dim`, in increasing
 /// order.
 ///
 /// # Safety
@@ -208,11 +208,11 @@ pub unsafe fn map_entries(
     Ok(map)
 }
 
-/// Place of the diagonal entry of each sorted lane; `u64::MAX` where it is missing.
+/// Place of the diagonal entry of each sorted line; `u64::MAX` where it is missing.
 ///
 /// # Safety
 ///
-/// `ptr` is valid for `idx`, and the indices of each lane increase strictly.
+/// `ptr` is valid for `idx`, and the indices of each line increase strictly.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ pub fn filled_pattern(pattern: &CompressedPattern) -> FilledPattern {
                 }
             }
         };
-        for &j in pattern.lane(i) {
+        for &j in pattern.line(i) {
             visit(j, &mut row, &mut stack);
         }
         while let Some(k) = stack.pop() {

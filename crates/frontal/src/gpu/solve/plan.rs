@@ -255,7 +255,7 @@ fn block_levels(placement: &Placement<'_>) -> Option<Vec<u32>> {
     let mut levels = vec![0; block_ptr[num_blocks]];
     for block in block_ptr.windows(2).rev() {
         let level = (block[0]..block[1])
-            .flat_map(|row| placement.coupling.lane(row))
+            .flat_map(|row| placement.coupling.line(row))
             .map(|&column| levels[column as usize] + 1)
             .max()
             .unwrap_or(0);
@@ -704,7 +704,7 @@ fn coupling_exponents(placement: &Placement<'_>, threads: usize) -> Vec<i32> {
     mapped(parts, |(range, exponents)| {
         let entries = range.flat_map(|i| {
             let of_row = exponent(scaling.rows[rows[i] as usize]);
-            coupling.lane(i).iter().map(move |&j| (of_row, j))
+            coupling.line(i).iter().map(move |&j| (of_row, j))
         });
         for (to, (of_row, j)) in exponents.iter_mut().zip(entries) {
             *to = of_row + exponent(scaling.cols[columns[j as usize] as usize]);

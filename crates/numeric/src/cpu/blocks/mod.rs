@@ -297,13 +297,13 @@ impl BlockPlan {
                         .next()
                         .unwrap_or_else(|| unreachable!("the blocks cover the columns"));
                 }
-                let (range, rows) = (cols.range(j), cols.lane(j));
+                let (range, rows) = (cols.range(j), cols.line(j));
                 let inside = range.start + rows.partition_point(|&i| (i as usize) < block.start);
                 assert!(
                     rows.last().is_none_or(|&i| (i as usize) < block.end),
                     "column {j} has an entry below its diagonal block"
                 );
-                above.push_lane(cols, range.start..inside, 0);
+                above.push_line(cols, range.start..inside, 0);
                 match step.kind {
                     Kind::Front(_) => {
                         in_fronts.extend(inside as u32..range.end as u32);
@@ -311,7 +311,7 @@ impl BlockPlan {
                     }
                     Kind::Singletons(first) | Kind::Columns(first) => {
                         let shift = step.columns.start - first;
-                        local.push_lane(cols, inside..range.end, shift);
+                        local.push_line(cols, inside..range.end, shift);
                     }
                 }
             }
@@ -338,7 +338,7 @@ impl BlockPlan {
                 idx.shrink_to_fit();
             }
         }
-        // SAFETY: each lane is a part of a sorted one, its rows less what they are all at least and
+        // SAFETY: each line is a part of a sorted one, its rows less what they are all at least and
         // after that below the number of columns, which the assertion above saw to.
         let pattern =
             |minor, ptr, idx| unsafe { CompressedPattern::new_unchecked(minor, ptr, idx) };
@@ -434,7 +434,7 @@ impl BlockPlan {
         for step in &self.steps {
             if let Kind::Singletons(first) | Kind::Columns(first) = step.kind {
                 for j in step.columns.clone() {
-                    add(j, self.columns.lane(first + j - step.columns.start).len());
+                    add(j, self.columns.line(first + j - step.columns.start).len());
                 }
             }
         }
@@ -443,8 +443,8 @@ impl BlockPlan {
                 add(front.first_column + j, count);
             }
         }
-        for (j, lane) in self.above.lanes().enumerate() {
-            add(j, lane.len());
+        for (j, line) in self.above.lines().enumerate() {
+            add(j, line.len());
         }
         sums.into_iter().fold(0.0, f64::max)
     }
@@ -577,7 +577,7 @@ fn from_fronts(error: FrontalError, first: usize) -> NumericError {
 /// Room for this many entries is not worth counting them first.
 const FEW_ENTRIES: usize = 256;
 
-/// A pattern and the numbers of its entries, lane by lane.
+/// A pattern and the numbers of its entries, line by line.
 struct Parts {
     ptr: Vec<u64>,
     idx: Vec<u32>,
@@ -585,8 +585,8 @@ struct Parts {
 }
 
 impl Parts {
-    fn with_capacity(lanes: usize, entries: usize) -> Self {
-        let mut ptr = Vec::with_capacity(lanes + 1);
+    fn with_capacity(lines: usize, entries: usize) -> Self {
+        let mut ptr = Vec::with_capacity(lines + 1);
         ptr.push(0);
         Self {
             ptr,
@@ -595,8 +595,8 @@ impl Parts {
         }
     }
 
-    /// Adds entries `range` of `cols` as one lane, their rows counted from `first_row`.
-    fn push_lane(&mut self, cols: &CompressedPattern, range: Range<usize>, first_row: usize) {
+    /// Adds entries `range` of `cols` as one line, their rows counted from `first_row`.
+    fn push_line(&mut self, cols: &CompressedPattern, range: Range<usize>, first_row: usize) {
         if !range.is_empty() {
             let rows = cols.idx()[range.clone()].iter();
             self.idx.extend(rows.map(|&i| i - first_row as u32));
@@ -615,9 +615,9 @@ fn diagonal_block(cols: &CompressedPattern, block: Range<usize>) -> CompressedPa
     for j in block.clone() {
         let range = cols.range(j);
         let inside = cols
-            .lane(j)
+            .line(j)
             .partition_point(|&i| (i as usize) < block.start);
-        part.push_lane(cols, range.start + inside..range.end, block.start);
+        part.push_line(cols, range.start + inside..range.end, block.start);
     }
     CompressedPattern::new(block.len(), part.ptr, part.idx)
         .unwrap_or_else(|e| unreachable!("a part of a valid pattern is valid: {e}"))

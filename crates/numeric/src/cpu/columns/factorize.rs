@@ -470,7 +470,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
     fn column<const EXCHANGED: bool>(&mut self, k: usize) -> Result<(), Stop> {
         self.load(k);
         let first_column = self.first;
-        let rows = self.cols.lane(k);
+        let rows = self.cols.line(k);
         let values = &self.loaded[self.loaded(k)];
         let diagonal = if EXCHANGED { self.row_at[k] } else { k as u32 };
         if let (&[row], &[value]) = (rows, values)
@@ -744,7 +744,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let terms = &mut self.terms;
         let range = self.cols.range(k);
         let values = &self.loaded[range.start - self.loaded_from..];
-        for (&i, value) in self.cols.lane(k).iter().zip(values) {
+        for (&i, value) in self.cols.line(k).iter().zip(values) {
             terms[i as usize] += value.magnitude().to_f64();
         }
         let (above, u) = self.upper.column(k - self.first);
@@ -767,7 +767,7 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let noise = self.limits.noise;
         let is_noise =
             candidates.all(|(&i, x)| x.magnitude().to_f64() <= noise * terms[i as usize]);
-        for &i in self.cols.lane(k) {
+        for &i in self.cols.line(k) {
             terms[i as usize] = 0.0;
         }
         for (i, _) in products() {

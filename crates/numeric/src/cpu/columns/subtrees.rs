@@ -51,8 +51,8 @@ impl Subtrees {
         cancel.check()?;
         let rows = cols.transpose();
         let joined = |k: u32| {
-            let own = cols.lane(k as usize).iter();
-            own.chain(rows.lane(k as usize)).copied()
+            let own = cols.line(k as usize).iter();
+            own.chain(rows.line(k as usize)).copied()
         };
         let parent = try_elimination_tree(n, joined, || cancel.check())?;
         let mut first: Vec<u32> = (0..n as u32).collect();
@@ -192,7 +192,7 @@ mod tests {
             }
             // What is joined to a column of a subtree from outside is an ancestor, in no subtree.
             for k in columns.clone() {
-                for &row in cols.lane(k) {
+                for &row in cols.line(k) {
                     let row = row as usize;
                     let inside = columns.contains(&row);
                     let other = subtrees.independent().any(|range| range.contains(&row));

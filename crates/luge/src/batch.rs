@@ -218,7 +218,7 @@ impl<T: RealScalar> Analysis<T> {
                     plan.shared.limits.max_host_bytes,
                 ) {
                     // The plan is there already.
-                    let each = asked.saturating_sub(path.chain.plan().bytes());
+                    let each = asked.saturating_sub(path.analysis.plan().bytes());
                     check_memory(count, 0, each, plan.shared.limits.memory.available())?;
                 }
                 Ok((Workers::Host(Arc::clone(plan)), vec![Arc::clone(plan)]))
@@ -243,7 +243,7 @@ fn streams(
     if count == 0 {
         return Ok((one, vec![Arc::clone(plan)]));
     }
-    let Some(bytes) = path.chain.batch_bytes() else {
+    let Some(bytes) = path.analysis.batch_bytes() else {
         return Ok((one, vec![Arc::clone(plan)]));
     };
     let available = path.backend.available_bytes()?;
@@ -513,15 +513,15 @@ impl<T: RealScalar> Slot<T> {
         }
     }
 
-    /// New values: factors by `renew` if there are old ones, else by `establish`.
+    /// New values: factors by `renew` if there are old ones, else by `create`.
     fn renew(
         &mut self,
-        establish: impl FnOnce(&Self) -> Result<Factors<T>, Error>,
+        create: impl FnOnce(&Self) -> Result<Factors<T>, Error>,
         renew: impl FnOnce(&mut Factors<T>, &Plan) -> Result<Refactorized, Error>,
     ) -> Result<Refactorized, Error> {
         let outcome = match &mut self.state {
             Ok(factors) => renew(factors, &self.plan),
-            Err(_) => establish(self).map(|factors| {
+            Err(_) => create(self).map(|factors| {
                 let inform = factors.inform();
                 let outcome = Refactorized::Repivoted {
                     reason: "there were no factors".into(),

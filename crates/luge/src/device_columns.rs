@@ -1,6 +1,6 @@
 //! The column engine of a device: the filled pattern and levels of all of B, static pivots, one plan for many values.
 //!
-//! [`ColumnChain`] knows the permutations, the scaling and the plan of a device; the engines it makes have the
+//! [`ColumnAnalysis`] knows the permutations, the scaling and the plan of a device; the engines it makes have the
 //! factors. New values come from the host and get factors of their own.
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{AnyColumnPlan, FactorScalar, Limits, NumericFactors};
 use crate::determinant::Determinant;
-use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, ResidentEngine, SearchedPivots,
+use crate::device_analysis::{
+    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, ResidentEngine, SearchedPivots,
 };
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -26,7 +26,7 @@ use crate::shared::Shared;
 use crate::stored::Rows;
 
 /// See the module's page.
-pub(crate) struct ColumnChain<F> {
+pub(crate) struct ColumnAnalysis<F> {
     transform: Transform,
     /// The pattern of B by rows.
     rows: CompressedPattern,
@@ -36,7 +36,7 @@ pub(crate) struct ColumnChain<F> {
 }
 
 struct ColumnEngine<F> {
-    chain: Arc<ColumnChain<F>>,
+    analysis: Arc<ColumnAnalysis<F>>,
     values: Values<F>,
     /// Those before the last refactorization, until it is kept.
     previous: Option<Values<F>>,
@@ -49,7 +49,7 @@ struct Values<F> {
     norm1: f64,
 }
 
-impl<F: FactorScalar> ColumnChain<F> {
+impl<F: FactorScalar> ColumnAnalysis<F> {
     /// Permutes the rows of A and analyzes the result.
     pub(crate) fn analyze(
         a: &Rows<'_>,
@@ -122,7 +122,7 @@ impl<F: FactorScalar> ColumnChain<F> {
     }
 }
 
-impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
+impl<F: FactorScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
     fn transform(&self) -> &Transform {
         &self.transform
     }
@@ -161,7 +161,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
     ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
         let values = self.numeric(a, pivots, limits)?;
         Ok(Box::new(ColumnEngine {
-            chain: self,
+            analysis: self,
             values,
             previous: None,
         }))
@@ -170,7 +170,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
     fn on_stream(
         self: Arc<Self>,
         _stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
         Ok(None)
     }
 
@@ -201,7 +201,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
         let num_off_diagonal = quality.num_off_diagonal;
         let moved = found.row_perm().clone();
         drop(found);
-        let chain: Arc<dyn AnyDeviceChain> = if num_off_diagonal == 0 {
+        let analysis: Arc<dyn AnyDeviceAnalysis> = if num_off_diagonal == 0 {
             self
         } else {
             let transform = Transform {
@@ -223,7 +223,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
             Self::plan(rows, source, transform, backend, limits)?
         };
         Ok(SearchedPivots {
-            chain,
+            analysis,
             num_off_diagonal,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -233,7 +233,7 @@ impl<F: FactorScalar> AnyDeviceChain for ColumnChain<F> {
 impl<F: FactorScalar> Engine for ColumnEngine<F> {
     fn report(&self) -> FactorReport {
         let pivots = self.values.factors.pivots();
-        let old = |column: usize| self.chain.transform.col_perm.as_slice()[column] as usize;
+        let old = |column: usize| self.analysis.transform.col_perm.as_slice()[column] as usize;
         FactorReport {
             num_perturbed: pivots.num_perturbed,
             first_perturbed: pivots.first_perturbed.map(old),
@@ -249,12 +249,12 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
     }
 
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
-        let transform = &self.chain.transform;
+        let transform = &self.analysis.transform;
         transform.around(&transform.row_perm, b, nrhs, transpose, |values| {
             self.values
                 .factors
                 .solve(values, nrhs, transpose)
-                .map_err(|e| self.chain.in_terms_of_a(e))
+                .map_err(|e| self.analysis.in_terms_of_a(e))
         })
     }
 
@@ -263,7 +263,7 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
         self.values
             .factors
             .solve(&mut rounded, 1, transpose)
-            .map_err(|e| self.chain.in_terms_of_a(e))?;
+            .map_err(|e| self.analysis.in_terms_of_a(e))?;
         x.iter_mut()
             .zip(rounded)
             .for_each(|(x, rounded)| *x = rounded.to_f64());
@@ -271,18 +271,18 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
     }
 
     fn of_factors(&self) -> (&Transform, &RowPerm) {
-        let transform = &self.chain.transform;
+        let transform = &self.analysis.transform;
         (transform, &transform.row_perm)
     }
 
     fn screen(&self) -> Result<f64, Error> {
-        let n = self.chain.rows.major_dim();
+        let n = self.analysis.rows.major_dim();
         engine::screen(n, self.values.norm1, |x| self.solve_permuted(x, false))
     }
 
     fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
         Condition::estimate::<F>(
-            &self.chain.transform,
+            &self.analysis.transform,
             || self.values.norm1,
             |x| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
@@ -294,8 +294,8 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
             .values
             .factors
             .diagonal()
-            .map_err(|e| self.chain.in_terms_of_a(e))?;
-        let transform = &self.chain.transform;
+            .map_err(|e| self.analysis.in_terms_of_a(e))?;
+        let transform = &self.analysis.transform;
         let product = pivots.iter().fold(Determinant::ONE, |product, &pivot| {
             product.times(pivot.to_f64())
         });
@@ -310,7 +310,7 @@ impl<F: FactorScalar> AnyDeviceEngine for ColumnEngine<F> {
         pivots: PivotPolicy,
         limits: &Limits,
     ) -> Result<(), Error> {
-        let renewed = self.chain.numeric(a, pivots, limits)?;
+        let renewed = self.analysis.numeric(a, pivots, limits)?;
         self.previous = Some(std::mem::replace(&mut self.values, renewed));
         Ok(())
     }

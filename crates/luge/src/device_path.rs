@@ -15,9 +15,9 @@ use crate::accuracy::{
 };
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
-use crate::device_chain::{AnyDeviceChain, AnyDeviceEngine, NewValues};
+use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
 use crate::device_choice;
-use crate::device_columns::ColumnChain;
+use crate::device_columns::ColumnAnalysis;
 use crate::device_tree::Forest;
 use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
@@ -41,9 +41,9 @@ const WORST_UNREFINED: f64 = 1e3;
 
 /// A device.
 pub(crate) struct DevicePath {
-    pub chain: Arc<dyn AnyDeviceChain>,
+    pub analysis: Arc<dyn AnyDeviceAnalysis>,
     pub backend: GpuBackend,
-    /// What else might do if static pivots on this chain do not.
+    /// What else might do if static pivots on this analysis do not.
     pub alternative: Option<Matching>,
     /// The engine that was chosen, and how rows are matched for it.
     engine: DeviceEngine,
@@ -65,12 +65,12 @@ pub(crate) struct DevicePlace<'a> {
 }
 
 impl DevicePlace<'_> {
-    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
         let transform = transform_of(ordering).0;
         Ok(if self.single {
-            ColumnChain::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
+            ColumnAnalysis::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
         } else {
-            ColumnChain::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
+            ColumnAnalysis::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
         })
     }
 
@@ -94,7 +94,7 @@ impl DevicePlace<'_> {
     }
 
     /// The tree on the device, if there is memory for its factors.
-    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
         self.backend.check_memory(forest.device_bytes())?;
         let upload = |count| forest.upload(self.backend, self.threads, count);
         Ok(self.threads.run(self.work(), upload)?)
@@ -117,8 +117,8 @@ impl DevicePath {
         ordering: Ordering,
         inform: &mut Inform,
     ) -> Result<Self, Error> {
-        let path = |engine, matching, alternative, chain| Self {
-            chain,
+        let path = |engine, matching, alternative, analysis| Self {
+            analysis,
             backend: place.backend.clone(),
             alternative,
             engine,
@@ -128,8 +128,8 @@ impl DevicePath {
         let matching = ordering_options.matching;
         let wanted = options.device_engine;
         if wanted == DeviceEngine::Columns {
-            let chain = place.columns(ordering)?;
-            return Ok(path(DeviceEngine::Columns, matching, None, chain));
+            let analysis = place.columns(ordering)?;
+            return Ok(path(DeviceEngine::Columns, matching, None, analysis));
         }
         let predicted = ordering.predicted;
         let is_matched = ordering.log10_matching_product.is_some();
@@ -144,8 +144,8 @@ impl DevicePath {
         if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
             let unmatched = matching == Matching::Auto && !is_matched;
             let alternative = unmatched.then_some(Matching::Always);
-            let chain = place.tree(forest)?;
-            return Ok(path(DeviceEngine::Tree, matching, alternative, chain));
+            let analysis = place.tree(forest)?;
+            return Ok(path(DeviceEngine::Tree, matching, alternative, analysis));
         }
         let matching = for_static_pivots(matching);
         // The columns' levels are not the tree's.
@@ -156,17 +156,17 @@ impl DevicePath {
             .tree_cost(None);
         let ordering = order_rows(&for_columns, place.threads, place.rows, values)?;
         inform.describe_ordering(&ordering);
-        let chain = place.columns(ordering)?;
-        Ok(path(DeviceEngine::Columns, matching, None, chain))
+        let analysis = place.columns(ordering)?;
+        Ok(path(DeviceEngine::Columns, matching, None, analysis))
     }
 }
 
 impl DevicePath {
     /// The same plan for work on another stream, if the engine can share it.
     pub(crate) fn on_stream(&self, stream: &Stream) -> Result<Option<Self>, Error> {
-        let chain = Arc::clone(&self.chain).on_stream(stream)?;
-        Ok(chain.map(|chain| Self {
-            chain,
+        let analysis = Arc::clone(&self.analysis).on_stream(stream)?;
+        Ok(analysis.map(|analysis| Self {
+            analysis,
             backend: self.backend.on_stream(stream),
             ..*self
         }))
@@ -178,7 +178,7 @@ impl DevicePath {
         shared: &Shared,
         values: &[f64],
         matching: Option<Matching>,
-    ) -> Result<Arc<dyn AnyDeviceChain>, Error> {
+    ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
         let mut options = (*shared.ordering)
@@ -205,7 +205,7 @@ impl DevicePath {
 
 /// Factors on the device that passed their probe, or the best there were.
 pub(crate) struct DeviceFactors {
-    pub chain: Arc<dyn AnyDeviceChain>,
+    pub analysis: Arc<dyn AnyDeviceAnalysis>,
     pub engine: Box<dyn AnyDeviceEngine>,
     /// None where the options ask for none.
     pub probe: Option<Probe>,
@@ -213,15 +213,19 @@ pub(crate) struct DeviceFactors {
     pub searched: Option<usize>,
     /// Estimated if pivots were searched.
     pub condition: Option<Condition>,
-    /// That of the chain's scaling, once somebody asks.
+    /// That of the analysis's scaling, once somebody asks.
     inverse_exponent: OnceLock<i32>,
 }
 
 impl DeviceFactors {
     /// Of a new engine, pivots not searched.
-    fn new(chain: Arc<dyn AnyDeviceChain>, engine: Box<dyn AnyDeviceEngine>, probe: Probe) -> Self {
+    fn new(
+        analysis: Arc<dyn AnyDeviceAnalysis>,
+        engine: Box<dyn AnyDeviceEngine>,
+        probe: Probe,
+    ) -> Self {
         Self {
-            chain,
+            analysis,
             engine,
             probe: Some(probe),
             searched: None,
@@ -274,7 +278,7 @@ impl DeviceFactors {
             norm_a: probe.norm_a,
             exponent: *self
                 .inverse_exponent
-                .get_or_init(|| inverse_exponent(&self.chain.transform().scaling)),
+                .get_or_init(|| inverse_exponent(&self.analysis.transform().scaling)),
         })
     }
 
@@ -391,12 +395,12 @@ impl DevicePath {
     }
 
     /// Finds factors by the pivoting that the options ask for.
-    pub(crate) fn establish<T: RealScalar>(
+    pub(crate) fn create<T: RealScalar>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
-        match self.establish_on(&self.chain, self.alternative, task, journal) {
+        match self.create_on(&self.analysis, self.alternative, task, journal) {
             Err(error) if is_numerical(&error) => {
                 self.establish_anew(task, journal).map_err(|_| error)
             }
@@ -414,10 +418,12 @@ impl DevicePath {
         let mut failure = None;
         for matching in [None, Some(Matching::Always)] {
             let start = Instant::now();
-            let chain = self.analyze_again(task.shared, task.values, matching);
+            let analysis = self.analyze_again(task.shared, task.values, matching);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
             let alternative = self.alternative.filter(|_| matching.is_none());
-            match chain.and_then(|chain| self.establish_on(&chain, alternative, task, journal)) {
+            match analysis
+                .and_then(|analysis| self.create_on(&analysis, alternative, task, journal))
+            {
                 Err(error) if is_numerical(&error) => failure = failure.or(Some(error)),
                 done => return done,
             }
@@ -425,39 +431,39 @@ impl DevicePath {
         Err(failure.unwrap_or_else(|| unreachable!("two matchings were tried")))
     }
 
-    /// As [`establish`](Self::establish), with the first chain to try and what else might do.
-    fn establish_on<T: RealScalar>(
+    /// As [`create`](Self::create), with the first analysis to try and what else might do.
+    fn create_on<T: RealScalar>(
         &self,
-        chain: &Arc<dyn AnyDeviceChain>,
+        analysis: &Arc<dyn AnyDeviceAnalysis>,
         alternative: Option<Matching>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
         if let Pivoting::Threshold { .. } = task.shared.options.pivoting {
-            return self.search(chain, task, journal);
+            return self.search(analysis, task, journal);
         }
-        let reason = match self.try_static(chain, task, journal)? {
+        let reason = match self.try_static(analysis, task, journal)? {
             Verdict::Serve(factors) => return Ok(factors),
             Verdict::Fail(reason) => reason,
         };
-        let mut chain = Arc::clone(chain);
+        let mut analysis = Arc::clone(analysis);
         if let Some(matching) = alternative {
             let start = Instant::now();
-            chain = self.analyze_again(task.shared, task.values, Some(matching))?;
+            analysis = self.analyze_again(task.shared, task.values, Some(matching))?;
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            if let Verdict::Serve(factors) = self.try_static(&chain, task, journal)? {
+            if let Verdict::Serve(factors) = self.try_static(&analysis, task, journal)? {
                 journal.warnings.push(Warning::RowsMatched { reason });
                 return Ok(factors);
             }
         }
         journal.warnings.push(Warning::PivotsSearched { reason });
-        self.search(&chain, task, journal)
+        self.search(&analysis, task, journal)
     }
 
     /// Factorizes with static pivots.
     fn try_static<T: RealScalar>(
         &self,
-        chain: &Arc<dyn AnyDeviceChain>,
+        analysis: &Arc<dyn AnyDeviceAnalysis>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Verdict<DeviceFactors>, Error> {
@@ -465,7 +471,7 @@ impl DevicePath {
         let is_auto = shared.options.pivoting == Pivoting::Auto;
         let start = Instant::now();
         let pivots = self.static_pivots(shared);
-        let factorized = Arc::clone(chain).factorize(task.values, pivots, &shared.limits);
+        let factorized = Arc::clone(analysis).factorize(task.values, pivots, &shared.limits);
         journal.add_numeric(start.elapsed());
         let engine = match factorized {
             Ok(engine) => engine,
@@ -493,7 +499,7 @@ impl DevicePath {
         };
         Ok(match reason.filter(|_| is_auto) {
             Some(reason) => Verdict::Fail(reason),
-            None => Verdict::Serve(DeviceFactors::new(Arc::clone(chain), engine, probe)),
+            None => Verdict::Serve(DeviceFactors::new(Arc::clone(analysis), engine, probe)),
         })
     }
 
@@ -501,7 +507,7 @@ impl DevicePath {
     /// target with the diagonal preferred, it tries partial pivoting and keeps what is better.
     fn search<T: RealScalar>(
         &self,
-        chain: &Arc<dyn AnyDeviceChain>,
+        analysis: &Arc<dyn AnyDeviceAnalysis>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
@@ -515,7 +521,7 @@ impl DevicePath {
         };
         let mut best: Option<DeviceFactors> = None;
         for pivots in policies {
-            let found = Arc::clone(chain).search_pivots(
+            let found = Arc::clone(analysis).search_pivots(
                 task.values,
                 pivots,
                 &self.backend,
@@ -523,7 +529,7 @@ impl DevicePath {
             )?;
             *journal.seconds.pivot_search.get_or_insert(0.0) += found.seconds;
             let start = Instant::now();
-            let engine = Arc::clone(&found.chain).factorize(
+            let engine = Arc::clone(&found.analysis).factorize(
                 task.values,
                 PivotPolicy::STATIC,
                 &shared.limits,
@@ -538,7 +544,7 @@ impl DevicePath {
             {
                 best = Some(DeviceFactors {
                     searched: Some(found.num_off_diagonal),
-                    ..DeviceFactors::new(found.chain, engine, probe)
+                    ..DeviceFactors::new(found.analysis, engine, probe)
                 });
             }
             if reached {
@@ -756,7 +762,7 @@ impl DevicePath {
                 Ok(found)
             }
         };
-        let failure = match self.search(&old.chain, task, journal).and_then(serves) {
+        let failure = match self.search(&old.analysis, task, journal).and_then(serves) {
             Err(error) if is_numerical(&error) || matches!(error, Error::OutOfMemory { .. }) => {
                 error
             }

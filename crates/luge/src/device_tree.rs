@@ -1,6 +1,6 @@
 //! The tree engine of a device: the diagonal blocks of B as one forest of fronts, pivots searched within fronts.
 //!
-//! [`Forest`] is the plan on the host, by which memory is predicted; [`TreeChain`] the same on the device; its engine
+//! [`Forest`] is the plan on the host, by which memory is predicted; [`TreeAnalysis`] the same on the device; its engine
 //! has the factors, and the values they were made of, on the device. New values are factorized in the memory of the
 //! old factors. Two buffers of values take turns, so the old ones can be factorized again, with the same pivots,
 //! where the new ones fail.
@@ -28,9 +28,9 @@ use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
-use crate::device_chain::{
-    AnyDeviceChain, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, ResidentEngine, Search,
-    SearchedPivots, System,
+use crate::device_analysis::{
+    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, ResidentEngine,
+    Search, SearchedPivots, System,
 };
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -74,7 +74,7 @@ pub(crate) struct Forest {
 }
 
 /// See the module's page.
-pub(crate) struct TreeChain {
+pub(crate) struct TreeAnalysis {
     forest: Arc<Forest>,
     on_device: Arc<DeviceTree>,
     /// All work of its engines is on it, in order.
@@ -124,7 +124,7 @@ enum TreeLu {
 }
 
 struct TreeEngine {
-    chain: Arc<TreeChain>,
+    analysis: Arc<TreeAnalysis>,
     scratch: Arc<Scratch>,
     /// A solve works in memory of the factors.
     lu: Mutex<TreeLu>,
@@ -224,7 +224,7 @@ impl Forest {
         backend: &GpuBackend,
         threads: &Threads,
         count: usize,
-    ) -> Result<Arc<TreeChain>, Error> {
+    ) -> Result<Arc<TreeAnalysis>, Error> {
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
@@ -244,7 +244,7 @@ impl Forest {
         };
         let on_device = DeviceTree::upload(&stream, &self.symbolic, &placement, count)
             .map_err(|e| Error::from_device(e, "symbolic"))?;
-        Ok(Arc::new(TreeChain {
+        Ok(Arc::new(TreeAnalysis {
             on_device: Arc::new(on_device),
             forest: Arc::new(self),
             stream,
@@ -456,7 +456,7 @@ impl TreeLu {
     }
 }
 
-impl TreeChain {
+impl TreeAnalysis {
     /// ε of the type of the factors.
     fn epsilon(&self) -> f64 {
         if self.forest.single {
@@ -489,7 +489,7 @@ impl TreeChain {
     }
 }
 
-impl AnyDeviceChain for TreeChain {
+impl AnyDeviceAnalysis for TreeAnalysis {
     fn transform(&self) -> &Transform {
         &self.forest.transform
     }
@@ -552,14 +552,14 @@ impl AnyDeviceChain for TreeChain {
             pivots,
             quality,
             previous: None,
-            chain: self,
+            analysis: self,
         }))
     }
 
     fn on_stream(
         self: Arc<Self>,
         stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error> {
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
         let scratch = Scratch::new(stream, &self.on_device, self.forest.single);
         let scratch = scratch.map_err(numeric_error)?;
         Ok(Some(Arc::new(Self {
@@ -612,7 +612,7 @@ impl AnyDeviceChain for TreeChain {
         }?;
         let Some((moved, num_off_diagonal)) = moved else {
             return Ok(SearchedPivots {
-                chain: self,
+                analysis: self,
                 num_off_diagonal: 0,
                 seconds: start.elapsed().as_secs_f64(),
             });
@@ -650,7 +650,7 @@ impl AnyDeviceChain for TreeChain {
         )?;
         backend.check_memory(forest.device_bytes())?;
         Ok(SearchedPivots {
-            chain: forest.upload(backend, &self.threads, 1)?,
+            analysis: forest.upload(backend, &self.threads, 1)?,
             num_off_diagonal,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -731,8 +731,8 @@ impl TreeEngine {
 
     /// A's pattern, or that of Aᵀ.
     fn pattern(&self, shared: &Shared, transpose: bool) -> Result<Arc<DevicePattern>, Error> {
-        let chain = &self.chain;
-        chain.patterns.get(&chain.stream, shared, transpose)
+        let analysis = &self.analysis;
+        analysis.patterns.get(&analysis.stream, shared, transpose)
     }
 
     /// Factorizes the values that are there, and measures the factors with a known solution if there is A's pattern to
@@ -743,7 +743,7 @@ impl TreeEngine {
         check: Check<'_>,
     ) -> Result<Option<Measures>, Error> {
         let _span = tracing::info_span!("numeric").entered();
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         let lu = self.lu.get_mut().unwrap_or_else(PoisonError::into_inner);
         let values = &self.values;
         let mut slot = lock(&self.scratch.known);
@@ -779,7 +779,7 @@ impl TreeEngine {
         match self.spare.take() {
             Some(spare) => Ok(spare),
             None => self
-                .chain
+                .analysis
                 .stream
                 .alloc(self.values.len())
                 .map_err(|e| Error::from_device(e, "numeric")),
@@ -789,19 +789,21 @@ impl TreeEngine {
 
 impl Engine for TreeEngine {
     fn report(&self) -> FactorReport {
-        let device = self.chain.stream.device();
+        let device = self.analysis.stream.device();
         FactorReport {
             num_perturbed: self.quality.num_perturbed as usize,
             first_perturbed: self.quality.first_perturbed,
             growth: self.growth(),
             growth_bounds: true,
-            error: of_growth(self.chain.epsilon(), self.growth()),
+            error: of_growth(self.analysis.epsilon(), self.growth()),
             largest: self.quality.max_b,
-            epsilon: self.chain.epsilon(),
+            epsilon: self.analysis.epsilon(),
             code_path: vec!["numeric: fronts up the forest, one launch"],
             device: DeviceCosts {
                 peak_bytes: Some(device.peak_bytes()),
-                transfer_seconds: Some(device.transfers().seconds - self.chain.earlier_transfers),
+                transfer_seconds: Some(
+                    device.transfers().seconds - self.analysis.earlier_transfers,
+                ),
             },
             ..FactorReport::default()
         }
@@ -809,8 +811,8 @@ impl Engine for TreeEngine {
 
     fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
         let in_solve = |e| Error::from_device(e, "solve");
-        let stream = &self.chain.stream;
-        let threads = &self.chain.threads;
+        let stream = &self.analysis.stream;
+        let threads = &self.analysis.threads;
         let mut x = threads.upload(stream, b).map_err(in_solve)?;
         self.lu()
             .solve(stream, &mut x, nrhs, transpose)
@@ -822,7 +824,7 @@ impl Engine for TreeEngine {
         let in_solve = |e| Error::from_device(e, "solve");
         let Transform {
             row_perm, col_perm, ..
-        } = &self.chain.forest.transform;
+        } = &self.analysis.forest.transform;
         let (rows, cols) = (row_perm.as_slice(), col_perm.as_slice());
         let (enter, leave) = if transpose {
             (cols, rows)
@@ -833,8 +835,8 @@ impl Engine for TreeEngine {
         for (&old, &value) in enter.iter().zip(&*c) {
             x[old as usize] = value;
         }
-        let stream = &self.chain.stream;
-        let mut there = self.chain.threads.upload(stream, &x).map_err(in_solve)?;
+        let stream = &self.analysis.stream;
+        let mut there = self.analysis.threads.upload(stream, &x).map_err(in_solve)?;
         let solved = self.lu().solve_scaled(stream, &mut there, transpose);
         solved.map_err(solve_error)?;
         stream.copy_to_host(&there, &mut x).map_err(in_solve)?;
@@ -845,21 +847,21 @@ impl Engine for TreeEngine {
     }
 
     fn of_factors(&self) -> (&Transform, &RowPerm) {
-        let transform = &self.chain.forest.transform;
+        let transform = &self.analysis.forest.transform;
         (transform, &transform.row_perm)
     }
 
     fn screen(&self) -> Result<f64, Error> {
-        let n = self.chain.forest.symbolic.n();
+        let n = self.analysis.forest.symbolic.n();
         engine::screen(n, self.quality.max_b, |x| self.solve_permuted(x, false))
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
-        let transform = &self.chain.forest.transform;
-        let norm1 = || self.chain.norm1(a);
+        let transform = &self.analysis.forest.transform;
+        let norm1 = || self.analysis.norm1(a);
         let solve = |x: &mut [f64]| self.solve_permuted(x, false);
         let solve_transpose = |x: &mut [f64]| self.solve_permuted(x, true);
-        if self.chain.forest.single {
+        if self.analysis.forest.single {
             Condition::estimate::<f32>(transform, norm1, solve, solve_transpose)
         } else {
             Condition::estimate::<f64>(transform, norm1, solve, solve_transpose)
@@ -869,12 +871,12 @@ impl Engine for TreeEngine {
     fn determinant(&self) -> Result<Determinant, Error> {
         let (panels, pivot_rows) = self
             .lu()
-            .download(&self.chain.stream)
+            .download(&self.analysis.stream)
             .map_err(|e| Error::from_device(e, "numeric"))?;
-        let transform = &self.chain.forest.transform;
+        let transform = &self.analysis.forest.transform;
         let mut product = Determinant::ONE;
         let mut slot = 0;
-        for front in self.chain.forest.symbolic.tree().fronts() {
+        for front in self.analysis.forest.symbolic.tree().fronts() {
             let (start, pivots) = (front.start as usize, front.pivots as usize);
             let rows = front.size() as usize;
             for j in 0..pivots {
@@ -942,10 +944,10 @@ impl ResidentEngine for TreeEngine {
         let pattern = probed.map(|shared| self.pattern(shared, false));
         let pattern = pattern.transpose()?;
         let mut spare = self.take_spare()?;
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         let (copied, check): (_, Check<'_>) = match a {
             NewValues::OnHost { values, check } => {
-                let threads = &self.chain.threads;
+                let threads = &self.analysis.threads;
                 (threads.copy_from_host(stream, &mut spare, values), check)
             }
             NewValues::OnDevice(a) => (stream.copy(&mut spare, &a), &|| Ok(())),
@@ -960,7 +962,7 @@ impl ResidentEngine for TreeEngine {
 
     fn probe(&self, shared: &Shared) -> Result<Measures, Error> {
         let pattern = self.pattern(shared, false)?;
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         let mut lu = self.lu();
         let mut slot = lock(&self.scratch.known);
         let known = known(&mut slot, stream, &pattern)?;
@@ -976,7 +978,7 @@ impl ResidentEngine for TreeEngine {
         options: &refine::Options,
     ) -> Result<(Refined, Option<usize>), Error> {
         let pattern = self.pattern(shared, false)?;
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         let mut lu = self.lu();
         let mut slot = lock(&self.scratch.known);
         let Known { x, b, .. } = known(&mut slot, stream, &pattern)?;
@@ -1000,7 +1002,7 @@ impl ResidentEngine for TreeEngine {
         nrhs: usize,
         transpose: bool,
     ) -> Result<Search, Error> {
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         self.lu()
             .solve(stream, x, nrhs, transpose)
             .map_err(solve_error)?;
@@ -1008,7 +1010,7 @@ impl ResidentEngine for TreeEngine {
             &self.scratch.idle,
             stream,
             x,
-            self.chain.forest.symbolic.n(),
+            self.analysis.forest.symbolic.n(),
         )
     }
 
@@ -1025,7 +1027,7 @@ impl ResidentEngine for TreeEngine {
             transpose,
         } = system;
         let pattern = self.pattern(shared, transpose)?;
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         let mut lu = self.lu();
         let copied = stream.copy(x, b);
         copied.map_err(|e| Error::from_device(e, "solve"))?;
@@ -1042,7 +1044,7 @@ impl ResidentEngine for TreeEngine {
         x: &Buffer<f64>,
     ) -> Result<Vec<Measures>, Error> {
         let pattern = self.pattern(system.shared, system.transpose)?;
-        let stream = &self.chain.stream;
+        let stream = &self.analysis.stream;
         let residual = stream.alloc(b.len());
         let mut residual = residual.map_err(|e| Error::from_device(e, "solve"))?;
         let matrix = self.matrix(&pattern);
@@ -1057,7 +1059,7 @@ impl ResidentEngine for TreeEngine {
     }
 
     fn download_values(&self) -> Result<Vec<f64>, Error> {
-        self.chain
+        self.analysis
             .stream
             .download(&self.values)
             .map_err(|e| Error::from_device(e, "numeric"))

@@ -18,7 +18,7 @@ use luge_sparse::{
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
-use crate::device_chain::{ResidentEngine, Search, System};
+use crate::device_analysis::{ResidentEngine, Search, System};
 #[cfg(feature = "gpu")]
 use crate::device_path::{DeviceFactors, DevicePath, Verdict};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
@@ -214,9 +214,9 @@ impl<T: RealScalar> Factors<T> {
                 norms: &norms,
             };
             match &plan.path {
-                Path::Host(path) => Computed::Host(path.establish(task, &mut journal)?),
+                Path::Host(path) => Computed::Host(path.create(task, &mut journal)?),
                 #[cfg(feature = "gpu")]
-                Path::Device(path) => Computed::Device(path.establish(task, &mut journal)?),
+                Path::Device(path) => Computed::Device(path.create(task, &mut journal)?),
             }
         };
         let mut factors = Self {
@@ -280,7 +280,7 @@ impl<T: RealScalar> Factors<T> {
         match &self.computed {
             Computed::Host(host) => self.plan.shared.host_structure(host.engine.transform()),
             #[cfg(feature = "gpu")]
-            Computed::Device(device) => device.chain.structure(&self.plan.shared),
+            Computed::Device(device) => device.analysis.structure(&self.plan.shared),
         }
     }
 
@@ -294,7 +294,7 @@ impl<T: RealScalar> Factors<T> {
         self.plan.shared.host_structure(match &self.computed {
             Computed::Host(host) => host.engine.transform(),
             #[cfg(feature = "gpu")]
-            Computed::Device(device) => device.chain.transform().clone(),
+            Computed::Device(device) => device.analysis.transform().clone(),
         })
     }
 
@@ -1167,7 +1167,7 @@ impl<T: RealScalar> Factors<T> {
             }
             #[cfg(feature = "gpu")]
             Computed::Device(device) => {
-                device.chain.describe(&mut inform);
+                device.analysis.describe(&mut inform);
                 if device.searched.is_some() {
                     let search = "pivots: Gilbert-Peierls on the CPU";
                     inform.code_path.insert(0, search);

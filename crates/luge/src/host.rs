@@ -1,6 +1,6 @@
 //! The CPU path: diagonal blocks by the engines of `luge-numeric`, pivots searched as they come.
 //!
-//! [`HostChain`] is an analysis of A's pattern, with the type of the factors hidden; [`HostEngine`]
+//! [`HostAnalysis`] is an analysis of A's pattern, with the type of the factors hidden; [`HostEngine`]
 //! has factors, renews them in place, and solves with A.
 
 use std::marker::PhantomData;
@@ -116,7 +116,7 @@ pub(crate) trait HostEngine: Engine {
 }
 
 /// See the module's page.
-pub(crate) struct HostChain<F> {
+pub(crate) struct HostAnalysis<F> {
     transform: Transform,
     plan: Arc<BlockPlan>,
     entry_scaling: EntryScaling,
@@ -161,7 +161,7 @@ impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
         let range = first..first + into.len();
         let a = self.a;
         let source = self.source[range.clone()].iter();
-        // SAFETY: `HostChain::analyze` looked whether all sources are entries of A, and `HostChain::entries` whether there
+        // SAFETY: `HostAnalysis::analyze` looked whether all sources are entries of A, and `HostAnalysis::entries` whether there
         // is a value for each.
         let source = source.map(|&p| unsafe { *a.get_unchecked(p as usize) });
         match self.of_entries {
@@ -185,7 +185,7 @@ impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
 }
 
 struct HostFactors<F: FactorScalar> {
-    chain: Arc<HostChain<F>>,
+    analysis: Arc<HostAnalysis<F>>,
     /// Nothing as long as there is something in `spoiled`.
     lu: OnceLock<BlockLu<F>>,
     spoiled: Mutex<Option<Box<Spoiled<F>>>>,
@@ -223,7 +223,7 @@ struct Spoiled<F: FactorScalar> {
     a: Vec<f64>,
 }
 
-impl<F: FactorScalar> HostChain<F> {
+impl<F: FactorScalar> HostAnalysis<F> {
     /// Analyzes B for the pattern of A. `blocks` are predictions for diagonal blocks, in
     /// their order; `memory` is reserved for the transform.
     #[expect(clippy::too_many_arguments)]
@@ -405,7 +405,7 @@ fn is_tame(scaling: &Scaling) -> bool {
 const BYTES_PER_ROW: u64 = 176;
 const BYTES_BESIDE: u64 = 48 << 10;
 
-impl<F: FactorScalar> AnyHost for HostChain<F> {
+impl<F: FactorScalar> AnyHost for HostAnalysis<F> {
     fn plan(&self) -> &BlockPlan {
         &self.plan
     }
@@ -514,12 +514,12 @@ impl<F: FactorScalar> AnyHost for HostChain<F> {
             _memory: memory,
             of_solves: OnceLock::new(),
             weights: OnceLock::new(),
-            chain: self,
+            analysis: self,
         }))
     }
 }
 
-impl<F: FactorScalar> HostChain<F> {
+impl<F: FactorScalar> HostAnalysis<F> {
     /// Factorizes the values `a` in place.
     fn refactorize(
         &self,
@@ -544,7 +544,8 @@ impl<F: FactorScalar> HostFactors<F> {
         if let Some(spoiled) = &mut *spoiled {
             let Spoiled { lu, a } = &mut **spoiled;
             let mut quality = Quality::default();
-            self.chain.refactorize(lu, a, &self.options, &mut quality)?;
+            self.analysis
+                .refactorize(lu, a, &self.options, &mut quality)?;
         }
         let restored = spoiled.take();
         drop(spoiled);
@@ -557,15 +558,15 @@ impl<F: FactorScalar> HostFactors<F> {
 
     /// The weights, made where they were not there; none if underflow may matter.
     fn weights(&self) -> Result<Option<&Weights>, Error> {
-        if !self.chain.is_plain() {
+        if !self.analysis.is_plain() {
             return Ok(None);
         }
         if self.weights.get().is_none() {
-            let bytes = 24 * self.chain.plan.n() as u64;
-            let memory = self.chain.limits.reserve(bytes, "numeric")?;
+            let bytes = 24 * self.analysis.plan.n() as u64;
+            let memory = self.analysis.limits.reserve(bytes, "numeric")?;
             let Transform {
                 col_perm, scaling, ..
-            } = &self.chain.transform;
+            } = &self.analysis.transform;
             let [of_rows, of_cols] = exponents_of_smallest(scaling).map(|e| 2f64.powi(e));
             let weights = |order: &[u32], factors: &[f64], smallest: f64| -> Vec<f64> {
                 let in_order = order.iter().map(|&old| smallest / factors[old as usize]);
@@ -590,16 +591,16 @@ impl<F: FactorScalar> HostFactors<F> {
 
     /// Factorizes the values `a` in place of those that are there, and measures the quality.
     fn factorize_again(&mut self, a: &[f64]) -> Result<(), Error> {
-        let (chain, options, quality) = (&self.chain, &mut self.options, &mut self.quality);
+        let (analysis, options, quality) = (&self.analysis, &mut self.options, &mut self.quality);
         let lu = self.lu.get_mut();
         let lu = lu.unwrap_or_else(|| unreachable!("factors are there unless they are spoiled"));
-        let outcome = chain.threads.run(lu.refactorize_seconds(), |threads| {
+        let outcome = analysis.threads.run(lu.refactorize_seconds(), |threads| {
             options.threads = threads;
-            chain.refactorize(lu, a, options, quality)
+            analysis.refactorize(lu, a, options, quality)
         });
         options.threads = 1;
         outcome?;
-        chain.translate(quality);
+        analysis.translate(quality);
         Ok(())
     }
 
@@ -631,7 +632,7 @@ impl<F: FactorScalar> HostFactors<F> {
     fn row_perm(&self) -> &RowPerm {
         self.row_perm
             .as_ref()
-            .unwrap_or(&self.chain.transform.row_perm)
+            .unwrap_or(&self.analysis.transform.row_perm)
     }
 
     /// Takes an empty vector with room for `len` elements out of the pool of scratch vectors.
@@ -645,7 +646,7 @@ impl<F: FactorScalar> HostFactors<F> {
         vector.clear();
         if vector.capacity() < len {
             drop(vector);
-            memory = self.chain.limits.reserve(bytes_of::<F>(len), "solve")?;
+            memory = self.analysis.limits.reserve(bytes_of::<F>(len), "solve")?;
             vector = Vec::with_capacity(len);
         }
         Ok((vector, memory))
@@ -660,17 +661,17 @@ impl<F: FactorScalar> HostFactors<F> {
 
     /// Solves with B, in its row order on one side and column order on the other.
     fn solve_factors(&self, y: &mut [F], nrhs: usize, transpose: bool) -> Result<(), Error> {
-        let (lu, cancel) = (self.lu()?, &self.chain.limits.cancel);
-        let chain = &self.chain;
+        let (lu, cancel) = (self.lu()?, &self.analysis.limits.cancel);
+        let analysis = &self.analysis;
         if self.of_solves.get().is_none() {
-            let reserved = chain.limits.reserve(lu.solve_bytes(), "solve")?;
+            let reserved = analysis.limits.reserve(lu.solve_bytes(), "solve")?;
             // Another thread may have been faster; then this goes back.
             drop(self.of_solves.set(reserved));
         }
-        let scratch = lu.solve_scratch_bytes(nrhs, chain.threads.count());
-        let _of_scratch = chain.limits.reserve(scratch, "solve")?;
+        let scratch = lu.solve_scratch_bytes(nrhs, analysis.threads.count());
+        let _of_scratch = analysis.limits.reserve(scratch, "solve")?;
         let seconds = lu.solve_seconds() * nrhs as f64;
-        let solved = self.chain.threads.run(seconds, |threads| {
+        let solved = self.analysis.threads.run(seconds, |threads| {
             if transpose {
                 lu.solve_transpose(y, nrhs, threads, cancel)
             } else {
@@ -683,9 +684,9 @@ impl<F: FactorScalar> HostFactors<F> {
     /// Solves for each of the right-hand sides in `b` by [`solve_far`](Self::solve_far).
     fn solve_all_far(&self, b: &[f64], transpose: bool) -> Result<Vec<f64>, Error> {
         // All solutions; of one the mantissas and exponents, the values in the type of the factors, and itself.
-        let n = self.chain.plan.n().max(1);
+        let n = self.analysis.plan.n().max(1);
         let bytes = bytes_of::<f64>(b.len()) + 40 * n as u64;
-        let _memory = self.chain.limits.reserve(bytes, "solve")?;
+        let _memory = self.analysis.limits.reserve(bytes, "solve")?;
         let mut solution = Vec::with_capacity(b.len());
         for b in b.chunks_exact(n) {
             solution.extend(self.solve_far(b, transpose)?);
@@ -697,7 +698,7 @@ impl<F: FactorScalar> HostFactors<F> {
     fn solve_far(&self, b: &[f64], transpose: bool) -> Result<Vec<f64>, Error> {
         let Transform {
             col_perm, scaling, ..
-        } = &self.chain.transform;
+        } = &self.analysis.transform;
         let given: scaled::Normalized<F> = if transpose {
             scaled::enter_cols(col_perm, scaling, b)
         } else {
@@ -754,28 +755,28 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
     }
 
     fn of_factors(&self) -> (&Transform, &RowPerm) {
-        (&self.chain.transform, self.row_perm())
+        (&self.analysis.transform, self.row_perm())
     }
 
     fn screen(&self) -> Result<f64, Error> {
-        let n = self.chain.plan.n();
+        let n = self.analysis.plan.n();
         // The vector, and that of the type of the factors.
         let bytes = bytes_of::<f64>(n) + bytes_of::<F>(n);
-        let _memory = self.chain.limits.reserve(bytes, "numeric")?;
+        let _memory = self.analysis.limits.reserve(bytes, "numeric")?;
         engine::screen(n, self.quality.max_norm, |x| self.solve_permuted(x, false))
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
         // Vectors of the estimate and of the type of the factors, the scaled values, and sums of columns.
-        let (n, nnz) = (self.chain.plan.n(), a.len());
+        let (n, nnz) = (self.analysis.plan.n(), a.len());
         let bytes = 48 * n as u64 + bytes_of::<F>(nnz);
-        let _memory = self.chain.limits.reserve(bytes, "numeric")?;
+        let _memory = self.analysis.limits.reserve(bytes, "numeric")?;
         Condition::estimate::<F>(
-            &self.chain.transform,
+            &self.analysis.transform,
             || {
-                let mut values = vec![F::zero(); self.chain.plan.source().len()];
-                self.chain.entries(a).load(0, &mut values);
-                self.chain.plan.norm1(&values)
+                let mut values = vec![F::zero(); self.analysis.plan.source().len()];
+                self.analysis.entries(a).load(0, &mut values);
+                self.analysis.plan.norm1(&values)
             },
             |x| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
@@ -790,7 +791,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         }
         lu.for_each_pivot(|pivot| product = product.times(pivot.to_f64()));
         Ok(self
-            .chain
+            .analysis
             .transform
             .undo_determinant(self.row_perm(), product))
     }
@@ -804,7 +805,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
     fn transform(&self) -> Transform {
         Transform {
             row_perm: self.row_perm().clone(),
-            ..self.chain.transform.clone()
+            ..self.analysis.transform.clone()
         }
     }
 
@@ -819,7 +820,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         let Some(weights) = self.weights()? else {
             return Ok(f64::NAN);
         };
-        let cancel = &self.chain.limits.cancel;
+        let cancel = &self.analysis.limits.cancel;
         let norm = self
             .lu()?
             .product_norm(&weights.rows, &weights.cols, cancel)?;
@@ -842,14 +843,14 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
     }
 
     fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error> {
-        if !self.chain.is_plain() {
+        if !self.analysis.is_plain() {
             return Ok(false);
         }
-        let cancel = &self.chain.limits.cancel;
+        let cancel = &self.analysis.limits.cancel;
         cancel.check()?;
         let Transform {
             col_perm, scaling, ..
-        } = &self.chain.transform;
+        } = &self.analysis.transform;
         let (rows, cols) = (self.row_perm().as_slice(), col_perm.as_slice());
         let (enter, enter_factors, leave, leave_factors) = if transpose {
             (cols, &scaling.cols, rows, &scaling.rows)
@@ -918,7 +919,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         let solution = self.solve_all_far(x, transpose)?;
         match solution.iter().position(|v| !v.is_finite()) {
             Some(at) => Err(Error::SolutionNotFinite {
-                row: at % self.chain.plan.n().max(1),
+                row: at % self.analysis.plan.n().max(1),
             }),
             None => {
                 x.copy_from_slice(&solution);

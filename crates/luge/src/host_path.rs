@@ -11,7 +11,7 @@ use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
 use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
-use crate::host::{AnyHost, HostChain, HostEngine};
+use crate::host::{AnyHost, HostAnalysis, HostEngine};
 use crate::inform::{Inform, Warning};
 use crate::options::{Options, Pivoting};
 use crate::ordered::{order_within, round_to_powers_of_two, transform_of};
@@ -44,8 +44,8 @@ const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
 
 /// The CPU.
 pub(crate) struct HostPath {
-    pub chain: Arc<dyn AnyHost>,
-    /// What else might do if the pivots on this chain do not.
+    pub analysis: Arc<dyn AnyHost>,
+    /// What else might do if the pivots on this analysis do not.
     pub alternative: Option<Matching>,
     single: bool,
 }
@@ -64,9 +64,9 @@ impl HostPath {
         } else {
             ordering.matching_refused.then_some(Matching::Always)
         };
-        let chain = host_chain(options, threads, limits, rows, (ordering, memory), single)?;
+        let analysis = host_chain(options, threads, limits, rows, (ordering, memory), single)?;
         Ok(Self {
-            chain,
+            analysis,
             alternative,
             single,
         })
@@ -104,7 +104,7 @@ impl HostPath {
 
     /// Tells what is planned; the ordering predicts `lnz` and `unz`.
     pub(crate) fn describe(&self, inform: &mut Inform, lnz: u64, unz: u64) {
-        let plan = self.chain.plan();
+        let plan = self.analysis.plan();
         let fronts = plan.front_sizes();
         inform.lnz = lnz;
         inform.unz = unz;
@@ -113,8 +113,8 @@ impl HostPath {
             inform.max_front = Some(fronts.max_front);
         }
         inform.peak_host_bytes = plan.bytes();
-        inform.precision = self.chain.precision();
-        inform.predicted_host_bytes = Some(self.chain.predicted_bytes(lnz + unz));
+        inform.precision = self.analysis.precision();
+        inform.predicted_host_bytes = Some(self.analysis.predicted_bytes(lnz + unz));
     }
 }
 
@@ -133,7 +133,7 @@ fn host_chain(
     }
     let (transform, block_ptr) = transform_of(ordering);
     Ok(if single {
-        HostChain::<f32>::analyze(
+        HostAnalysis::<f32>::analyze(
             rows,
             transform,
             &block_ptr,
@@ -144,7 +144,7 @@ fn host_chain(
             memory,
         )?
     } else {
-        HostChain::<f64>::analyze(
+        HostAnalysis::<f64>::analyze(
             rows,
             transform,
             &block_ptr,
@@ -159,7 +159,7 @@ fn host_chain(
 
 /// Factors on the CPU.
 pub(crate) struct HostFactors {
-    pub chain: Arc<dyn AnyHost>,
+    pub analysis: Arc<dyn AnyHost>,
     pub engine: Box<dyn HostEngine>,
     /// Where the fused measurements were not enough.
     pub probe: Option<Probe>,
@@ -176,12 +176,12 @@ impl HostFactors {
         let Some(probe) = self.probe else {
             return Some(self.bound);
         };
-        let (chain, quality) = (self.chain.as_ref(), self.engine.quality());
+        let (analysis, quality) = (self.analysis.as_ref(), self.engine.quality());
         let one_pass = OnePassOf {
-            bound: bound_of_roundings(chain, quality, largest),
+            bound: bound_of_roundings(analysis, quality, largest),
             growth: quality.growth,
             rcond,
-            epsilon: chain.epsilon(),
+            epsilon: analysis.epsilon(),
         };
         probe.statement(&one_pass, target)
     }
@@ -208,7 +208,7 @@ impl HostFactors {
     /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
     pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
         let of_probe = match self.probe {
-            Some(probe) if !transpose && self.bound <= WILD => probe.bound(self.chain.epsilon()),
+            Some(probe) if !transpose && self.bound <= WILD => probe.bound(self.analysis.epsilon()),
             _ => f64::INFINITY,
         };
         let bound = self.bound.min(of_probe);
@@ -224,7 +224,7 @@ impl HostFactors {
 /// Where that is not enough for factors that are accurate, each column with its own scale factors tells more of rows and columns
 /// of A that are far apart in size, and a pass through the factors tells most.
 fn bound_of(
-    chain: &dyn AnyHost,
+    analysis: &dyn AnyHost,
     engine: &dyn HostEngine,
     largest: f64,
     target: f64,
@@ -233,9 +233,9 @@ fn bound_of(
     if quality.num_perturbed > 0 {
         return Ok(f64::INFINITY);
     }
-    let bound = bound_of_roundings(chain, quality, largest);
-    let epsilon = chain.epsilon();
-    if bound <= SLACK * target || epsilon > SLACK * target || !is_accurate(chain, quality) {
+    let bound = bound_of_roundings(analysis, quality, largest);
+    let epsilon = analysis.epsilon();
+    if bound <= SLACK * target || epsilon > SLACK * target || !is_accurate(analysis, quality) {
         return Ok(bound);
     }
     let bound_by = |product| {
@@ -244,7 +244,7 @@ fn bound_of(
             product,
             residual: 0.0,
             norm_a: largest,
-            exponent: chain.inverse_exponent(),
+            exponent: analysis.inverse_exponent(),
         });
         bound.min(bound_by)
     };
@@ -256,13 +256,13 @@ fn bound_of(
 }
 
 /// As [`bound_of`], as if no pivot had been replaced.
-fn bound_of_roundings(chain: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
+fn bound_of_roundings(analysis: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
     accuracy::bound(BoundOf {
-        epsilon: chain.epsilon(),
+        epsilon: analysis.epsilon(),
         product: quality.max_product,
         residual: quality.max_residual,
         norm_a: largest,
-        exponent: chain.inverse_exponent(),
+        exponent: analysis.inverse_exponent(),
     })
 }
 
@@ -293,24 +293,24 @@ impl<T: RealScalar> Task<'_, T> {
     }
 }
 
-/// Whether `chain`'s factors are as good as any are for B: their growth and checksum are small.
-fn is_accurate(chain: &dyn AnyHost, quality: &Quality) -> bool {
+/// Whether `analysis`'s factors are as good as any are for B: their growth and checksum are small.
+fn is_accurate(analysis: &dyn AnyHost, quality: &Quality) -> bool {
     quality.num_perturbed == 0
-        && is_in_range(chain, quality)
-        && quality.checksum <= TRUSTED_CHECKSUM * chain.epsilon()
+        && is_in_range(analysis, quality)
+        && quality.checksum <= TRUSTED_CHECKSUM * analysis.epsilon()
         && quality.growth <= TRUSTED_GROWTH
 }
 
 /// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large
 /// in a row of A. `bound` is that of [`bound_of`].
-fn is_trusted(chain: &dyn AnyHost, quality: &Quality, bound: f64, target: f64) -> bool {
-    is_accurate(chain, quality) && bound <= SLACK * target
+fn is_trusted(analysis: &dyn AnyHost, quality: &Quality, bound: f64, target: f64) -> bool {
+    is_accurate(analysis, quality) && bound <= SLACK * target
 }
 
 /// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
 /// do that, and a checksum does not notice.
-fn is_in_range(chain: &dyn AnyHost, quality: &Quality) -> bool {
-    let [least, most] = chain.range();
+fn is_in_range(analysis: &dyn AnyHost, quality: &Quality) -> bool {
+    let [least, most] = analysis.range();
     quality.max_norm == 0.0 || (quality.min_norm >= least && quality.max_norm <= most)
 }
 
@@ -340,22 +340,22 @@ impl HostPath {
                 PivotPolicy::threshold(DIAGONAL_PREFERENCE),
                 PivotPolicy::PARTIAL
             ],
-            None => smallvec![shared.options.static_pivots(self.chain.epsilon())],
+            None => smallvec![shared.options.static_pivots(self.analysis.epsilon())],
         }
     }
 
     /// Finds factors by the pivoting that the options ask for.
-    pub(crate) fn establish<T: RealScalar>(
+    pub(crate) fn create<T: RealScalar>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
-        let chain = if task.shared.of_pattern_alone {
+        let analysis = if task.shared.of_pattern_alone {
             self.scaled_for(task)?
         } else {
-            Arc::clone(&self.chain)
+            Arc::clone(&self.analysis)
         };
-        let found = self.establish_on(&chain, &self.policies(task.shared), task, journal);
+        let found = self.create_on(&analysis, &self.policies(task.shared), task, journal);
         let matchings: SmallVec<[Option<Matching>; 3]> = match (&found, self.alternative) {
             (Ok(found), _) if found.serves(task.shared) => SmallVec::new(),
             (Ok(_), _) if task.shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
@@ -376,11 +376,11 @@ impl HostPath {
             .better_than(found)
     }
 
-    /// The chain of a pattern that was analyzed without values, with a scaling for the values at hand.
+    /// The analysis of a pattern that was analyzed without values, with a scaling for the values at hand.
     fn scaled_for<T: RealScalar>(&self, task: Task<'_, T>) -> Result<Arc<dyn AnyHost>, Error> {
         let shared = task.shared;
         if !shared.ordering.scaling {
-            return Ok(Arc::clone(&self.chain));
+            return Ok(Arc::clone(&self.analysis));
         }
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
         // The rows and their values, if these are columns; logarithms, factors and maxima.
@@ -395,7 +395,7 @@ impl HostPath {
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let scaling = equilibrate(&rows.pattern, &rows.values(task.values))?;
         drop(rows);
-        self.chain
+        self.analysis
             .rescaled(&shared.pattern, shared.by_columns, scaling)
     }
 
@@ -416,9 +416,10 @@ impl HostPath {
                 policies.truncate(1);
             }
             let start = Instant::now();
-            let chain = self.analyze_again(shared, task.values, matching);
+            let analysis = self.analyze_again(shared, task.values, matching);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            let found = chain.and_then(|chain| self.establish_on(&chain, &policies, task, journal));
+            let found =
+                analysis.and_then(|analysis| self.create_on(&analysis, &policies, task, journal));
             let done = match &found {
                 Ok(found) => found.serves(shared),
                 Err(error) => !is_numerical(error),
@@ -435,20 +436,20 @@ impl HostPath {
     }
 
     /// Tries the policies one after another until the factors can be trusted, and keeps the best.
-    fn establish_on<T: RealScalar>(
+    fn create_on<T: RealScalar>(
         &self,
-        chain: &Arc<dyn AnyHost>,
+        analysis: &Arc<dyn AnyHost>,
         policies: &[PivotPolicy],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
         let shared = task.shared;
-        let epsilon = chain.epsilon();
+        let epsilon = analysis.epsilon();
         let mut best: Option<HostFactors> = None;
         let mut failure = None;
         for &pivots in policies {
             let start = Instant::now();
-            let factorized = Arc::clone(chain).factorize(task.values, pivots);
+            let factorized = Arc::clone(analysis).factorize(task.values, pivots);
             journal.add_numeric(start.elapsed());
             let engine = match factorized {
                 Ok(engine) => engine,
@@ -458,10 +459,15 @@ impl HostPath {
                 }
                 Err(error) => return Err(error),
             };
-            let bound = bound_of(chain.as_ref(), engine.as_ref(), task.largest, shared.target)?;
-            if is_trusted(chain.as_ref(), engine.quality(), bound, shared.target) {
+            let bound = bound_of(
+                analysis.as_ref(),
+                engine.as_ref(),
+                task.largest,
+                shared.target,
+            )?;
+            if is_trusted(analysis.as_ref(), engine.quality(), bound, shared.target) {
                 best = Some(HostFactors {
-                    chain: Arc::clone(chain),
+                    analysis: Arc::clone(analysis),
                     engine,
                     probe: None,
                     condition: None,
@@ -476,7 +482,7 @@ impl HostPath {
                 .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
             {
                 best = Some(HostFactors {
-                    chain: Arc::clone(chain),
+                    analysis: Arc::clone(analysis),
                     engine,
                     probe: Some(probe),
                     condition: None,
@@ -493,7 +499,7 @@ impl HostPath {
         let is_static = shared.options.pivoting == Pivoting::Static;
         let quality = best.engine.quality();
         let is_doubtful = is_suspicious(quality, epsilon)
-            || !is_accurate(chain.as_ref(), quality)
+            || !is_accurate(analysis.as_ref(), quality)
             || best.probe.is_some_and(|probe| probe.misses(shared.target));
         if !is_static && is_doubtful {
             best.condition = Some(condition(&best, task, journal)?);
@@ -526,7 +532,7 @@ impl HostPath {
     ) -> Result<Refactorized, Error> {
         let shared = task.shared;
         let is_static = shared.options.pivoting == Pivoting::Static;
-        let epsilon = old.chain.epsilon();
+        let epsilon = old.analysis.epsilon();
         let start = Instant::now();
         let again = old.engine.refactorize(task.values);
         journal.add_numeric(start.elapsed());
@@ -534,12 +540,12 @@ impl HostPath {
             Ok(()) => {
                 let quality = old.engine.quality();
                 let bound = bound_of(
-                    old.chain.as_ref(),
+                    old.analysis.as_ref(),
                     old.engine.as_ref(),
                     task.largest,
                     shared.target,
                 )?;
-                let is_trusted = is_trusted(old.chain.as_ref(), quality, bound, shared.target)
+                let is_trusted = is_trusted(old.analysis.as_ref(), quality, bound, shared.target)
                     && keeps_scale(quality, SAME_SCALE);
                 if is_trusted && (is_static || !is_suspicious(quality, epsilon)) {
                     (old.probe, old.condition, old.bound) = (None, None, bound);
@@ -549,8 +555,8 @@ impl HostPath {
                     });
                 }
                 let probe = task.probe_factors(old.engine.as_ref(), epsilon, journal)?;
-                let stale_scale =
-                    !keeps_scale(quality, OTHER_SCALE) || !is_in_range(old.chain.as_ref(), quality);
+                let stale_scale = !keeps_scale(quality, OTHER_SCALE)
+                    || !is_in_range(old.analysis.as_ref(), quality);
                 let mut condition = None;
                 let reason = if is_above(quality.growth, shared.options.max_growth) {
                     Some(format!("growth {:.1e}", quality.growth))
@@ -591,7 +597,7 @@ impl HostPath {
             Err(error) => return Err(error),
         };
 
-        let found = self.repivot(&old.chain, stale_scale, task, journal)?;
+        let found = self.repivot(&old.analysis, stale_scale, task, journal)?;
         let growth = found.engine.quality().growth;
         let rcond = found.rcond(found.probe.as_ref(), found.condition.as_ref())?;
         let backward_error = found.statement(rcond, task.largest, shared.target);
@@ -610,13 +616,13 @@ impl HostPath {
     /// the new values, as if they had been analyzed and factorized.
     fn repivot<T: RealScalar>(
         &self,
-        chain: &Arc<dyn AnyHost>,
+        analysis: &Arc<dyn AnyHost>,
         stale_scale: bool,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors, Error> {
         if !stale_scale {
-            match self.establish_on(chain, &self.policies(task.shared), task, journal) {
+            match self.create_on(analysis, &self.policies(task.shared), task, journal) {
                 Ok(found) if found.serves(task.shared) => return Ok(found),
                 Err(error) if !is_numerical(&error) => return Err(error),
                 _ => {}
@@ -628,7 +634,7 @@ impl HostPath {
 
 impl HostFactors {
     fn is_in_range(&self) -> bool {
-        is_in_range(self.chain.as_ref(), self.engine.quality())
+        is_in_range(self.analysis.as_ref(), self.engine.quality())
     }
 
     fn serves(&self, shared: &Shared) -> bool {

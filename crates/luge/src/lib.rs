@@ -197,7 +197,7 @@ mod backend;
 mod batch;
 mod determinant;
 #[cfg(feature = "gpu")]
-mod device_chain;
+mod device_analysis;
 #[cfg(feature = "gpu")]
 mod device_choice;
 #[cfg(feature = "gpu")]

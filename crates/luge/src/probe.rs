@@ -11,7 +11,7 @@ use luge_sparse::{MatrixView, RealScalar};
 
 use crate::accuracy::WILD;
 #[cfg(feature = "gpu")]
-use crate::device_chain::ResidentEngine;
+use crate::device_analysis::ResidentEngine;
 use crate::engine::Engine;
 use crate::error::Error;
 #[cfg(feature = "gpu")]

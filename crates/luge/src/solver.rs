@@ -373,7 +373,7 @@ impl Solver {
                     ordering,
                     &mut inform,
                 )?;
-                path.chain.describe(&mut inform);
+                path.analysis.describe(&mut inform);
                 Path::Device(path)
             }
         };
@@ -454,9 +454,9 @@ impl<T: RealScalar> Analysis<T> {
             Path::Host(path) => self
                 .plan
                 .shared
-                .host_structure(path.chain.transform().clone()),
+                .host_structure(path.analysis.transform().clone()),
             #[cfg(feature = "gpu")]
-            Path::Device(path) => path.chain.structure(&self.plan.shared),
+            Path::Device(path) => path.analysis.structure(&self.plan.shared),
         }
     }
 

@@ -7,7 +7,7 @@ use luge_sparse::{Quality, Reservation};
 
 use super::element::{Children, Element};
 use super::stack::Stack;
-use super::store::{DelayedPanels, Record};
+use super::store::{DelayedPanels, FrontState};
 use super::work::{Context, FrontWork, Pivots};
 use crate::error::FrontalError;
 use crate::storage::Storage;
@@ -63,7 +63,7 @@ pub(super) struct Worker<'c, 'a, W: FrontWork> {
     work: W,
     /// Elements of fronts of even and of odd depth: the elements of the children lie on top of the
     /// one stack while their parent's goes to the other.
-    stacks: [Stack<W::RealScalar>; 2],
+    stacks: [Stack<W::Scalar>; 2],
     positions: Positions,
     pub quality: Quality,
     of_stacks: Reservation,
@@ -82,7 +82,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let entries = (stack_entries[0] + stack_entries[1]) as usize;
         let memory = &context.options.memory;
         Ok(Self {
-            of_stacks: memory.reserve_for::<W::RealScalar>(entries)?,
+            of_stacks: memory.reserve_for::<W::Scalar>(entries)?,
             of_positions: memory.reserve(8 * m as u64)?,
             context,
             work: W::new(context, is_parallel)?,
@@ -130,7 +130,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 .work
                 .eliminate(context, &front, &mut self.positions, kept)?;
             if kept.is_none() {
-                *context.records.add(s) = Record {
+                *context.records.add(s) = FrontState {
                     k: front.k as u32,
                     pivots: eliminated.pivots as u32,
                     moved: eliminated.moved,
@@ -174,8 +174,8 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
     unsafe fn open(
         &mut self,
         s: usize,
-        children: &Children<'c, W::RealScalar>,
-    ) -> Result<(ActiveFront<'c, W::RealScalar>, Option<Record>), FrontalError> {
+        children: &Children<'c, W::Scalar>,
+    ) -> Result<(ActiveFront<'c, W::Scalar>, Option<FrontState>), FrontalError> {
         let context = self.context;
         let tree = &context.symbolic.tree;
         let planned = &tree.fronts[s];
@@ -191,11 +191,11 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             // SAFETY: this front's panels.
             let delayed = unsafe { &mut *context.delayed.add(s) };
             if context.search {
-                context.charge((entries * size_of::<W::RealScalar>()) as u64)?;
+                context.charge((entries * size_of::<W::Scalar>()) as u64)?;
                 let of_factors = context.of_factors.lock();
                 of_factors
                     .unwrap_or_else(PoisonError::into_inner)
-                    .grow(DelayedPanels::<W::RealScalar>::bytes(entries, k))?;
+                    .grow(DelayedPanels::<W::Scalar>::bytes(entries, k))?;
                 *delayed = Some(Box::new(DelayedPanels::new(entries, k)));
             }
             let kept = delayed.as_mut();
@@ -224,12 +224,12 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
     #[inline]
     fn element(
         context: &Context<'a, W>,
-        stacks: &mut [Stack<W::RealScalar>; 2],
+        stacks: &mut [Stack<W::Scalar>; 2],
         of_stacks: &mut Reservation,
-        front: &ActiveFront<'_, W::RealScalar>,
+        front: &ActiveFront<'_, W::Scalar>,
         delayed: usize,
         own_memory: bool,
-    ) -> Result<Element<W::RealScalar>, FrontalError> {
+    ) -> Result<Element<W::Scalar>, FrontalError> {
         let order = delayed + front.c;
         let mut element = Element::none();
         if order == 0 {
@@ -240,8 +240,8 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let len = W::Storage::element_entries(order);
         if own_memory {
             let unplanned = len - W::Storage::element_entries(front.c);
-            context.charge((unplanned * size_of::<W::RealScalar>()) as u64)?;
-            element.memory = context.options.memory.reserve_for::<W::RealScalar>(len)?;
+            context.charge((unplanned * size_of::<W::Scalar>()) as u64)?;
+            element.memory = context.options.memory.reserve_for::<W::Scalar>(len)?;
             element.owned = Vec::with_capacity(len);
             element.values = element.owned.as_mut_ptr();
         } else {
@@ -262,9 +262,9 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
     #[inline]
     unsafe fn close(
         &mut self,
-        front: &ActiveFront<'_, W::RealScalar>,
+        front: &ActiveFront<'_, W::Scalar>,
         children: &[u32],
-        element: Element<W::RealScalar>,
+        element: Element<W::Scalar>,
     ) {
         let context = self.context;
         // SAFETY: this front's element, and its children's.
@@ -286,7 +286,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
     ///
     /// Nobody else works on the front, and they are written.
     #[inline]
-    unsafe fn labels(&self, front: &ActiveFront<'_, W::RealScalar>) -> (&'c [u32], &'c [u32]) {
+    unsafe fn labels(&self, front: &ActiveFront<'_, W::Scalar>) -> (&'c [u32], &'c [u32]) {
         let context = self.context;
         let (start, k) = (front.planned.start as usize, front.k);
         // SAFETY: a front without delayed panels has k labels of its own.
@@ -306,7 +306,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
     /// # Safety
     ///
     /// The labels of the front are those of a factorization.
-    unsafe fn restore(&mut self, front: &ActiveFront<'_, W::RealScalar>) {
+    unsafe fn restore(&mut self, front: &ActiveFront<'_, W::Scalar>) {
         let k = front.k;
         // SAFETY: this front's.
         if let Some(delayed) = unsafe { &*self.context.delayed.add(front.s) } {
@@ -328,7 +328,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
     /// # Safety
     ///
     /// Nobody else works on the front; the labels of its children are complete.
-    unsafe fn label(&self, front: &ActiveFront<'_, W::RealScalar>, children: &[u32]) {
+    unsafe fn label(&self, front: &ActiveFront<'_, W::Scalar>, children: &[u32]) {
         let context = self.context;
         let start = front.planned.start;
         let positions = &self.positions;

@@ -13,6 +13,6 @@ mod work;
 
 pub(crate) use element::{Children, add_scattered};
 pub(crate) use front::{ActiveFront, Positions};
-pub(crate) use store::{FrontStore, Record};
+pub(crate) use store::{FrontState, FrontStore};
 pub(crate) use traverse::{Run, factorize};
 pub(crate) use work::{Context, Eliminated, FrontWork, Pivots};

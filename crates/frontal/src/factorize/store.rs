@@ -7,7 +7,7 @@ use crate::tree::AssemblyTree;
 
 /// The fully summed part of a factorized front.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Record {
+pub(crate) struct FrontState {
     /// Fully summed rows and columns, those received from children included.
     pub k: u32,
     /// Pivots among them; the others went to the parent.
@@ -51,7 +51,7 @@ impl<F: RealScalar> DelayedPanels<F> {
 pub(crate) struct FrontStore<F> {
     /// Slots of all fronts; see [`Layout`].
     pub values: Vec<F>,
-    pub records: Vec<Record>,
+    pub records: Vec<FrontState>,
     /// Labels of the fully summed rows and columns of the fronts without delayed panels, pivots first.
     pub rows: Vec<u32>,
     pub cols: Vec<u32>,
@@ -63,7 +63,7 @@ impl<F: RealScalar> FrontStore<F> {
     pub fn new(tree: &AssemblyTree, layout: &Layout) -> Self {
         Self {
             values: vec![F::zero(); layout.slots as usize],
-            records: vec![Record::default(); tree.num_supernodes()],
+            records: vec![FrontState::default(); tree.num_supernodes()],
             rows: vec![0; tree.n()],
             cols: vec![0; tree.n()],
             delayed: Vec::new(),

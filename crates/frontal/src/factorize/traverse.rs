@@ -18,7 +18,7 @@ use crate::symbolic::Symbolic;
 pub(crate) struct Run<'a, W: FrontWork> {
     pub symbolic: &'a Symbolic<W::Storage>,
     /// Values of the matrix.
-    pub input: &'a [W::RealScalar],
+    pub input: &'a [W::Scalar],
     pub options: &'a Options,
     /// Whether pivots are searched; otherwise those of the store are kept.
     pub search: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Run<'a, W: FrontWork> {
 /// Factorizes into `store`, whose memory is reserved in `memory`. What is worked in is reserved while it is used.
 pub(crate) fn factorize<W: FrontWork>(
     run: Run<'_, W>,
-    store: &mut FrontStore<W::RealScalar>,
+    store: &mut FrontStore<W::Scalar>,
     memory: &mut Reservation,
 ) -> Result<Quality, FrontalError> {
     let Run {
@@ -44,10 +44,10 @@ pub(crate) fn factorize<W: FrontWork>(
     let num_fronts = symbolic.tree.num_supernodes();
     // Elements, delayed panels, and what a schedule is made of.
     let of_threads = if options.threads > 1 { 64 } else { 0 };
-    let per_front = size_of::<Element<W::RealScalar>>() + 8 + of_threads;
+    let per_front = size_of::<Element<W::Scalar>>() + 8 + of_threads;
     let _of_fronts = options.memory.reserve((num_fronts * per_front) as u64)?;
     store.delayed.resize_with(num_fronts, || None);
-    let mut elements: Vec<Element<W::RealScalar>> = Vec::new();
+    let mut elements: Vec<Element<W::Scalar>> = Vec::new();
     elements.resize_with(num_fronts, Element::none);
     let context = Context::<W> {
         symbolic,

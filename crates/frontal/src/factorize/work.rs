@@ -7,7 +7,7 @@ use luge_sparse::{Quality, Reservation};
 
 use super::element::{Children, Element};
 use super::front::{ActiveFront, Positions};
-use super::store::{DelayedPanels, Record};
+use super::store::{DelayedPanels, FrontState};
 use crate::error::FrontalError;
 use crate::kernels::FrontalScalar;
 use crate::options::Options;
@@ -20,18 +20,18 @@ use crate::symbolic::Symbolic;
 pub(crate) struct Context<'a, W: FrontWork> {
     pub symbolic: &'a Symbolic<W::Storage>,
     /// Values of the matrix.
-    pub input: &'a [W::RealScalar],
+    pub input: &'a [W::Scalar],
     pub options: &'a Options,
     /// Whether pivots are searched; otherwise those of the records are kept.
     pub search: bool,
     /// What the kind of factorization has beside.
     pub shared: W::Shared<'a>,
-    pub(super) values: *mut W::RealScalar,
-    pub(super) records: *mut Record,
+    pub(super) values: *mut W::Scalar,
+    pub(super) records: *mut FrontState,
     pub(super) rows: *mut u32,
     pub(super) cols: *mut u32,
-    pub(super) delayed: *mut Option<Box<DelayedPanels<W::RealScalar>>>,
-    pub(super) elements: *mut Element<W::RealScalar>,
+    pub(super) delayed: *mut Option<Box<DelayedPanels<W::Scalar>>>,
+    pub(super) elements: *mut Element<W::Scalar>,
     /// Bytes beyond the prediction so far.
     pub(super) excess: AtomicU64,
     /// The prediction if there is a limit, else 0.
@@ -86,7 +86,7 @@ pub(crate) struct Pivots<'a> {
 ///
 /// Of each verb: the front's panels are valid for its sizes and nobody else touches them, and its children are complete.
 pub(crate) trait FrontWork: Sized {
-    type RealScalar: FrontalScalar;
+    type Scalar: FrontalScalar;
     type Storage: Storage;
     /// What all threads share.
     type Shared<'a>: Sync;
@@ -102,9 +102,9 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn assemble(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::RealScalar>,
-        children: &Children<'_, Self::RealScalar>,
-        kept: Option<Record>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        children: &Children<'_, Self::Scalar>,
+        kept: Option<FrontState>,
     );
 
     /// Eliminates what can be eliminated; with a kept record, the pivots of that, which `positions` says. Updates all
@@ -112,16 +112,16 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn eliminate(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::RealScalar>,
+        front: &ActiveFront<'_, Self::Scalar>,
         positions: &mut Positions,
-        kept: Option<Record>,
+        kept: Option<FrontState>,
     ) -> Result<Eliminated, FrontalError>;
 
     /// Refuses a front that cannot be gone on with, and computes what else the panels hold.
     unsafe fn complete(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::RealScalar>,
+        front: &ActiveFront<'_, Self::Scalar>,
         pivots: &Pivots<'_>,
     ) -> Result<(), FrontalError>;
 
@@ -129,8 +129,8 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn check(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::RealScalar>,
-        children: &Children<'_, Self::RealScalar>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        children: &Children<'_, Self::Scalar>,
         pivots: &Pivots<'_>,
         quality: &mut Quality,
     ) -> Result<(), FrontalError>;
@@ -139,9 +139,9 @@ pub(crate) trait FrontWork: Sized {
     unsafe fn update(
         &mut self,
         context: &Context<'_, Self>,
-        front: &ActiveFront<'_, Self::RealScalar>,
-        children: &Children<'_, Self::RealScalar>,
+        front: &ActiveFront<'_, Self::Scalar>,
+        children: &Children<'_, Self::Scalar>,
         pivots: &Pivots<'_>,
-        element: *mut Self::RealScalar,
+        element: *mut Self::Scalar,
     ) -> Result<(), FrontalError>;
 }

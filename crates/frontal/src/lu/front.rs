@@ -5,7 +5,8 @@ use luge_sparse::{Quality, Reservation, ResolvedPivots};
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
 use crate::factorize::{
-    ActiveFront, Children, Context, Eliminated, FrontWork, Pivots, Positions, Record, add_scattered,
+    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions,
+    add_scattered,
 };
 use crate::kernels::dense::{CheckFront, Gemm};
 use crate::kernels::pivot::{FrontPanels, PivotEvents};
@@ -72,7 +73,7 @@ fn rows_panel<F>(front: &ActiveFront<'_, F>) -> *mut F {
 }
 
 impl<F: FrontalScalar> FrontWork for LuFront<F> {
-    type RealScalar = F;
+    type Scalar = F;
     type Storage = Full;
     type Shared<'a> = Shared<'a, F>;
 
@@ -117,7 +118,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         context: &Context<'_, Self>,
         front: &ActiveFront<'_, F>,
         children: &Children<'_, F>,
-        kept: Option<Record>,
+        kept: Option<FrontState>,
     ) {
         let (lp, m) = (front.panels, front.m);
         // SAFETY: the panels are valid.
@@ -138,7 +139,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         _: &Context<'_, Self>,
         front: &ActiveFront<'_, F>,
         positions: &mut Positions,
-        kept: Option<Record>,
+        kept: Option<FrontState>,
     ) -> Result<Eliminated, FrontalError> {
         let k = front.k;
         let panels = panels(front, positions);

@@ -1,6 +1,6 @@
 //! What the engines of a device have in common.
 //!
-//! An [`AnyDeviceChain`] is an analysis of A's pattern for one engine, the type of the factors hidden; an
+//! An [`AnyDeviceAnalysis`] is an analysis of A's pattern for one engine, the type of the factors hidden; an
 //! [`AnyDeviceEngine`] has factors on the device, renews them, and solves with A. Both are used through trait
 //! objects, so that what stands above is generic over the type of A only.
 
@@ -20,7 +20,7 @@ use crate::shared::Shared;
 use crate::task::Check;
 
 /// See the module's page.
-pub(crate) trait AnyDeviceChain: Send + Sync {
+pub(crate) trait AnyDeviceAnalysis: Send + Sync {
     fn transform(&self) -> &Transform;
 
     /// Adds sizes, times and the code path of the analysis.
@@ -42,7 +42,7 @@ pub(crate) trait AnyDeviceChain: Send + Sync {
     fn on_stream(
         self: Arc<Self>,
         stream: &Stream,
-    ) -> Result<Option<Arc<dyn AnyDeviceChain>>, Error>;
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error>;
 
     /// What many matrices take on the device, if engines can share the plan.
     fn batch_bytes(&self) -> Option<BatchBytes>;
@@ -209,8 +209,8 @@ pub(crate) struct System<'a> {
 
 /// The outcome of a search for pivots.
 pub(crate) struct SearchedPivots {
-    /// The chain to factorize with: the same one if no row had to move.
-    pub chain: Arc<dyn AnyDeviceChain>,
+    /// The analysis to factorize with: the same one if no row had to move.
+    pub analysis: Arc<dyn AnyDeviceAnalysis>,
     pub num_off_diagonal: usize,
     pub seconds: f64,
 }

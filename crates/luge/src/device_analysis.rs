@@ -19,7 +19,7 @@ use crate::inform::Inform;
 use crate::shared::Shared;
 use crate::task::Check;
 
-/// See the module's page.
+/// An analysis for one engine of a device, whatever the type of its factors.
 pub(crate) trait AnyDeviceAnalysis: Send + Sync {
     fn transform(&self) -> &Transform;
 

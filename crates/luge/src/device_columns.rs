@@ -25,7 +25,7 @@ use crate::permuted::permuted_rows;
 use crate::shared::Shared;
 use crate::stored::Rows;
 
-/// See the module's page.
+/// The analysis for the column engine: permutations, scaling, and the plan on the device.
 pub(crate) struct ColumnAnalysis<F> {
     transform: Transform,
     /// The pattern of B by rows.

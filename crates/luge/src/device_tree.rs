@@ -73,7 +73,7 @@ pub(crate) struct Forest {
     seconds: f64,
 }
 
-/// See the module's page.
+/// The analysis for the tree engine: the plan on the device, and what solves and refinement need beside it.
 pub(crate) struct TreeAnalysis {
     forest: Arc<Forest>,
     on_device: Arc<DeviceTree>,

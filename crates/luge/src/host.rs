@@ -44,7 +44,7 @@ fn or_unknown(product: f64) -> f64 {
     }
 }
 
-/// See the module's page.
+/// An analysis for the CPU path: where the entries of A go, and how they are scaled and permuted, for factors of one type.
 pub(crate) trait AnyHost: Send + Sync {
     fn plan(&self) -> &BlockPlan;
 
@@ -115,7 +115,7 @@ pub(crate) trait HostEngine: Engine {
     fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error>;
 }
 
-/// See the module's page.
+/// The analysis for factors of type `F`.
 pub(crate) struct HostAnalysis<F> {
     transform: Transform,
     plan: Arc<BlockPlan>,

@@ -1,4 +1,4 @@
-//! The way through the tree: one thread in postorder, or subtrees as tasks and counters above.
+//! The traversal of the tree: one thread in postorder, or subtrees as tasks and counters above.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};

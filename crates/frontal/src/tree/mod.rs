@@ -63,7 +63,7 @@ pub struct Front {
     pub(crate) children: u32,
     /// Number of children.
     pub num_children: u32,
-    /// Number of fronts on the way to the root.
+    /// Number of fronts on the path to the root.
     pub depth: u32,
     /// Where its rows start among all rows.
     pub(crate) rows: u64,
@@ -410,7 +410,7 @@ fn check(cols: &CompressedPattern) -> Result<(), FrontalError> {
 struct Ordered {
     supernode: u32,
     num_children: u32,
-    /// Number of supernodes on the way to the root.
+    /// Number of supernodes on the path to the root.
     depth: u32,
 }
 

@@ -127,7 +127,7 @@ impl<'a> RowWriter<'a> {
         }
     }
 
-    /// Adds row `i` to front `s` and to those on the way up, until one has it or is `end`, or is not one of these.
+    /// Adds row `i` to front `s` and to those on the path to the root, until one has it or is `end`, or is not one of these.
     fn add(&mut self, i: u32, s: u32, end: u32) {
         let mut s = s;
         while s != end {
@@ -210,7 +210,7 @@ pub(super) fn row_structure(
 }
 
 /// Fills in the rows of the fronts `range`, which are whole subtrees. What comes of it for the fronts above: the rows
-/// that belong there, each above the front where its way begins, ascending.
+/// that belong there, each above the front where its path begins, ascending.
 fn subtree_rows(columns: Columns<'_>, range: Range<usize>, rows: &mut [u32]) -> Vec<u64> {
     let Columns {
         graph,

@@ -1,7 +1,7 @@
 //! LU of a block triangular matrix: the driver of the two engines.
 //!
 //! B is upper block triangular, as the ordering left it. Only the diagonal blocks are factorized,
-//! each by the engine that is predicted to be faster for it: [`columns`] where a
+//! each by the engine that is predicted to be faster for it: [`columns`](super::columns) where a
 //! column has few entries, the fronts of `luge-frontal` where there are many operations per entry.
 //! The entries above the diagonal blocks stay as they are, and a solve goes through the blocks from
 //! the last to the first (Duff and Reid 1978; Davis and Palamadai Natarajan 2010 on KLU).

@@ -80,11 +80,7 @@ impl HostPath {
         matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyHost>, Error> {
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
-        let turned = if shared.by_columns {
-            16 * (order + 1) + 20 * nnz
-        } else {
-            0
-        };
+        let turned = Rows::bytes(order, nnz, shared.by_columns);
         let _of_rows = shared.limits.reserve(turned, "ordering")?;
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
@@ -384,11 +380,7 @@ impl HostPath {
         }
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
         // The rows and their values, if these are columns; logarithms, factors and maxima.
-        let turned = if shared.by_columns {
-            16 * (order + 1) + 20 * nnz
-        } else {
-            0
-        };
+        let turned = Rows::bytes(order, nnz, shared.by_columns);
         let _memory = shared
             .limits
             .reserve(turned + 8 * nnz + 48 * order, "numeric")?;

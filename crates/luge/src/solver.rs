@@ -1,6 +1,5 @@
 //! The solver and the analysis of a pattern.
 
-use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,7 +31,7 @@ use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
 use crate::path::{Path, Plan};
 use crate::shared::Shared;
-use crate::stored::{Rows, pattern_of};
+use crate::stored::{Rows, pattern_of, values_in_f64};
 use crate::threads::Threads;
 
 /// Solves sparse linear systems: options and a device, ready for any number of matrices.
@@ -178,14 +177,7 @@ impl Solver {
     ) -> Result<Analysis<T>, Error> {
         let a = a.into();
         a.check()?;
-        let (pattern, values) = (a.pattern(), a.values());
-        if pattern.is_compact() {
-            return self.analyze_values(&pattern, Some(T::in_f64(values)));
-        }
-        let lines = 0..pattern.offsets().len() - 1;
-        let of_lines = lines.flat_map(|at| &values[pattern.range(at)]);
-        let in_f64: Vec<f64> = of_lines.map(|&value| RealScalar::to_f64(value)).collect();
-        self.analyze_values(&pattern, Some(in_f64.into()))
+        self.analyze_checked(&a.pattern(), Some(&a))
     }
 
     /// Orders and analyzes a pattern whose values are not known yet, for matrices of the scalar type `T`.
@@ -214,7 +206,9 @@ impl Solver {
         &self,
         pattern: impl Into<PatternRef<'a, I>>,
     ) -> Result<Analysis<T>, Error> {
-        self.analyze_values(&pattern.into(), None)
+        let pattern = pattern.into();
+        pattern.check()?;
+        self.analyze_checked(&pattern, None)
     }
 
     /// Chooses the backend for a matrix that is ordered for the backend that the options name; `order` orders it with
@@ -254,11 +248,11 @@ impl Solver {
         Ok(choice)
     }
 
-    /// Analyzes a matrix of this pattern, with these values in stored order if they are known.
-    fn analyze_values<T: RealScalar, I: Index>(
+    /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
+    fn analyze_checked<T: RealScalar, I: Index>(
         &self,
         a: &PatternRef<'_, I>,
-        values: Option<Cow<'_, [f64]>>,
+        matrix: Option<&MatrixRef<'_, T, I>>,
     ) -> Result<Analysis<T>, Error> {
         let (n, nnz) = (a.rows(), a.nnz());
         if a.cols() != n {
@@ -280,17 +274,13 @@ impl Solver {
             memory: self.memory.clone(),
         };
         let by_columns = a.compression() == Compression::Columns;
-        let of_pattern_alone = values.is_none();
+        let of_pattern_alone = matrix.is_none();
         let is_single = size_of::<T>() != size_of::<f64>();
         let (order, entries) = (n as u64, nnz as u64);
         let of_pattern = limits.reserve(8 * (order + 1) + 4 * entries, "ordering")?;
         // The rows, where each entry is among the columns, and the values in that order and in f64.
-        let turned = if by_columns {
-            16 * (order + 1) + 20 * entries
-        } else {
-            0
-        };
-        let widened = if is_single || of_pattern_alone {
+        let turned = Rows::bytes(order, entries, by_columns);
+        let widened = if is_single || of_pattern_alone || !a.is_compact() {
             8 * entries
         } else {
             0
@@ -303,7 +293,7 @@ impl Solver {
             })?;
         let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
         // Without values every entry is as good as any other.
-        let in_f64 = values.unwrap_or_else(|| vec![1.0; nnz].into());
+        let in_f64 = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_f64);
         let values = rows.values(&in_f64);
         limits.cancel.check()?;
         let single =

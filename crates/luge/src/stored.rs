@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, Compression, Index, MatrixError, PatternRef,
+    CancelFlag, Cancelled, CompressedPattern, Compression, Index, MatrixError, MatrixRef,
+    PatternRef, RealScalar,
 };
 
 use crate::error::Error;
@@ -35,6 +36,15 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Bytes that a matrix of this order takes by rows, with its values in that order in `f64`; none if it is stored so.
+    pub fn bytes(order: u64, entries: u64, by_columns: bool) -> u64 {
+        if by_columns {
+            16 * (order + 1) + 20 * entries
+        } else {
+            0
+        }
+    }
+
     /// The values in the order of the rows.
     pub fn values<'v>(&self, stored: &'v [f64]) -> Cow<'v, [f64]> {
         match &self.entries {
@@ -44,14 +54,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The pattern of a matrix as it is stored, whose dimensions fit 32 bits.
+/// The pattern of a matrix as it is stored, which was [checked](PatternRef::check) and whose dimensions fit 32 bits.
 pub(crate) fn pattern_of<I: Index>(
     a: &PatternRef<'_, I>,
     threads: usize,
     cancel: &CancelFlag,
 ) -> Result<CompressedPattern, Error> {
     cancel.check()?;
-    a.check()?;
     let (offsets, minor_dim) = (a.offsets(), minor_dim(a));
     // Larger numbers than 32 bits hold become one that is too large all the same.
     let narrow = |i: I| u32::try_from(i.to_u64()).unwrap_or(u32::MAX);
@@ -74,6 +83,19 @@ pub(crate) fn pattern_of<I: Index>(
     cancel.check()?;
     CompressedPattern::new(minor_dim, ptr, idx)
         .map_err(|error| MatrixError::of_pattern(error, a.compression()).into())
+}
+
+/// The values of a matrix, without what stands between its rows or columns, in `f64`.
+pub(crate) fn values_in_f64<'a, T: RealScalar, I: Index>(
+    a: &MatrixRef<'a, T, I>,
+) -> Cow<'a, [f64]> {
+    let (pattern, values) = (a.pattern(), a.values());
+    if pattern.is_compact() {
+        return T::in_f64(values);
+    }
+    let lines = 0..pattern.offsets().len() - 1;
+    let of_lines = lines.flat_map(|at| &values[pattern.range(at)]);
+    of_lines.map(|&value| RealScalar::to_f64(value)).collect()
 }
 
 /// The number that indices are below.

@@ -89,7 +89,7 @@ const LONG_FUNCTIONS: [(&str, &str, &str); 12] = [
     ),
     (
         "crates/luge/src/solver.rs",
-        "analyze_values",
+        "analyze_checked",
         "the analysis step by step, each with its memory and its time",
     ),
     (

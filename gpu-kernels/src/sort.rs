@@ -13,7 +13,7 @@ pub const SHARED_LANE: usize = 2048;
 
 /// Where the lane lies during the sort.
 pub(crate) trait Keys: Copy {
-    type Key: Element;
+    type Key: Element + PartialOrd;
     fn get(self, i: usize) -> Self::Key;
     fn set(self, i: usize, key: Self::Key);
 }
@@ -22,7 +22,7 @@ pub(crate) trait Keys: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct SharedKeys<T: Element>(pub(crate) Shared<T>);
 
-impl<T: Element> Keys for SharedKeys<T> {
+impl<T: Element + PartialOrd> Keys for SharedKeys<T> {
     type Key = T;
 
     #[inline(always)]
@@ -40,7 +40,7 @@ impl<T: Element> Keys for SharedKeys<T> {
 #[derive(Clone, Copy)]
 struct GlobalKeys<T: Element>(GlobalMut<T>, usize);
 
-impl<T: Element> Keys for GlobalKeys<T> {
+impl<T: Element + PartialOrd> Keys for GlobalKeys<T> {
     type Key = T;
 
     #[inline(always)]
@@ -123,7 +123,7 @@ pub(crate) fn bitonic_sort(keys: impl Keys, len: usize) {
 
 /// Sorts the lanes of up to `most` entries; thread 0 of a block calls `leave` for each of the others.
 #[inline(always)]
-fn sort_lanes<T: Element>(
+fn sort_lanes<T: Element + PartialOrd>(
     ptr: Global<u64>,
     keys: GlobalMut<T>,
     shared: Shared<T>,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, bail};
 
 /// The entry points of a PTX text, each with the types of its parameters in order (`u32`, `f64`;
-/// a pointer is a `u64`).
+/// a pointer is a `u64`, a complex number `align 8 b8[16]`).
 pub type Entries = BTreeMap<String, Vec<String>>;
 
 /// The start of the comment by which `#[kernel]` hands launch bounds to `apply_launch_bounds`.
@@ -77,19 +77,26 @@ pub fn entries(ptx: &str) -> Entries {
         } else if let Some((_, params)) = &mut current
             && let Some(param) = line.trim_start().strip_prefix(".param .")
         {
-            params.push(
-                param
-                    .split_whitespace()
-                    .next()
-                    .unwrap_or_default()
-                    .to_owned(),
-            );
+            params.push(parameter_type(param));
         }
         if line.trim_start().starts_with('{') || line.trim_end().ends_with("()") {
             entries.extend(current.take());
         }
     }
     entries
+}
+
+/// The type in `u32 name,`, `u64 .ptr .align 1 name,` or `align 8 .b8 name[16],`.
+fn parameter_type(param: &str) -> String {
+    let mut words = param.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let bytes = param
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    match (bytes, words.next()) {
+        (Some((bytes, _)), Some(alignment)) => format!("{first} {alignment} b8[{bytes}]"),
+        _ => first.to_owned(),
+    }
 }
 
 /// What a shipped image must not contain, each as a message.
@@ -142,7 +149,8 @@ mod tests {
 // luge-kernel b max_threads=1024 min_blocks=2
 .visible .entry a(
 \t.param .u32 a_param_0,
-\t.param .u64 .ptr .align 1 a_param_1
+\t.param .align 8 .b8 a_param_1[16],
+\t.param .u64 .ptr .align 1 a_param_2
 )
 {
 \tret;
@@ -157,7 +165,10 @@ mod tests {
     #[test]
     fn entries_have_their_parameters() {
         let expected = Entries::from([
-            ("a".to_owned(), vec!["u32".to_owned(), "u64".to_owned()]),
+            (
+                "a".to_owned(),
+                vec!["u32".into(), "align 8 b8[16]".into(), "u64".into()],
+            ),
             ("b".to_owned(), vec![]),
         ]);
         assert_eq!(entries(PTX), expected);
@@ -167,7 +178,7 @@ mod tests {
     #[test]
     fn launch_bounds_become_directives() {
         let out = apply_launch_bounds(PTX).unwrap();
-        assert!(out.contains("a_param_1\n)\n.maxntid 256, 1, 1\n{"), "{out}");
+        assert!(out.contains("a_param_2\n)\n.maxntid 256, 1, 1\n{"), "{out}");
         assert!(
             out.contains(".entry b()\n.maxntid 1024, 1, 1\n.minnctapersm 2\n{"),
             "{out}"

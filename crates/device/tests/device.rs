@@ -115,6 +115,8 @@ fn values_of_every_type_and_size_round_trip() {
         round_trip(stream, |i| -(i as i64) << 33);
         round_trip(stream, |i| i as f32 + 0.5);
         round_trip(stream, |i| 1.0 / (i as f64 + 1.0));
+        round_trip(stream, |i| Complex::new(i as f32, -0.5));
+        round_trip(stream, |i| Complex::new(0.25, 1.0 / (i as f64 + 1.0)));
     });
 }
 

@@ -12,7 +12,7 @@ use syn::{
     Attribute, Data, DeriveInput, Error, Fields, GenericParam, Ident, Type, TypeParam, Visibility,
 };
 
-use crate::parse::ParamKind;
+use crate::parse::{ParamKind, qualified};
 
 /// A struct of arguments, understood.
 struct Args {
@@ -67,7 +67,9 @@ fn read(input: DeriveInput) -> syn::Result<Args> {
         .named
         .into_iter()
         .map(|field| {
-            let kind = ParamKind::of(&field.ty, generic.as_ref().map(|g| &g.ident));
+            let generic = generic.as_ref().map(|g: &TypeParam| &g.ident);
+            let ty = qualified(&field.ty, generic)?;
+            let kind = ParamKind::of(&ty, generic);
             if matches!(kind, ParamKind::Struct(_)) {
                 return Err(Error::new(
                     field.ty.span(),
@@ -80,7 +82,7 @@ fn read(input: DeriveInput) -> syn::Result<Args> {
                 name,
                 vis: field.vis,
                 docs: docs.filter(|a| a.path().is_ident("doc")).collect(),
-                ty: field.ty,
+                ty,
                 kind,
             })
         })

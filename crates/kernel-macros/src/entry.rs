@@ -23,7 +23,7 @@ pub struct Entries {
     /// The kernel's type parameter.
     generic: Option<Ident>,
     /// Type, if the kernel is generic, and name of each entry point.
-    instances: Vec<(Option<Ident>, Ident)>,
+    instances: Vec<(Option<Type>, Ident)>,
     max_threads: u32,
     min_blocks: u32,
     params: Vec<Param>,
@@ -37,7 +37,7 @@ struct Param {
 }
 
 impl Entries {
-    pub fn new(kernel: &Kernel, instances: Vec<(Option<Ident>, Ident)>) -> Self {
+    pub fn new(kernel: &Kernel, instances: Vec<(Option<Type>, Ident)>) -> Self {
         Self {
             name: kernel.item.sig.ident.clone(),
             generic: kernel.generic.as_ref().map(|g| g.name.clone()),
@@ -74,7 +74,7 @@ impl Entries {
     }
 
     /// One entry point, in a scope of its own for the type alias.
-    fn entry(&self, (ty, entry): &(Option<Ident>, Ident)) -> TokenStream {
+    fn entry(&self, (ty, entry): &(Option<Type>, Ident)) -> TokenStream {
         let name = &self.name;
         let alias = match (&self.generic, ty) {
             (Some(generic), Some(ty)) => quote! { #[allow(dead_code)] type #generic = #ty; },
@@ -210,7 +210,7 @@ impl Parse for Entries {
 }
 
 struct Instance {
-    ty: Option<Ident>,
+    ty: Option<Type>,
     entry: Ident,
 }
 
@@ -324,6 +324,8 @@ pub fn entry(input: TokenStream) -> syn::Result<TokenStream> {
 
 #[cfg(test)]
 mod tests {
+    use syn::parse_quote;
+
     use super::*;
     use crate::parse::kernel;
 
@@ -332,13 +334,17 @@ mod tests {
     #[test]
     fn structs_are_taken_apart_one_after_the_other() {
         let kernel = kernel(
-            quote!(T = [f32, f64], max_threads(96), min_blocks(2)),
-            quote! { unsafe fn k<T: Real>(s: T, a: A<T>, b: B, z: Global<u64>) {} },
+            quote!(T = [f32, Complex<f64>], max_threads(96), min_blocks(2)),
+            quote! { unsafe fn k<T: Field>(s: T, a: A<T>, b: B, z: Global<u64>) {} },
         )
         .unwrap_or_else(|e| panic!("{e}"));
-        let instances = [("f32", "k_f32"), ("f64", "k_f64")];
-        let instances =
-            instances.map(|(ty, entry)| (Some(format_ident!("{ty}")), format_ident!("{entry}")));
+        let instances = [
+            (Some(parse_quote!(f32)), format_ident!("k_f32")),
+            (
+                Some(parse_quote!(Complex<f64>)),
+                format_ident!("k_complex_f64"),
+            ),
+        ];
         let first = Entries::new(&kernel, instances.to_vec())
             .expand()
             .to_string();
@@ -361,7 +367,7 @@ mod tests {
             s: T, a_n: u32, a_x_ptr: *const T, a_x_len: u64, a_y_ptr: *mut T, a_y_len: u64,
             b_r_ptr: *const u32, b_r_len: u64, z_ptr: *const u64, z_len: u64,
         };
-        for entry in ["k_f32", "k_f64"] {
+        for entry in ["k_f32", "k_complex_f64"] {
             let entry = format_ident!("{entry}");
             let head = quote! { pub unsafe extern "ptx-kernel" fn #entry(#params) }.to_string();
             assert!(done.contains(&head), "{done}");
@@ -374,6 +380,8 @@ mod tests {
             ::luge_kernel::__private::global(z_ptr, z_len)
         };
         assert!(done.contains(&call.to_string()), "{done}");
+        let call = quote! { super::super::k::<Complex<f64> > }.to_string();
+        assert!(done.contains(&call), "{done}");
         assert!(done.contains("max_threads=96 min_blocks=2"), "{done}");
     }
 }

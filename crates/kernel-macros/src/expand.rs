@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
-use syn::{Attribute, Expr, Ident};
+use syn::{Attribute, Expr, Ident, Type};
 
 use crate::entry::Entries;
 use crate::parse::{Kernel, Param, ParamKind};
@@ -23,7 +23,7 @@ pub fn expand(kernel: &Kernel) -> TokenStream {
 
 /// An instance: the type of the kernel's parameter, if it has one, and the entry point.
 struct Instance<'a> {
-    ty: Option<&'a Ident>,
+    ty: Option<&'a Type>,
     entry: Ident,
 }
 
@@ -37,9 +37,9 @@ fn instances(kernel: &Kernel) -> Vec<Instance<'_>> {
         Some(generic) => generic
             .instances
             .iter()
-            .map(|ty| Instance {
+            .map(|(ty, suffix)| Instance {
                 ty: Some(ty),
-                entry: format_ident!("{name}_{ty}"),
+                entry: format_ident!("{name}_{suffix}"),
             })
             .collect(),
     }
@@ -92,7 +92,7 @@ fn host_module(kernel: &Kernel) -> TokenStream {
         }
         Some(generic) => {
             let bounds = &generic.bounds;
-            let types = &generic.instances;
+            let types = generic.instances.iter().map(|(ty, _)| ty);
             quote! {
                 /// A type that the kernel is compiled for.
                 pub trait Instance:
@@ -268,21 +268,33 @@ fn launcher(kernel: &Kernel) -> TokenStream {
 fn device_module(kernel: &Kernel) -> TokenStream {
     let name = &kernel.item.sig.ident;
     let vis = &kernel.item.vis;
+    let instances = instances(kernel);
     let shared = kernel.shared.iter().map(|site| {
         let (element, len) = (&site.element, &site.len);
-        // Both instances of a generic kernel share the declaration: sized for the larger.
+        // All instances of a generic kernel share the declaration: sized for the largest.
         let size = if site.generic {
-            quote! { 8 }
+            let aliases = instances.iter().map(|instance| alias(kernel, instance));
+            quote! {{
+                let mut largest = 0;
+                #({
+                    #aliases
+                    let size = ::core::mem::size_of::<#element>();
+                    if size > largest {
+                        largest = size;
+                    }
+                })*
+                largest
+            }}
         } else {
             quote! { ::core::mem::size_of::<#element>() }
         };
         let declaration = format!(".shared .align 16 .b8 {}[{{n}}];", site.symbol);
         quote! { ::core::arch::global_asm!(#declaration, n = const (#len) * #size); }
     });
-    let instances = instances(kernel).into_iter();
+    let named = instances.iter();
     let entries = Entries::new(
         kernel,
-        instances.map(|i| (i.ty.cloned(), i.entry)).collect(),
+        named.map(|i| (i.ty.cloned(), i.entry.clone())).collect(),
     )
     .expand();
     quote! {

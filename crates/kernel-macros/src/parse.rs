@@ -1,6 +1,6 @@
 //! Reads the attribute and the function into what the expansion needs.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -34,7 +34,8 @@ pub struct Kernel {
 pub struct Generic {
     pub name: Ident,
     pub bounds: Punctuated<TypeParamBound, Token![+]>,
-    pub instances: Vec<Ident>,
+    /// Each with what it adds to the name of the entry point.
+    pub instances: Vec<(Type, String)>,
 }
 
 /// A parameter of a kernel.
@@ -54,8 +55,58 @@ pub enum ParamKind {
     Struct(Path),
 }
 
-/// The types of scalars, besides a type parameter.
+/// The types of scalars, besides a type parameter, what belongs to it, and `Complex<…>`.
 const SCALARS: [&str; 6] = ["u32", "i32", "u64", "i64", "f32", "f64"];
+
+/// `ty` with `<T as Field>::Name` in the place of each `T::Name`, for the type parameter `generic` of the name `T`: in
+/// what is generated `T` is an alias, which the short form cannot begin with.
+pub fn qualified(ty: &Type, generic: Option<&Ident>) -> syn::Result<Type> {
+    fn in_stream(stream: TokenStream, generic: &Ident) -> TokenStream {
+        let tokens: Vec<TokenTree> = stream.into_iter().collect();
+        let is_colon =
+            |i: usize| matches!(tokens.get(i), Some(TokenTree::Punct(p)) if p.as_char() == ':');
+        (tokens.iter().enumerate())
+            .flat_map(|(i, token)| match token {
+                TokenTree::Ident(ident)
+                    if ident == generic && is_colon(i + 1) && is_colon(i + 2) =>
+                {
+                    quote! { <#ident as ::luge_kernel::math::Field> }
+                }
+                TokenTree::Group(group) => {
+                    let inner = in_stream(group.stream(), generic);
+                    TokenTree::Group(Group::new(group.delimiter(), inner)).into()
+                }
+                other => other.clone().into(),
+            })
+            .collect()
+    }
+    match generic {
+        Some(generic) => syn::parse2(in_stream(ty.to_token_stream(), generic)),
+        None => Ok(ty.clone()),
+    }
+}
+
+/// What an instance of type `ty` adds to the name of its entry point: `f64`, `complex_f64`.
+fn suffix(ty: &Type) -> syn::Result<String> {
+    let refused = || {
+        Error::new(
+            ty.span(),
+            "an instance is a type such as `f64` or `Complex<f64>`",
+        )
+    };
+    let Type::Path(path) = ty else {
+        return Err(refused());
+    };
+    if let Some(name) = path.path.get_ident() {
+        return Ok(name.to_string());
+    }
+    match (path.path.segments.last(), type_argument(ty)) {
+        (Some(last), Some(argument)) if last.ident == "Complex" => {
+            Ok(format!("complex_{}", suffix(argument)?))
+        }
+        _ => Err(refused()),
+    }
+}
 
 impl ParamKind {
     /// By the name of the type: handles and scalars are known by theirs, everything else is a struct.
@@ -66,11 +117,13 @@ impl ParamKind {
         let is_scalar = path.path.get_ident().is_some_and(|name| {
             generic == Some(name) || SCALARS.iter().any(|scalar| name == scalar)
         });
-        if is_scalar {
+        // A type that belongs to another one is that of its magnitudes.
+        if is_scalar || path.qself.is_some() {
             return ParamKind::Scalar(ty.clone());
         }
         let name = path.path.segments.last().map(|last| last.ident.to_string());
         match (name.as_deref(), type_argument(ty)) {
+            (Some("Complex"), Some(_)) => ParamKind::Scalar(ty.clone()),
             (Some("Global"), Some(element)) => ParamKind::Global(element.clone()),
             (Some("GlobalMut"), Some(element)) => ParamKind::GlobalMut(element.clone()),
             (Some("Records"), Some(record)) => ParamKind::Records(record.clone()),
@@ -148,7 +201,7 @@ impl ParamKind {
 /// The arguments of the attribute.
 #[derive(Default)]
 struct Attribute {
-    instances: Option<(Ident, Vec<Ident>)>,
+    instances: Option<(Ident, Vec<(Type, String)>)>,
     require: Vec<Expr>,
     max_threads: Option<u32>,
     min_blocks: Option<u32>,
@@ -163,14 +216,18 @@ impl Parse for Attribute {
                 input.parse::<Token![=]>()?;
                 let list;
                 bracketed!(list in input);
-                let types = Punctuated::<Ident, Token![,]>::parse_terminated(&list)?;
+                let types = Punctuated::<Type, Token![,]>::parse_terminated(&list)?;
                 if types.is_empty() {
                     return Err(Error::new(key.span(), "a kernel needs an instance"));
                 }
                 if attribute.instances.is_some() {
                     return Err(Error::new(key.span(), "a kernel has one type parameter"));
                 }
-                attribute.instances = Some((key, types.into_iter().collect()));
+                let named = types.into_iter().map(|ty| {
+                    let suffix = suffix(&ty)?;
+                    Ok((ty, suffix))
+                });
+                attribute.instances = Some((key, named.collect::<syn::Result<_>>()?));
             } else {
                 let content;
                 parenthesized!(content in input);
@@ -265,7 +322,10 @@ pub fn kernel(attribute: TokenStream, item: TokenStream) -> syn::Result<Kernel> 
 }
 
 /// Matches the function's type parameter with the attribute's instances.
-fn generic(item: &ItemFn, instances: Option<(Ident, Vec<Ident>)>) -> syn::Result<Option<Generic>> {
+fn generic(
+    item: &ItemFn,
+    instances: Option<(Ident, Vec<(Type, String)>)>,
+) -> syn::Result<Option<Generic>> {
     let generics = &item.sig.generics;
     let span = generics.span();
     let mut params = generics.params.iter();
@@ -310,10 +370,11 @@ fn param(arg: &FnArg, generic: Option<&Ident>) -> syn::Result<Param> {
             "a kernel's parameter is a plain name",
         ));
     };
+    let ty = qualified(&arg.ty, generic)?;
     Ok(Param {
         name: name.ident.clone(),
-        kind: ParamKind::of(&arg.ty, generic),
-        ty: (*arg.ty).clone(),
+        kind: ParamKind::of(&ty, generic),
+        ty,
     })
 }
 
@@ -367,6 +428,8 @@ mod tests {
             (quote!(), generic.clone(), "names its instances"),
             (quote!(U = [f32]), generic.clone(), "type parameter is `T`"),
             (quote!(T = []), generic.clone(), "needs an instance"),
+            (quote!(T = [&f32]), generic.clone(), "such as `f64`"),
+            (quote!(T = [Vec<f32>]), generic.clone(), "such as `f64`"),
             (quote!(T = [f32], T = [f64]), generic, "one type parameter"),
             (quote!(T = [f32]), plain.clone(), "no type parameter"),
             (quote!(threads(3)), plain.clone(), "expected"),
@@ -419,5 +482,35 @@ mod tests {
             .collect();
         assert_eq!(names, [("a", true), ("shared_array#1", false)]);
         assert_eq!(kernel.shared[1].symbol, "__luge_shared_k_1");
+    }
+
+    #[test]
+    fn complex_numbers_and_what_belongs_to_a_field_are_scalars() {
+        let kernel = kernel(
+            quote!(T = [f32, luge_kernel::math::Complex<f64>]),
+            quote! {
+                unsafe fn k<T: Field>(a: T::Real, b: Complex<f32>, x: Global<T::Real>) {}
+            },
+        )
+        .unwrap_or_else(|e| panic!("{e}"));
+        let suffixes = kernel.generic.expect("a type parameter").instances;
+        let suffixes: Vec<String> = suffixes.into_iter().map(|(_, suffix)| suffix).collect();
+        assert_eq!(suffixes, ["f32", "complex_f64"]);
+        let real = quote! { <T as ::luge_kernel::math::Field>::Real }.to_string();
+        let kinds: Vec<_> = (kernel.params.iter())
+            .map(|param| match &param.kind {
+                ParamKind::Scalar(ty) => ("scalar", quote!(#ty).to_string()),
+                ParamKind::Global(ty) => ("buffer", quote!(#ty).to_string()),
+                _ => ("other", String::new()),
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                ("scalar", real.clone()),
+                ("scalar", quote!(Complex<f32>).to_string()),
+                ("buffer", real),
+            ]
+        );
     }
 }

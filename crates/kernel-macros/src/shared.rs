@@ -8,6 +8,8 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{Error, Expr, Type, TypeArray};
 
+use crate::parse::qualified;
+
 /// One `shared_array![T; N]`.
 pub struct SharedSite {
     /// Name of the variable it is bound to, or `shared_array#k`.
@@ -56,7 +58,7 @@ fn rewrite_stream(
             let site = SharedSite {
                 name: binding(&tokens[..i]).unwrap_or_else(|| format!("shared_array#{k}")),
                 generic: generic.is_some_and(|g| mentions(&array.elem, g)),
-                element: *array.elem,
+                element: qualified(&array.elem, generic)?,
                 len: array.len,
                 symbol: format!("__luge_shared_{kernel}_{k}"),
             };

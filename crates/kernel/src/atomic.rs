@@ -4,8 +4,29 @@
 //! it; it does race with an unordered plain access. `Relaxed` makes the access atomic and nothing
 //! more; `Release` publishes what happened before it to whoever reads the value with `Acquire`,
 //! when the scope of each side includes the other.
+//!
+//! Complex numbers have no atomic accesses: the chip adds numbers one by one, and a sum of complex numbers whose
+//! components were added apart is read half done. An attempt does not compile:
+//!
+//! ```compile_fail,E0599
+//! use luge_kernel::prelude::*;
+//!
+//! fn add(sums: GlobalMut<Complex<f64>>, term: Complex<f64>) {
+//!     sums.atomic(0).reduce_add(term, Ordering::Relaxed, Scope::Device);
+//! }
+//! ```
+//!
+//! Of real numbers it does:
+//!
+//! ```
+//! use luge_kernel::prelude::*;
+//!
+//! fn add(sums: GlobalMut<f64>, term: f64) {
+//!     sums.atomic(0).reduce_add(term, Ordering::Relaxed, Scope::Device);
+//! }
+//! ```
 
-use crate::element::{Element, IntElement};
+use crate::element::{AtomicElement, IntElement};
 use crate::imp;
 
 /// How an atomic access orders the other accesses of its thread.
@@ -33,9 +54,9 @@ pub enum Scope {
 
 /// One element of writable memory, accessed atomically.
 #[derive(Clone, Copy)]
-pub struct Atomic<T: Element>(pub(crate) imp::RawAtomic<T>);
+pub struct Atomic<T: AtomicElement>(pub(crate) imp::RawAtomic<T>);
 
-impl<T: Element> Atomic<T> {
+impl<T: AtomicElement> Atomic<T> {
     /// Reads; `ordering` is `Relaxed` or `Acquire`.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -10,8 +10,11 @@ use std::string::String;
 use std::sync::OnceLock;
 use std::vec::Vec;
 
+use num_complex::Complex;
+
 use crate::record::Record;
 use crate::sim;
+use crate::sim::imp::ElementImp;
 
 /// The PTX of a module for one compute capability.
 #[derive(Debug)]
@@ -204,14 +207,17 @@ pub enum ElementKind {
     I64,
     F32,
     F64,
+    ComplexF32,
+    ComplexF64,
 }
 
 impl ElementKind {
-    /// Size in bytes: 4 or 8.
+    /// Size in bytes: 4, 8 or 16.
     pub const fn bytes(self) -> usize {
         match self {
             ElementKind::U32 | ElementKind::I32 | ElementKind::F32 => 4,
-            ElementKind::U64 | ElementKind::I64 | ElementKind::F64 => 8,
+            ElementKind::U64 | ElementKind::I64 | ElementKind::F64 | ElementKind::ComplexF32 => 8,
+            ElementKind::ComplexF64 => 16,
         }
     }
 
@@ -308,6 +314,8 @@ pub enum KernelArg {
     I64(i64),
     F32(f32),
     F64(f64),
+    ComplexF32(Complex<f32>),
+    ComplexF64(Complex<f64>),
     /// A range of an allocation.
     Buffer {
         /// The allocation.
@@ -332,19 +340,30 @@ macro_rules! from_scalar {
         })*
     };
 }
-from_scalar!(U32(u32), I32(i32), U64(u64), I64(i64), F32(f32), F64(f64));
+from_scalar!(
+    U32(u32),
+    I32(i32),
+    U64(u64),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+    ComplexF32(Complex<f32>),
+    ComplexF64(Complex<f64>)
+);
 
 impl KernelArg {
-    /// The bits of a scalar, in the low part; 0 for a buffer.
-    pub(crate) fn bits(&self) -> u64 {
+    /// The bits of a scalar, as `ElementImp::to_bits` has them; 0 for a buffer.
+    pub(crate) fn bits(&self) -> [u64; 2] {
         match *self {
-            KernelArg::U32(v) => v.into(),
-            KernelArg::I32(v) => v as u64,
-            KernelArg::U64(v) => v,
-            KernelArg::I64(v) => v as u64,
-            KernelArg::F32(v) => v.to_bits().into(),
-            KernelArg::F64(v) => v.to_bits(),
-            KernelArg::Buffer { .. } => 0,
+            KernelArg::U32(v) => ElementImp::to_bits(v),
+            KernelArg::I32(v) => ElementImp::to_bits(v),
+            KernelArg::U64(v) => ElementImp::to_bits(v),
+            KernelArg::I64(v) => ElementImp::to_bits(v),
+            KernelArg::F32(v) => ElementImp::to_bits(v),
+            KernelArg::F64(v) => ElementImp::to_bits(v),
+            KernelArg::ComplexF32(v) => ElementImp::to_bits(v),
+            KernelArg::ComplexF64(v) => ElementImp::to_bits(v),
+            KernelArg::Buffer { .. } => [0; 2],
         }
     }
 
@@ -357,6 +376,8 @@ impl KernelArg {
             KernelArg::I64(_) => ParamKind::Scalar(ElementKind::I64),
             KernelArg::F32(_) => ParamKind::Scalar(ElementKind::F32),
             KernelArg::F64(_) => ParamKind::Scalar(ElementKind::F64),
+            KernelArg::ComplexF32(_) => ParamKind::Scalar(ElementKind::ComplexF32),
+            KernelArg::ComplexF64(_) => ParamKind::Scalar(ElementKind::ComplexF64),
             KernelArg::Buffer {
                 element, writable, ..
             } => ParamKind::Buffer {

@@ -23,6 +23,20 @@
 //! # fn main() {}
 //! ```
 //!
+//! # Types
+//!
+//! | trait | types | what they have |
+//! |---|---|---|
+//! | [`Element`](mem::Element) | `u32` `i32` `u64` `i64` `f32` `f64` `Complex<f32>` `Complex<f64>` | parameters, global and shared memory, shuffles |
+//! | [`AtomicElement`](mem::AtomicElement) | all but the complex ones | order; [`atomic`] accesses |
+//! | [`IntElement`](mem::IntElement) | `u32` `i32` `u64` `i64` | all atomics |
+//! | [`Field`](math::Field) | `f32` `f64` `Complex<f32>` `Complex<f64>` | arithmetic, magnitudes; [`warp::reduce_sum`] |
+//! | [`Real`](math::Real) | `f32` `f64` | what orders and measures numbers |
+//!
+//! `Complex` is that of the crate `num_complex`, so what the host has is uploaded as it is. An element is one access,
+//! also where it is two words: `ld.v2` and `st.v2` on the chip, one element to the simulator. Complex numbers have no
+//! atomics, and an attempt does not compile.
+//!
 //! # What orders what
 //!
 //! The order between the accesses of different threads is that of the chip, and nothing more:
@@ -60,17 +74,18 @@
 #![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 
 // What a machine must offer. `imp` is the module below that the shared surface dispatches to; both
-// machines offer exactly this set. `E` is `T: Element`, `I` is `T: IntElement`.
+// machines offer exactly this set. `E` is `T: Element`, `A` is `T: AtomicElement`, `I` is `T: IntElement`.
 //
 // | item | meaning |
 // |---|---|
-// | `trait ElementImp: Copy` | per-type hooks, implemented for u32 i32 u64 i64 f32 f64; supertrait of `Element`; content is the machine's own |
-// | `trait IntElementImp: ElementImp` | hooks of integers, supertrait of `IntElement`; for u32 i32 u64 i64 |
+// | `trait ElementImp: Copy` | per-type hooks, implemented for u32 i32 u64 i64 f32 f64 and complex numbers of the last two; supertrait of `Element`; content is the machine's own |
+// | `trait AtomicElementImp: ElementImp` | hooks of what has atomics, supertrait of `AtomicElement`; for all but complex numbers |
+// | `trait IntElementImp: AtomicElementImp` | hooks of integers, supertrait of `IntElement`; for u32 i32 u64 i64 |
 // | `trait RealImp: ElementImp` | `mul_add(self, b: Self, c: Self) -> Self` (one rounding: self·b + c), `sqrt`, `abs`, `reciprocal` `(self) -> Self`, `max`, `min` `(self, o: Self) -> Self` (a NaN loses); for f32 f64 |
 // | `struct RawGlobal<E>: Copy` | `len(self) -> usize`, `get(self, i: usize) -> T` |
-// | `struct RawGlobalMut<E>: Copy` | `len`, `get`, `set(self, i: usize, v: T)`, `atomic(self, i: usize) -> RawAtomic<T>` |
+// | `struct RawGlobalMut<E>: Copy` | `len`, `get`, `set(self, i: usize, v: T)`; for A `atomic(self, i: usize) -> RawAtomic<T>` |
 // | `struct RawShared<E>: Copy` | the same four |
-// | `struct RawAtomic<E>: Copy` | `load(self, Ordering, Scope) -> T`, `store(self, T, Ordering, Scope)`, `swap`, `fetch_add` `(self, T, Ordering, Scope) -> T`, `reduce_add(self, T, Ordering, Scope)` |
+// | `struct RawAtomic<A>: Copy` | `load(self, Ordering, Scope) -> T`, `store(self, T, Ordering, Scope)`, `swap`, `fetch_add` `(self, T, Ordering, Scope) -> T`, `reduce_add(self, T, Ordering, Scope)` |
 // | `impl RawAtomic<I>` | `fetch_sub`, `fetch_min`, `fetch_max`, `fetch_and`, `fetch_or`, `fetch_xor` `(self, T, Ordering, Scope) -> T`, `compare_exchange(self, current: T, new: T, Ordering, Scope) -> T` |
 // | `thread_idx_x/_y/_z`, `block_idx_x/_y/_z`, `block_dim_x/_y/_z`, `grid_dim_x/_y/_z` | `fn() -> u32` |
 // | `lane_id`, `warp_id` | `fn() -> u32`; warp_id is the linear thread index / 32 |
@@ -125,6 +140,7 @@ pub mod warp;
 /// ```text
 /// #[kernel]                                       entry point `name`
 /// #[kernel(T = [f32, f64])]                       generic over T: entry points `name_f32`, `name_f64`
+/// #[kernel(T = [f64, Complex<f64>])]              entry points `name_f64`, `name_complex_f64`
 /// #[kernel(require(y.len() == x.len(), n > 0))]   checked by the launcher, panics at its caller's line
 /// #[kernel(max_threads(256))]                     the launcher refuses larger blocks; default 1024
 /// ```
@@ -132,12 +148,12 @@ pub mod warp;
 /// The options combine. The function must be a module-level `unsafe fn` without a return value,
 /// generic over at most one type; its parameters are
 ///
-/// * scalars of an [`Element`](mem::Element) type;
+/// * scalars of an [`Element`](mem::Element) type, `T::Real` of a `T` over a [`Field`](math::Field) among them;
 /// * handles: [`Global<T>`](mem::Global), [`GlobalMut<T>`](mem::GlobalMut), and
 ///   [`Records<R>`](record::Records) of a [`Record`](record);
 /// * structs of scalars and handles under [`KernelArgs`](derive@KernelArgs).
 ///
-/// The macro knows scalars and handles by the names of their types; what is neither is a struct.
+/// The macro knows scalars and handles by the names of their types (`Complex<…>` is a scalar); what is neither is a struct.
 /// Preconditions under `require` may name the parameters and their fields; buffers have `.len()`, a `usize`.
 ///
 /// On the host it generates a module of the function's name with
@@ -158,8 +174,8 @@ pub mod warp;
 ///
 /// Generates `#[unsafe(no_mangle)] pub unsafe extern "ptx-kernel" fn ENTRY(…)`, where each buffer
 /// is flattened to (pointer, len: u64) and each struct to its fields in their order, and for the k-th shared array of a kernel a module-scope
-/// `.shared .align 16 .b8 __luge_shared_<kernel>_<k>[bytes]`, sized for 8-byte elements where the
-/// element type is the kernel's type parameter. The crate needs `#![feature(abi_ptx,
+/// `.shared .align 16 .b8 __luge_shared_<kernel>_<k>[bytes]`, sized for the largest
+/// instance where the element type depends on the kernel's type parameter. A complex number by value is a parameter of 8 or 16 bytes. The crate needs `#![feature(abi_ptx,
 /// asm_experimental_arch)]` there. Launch bounds are left as a comment in the assembly (`// luge-kernel
 /// <entry> max_threads=<n> min_blocks=<m>`), which `cargo xtask ptx` turns into `.maxntid` and
 /// `.minnctapersm`: rustc has no attribute for them.

@@ -5,7 +5,7 @@
 //! exclude. The simulator checks each access (bounds, initialisation, races) and names the line.
 
 use crate::atomic::Atomic;
-pub use crate::element::{Element, IntElement};
+pub use crate::element::{AtomicElement, Element, IntElement};
 use crate::imp;
 
 /// Global memory that nobody writes during the launch.
@@ -70,7 +70,9 @@ macro_rules! writable {
             pub fn set(self, i: usize, v: T) {
                 self.0.set(i, v);
             }
+        }
 
+        impl<T: AtomicElement> $handle<T> {
             /// Element `i` as an atomic cell; requires `i < len`.
             #[inline(always)]
             #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

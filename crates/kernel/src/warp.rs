@@ -7,7 +7,7 @@
 
 use crate::element::Element;
 use crate::imp;
-use crate::math::Real;
+use crate::math::Field;
 
 /// Threads of a warp.
 pub const WARP_SIZE: u32 = 32;
@@ -186,12 +186,12 @@ pub fn reduce_xor(mask: u32, v: u32) -> u32 {
     imp::redux_u32(ReduceOp::Xor, mask, v)
 }
 
-/// The sum of `v` over a full warp, in a fixed order: pairs at distance 16, 8, 4, 2, 1.
+/// The sum of real or complex `v` over a full warp, in a fixed order: pairs at distance 16, 8, 4, 2, 1.
 ///
 /// `mask` must be [`FULL_MASK`]. All lanes get the same bits, on every machine and run.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub fn reduce_sum<T: Real>(mask: u32, v: T) -> T {
+pub fn reduce_sum<T: Field>(mask: u32, v: T) -> T {
     let v = v + shuffle_xor(mask, v, 16);
     let v = v + shuffle_xor(mask, v, 8);
     let v = v + shuffle_xor(mask, v, 4);

@@ -33,6 +33,45 @@ pub unsafe fn tile_sums<T: Real>(scale: T, x: Global<T>, out: GlobalMut<T>) {
     }
 }
 
+/// Real and complex numbers in one kernel.
+#[kernel(T = [f32, Complex<f32>, Complex<f64>])]
+pub unsafe fn scaled<T: Field>(factor: T::Real, x: Global<T::Real>, out: GlobalMut<T>) {
+    let tile = shared_array![T; TILE];
+    let reals = shared_array![T::Real; 3];
+    let t = thread::thread_idx_x() as usize;
+    reals.set(0, factor);
+    tile.set(t, T::from_real(x.get(t)));
+    out.set(t, tile.get(t).scale(reals.get(0)));
+}
+
+#[test]
+fn instances_of_a_field_name_its_real_type() {
+    type Double = Complex<f64>;
+    let names: Vec<_> = scaled::DESCS.iter().map(|desc| desc.name).collect();
+    assert_eq!(
+        names,
+        ["scaled_f32", "scaled_complex_f32", "scaled_complex_f64"]
+    );
+    let desc = scaled::desc::<Double>();
+    let kinds: Vec<_> = desc.params.iter().map(|param| param.kind).collect();
+    let expected = [
+        ParamKind::Scalar(ElementKind::F64),
+        buffer(ElementKind::F64, false),
+        buffer(ElementKind::ComplexF64, true),
+    ];
+    assert_eq!(kinds, expected);
+    assert_eq!(desc.static_shared_bytes(), TILE * 16 + 2 * 16);
+    let desc = scaled::desc::<Complex<f32>>();
+    assert_eq!(desc.static_shared_bytes(), TILE * 8 + 16);
+
+    let x = Buffer::from_slice("x", &[3.0]);
+    let mut out = Buffer::uninitialized("out", 1);
+    let (target, config) = (Simulator::default(), LaunchConfig::linear(1, 1));
+    // SAFETY: a block of one thread, and buffers of one element.
+    unsafe { scaled::launch::<Double, _>(&target, &config, -0.5, &x, &mut out) }.unwrap();
+    assert_eq!(out.to_vec(), [Complex::new(-1.5, -0.0)]);
+}
+
 /// Not generic.
 #[kernel]
 pub unsafe fn store_index(n: u32, out: GlobalMut<u32>) {

@@ -130,7 +130,7 @@ fn barriers_count() {
 }
 
 /// All four shuffles of a value that fills its type.
-#[kernel(T = [u32, i32, u64, i64, f32, f64])]
+#[kernel(T = [u32, i32, u64, i64, f32, f64, Complex<f32>, Complex<f64>])]
 pub unsafe fn shuffles<T: Element>(mask: u32, x: Global<T>, out: GlobalMut<T>) {
     let lane = thread::lane_id();
     if mask >> lane & 1 == 0 {
@@ -176,6 +176,10 @@ fn shuffles_move_all_bits_of_all_types() {
     check::<i32>(&list().map(|v| v as i32).collect::<Vec<_>>());
     check::<f64>(&list().map(|v| v as f64 * -0.37).collect::<Vec<_>>());
     check::<f32>(&list().map(|v| v as f32 * -0.37).collect::<Vec<_>>());
+    let pair = |v: u64| Complex::new(v as f32, v.wrapping_mul(v) as f32);
+    check::<Complex<f32>>(&list().map(pair).collect::<Vec<_>>());
+    let pair = |v: u64| Complex::new(v as f64, v.wrapping_mul(v) as f64);
+    check::<Complex<f64>>(&list().map(pair).collect::<Vec<_>>());
 }
 
 /// Shuffles that run off the warp give the own value.

@@ -160,8 +160,8 @@ pub unsafe fn parameters(
 /// y := a·x + y.
 ///
 /// Threads: a grid-stride loop, one element an iteration.
-#[kernel(T = [f32, f64], require(x.len() == y.len()))]
-pub unsafe fn axpy<T: Real>(a: T, x: Global<T>, y: GlobalMut<T>) {
+#[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], require(x.len() == y.len()))]
+pub unsafe fn axpy<T: Field>(a: T, x: Global<T>, y: GlobalMut<T>) {
     for i in thread::grid_stride(y.len()) {
         y.set(i, a.mul_add(x.get(i), y.get(i)));
     }
@@ -280,7 +280,10 @@ pub const SHUFFLES: usize = 8;
 /// Every kind of shuffle: lane t of the grid writes `out[k · n + t]`, k as listed in the body.
 ///
 /// 1-D, whole warps, one lane an element.
-#[kernel(T = [u32, i32, u64, i64, f32, f64], require(out.len() == SHUFFLES * x.len()))]
+#[kernel(
+    T = [u32, i32, u64, i64, f32, f64, Complex<f32>, Complex<f64>],
+    require(out.len() == SHUFFLES * x.len())
+)]
 pub unsafe fn shuffles<T: Element>(x: Global<T>, out: GlobalMut<T>) {
     let n = x.len();
     let t = thread::index_1d() as usize;
@@ -379,8 +382,8 @@ pub unsafe fn bit_reductions(mask: u32, x: Global<u32>, out: GlobalMut<u32>) {
 /// The sum over each warp in its fixed order, written by every lane.
 ///
 /// 1-D, whole warps, one lane an element.
-#[kernel(T = [f32, f64], require(x.len() == out.len()))]
-pub unsafe fn warp_sums<T: Real>(x: Global<T>, out: GlobalMut<T>) {
+#[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], require(x.len() == out.len()))]
+pub unsafe fn warp_sums<T: Field>(x: Global<T>, out: GlobalMut<T>) {
     let t = thread::index_1d() as usize;
     out.set(t, warp::reduce_sum(warp::FULL_MASK, x.get(t)));
 }
@@ -525,7 +528,7 @@ pub unsafe fn int_atomics_shared<T: IntElement>(
 /// store and reduction in half of them.
 pub const ELEMENT_CELLS: usize = 2 * ORDERS + 3 * HALF_ORDERS;
 
-/// The atomics of every element on `$memory`, thread `$t` of `$n` on its own cells.
+/// The atomics of every element that has some on `$memory`, thread `$t` of `$n` on its own cells.
 macro_rules! element_operations {
     ($memory:ident, $old:ident, $n:ident, $t:ident, $v:ident) => {
         in_each_order!(|k, o, s| {
@@ -559,7 +562,11 @@ macro_rules! element_operations {
     max_threads(256),
     require(cells.len() == ELEMENT_CELLS * v.len(), old.len() == cells.len())
 )]
-pub unsafe fn element_atomics<T: Element>(v: Global<T>, cells: GlobalMut<T>, old: GlobalMut<T>) {
+pub unsafe fn element_atomics<T: AtomicElement>(
+    v: Global<T>,
+    cells: GlobalMut<T>,
+    old: GlobalMut<T>,
+) {
     let n = v.len();
     let t = thread::index_1d() as usize;
     if t < n {
@@ -575,7 +582,7 @@ pub unsafe fn element_atomics<T: Element>(v: Global<T>, cells: GlobalMut<T>, old
     max_threads(32),
     require(v.len() == 32, cells.len() == ELEMENT_CELLS * 32, old.len() == cells.len())
 )]
-pub unsafe fn element_atomics_shared<T: Element>(
+pub unsafe fn element_atomics_shared<T: AtomicElement>(
     v: Global<T>,
     cells: GlobalMut<T>,
     old: GlobalMut<T>,
@@ -599,7 +606,7 @@ pub unsafe fn element_atomics_shared<T: Element>(
     T = [u32, i32, u64, i64, f32, f64],
     require(cells.len() == 3, added.len() == v.len(), swapped.len() == v.len())
 )]
-pub unsafe fn contended<T: Element>(
+pub unsafe fn contended<T: AtomicElement>(
     v: Global<T>,
     cells: GlobalMut<T>,
     added: GlobalMut<T>,

@@ -6,6 +6,7 @@
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 
 pub mod dsl;
+pub mod fields;
 
 /// This crate's kernels, for the device.
 #[cfg(not(target_arch = "nvptx64"))]

@@ -8,8 +8,9 @@ use std::path::Path;
 use flate2::bufread::ZlibDecoder;
 use luge_device::{LaunchConfig, Stream};
 use luge_kernel::host::{ElementKind, KernelDesc, ParamKind, PtxImage};
+use luge_kernel::math::Complex;
 use luge_kernel::mem::Element;
-use luge_test_kernels::{MODULE, dsl};
+use luge_test_kernels::{MODULE, dsl, fields as field_kernels};
 
 /// Launches a kernel; a refusal or a fault fails the test.
 macro_rules! launch {
@@ -20,6 +21,8 @@ macro_rules! launch {
         launched.unwrap_or_else(|error| panic!("{error}"))
     }};
 }
+
+mod fields;
 
 /// A stream on every device under test.
 fn streams() -> Vec<Stream> {
@@ -46,7 +49,7 @@ trait Value: Element + Into<luge_kernel::host::KernelArg> {
     /// Sum; integers wrap.
     fn plus(self, other: Self) -> Self;
     /// The bits, zero-extended: what is compared.
-    fn bits(self) -> u64;
+    fn bits(self) -> u128;
 }
 
 macro_rules! integer_value {
@@ -61,8 +64,8 @@ macro_rules! integer_value {
             fn plus(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
-            fn bits(self) -> u64 {
-                u64::from(self as $unsigned)
+            fn bits(self) -> u128 {
+                u128::from(self as $unsigned)
             }
         })*
     };
@@ -81,8 +84,23 @@ macro_rules! real_value {
             fn plus(self, other: Self) -> Self {
                 self + other
             }
-            fn bits(self) -> u64 {
-                u64::from(self.to_bits())
+            fn bits(self) -> u128 {
+                u128::from(self.to_bits())
+            }
+        }
+
+        impl Value for Complex<$t> {
+            fn sample(i: usize) -> Self {
+                Self::new(Value::sample(2 * i), Value::sample(2 * i + 1))
+            }
+            fn small(i: usize) -> Self {
+                Self::new(Value::small(2 * i), Value::small(2 * i + 1))
+            }
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            fn bits(self) -> u128 {
+                self.re.bits() | self.im.bits() << 64
             }
         })*
     };
@@ -264,11 +282,10 @@ fn parts_of_buffers_are_seen_as_buffers() {
     }
 }
 
-fn check_axpy<T: Value + dsl::axpy::Instance + luge_kernel::math::Real>() {
+fn check_axpy<T: Value + dsl::axpy::Instance>(a: T, fused: impl Fn(T, T) -> T) {
     for n in [0, 1, 31, 32, 33, 1025] {
         let (x, y) = (samples::<T>(1, n), samples::<T>(2, n));
-        let a = T::from_f64(0.1);
-        let expected: Vec<T> = x.iter().zip(&y).map(|(x, y)| a.mul_add(*x, *y)).collect();
+        let expected: Vec<T> = x.iter().zip(&y).map(|(x, y)| fused(*x, *y)).collect();
         for stream in streams() {
             let x = stream.upload(&x).unwrap();
             let mut y = stream.upload(&y).unwrap();
@@ -280,9 +297,18 @@ fn check_axpy<T: Value + dsl::axpy::Instance + luge_kernel::math::Real>() {
 }
 
 #[test]
-fn axpy_of_both_precisions() {
-    check_axpy::<f32>();
-    check_axpy::<f64>();
+fn axpy_of_every_field() {
+    check_axpy(0.1f32, |x, y| 0.1f32.mul_add(x, y));
+    check_axpy(0.1f64, |x, y| 0.1f64.mul_add(x, y));
+    // (0.1 + 0.7i) (a + bi), the products with the real part first.
+    check_axpy(Complex::new(0.1f32, 0.7), |x, y| {
+        let (re, im) = (0.1f32.mul_add(x.re, y.re), 0.1f32.mul_add(x.im, y.im));
+        Complex::new((-0.7f32).mul_add(x.im, re), 0.7f32.mul_add(x.re, im))
+    });
+    check_axpy(Complex::new(0.1f64, 0.7), |x, y| {
+        let (re, im) = (0.1f64.mul_add(x.re, y.re), 0.1f64.mul_add(x.im, y.im));
+        Complex::new((-0.7f64).mul_add(x.im, re), 0.7f64.mul_add(x.re, im))
+    });
 }
 
 #[test]
@@ -487,6 +513,8 @@ fn shuffles_of_all_types() {
     check_shuffles::<i64>();
     check_shuffles::<f32>();
     check_shuffles::<f64>();
+    check_shuffles::<Complex<f32>>();
+    check_shuffles::<Complex<f64>>();
 }
 
 /// Masks of one lane, of some, of all.
@@ -636,16 +664,16 @@ fn reductions_of_the_lanes_of_a_mask() {
 }
 
 macro_rules! warp_sum_test {
-    ($name:ident, $t:ty) => {
+    ($name:ident, $t:ty, $real:ty, $of_parts:expr) => {
         #[test]
         fn $name() {
             // Beside the first value of a warp one small value is lost, and many are not.
-            let x: Vec<$t> = (0..96)
-                .map(|i| match i % 32 {
-                    0 => 4.0 / <$t>::EPSILON,
-                    _ => 1.0 + (noise(i) % 1000) as $t / 3000.0,
-                })
-                .collect();
+            let part = |i: usize, seed: usize| match i % 32 {
+                0 => 4.0 / <$real>::EPSILON,
+                _ => 1.0 + (noise(i + seed) % 1000) as $real / 3000.0,
+            };
+            let of_parts: fn($real, $real) -> $t = $of_parts;
+            let x: Vec<$t> = (0..96).map(|i| of_parts(part(i, 0), part(i, 96))).collect();
             let mut expected = x.clone();
             for distance in [16, 8, 4, 2, 1] {
                 expected = (0..96)
@@ -671,8 +699,20 @@ macro_rules! warp_sum_test {
         }
     };
 }
-warp_sum_test!(warp_sums_of_f32_have_one_order, f32);
-warp_sum_test!(warp_sums_of_f64_have_one_order, f64);
+warp_sum_test!(warp_sums_of_f32_have_one_order, f32, f32, |re, _| re);
+warp_sum_test!(warp_sums_of_f64_have_one_order, f64, f64, |re, _| re);
+warp_sum_test!(
+    warp_sums_of_complex_f32_have_one_order,
+    Complex<f32>,
+    f32,
+    Complex::new
+);
+warp_sum_test!(
+    warp_sums_of_complex_f64_have_one_order,
+    Complex<f64>,
+    f64,
+    Complex::new
+);
 
 #[test]
 fn sync_warp_orders_shared_memory() {
@@ -878,7 +918,7 @@ fn check_contended<T: Value + dsl::contended::Instance>() {
                 value = value.plus(v);
             }
             // What went in by swapping came out, but for the last.
-            let sorted = |mut values: Vec<u64>| {
+            let sorted = |mut values: Vec<u128>| {
                 values.sort_unstable();
                 values
             };
@@ -1117,18 +1157,22 @@ fn mma_multiplies_small_matrices() {
     }
 }
 
-/// Every instance of every kernel of the module `dsl`.
+/// Every instance of every kernel.
 fn descriptions() -> Vec<&'static KernelDesc> {
     macro_rules! all {
-        ($($kernel:ident)*) => {
-            [$(dsl::$kernel::DESCS),*].concat()
+        ($($module:ident: $($kernel:ident)*;)*) => {
+            [$($($module::$kernel::DESCS),*),*].concat()
         };
     }
-    all!(indices strides structs parameters axpy arithmetic bits barriers barriers_order shuffles votes
-        votes_of_halves reductions bit_reductions warp_sums warp_exchange int_atomics
-        int_atomics_shared element_atomics element_atomics_shared contended contended_int
-        compare_exchange_count histogram ping_pong ping_pong_fence ping_pong_rmw ping_pong_warps
-        chain static_shared dynamic_shared_arrays mma)
+    all! {
+        dsl: indices strides structs parameters axpy arithmetic bits barriers barriers_order shuffles votes
+            votes_of_halves reductions bit_reductions warp_sums warp_exchange int_atomics
+            int_atomics_shared element_atomics element_atomics_shared contended contended_int
+            compare_exchange_count histogram ping_pong ping_pong_fence ping_pong_rmw ping_pong_warps
+            chain static_shared dynamic_shared_arrays mma;
+        field_kernels: field_arithmetic conjugate_transpose weighted_update complex_parameters
+            dynamic_shared_complex;
+    }
 }
 
 /// The PTX as it is embedded.
@@ -1156,6 +1200,8 @@ fn the_embedded_ptx_is_the_committed_one() {
 #[test]
 fn entry_points_take_what_their_launchers_pass() {
     let ptx_type = |kind| match kind {
+        ElementKind::ComplexF32 => ".align 4 .b8 [8]",
+        ElementKind::ComplexF64 => ".align 8 .b8 [16]",
         ElementKind::U32 | ElementKind::I32 => ".u32",
         ElementKind::U64 | ElementKind::I64 => ".u64",
         ElementKind::F32 => ".f32",
@@ -1168,10 +1214,17 @@ fn entry_points_take_what_their_launchers_pass() {
                 .split_once(&head)
                 .unwrap_or_else(|| panic!("sm_{} has no {}", image.sm, kernel.name));
             let (params, body) = rest.split_once(')').unwrap();
-            let found: Vec<&str> = params
+            let found: Vec<String> = params
                 .lines()
-                .filter_map(|line| line.trim().strip_prefix(".param "))
-                .map(|param| param.split_whitespace().next().unwrap())
+                .filter_map(|line| line.trim().trim_end_matches(',').strip_prefix(".param "))
+                .map(|param| match param.split_once('[') {
+                    // `.align 8 .b8 name[16]`: what is larger than a register.
+                    Some((start, bytes)) => {
+                        let (ty, _name) = start.rsplit_once(' ').unwrap();
+                        format!("{ty} [{bytes}")
+                    }
+                    None => param.split_whitespace().next().unwrap().to_owned(),
+                })
                 .collect();
             let expected: Vec<&str> = kernel
                 .arguments()

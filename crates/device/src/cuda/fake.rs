@@ -44,8 +44,8 @@ pub(super) struct Launch {
     pub(super) block: [u32; 3],
     pub(super) shared_bytes: u32,
     pub(super) cooperative: bool,
-    /// The eight bytes behind each parameter, `State::num_parameters` of them.
-    pub(super) parameters: Vec<u64>,
+    /// The sixteen bytes behind each parameter, `State::num_parameters` of them.
+    pub(super) parameters: Vec<[u64; 2]>,
 }
 
 /// What a captured stream was asked to do.
@@ -605,8 +605,8 @@ fn launch(
         .cloned()
         .ok_or(INVALID_HANDLE)?;
     let parameters = (0..state.num_parameters)
-        // SAFETY: the launch passes `num_parameters` pointers to eight bytes each.
-        .map(|i| unsafe { *(*parameters.add(i)).cast::<u64>() })
+        // SAFETY: the launch passes `num_parameters` pointers to sixteen bytes each.
+        .map(|i| unsafe { *(*parameters.add(i)).cast::<[u64; 2]>() })
         .collect();
     state.enqueue(Operation::Launch(Launch {
         kernel,

@@ -1072,7 +1072,7 @@ impl Context {
         let threads = config.block.iter().map(|&n| u64::from(n)).product();
         self.admit(kernel, &function, threads, config.shared_bytes)?;
         // Aligned as the widest parameter.
-        let mut values: Vec<u64> = Vec::with_capacity(2 * arguments.len());
+        let mut values: Vec<[u64; 2]> = Vec::with_capacity(2 * arguments.len());
         for argument in arguments {
             flatten(argument, &mut values);
         }
@@ -1082,7 +1082,7 @@ impl Context {
             .collect();
         let [grid_x, grid_y, grid_z] = config.grid;
         let [block_x, block_y, block_z] = config.block;
-        // SAFETY: the caller vouches for the arguments; each pointer is to eight live bytes, and
+        // SAFETY: the caller vouches for the arguments; each pointer is to sixteen live bytes, and
         // the driver copies the parameters before it returns.
         let launched = unsafe {
             if config.cooperative {
@@ -1164,20 +1164,29 @@ impl Drop for Context {
 }
 
 /// Appends what a kernel takes for an argument: a number as its bytes, a buffer as address and
-/// length. Each is eight bytes of which the driver reads as many, from the first, as the parameter
+/// length. Each is sixteen bytes of which the driver reads as many, from the first, as the parameter
 /// has.
-fn flatten(argument: &KernelArg, values: &mut Vec<u64>) {
-    let narrow = |bytes: [u8; 4]| {
-        let [a, b, c, d] = bytes;
-        u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])
+fn flatten(argument: &KernelArg, values: &mut Vec<[u64; 2]>) {
+    let pair = |first: [u8; 4], second: [u8; 4]| {
+        let [a, b, c, d] = first;
+        let [e, f, g, h] = second;
+        [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), 0]
     };
+    let narrow = |bytes| pair(bytes, [0; 4]);
+    let wide = |bytes| [u64::from_ne_bytes(bytes), 0];
     match argument {
         KernelArg::U32(value) => values.push(narrow(value.to_ne_bytes())),
         KernelArg::I32(value) => values.push(narrow(value.to_ne_bytes())),
         KernelArg::F32(value) => values.push(narrow(value.to_ne_bytes())),
-        KernelArg::U64(value) => values.push(u64::from_ne_bytes(value.to_ne_bytes())),
-        KernelArg::I64(value) => values.push(u64::from_ne_bytes(value.to_ne_bytes())),
-        KernelArg::F64(value) => values.push(u64::from_ne_bytes(value.to_ne_bytes())),
+        KernelArg::U64(value) => values.push(wide(value.to_ne_bytes())),
+        KernelArg::I64(value) => values.push(wide(value.to_ne_bytes())),
+        KernelArg::F64(value) => values.push(wide(value.to_ne_bytes())),
+        KernelArg::ComplexF32(value) => {
+            values.push(pair(value.re.to_ne_bytes(), value.im.to_ne_bytes()));
+        }
+        KernelArg::ComplexF64(value) => {
+            values.push([value.re, value.im].map(|part| u64::from_ne_bytes(part.to_ne_bytes())));
+        }
         KernelArg::Buffer {
             base,
             byte_offset,
@@ -1188,8 +1197,8 @@ fn flatten(argument: &KernelArg, values: &mut Vec<u64>) {
                 BufferBase::Device(address) => address + byte_offset,
                 BufferBase::Simulated(_) => unreachable!("the stream checked the arguments"),
             };
-            values.push(address);
-            values.push(*len as u64);
+            values.push([address, 0]);
+            values.push([*len as u64, 0]);
         }
     }
 }

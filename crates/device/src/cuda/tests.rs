@@ -6,6 +6,7 @@ use luge_kernel::host::{
     KernelArg, KernelBuffer, KernelBufferMut, KernelDesc, KernelModule, LaunchConfig, LaunchTarget,
     Ptx, PtxImage,
 };
+use luge_kernel::math::Complex;
 use luge_kernel::sim::Arguments;
 
 use super::driver::{Driver, NEEDED_VERSION};
@@ -289,7 +290,7 @@ fn arguments_reach_the_driver_flattened() {
     let stream = device.create_stream().unwrap();
     let x = stream.upload(&[1.0_f64; 10]).unwrap();
     let mut y = stream.alloc::<u32>(6).unwrap();
-    fake::with(|state| state.num_parameters = 10);
+    fake::with(|state| state.num_parameters = 12);
     let arguments = [
         KernelArg::U32(7),
         KernelArg::I32(-1),
@@ -297,6 +298,8 @@ fn arguments_reach_the_driver_flattened() {
         KernelArg::I64(-2),
         KernelArg::F32(1.5),
         KernelArg::F64(-2.5),
+        KernelArg::ComplexF32(Complex::new(0.5, -3.5)),
+        KernelArg::ComplexF64(Complex::new(-4.5, 5.5)),
         x.slice(3..9).kernel_arg(),
         y.kernel_arg_mut(),
     ];
@@ -320,17 +323,20 @@ fn arguments_reach_the_driver_flattened() {
         assert_eq!((launch.grid, launch.block), ([5, 2, 3], [32, 4, 2]));
         assert_eq!((launch.shared_bytes, launch.cooperative), (100, false));
         let narrow = |value: u64| value as u32;
-        let parameters = &launch.parameters;
+        let parameters: Vec<u64> = launch.parameters.iter().map(|pair| pair[0]).collect();
         assert_eq!(narrow(parameters[0]), 7);
         assert_eq!(narrow(parameters[1]), u32::MAX);
         assert_eq!(parameters[2], u64::MAX - 1);
         assert_eq!(parameters[3], -2_i64 as u64);
         assert_eq!(narrow(parameters[4]), 1.5_f32.to_bits());
         assert_eq!(parameters[5], (-2.5_f64).to_bits());
-        assert_eq!(parameters[6], address(&arguments[6]) + 24);
-        assert_eq!(parameters[7], 6);
-        assert_eq!(parameters[8], address(&arguments[7]));
+        let pair = [0.5_f32, -3.5].map(f32::to_ne_bytes);
+        assert_eq!(parameters[6].to_ne_bytes(), pair.as_flattened());
+        assert_eq!(launch.parameters[7], [-4.5_f64, 5.5].map(f64::to_bits));
+        assert_eq!(parameters[8], address(&arguments[8]) + 24);
         assert_eq!(parameters[9], 6);
+        assert_eq!(parameters[10], address(&arguments[9]));
+        assert_eq!(parameters[11], 6);
     });
 }
 

@@ -2,15 +2,41 @@
 
 use core::arch::asm;
 
+use num_complex::Complex;
+
 use super::atomic::{IntRmw, Rmw};
 
-/// Loads, stores and read-modify-writes of one element type.
+/// Loads, stores and words of one element type.
 ///
-/// Shared addresses are those of the shared window, global ones generic pointers.
-pub trait ElementImp: Copy + Rmw {
+/// Shared addresses are those of the shared window, global ones generic pointers. Each is a multiple of the element's
+/// size.
+pub trait ElementImp: Copy {
     /// # Safety
     /// `ptr` is valid for a read, and nobody writes there during the launch.
     unsafe fn load_read_only(ptr: *const Self) -> Self;
+
+    /// Whether the element is two components, which one access covers if the compiler knows of the alignment.
+    const IS_PAIR: bool = false;
+
+    /// Loads from global memory.
+    ///
+    /// # Safety
+    /// `ptr` is valid for a read.
+    #[inline(always)]
+    unsafe fn load_pair(ptr: *const Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { ptr.read() }
+    }
+
+    /// Stores to global memory.
+    ///
+    /// # Safety
+    /// `ptr` is valid for a write.
+    #[inline(always)]
+    unsafe fn store_pair(ptr: *mut Self, v: Self) {
+        // SAFETY: the caller's promise.
+        unsafe { ptr.write(v) }
+    }
 
     /// # Safety
     /// `addr` is valid in the block's shared memory.
@@ -20,11 +46,17 @@ pub trait ElementImp: Copy + Rmw {
     /// `addr` is valid in the block's shared memory.
     unsafe fn store_shared(addr: u32, v: Self);
 
-    /// The bits, zero-extended.
+    /// The bits of the first eight bytes, zero-extended.
     fn to_bits64(self) -> u64;
 
-    /// The value of the low bits.
+    /// The value of the low bits; 0 in what is beyond eight bytes.
     fn from_bits64(bits: u64) -> Self;
+
+    /// The value whose first and second eight bytes are `f` of those of this one.
+    #[inline(always)]
+    fn map_halves(self, f: impl Fn(u64) -> u64) -> Self {
+        Self::from_bits64(f(self.to_bits64()))
+    }
 }
 
 macro_rules! element {
@@ -84,6 +116,8 @@ macro_rules! element {
                 ($from)(bits)
             }
         }
+
+        impl AtomicElementImp for $t {}
     };
 }
 element!(u32, reg32, "32", u64::from, |bits| bits as u32);
@@ -96,8 +130,108 @@ element!(u64, reg64, "64", |v| v, |bits| bits);
 element!(i64, reg64, "64", |v| v as u64, |bits| bits as i64);
 element!(f64, reg64, "64", f64::to_bits, f64::from_bits);
 
+macro_rules! complex {
+    ($t:ty, $reg:ident, $bits:literal, $whole:ident = $bytes:literal) => {
+        /// Aligned to its size, so that the compiler takes both components for one access.
+        #[repr(C, align($bytes))]
+        struct $whole(Complex<$t>);
+
+        impl ElementImp for Complex<$t> {
+            const IS_PAIR: bool = true;
+
+            #[inline(always)]
+            unsafe fn load_read_only(ptr: *const Self) -> Self {
+                let (re, im): ($t, $t);
+                // SAFETY: the caller's promise. Nobody writes there, so the value depends on the
+                // address alone: `pure` and `nomem` hold.
+                unsafe {
+                    asm!(
+                        concat!("ld.global.nc.v2.b", $bits, " {{{re}, {im}}}, [{ptr}];"),
+                        re = out($reg) re,
+                        im = out($reg) im,
+                        ptr = in(reg64) ptr,
+                        options(pure, nomem, nostack, preserves_flags),
+                    );
+                }
+                Complex::new(re, im)
+            }
+
+            #[inline(always)]
+            unsafe fn load_pair(ptr: *const Self) -> Self {
+                // SAFETY: the caller's promise, and that the address is a multiple of the size.
+                unsafe { ptr.cast::<$whole>().read() }.0
+            }
+
+            #[inline(always)]
+            unsafe fn store_pair(ptr: *mut Self, v: Self) {
+                // SAFETY: as in `load_pair`.
+                unsafe { ptr.cast::<$whole>().write($whole(v)) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_shared(addr: u32) -> Self {
+                let (re, im): ($t, $t);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm!(
+                        concat!("ld.shared.v2.b", $bits, " {{{re}, {im}}}, [{addr}];"),
+                        re = out($reg) re,
+                        im = out($reg) im,
+                        addr = in(reg32) addr,
+                        options(pure, readonly, nostack, preserves_flags),
+                    );
+                }
+                Complex::new(re, im)
+            }
+
+            #[inline(always)]
+            unsafe fn store_shared(addr: u32, v: Self) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    asm!(
+                        concat!("st.shared.v2.b", $bits, " [{addr}], {{{re}, {im}}};"),
+                        addr = in(reg32) addr,
+                        re = in($reg) v.re,
+                        im = in($reg) v.im,
+                        options(nostack, preserves_flags),
+                    );
+                }
+            }
+
+            #[inline(always)]
+            fn to_bits64(self) -> u64 {
+                match size_of::<$t>() {
+                    4 => self.im.to_bits64() << 32 | self.re.to_bits64(),
+                    _ => self.re.to_bits64(),
+                }
+            }
+
+            #[inline(always)]
+            fn from_bits64(bits: u64) -> Self {
+                match size_of::<$t>() {
+                    4 => Complex::new(<$t>::from_bits64(bits), <$t>::from_bits64(bits >> 32)),
+                    _ => Complex::new(<$t>::from_bits64(bits), 0.0),
+                }
+            }
+
+            #[inline(always)]
+            fn map_halves(self, f: impl Fn(u64) -> u64) -> Self {
+                match size_of::<$t>() {
+                    4 => Self::from_bits64(f(self.to_bits64())),
+                    _ => Complex::new(self.re.map_halves(&f), self.im.map_halves(&f)),
+                }
+            }
+        }
+    };
+}
+complex!(f32, reg32, "32", WholeF32 = 8);
+complex!(f64, reg64, "64", WholeF64 = 16);
+
+/// The elements that one atomic instruction covers.
+pub trait AtomicElementImp: ElementImp + Rmw {}
+
 /// The integers.
-pub trait IntElementImp: ElementImp + IntRmw {}
+pub trait IntElementImp: AtomicElementImp + IntRmw {}
 impl IntElementImp for u32 {}
 impl IntElementImp for i32 {}
 impl IntElementImp for u64 {}

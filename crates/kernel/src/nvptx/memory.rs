@@ -4,7 +4,7 @@ use core::arch::{asm, global_asm};
 use core::marker::PhantomData;
 
 use super::atomic::Place;
-use super::element::{ElementImp, IntElementImp};
+use super::element::{AtomicElementImp, ElementImp, IntElementImp};
 use crate::atomic::{Ordering, Scope};
 
 /// Global memory that nobody writes during the launch.
@@ -16,7 +16,8 @@ pub struct RawGlobal<T> {
 
 impl<T: ElementImp> RawGlobal<T> {
     /// # Safety
-    /// `ptr` is valid for reads of `len` elements during the launch, in which nobody writes them.
+    /// `ptr` is a multiple of the element's size, and valid for reads of `len` elements during the launch, in which
+    /// nobody writes them.
     #[inline(always)]
     pub unsafe fn from_parts(ptr: *const T, len: u64) -> Self {
         Self { ptr, len }
@@ -43,7 +44,7 @@ pub struct RawGlobalMut<T> {
 
 impl<T: ElementImp> RawGlobalMut<T> {
     /// # Safety
-    /// `ptr` is valid for reads and writes of `len` elements during the launch.
+    /// `ptr` is a multiple of the element's size, and valid for reads and writes of `len` elements during the launch.
     #[inline(always)]
     pub unsafe fn from_parts(ptr: *mut T, len: u64) -> Self {
         Self { ptr, len }
@@ -57,15 +58,27 @@ impl<T: ElementImp> RawGlobalMut<T> {
     #[inline(always)]
     pub fn get(self, i: usize) -> T {
         // SAFETY: `i < len` is the kernel's promise; the rest is that of `from_parts`.
-        unsafe { self.ptr.add(i).read() }
+        unsafe {
+            if T::IS_PAIR {
+                return T::load_pair(self.ptr.add(i));
+            }
+            self.ptr.add(i).read()
+        }
     }
 
     #[inline(always)]
     pub fn set(self, i: usize, v: T) {
         // SAFETY: as in `get`.
-        unsafe { self.ptr.add(i).write(v) }
+        unsafe {
+            if T::IS_PAIR {
+                return T::store_pair(self.ptr.add(i), v);
+            }
+            self.ptr.add(i).write(v)
+        }
     }
+}
 
+impl<T: AtomicElementImp> RawGlobalMut<T> {
     #[inline(always)]
     pub fn atomic(self, i: usize) -> RawAtomic<T> {
         // SAFETY: as in `get`.
@@ -87,7 +100,7 @@ pub struct RawShared<T> {
 
 impl<T: ElementImp> RawShared<T> {
     /// # Safety
-    /// `addr` is where an array of `len` elements starts in the shared window.
+    /// `addr`, a multiple of the element's size, is where an array of `len` elements starts in the shared window.
     #[inline(always)]
     pub unsafe fn from_parts(addr: u32, len: usize) -> Self {
         Self {
@@ -120,7 +133,9 @@ impl<T: ElementImp> RawShared<T> {
         // SAFETY: as in `get`.
         unsafe { T::store_shared(self.address(i), v) }
     }
+}
 
+impl<T: AtomicElementImp> RawShared<T> {
     #[inline(always)]
     pub fn atomic(self, i: usize) -> RawAtomic<T> {
         RawAtomic {
@@ -137,7 +152,7 @@ pub struct RawAtomic<T> {
     element: PhantomData<*mut T>,
 }
 
-impl<T: ElementImp> RawAtomic<T> {
+impl<T: AtomicElementImp> RawAtomic<T> {
     #[inline(always)]
     pub fn load(self, ordering: Ordering, scope: Scope) -> T {
         // SAFETY: the place is a cell of a handle, valid by the kernel's promise `i < len`.
@@ -170,7 +185,7 @@ macro_rules! rmw {
         }
     };
 }
-rmw!(ElementImp: swap, fetch_add);
+rmw!(AtomicElementImp: swap, fetch_add);
 rmw!(IntElementImp: fetch_sub, fetch_min, fetch_max, fetch_and, fetch_or, fetch_xor);
 
 impl<T: IntElementImp> RawAtomic<T> {

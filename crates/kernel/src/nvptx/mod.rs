@@ -25,7 +25,7 @@ mod warp;
 use core::arch::asm;
 use core::arch::nvptx;
 
-pub use element::{ElementImp, IntElementImp, RealImp};
+pub use element::{AtomicElementImp, ElementImp, IntElementImp, RealImp};
 pub use memory::{RawAtomic, RawGlobal, RawGlobalMut, RawShared, dynamic_shared};
 pub use warp::{
     active_mask, ballot, match_any, mma_m8n8k4_f64, redux_i32, redux_u32, shuffle, sync_warp,

@@ -83,6 +83,14 @@ fn shuffle_word(kind: ShuffleKind, mask: u32, v: u32, operand: u32) -> u32 {
 #[inline(always)]
 pub fn shuffle<T: ElementImp>(kind: ShuffleKind, mask: u32, v: T, operand: u32) -> T {
     sync_warp(mask);
+    if size_of::<T>() == 16 {
+        let words = |bits: u64| {
+            let low = shuffle_word(kind, mask, bits as u32, operand);
+            let high = shuffle_word(kind, mask, (bits >> 32) as u32, operand);
+            u64::from(high) << 32 | u64::from(low)
+        };
+        return v.map_halves(words);
+    }
     let bits = v.to_bits64();
     let low = shuffle_word(kind, mask, bits as u32, operand);
     if size_of::<T>() == 8 {

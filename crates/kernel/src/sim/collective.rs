@@ -289,7 +289,8 @@ fn evaluate(lane: u32, lanes: &[Collective; 32]) -> [u64; 2] {
     let single = match mine.op {
         WarpOp::Sync => 0,
         WarpOp::Shuffle(kind, _) => {
-            lanes[shuffle_source(kind, lane, mine.operand) as usize].values[0]
+            let source = &lanes[shuffle_source(kind, lane, mine.operand) as usize];
+            return [source.values[0], source.values[1]];
         }
         WarpOp::Any => u64::from(members().any(|l| word(l) != 0)),
         WarpOp::All => u64::from(members().all(|l| word(l) != 0)),

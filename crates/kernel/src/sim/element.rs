@@ -1,5 +1,9 @@
 //! What the simulator needs of element types.
 
+use core::ops::{BitAnd, BitOr, BitXor};
+
+use num_complex::Complex;
+
 use crate::host::{ElementKind, KernelArg};
 
 /// What the simulator needs of an element type.
@@ -7,18 +11,23 @@ pub trait ElementImp: Copy + Into<KernelArg> {
     /// The type, as a value.
     const KIND: ElementKind;
 
-    /// The bits, in the low part.
-    fn to_bits64(self) -> u64;
+    /// The bits, in the low part; those of the imaginary part of a complex number in the second word.
+    fn to_bits(self) -> [u64; 2];
 
     /// From the low bits.
-    fn from_bits64(bits: u64) -> Self;
+    fn from_bits(bits: [u64; 2]) -> Self;
+}
 
+/// What the simulator needs of a type with atomic accesses.
+pub trait AtomicElementImp: ElementImp {
     /// Sum; integers wrap.
     fn sum(self, other: Self) -> Self;
 }
 
 /// What the simulator needs of an integer type.
-pub trait IntElementImp: ElementImp + Ord {
+pub trait IntElementImp:
+    AtomicElementImp + Ord + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
+{
     /// Difference, wrapping.
     fn difference(self, other: Self) -> Self;
 }
@@ -46,15 +55,17 @@ macro_rules! integers {
                 const KIND: ElementKind = ElementKind::$kind;
 
                 #[inline(always)]
-                fn to_bits64(self) -> u64 {
-                    self as u64
+                fn to_bits(self) -> [u64; 2] {
+                    [self as u64, 0]
                 }
 
                 #[inline(always)]
-                fn from_bits64(bits: u64) -> $t {
-                    bits as $t
+                fn from_bits(bits: [u64; 2]) -> $t {
+                    bits[0] as $t
                 }
+            }
 
+            impl AtomicElementImp for $t {
                 #[inline(always)]
                 fn sum(self, other: $t) -> $t {
                     self.wrapping_add(other)
@@ -73,21 +84,38 @@ macro_rules! integers {
 integers!(u32: U32, i32: I32, u64: U64, i64: I64);
 
 macro_rules! reals {
-    ($($t:ident: $kind:ident),*) => {
+    ($($t:ident: $kind:ident, $complex:ident),*) => {
         $(
             impl ElementImp for $t {
                 const KIND: ElementKind = ElementKind::$kind;
 
                 #[inline(always)]
-                fn to_bits64(self) -> u64 {
-                    self.to_bits().into()
+                fn to_bits(self) -> [u64; 2] {
+                    [<$t>::to_bits(self).into(), 0]
                 }
 
                 #[inline(always)]
-                fn from_bits64(bits: u64) -> $t {
-                    $t::from_bits(bits as _)
+                fn from_bits(bits: [u64; 2]) -> $t {
+                    <$t>::from_bits(bits[0] as _)
+                }
+            }
+
+            impl ElementImp for Complex<$t> {
+                const KIND: ElementKind = ElementKind::$complex;
+
+                #[inline(always)]
+                fn to_bits(self) -> [u64; 2] {
+                    [self.re.to_bits().into(), self.im.to_bits().into()]
                 }
 
+                #[inline(always)]
+                fn from_bits(bits: [u64; 2]) -> Self {
+                    let [re, im] = bits.map(|part| <$t>::from_bits(part as _));
+                    Complex::new(re, im)
+                }
+            }
+
+            impl AtomicElementImp for $t {
                 #[inline(always)]
                 fn sum(self, other: $t) -> $t {
                     self + other
@@ -128,4 +156,4 @@ macro_rules! reals {
         )*
     };
 }
-reals!(f32: F32, f64: F64);
+reals!(f32: F32, ComplexF32, f64: F64, ComplexF64);

@@ -9,13 +9,13 @@ use std::panic::Location;
 
 use super::block::State;
 use super::collective::{self, BarrierKind, Collective, WarpOp};
-pub use super::element::{ElementImp, IntElementImp, RealImp};
+pub use super::element::{AtomicElementImp, ElementImp, IntElementImp, RealImp};
 use super::engine::{Engine, running};
 use super::fault::FaultKind;
-use super::shadow::{Cell, Line, Space};
+use super::shadow::{Cell, ELEMENT_CELLS, Line, Space};
 use super::wait::MAX_ATOMICS;
 use crate::atomic::{Ordering, Scope};
-use crate::element::{Element, IntElement};
+use crate::element::{AtomicElement, Element, IntElement};
 use crate::mem::{Global, GlobalMut};
 use crate::warp::{ReduceOp, ShuffleKind};
 
@@ -98,13 +98,15 @@ impl<T: Element> Handle<T> {
                 (*self.space).plain_write(self.cell_of(i), i, line);
                 // A spin's condition may end a wait by a write of its own.
                 (*(*self.space).engine).progress +=
-                    u64::from((*self.data.add(i)).to_bits64() != v.to_bits64());
+                    u64::from((*self.data.add(i)).to_bits() != v.to_bits());
             }
         }
         // SAFETY: in bounds of live memory that this thread alone accesses now.
         unsafe { *self.data.add(i) = v };
     }
+}
 
+impl<T: AtomicElement> Handle<T> {
     #[inline(always)]
     #[track_caller]
     fn atomic(self, i: usize) -> RawAtomic<T> {
@@ -160,7 +162,9 @@ macro_rules! writable {
             pub fn set(self, i: usize, v: T) {
                 self.0.set(i, v);
             }
+        }
 
+        impl<T: AtomicElement> $name<T> {
             /// Element `i`, to be accessed atomically.
             #[inline(always)]
             #[track_caller]
@@ -181,12 +185,12 @@ writable! {
 
 /// An element that is accessed atomically; in bounds by construction.
 #[derive(Clone, Copy)]
-pub struct RawAtomic<T: Element> {
+pub struct RawAtomic<T: AtomicElement> {
     handle: Handle<T>,
     i: usize,
 }
 
-impl<T: Element> RawAtomic<T> {
+impl<T: AtomicElement> RawAtomic<T> {
     /// Reads and, where `f` answers a value, writes; answers the old value. `reads` and `writes`
     /// say what the operation is to the race check.
     #[inline]
@@ -215,7 +219,7 @@ impl<T: Element> RawAtomic<T> {
             let old = *place;
             if writes {
                 let new = f(old);
-                if old.to_bits64() != new.to_bits64() {
+                if old.to_bits() != new.to_bits() {
                     *place = new;
                     (*engine).progress += 1;
                 }
@@ -298,11 +302,11 @@ read_modify_write! {
     /// Maximum, answers the old value.
     fetch_max(old, v) old.max(v);
     /// Bitwise and, answers the old value.
-    fetch_and(old, v) T::from_bits64(old.to_bits64() & v.to_bits64());
+    fetch_and(old, v) old & v;
     /// Bitwise or, answers the old value.
-    fetch_or(old, v) T::from_bits64(old.to_bits64() | v.to_bits64());
+    fetch_or(old, v) old | v;
     /// Bitwise exclusive or, answers the old value.
-    fetch_xor(old, v) T::from_bits64(old.to_bits64() ^ v.to_bits64());
+    fetch_xor(old, v) old ^ v;
 }
 
 impl<T: IntElement> RawAtomic<T> {
@@ -365,7 +369,7 @@ pub struct Arguments<'a> {
 
 /// An argument that fits its parameter.
 pub(crate) enum Arg {
-    Scalar(u64),
+    Scalar([u64; 2]),
     Buffer {
         data: *mut u8,
         len: usize,
@@ -388,7 +392,7 @@ impl<'a> Arguments<'a> {
     #[inline]
     pub fn scalar<T: Element>(&mut self) -> T {
         match self.left.next() {
-            Some(Arg::Scalar(bits)) => T::from_bits64(*bits),
+            Some(Arg::Scalar(bits)) => T::from_bits(*bits),
             _ => unreachable!("the launch checked the arguments"),
         }
     }
@@ -449,7 +453,7 @@ unsafe fn shared_view<T: Element>(byte_offset: usize, len: usize, space: usize) 
             space: this
                 .shared_spaces
                 .as_ptr()
-                .add(2 * space + size_of::<T>() / 8),
+                .add(ELEMENT_CELLS.len() * space + (size_of::<T>() / 4).ilog2() as usize),
             checked,
         })
     }
@@ -580,9 +584,10 @@ pub fn sync_warp(mask: u32) {
 /// See `warp`.
 #[track_caller]
 pub fn shuffle<T: Element>(kind: ShuffleKind, mask: u32, v: T, operand: u32) -> T {
-    let values = [v.to_bits64(), 0, 0, 0];
+    let [first, second] = v.to_bits();
+    let values = [first, second, 0, 0];
     let op = WarpOp::Shuffle(kind, size_of::<T>());
-    T::from_bits64(meet(op, mask, values, operand, Location::caller())[0])
+    T::from_bits(meet(op, mask, values, operand, Location::caller()))
 }
 
 /// See `warp`.

@@ -71,8 +71,8 @@
 //!
 //! # Cost
 //!
-//! A tracked allocation has a shadow of 32 bytes for each 4 (for each 8, in a launch that sees it as
-//! 64-bit elements alone), made when a launch first writes it. Memory that a launch only reads is
+//! A tracked allocation has a shadow of 32 bytes for each 4 (for each 8 or 16, in a launch that sees it as elements of that
+//! size alone), made when a launch first writes it. Memory that a launch only reads is
 //! not tracked, and not checked at all beyond bounds once it is written completely.
 
 mod alloc;
@@ -233,7 +233,7 @@ pub fn launch(
         (*engine_ptr).args = bound;
         let names = kernel.shared.iter().map(|s| s.name);
         for name in names.chain([imp::DYNAMIC]) {
-            for cells in [1, 2] {
+            for cells in shadow::ELEMENT_CELLS {
                 (*engine_ptr).shared_spaces.push(Space {
                     engine: engine_ptr,
                     name: name.into(),
@@ -386,10 +386,8 @@ fn extent(arg: &KernelArg) -> Option<(Range<u64>, u64, u64)> {
 enum Tracking {
     /// No race is possible: nothing in this launch writes its memory.
     None,
-    /// Cells of 4 bytes.
-    Words,
-    /// Cells of 8 bytes: the launch sees the allocation as 64-bit elements alone.
-    DoubleWords,
+    /// By cells of so many bytes: the size of the smallest elements that the launch sees the allocation as.
+    Cells(usize),
 }
 
 impl Tracking {
@@ -409,16 +407,13 @@ impl Tracking {
                     && mine.start < other.end
             });
         if !written {
-            Tracking::None
-        } else if args
-            .iter()
-            .filter(same)
-            .all(|arg| matches!(arg, KernelArg::Buffer { element, .. } if element.bytes() == 8))
-        {
-            Tracking::DoubleWords
-        } else {
-            Tracking::Words
+            return Tracking::None;
         }
+        let sizes = args.iter().filter(same).filter_map(|arg| match arg {
+            KernelArg::Buffer { element, .. } => Some(element.bytes()),
+            _ => None,
+        });
+        sizes.min().map_or(Tracking::None, Tracking::Cells)
     }
 }
 
@@ -448,19 +443,16 @@ unsafe fn bind(
     };
     let allocation = simulated(base);
     let (offset, size) = (*byte_offset as usize, element.bytes());
-    let (cell_bytes, cells) = match tracking {
-        Tracking::DoubleWords => (8, 1),
-        Tracking::Words | Tracking::None => (4, size / 4),
-    };
-    let cell = if tracking == Tracking::None {
-        ptr::null_mut()
-    } else {
+    let (cell, cells) = if let Tracking::Cells(cell_bytes) = tracking {
         let needed = allocation.bytes().div_ceil(cell_bytes);
         if state.cells.len() < needed {
             state.cells = shadow::unused_cells(needed);
         }
         // SAFETY: the argument lies in the allocation, so its cells in the array.
-        unsafe { state.cells.as_mut_ptr().add(offset / cell_bytes) }
+        let first = unsafe { state.cells.as_mut_ptr().add(offset / cell_bytes) };
+        (first, size / cell_bytes)
+    } else {
+        (ptr::null_mut(), 0)
     };
     let init = if checks && !state.init.is_complete() {
         &raw mut state.init

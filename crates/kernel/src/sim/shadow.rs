@@ -1,6 +1,6 @@
 //! The shadow of memory: who accessed each cell last, and the race check on it.
 //!
-//! A cell shadows 4 bytes, or 8 in a launch that sees its allocation as 64-bit elements alone. It
+//! A cell shadows 4 bytes, or as many as the smallest element has that a launch sees its allocation as. It
 //! holds the last plain write and the last plain read with their stamps; what is rarer (several
 //! concurrent readers, atomic accesses, published knowledge) stands in a [`Side`]. This is the
 //! FastTrack scheme (Flanagan and Freund, PLDI 2009), with atomics as a third kind of access.
@@ -33,6 +33,9 @@ pub(crate) type Line = &'static Location<'static>;
 
 /// Marks a cell of shared memory as written.
 pub(crate) const WRITTEN: u32 = 1 << 31;
+
+/// Cells of 4 bytes that elements have: of 4, 8 and 16 bytes.
+pub(crate) const ELEMENT_CELLS: [usize; 3] = [1, 2, 4];
 
 /// One tracked cell. All zero is a cell that nobody accessed; no launch or block has the stamp 0.
 ///
@@ -122,9 +125,9 @@ pub(crate) struct Space {
     pub init: *mut InitMap,
     /// Granule of element 0.
     pub granule: usize,
-    /// Granules of an element: 1 or 2.
+    /// Granules of an element: 1, 2 or 4.
     pub granules: usize,
-    /// Cells of an element: 1 or 2.
+    /// Cells of an element: 1, 2 or 4, which are accessed together.
     pub cells: usize,
     /// Whether it is shared memory, whose cells also track initialisation.
     pub shared: bool,

@@ -485,3 +485,132 @@ fn a_block_inherits_nothing_from_the_one_before_it_in_its_place() {
     // SAFETY: simulated.
     silent(|s| unsafe { forgetful_place::launch(s, &config, 1, &mut x) });
 }
+
+/// Reverses 64 complex numbers through shared memory.
+#[kernel(T = [Complex<f32>, Complex<f64>])]
+pub unsafe fn reverse_complex<T: Field>(barrier: u32, x: GlobalMut<T>) {
+    let pairs = shared_array![T; 64];
+    let t = thread::thread_idx_x() as usize;
+    pairs.set(t, x.get(t));
+    if barrier == 1 {
+        thread::sync_threads();
+    }
+    x.set(t, pairs.get(63 - t).conjugate()); // read there
+}
+
+#[test]
+fn complex_numbers_in_shared_memory_without_a_barrier() {
+    fn check<T: reverse_complex::Instance>(of_parts: fn(f32, f32) -> T, name: &str) {
+        let values: Vec<T> = (0..64).map(|i| of_parts(i as f32, 0.5)).collect();
+        let config = LaunchConfig::linear(1, 64);
+        let mut x = Buffer::from_slice("x", &values);
+        // SAFETY: simulated.
+        for fault in faults(name, "races.rs", |s| unsafe {
+            reverse_complex::launch(s, &config, 0, &mut x)
+        }) {
+            if fault.kind == FaultKind::Uninitialized {
+                assert!(source_line(&fault, SOURCE).ends_with("// read there"));
+            } else {
+                assert_eq!(race(&fault), [Access::Read, Access::Write]);
+                let other = fault.other.as_ref().expect("another party");
+                assert_eq!(fault.thread[0] + other.thread[0], 63, "{fault}");
+            }
+            assert_eq!(fault.buffer.as_deref(), Some("pairs"));
+        }
+        // SAFETY: simulated.
+        silent(|s| unsafe {
+            x.copy_from_slice(&values);
+            reverse_complex::launch(s, &config, 1, &mut x)
+        });
+        let reversed: Vec<T> = (0..64).rev().map(|i| of_parts(i as f32, -0.5)).collect();
+        assert_eq!(x.to_vec(), reversed);
+    }
+    check(Complex::<f32>::new, "reverse_complex_complex_f32");
+    check(
+        |re, im| Complex::<f64>::new(re.into(), im.into()),
+        "reverse_complex_complex_f64",
+    );
+}
+
+/// Threads 0 and 1 write a complex number each: the same one or two that lie side by side. If `part` is one of the four
+/// numbers that they consist of, thread 2 writes this one alone.
+#[kernel]
+pub unsafe fn write_pairs(
+    apart: u32,
+    part: u32,
+    x: GlobalMut<Complex<f64>>,
+    parts: GlobalMut<f64>,
+) {
+    let t = thread::thread_idx_x();
+    if t < 2 {
+        x.set((t * apart) as usize, Complex::new(1.0, 2.0));
+    } else if part < 4 {
+        parts.set(part as usize, 3.0);
+    }
+}
+
+#[test]
+fn both_components_of_a_complex_number_are_one_element() {
+    let config = LaunchConfig::linear(1, 3);
+    let mut x = Buffer::<Complex<f64>>::zeroed("x", 2);
+    // As complex numbers alone, and as complex and real numbers at once.
+    let mut other = Buffer::<f64>::zeroed("other", 4);
+    let same = x.allocation().arg::<f64>(0, 4, true);
+    for parts in [other.kernel_arg_mut(), same.clone()] {
+        for seed in super::SEEDS {
+            let mut launch = |apart: u32, part: u32| {
+                let args = [apart.into(), part.into(), x.kernel_arg_mut(), parts.clone()];
+                let options = Options {
+                    seed,
+                    ..Options::default()
+                };
+                sim::launch(write_pairs::desc(), &config, &args, &options)
+            };
+            let fault = launch(0, 4).unwrap_err();
+            assert_eq!(race(&fault), [Access::Write, Access::Write]);
+            assert_eq!((fault.buffer.as_deref(), fault.index), (Some("x"), Some(0)));
+            launch(1, 4).unwrap();
+        }
+    }
+    for (part, seed) in (0..4).zip(super::SEEDS) {
+        let args = [1u32.into(), part.into(), x.kernel_arg_mut(), same.clone()];
+        let options = Options {
+            seed,
+            ..Options::default()
+        };
+        let fault = sim::launch(write_pairs::desc(), &config, &args, &options).unwrap_err();
+        assert_eq!(race(&fault), [Access::Write, Access::Write]);
+        let found = (
+            fault.buffer.as_deref(),
+            fault.index.expect("an index") as u32,
+        );
+        assert!(
+            found == (Some("x"), part / 2) || found == (Some("parts"), part),
+            "{fault}"
+        );
+    }
+}
+
+/// Reads the complex number `i`.
+#[kernel]
+pub unsafe fn read_pair(i: u32, x: Global<Complex<f64>>, out: GlobalMut<Complex<f64>>) {
+    out.set(0, x.get(i as usize));
+}
+
+#[test]
+fn a_complex_number_is_written_when_both_components_are() {
+    let config = LaunchConfig::linear(1, 1);
+    let x = Buffer::<Complex<f64>>::uninitialized("x", 2);
+    let mut out = Buffer::<Complex<f64>>::uninitialized("out", 1);
+    x.allocation().write(0, &[0; 28]);
+    let s = sim::Simulator::default();
+    // SAFETY: simulated.
+    let fault = unsafe { read_pair::launch(&s, &config, 1, &x, &mut out) }.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Uninitialized);
+    assert_eq!((fault.buffer.as_deref(), fault.index), (Some("x"), Some(1)));
+    // SAFETY: simulated.
+    unsafe { read_pair::launch(&s, &config, 0, &x, &mut out) }.unwrap();
+    x.allocation().write(28, &[0; 4]);
+    // SAFETY: simulated.
+    unsafe { read_pair::launch(&s, &config, 1, &x, &mut out) }.unwrap();
+}

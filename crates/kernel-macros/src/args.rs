@@ -12,7 +12,8 @@ use syn::{
     Attribute, Data, DeriveInput, Error, Fields, GenericParam, Ident, Type, TypeParam, Visibility,
 };
 
-use crate::parse::{ParamKind, qualified};
+use crate::parse::ParamKind;
+use crate::qualified::qualified;
 
 /// A struct of arguments, understood.
 struct Args {

@@ -11,6 +11,7 @@ mod args;
 mod entry;
 mod expand;
 mod parse;
+mod qualified;
 mod record;
 mod shared;
 

@@ -1,6 +1,6 @@
 //! Reads the attribute and the function into what the expansion needs.
 
-use proc_macro2::{Group, TokenStream, TokenTree};
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
@@ -10,6 +10,7 @@ use syn::{
     PathArguments, ReturnType, Token, Type, TypeParamBound, bracketed, parenthesized,
 };
 
+use crate::qualified::qualified;
 use crate::shared::{self, SharedSite};
 
 /// A kernel, understood.
@@ -57,34 +58,6 @@ pub enum ParamKind {
 
 /// The types of scalars, besides a type parameter, what belongs to it, and `Complex<…>`.
 const SCALARS: [&str; 6] = ["u32", "i32", "u64", "i64", "f32", "f64"];
-
-/// `ty` with `<T as Field>::Name` in the place of each `T::Name`, for the type parameter `generic` of the name `T`: in
-/// what is generated `T` is an alias, which the short form cannot begin with.
-pub fn qualified(ty: &Type, generic: Option<&Ident>) -> syn::Result<Type> {
-    fn in_stream(stream: TokenStream, generic: &Ident) -> TokenStream {
-        let tokens: Vec<TokenTree> = stream.into_iter().collect();
-        let is_colon =
-            |i: usize| matches!(tokens.get(i), Some(TokenTree::Punct(p)) if p.as_char() == ':');
-        (tokens.iter().enumerate())
-            .flat_map(|(i, token)| match token {
-                TokenTree::Ident(ident)
-                    if ident == generic && is_colon(i + 1) && is_colon(i + 2) =>
-                {
-                    quote! { <#ident as ::luge_kernel::math::Field> }
-                }
-                TokenTree::Group(group) => {
-                    let inner = in_stream(group.stream(), generic);
-                    TokenTree::Group(Group::new(group.delimiter(), inner)).into()
-                }
-                other => other.clone().into(),
-            })
-            .collect()
-    }
-    match generic {
-        Some(generic) => syn::parse2(in_stream(ty.to_token_stream(), generic)),
-        None => Ok(ty.clone()),
-    }
-}
 
 /// What an instance of type `ty` adds to the name of its entry point: `f64`, `complex_f64`.
 fn suffix(ty: &Type) -> syn::Result<String> {

@@ -8,7 +8,7 @@ use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{Error, Expr, Type, TypeArray};
 
-use crate::parse::qualified;
+use crate::qualified::qualified;
 
 /// One `shared_array![T; N]`.
 pub struct SharedSite {

@@ -59,7 +59,7 @@ pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use pivots::{PivotKind, PivotPolicy, PivotPolicyError, ResolvedPivots, SmallPivots};
-pub use quality::{Quality, larger};
+pub use quality::{Quality, enlarge, larger, lessen};
 pub use scalar::{RealScalar, Scalar};
 pub use scaling::Scaling;
 

@@ -75,6 +75,57 @@ impl Default for Quality {
 }
 
 impl Quality {
+    /// Takes in column `k`: ‖B·e_k‖₁, ‖ |L|·|U|·e_k ‖₁ and |wᵀ·(B − L·U)·e_k|. Columns may come in any order, the outcome is
+    /// the same; what is not finite ends up in the growth or the checksum.
+    #[inline(always)]
+    pub fn add_column(&mut self, k: usize, norm: f64, product: f64, residual: f64) {
+        enlarge(&mut self.max_residual, residual);
+        enlarge(&mut self.max_norm, norm);
+        lessen(&mut self.min_norm, norm);
+        // Divided, and looked at one by one, only where it matters: what is not a number compares as neither.
+        let is_usual = (product < self.growth * norm) & (residual <= self.checksum * norm);
+        if !is_usual {
+            self.relate(k, norm, product, residual);
+        }
+    }
+
+    /// What is relative to the norm of column `k`, if it is worse than in all before.
+    #[cold]
+    fn relate(&mut self, k: usize, norm: f64, product: f64, residual: f64) {
+        // Overflowed sums of |L|·|U| tell nothing, not even where the norm overflowed too.
+        let growth = if product.is_finite() {
+            product / norm
+        } else {
+            f64::NAN
+        };
+        let is_first = growth == self.growth && k < self.worst_column;
+        if is_first || is_worse(growth, self.growth) {
+            self.growth = growth;
+            self.worst_column = k;
+        }
+        self.checksum = larger(self.checksum, residual / norm);
+    }
+
+    /// Takes in the magnitudes of a pivot of a refactorization and of the pivot that was there before.
+    #[inline(always)]
+    pub fn add_pivot_ratio(&mut self, new: f64, old: f64) {
+        if new < self.min_pivot_ratio * old {
+            self.min_pivot_ratio = self.min_pivot_ratio.min(new / old);
+        }
+        if new > self.max_pivot_ratio * old {
+            self.max_pivot_ratio = self.max_pivot_ratio.max(new / old);
+        }
+    }
+
+    /// Counts a pivot that was replaced, in this column.
+    pub fn add_perturbed(&mut self, column: usize) {
+        self.num_perturbed += 1;
+        let first = self
+            .first_perturbed
+            .map_or(column, |first| first.min(column));
+        self.first_perturbed = Some(first);
+    }
+
     /// Adds what was measured of another diagonal block, where `column` tells which column here is one of the block's.
     pub fn merge(&mut self, block: &Self, column: impl Fn(usize) -> usize) {
         if is_worse(block.growth, self.growth) {
@@ -101,8 +152,21 @@ impl Quality {
 
     /// Whether a number that is not finite turned up.
     pub fn is_finite(&self) -> bool {
-        self.growth.is_finite() && self.checksum.is_finite()
+        let sums = [self.growth, self.checksum, self.max_residual];
+        sums.iter().all(|sum| sum.is_finite())
     }
+}
+
+/// Makes `most` the larger of the two; as it was if `number` is none.
+#[inline(always)]
+pub fn enlarge(most: &mut f64, number: f64) {
+    *most = if number > *most { number } else { *most };
+}
+
+/// Makes `least` the smaller of the two, likewise.
+#[inline(always)]
+pub fn lessen(least: &mut f64, number: f64) {
+    *least = if number < *least { number } else { *least };
 }
 
 /// The larger number; NaN if one of them is.
@@ -148,6 +212,77 @@ mod tests {
         assert_eq!((all.checksum, all.min_pivot_ratio), (1e-16, 0.1));
         assert_eq!((all.num_perturbed, all.first_perturbed), (1, Some(11)));
         assert!(all.is_finite());
+    }
+
+    #[test]
+    fn columns_are_taken_in_in_any_order() {
+        let columns = [
+            (3, 2.0, 8.0, 1e-16),
+            (1, 1.0, 4.0, 0.0),
+            (2, 4.0, 4.0, 4e-16),
+            (0, 8.0, 9.0, 2e-16),
+        ];
+        for order in [[0, 1, 2, 3], [1, 0, 3, 2], [3, 2, 1, 0], [2, 3, 0, 1]] {
+            let mut quality = Quality::default();
+            for (k, norm, product, residual) in order.map(|at| columns[at]) {
+                quality.add_column(k, norm, product, residual);
+            }
+            assert_eq!((quality.growth, quality.worst_column), (4.0, 1));
+            assert_eq!((quality.checksum, quality.max_residual), (1e-16, 4e-16));
+            assert_eq!((quality.min_norm, quality.max_norm), (1.0, 8.0));
+        }
+    }
+
+    #[test]
+    fn overflow_in_one_column_is_told_whatever_comes_before_and_after() {
+        let (nan, inf) = (f64::NAN, f64::INFINITY);
+        for (norm, product, residual) in [
+            (1.0, nan, 0.0),
+            (1.0, 1.0, nan),
+            (1.0, inf, 0.0),
+            (1.0, 1.0, inf),
+            (inf, inf, 0.0),
+            (inf, 1.0, inf),
+        ] {
+            for at in 0..3 {
+                let mut quality = Quality::default();
+                for k in 0..3 {
+                    if k == at {
+                        quality.add_column(k, norm, product, residual);
+                    } else {
+                        quality.add_column(k, 1.0, 10.0, 1e-10);
+                    }
+                }
+                assert!(
+                    !quality.is_finite(),
+                    "{norm}, {product}, {residual} at {at}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn ratios_of_pivots_are_the_smallest_and_the_largest() {
+        let mut quality = Quality::default();
+        for (new, old) in [(3.0, 2.0), (1.0, 4.0), (6.0, 1.0), (1.0, 2.0)] {
+            quality.add_pivot_ratio(new, old);
+        }
+        assert_eq!(
+            (quality.min_pivot_ratio, quality.max_pivot_ratio),
+            (0.25, 6.0)
+        );
+    }
+
+    #[test]
+    fn replaced_pivots_are_counted_and_the_first_is_named() {
+        let mut quality = Quality::default();
+        [5, 2, 7]
+            .into_iter()
+            .for_each(|column| quality.add_perturbed(column));
+        assert_eq!(
+            (quality.num_perturbed, quality.first_perturbed),
+            (3, Some(2))
+        );
     }
 
     #[test]

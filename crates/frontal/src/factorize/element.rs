@@ -122,6 +122,30 @@ impl<'a, F> Children<'a, F> {
     }
 }
 
+/// Where the first row of an element goes if its rows, whose positions ascend, go one after another.
+#[inline(always)]
+pub(crate) fn contiguous(relative: &[u32]) -> Option<usize> {
+    let (first, last) = (*relative.first()?, relative[relative.len() - 1]);
+    ((last - first) as usize + 1 == relative.len()).then_some(first as usize)
+}
+
+/// to[i] += from[i].
+///
+/// # Safety
+///
+/// Both have `len` values.
+#[inline(always)]
+pub(crate) unsafe fn add_contiguous<F: Copy + std::ops::AddAssign>(
+    len: usize,
+    from: *const F,
+    to: *mut F,
+) {
+    for i in 0..len {
+        // SAFETY: the caller's contract.
+        unsafe { *to.add(i) += *from.add(i) };
+    }
+}
+
 /// to[relative[i]] += from[i].
 ///
 /// # Safety

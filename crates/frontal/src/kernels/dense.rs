@@ -486,11 +486,11 @@ pub(crate) struct CheckFront<F> {
     pub pivots: usize,
     /// Weights of the rows, in the order of the panel.
     pub w: *const F,
-    /// Sums of |L||U| by column of the front, added to.
+    /// Sums of |L||U| by column of the front, added to; not used by [`weigh_front`].
     pub products: *mut F,
-    /// Sums of wᵀLU by column of the front, added to.
+    /// Sums of wᵀLU by column of the front, or of wᵀ|L||U|, added to.
     pub check: *mut F,
-    /// Two arrays of `k` values to work in.
+    /// Two arrays of `k` values to work in, the first of which [`weigh_front`] does not use.
     pub s: *mut F,
     pub t: *mut F,
 }
@@ -503,6 +503,31 @@ pub(crate) struct CheckFront<F> {
 #[inline(always)]
 pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
+    unsafe { sum_up_front::<F, S, false>(f) }
+}
+
+/// Adds the column sums of (wᵀ|L|)·|U| of a front's pivots.
+///
+/// # Safety
+///
+/// The arrays of `f` that are used are valid for the sizes they name and do not overlap.
+#[inline(always)]
+pub(super) unsafe fn weigh_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
+    // SAFETY: the caller's contract.
+    unsafe { sum_up_front::<F, S, true>(f) }
+}
+
+/// An entry as it counts in the weighted sums.
+#[inline(always)]
+unsafe fn taken<F: RealScalar, S: Simd<F>, const WEIGH: bool>(v: S::V) -> S::V {
+    // SAFETY: the processor has the instructions.
+    if WEIGH { unsafe { S::abs(v) } } else { v }
+}
+
+/// Both sums of the check, or with `WEIGH` the one of weighted magnitudes.
+#[inline(always)]
+unsafe fn sum_up_front<F: RealScalar, S: Simd<F>, const WEIGH: bool>(f: &CheckFront<F>) {
+    // SAFETY: the caller's contract.
     unsafe {
         let (m, k, p) = (f.m, f.k, f.pivots);
         let c = m - k;
@@ -513,17 +538,27 @@ pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
             let column = f.lp.add(j * m);
             while i + S::W <= m {
                 let v = S::load(column.add(i));
-                magnitude = S::add(magnitude, S::abs(v));
-                weighted = S::fma(v, S::load(f.w.add(i)), weighted);
+                if !WEIGH {
+                    magnitude = S::add(magnitude, S::abs(v));
+                }
+                weighted = S::fma(taken::<F, S, WEIGH>(v), S::load(f.w.add(i)), weighted);
                 i += S::W;
             }
             if i < m {
                 let mask = S::mask(m - i);
                 let v = S::load_masked(column.add(i), mask);
-                magnitude = S::add(magnitude, S::abs(v));
-                weighted = S::fma(v, S::load_masked(f.w.add(i), mask), weighted);
+                if !WEIGH {
+                    magnitude = S::add(magnitude, S::abs(v));
+                }
+                weighted = S::fma(
+                    taken::<F, S, WEIGH>(v),
+                    S::load_masked(f.w.add(i), mask),
+                    weighted,
+                );
             }
-            *f.s.add(j) = F::one() + S::sum(magnitude);
+            if !WEIGH {
+                *f.s.add(j) = F::one() + S::sum(magnitude);
+            }
             *f.t.add(j) = *f.w.add(j) + S::sum(weighted);
         }
         for q in 0..k {
@@ -535,25 +570,40 @@ pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
             while i < rows {
                 let mask = S::mask(S::W.min(rows - i));
                 let v = S::load_masked(column.add(i), mask);
-                product = S::fma(S::abs(v), S::load_masked(f.s.add(i), mask), product);
-                check = S::fma(v, S::load_masked(f.t.add(i), mask), check);
+                if !WEIGH {
+                    product = S::fma(S::abs(v), S::load_masked(f.s.add(i), mask), product);
+                }
+                check = S::fma(
+                    taken::<F, S, WEIGH>(v),
+                    S::load_masked(f.t.add(i), mask),
+                    check,
+                );
                 i += S::W;
             }
-            *f.products.add(q) += S::sum(product);
+            if !WEIGH {
+                *f.products.add(q) += S::sum(product);
+            }
             *f.check.add(q) += S::sum(check);
         }
-        let (products, check) = (f.products.add(k), f.check.add(k));
+        let (products, check) = (f.products.wrapping_add(k), f.check.add(k));
         let mut i = 0;
         while i < c {
             let mask = S::mask(S::W.min(c - i));
-            let mut g = S::load_masked(products.add(i), mask);
+            let mut g = S::splat(F::zero());
+            if !WEIGH {
+                g = S::load_masked(products.add(i), mask);
+            }
             let mut h = S::load_masked(check.add(i), mask);
             for j in 0..p {
                 let v = S::load_masked(f.ut.add(i + j * c), mask);
-                g = S::fma(S::abs(v), S::splat(*f.s.add(j)), g);
-                h = S::fma(v, S::splat(*f.t.add(j)), h);
+                if !WEIGH {
+                    g = S::fma(S::abs(v), S::splat(*f.s.add(j)), g);
+                }
+                h = S::fma(taken::<F, S, WEIGH>(v), S::splat(*f.t.add(j)), h);
             }
-            S::store_masked(products.add(i), g, mask);
+            if !WEIGH {
+                S::store_masked(products.add(i), g, mask);
+            }
             S::store_masked(check.add(i), h, mask);
             i += S::W;
         }

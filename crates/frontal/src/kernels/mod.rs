@@ -25,6 +25,7 @@ pub struct Kernels<F> {
     pub(crate) eliminate_columns:
         unsafe fn(&FrontPanels<F>, usize, usize, &ResolvedPivots<F>, &mut PivotEvents) -> usize,
     pub(crate) check_front: unsafe fn(&CheckFront<F>),
+    pub(crate) weigh_front: unsafe fn(&CheckFront<F>),
     /// n, k, A, its leading dimension, x, y.
     pub(crate) gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
     pub(crate) gemv_transposed: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
@@ -85,6 +86,11 @@ macro_rules! entry_points {
                 unsafe { dense::check_front::<$float, $simd>(f) }
             }
             $(#[target_feature(enable = $features)])?
+            unsafe fn weigh_front(f: &CheckFront<$float>) {
+                // SAFETY: the caller's contract.
+                unsafe { dense::weigh_front::<$float, $simd>(f) }
+            }
+            $(#[target_feature(enable = $features)])?
             unsafe fn gemv(
                 n: usize,
                 k: usize,
@@ -116,6 +122,7 @@ macro_rules! entry_points {
                 trsm,
                 eliminate_columns,
                 check_front,
+                weigh_front,
                 gemv,
                 gemv_transposed,
             };

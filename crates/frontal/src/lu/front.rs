@@ -1,12 +1,12 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
-use luge_sparse::{Quality, Reservation, ResolvedPivots};
+use luge_sparse::{Quality, Reservation, ResolvedPivots, enlarge, lessen};
 
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
 use crate::factorize::{
     ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions,
-    add_scattered,
+    add_contiguous, add_scattered, contiguous,
 };
 use crate::kernels::dense::{CheckFront, Gemm};
 use crate::kernels::pivot::{FrontPanels, PivotEvents};
@@ -342,12 +342,18 @@ impl<F: FrontalScalar> LuFront<F> {
         children.for_each(&mut self.relative, |element, child, relative| {
             let order = element.order as usize;
             let summed = element.delayed as usize + child.pivots_in_parent as usize;
+            // Positions ascend but where delayed rows stand behind those that were planned.
+            let ascends = element.delayed == 0;
+            let first = ascends.then(|| contiguous(relative)).flatten();
             // SAFETY: the element is order × order; positions are below m, those of fully summed rows below k.
             unsafe {
                 for j in 0..summed {
                     let from = element.values.add(j * order);
                     let to = lp.add(*relative.get_unchecked(j) as usize * m);
-                    add_scattered(relative, from, to);
+                    match first {
+                        Some(first) => add_contiguous(order, from, to.add(first)),
+                        None => add_scattered(relative, from, to),
+                    }
                 }
                 for j in summed..order {
                     let from = element.values.add(j * order);
@@ -382,50 +388,29 @@ impl<F: FrontalScalar> LuFront<F> {
             // SAFETY: pivots are inside the panel.
             let pivot = unsafe { *front.panels.add(j * (front.m + 1)) };
             let magnitude = pivot.abs().to_f64();
-            quality.min_pivot = quality.min_pivot.min(magnitude);
-            quality.max_pivot = quality.max_pivot.max(magnitude);
+            lessen(&mut quality.min_pivot, magnitude);
+            enlarge(&mut quality.max_pivot, magnitude);
             if !context.search {
-                let ratio = magnitude / self.old_pivots[j].abs().to_f64();
-                quality.min_pivot_ratio = quality.min_pivot_ratio.min(ratio);
-                quality.max_pivot_ratio = quality.max_pivot_ratio.max(ratio);
+                quality.add_pivot_ratio(magnitude, self.old_pivots[j].abs().to_f64());
             }
             quality.num_off_diagonal += usize::from(rows[j] != cols[j]);
-            let sum = self.products[j].to_f64();
+            let product = self.products[j].to_f64();
             // SAFETY: a column has one pivot.
             unsafe { shared.products.add(column).write(self.products[j]) };
-            if magnitude < quality.min_relative_pivot * sum {
-                quality.min_relative_pivot = quality.min_relative_pivot.min(magnitude / sum);
+            enlarge(&mut quality.max_product, product);
+            if magnitude < quality.min_relative_pivot * product {
+                lessen(&mut quality.min_relative_pivot, magnitude / product);
             }
             let norm = shared.norms[column].to_f64();
-            quality.max_norm = quality.max_norm.max(norm);
-            quality.min_norm = quality.min_norm.min(norm);
-            quality.max_product = quality.max_product.max(sum);
-            let growth = sum / norm;
-            let worse = growth > quality.growth
-                || (growth == quality.growth && column < quality.worst_column);
-            if (worse || growth.is_nan()) && !quality.growth.is_nan() {
-                quality.growth = growth;
-                quality.worst_column = column;
-            }
             let residual = (shared.sums[column] - self.check[j]).abs().to_f64();
-            quality.max_residual = quality.max_residual.max(residual);
-            let check = residual / norm;
-            if check > quality.checksum || check.is_nan() {
-                quality.checksum = check;
-            }
+            quality.add_column(column, norm, product, residual);
         }
-        if !self.events.replaced.is_empty() {
-            quality.num_perturbed += self.events.replaced.len();
-            for &at in &self.events.replaced {
-                let j = (0..cols.len()).find(|&j| positions.col[j] == at);
-                let column = j.map(|j| perm[cols[j] as usize] as usize);
-                quality.first_perturbed = match (quality.first_perturbed, column) {
-                    (Some(a), Some(b)) => Some(a.min(b)),
-                    (a, b) => a.or(b),
-                };
-            }
-            self.events.replaced.clear();
+        for &at in &self.events.replaced {
+            let j = (0..cols.len()).find(|&j| positions.col[j] == at);
+            let j = j.unwrap_or_else(|| unreachable!("a replaced pivot stands in its front"));
+            quality.add_perturbed(perm[cols[j] as usize] as usize);
         }
+        self.events.replaced.clear();
         quality.num_delayed += cols.len() - pivots;
     }
 }
@@ -492,20 +477,15 @@ unsafe fn add_below<F: FrontalScalar>(
 ) {
     children.for_each_below(|element, skipped, relative| {
         let order = element.order as usize;
-        let first = relative[0];
-        let contiguous = (relative[relative.len() - 1] - first) as usize + 1 == relative.len();
+        let first = contiguous(relative);
         for (j, &column) in relative.iter().enumerate() {
             // SAFETY: the element is order × order; positions are below the front's planned size.
             unsafe {
                 let from = element.values.add(skipped + (skipped + j) * order);
                 let to = rest.add((column as usize - own) * ld);
-                if contiguous {
-                    let to = to.add(first as usize - own);
-                    for i in 0..relative.len() {
-                        *to.add(i) += *from.add(i);
-                    }
-                } else {
-                    add_scattered(relative, from, to.wrapping_sub(own));
+                match first {
+                    Some(first) => add_contiguous(relative.len(), from, to.add(first - own)),
+                    None => add_scattered(relative, from, to.wrapping_sub(own)),
                 }
             }
         }

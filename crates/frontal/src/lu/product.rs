@@ -4,9 +4,7 @@ use luge_sparse::{CancelFlag, Cancelled, RealScalar, larger};
 
 use super::FrontalLu;
 use crate::kernels::FrontalScalar;
-
-/// Terms of a sum that are added side by side.
-const LANES: usize = 8;
+use crate::kernels::dense::CheckFront;
 
 /// Entries between two looks at the cancel flag.
 const STRIDE: usize = 1 << 16;
@@ -41,7 +39,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
     /// max over columns k of cols(k)·Σ_i rows(i)·(|L|·|U|)(i,k), with weights for the rows and columns of B. NaN if a
     /// term is.
     ///
-    /// One pass through the factors, column by column of L and row by row of U.
+    /// One pass through the factors, front by front, in their type.
     ///
     /// # Errors
     ///
@@ -66,55 +64,45 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let perm = self.symbolic.tree.perm();
         // By elimination order: Σ_i rows[i]·(|L|·|U|)(i,k) of the rows of U so far.
         let mut products = vec![0.0; n];
-        // Of one front: the weights of its rows, Σ_i rows[i]·|L(i,j)| by pivot, and what it adds below.
-        let (mut weights, mut sums, mut below) = (Vec::new(), Vec::new(), Vec::new());
+        // Of one front: the weights of its rows, Σ_i rows[i]·|L(i,j)| by pivot, and what it adds to its columns.
+        let (mut weights, mut pivots, mut sums) = (Vec::new(), Vec::new(), Vec::new());
         let mut entries = STRIDE;
         for s in 0..self.store.records.len() {
             let f = self.front(s);
+            entries += f.lp.len() + f.ut.len();
+            if entries >= STRIDE {
+                cancel.check()?;
+                entries = 0;
+            }
             let labels = f.rows.iter().chain(f.below_rows);
             weights.clear();
-            weights.extend(labels.map(|&label| rows[perm[label as usize] as usize]));
+            weights.extend(labels.map(|&label| F::from_f64(rows[perm[label as usize] as usize])));
+            pivots.clear();
+            pivots.resize(f.k, F::zero());
             sums.clear();
-            below.clear();
-            below.resize(f.below, 0.0);
-            for j in 0..f.pivots {
-                entries += f.m + f.below;
-                if entries >= STRIDE {
-                    cancel.check()?;
-                    entries = 0;
-                }
-                let column = &f.lp[j * f.m..(j + 1) * f.m];
-                let sum = weights[j] + weighted_sum(&weights[j + 1..], &column[j + 1..]);
-                sums.push(sum);
-                let row = &f.ut[j * f.below..(j + 1) * f.below];
-                for (product, value) in below.iter_mut().zip(row) {
-                    *product += sum * value.abs().to_f64();
-                }
+            sums.resize(f.m, F::zero());
+            // SAFETY: the panels are those of a front; there are m weights and sums, and room for k pivots.
+            unsafe {
+                (self.kernels.weigh_front)(&CheckFront {
+                    lp: f.lp.as_ptr(),
+                    m: f.m,
+                    k: f.k,
+                    ut: f.ut.as_ptr(),
+                    pivots: f.pivots,
+                    w: weights.as_ptr(),
+                    products: std::ptr::null_mut(),
+                    check: sums.as_mut_ptr(),
+                    s: std::ptr::null_mut(),
+                    t: pivots.as_mut_ptr(),
+                });
             }
-            for (q, &col) in f.cols.iter().enumerate() {
-                let above = &f.lp[q * f.m..][..f.pivots.min(q + 1)];
-                products[col as usize] += weighted_sum(&sums[..above.len()], above);
-            }
-            for (&col, sum) in f.below_rows.iter().zip(&below) {
-                products[col as usize] += sum;
+            let labels = f.cols.iter().chain(f.below_rows);
+            for (&col, sum) in labels.zip(&sums) {
+                products[col as usize] += RealScalar::to_f64(*sum);
             }
         }
         let weights = perm.iter().map(|&col| cols[col as usize]);
         let weighted = products.iter().zip(weights);
         Ok(weighted.fold(0.0, |norm, (sum, weight)| larger(norm, sum * weight)))
     }
-}
-
-/// Σ_i weights(i)·|values[i]|.
-fn weighted_sum<F: RealScalar>(weights: &[f64], values: &[F]) -> f64 {
-    let (weights, last_weights) = weights.as_chunks::<LANES>();
-    let (values, last_values) = values.as_chunks::<LANES>();
-    let mut sums = [0.0; LANES];
-    for (weights, values) in weights.iter().zip(values) {
-        for ((sum, weight), value) in sums.iter_mut().zip(weights).zip(values) {
-            *sum += weight * value.abs().to_f64();
-        }
-    }
-    let last = last_weights.iter().zip(last_values);
-    sums.iter().sum::<f64>() + last.map(|(w, value)| w * value.abs().to_f64()).sum::<f64>()
 }

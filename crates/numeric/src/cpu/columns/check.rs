@@ -4,7 +4,7 @@
 //! k of |L|·|U| sums up to Σ_j s_j·|U(j,k)|, and wᵀ·(B − L·U)·e_k = wᵀ·B·e_k − Σ_j t_j·U(j,k): two
 //! multiplications and additions for each entry of U, two additions for each of L.
 
-use luge_sparse::{Quality, RealScalar, Scalar};
+use luge_sparse::{Quality, RealScalar, Scalar, enlarge, lessen};
 use rayon::prelude::*;
 
 /// `value` times ±1, pseudo-random by row: a bit of a Weyl sequence goes to the sign.
@@ -84,8 +84,6 @@ impl<W: Scalar<Real = f64>> ColumnCheck<W> {
 pub(super) struct Report {
     /// Without what is in [`Extremes`], which the columns leave behind.
     quality: Quality,
-    /// NaN once a sum was infinite or not a number, else zero.
-    poison: f64,
     /// First column whose pivot is zero.
     pub(super) zero_pivot: Option<usize>,
 }
@@ -114,22 +112,23 @@ impl Extremes {
             min_pivot: [f64::INFINITY; LANES],
             min_relative_pivot: f64::INFINITY,
         };
-        let (products, last_products) = products.as_chunks();
-        let (pivots, last_pivots) = pivots.as_chunks();
+        let (products, last_products) = products.as_chunks::<LANES>();
+        let (pivots, last_pivots) = pivots.as_chunks::<LANES>();
         for (products, pivots) in products.iter().zip(pivots) {
             extremes.add(products, pivots.map(|pivot| pivot.magnitude().to_f64()));
         }
         for (&product, pivot) in last_products.iter().zip(last_pivots) {
-            extremes.add(&[product; LANES], [pivot.magnitude().to_f64(); LANES]);
+            extremes.add(&[product], [pivot.magnitude().to_f64()]);
         }
         extremes
     }
 
+    /// Takes in as many columns as there are lanes, or fewer.
     #[inline(always)]
-    fn add(&mut self, products: &[f64; LANES], pivots: [f64; LANES]) {
+    fn add<const N: usize>(&mut self, products: &[f64; N], pivots: [f64; N]) {
         let least = self.min_relative_pivot;
         let mut is_news = false;
-        for lane in 0..LANES {
+        for lane in 0..N {
             let (product, pivot) = (products[lane], pivots[lane]);
             enlarge(&mut self.max_product[lane], product);
             enlarge(&mut self.max_pivot[lane], pivot);
@@ -162,18 +161,6 @@ impl Extremes {
     }
 }
 
-/// The larger number; `most` if the other is none.
-#[inline(always)]
-fn enlarge(most: &mut f64, number: f64) {
-    *most = if number > *most { number } else { *most };
-}
-
-/// The smaller one, likewise.
-#[inline(always)]
-fn lessen(least: &mut f64, number: f64) {
-    *least = if number < *least { number } else { *least };
-}
-
 impl Report {
     /// That of no columns: any growth is larger.
     pub(super) fn new() -> Self {
@@ -182,7 +169,6 @@ impl Report {
                 growth: 0.0,
                 ..Quality::default()
             },
-            poison: 0.0,
             zero_pivot: None,
         }
     }
@@ -190,51 +176,21 @@ impl Report {
     /// Column `k` is done; `check` includes its pivot.
     #[inline(always)]
     pub(super) fn column<W: Scalar<Real = f64>>(&mut self, k: usize, check: &ColumnCheck<W>) {
-        let quality = &mut self.quality;
         let residual = check.residual.magnitude();
-        self.poison += (check.product + residual) * 0.0;
-        enlarge(&mut quality.max_residual, residual);
-        enlarge(&mut quality.max_norm, check.norm);
-        lessen(&mut quality.min_norm, check.norm);
-        // Divided, and looked at one by one, only where it matters.
-        let is_news = (check.product >= quality.growth * check.norm)
-            | (residual > quality.checksum * check.norm);
-        if is_news {
-            self.relate(k, check.norm, check.product, residual);
-        }
-    }
-
-    /// What is relative to column `k`, if it is worse than in all before.
-    #[cold]
-    fn relate(&mut self, k: usize, norm: f64, product: f64, residual: f64) {
-        let quality = &mut self.quality;
-        let growth = product / norm;
-        if growth > quality.growth || (growth == quality.growth && k < quality.worst_column) {
-            quality.growth = growth;
-            quality.worst_column = k;
-        }
-        quality.checksum = quality.checksum.max(residual / norm);
+        self.quality
+            .add_column(k, check.norm, check.product, residual);
     }
 
     /// Magnitudes of the pivot of a refactorization and of the pivot that was there before.
     #[inline(always)]
     pub(super) fn renewed(&mut self, new: f64, old: f64) {
-        let quality = &mut self.quality;
-        if new < quality.min_pivot_ratio * old {
-            quality.min_pivot_ratio = quality.min_pivot_ratio.min(new / old);
-        }
-        if new > quality.max_pivot_ratio * old {
-            quality.max_pivot_ratio = quality.max_pivot_ratio.max(new / old);
-        }
+        self.quality.add_pivot_ratio(new, old);
     }
 
     /// A pivot was replaced.
     #[cold]
     pub(super) fn perturbed(&mut self, k: usize) {
-        let quality = &mut self.quality;
-        quality.num_perturbed += 1;
-        let first = quality.first_perturbed.map_or(k, |first| first.min(k));
-        quality.first_perturbed = Some(first);
+        self.quality.add_perturbed(k);
     }
 
     /// A pivot is zero.
@@ -262,7 +218,6 @@ impl Report {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        self.poison += other.poison;
         self.zero_pivot = match (self.zero_pivot, other.zero_pivot) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -288,10 +243,6 @@ impl Report {
         extremes.tell(&mut self.quality);
         if products.is_empty() {
             self.quality.growth = 1.0;
-        }
-        if self.poison.is_nan() {
-            self.quality.growth = f64::NAN;
-            self.quality.checksum = f64::NAN;
         }
         self.quality
     }

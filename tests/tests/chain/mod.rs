@@ -3,6 +3,8 @@
 // Each test binary uses its own part of this module.
 #![allow(dead_code)]
 
+use std::collections::HashSet;
+
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_matrix_io::MatrixData;
 use luge_ordering::{Matching, OrderingError, OrderingOptions, order};
@@ -88,13 +90,21 @@ pub struct Rows {
     pub values: Vec<f64>,
 }
 
+/// Orders up to which the simulator takes a fraction of a second for a phase, and seconds.
+pub const QUICK: u64 = 300;
+pub const SLOW: u64 = 600;
+
 /// The rows of B = P·Dr·A·Dc·Q for the square real matrices A of the corpus that a device gets
-/// through, with their names: up to order 600 on a simulator, 20,000 on a GPU. Singular ones, which
+/// through, with their names: up to order `on_simulator` there, 20,000 on a GPU. Singular ones, which
 /// the ordering refuses, are left out.
-pub fn ordered_corpus(corpus: &Corpus, stream: &Stream) -> impl Iterator<Item = (String, Rows)> {
+pub fn ordered_corpus(
+    corpus: &Corpus,
+    stream: &Stream,
+    on_simulator: u64,
+) -> impl Iterator<Item = (String, Rows)> {
     let max_n = match stream.device().properties().backend {
         Backend::Cuda => 20_000,
-        Backend::Simulator => 600,
+        Backend::Simulator => on_simulator,
     };
     let entries = corpus.square_real(max_n);
     entries.into_iter().filter_map(|entry| {
@@ -126,5 +136,19 @@ pub fn ordered_corpus(corpus: &Corpus, stream: &Stream) -> impl Iterator<Item = 
             values: b.data().to_vec(),
         };
         Some((entry.name.clone(), rows))
+    })
+}
+
+/// The patterns of [`ordered_corpus`], each once: the matrices of a sequence share theirs, and results that come of the
+/// pattern alone.
+pub fn ordered_patterns(
+    corpus: &Corpus,
+    stream: &Stream,
+    on_simulator: u64,
+) -> impl Iterator<Item = (String, CompressedPattern)> {
+    let mut seen = HashSet::new();
+    ordered_corpus(corpus, stream, on_simulator).filter_map(move |(name, Rows { pattern, .. })| {
+        let is_new = seen.insert((pattern.ptr().to_vec(), pattern.idx().to_vec()));
+        is_new.then_some((name, pattern))
     })
 }

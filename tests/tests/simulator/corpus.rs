@@ -77,7 +77,8 @@ fn corpus_on_the_cpu() {
     check(8_000, &[BackendChoice::Cpu], DeviceEngine::Auto, false);
 }
 
-/// Orders up to which the simulator takes more than one schedule.
+/// Orders up to which the simulator takes one schedule, and more than one.
+const MEDIUM: u64 = 400;
 const SMALL: u64 = 200;
 
 /// On the simulator by the first of the seeds, small matrices by all of them.
@@ -88,7 +89,7 @@ fn corpus_on_the_device(engine: DeviceEngine, seeds: &[u64]) {
         Backend::Simulator => {
             let on_seed = |&seed| BackendChoice::Simulator { seed };
             let backends: Vec<BackendChoice> = seeds.iter().map(on_seed).collect();
-            check(600, &backends[..1], engine, true);
+            check(MEDIUM, &backends[..1], engine, true);
             check(SMALL, &backends[1..], engine, true);
         }
         Backend::Cuda => check(20_000, &[BackendChoice::Gpu { ordinal: 0 }], engine, true),

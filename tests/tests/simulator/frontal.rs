@@ -265,22 +265,26 @@ fn all_limits() -> [Limits; 5] {
 
 #[test]
 fn lu_fronts_solves_named_matrices() {
-    for stream in seeded_streams() {
+    for (schedule, stream) in seeded_streams().iter().enumerate() {
         for (name, a) in named_matrices() {
             for options in [TreeOptions::default(), merged()] {
                 let problem = Problem::new(&a, &options);
                 let limits = Limits::default();
                 let error = backward_error(
-                    &stream,
+                    stream,
                     &problem,
-                    &factorized::<f64>(&stream, &problem, limits).0,
+                    &factorized::<f64>(stream, &problem, limits).0,
                 );
                 let bound = 10.0 * error_on_host(&problem) + 1e-14;
                 assert!(error <= bound, "{name}: {error:e}, at most {bound:e}");
+                // The type changes nothing that a schedule could.
+                if schedule > 0 {
+                    continue;
+                }
                 let error = backward_error(
-                    &stream,
+                    stream,
                     &problem,
-                    &factorized::<f32>(&stream, &problem, limits).0,
+                    &factorized::<f32>(stream, &problem, limits).0,
                 );
                 let bound = bound * f64::from(f32::EPSILON) / f64::EPSILON;
                 assert!(

@@ -16,7 +16,7 @@ use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use luge_testkit::strategies::patterns;
 
-use crate::chain::{on_each, ordered_corpus, seeded_streams, streams};
+use crate::chain::{QUICK, on_each, ordered_patterns, seeded_streams, streams};
 
 fn expected_levels(filled: &FilledPattern) -> Levels {
     reference::levels(&reference::relaxed_dependencies(filled))
@@ -183,8 +183,8 @@ fn corpus_levels_match_the_cpu() {
         return;
     };
     for stream in seeded_streams() {
-        for (name, rows) in ordered_corpus(&corpus, &stream) {
-            let filled = filled_pattern(&rows.pattern).unwrap();
+        for (name, pattern) in ordered_patterns(&corpus, &stream, QUICK) {
+            let filled = filled_pattern(&pattern).unwrap();
             let on_device = DeviceFilled::upload(&stream, &filled).unwrap();
             let found = levels(&stream, &on_device).unwrap();
             eprintln!("{name}: {} levels", found.num_levels());

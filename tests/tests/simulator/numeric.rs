@@ -23,7 +23,7 @@ use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use luge_testkit::residual::{assert_factor_error, error_bound};
 use luge_testkit::strategies::dominant_matrices;
 
-use crate::chain::{dominated, on_each, ordered_corpus, seeded_streams, streams};
+use crate::chain::{QUICK, SLOW, dominated, on_each, ordered_corpus, seeded_streams, streams};
 
 /// Every mode with every way to find entries, in any order of updates and in a fixed one, and what is chosen without
 /// being told.
@@ -984,7 +984,7 @@ fn corpus_factors_match_the_cpu() {
     let streams = seeded_streams();
     let options = all_options();
     // Each matrix on one device with one choice of options, in turn; the test below has all of them.
-    for (i, (name, rows)) in ordered_corpus(&corpus, &streams[0]).enumerate() {
+    for (i, (name, rows)) in ordered_corpus(&corpus, &streams[0], QUICK).enumerate() {
         let stream = &streams[i % streams.len()];
         let problem = Problem::<f64>::new(stream, rows.pattern, &rows.values);
         check_corpus_matrix(stream, &name, &problem, &options[i % options.len()]);
@@ -998,7 +998,7 @@ fn corpus_factors_match_the_cpu_in_every_mode() {
         return;
     };
     let streams = seeded_streams();
-    for (name, rows) in ordered_corpus(&corpus, &streams[0]) {
+    for (name, rows) in ordered_corpus(&corpus, &streams[0], SLOW) {
         let mut bits: Option<Vec<f64>> = None;
         for stream in &streams {
             let problem = Problem::<f64>::new(stream, rows.pattern.clone(), &rows.values);

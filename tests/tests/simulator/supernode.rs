@@ -15,7 +15,7 @@ use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use luge_testkit::strategies::{pattern_from, patterns};
 use proptest::prelude::*;
 
-use crate::chain::{noise, on_each, ordered_corpus, seeded_streams, streams};
+use crate::chain::{QUICK, noise, on_each, ordered_patterns, seeded_streams, streams};
 
 const SIZES: [usize; 6] = [0, 1, 31, 32, 33, 1025];
 const MAX_SIZES: [u32; 4] = [1, 2, 32, 128];
@@ -335,8 +335,8 @@ fn corpus_supernodes_match_the_definition() {
         return;
     };
     for stream in seeded_streams() {
-        for (name, rows) in ordered_corpus(&corpus, &stream) {
-            let filled = filled_pattern(&rows.pattern).unwrap();
+        for (name, pattern) in ordered_patterns(&corpus, &stream, QUICK) {
+            let filled = filled_pattern(&pattern).unwrap();
             let on_device = DeviceFilled::upload(&stream, &filled).unwrap();
             for max_size in [4, 128] {
                 let expected = reference::supernodes_by_definition(&filled, max_size as usize);

@@ -17,7 +17,7 @@ use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{circuit, convection_diffusion_2d};
 use luge_testkit::strategies::patterns;
 
-use crate::chain::{SIZES, noise, on_each, ordered_corpus, seeded_streams, streams};
+use crate::chain::{QUICK, SIZES, SLOW, noise, on_each, ordered_patterns, seeded_streams, streams};
 
 /// Runs `check` on generated patterns of order up to `max_n`, on every device.
 fn on_patterns(max_n: usize, cases: u32, check: impl Fn(&Stream, &CompressedPattern)) {
@@ -946,24 +946,23 @@ const SMALL: usize = 2_500;
 #[test]
 fn corpus_patterns_match_the_reference() {
     let all = luge_tests::backend() == Backend::Cuda;
-    walk_the_corpus(|expected| all || expected.nnz() <= SMALL);
+    walk_the_corpus(QUICK, |expected| all || expected.nnz() <= SMALL);
 }
 
 #[test]
 #[ignore = "the simulator takes ten minutes for it: cargo test -p luge-tests --test simulator symbolic:: -- --ignored"]
 fn corpus_patterns_match_the_reference_in_every_mode() {
-    walk_the_corpus(|_| true);
+    walk_the_corpus(SLOW, |_| true);
 }
 
-/// Compares the patterns of the small matrices of the corpus: those that `in_all_ways` says in every mode and with
+/// Compares the patterns of the small matrices of the corpus, of an order up to `on_simulator` there: those that `in_all_ways` says in every mode and with
 /// the smallest budgets, the others in one mode.
-fn walk_the_corpus(in_all_ways: impl Fn(&FilledPattern) -> bool) {
+fn walk_the_corpus(on_simulator: u64, in_all_ways: impl Fn(&FilledPattern) -> bool) {
     let Some(corpus) = Corpus::open_or_skip(1) else {
         return;
     };
     let streams = seeded_streams();
-    for (name, rows) in ordered_corpus(&corpus, &streams[0]) {
-        let pattern = rows.pattern;
+    for (name, pattern) in ordered_patterns(&corpus, &streams[0], on_simulator) {
         let expected = cpu::filled_pattern(&pattern).unwrap();
         eprintln!("{name}: {} entries", expected.nnz());
         let check = |stream: &Stream, options: &Fill2Options| {

@@ -169,6 +169,29 @@ mod tests {
         assert_eq!(names.len(), SLIPS.len(), "two slips have one name");
     }
 
+    #[test]
+    fn what_slips_leave_is_rust() {
+        let kernels = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../gpu-kernels/src"));
+        let all: Vec<usize> = (0..SLIPS.len()).collect();
+        let mut wrong = Vec::new();
+        for round in rounds(kernels, &all).unwrap().0 {
+            let files: BTreeSet<&str> = round.iter().map(|&number| SLIPS[number].file).collect();
+            for file in files {
+                let of_file = |number: &usize| SLIPS[*number].file == file;
+                let slips: Vec<usize> = round.iter().copied().filter(of_file).collect();
+                let text = fs::read_to_string(kernels.join(file)).unwrap();
+                // One by one, so that the slip is named that does not go with its text.
+                for slip in slips {
+                    let text = switched(&text, &[slip]).unwrap();
+                    if let Err(error) = syn::parse_file(&text) {
+                        wrong.push(format!("{}: {error}", SLIPS[slip].name));
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
     fn slip(within: &'static str, old: &'static str) -> Slip {
         Slip {
             name: "",

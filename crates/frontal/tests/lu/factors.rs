@@ -88,6 +88,26 @@ fn products_of_magnitudes_are_weighted_by_row_and_column() {
     }
 }
 
+/// Of an arrow (a diagonal, the last row and the last column) |L|·|U| has the diagonal, and the last row and column: the
+/// largest weight that a column meets is that of its own row or of the last one, and the last column meets all.
+#[test]
+fn weights_of_columns_are_the_largest_of_their_rows() {
+    let n = 9;
+    let mut entries: Vec<(usize, usize, f64)> = (0..n).map(|i| (i, i, 4.0)).collect();
+    for i in 0..n - 1 {
+        entries.extend([(n - 1, i, 1.0), (i, n - 1, 1.0)]);
+    }
+    let a = Matrix::from_entries(n, entries);
+    // Without fronts that are merged no row stands in a front for the sake of another one.
+    let symbolic = a.symbolic(&all_trees()[2]);
+    let (lu, _) = FrontalLu::factorize(&symbolic, &a.values, &Options::default()).unwrap();
+    let mut rows: Vec<f64> = (0..n).map(|i| 10.0 + i as f64).collect();
+    rows[n - 1] = 12.5;
+    let mut expected: Vec<f64> = rows.iter().map(|&w| w.max(12.5)).collect();
+    expected[n - 1] = rows.iter().copied().fold(0.0, f64::max);
+    assert_eq!(lu.largest_weights(&rows), expected);
+}
+
 #[test]
 fn single_precision() {
     let mut random = Random(10);

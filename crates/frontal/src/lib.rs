@@ -47,7 +47,6 @@ mod factorize;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 mod grouped;
-mod kernels;
 mod layout;
 mod lu;
 mod options;
@@ -60,8 +59,8 @@ mod tree;
 
 pub use error::FrontalError;
 pub use grouped::{Grouped, grouped};
-pub use kernels::{FrontalScalar, Kernels};
 pub use lu::FrontalLu;
+pub use luge_dense::{FrontalScalar, Kernels};
 pub use options::Options;
 pub use storage::{FrontEntries, Full, Storage};
 pub use symbolic::Symbolic;

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// The phases in pipeline order. A phase may depend on those before it, never on one after it.
-const PHASES: [&str; 8] = [
+const PHASES: [&str; 9] = [
     "luge-matrix-io",
     "luge-ordering",
     "luge-symbolic",
     "luge-supernode",
     "luge-levelize",
+    "luge-dense",
     "luge-frontal",
     "luge-numeric",
     "luge-solve",

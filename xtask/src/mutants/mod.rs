@@ -79,7 +79,7 @@ impl Area {
     }
 }
 
-const AREAS: [Area; 16] = [
+const AREAS: [Area; 17] = [
     area("luge-matrix-io", "crates/matrix-io/src/", &["--tests"], &[]),
     area("luge-ordering", "crates/ordering/src/", &["--tests"], &[]),
     area(
@@ -102,6 +102,7 @@ const AREAS: [Area; 16] = [
         &["frontal::", "frontal_solve::"],
     ),
     area("luge-frontal", "crates/frontal/src/", &["--tests"], &[]),
+    area("luge-frontal", "crates/dense/src/", &["--tests"], &[]),
     area(
         "luge-numeric",
         "crates/numeric/src/gpu/",
@@ -122,6 +123,9 @@ const AREAS: [Area; 16] = [
     solver("crates/luge/src/device_choice.rs", DEVICE),
     solver("crates/luge/src/batch.rs", &["batch::"]),
 ];
+
+/// Packages with an area whose tests are those of another one.
+const TESTED_BY_OTHERS: [&str; 1] = ["luge-dense"];
 
 const POLICY: &[&str] = &["stale_pivots::", "facade::"];
 const DEVICE: &[&str] = &["device::"];
@@ -175,7 +179,6 @@ pub struct Args {
 /// A mutant as `cargo mutants --list --json` tells it.
 #[derive(Deserialize)]
 struct Listed {
-    package: String,
     file: String,
     name: String,
     genre: Genre,
@@ -415,7 +418,8 @@ fn list(workspace: &Workspace, program: &Path) -> Result<Vec<Mutant>> {
     for text in EXCLUDED {
         command.args(["--exclude-re", text]);
     }
-    let packages: BTreeSet<&str> = AREAS.iter().map(|area| area.package).collect();
+    let tested = AREAS.iter().map(|area| area.package);
+    let packages: BTreeSet<&str> = tested.chain(TESTED_BY_OTHERS).collect();
     for package in packages {
         command.args(["--package", package]);
     }
@@ -426,7 +430,7 @@ fn list(workspace: &Workspace, program: &Path) -> Result<Vec<Mutant>> {
     let mut sources: BTreeMap<String, String> = BTreeMap::new();
     let mut mutants = Vec::new();
     for mutant in listed {
-        let Some(area) = area_of(&mutant.package, &mutant.file) else {
+        let Some(area) = area_of(&mutant.file) else {
             continue;
         };
         if !sources.contains_key(&mutant.file) {
@@ -463,10 +467,8 @@ fn list(workspace: &Workspace, program: &Path) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-fn area_of(package: &str, file: &str) -> Option<usize> {
-    AREAS
-        .iter()
-        .position(|area| area.package == package && file.starts_with(area.files))
+fn area_of(file: &str) -> Option<usize> {
+    AREAS.iter().position(|area| file.starts_with(area.files))
 }
 
 /// The bytes of `text` that a span has; `None` if it has no such place.
@@ -623,20 +625,20 @@ mod tests {
 
     #[test]
     fn a_file_belongs_to_the_first_area_that_fits() {
-        let files = |package, file| area_of(package, file).map(|area| AREAS[area].files);
+        let files = |file| area_of(file).map(|area| AREAS[area].files);
         assert_eq!(
-            files("luge-frontal", "crates/frontal/src/gpu/plan/mod.rs"),
+            files("crates/frontal/src/gpu/plan/mod.rs"),
             Some("crates/frontal/src/gpu/")
         );
         assert_eq!(
-            files("luge-frontal", "crates/frontal/src/lu/mod.rs"),
+            files("crates/frontal/src/lu/mod.rs"),
             Some("crates/frontal/src/")
         );
         assert_eq!(
-            files("luge", "crates/luge/src/batch.rs"),
+            files("crates/luge/src/batch.rs"),
             Some("crates/luge/src/batch.rs")
         );
-        assert_eq!(files("luge", "crates/luge/src/host.rs"), None);
+        assert_eq!(files("crates/luge/src/host.rs"), None);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use luge_dense::FrontalScalar;
 use luge_sparse::{Quality, Reservation};
 
 use super::element::{Children, Element};
 use super::front::{ActiveFront, Positions};
 use super::store::{DelayedPanels, FrontState};
 use crate::error::FrontalError;
-use crate::kernels::FrontalScalar;
 use crate::options::Options;
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;

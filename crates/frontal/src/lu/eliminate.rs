@@ -4,12 +4,9 @@
 //! block have seen the same pivots. A column without an acceptable pivot can then change places with
 //! any later one.
 
+use luge_dense::{FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
 use luge_sparse::{CancelFlag, Cancelled, ResolvedPivots};
 use rayon::prelude::*;
-
-use crate::kernels::dense::Gemm;
-use crate::kernels::pivot::{FrontPanels, PivotEvents};
-use crate::kernels::{FrontalScalar, Kernels};
 
 /// Widths of the column blocks, outermost first; the innermost is what the kernel eliminates.
 const WIDTHS: [usize; 3] = [128, 32, 8];

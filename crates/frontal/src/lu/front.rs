@@ -1,5 +1,6 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
+use luge_dense::{CheckFront, FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
 use luge_sparse::{Quality, Reservation, ResolvedPivots, enlarge, lessen};
 
 use super::eliminate::{Eliminator, scratch_entries};
@@ -8,9 +9,6 @@ use crate::factorize::{
     ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions,
     add_contiguous, add_scattered, contiguous,
 };
-use crate::kernels::dense::{CheckFront, Gemm};
-use crate::kernels::pivot::{FrontPanels, PivotEvents};
-use crate::kernels::{FrontalScalar, Kernels};
 use crate::storage::Full;
 
 /// What the fronts of one LU factorization share.

@@ -7,11 +7,11 @@ mod solve;
 
 use std::sync::Arc;
 
+use luge_dense::{FrontalScalar, Kernels};
 use luge_sparse::{CancelFlag, Quality, Reservation, bytes_of, drop_aside};
 
 use crate::error::FrontalError;
 use crate::factorize::{self, FrontStore, Run};
-use crate::kernels::{FrontalScalar, Kernels};
 use crate::options::Options;
 use crate::symbolic::Symbolic;
 use front::{LuFront, Shared};

@@ -1,10 +1,9 @@
 //! The size of |L|·|U|, weighted by rows and columns.
 
+use luge_dense::{CheckFront, FrontalScalar};
 use luge_sparse::{CancelFlag, Cancelled, RealScalar, larger};
 
 use super::FrontalLu;
-use crate::kernels::FrontalScalar;
-use crate::kernels::dense::CheckFront;
 
 /// Entries between two looks at the cancel flag.
 const STRIDE: usize = 1 << 16;

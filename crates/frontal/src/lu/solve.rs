@@ -5,12 +5,11 @@
 //! pivots need nothing special. Several right-hand sides travel side by side in blocks, and the
 //! products become those of matrices.
 
+use luge_dense::{FrontalScalar, Gemm};
 use luge_sparse::{CancelFlag, Cancelled, bytes_of};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLu};
-use crate::kernels::FrontalScalar;
-use crate::kernels::dense::Gemm;
 
 /// Right-hand sides that travel together.
 const BLOCK: usize = 16;

@@ -118,15 +118,25 @@ unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: bool>(
 }
 
 /// A product to subtract: C (rows × columns, column-major) −= A (rows × depth) · B'.
-pub(crate) struct Gemm<F> {
+#[derive(Debug)]
+pub struct Gemm<F> {
+    /// Rows of A and C.
     pub rows: usize,
+    /// Columns of C.
     pub columns: usize,
+    /// Columns of A.
     pub depth: usize,
+    /// A.
     pub a: *const F,
+    /// Entries between two columns of A.
     pub lda: usize,
+    /// B, columns × depth or depth × columns.
     pub b: *const F,
+    /// Entries between two columns of B.
     pub ldb: usize,
+    /// C.
     pub c: *mut F,
+    /// Entries between two columns of C.
     pub ldc: usize,
 }
 
@@ -475,10 +485,13 @@ unsafe fn dots<F: RealScalar, S: Simd<F>, const N: usize>(
 }
 
 /// What the check of one front reads and adds to.
-pub(crate) struct CheckFront<F> {
+#[derive(Debug)]
+pub struct CheckFront<F> {
     /// Panel of the pivots' columns, `m` rows, `k` columns.
     pub lp: *const F,
+    /// Rows of the front.
     pub m: usize,
+    /// Fully summed columns.
     pub k: usize,
     /// Transposed panel of the pivots' rows, `m − k` rows.
     pub ut: *const F,
@@ -486,12 +499,13 @@ pub(crate) struct CheckFront<F> {
     pub pivots: usize,
     /// Weights of the rows, in the order of the panel.
     pub w: *const F,
-    /// Sums of |L||U| by column of the front, added to; not used by [`weigh_front`].
+    /// Sums of |L||U| by column of the front, added to; not used by [`weigh_front`](crate::Kernels::weigh_front).
     pub products: *mut F,
     /// Sums of wᵀLU by column of the front, or of wᵀ|L||U|, added to.
     pub check: *mut F,
-    /// Two arrays of `k` values to work in, the first of which [`weigh_front`] does not use.
+    /// `k` values to work in; not used by [`weigh_front`](crate::Kernels::weigh_front).
     pub s: *mut F,
+    /// `k` values to work in.
     pub t: *mut F,
 }
 

@@ -5,22 +5,26 @@ use luge_sparse::{RealScalar, ResolvedPivots};
 use super::dense::{max_abs, rank_one, scale};
 use super::simd::Simd;
 
-/// The panels of a front under elimination; see [`Full`](crate::Full).
-pub(crate) struct FrontPanels<F> {
+/// The panels of a front under elimination.
+#[derive(Debug)]
+pub struct FrontPanels<F> {
     /// Panel of the fully summed columns: `m` rows, `k` columns.
     pub lp: *mut F,
+    /// Rows of the front.
     pub m: usize,
+    /// Fully summed rows and columns.
     pub k: usize,
     /// Transposed panel of the fully summed rows: `m − k` rows, `k` columns.
     pub ut: *mut F,
-    /// Where each fully summed row and column stood before the elimination, `k` each.
+    /// Where each fully summed row stood before the elimination, `k` of them.
     pub row: *mut u32,
+    /// Where each fully summed column stood.
     pub col: *mut u32,
 }
 
 /// What happened to pivots beyond being taken.
 #[derive(Debug, Default)]
-pub(crate) struct PivotEvents {
+pub struct PivotEvents {
     /// Positions before the elimination of columns whose pivot was replaced.
     pub replaced: Vec<u32>,
     /// Position before the elimination of the first column with a zero pivot that had to be taken.

@@ -1,34 +1,54 @@
-//! Dense kernels and the choice among instruction sets.
+//! Dense kernels for the fronts of a sparse factorization on the CPU, and the choice among instruction sets.
+//!
+//! A front is small, most have fewer than a hundred rows, and there are thousands of them: what counts is the time of a call,
+//! not the peak of a large product. So each kernel is written once over vectors ([`Kernels`] lists them) and compiled for
+//! AVX-512, AVX2 and any other processor; [`FrontalScalar::kernels`] gives the table that is best here. Matrices are
+//! column-major. A crate of its own because its functions, for two types and three instruction sets, take longer to
+//! compile than all that calls them.
+//!
+//! Results depend on the instruction set, whose vectors add in another order, and on nothing else.
 
-pub(crate) mod dense;
-pub(crate) mod pivot;
+mod dense;
+mod pivot;
 mod simd;
+
+pub use dense::{CheckFront, Gemm};
+pub use pivot::{FrontPanels, PivotEvents};
 
 use std::sync::OnceLock;
 
 use luge_sparse::{RealScalar, ResolvedPivots};
 
-use dense::{CheckFront, Gemm};
-use pivot::{FrontPanels, PivotEvents};
 use simd::{Portable, Simd};
 
 /// The kernels of one type for one instruction set.
 ///
-/// Calling any of them is unsafe for the reasons that the functions of the same names give.
+/// # Safety
+///
+/// The pointers that a kernel is given must be valid for the sizes beside them, and what it writes must overlap nothing
+/// else. A table is only handed out on a processor that has its instructions.
 pub struct Kernels<F> {
     /// Name of the instruction set.
-    pub(crate) name: &'static str,
-    pub(crate) gemm_nt: unsafe fn(&Gemm<F>),
-    pub(crate) gemm_nn: unsafe fn(&Gemm<F>),
-    /// rows, p, L, its leading dimension, X, its leading dimension.
-    pub(crate) trsm: unsafe fn(usize, usize, *const F, usize, *mut F, usize),
-    pub(crate) eliminate_columns:
+    pub name: &'static str,
+    /// C −= A·Bᵀ.
+    pub gemm_nt: unsafe fn(&Gemm<F>),
+    /// C −= A·B.
+    pub gemm_nn: unsafe fn(&Gemm<F>),
+    /// X := X·L⁻ᵀ for a unit lower triangular L of order p, and X of so many rows: rows, p, L, its leading dimension, X, its
+    /// leading dimension.
+    pub trsm: unsafe fn(usize, usize, *const F, usize, *mut F, usize),
+    /// Eliminates as many of the columns `lo..hi` of a front as have acceptable pivots, and returns their number: the
+    /// front, `lo`, `hi`, the policy, what happened. `hi − lo` is at most eight.
+    pub eliminate_columns:
         unsafe fn(&FrontPanels<F>, usize, usize, &ResolvedPivots<F>, &mut PivotEvents) -> usize,
-    pub(crate) check_front: unsafe fn(&CheckFront<F>),
-    pub(crate) weigh_front: unsafe fn(&CheckFront<F>),
-    /// n, k, A, its leading dimension, x, y.
-    pub(crate) gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
-    pub(crate) gemv_transposed: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
+    /// Adds the column sums of |L|·|U| and of wᵀ·L·U of a front.
+    pub check_front: unsafe fn(&CheckFront<F>),
+    /// Adds the column sums of wᵀ·|L|·|U| of a front.
+    pub weigh_front: unsafe fn(&CheckFront<F>),
+    /// y −= A·x: n, k, A of n rows and k columns, its leading dimension, x, y.
+    pub gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
+    /// y −= Aᵀ·x, likewise.
+    pub gemv_transposed: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
 }
 
 impl<F> std::fmt::Debug for Kernels<F> {
@@ -156,11 +176,9 @@ entry_points!(
 /// Types that have kernels: `f32` and `f64`.
 pub trait FrontalScalar: RealScalar {
     /// The kernels for every instruction set of this machine, best first.
-    #[doc(hidden)]
     fn all_kernels() -> &'static [&'static Kernels<Self>];
 
     /// The best kernels of this machine.
-    #[doc(hidden)]
     fn kernels() -> &'static Kernels<Self> {
         Self::all_kernels()[0]
     }

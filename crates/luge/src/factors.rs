@@ -388,13 +388,13 @@ impl<T: RealScalar> Factors<T> {
     fn plain_pass(&self, x: &mut [T], transpose: bool) -> Result<bool, Error> {
         let n = self.n().max(1);
         let nrhs = x.len() / n;
-        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
+        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_wide_mut(x)) {
             return host.engine.solve_near(x, transpose);
         }
         #[cfg(feature = "gpu")]
         if x.len() >= MANY_NUMBERS
             && let Some((engine, stream)) = self.resident()
-            && let Some(x) = T::as_f64_mut(x)
+            && let Some(x) = T::as_wide_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
             let threads = &self.plan.shared.threads;

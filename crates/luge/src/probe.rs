@@ -135,7 +135,7 @@ impl Probe {
             2f64.powi(-(max_abs(&norms.maxima).log2() as i32).clamp(-1000, 1000))
         };
         let known: Vec<f64> = (0..a.cols() as u64)
-            .map(|j| scale * known_solution(j))
+            .map(|j| scale * known_solution::<f64>(j))
             .collect();
         let zero = vec![0.0; a.rows()];
         let b: Vec<f64> = Residual::new(a, &known, &zero)

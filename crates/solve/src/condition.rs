@@ -144,15 +144,15 @@ mod tests {
     fn estimated<const N: usize>(
         inverse: [[Complex<f64>; N]; N],
     ) -> (f64, usize, Vec<Complex<f64>>) {
-        let times = |entry: fn(&[[Complex<f64>; N]; N], usize, usize) -> Complex<f64>| {
+        let transpose: [[_; N]; N] = std::array::from_fn(|i| inverse.map(|row| row[i]));
+        let times = |rows: [[Complex<f64>; N]; N]| {
             move |v: &mut [Complex<f64>]| {
-                let row = |i: usize| (0..N).map(|j| entry(&inverse, i, j) * v[j]).sum();
-                let product: Vec<Complex<f64>> = (0..N).map(row).collect();
+                let product = rows.map(|row| row.iter().zip(&*v).map(|(a, v)| a * v).sum());
                 v.copy_from_slice(&product);
                 Ok::<_, Infallible>(())
             }
         };
-        let Ok(found) = inverse_norm1(N, times(|a, i, j| a[i][j]), times(|a, i, j| a[j][i]));
+        let Ok(found) = inverse_norm1(N, times(inverse), times(transpose));
         (found.norm1, found.largest, found.column)
     }
 

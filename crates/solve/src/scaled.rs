@@ -92,19 +92,19 @@ fn leave_wide<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>)
 }
 
 /// The right-hand side of B for one of A in numbers of any size, with the permutation and the factors of the side that it
-/// enters by. Its values are in the range of `T`.
+/// enters by. Its values are in the range of `R`.
 ///
 /// # Panics
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_extended<T: Scalar>(
+pub fn enter_extended<R: RealScalar, W: Scalar<Real = f64, Wide = W>>(
     perm: &Permutation,
     factors: &[f64],
-    b: &[Extended<T::Wide>],
-) -> Normalized<T::Wide> {
+    b: &[Extended<W>],
+) -> Normalized<W> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
-    enter(perm, factors, |at| b[at].parts(), headroom::<T>())
+    enter(perm, factors, |at| b[at].parts(), headroom::<R>())
 }
 
 /// The solution of A for solution `y` of B, with the permutation and the factors of the side that it leaves by.
@@ -219,7 +219,7 @@ mod tests {
         }
         // Numbers of any size keep all of it, the other way round too.
         let wide = b.map(Extended::of);
-        let c = enter_extended::<Complex<f32>>(&perm.0, &scaling.rows, &wide);
+        let c = enter_extended::<f32, _>(&perm.0, &scaling.rows, &wide);
         assert!(c.values[1].magnitude() <= 2f64.powi(33));
         let factors: Vec<f64> = scaling.rows.iter().map(|f| 1.0 / f).collect();
         let back = leave_extended(&perm.0, &factors, &c);

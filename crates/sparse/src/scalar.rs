@@ -115,6 +115,9 @@ pub trait Scalar:
     /// `values` in the [wide](Self::Wide) type: themselves if they are, else converted.
     fn in_wide(values: &[Self]) -> Cow<'_, [Self::Wide]>;
 
+    /// Real numbers with the [magnitudes](Self::magnitude) of `values`: themselves if they are real, whatever their sign.
+    fn in_real(values: &[Self]) -> Cow<'_, [Self::Real]>;
+
     /// `values`, if they are of the [wide](Self::Wide) type.
     fn as_wide_mut(values: &mut [Self]) -> Option<&mut [Self::Wide]>;
 }
@@ -245,6 +248,11 @@ macro_rules! real {
                 Self::from_bits(self.to_bits() ^ sign as $bits)
             }
 
+            #[inline]
+            fn in_real(values: &[Self]) -> Cow<'_, [Self]> {
+                Cow::Borrowed(values)
+            }
+
             slices!($width);
         }
     };
@@ -358,6 +366,10 @@ macro_rules! complex {
                 Self::new(self.re.negated_by(sign), self.im.negated_by(sign))
             }
 
+            fn in_real(values: &[Self]) -> Cow<'_, [$real]> {
+                values.iter().map(|value| value.magnitude()).collect()
+            }
+
             slices!($width);
         }
     };
@@ -455,6 +467,8 @@ mod tests {
         assert!(Scalar::as_wide_mut(&mut [z]).is_none());
         assert!(matches!(f64::in_wide(&[1.0]), Cow::Borrowed([1.0])));
         assert!(Scalar::as_wide_mut(&mut [z.widen()]).is_some());
+        assert_eq!(*Scalar::in_real(&[z]), [3.5]);
+        assert!(matches!(f32::in_real(&[-1.0]), Cow::Borrowed([-1.0])));
     }
 
     #[test]

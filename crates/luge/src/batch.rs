@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
 use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
-use luge_sparse::{RealScalar, to_u32};
+use luge_sparse::{RealScalar, Scalar, to_u32};
 use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
@@ -62,31 +62,34 @@ const SECONDS_PER_ENTRY: f64 = 5e-9;
 /// assert!(factors.refactorize(&values).iter().all(|outcome| outcome.is_ok()));
 /// # Ok::<(), luge::Error>(())
 /// ```
-pub struct BatchFactors<T> {
-    workers: Workers,
+pub struct BatchFactors<T: Scalar> {
+    workers: Workers<T::Wide>,
     /// Of the analysis: where callers enqueue their work, and what the report of factors starts from.
-    plan: Arc<Plan>,
+    plan: Arc<Plan<T::Wide>>,
     analyzed: Arc<Inform>,
     systems: Vec<Slot<T>>,
 }
 
 /// One system.
-struct Slot<T> {
+struct Slot<T: Scalar> {
     number: usize,
-    plan: Arc<Plan>,
+    plan: Arc<Plan<T::Wide>>,
     state: Result<Box<Factors<T>>, Arc<Error>>,
 }
 
 /// Who works on which systems.
-enum Workers {
+enum Workers<W> {
     /// The threads of the solver, on any.
-    Host(Arc<Plan>),
+    Host(Arc<Plan<W>>),
     /// A thread for each stream, if there are several, on every `num_streams`-th.
     #[cfg(any(feature = "gpu", test))]
     Device { num_streams: usize, threaded: bool },
 }
 
-impl Workers {
+/// Workers, and what the systems of each have in common.
+type Team<W> = (Workers<W>, Vec<Arc<Plan<W>>>);
+
+impl<W> Workers<W> {
     /// Calls `work` for each item; `seconds` is what one is predicted to take at least.
     fn for_each<I: Send, R: Send>(
         &self,
@@ -209,7 +212,7 @@ impl<T: RealScalar> Analysis<T> {
     }
 
     /// Who is to work on `count` systems, and what the systems of each have in common, if there is memory for all.
-    fn workers(&self, count: usize) -> Result<(Workers, Vec<Arc<Plan>>), Error> {
+    fn workers(&self, count: usize) -> Result<Team<T::Wide>, Error> {
         let plan = &self.plan;
         match &plan.path {
             Path::Host(path) => {
@@ -231,11 +234,7 @@ impl<T: RealScalar> Analysis<T> {
 
 /// The streams of `path` for `count` systems, and what the systems of each have in common, if there is memory for all.
 #[cfg(feature = "gpu")]
-fn streams(
-    plan: &Arc<Plan>,
-    path: &DevicePath,
-    count: usize,
-) -> Result<(Workers, Vec<Arc<Plan>>), Error> {
+fn streams(plan: &Arc<Plan<f64>>, path: &DevicePath, count: usize) -> Result<Team<f64>, Error> {
     let one = Workers::Device {
         num_streams: 1,
         threaded: false,
@@ -517,7 +516,7 @@ impl<T: RealScalar> Slot<T> {
     fn renew(
         &mut self,
         create: impl FnOnce(&Self) -> Result<Factors<T>, Error>,
-        renew: impl FnOnce(&mut Factors<T>, &Plan) -> Result<Refactorized, Error>,
+        renew: impl FnOnce(&mut Factors<T>, &Plan<T::Wide>) -> Result<Refactorized, Error>,
     ) -> Result<Refactorized, Error> {
         let outcome = match &mut self.state {
             Ok(factors) => renew(factors, &self.plan),
@@ -572,7 +571,7 @@ impl<T: RealScalar> Slot<T> {
 }
 
 /// What is done with each system when a call returns, so that what the caller enqueues next comes after it.
-fn settled(plan: &Plan) -> Result<(), Error> {
+fn settled(plan: &Plan<f64>) -> Result<(), Error> {
     match &plan.path {
         Path::Host(_) => Ok(()),
         #[cfg(feature = "gpu")]
@@ -581,7 +580,7 @@ fn settled(plan: &Plan) -> Result<(), Error> {
 }
 
 #[cfg(feature = "gpu")]
-fn stream_of(plan: &Plan) -> &Stream {
+fn stream_of(plan: &Plan<f64>) -> &Stream {
     match &plan.path {
         Path::Device(path) => path.backend.stream(),
         Path::Host(_) => unreachable!("systems on a device"),
@@ -632,7 +631,7 @@ fn values_of<T>(values: &[T], each: usize, count: usize) -> impl Iterator<Item =
     (0..count).map(move |k| &values[k * each..(k + 1) * each])
 }
 
-impl<T> std::fmt::Debug for BatchFactors<T> {
+impl<T: Scalar> std::fmt::Debug for BatchFactors<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("BatchFactors")
             .field("systems", &self.systems.len())
@@ -648,7 +647,7 @@ mod tests {
     fn results_are_in_the_order_of_the_items() {
         for num_streams in [1, 2, 3, 8] {
             for threaded in [false, true] {
-                let workers = Workers::Device {
+                let workers = Workers::<f64>::Device {
                     num_streams,
                     threaded,
                 };
@@ -664,7 +663,7 @@ mod tests {
     fn every_stream_has_a_thread_if_there_are_several() {
         let caller = std::thread::current().id();
         for (num_streams, threaded) in [(1, true), (3, false), (2, true), (3, true)] {
-            let workers = Workers::Device {
+            let workers = Workers::<f64>::Device {
                 num_streams,
                 threaded,
             };
@@ -683,7 +682,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the third")]
     fn a_panic_of_one_is_that_of_all() {
-        let workers = Workers::Device {
+        let workers = Workers::<f64>::Device {
             num_streams: 2,
             threaded: true,
         };

@@ -2,7 +2,8 @@
 //!
 //! An [`AnyDeviceAnalysis`] is an analysis of A's pattern for one engine, the type of the factors hidden; an
 //! [`AnyDeviceEngine`] has factors on the device, renews them, and solves with A. Both are used through trait
-//! objects, so that what stands above is generic over the type of A only.
+//! objects, so that what stands above is generic over the type of A only. Kernels work with real numbers, so both are for
+//! `f64`, the wide type of real matrices.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -58,7 +59,7 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
 }
 
 /// Factors on a device that can be renewed.
-pub(crate) trait AnyDeviceEngine: Engine {
+pub(crate) trait AnyDeviceEngine: Engine<f64> {
     /// New values, in stored order, on the old pivots. Whatever becomes of it, [`restore`](Self::restore) has the
     /// factors of the old values until [`keep`](Self::keep) is called.
     fn refactorize(&mut self, a: &[f64], pivots: PivotPolicy, limits: &Limits)

@@ -13,7 +13,7 @@ use luge_symbolic::gpu::Report as SymbolicReport;
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
-use crate::backend::{AnyColumnPlan, FactorScalar, Limits, NumericFactors};
+use crate::backend::{AnyColumnPlan, DeviceScalar, Limits, NumericFactors};
 use crate::determinant::Determinant;
 use crate::device_analysis::{
     AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, ResidentEngine, SearchedPivots,
@@ -49,7 +49,7 @@ struct Values<F> {
     norm1: f64,
 }
 
-impl<F: FactorScalar> ColumnAnalysis<F> {
+impl<F: DeviceScalar> ColumnAnalysis<F> {
     /// Permutes the rows of A and analyzes the result.
     pub(crate) fn analyze(
         a: &Rows<'_>,
@@ -122,7 +122,7 @@ impl<F: FactorScalar> ColumnAnalysis<F> {
     }
 }
 
-impl<F: FactorScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
+impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
     fn transform(&self) -> &Transform {
         &self.transform
     }
@@ -230,7 +230,7 @@ impl<F: FactorScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
     }
 }
 
-impl<F: FactorScalar> Engine for ColumnEngine<F> {
+impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
     fn report(&self) -> FactorReport {
         let pivots = self.values.factors.pivots();
         let old = |column: usize| self.analysis.transform.col_perm.as_slice()[column] as usize;
@@ -277,14 +277,17 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
 
     fn screen(&self) -> Result<f64, Error> {
         let n = self.analysis.rows.major_dim();
-        engine::screen(n, self.values.norm1, |x| self.solve_permuted(x, false))
+        engine::screen(n, self.values.norm1, |x: &mut [f64]| {
+            self.solve_permuted(x, false)
+        })
     }
 
     fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
-        Condition::estimate::<F>(
+        Condition::estimate(
             &self.analysis.transform,
+            F::epsilon().to_f64(),
             || self.values.norm1,
-            |x| self.solve_permuted(x, false),
+            |x: &mut [f64]| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
         )
     }
@@ -296,14 +299,14 @@ impl<F: FactorScalar> Engine for ColumnEngine<F> {
             .diagonal()
             .map_err(|e| self.analysis.in_terms_of_a(e))?;
         let transform = &self.analysis.transform;
-        let product = pivots.iter().fold(Determinant::ONE, |product, &pivot| {
+        let product = pivots.iter().fold(Determinant::one(), |product, &pivot| {
             product.times(pivot.to_f64())
         });
         Ok(transform.undo_determinant(&transform.row_perm, product))
     }
 }
 
-impl<F: FactorScalar> AnyDeviceEngine for ColumnEngine<F> {
+impl<F: DeviceScalar> AnyDeviceEngine for ColumnEngine<F> {
     fn refactorize(
         &mut self,
         a: &[f64],

@@ -671,7 +671,7 @@ fn known<'a>(
 
 /// Searches pivots in the columns of B: where its rows go, and how many pivots are off the diagonal; `None` if all are
 /// on it. A column has no entry below its block, so rows stay in their blocks.
-fn search<F: crate::backend::FactorScalar>(
+fn search<F: crate::backend::DeviceScalar>(
     forest: &Forest,
     a: &[f64],
     pivots: PivotPolicy,
@@ -787,7 +787,7 @@ impl TreeEngine {
     }
 }
 
-impl Engine for TreeEngine {
+impl Engine<f64> for TreeEngine {
     fn report(&self) -> FactorReport {
         let device = self.analysis.stream.device();
         FactorReport {
@@ -853,7 +853,9 @@ impl Engine for TreeEngine {
 
     fn screen(&self) -> Result<f64, Error> {
         let n = self.analysis.forest.symbolic.n();
-        engine::screen(n, self.quality.max_b, |x| self.solve_permuted(x, false))
+        engine::screen(n, self.quality.max_b, |x: &mut [f64]| {
+            self.solve_permuted(x, false)
+        })
     }
 
     fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
@@ -861,11 +863,8 @@ impl Engine for TreeEngine {
         let norm1 = || self.analysis.norm1(a);
         let solve = |x: &mut [f64]| self.solve_permuted(x, false);
         let solve_transpose = |x: &mut [f64]| self.solve_permuted(x, true);
-        if self.analysis.forest.single {
-            Condition::estimate::<f32>(transform, norm1, solve, solve_transpose)
-        } else {
-            Condition::estimate::<f64>(transform, norm1, solve, solve_transpose)
-        }
+        let epsilon = self.analysis.epsilon();
+        Condition::estimate(transform, epsilon, norm1, solve, solve_transpose)
     }
 
     fn determinant(&self) -> Result<Determinant, Error> {
@@ -874,7 +873,7 @@ impl Engine for TreeEngine {
             .download(&self.analysis.stream)
             .map_err(|e| Error::from_device(e, "numeric"))?;
         let transform = &self.analysis.forest.transform;
-        let mut product = Determinant::ONE;
+        let mut product = Determinant::one();
         let mut slot = 0;
         for front in self.analysis.forest.symbolic.tree().fronts() {
             let (start, pivots) = (front.start as usize, front.pivots as usize);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use luge_solve::condition::inverse_norm1;
 use luge_solve::extended::Extended;
 use luge_solve::{known_solution, scaled};
-use luge_sparse::{ColPerm, RealScalar, RowPerm, Scaling};
+use luge_sparse::{ColPerm, RealScalar, RowPerm, Scalar, Scaling};
 
 use crate::backend::DeviceCosts;
 use crate::determinant::Determinant;
@@ -27,14 +27,14 @@ pub(crate) struct Transform {
 impl Transform {
     /// Solves with A through a solve with B: `solve` replaces right-hand sides of B, one after another,
     /// by solutions; again with smaller numbers where they overflow. `row_perm` may go on from [`row_perm`](Self::row_perm) to the rows of the factors.
-    pub(crate) fn around<F: RealScalar>(
+    pub(crate) fn around<F: Scalar>(
         &self,
         row_perm: &RowPerm,
-        b: &[f64],
+        b: &[F::Wide],
         nrhs: usize,
         transpose: bool,
         mut solve: impl FnMut(&mut [F]) -> Result<(), Error>,
-    ) -> Result<Vec<f64>, Error> {
+    ) -> Result<Vec<F::Wide>, Error> {
         let n = row_perm.len().max(1);
         let mut values: Vec<F> = Vec::with_capacity(b.len());
         let mut exponents = Vec::with_capacity(nrhs);
@@ -49,7 +49,7 @@ impl Transform {
         }
         let given = values.clone();
         solve(&mut values)?;
-        if !values.iter().all(|v| v.is_finite()) {
+        if !values.iter().all(|v| v.is_number()) {
             let vectors = given.chunks_exact(n).zip(&mut exponents);
             values = vectors
                 .flat_map(|(values, exponent)| {
@@ -80,57 +80,61 @@ impl Transform {
     }
 
     /// The determinant of A, given that of B with its rows in the order `row_perm`.
-    pub(crate) fn undo_determinant(&self, row_perm: &RowPerm, product: Determinant) -> Determinant {
+    pub(crate) fn undo_determinant<W: Scalar<Real = f64>>(
+        &self,
+        row_perm: &RowPerm,
+        product: Determinant<W>,
+    ) -> Determinant<W> {
         let product = product.permuted(row_perm).permuted(&self.col_perm);
         let factors = self.scaling.rows.iter().chain(&self.scaling.cols);
         factors.fold(product, |product, &factor| product.over(factor))
     }
 }
 
-/// Factors that solve with A, their type hidden. Values and vectors are in `f64`.
-pub(crate) trait Engine: Send + Sync {
+/// Factors that solve with A, their type hidden. Values and vectors are of `W`, the [wide](Scalar::Wide) type of that type.
+pub(crate) trait Engine<W>: Send + Sync {
     fn report(&self) -> FactorReport;
 
     /// Solves A·X = B or Aᵀ·X = B for `nrhs` right-hand sides one after another, without refinement. Entries that overflow
     /// are infinite or not numbers.
-    fn solve(&self, b: &[f64], nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error>;
+    fn solve(&self, b: &[W], nrhs: usize, transpose: bool) -> Result<Vec<W>, Error>;
 
     /// B·y = c or Bᵀ·y = c, in place.
-    fn solve_permuted(&self, c: &mut [f64], transpose: bool) -> Result<(), Error>;
+    fn solve_permuted(&self, c: &mut [W], transpose: bool) -> Result<(), Error>;
 
     /// From A to B as its rows stand in the factors.
     fn of_factors(&self) -> (&Transform, &RowPerm);
 
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the matrix with the values `a` that was factorized.
-    fn condition(&self, a: &[f64]) -> Result<Condition, Error>;
+    fn condition(&self, a: &[W]) -> Result<Condition, Error>;
 
     /// An upper bound of the same from one solve.
     fn screen(&self) -> Result<f64, Error>;
 
     /// The determinant of A.
-    fn determinant(&self) -> Result<Determinant, Error>;
+    fn determinant(&self) -> Result<Determinant<W>, Error>;
 }
 
 /// Solves A·x = b or Aᵀ·x = b for numbers of any size, without refinement. Entries that overflow in the factors are infinite
 /// or not numbers.
-pub(crate) fn solve_extended(
-    engine: &dyn Engine,
-    b: &[Extended],
+pub(crate) fn solve_extended<W: Scalar<Real = f64, Wide = W>>(
+    engine: &dyn Engine<W>,
+    b: &[Extended<W>],
     transpose: bool,
-) -> Result<Vec<Extended>, Error> {
+) -> Result<Vec<Extended<W>>, Error> {
     if engine.report().epsilon > f64::EPSILON {
-        solve_within::<f32>(engine, b, transpose)
+        solve_within::<f32, W>(engine, b, transpose)
     } else {
-        solve_within::<f64>(engine, b, transpose)
+        solve_within::<f64, W>(engine, b, transpose)
     }
 }
 
-/// As [`solve_extended`] with factors of the type `F`.
-fn solve_within<F: RealScalar>(
-    engine: &dyn Engine,
-    b: &[Extended],
+/// As [`solve_extended`] with factors whose components are of the type `R`.
+fn solve_within<R: RealScalar, W: Scalar<Real = f64, Wide = W>>(
+    engine: &dyn Engine<W>,
+    b: &[Extended<W>],
     transpose: bool,
-) -> Result<Vec<Extended>, Error> {
+) -> Result<Vec<Extended<W>>, Error> {
     let (transform, row_perm) = engine.of_factors();
     let rows = (&row_perm.0, &transform.scaling.rows[..]);
     let cols = (&transform.col_perm.0, &transform.scaling.cols[..]);
@@ -139,11 +143,11 @@ fn solve_within<F: RealScalar>(
     } else {
         (rows, cols)
     };
-    let given = scaled::enter_extended::<F>(enter.0, enter.1, b);
+    let given = scaled::enter_extended::<R, W>(enter.0, enter.1, b);
     let mut y = given.clone();
     engine.solve_permuted(&mut y.values, transpose)?;
-    if !y.values.iter().all(|v| v.is_finite()) {
-        y = given.lowered_within::<F>();
+    if !y.values.iter().all(|v| v.is_number()) {
+        y = given.lowered_within::<R>();
         engine.solve_permuted(&mut y.values, transpose)?;
     }
     Ok(scaled::leave_extended(leave.0, leave.1, &y))
@@ -194,15 +198,15 @@ const NAMED_COLUMNS: usize = 3;
 const CONSTANT: f64 = 1e-3;
 
 impl Condition {
-    /// Estimates it for B with the 1-norm `norm1`, given solves with B and its transpose.
-    pub(crate) fn estimate<F: RealScalar>(
+    /// Estimates it for B with the 1-norm `norm1`, given solves with B and its transpose in factors with this ε.
+    pub(crate) fn estimate<W: Scalar<Real = f64>>(
         transform: &Transform,
+        epsilon: f64,
         norm1: impl FnOnce() -> f64,
-        solve: impl FnMut(&mut [f64]) -> Result<(), Error>,
-        solve_transpose: impl FnMut(&mut [f64]) -> Result<(), Error>,
+        solve: impl FnMut(&mut [W]) -> Result<(), Error>,
+        solve_transpose: impl FnMut(&mut [W]) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let n = transform.row_perm.len();
-        let epsilon = F::epsilon().to_f64();
         if n == 0 {
             return Ok(Self {
                 rcond: 1.0,
@@ -215,7 +219,7 @@ impl Condition {
         let col_perm = transform.col_perm.as_slice();
         let mut columns: Vec<usize> = (0..n).collect();
         let count = NAMED_COLUMNS.min(n);
-        let magnitude = |at: usize| inverse.column[at].abs();
+        let magnitude = |at: usize| inverse.column[at].modulus();
         let order = |&a: &usize, &b: &usize| magnitude(b).total_cmp(&magnitude(a)).then(a.cmp(&b));
         if count < n {
             columns.select_nth_unstable_by(count - 1, order);
@@ -224,12 +228,9 @@ impl Condition {
         columns.sort_unstable_by(order);
         let factors = &transform.scaling.cols;
         let null = inverse.column.iter().zip(col_perm);
-        let null = null.map(|(v, &old)| v * factors[old as usize]);
-        let (smallest, largest) = null
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {
-                (low.min(v), high.max(v))
-            });
-        let spread = (largest - smallest).abs();
+        let null = null.map(|(v, &old)| v.scaled_by(factors[old as usize]));
+        let [smallest, largest] = corners(null);
+        let spread = (largest - smallest).modulus();
         Ok(Self {
             // An inverse that overflows is that of a matrix as good as singular.
             rcond: if inverse.norm1.is_finite() {
@@ -241,7 +242,7 @@ impl Condition {
                 .into_iter()
                 .map(|at| col_perm[at] as usize)
                 .collect(),
-            is_constant: n > 1 && spread <= CONSTANT * largest.abs().min(smallest.abs()),
+            is_constant: n > 1 && spread <= CONSTANT * largest.modulus().min(smallest.modulus()),
             epsilon,
         })
     }
@@ -259,16 +260,32 @@ impl Condition {
     }
 }
 
+/// The smallest and the largest of some numbers; of complex ones the corners of the rectangle that they are in.
+fn corners<W: Scalar<Real = f64>>(numbers: impl Iterator<Item = W>) -> [W; 2] {
+    // No number has more components.
+    let (mut low, mut high) = ([f64::INFINITY; 2], [f64::NEG_INFINITY; 2]);
+    for number in numbers {
+        let mut at = 0;
+        number.map_components(|component| {
+            (low[at], high[at]) = (low[at].min(component), high[at].max(component));
+            at += 1;
+            component
+        });
+    }
+    [low, high].map(|corner| W::from_components(|at| corner[at]))
+}
+
 /// An upper bound of the reciprocal condition number of B from one solve: ‖s‖₁ / (‖B‖₁·‖B⁻¹·s‖₁) for a pseudo-random
-/// vector s, with a lower bound `norm1` of ‖B‖₁. For a matrix that is singular to rounding it is far too large only if s is
+/// vector s, with a lower bound `norm1` of ‖B‖₁; one by [magnitudes](Scalar::magnitude) of complex entries may make it
+/// smaller by √2. For a matrix that is singular to rounding it is far too large only if s is
 /// nearly orthogonal to the left null vector; the probability of a factor of θ is about 1/θ.
-pub(crate) fn screen(
+pub(crate) fn screen<W: Scalar<Real = f64>>(
     n: usize,
     norm1: f64,
-    solve: impl FnOnce(&mut [f64]) -> Result<(), Error>,
+    solve: impl FnOnce(&mut [W]) -> Result<(), Error>,
 ) -> Result<f64, Error> {
-    let mut v: Vec<f64> = (0..n as u64).map(known_solution).collect();
-    let size = |v: &[f64]| v.iter().map(|v| v.abs()).sum::<f64>();
+    let mut v: Vec<W> = (0..n as u64).map(known_solution).collect();
+    let size = |v: &[W]| v.iter().map(|v| v.modulus()).sum::<f64>();
     let before = size(&v);
     solve(&mut v)?;
     Ok(before / norm1 / size(&v))

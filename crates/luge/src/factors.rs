@@ -12,7 +12,7 @@ use luge_solve::extended::Extended;
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
 use luge_sparse::{
-    FilledPattern, Index, Levels, MatrixRef, MatrixView, RealScalar, Reservation, bytes_of,
+    FilledPattern, Index, Levels, MatrixRef, MatrixView, RealScalar, Reservation, Scalar, bytes_of,
 };
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
@@ -55,25 +55,25 @@ const NORMS_PER_ROW: u64 = 48;
 /// Vectors of a probe with refinement, or of the refinement of one right-hand side, if their numbers have exponents apart.
 const VECTORS: usize = 18;
 
-/// Host memory for the values in `f64`, if they are not, and for a probe.
-fn work_bytes<T>(n: usize, nnz: usize) -> u64 {
-    let widened = if size_of::<T>() == size_of::<f64>() {
+/// Host memory for the values in the wide type, if they are not, and for a probe.
+fn work_bytes<T: Scalar>(n: usize, nnz: usize) -> u64 {
+    let widened = if size_of::<T>() == size_of::<T::Wide>() {
         0
     } else {
         2 * nnz
     };
-    bytes_of::<f64>(widened + VECTORS * n)
+    bytes_of::<T::Wide>(widened + VECTORS * n)
 }
 
 /// Factors of one matrix, which solve with it and its transpose.
-pub struct Factors<T> {
-    plan: Arc<Plan>,
+pub struct Factors<T: Scalar> {
+    plan: Arc<Plan<T::Wide>>,
     /// The values of the matrix in the stored order of the analysis, for residuals; empty until somebody asks where
     /// they came from the device.
     values: OnceLock<Vec<T>>,
     norms: OnceLock<RowNorms>,
     transpose_norms: OnceLock<RowNorms>,
-    computed: Computed,
+    computed: Computed<T::Wide>,
     /// Estimated because the options ask for it.
     condition: Option<Condition>,
     /// Estimated, where one solve raised the question, for the report; the error is in words.
@@ -87,8 +87,9 @@ pub struct Factors<T> {
 }
 
 /// The factors of one path.
-enum Computed {
-    Host(HostFactors),
+enum Computed<W> {
+    Host(HostFactors<W>),
+    /// As for [`Path::Device`].
     #[cfg(feature = "gpu")]
     Device(DeviceFactors),
 }
@@ -140,8 +141,8 @@ impl std::fmt::Debug for SolutionCheck {
     }
 }
 
-impl Computed {
-    fn engine(&self) -> &dyn Engine {
+impl Computed<f64> {
+    fn engine(&self) -> &dyn Engine<f64> {
         match self {
             Self::Host(host) => host.engine.as_ref(),
             #[cfg(feature = "gpu")]
@@ -161,7 +162,7 @@ impl Computed {
 
 impl<T: RealScalar> Factors<T> {
     pub(crate) fn new<I: Index>(
-        plan: Arc<Plan>,
+        plan: Arc<Plan<T::Wide>>,
         a: &MatrixRef<'_, T, I>,
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
@@ -175,7 +176,7 @@ impl<T: RealScalar> Factors<T> {
 
     #[track_caller]
     pub(crate) fn with_values(
-        plan: Arc<Plan>,
+        plan: Arc<Plan<T::Wide>>,
         values: &[T],
         analyzed: &Arc<Inform>,
     ) -> Result<Self, Error> {
@@ -191,7 +192,7 @@ impl<T: RealScalar> Factors<T> {
     /// Factors of the matrix with these values in the stored order of the analysis, all finite, the `largest` by
     /// magnitude.
     pub(crate) fn of_values(
-        plan: Arc<Plan>,
+        plan: Arc<Plan<T::Wide>>,
         values: Cow<'_, [T]>,
         largest: f64,
         analyzed: &Arc<Inform>,
@@ -205,11 +206,11 @@ impl<T: RealScalar> Factors<T> {
         let memory = shared.limits.reserve(held, "numeric")?;
         let _of_work = shared.limits.reserve(work_bytes::<T>(n, nnz), "numeric")?;
         let computed = {
-            let in_f64 = T::in_f64(&values);
+            let in_wide = T::in_wide(&values);
             let task = Task {
                 shared,
                 a: shared.view(&values),
-                values: &in_f64,
+                values: &in_wide,
                 largest,
                 norms: &norms,
             };
@@ -318,7 +319,7 @@ impl<T: RealScalar> Factors<T> {
         match known {
             Some(condition) => Ok(condition.rcond),
             None => {
-                let values = T::in_f64(self.values()?);
+                let values = T::in_wide(self.values()?);
                 Ok(self.computed.engine().condition(&values)?.rcond)
             }
         }
@@ -388,13 +389,13 @@ impl<T: RealScalar> Factors<T> {
     fn plain_pass(&self, x: &mut [T], transpose: bool) -> Result<bool, Error> {
         let n = self.n().max(1);
         let nrhs = x.len() / n;
-        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_f64_mut(x)) {
+        if let (Computed::Host(host), Some(x)) = (&self.computed, T::as_wide_mut(x)) {
             return host.engine.solve_near(x, transpose);
         }
         #[cfg(feature = "gpu")]
         if x.len() >= MANY_NUMBERS
             && let Some((engine, stream)) = self.resident()
-            && let Some(x) = T::as_f64_mut(x)
+            && let Some(x) = T::as_wide_mut(x)
         {
             let in_solve = |e| Error::from_device(e, "solve");
             let threads = &self.plan.shared.threads;
@@ -413,17 +414,17 @@ impl<T: RealScalar> Factors<T> {
         let solution = self
             .computed
             .engine()
-            .solve(&T::in_f64(x), nrhs, transpose)?;
+            .solve(&T::in_wide(x), nrhs, transpose)?;
         // What is hardly above the smallest normal number has lost digits.
         let smallest = T::min_positive_value().to_f64() / T::epsilon().to_f64().powi(2);
         let range = ORDINARY.start().max(smallest)..=ORDINARY.end().min(T::max_value().to_f64());
-        let largest = |x: &[f64]| reductions::largest_magnitude(x, 1, |v| v);
+        let largest = |x: &[T::Wide]| reductions::largest_magnitude(x, 1);
         if !solution.chunks(n).all(|x| range.contains(&largest(x))) {
             return Ok(false);
         }
         x.iter_mut()
             .zip(solution)
-            .for_each(|(x, value)| *x = T::from_f64(value));
+            .for_each(|(x, value)| *x = T::narrow(value));
         Ok(true)
     }
 
@@ -524,7 +525,7 @@ impl<T: RealScalar> Factors<T> {
         refinement: &refine::Options,
     ) -> Result<(Vec<T>, Achieved), Error> {
         let _span = tracing::info_span!("solve").entered();
-        let b = T::in_f64(b);
+        let b = T::in_wide(b);
         check_right_hand_sides(&b, self.n())?;
         #[cfg(feature = "gpu")]
         if let Some(resident) = self.resident() {
@@ -608,14 +609,14 @@ impl<T: RealScalar> Factors<T> {
     /// Solves, and measures and refines on the host.
     fn solve_columns(
         &self,
-        b: &[f64],
+        b: &[T::Wide],
         nrhs: usize,
         transpose: bool,
         refinement: &refine::Options,
     ) -> Result<(Vec<T>, Achieved), Error> {
         let n = self.n();
         // First solutions, right-hand sides in f64, and what is handed over; beside what one is refined in.
-        let bytes = bytes_of::<f64>(3 * b.len() + VECTORS * n);
+        let bytes = bytes_of::<T::Wide>(3 * b.len() + VECTORS * n);
         let _memory = self.plan.shared.limits.reserve(bytes, "solve")?;
         let (a, norms) = if transpose {
             (self.view()?.transpose(), &self.transpose_norms)
@@ -643,12 +644,12 @@ impl<T: RealScalar> Factors<T> {
             let refined = match refined {
                 // Maybe only before it is refined.
                 Err(Error::SolutionNotFinite { .. }) => {
-                    let solve = |r: &[Extended]| solve_extended(engine, r, transpose);
+                    let solve = |r: &[Extended<T::Wide>]| solve_extended(engine, r, transpose);
                     refine_extended(a, norms, b, solve, refinement)
                 }
                 refined => refined,
             }?;
-            let rounded: Vec<T> = refined.x.iter().map(|&v| T::from_f64(v)).collect();
+            let rounded: Vec<T> = refined.x.iter().map(|&v| T::narrow(v)).collect();
             let (normwise, componentwise) = measure_rounded(a, norms, &refined, &rounded, b)?;
             achieved.add(normwise, componentwise);
             achieved.add_steps([refined.steps]);
@@ -747,7 +748,7 @@ impl<T: RealScalar> Factors<T> {
     /// `largest` of them by magnitude is known.
     pub(crate) fn renew(
         &mut self,
-        plan: &Plan,
+        plan: &Plan<T::Wide>,
         values: Cow<'_, [T]>,
         largest: f64,
         check: Check<'_>,
@@ -758,11 +759,11 @@ impl<T: RealScalar> Factors<T> {
         let shared = &plan.shared;
         let work = work_bytes::<T>(shared.n(), shared.nnz());
         let _of_work = shared.limits.reserve(work, "numeric")?;
-        let in_f64 = T::in_f64(&values);
+        let in_wide = T::in_wide(&values);
         let task = Task {
             shared,
             a: shared.view(&values),
-            values: &in_f64,
+            values: &in_wide,
             largest,
             norms: &norms,
         };
@@ -771,7 +772,7 @@ impl<T: RealScalar> Factors<T> {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
                 check()?;
-                path.refactorize(factors, &T::in_f64(old), task, &mut journal)?
+                path.refactorize(factors, &T::in_wide(old), task, &mut journal)?
             }
             #[cfg(feature = "gpu")]
             (Path::Device(path), Computed::Device(factors)) => {
@@ -780,7 +781,7 @@ impl<T: RealScalar> Factors<T> {
             #[cfg(feature = "gpu")]
             _ => unreachable!("factors stay on the path of their analysis"),
         };
-        drop(in_f64);
+        drop(in_wide);
         match self.values.get_mut() {
             _ if self.computed.has_values() => self.values = OnceLock::new(),
             Some(old) => reductions::copy(&values, old, threads),
@@ -1124,7 +1125,7 @@ impl<T: RealScalar> Factors<T> {
         if bound >= self.factor_error(&engine.report()).powf(DOUBTFUL) {
             return Ok(None);
         }
-        let values = T::in_f64(self.values()?);
+        let values = T::in_wide(self.values()?);
         engine.condition(&values).map(Some)
     }
 
@@ -1136,7 +1137,7 @@ impl<T: RealScalar> Factors<T> {
             return Ok(None);
         }
         let start = Instant::now();
-        let values = T::in_f64(self.values()?);
+        let values = T::in_wide(self.values()?);
         let estimated = self.computed.engine().condition(&values)?;
         self.journal.add_probe(start.elapsed());
         Ok(Some(estimated))
@@ -1222,7 +1223,7 @@ impl<T: RealScalar> Factors<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Factors<T> {
+impl<T: Scalar> std::fmt::Debug for Factors<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Factors")
             .field("n", &self.plan.shared.n())
@@ -1232,7 +1233,7 @@ impl<T> std::fmt::Debug for Factors<T> {
 }
 
 impl Inform {
-    fn take_device_costs(&mut self, engine: &dyn Engine) {
+    fn take_device_costs<W>(&mut self, engine: &dyn Engine<W>) {
         let costs = engine.report().device;
         self.peak_device_bytes = costs.peak_bytes;
         self.seconds.transfer = costs.transfer_seconds;
@@ -1308,7 +1309,7 @@ fn check_length(len: usize, n: usize, nrhs: usize) -> usize {
 }
 
 /// What is wrong where a solution of length `n` is not finite: the right-hand side, if that is not finite either.
-fn blamed(error: Error, b: &[f64], n: usize) -> Error {
+fn blamed<W: Scalar>(error: Error, b: &[W], n: usize) -> Error {
     match error {
         Error::SolutionNotFinite { .. } => check_right_hand_sides(b, n).err().unwrap_or(error),
         error => error,
@@ -1316,8 +1317,8 @@ fn blamed(error: Error, b: &[f64], n: usize) -> Error {
 }
 
 /// Refuses right-hand sides of length `n` one of whose entries is not finite.
-fn check_right_hand_sides(b: &[f64], n: usize) -> Result<(), Error> {
-    match b.iter().position(|v| !v.is_finite()) {
+fn check_right_hand_sides<W: Scalar>(b: &[W], n: usize) -> Result<(), Error> {
+    match b.iter().position(|v| !v.is_number()) {
         Some(at) => Err(Error::RightHandSideNotFinite {
             row: at % n,
             column: at / n,
@@ -1327,21 +1328,21 @@ fn check_right_hand_sides(b: &[f64], n: usize) -> Result<(), Error> {
 }
 
 /// Backward errors of the solution as the caller gets it.
-fn measure_rounded<T: RealScalar>(
+fn measure_rounded<T: Scalar>(
     a: MatrixView<'_, T>,
     norms: &RowNorms,
-    refined: &Refined,
+    refined: &Refined<T::Wide>,
     rounded: &[T],
-    b: &[f64],
+    b: &[T::Wide],
 ) -> Result<(f64, f64), Error> {
-    if let Some(row) = rounded.iter().position(|v| !v.is_finite()) {
+    if let Some(row) = rounded.iter().position(|v| !v.is_number()) {
         return Err(Error::SolutionNotFinite { row });
     }
     let [large, small] = refined.componentwise;
-    if size_of::<T>() == size_of::<f64>() {
+    if size_of::<T::Real>() == size_of::<f64>() {
         return Ok((refined.normwise, large + small));
     }
-    let measured = Measured::new(a, norms, &T::in_f64(rounded), b);
+    let measured = Measured::new(a, norms, &T::in_wide(rounded), b);
     let [large, small] = measured.componentwise;
     Ok((measured.normwise, large + small))
 }

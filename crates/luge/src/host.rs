@@ -8,17 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use luge_numeric::NumericError;
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, Predicted};
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, BlockScalar, Predicted};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
+use luge_sparse::num_traits::{Float, One, Zero};
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, OutOfMemory, PivotPolicy, Quality, Reservation,
-    RowPerm, Scaling, bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, OutOfMemory, PivotPolicy, Quality, RealScalar,
+    Reservation, RowPerm, Scalar, Scaling, bytes_of,
 };
 use smallvec::SmallVec;
 
 use crate::accuracy::{exponents_of_smallest, inverse_exponent};
-use crate::backend::{DeviceCosts, FactorScalar, Limits};
+use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
@@ -45,7 +46,9 @@ fn or_unknown(product: f64) -> f64 {
 }
 
 /// An analysis for the CPU path: where the entries of A go, and how they are scaled and permuted, for factors of one type.
-pub(crate) trait AnyHost: Send + Sync {
+///
+/// `W` is the [wide](Scalar::Wide) type of that type, in which it is given values.
+pub(crate) trait AnyHost<W>: Send + Sync {
     fn plan(&self) -> &BlockPlan;
 
     /// Bytes that factors with so many entries in L and U, and the way to them, are predicted to take.
@@ -72,18 +75,18 @@ pub(crate) trait AnyHost: Send + Sync {
         stored: &CompressedPattern,
         by_columns: bool,
         scaling: Scaling,
-    ) -> Result<Arc<dyn AnyHost>, Error>;
+    ) -> Result<Arc<dyn AnyHost<W>>, Error>;
 
     /// Factorizes the values `a` of A in stored order.
     fn factorize(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[W],
         pivots: PivotPolicy,
-    ) -> Result<Box<dyn HostEngine>, Error>;
+    ) -> Result<Box<dyn HostEngine<W>>, Error>;
 }
 
 /// Factors that can be renewed.
-pub(crate) trait HostEngine: Engine {
+pub(crate) trait HostEngine<W>: Engine<W> {
     /// What the last factorization measured. Columns are those of A.
     fn quality(&self) -> &Quality;
 
@@ -100,19 +103,19 @@ pub(crate) trait HostEngine: Engine {
 
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
-    fn refactorize(&mut self, a: &[f64]) -> Result<(), Error>;
+    fn refactorize(&mut self, a: &[W]) -> Result<(), Error>;
 
     /// Makes these factors again those of the values `a`, which they were before: at once, or, if the limits stop that,
     /// when they are next used.
-    fn restore(&mut self, a: &[f64]);
+    fn restore(&mut self, a: &[W]);
 
     /// Replaces right-hand sides of A·x = b or Aᵀ·x = b, one after another, by solutions: one pass of
     /// triangular solves.
-    fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error>;
+    fn solve_in_place(&self, x: &mut [W], transpose: bool) -> Result<(), Error>;
 
     /// As [`solve_in_place`](Self::solve_in_place), if no number is so large or small that exponents have to be kept
     /// apart, or the solution may have lost digits to underflow; else false, and `x` as it was.
-    fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error>;
+    fn solve_near(&self, x: &mut [W], transpose: bool) -> Result<bool, Error>;
 }
 
 /// The analysis for factors of type `F`.
@@ -143,15 +146,15 @@ enum EntryScaling {
 }
 
 /// The values of A in the order of the plan, scaled when they are read.
-struct ScaledEntries<'a> {
+struct ScaledEntries<'a, W> {
     /// Number in A of each entry of the plan.
     source: &'a [u32],
-    a: &'a [f64],
+    a: &'a [W],
     scaling: &'a Scaling,
     of_entries: &'a EntryScaling,
 }
 
-impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
+impl<F: BlockScalar> Entries<F> for ScaledEntries<'_, F::Wide> {
     fn count(&self) -> usize {
         self.source.len()
     }
@@ -167,24 +170,25 @@ impl<F: FactorScalar> Entries<F> for ScaledEntries<'_> {
         match self.of_entries {
             EntryScaling::None => {
                 for (into, a) in into.iter_mut().zip(source) {
-                    *into = F::from_f64(a);
+                    *into = F::narrow(a);
                 }
             }
             EntryScaling::Exponents(exponents) => {
                 for ((into, a), &e) in into.iter_mut().zip(source).zip(&exponents[range]) {
-                    *into = F::from_f64(a * f64::from_bits(u64::from(e) << 52));
+                    let factor = f64::from_bits(u64::from(e) << 52);
+                    *into = F::narrow(a.scaled_by(factor));
                 }
             }
             EntryScaling::Apart(places) => {
                 for ((into, a), &(row, col)) in into.iter_mut().zip(source).zip(&places[range]) {
-                    *into = F::from_f64(self.scaling.apply(row as usize, col as usize, a));
+                    *into = F::narrow(self.scaling.apply(row as usize, col as usize, a));
                 }
             }
         }
     }
 }
 
-struct HostFactors<F: FactorScalar> {
+struct HostFactors<F: BlockScalar> {
     analysis: Arc<HostAnalysis<F>>,
     /// Nothing as long as there is something in `spoiled`.
     lu: OnceLock<BlockLu<F>>,
@@ -218,12 +222,12 @@ struct Weights {
 }
 
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
-struct Spoiled<F: FactorScalar> {
+struct Spoiled<F: BlockScalar> {
     lu: BlockLu<F>,
-    a: Vec<f64>,
+    a: Vec<F::Wide>,
 }
 
-impl<F: FactorScalar> HostAnalysis<F> {
+impl<F: BlockScalar> HostAnalysis<F> {
     /// Analyzes B for the pattern of A. `blocks` are predictions for diagonal blocks, in
     /// their order; `memory` is reserved for the transform.
     #[expect(clippy::too_many_arguments)]
@@ -251,6 +255,12 @@ impl<F: FactorScalar> HostAnalysis<F> {
                 entries: block.predicted.lnz + block.predicted.unz - columns as u64,
                 flops: block.predicted.flops,
             })
+        };
+        // Columns do for every matrix.
+        let engine = if F::HAS_FRONTS {
+            engine
+        } else {
+            CpuEngine::Columns
         };
         let mut plan = BlockPlan::new(&cols, block_ptr, engine, predicted, &limits.of_phase())
             .map_err(|e| {
@@ -304,7 +314,7 @@ impl<F: FactorScalar> HostAnalysis<F> {
     /// Whether factors and solutions may be computed by plain arithmetic, in which nothing that matters for A becomes zero
     /// by underflow.
     fn is_plain(&self) -> bool {
-        self.tame && size_of::<F>() == size_of::<f64>()
+        self.tame && size_of::<F::Real>() == size_of::<f64>()
     }
 
     /// The values of A in the order of the plan, scaled.
@@ -312,7 +322,7 @@ impl<F: FactorScalar> HostAnalysis<F> {
     /// # Panics
     ///
     /// If there are others than those of the entries of A.
-    fn entries<'a>(&'a self, a: &'a [f64]) -> ScaledEntries<'a> {
+    fn entries<'a>(&'a self, a: &'a [F::Wide]) -> ScaledEntries<'a, F::Wide> {
         assert_eq!(a.len(), self.nnz, "one value for each entry of A");
         ScaledEntries {
             source: self.plan.source(),
@@ -405,7 +415,7 @@ fn is_tame(scaling: &Scaling) -> bool {
 const BYTES_PER_ROW: u64 = 176;
 const BYTES_BESIDE: u64 = 48 << 10;
 
-impl<F: FactorScalar> AnyHost for HostAnalysis<F> {
+impl<F: BlockScalar> AnyHost<F::Wide> for HostAnalysis<F> {
     fn plan(&self) -> &BlockPlan {
         &self.plan
     }
@@ -434,12 +444,15 @@ impl<F: FactorScalar> AnyHost for HostAnalysis<F> {
     }
 
     fn epsilon(&self) -> f64 {
-        F::epsilon().to_f64()
+        F::Real::epsilon().to_f64()
     }
 
     fn range(&self) -> [f64; 2] {
-        let epsilon = F::epsilon().to_f64();
-        let (least, most) = (F::min_positive_value().to_f64(), F::max_value().to_f64());
+        let epsilon = F::Real::epsilon().to_f64();
+        let (least, most) = (
+            F::Real::min_positive_value().to_f64(),
+            F::Real::max_value().to_f64(),
+        );
         [least / (epsilon * epsilon), most * epsilon]
     }
 
@@ -448,7 +461,7 @@ impl<F: FactorScalar> AnyHost for HostAnalysis<F> {
         stored: &CompressedPattern,
         by_columns: bool,
         scaling: Scaling,
-    ) -> Result<Arc<dyn AnyHost>, Error> {
+    ) -> Result<Arc<dyn AnyHost<F::Wide>>, Error> {
         let in_budget = |error| Error::from_budget(error, "numeric");
         let limits = &self.limits;
         // The factors, and exponents, or rows and columns, by row and in the order of the plan.
@@ -478,9 +491,9 @@ impl<F: FactorScalar> AnyHost for HostAnalysis<F> {
 
     fn factorize(
         self: Arc<Self>,
-        a: &[f64],
+        a: &[F::Wide],
         pivots: PivotPolicy,
-    ) -> Result<Box<dyn HostEngine>, Error> {
+    ) -> Result<Box<dyn HostEngine<F::Wide>>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         // Composed rows, their inverse and a check of them.
         let limits = &self.limits;
@@ -519,12 +532,12 @@ impl<F: FactorScalar> AnyHost for HostAnalysis<F> {
     }
 }
 
-impl<F: FactorScalar> HostAnalysis<F> {
+impl<F: BlockScalar> HostAnalysis<F> {
     /// Factorizes the values `a` in place.
     fn refactorize(
         &self,
         lu: &mut BlockLu<F>,
-        a: &[f64],
+        a: &[F::Wide],
         options: &blocks::Options,
         quality: &mut Quality,
     ) -> Result<(), Error> {
@@ -533,7 +546,7 @@ impl<F: FactorScalar> HostAnalysis<F> {
     }
 }
 
-impl<F: FactorScalar> HostFactors<F> {
+impl<F: BlockScalar> HostFactors<F> {
     /// The factors. Those that were spoiled are restored, on this thread alone: nothing else of the pool may be begun
     /// here while others wait for the lock.
     fn lu(&self) -> Result<&BlockLu<F>, Error> {
@@ -590,7 +603,7 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 
     /// Factorizes the values `a` in place of those that are there, and measures the quality.
-    fn factorize_again(&mut self, a: &[f64]) -> Result<(), Error> {
+    fn factorize_again(&mut self, a: &[F::Wide]) -> Result<(), Error> {
         let (analysis, options, quality) = (&self.analysis, &mut self.options, &mut self.quality);
         let lu = self.lu.get_mut();
         let lu = lu.unwrap_or_else(|| unreachable!("factors are there unless they are spoiled"));
@@ -605,7 +618,7 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 
     /// Notes that the factors are to be those of the values `a` again.
-    fn spoil(&mut self, a: &[f64]) {
+    fn spoil(&mut self, a: &[F::Wide]) {
         let lu = self.lu.take();
         // What the factors are to be again must be kept, whatever the budget leaves.
         *self.lock_spoiled() = lu.map(|lu| Box::new(Spoiled { lu, a: a.to_vec() }));
@@ -682,10 +695,10 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 
     /// Solves for each of the right-hand sides in `b` by [`solve_far`](Self::solve_far).
-    fn solve_all_far(&self, b: &[f64], transpose: bool) -> Result<Vec<f64>, Error> {
+    fn solve_all_far(&self, b: &[F::Wide], transpose: bool) -> Result<Vec<F::Wide>, Error> {
         // All solutions; of one the mantissas and exponents, the values in the type of the factors, and itself.
         let n = self.analysis.plan.n().max(1);
-        let bytes = bytes_of::<f64>(b.len()) + 40 * n as u64;
+        let bytes = bytes_of::<F::Wide>(b.len() + 4 * n) + 8 * n as u64;
         let _memory = self.analysis.limits.reserve(bytes, "solve")?;
         let mut solution = Vec::with_capacity(b.len());
         for b in b.chunks_exact(n) {
@@ -695,7 +708,7 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 
     /// The solve for numbers of any size: exponents are kept apart.
-    fn solve_far(&self, b: &[f64], transpose: bool) -> Result<Vec<f64>, Error> {
+    fn solve_far(&self, b: &[F::Wide], transpose: bool) -> Result<Vec<F::Wide>, Error> {
         let Transform {
             col_perm, scaling, ..
         } = &self.analysis.transform;
@@ -706,7 +719,7 @@ impl<F: FactorScalar> HostFactors<F> {
         };
         let mut c = given.clone();
         self.solve_factors(&mut c.values, 1, transpose)?;
-        if !c.values.iter().all(|v| v.is_finite()) {
+        if !c.values.iter().all(|v| v.is_number()) {
             c = given.lowered();
             self.solve_factors(&mut c.values, 1, transpose)?;
         }
@@ -718,7 +731,7 @@ impl<F: FactorScalar> HostFactors<F> {
     }
 }
 
-impl<F: FactorScalar> Engine for HostFactors<F> {
+impl<F: BlockScalar> Engine<F::Wide> for HostFactors<F> {
     fn report(&self) -> FactorReport {
         FactorReport {
             num_perturbed: self.quality.num_perturbed,
@@ -729,7 +742,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
             growth_bounds: true,
             error: self.quality.checksum,
             largest: self.quality.max_norm,
-            epsilon: F::epsilon().to_f64(),
+            epsilon: F::Real::epsilon().to_f64(),
             host_bytes: self.of_factors(BlockLu::bytes),
             sizes: Some(self.of_factors(|lu| (lu.lnz(), lu.unz()))),
             code_path: self.of_factors(BlockLu::code_path),
@@ -737,7 +750,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         }
     }
 
-    fn solve(&self, b: &[f64], _nrhs: usize, transpose: bool) -> Result<Vec<f64>, Error> {
+    fn solve(&self, b: &[F::Wide], _nrhs: usize, transpose: bool) -> Result<Vec<F::Wide>, Error> {
         let mut x = b.to_vec();
         if self.solve_near(&mut x, transpose)? {
             return Ok(x);
@@ -745,12 +758,12 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
         self.solve_all_far(b, transpose)
     }
 
-    fn solve_permuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
-        let mut rounded: Vec<F> = x.iter().map(|&v| F::from_f64(v)).collect();
+    fn solve_permuted(&self, x: &mut [F::Wide], transpose: bool) -> Result<(), Error> {
+        let mut rounded: Vec<F> = x.iter().map(|&v| F::narrow(v)).collect();
         self.solve_factors(&mut rounded, 1, transpose)?;
         x.iter_mut()
             .zip(rounded)
-            .for_each(|(x, rounded)| *x = rounded.to_f64());
+            .for_each(|(x, rounded)| *x = rounded.widen());
         Ok(())
     }
 
@@ -761,35 +774,38 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
     fn screen(&self) -> Result<f64, Error> {
         let n = self.analysis.plan.n();
         // The vector, and that of the type of the factors.
-        let bytes = bytes_of::<f64>(n) + bytes_of::<F>(n);
+        let bytes = bytes_of::<F::Wide>(n) + bytes_of::<F>(n);
         let _memory = self.analysis.limits.reserve(bytes, "numeric")?;
-        engine::screen(n, self.quality.max_norm, |x| self.solve_permuted(x, false))
+        engine::screen(n, self.quality.max_norm, |x: &mut [F::Wide]| {
+            self.solve_permuted(x, false)
+        })
     }
 
-    fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
+    fn condition(&self, a: &[F::Wide]) -> Result<Condition, Error> {
         // Vectors of the estimate and of the type of the factors, the scaled values, and sums of columns.
         let (n, nnz) = (self.analysis.plan.n(), a.len());
-        let bytes = 48 * n as u64 + bytes_of::<F>(nnz);
+        let bytes = bytes_of::<F::Wide>(5 * n) + 8 * n as u64 + bytes_of::<F>(nnz);
         let _memory = self.analysis.limits.reserve(bytes, "numeric")?;
-        Condition::estimate::<F>(
+        Condition::estimate(
             &self.analysis.transform,
+            F::Real::epsilon().to_f64(),
             || {
                 let mut values = vec![F::zero(); self.analysis.plan.source().len()];
                 self.analysis.entries(a).load(0, &mut values);
                 self.analysis.plan.norm1(&values)
             },
-            |x| self.solve_permuted(x, false),
+            |x: &mut [F::Wide]| self.solve_permuted(x, false),
             |x| self.solve_permuted(x, true),
         )
     }
 
-    fn determinant(&self) -> Result<Determinant, Error> {
+    fn determinant(&self) -> Result<Determinant<F::Wide>, Error> {
         let lu = self.lu()?;
-        let mut product = Determinant::ONE;
+        let mut product = Determinant::one();
         if lu.exchanges_are_odd() {
-            product = product.times(-1.0);
+            product = product.times(-F::Wide::one());
         }
-        lu.for_each_pivot(|pivot| product = product.times(pivot.to_f64()));
+        lu.for_each_pivot(|pivot| product = product.times(pivot.widen()));
         Ok(self
             .analysis
             .transform
@@ -797,7 +813,7 @@ impl<F: FactorScalar> Engine for HostFactors<F> {
     }
 }
 
-impl<F: FactorScalar> HostEngine for HostFactors<F> {
+impl<F: BlockScalar> HostEngine<F::Wide> for HostFactors<F> {
     fn quality(&self) -> &Quality {
         &self.quality
     }
@@ -827,7 +843,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         Ok(or_unknown(norm))
     }
 
-    fn refactorize(&mut self, a: &[f64]) -> Result<(), Error> {
+    fn refactorize(&mut self, a: &[F::Wide]) -> Result<(), Error> {
         **self.accepted.get_or_insert_default() = self.quality;
         let spoiled = self.lock_spoiled().take();
         if let Some(spoiled) = spoiled {
@@ -842,7 +858,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         self.factorize_again(a)
     }
 
-    fn solve_near(&self, x: &mut [f64], transpose: bool) -> Result<bool, Error> {
+    fn solve_near(&self, x: &mut [F::Wide], transpose: bool) -> Result<bool, Error> {
         if !self.analysis.is_plain() {
             return Ok(false);
         }
@@ -868,17 +884,17 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
                     let old = old as usize;
                     (*x.get_unchecked(old), *enter_factors.get_unchecked(old))
                 };
-                F::from_f64(x * factor)
+                F::narrow(x.scaled_by(factor))
             }));
         }
-        let size = |y: &[F]| sum_in_lanes(y, |v| v.to_f64().abs());
+        let size = |y: &[F]| sum_in_lanes(y, |v| v.widen().magnitude());
         let is_near = |size: f64| size < range && size > 1.0 / range;
         // What is zero must not have become so by underflow.
-        let all_near = |y: &[F], x: &[f64]| {
+        let all_near = |y: &[F], x: &[F::Wide]| {
             let mut pairs = y.chunks_exact(n).zip(x.chunks_exact(n));
             pairs.all(|(y, x)| {
                 let size = size(y);
-                is_near(size) || (size == 0.0 && x.iter().all(|&v| v == 0.0))
+                is_near(size) || (size == 0.0 && x.iter().all(|v| v.is_zero()))
             })
         };
         let mut near = all_near(&y, x);
@@ -894,7 +910,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
                     // SAFETY: as above.
                     unsafe {
                         let factor = *leave_factors.get_unchecked(old as usize);
-                        *x.get_unchecked_mut(old as usize) = value.to_f64() * factor;
+                        *x.get_unchecked_mut(old as usize) = value.widen().scaled_by(factor);
                     }
                 }
             }
@@ -903,7 +919,7 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         Ok(near)
     }
 
-    fn restore(&mut self, a: &[f64]) {
+    fn restore(&mut self, a: &[F::Wide]) {
         if self.lu.get().is_some() && self.factorize_again(a).is_err() {
             self.spoil(a);
         }
@@ -912,12 +928,12 @@ impl<F: FactorScalar> HostEngine for HostFactors<F> {
         }
     }
 
-    fn solve_in_place(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+    fn solve_in_place(&self, x: &mut [F::Wide], transpose: bool) -> Result<(), Error> {
         if self.solve_near(x, transpose)? {
             return Ok(());
         }
         let solution = self.solve_all_far(x, transpose)?;
-        match solution.iter().position(|v| !v.is_finite()) {
+        match solution.iter().position(|v| !v.is_number()) {
             Some(at) => Err(Error::SolutionNotFinite {
                 row: at % self.analysis.plan.n().max(1),
             }),

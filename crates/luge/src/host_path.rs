@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_ordering::{Matching, Ordering, equilibrate};
-use luge_sparse::{PivotPolicy, Quality, RealScalar, Reservation};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{PivotPolicy, Quality, RealScalar, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
-use crate::backend::Limits;
+use crate::backend::{Field, Limits};
 use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
 use crate::host::{AnyHost, HostAnalysis, HostEngine};
@@ -42,15 +43,15 @@ const OTHER_SCALE: f64 = 1e12;
 /// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
 const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
 
-/// The CPU.
-pub(crate) struct HostPath {
-    pub analysis: Arc<dyn AnyHost>,
+/// The CPU, for matrices whose [wide](Scalar::Wide) type is `W`.
+pub(crate) struct HostPath<W> {
+    pub analysis: Arc<dyn AnyHost<W>>,
     /// What else might do if the pivots on this analysis do not.
     pub alternative: Option<Matching>,
     single: bool,
 }
 
-impl HostPath {
+impl<W: Field> HostPath<W> {
     pub(crate) fn new(
         options: &Options,
         threads: &Threads,
@@ -76,14 +77,15 @@ impl HostPath {
     pub(crate) fn analyze_again(
         &self,
         shared: &Shared,
-        values: &[f64],
+        values: &[W],
         matching: Option<Matching>,
-    ) -> Result<Arc<dyn AnyHost>, Error> {
+    ) -> Result<Arc<dyn AnyHost<W>>, Error> {
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
         let turned = Rows::bytes(order, nnz, shared.by_columns);
         let _of_rows = shared.limits.reserve(turned, "ordering")?;
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
-        let by_rows = rows.values(values);
+        let sizes = W::in_real(values);
+        let by_rows = rows.values(&sizes);
         let options = (*shared.ordering)
             .clone()
             .matching(matching.unwrap_or(shared.ordering.matching));
@@ -114,14 +116,14 @@ impl HostPath {
     }
 }
 
-fn host_chain(
+fn host_chain<W: Field>(
     options: &Options,
     threads: &Threads,
     limits: &Limits,
     rows: &Rows<'_>,
     (mut ordering, memory): (Ordering, Reservation),
     single: bool,
-) -> Result<Arc<dyn AnyHost>, Error> {
+) -> Result<Arc<dyn AnyHost<W>>, Error> {
     let _span = tracing::info_span!("symbolic").entered();
     let blocks = std::mem::take(&mut ordering.blocks);
     if ordering.log10_matching_product.is_some() {
@@ -129,7 +131,7 @@ fn host_chain(
     }
     let (transform, block_ptr) = transform_of(ordering);
     Ok(if single {
-        HostAnalysis::<f32>::analyze(
+        HostAnalysis::<W::Single>::analyze(
             rows,
             transform,
             &block_ptr,
@@ -140,7 +142,7 @@ fn host_chain(
             memory,
         )?
     } else {
-        HostAnalysis::<f64>::analyze(
+        HostAnalysis::<W>::analyze(
             rows,
             transform,
             &block_ptr,
@@ -154,9 +156,9 @@ fn host_chain(
 }
 
 /// Factors on the CPU.
-pub(crate) struct HostFactors {
-    pub analysis: Arc<dyn AnyHost>,
-    pub engine: Box<dyn HostEngine>,
+pub(crate) struct HostFactors<W> {
+    pub analysis: Arc<dyn AnyHost<W>>,
+    pub engine: Box<dyn HostEngine<W>>,
     /// Where the fused measurements were not enough.
     pub probe: Option<Probe>,
     /// Estimated where pivots or a probe raised the question.
@@ -165,7 +167,7 @@ pub(crate) struct HostFactors {
     pub bound: f64,
 }
 
-impl HostFactors {
+impl<W: Field> HostFactors<W> {
     /// The backward error that solutions can be expected to have, for a matrix whose largest entry is `largest`; `rcond` is
     /// that of [`rcond`](Self::rcond).
     fn statement(&self, rcond: Option<f64>, largest: f64, target: f64) -> Option<f64> {
@@ -219,9 +221,9 @@ impl HostFactors {
 /// The bound of one pass that follows from what the factorization measured, for a matrix whose largest entry is `largest`.
 /// Where that is not enough for factors that are accurate, each column with its own scale factors tells more of rows and columns
 /// of A that are far apart in size, and a pass through the factors tells most.
-fn bound_of(
-    analysis: &dyn AnyHost,
-    engine: &dyn HostEngine,
+fn bound_of<W>(
+    analysis: &dyn AnyHost<W>,
+    engine: &dyn HostEngine<W>,
     largest: f64,
     target: f64,
 ) -> Result<f64, Error> {
@@ -252,7 +254,7 @@ fn bound_of(
 }
 
 /// As [`bound_of`], as if no pivot had been replaced.
-fn bound_of_roundings(analysis: &dyn AnyHost, quality: &Quality, largest: f64) -> f64 {
+fn bound_of_roundings<W>(analysis: &dyn AnyHost<W>, quality: &Quality, largest: f64) -> f64 {
     accuracy::bound(BoundOf {
         epsilon: analysis.epsilon(),
         product: quality.max_product,
@@ -262,16 +264,16 @@ fn bound_of_roundings(analysis: &dyn AnyHost, quality: &Quality, largest: f64) -
     })
 }
 
-impl<T: RealScalar> Task<'_, T> {
+impl<T: Scalar> Task<'_, T> {
     /// What the factors are worth in themselves, that is without refinement, unless perturbed pivots
     /// or factors in a shorter type need it.
     fn probe_factors(
         &self,
-        engine: &dyn HostEngine,
+        engine: &dyn HostEngine<T::Wide>,
         epsilon: f64,
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
-        let exact = engine.quality().num_perturbed == 0 && epsilon <= T::epsilon().to_f64();
+        let exact = engine.quality().num_perturbed == 0 && epsilon <= T::Real::epsilon().to_f64();
         if exact {
             let start = Instant::now();
             let quick = Probe::quick(self.a, |x| engine.solve_in_place(x, false))?;
@@ -290,7 +292,7 @@ impl<T: RealScalar> Task<'_, T> {
 }
 
 /// Whether `analysis`'s factors are as good as any are for B: their growth and checksum are small.
-fn is_accurate(analysis: &dyn AnyHost, quality: &Quality) -> bool {
+fn is_accurate<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
     quality.num_perturbed == 0
         && is_in_range(analysis, quality)
         && quality.checksum <= TRUSTED_CHECKSUM * analysis.epsilon()
@@ -299,13 +301,13 @@ fn is_accurate(analysis: &dyn AnyHost, quality: &Quality) -> bool {
 
 /// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large
 /// in a row of A. `bound` is that of [`bound_of`].
-fn is_trusted(analysis: &dyn AnyHost, quality: &Quality, bound: f64, target: f64) -> bool {
+fn is_trusted<W>(analysis: &dyn AnyHost<W>, quality: &Quality, bound: f64, target: f64) -> bool {
     is_accurate(analysis, quality) && bound <= SLACK * target
 }
 
 /// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
 /// do that, and a checksum does not notice.
-fn is_in_range(analysis: &dyn AnyHost, quality: &Quality) -> bool {
+fn is_in_range<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
     let [least, most] = analysis.range();
     quality.max_norm == 0.0 || (quality.min_norm >= least && quality.max_norm <= most)
 }
@@ -327,7 +329,7 @@ fn keeps_scale(quality: &Quality, factor: f64) -> bool {
     quality.min_pivot_ratio * factor >= 1.0 && quality.max_pivot_ratio <= factor
 }
 
-impl HostPath {
+impl<W: Field> HostPath<W> {
     /// The pivot policies to try, one after another.
     fn policies(&self, shared: &Shared) -> SmallVec<[PivotPolicy; 2]> {
         match shared.options.searched_pivots() {
@@ -341,11 +343,11 @@ impl HostPath {
     }
 
     /// Finds factors by the pivoting that the options ask for.
-    pub(crate) fn create<T: RealScalar>(
+    pub(crate) fn create<T: Scalar<Wide = W>>(
         &self,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<HostFactors, Error> {
+    ) -> Result<HostFactors<W>, Error> {
         let analysis = if task.shared.of_pattern_alone {
             self.scaled_for(task)?
         } else {
@@ -373,7 +375,10 @@ impl HostPath {
     }
 
     /// The analysis of a pattern that was analyzed without values, with a scaling for the values at hand.
-    fn scaled_for<T: RealScalar>(&self, task: Task<'_, T>) -> Result<Arc<dyn AnyHost>, Error> {
+    fn scaled_for<T: Scalar<Wide = W>>(
+        &self,
+        task: Task<'_, T>,
+    ) -> Result<Arc<dyn AnyHost<W>>, Error> {
         let shared = task.shared;
         if !shared.ordering.scaling {
             return Ok(Arc::clone(&self.analysis));
@@ -385,7 +390,7 @@ impl HostPath {
             .limits
             .reserve(turned + 8 * nnz + 48 * order, "numeric")?;
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
-        let scaling = equilibrate(&rows.pattern, &rows.values(task.values))?;
+        let scaling = equilibrate(&rows.pattern, &rows.values(&W::in_real(task.values)))?;
         drop(rows);
         self.analysis
             .rescaled(&shared.pattern, shared.by_columns, scaling)
@@ -394,14 +399,14 @@ impl HostPath {
     /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
     /// gives the best. The scaling of other values, or one by a matching of largest product, may be too wild for the norm of A;
     /// or the rows need it all the same, and then other pivots do not make up for it.
-    fn establish_anew<T: RealScalar>(
+    fn establish_anew<T: Scalar<Wide = W>>(
         &self,
         matchings: &[Option<Matching>],
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<HostFactors, Error> {
+    ) -> Result<HostFactors<W>, Error> {
         let shared = task.shared;
-        let mut best: Option<Result<HostFactors, Error>> = None;
+        let mut best: Option<Result<HostFactors<W>, Error>> = None;
         for &matching in matchings {
             let mut policies = self.policies(shared);
             if matching == Some(Matching::Always) && self.alternative == matching {
@@ -428,16 +433,16 @@ impl HostPath {
     }
 
     /// Tries the policies one after another until the factors can be trusted, and keeps the best.
-    fn create_on<T: RealScalar>(
+    fn create_on<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyHost>,
+        analysis: &Arc<dyn AnyHost<W>>,
         policies: &[PivotPolicy],
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<HostFactors, Error> {
+    ) -> Result<HostFactors<W>, Error> {
         let shared = task.shared;
         let epsilon = analysis.epsilon();
-        let mut best: Option<HostFactors> = None;
+        let mut best: Option<HostFactors<W>> = None;
         let mut failure = None;
         for &pivots in policies {
             let start = Instant::now();
@@ -501,10 +506,10 @@ impl HostPath {
 
     /// Factorizes new values in the memory of `old`, with its pivots, or finds new ones if those do
     /// not serve. After an error `old` has its old values again.
-    pub(crate) fn refactorize<T: RealScalar>(
+    pub(crate) fn refactorize<T: Scalar<Wide = W>>(
         &self,
-        old: &mut HostFactors,
-        old_values: &[f64],
+        old: &mut HostFactors<W>,
+        old_values: &[W],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
@@ -516,9 +521,9 @@ impl HostPath {
         outcome
     }
 
-    fn try_refactorize<T: RealScalar>(
+    fn try_refactorize<T: Scalar<Wide = W>>(
         &self,
-        old: &mut HostFactors,
+        old: &mut HostFactors<W>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
@@ -606,13 +611,13 @@ impl HostPath {
 
     /// New pivots on the old order and scaling, and if those do not serve, or the scaling is stale too, everything anew for
     /// the new values, as if they had been analyzed and factorized.
-    fn repivot<T: RealScalar>(
+    fn repivot<T: Scalar<Wide = W>>(
         &self,
-        analysis: &Arc<dyn AnyHost>,
+        analysis: &Arc<dyn AnyHost<W>>,
         stale_scale: bool,
         task: Task<'_, T>,
         journal: &mut Journal,
-    ) -> Result<HostFactors, Error> {
+    ) -> Result<HostFactors<W>, Error> {
         if !stale_scale {
             match self.create_on(analysis, &self.policies(task.shared), task, journal) {
                 Ok(found) if found.serves(task.shared) => return Ok(found),
@@ -624,7 +629,7 @@ impl HostPath {
     }
 }
 
-impl HostFactors {
+impl<W: Field> HostFactors<W> {
     fn is_in_range(&self) -> bool {
         is_in_range(self.analysis.as_ref(), self.engine.quality())
     }
@@ -640,7 +645,7 @@ trait Attempt: Sized {
     fn better_than(self, other: Self) -> Self;
 }
 
-impl Attempt for Result<HostFactors, Error> {
+impl<W: Field> Attempt for Result<HostFactors<W>, Error> {
     fn better_than(self, other: Self) -> Self {
         match (&self, &other) {
             (Ok(found), Ok(best)) if is_above(best.backward_error(), found.backward_error()) => {
@@ -653,8 +658,8 @@ impl Attempt for Result<HostFactors, Error> {
 }
 
 /// The condition of what was factorized, unless it is singular to rounding.
-fn condition<T: RealScalar>(
-    factors: &HostFactors,
+fn condition<W: Field, T: Scalar<Wide = W>>(
+    factors: &HostFactors<W>,
     task: Task<'_, T>,
     journal: &mut Journal,
 ) -> Result<Condition, Error> {
@@ -663,4 +668,241 @@ fn condition<T: RealScalar>(
     journal.add_probe(start.elapsed());
     condition.refuse_below(SINGULAR)?;
     Ok(condition)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::OnceLock;
+
+    use luge_ordering::OrderingOptions;
+    use luge_solve::backward_error::{Measured, RowNorms};
+    use luge_solve::extended::Extended;
+    use luge_solve::refine::refine;
+    use luge_sparse::CompressedPattern;
+    use luge_testkit::convert::pattern_of;
+    use luge_testkit::generators::applications::{circuit, random_unsymmetric};
+    use num_complex::Complex;
+
+    use crate::determinant::Determinant;
+    use crate::engine::{Engine, solve_extended};
+
+    type C = Complex<f64>;
+
+    /// Of a pattern by rows, for columns, on one thread.
+    fn shared(pattern: &CompressedPattern) -> Shared {
+        Shared {
+            options: Arc::new(Options::default()),
+            ordering: Arc::new(OrderingOptions::default()),
+            limits: Limits::default(),
+            threads: Threads::new(Some(1)).unwrap(),
+            pattern: Arc::new(pattern.clone()),
+            _memory: Arc::new(Reservation::default()),
+            by_columns: false,
+            of_pattern_alone: false,
+            target: 1e-12,
+        }
+    }
+
+    fn path<W: Field>(shared: &Shared, values: &[W], single: bool) -> HostPath<W> {
+        let Shared {
+            options,
+            ordering,
+            threads,
+            limits,
+            ..
+        } = shared;
+        let rows = Rows::new(&shared.pattern, false, &limits.cancel).unwrap();
+        let sizes = W::in_real(values);
+        let ordered = order_within(ordering, threads, limits, &rows, &sizes).unwrap();
+        HostPath::new(options, threads, limits, &rows, ordered, single).unwrap()
+    }
+
+    fn factorized<W: Field>(shared: &Shared, values: &[W], single: bool) -> HostFactors<W> {
+        let mut found = None;
+        with_task(shared, values, |task, journal| {
+            found = Some(path(shared, values, single).create(task, journal).unwrap());
+        });
+        found.unwrap()
+    }
+
+    fn with_task<W: Field>(
+        shared: &Shared,
+        values: &[W],
+        work: impl FnOnce(Task<'_, W>, &mut Journal),
+    ) {
+        let task = Task {
+            shared,
+            a: shared.view(values),
+            values,
+            largest: shared.check_finite(values, 1).unwrap(),
+            norms: &OnceLock::new(),
+        };
+        work(task, &mut Journal::default());
+    }
+
+    fn turn(k: usize) -> C {
+        Complex::from_polar(1.0, 0.7 * k as f64)
+    }
+
+    fn known(n: usize) -> Vec<C> {
+        (0..n as u64).map(luge_solve::known_solution).collect()
+    }
+
+    /// Solutions of both systems by one pass, and refined.
+    fn check_solves(shared: &Shared, values: &[C], engine: &dyn HostEngine<C>, bound: f64) {
+        let b = known(shared.n());
+        for transpose in [false, true] {
+            let a = shared.view(values);
+            let a = if transpose { a.transpose() } else { a };
+            let norms = RowNorms::new(a);
+            let x = engine.solve(&b, 1, transpose).unwrap();
+            let error = Measured::new(a, &norms, &x, &b).normwise;
+            assert!(error <= bound, "{error:e}");
+            let mut in_place = b.clone();
+            engine.solve_in_place(&mut in_place, transpose).unwrap();
+            assert!(in_place == x, "the same pass");
+            let mut several = [b.clone(), b.clone(), b.clone()].concat();
+            engine.solve_in_place(&mut several, transpose).unwrap();
+            for x in several.chunks_exact(b.len()) {
+                let error = Measured::new(a, &norms, x, &b).normwise;
+                assert!(error <= bound, "{error:e}");
+            }
+            let correct = |r: &[C]| engine.solve(r, 1, transpose);
+            let options = shared.refinement::<C>();
+            let refined = refine(a, &norms, &b, correct, &options).unwrap();
+            assert!(refined.normwise <= 1e-15 && refined.componentwise[0] <= 1e-13);
+        }
+    }
+
+    #[test]
+    fn complex_matrices_are_factorized_solved_and_refactorized() {
+        let a = circuit(300, 7);
+        let shared = shared(&pattern_of(&a));
+        let entries = || a.data().iter().enumerate();
+        let values: Vec<C> = entries().map(|(k, &v)| turn(k) * v).collect();
+        let others: Vec<C> = entries().map(|(k, &v)| turn(2 * k + 1) * v).collect();
+        for (single, bound) in [(false, 1e-13), (true, 1e-5)] {
+            let mut factors = factorized(&shared, &values, single);
+            assert_eq!(factors.probe.is_some(), single);
+            check_solves(&shared, &values, factors.engine.as_ref(), bound);
+            let path = path(&shared, &values, single);
+            with_task(&shared, &others, |task, journal| {
+                let outcome = path.refactorize(&mut factors, &values, task, journal);
+                let error = match outcome.unwrap() {
+                    Refactorized::Reused { backward_error, .. }
+                    | Refactorized::Repivoted { backward_error, .. } => backward_error,
+                };
+                assert!(error.unwrap() <= 1e-10);
+            });
+            check_solves(&shared, &others, factors.engine.as_ref(), bound);
+            // Values that are refused leave the old factors.
+            let zeros = vec![Complex::ZERO; values.len()];
+            with_task(&shared, &zeros, |task, journal| {
+                let refused = path.refactorize(&mut factors, &others, task, journal);
+                assert!(refused.is_err());
+            });
+            check_solves(&shared, &others, factors.engine.as_ref(), bound);
+        }
+    }
+
+    #[test]
+    fn numbers_of_any_size_are_solved_for() {
+        let a = random_unsymmetric(30, 3, 2);
+        let shared = shared(&pattern_of(&a));
+        let values: Vec<C> = a
+            .data()
+            .iter()
+            .enumerate()
+            .map(|(k, v)| turn(k) * v)
+            .collect();
+        let engine = factorized(&shared, &values, false).engine;
+        let b = known(shared.n());
+        let x = engine.solve(&b, 1, false).unwrap();
+        let far = |size: f64| -> Vec<C> { b.iter().map(|b| b * size).collect() };
+        let size_of_x = x.iter().map(|x| x.modulus()).fold(0.0, f64::max);
+        let is_near = |x: &C, y: &C| (x - y).modulus() <= 1e-10 * size_of_x;
+        for size in [1e200, 1e-200] {
+            let found = engine.solve(&far(size), 1, false).unwrap();
+            assert!(found.iter().zip(&x).all(|(f, x)| is_near(&(f / size), x)));
+            // The square of it is out of range.
+            let unit = Extended::of(Complex::from(size));
+            let extended: Vec<_> = far(size)
+                .into_iter()
+                .map(|b| Extended::of(b) * unit)
+                .collect();
+            let found =
+                solve_extended(engine.as_ref() as &dyn Engine<C>, &extended, false).unwrap();
+            let back = Extended::of(Complex::from(1.0 / size));
+            for (found, x) in found.into_iter().zip(&x) {
+                let found = (found * back * back).to_wide();
+                assert!(is_near(&found, x), "{found} for {x}");
+            }
+        }
+    }
+
+    #[test]
+    fn determinant_and_condition_are_those_of_the_complex_matrix() {
+        // Rows turned by directions: the determinant is the product of these with the real one, and the norms stay.
+        let a = random_unsymmetric(25, 3, 3);
+        let pattern = pattern_of(&a);
+        let shared = shared(&pattern);
+        let rows = (0..a.rows()).flat_map(|i| pattern.range(i).map(move |_| i));
+        let values: Vec<C> = rows.zip(a.data()).map(|(i, v)| turn(i) * v).collect();
+        let real = factorized(&shared, a.data(), false).engine;
+        let complex = factorized(&shared, &values, false).engine;
+        let of_turns = (0..a.rows()).map(turn).product::<C>();
+        let (det, real_det): (Determinant<C>, Determinant) =
+            (complex.determinant().unwrap(), real.determinant().unwrap());
+        let expected = of_turns * real_det.value();
+        assert!((det.value() - expected).modulus() <= 1e-11 * expected.modulus());
+
+        let condition = complex.condition(&values).unwrap();
+        let of_real = real.condition(a.data()).unwrap();
+        let ratio = condition.rcond / of_real.rcond;
+        assert!((0.3..3.0).contains(&ratio), "{ratio}");
+        assert_eq!(condition.epsilon, f64::EPSILON);
+        let bound = complex.screen().unwrap();
+        assert!(bound * 1.5 >= condition.rcond, "{bound:e}");
+
+        // A multiple of a constant vector, turned, is nearly mapped to zero.
+        let n = 12;
+        let indices = (0..n as u32).flat_map(|_| 0..n as u32).collect();
+        let ptr = (0..=n as u64).map(|i| i * n as u64).collect();
+        let full = CompressedPattern::new(n, ptr, indices).unwrap();
+        let shared = self::shared(&full);
+        let values: Vec<C> = (0..n * n)
+            .map(|p| {
+                let (i, j) = (p / n, p % n);
+                let own = if i == j { n as f64 - 1.0 + 1e-9 } else { -1.0 };
+                turn(3 * i) * own
+            })
+            .collect();
+        let condition = factorized(&shared, &values, false)
+            .engine
+            .condition(&values)
+            .unwrap();
+        assert!(
+            condition.is_constant && condition.rcond < 1e-9,
+            "{condition:?}"
+        );
+        assert_eq!(condition.columns.len(), 3);
+    }
+
+    #[test]
+    fn a_complex_matrix_without_an_inverse_is_refused() {
+        let pattern = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
+        let shared = shared(&pattern);
+        // The second row is i times the first.
+        let values = [
+            C::new(1.0, 2.0),
+            C::new(0.0, 1.0),
+            C::new(-2.0, 1.0),
+            C::new(-1.0, 0.0),
+        ];
+        with_task(&shared, &values, |task, journal| {
+            let error = path(&shared, &values, false).create(task, journal).err();
+            assert!(error.is_some_and(|error| is_numerical(&error)));
+        });
+    }
 }

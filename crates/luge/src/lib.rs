@@ -242,7 +242,7 @@ pub use luge_numeric::gpu::{ColumnMode, ColumnOptions, ColumnReport, ElementAcce
 pub use luge_ordering as ordering;
 pub use luge_sparse::{
     CancelFlag, ColPerm, Compression, FilledPattern, Index, Levels, MatrixError, MatrixRef,
-    PatternRef, RealScalar, RowPerm,
+    PatternRef, RealScalar, RowPerm, Scalar,
 };
 /// What [`DeviceColumns`] chooses of the supernodes.
 #[cfg(feature = "gpu")]

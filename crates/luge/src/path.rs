@@ -6,22 +6,23 @@ use crate::host_path::HostPath;
 use crate::shared::Shared;
 
 /// A path, and what does not depend on it.
-pub(crate) struct Plan {
+pub(crate) struct Plan<W> {
     pub shared: Shared,
-    pub path: Path,
+    pub path: Path<W>,
 }
 
-/// The CPU or a device.
-pub(crate) enum Path {
-    Host(HostPath),
+/// The CPU or a device, for matrices whose [wide](luge_sparse::Scalar::Wide) type is `W`.
+pub(crate) enum Path<W> {
+    Host(HostPath<W>),
+    /// Real numbers only: whoever looks at it knows that `W` is `f64`.
     #[cfg(feature = "gpu")]
     Device(DevicePath),
 }
 
-impl Plan {
+impl<W> Plan<W> {
     /// The same on another path.
     #[cfg(feature = "gpu")]
-    pub(crate) fn on_path(&self, path: Path) -> Self {
+    pub(crate) fn on_path(&self, path: Path<W>) -> Self {
         Self {
             shared: self.shared.clone(),
             path,

@@ -7,7 +7,7 @@ use luge_solve::backward_error::{Residual, RowNorms, is_safe, max_abs};
 use luge_solve::gpu::Measures;
 use luge_solve::known_solution;
 use luge_solve::refine::{self, refine};
-use luge_sparse::{MatrixView, RealScalar};
+use luge_sparse::{MatrixView, Scalar};
 
 use crate::accuracy::WILD;
 #[cfg(feature = "gpu")]
@@ -73,12 +73,12 @@ impl Probe {
     /// Solves for the known solution with one pass of `solve`, which works in place, and measures in
     /// plain arithmetic, which tells errors that are large enough to matter. `None` if numbers leave the
     /// range of `f64` on the way.
-    pub(crate) fn quick<T: RealScalar>(
+    pub(crate) fn quick<T: Scalar>(
         a: MatrixView<'_, T>,
-        solve: impl FnOnce(&mut [f64]) -> Result<(), Error>,
+        solve: impl FnOnce(&mut [T::Wide]) -> Result<(), Error>,
     ) -> Result<Option<Self>, Error> {
         let _span = tracing::info_span!("probe").entered();
-        let known: Vec<f64> = (0..a.cols() as u64).map(known_solution).collect();
+        let known: Vec<T::Wide> = (0..a.cols() as u64).map(known_solution).collect();
         let (b, norms) = products(a, &known);
         let mut x = b.clone();
         match solve(&mut x) {
@@ -87,13 +87,12 @@ impl Probe {
             Err(error) => return Err(error),
         }
         let (ax, magnitudes) = products(a, &x);
-        let largest = |values: &[f64]| values.iter().fold(0.0f64, |max, v| max.max(v.abs()));
         let (mut residual, mut componentwise, mut worst_row, mut sum) = (0.0f64, 0.0f64, 0, 0.0);
         for (i, (&b, (&ax, &magnitude))) in b.iter().zip(ax.iter().zip(&magnitudes)).enumerate() {
-            let r = (b - ax).abs();
+            let r = (b - ax).magnitude();
             sum += r + magnitude;
             residual = residual.max(r);
-            let error = r / (magnitude + b.abs());
+            let error = r / (magnitude + b.magnitude());
             if error > componentwise {
                 (componentwise, worst_row) = (error, i);
             }
@@ -121,10 +120,10 @@ impl Probe {
     }
 
     /// Solves for the known solution and measures, refinement included.
-    pub(crate) fn run<T: RealScalar>(
+    pub(crate) fn run<T: Scalar>(
         a: MatrixView<'_, T>,
         norms: &RowNorms,
-        engine: &dyn Engine,
+        engine: &dyn Engine<T::Wide>,
         refinement: &refine::Options,
     ) -> Result<Self, Error> {
         let _span = tracing::info_span!("probe").entered();
@@ -134,11 +133,11 @@ impl Probe {
         } else {
             2f64.powi(-(max_abs(&norms.maxima).log2() as i32).clamp(-1000, 1000))
         };
-        let known: Vec<f64> = (0..a.cols() as u64)
-            .map(|j| scale * known_solution(j))
+        let known: Vec<T::Wide> = (0..a.cols() as u64)
+            .map(|j| known_solution::<T::Wide>(j).scaled_by(scale))
             .collect();
-        let zero = vec![0.0; a.rows()];
-        let b: Vec<f64> = Residual::new(a, &known, &zero)
+        let zero = vec![T::Wide::default(); a.rows()];
+        let b: Vec<T::Wide> = Residual::new(a, &known, &zero)
             .residual
             .into_iter()
             .map(|r| -r)
@@ -277,37 +276,42 @@ impl Probe {
 }
 
 /// The row with the largest componentwise error.
-pub(crate) fn worst_row(residual: &Residual, b: &[f64]) -> usize {
+pub(crate) fn worst_row<W: Scalar<Real = f64>>(residual: &Residual<W>, b: &[W]) -> usize {
     let error = |i: usize| {
-        let r = residual.residual[i].abs();
+        let r = residual.residual[i].magnitude();
         if r == 0.0 {
             0.0
         } else {
-            r / (residual.magnitude[i] + b[i].abs())
+            r / (residual.magnitude[i] + b[i].magnitude())
         }
     };
     (0..b.len()).fold(0, |at, i| if error(i) > error(at) { i } else { at })
 }
 
+/// The largest magnitude; NaN is passed over.
+fn largest<W: Scalar<Real = f64>>(values: &[W]) -> f64 {
+    values.iter().fold(0.0f64, |max, v| max.max(v.magnitude()))
+}
+
 /// A·x and |A|·|x|.
-fn products<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f64>) {
-    let mut sums = vec![0.0; a.rows()];
+fn products<T: Scalar>(a: MatrixView<'_, T>, x: &[T::Wide]) -> (Vec<T::Wide>, Vec<f64>) {
+    let mut sums = vec![T::Wide::default(); a.rows()];
     let mut magnitudes = vec![0.0; a.rows()];
     for (line, (indices, values)) in a.lines().enumerate() {
         let terms = indices.iter().zip(values);
         if a.is_by_columns() {
             let x = x[line];
             for (&i, &value) in terms {
-                let product = value.to_f64() * x;
+                let product = value.widen() * x;
                 sums[i as usize] += product;
-                magnitudes[i as usize] += product.abs();
+                magnitudes[i as usize] += product.magnitude();
             }
         } else {
-            let (mut sum, mut magnitude) = (0.0, 0.0);
+            let (mut sum, mut magnitude) = (T::Wide::default(), 0.0);
             for (&j, &value) in terms {
-                let product = value.to_f64() * x[j as usize];
+                let product = value.widen() * x[j as usize];
                 sum += product;
-                magnitude += product.abs();
+                magnitude += product.magnitude();
             }
             (sums[line], magnitudes[line]) = (sum, magnitude);
         }
@@ -315,12 +319,12 @@ fn products<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64]) -> (Vec<f64>, Vec<f6
     (sums, magnitudes)
 }
 
-impl<T: RealScalar> Task<'_, T> {
+impl<T: Scalar> Task<'_, T> {
     /// Solves for a known solution with so many steps of refinement.
     pub(crate) fn probe_with(
         &self,
         max_steps: usize,
-        engine: &dyn Engine,
+        engine: &dyn Engine<T::Wide>,
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
         let start = Instant::now();
@@ -348,6 +352,7 @@ pub(crate) fn is_above(error: f64, target: f64) -> bool {
 mod tests {
     use super::*;
     use luge_sparse::CompressedPattern;
+    use num_complex::Complex;
 
     #[test]
     fn products_are_of_values_and_of_magnitudes() {
@@ -359,6 +364,33 @@ mod tests {
         let by_cols = CompressedPattern::new(2, vec![0, 1, 3], vec![0, 0, 1]).unwrap();
         let a = MatrixView::by_columns(&by_cols, &[1.0, -2.0, 3.0]);
         assert_eq!(products(a, &[10.0, 1.0]), expected);
+    }
+
+    #[test]
+    fn a_quick_probe_measures_complex_systems() {
+        // 1+i  2i
+        // .    3
+        let pattern = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+        let z = Complex::<f64>::new;
+        let values = [z(1.0, 1.0), z(0.0, 2.0), z(3.0, 0.0)];
+        let probe = |turn: Complex<f64>| {
+            let a = MatrixView::by_rows(&pattern, &values);
+            let solve = |x: &mut [Complex<f64>]| {
+                x[1] = x[1] / 3.0 * turn;
+                x[0] = (x[0] - z(0.0, 2.0) * x[1]).quotient(z(1.0, 1.0));
+                Ok(())
+            };
+            Probe::quick(a, solve).unwrap().unwrap()
+        };
+        let exact = probe(Complex::ONE);
+        assert!(exact.backward_error < 1e-15 && exact.componentwise < 1e-15);
+        assert!(1.0 <= exact.norm_x && exact.norm_x < 2.0 + 1e-15);
+        // The norm is 4 by magnitudes, and counts as half of that at least.
+        assert!(1.0 <= exact.norm_a && exact.norm_a <= 4.0);
+        // A solution of the right size in the wrong direction.
+        let turned = probe(Complex::I);
+        assert!(turned.componentwise > 0.1 && turned.worst_row == 1);
+        assert!(turned.backward_error > 0.1);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use luge_sparse::Scalar;
 use rayon::prelude::*;
 
 /// Elements taken at once.
@@ -24,32 +25,28 @@ pub(crate) fn sum_in_lanes<T: Copy>(values: &[T], term: impl Fn(T) -> f64) -> f6
 }
 
 /// The largest magnitude of some values, NaN if one of them is not finite.
-pub(crate) fn largest_magnitude<T: Copy + Sync>(
-    values: &[T],
-    threads: usize,
-    in_f64: impl Fn(T) -> f64 + Sync,
-) -> f64 {
+pub(crate) fn largest_magnitude<T: Scalar>(values: &[T], threads: usize) -> f64 {
+    let size = |value: T| value.widen().magnitude();
     let of = |values: &[T]| {
         let (mut largest, mut sums) = ([0.0f64; FEW_LANES], [0.0f64; FEW_LANES]);
         let mut take = |values: [f64; FEW_LANES]| {
             for ((largest, sum), value) in largest.iter_mut().zip(&mut sums).zip(values) {
-                let value = value.abs();
                 *sum += value;
                 *largest = if value > *largest { value } else { *largest };
             }
         };
         let (chunks, rest) = values.as_chunks::<FEW_LANES>();
         for chunk in chunks {
-            take(chunk.map(&in_f64));
+            take(chunk.map(size));
         }
         let mut last = [0.0; FEW_LANES];
         for (last, &value) in last.iter_mut().zip(rest) {
-            *last = in_f64(value);
+            *last = size(value);
         }
         take(last);
         // A sum may also have overflowed.
-        let is_finite = sums.iter().all(|sum| sum.is_finite())
-            || values.iter().all(|&value| in_f64(value).is_finite());
+        let is_finite =
+            sums.iter().all(|sum| sum.is_finite()) || values.iter().all(|value| value.is_number());
         if is_finite {
             largest.into_iter().fold(0.0, f64::max)
         } else {
@@ -124,6 +121,7 @@ pub(crate) fn copy<T: Copy + Send + Sync>(from: &[T], to: &mut [T], threads: usi
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_complex::Complex;
 
     #[test]
     fn sums_have_every_element() {
@@ -135,6 +133,27 @@ mod tests {
             );
         }
         assert!(sum_in_lanes(&[1.0, f64::NAN], |v| v * 0.0).is_nan());
+    }
+
+    #[test]
+    fn the_largest_magnitude_is_found_unless_a_value_is_not_finite() {
+        for n in [1usize, 7, 8, 9, 3 * SHARE] {
+            let mut values: Vec<f32> = (0..n).map(|k| (k % 5) as f32 - 2.0).collect();
+            values[n / 2] = -7.0;
+            assert_eq!(largest_magnitude(&values, 2), 7.0);
+            // A sum that overflows is not what is looked for.
+            let huge: Vec<f64> = values.iter().map(|_| -f64::MAX).collect();
+            assert_eq!(largest_magnitude(&huge, 2), f64::MAX);
+            let mut complex: Vec<Complex<f64>> = values.iter().map(|&v| v.widen().into()).collect();
+            complex[n - 1] = Complex::new(3.0, -5.0);
+            assert_eq!(largest_magnitude(&complex, 2), 8.0);
+            complex[n - 1] = Complex::new(f64::MAX, f64::MAX);
+            assert_eq!(largest_magnitude(&complex, 2), f64::INFINITY);
+            complex[0].im = f64::NAN;
+            assert!(largest_magnitude(&complex, 2).is_nan());
+            values[n - 1] = f32::NEG_INFINITY;
+            assert!(largest_magnitude(&values, 2).is_nan());
+        }
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use luge_ordering::OrderingOptions;
 use luge_solve::refine;
+use luge_sparse::num_traits::Float;
 use luge_sparse::{
     CompressedPattern, Compression, FilledPattern, Index, Levels, MatrixRef, MatrixView,
-    RealScalar, Reservation, bytes_of,
+    RealScalar, Reservation, Scalar, bytes_of,
 };
 
 use crate::backend::Limits;
@@ -48,7 +49,7 @@ impl Shared {
     }
 
     /// The matrix with these values in stored order.
-    pub(crate) fn view<'a, T: RealScalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
+    pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
         if self.by_columns {
             MatrixView::by_columns(&self.pattern, values)
         } else {
@@ -56,11 +57,11 @@ impl Shared {
         }
     }
 
-    pub(crate) fn refinement<T: RealScalar>(&self) -> refine::Options {
+    pub(crate) fn refinement<T: Scalar>(&self) -> refine::Options {
         refine::Options {
             max_steps: self.options.max_refinement_steps,
             target: self.target,
-            epsilon: T::epsilon().to_f64(),
+            epsilon: T::Real::epsilon().to_f64(),
             stops_at_target: false,
             cancel: self.options.cancel.clone(),
         }
@@ -78,7 +79,7 @@ impl Shared {
 
     /// The values of `a` in stored order, zero where it has no entry, and the largest magnitude among them, if it has no
     /// entry that the analyzed matrix has not, and they are finite. Threads share the comparison if there are several.
-    pub(crate) fn values_of<'a, T: RealScalar, I: Index>(
+    pub(crate) fn values_of<'a, T: Scalar, I: Index>(
         &self,
         a: &MatrixRef<'a, T, I>,
         threads: usize,
@@ -125,7 +126,7 @@ impl Shared {
     }
 
     /// The values of `a` at the entries of the analyzed matrix, zero where it has none.
-    fn scattered<T: RealScalar, I: Index>(
+    fn scattered<T: Scalar, I: Index>(
         &self,
         a: &MatrixRef<'_, T, I>,
         threads: usize,
@@ -180,16 +181,16 @@ impl Shared {
     }
 
     /// The largest magnitude of values in stored order, which are refused if one of them is not finite.
-    pub(crate) fn check_finite<T: RealScalar>(
+    pub(crate) fn check_finite<T: Scalar>(
         &self,
         values: &[T],
         threads: usize,
     ) -> Result<f64, Error> {
-        let largest = largest_magnitude(values, threads, |v| v.to_f64());
+        let largest = largest_magnitude(values, threads);
         if !largest.is_nan() {
             return Ok(largest);
         }
-        let at = values.iter().position(|v| !v.is_finite());
+        let at = values.iter().position(|v| !v.is_number());
         let at = at.unwrap_or_else(|| unreachable!("one of them made it NaN"));
         let outer = self.pattern.ptr().partition_point(|&p| p <= at as u64) - 1;
         let inner = self.pattern.idx()[at] as usize;

@@ -9,7 +9,7 @@ use luge_device::Stream;
 use luge_ordering::{Method, Ordering, OrderingOptions};
 use luge_sparse::{
     Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget, PatternRef, RealScalar,
-    Reservation, to_u32,
+    Reservation, Scalar, to_u32,
 };
 
 #[cfg(feature = "gpu")]
@@ -31,7 +31,7 @@ use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
 use crate::path::{Path, Plan};
 use crate::shared::Shared;
-use crate::stored::{Rows, pattern_of, values_in_f64};
+use crate::stored::{Rows, pattern_of, values_in_wide};
 use crate::threads::Threads;
 
 /// Solves sparse linear systems: options and a device, ready for any number of matrices.
@@ -95,8 +95,8 @@ struct Choice {
 /// What can be known of a matrix before its values are eliminated: permutations, scaling, filled
 /// pattern and levels. Good for every matrix of the same pattern, though permutations and scaling
 /// were chosen for the values that were analyzed.
-pub struct Analysis<T> {
-    pub(crate) plan: Arc<Plan>,
+pub struct Analysis<T: Scalar> {
+    pub(crate) plan: Arc<Plan<T::Wide>>,
     pub(crate) inform: Arc<Inform>,
     scalar: PhantomData<T>,
 }
@@ -293,8 +293,8 @@ impl Solver {
             })?;
         let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
         // Without values every entry is as good as any other.
-        let in_f64 = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_f64);
-        let values = rows.values(&in_f64);
+        let in_wide = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_wide);
+        let values = rows.values(&in_wide);
         limits.cancel.check()?;
         let single =
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
@@ -482,7 +482,7 @@ impl<T: RealScalar> Analysis<T> {
     }
 }
 
-impl<T> std::fmt::Debug for Analysis<T> {
+impl<T: Scalar> std::fmt::Debug for Analysis<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Analysis")
             .field("inform", &self.inform)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, Compression, Index, MatrixError, MatrixRef,
-    PatternRef, RealScalar,
+    PatternRef, Scalar,
 };
 
 use crate::error::Error;
@@ -46,7 +46,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The values in the order of the rows.
-    pub fn values<'v>(&self, stored: &'v [f64]) -> Cow<'v, [f64]> {
+    pub fn values<'v, V: Copy>(&self, stored: &'v [V]) -> Cow<'v, [V]> {
         match &self.entries {
             None => Cow::Borrowed(stored),
             Some(entries) => entries.iter().map(|&p| stored[p as usize]).collect(),
@@ -85,17 +85,17 @@ pub(crate) fn pattern_of<I: Index>(
         .map_err(|error| MatrixError::of_pattern(error, a.compression()).into())
 }
 
-/// The values of a matrix, without what stands between its rows or columns, in `f64`.
-pub(crate) fn values_in_f64<'a, T: RealScalar, I: Index>(
+/// The values of a matrix, without what stands between its rows or columns, in the [wide](Scalar::Wide) type.
+pub(crate) fn values_in_wide<'a, T: Scalar, I: Index>(
     a: &MatrixRef<'a, T, I>,
-) -> Cow<'a, [f64]> {
+) -> Cow<'a, [T::Wide]> {
     let (pattern, values) = (a.pattern(), a.values());
     if pattern.is_compact() {
-        return T::in_f64(values);
+        return T::in_wide(values);
     }
     let lines = 0..pattern.offsets().len() - 1;
     let of_lines = lines.flat_map(|at| &values[pattern.range(at)]);
-    of_lines.map(|&value| RealScalar::to_f64(value)).collect()
+    of_lines.map(|&value| value.widen()).collect()
 }
 
 /// The number that indices are below.

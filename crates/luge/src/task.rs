@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use luge_solve::backward_error::RowNorms;
-use luge_sparse::MatrixView;
+use luge_sparse::{MatrixView, Scalar};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -13,11 +13,11 @@ use crate::shared::Shared;
 
 /// A matrix to factorize, and what the way there needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Task<'a, T> {
+pub(crate) struct Task<'a, T: Scalar> {
     pub shared: &'a Shared,
     pub a: MatrixView<'a, T>,
     /// The values of `a`.
-    pub values: &'a [f64],
+    pub values: &'a [T::Wide],
     /// The largest magnitude among them, where the CPU path factorizes.
     pub largest: f64,
     /// Norms of its rows, once somebody asks.

@@ -1,11 +1,15 @@
-//! Residuals and backward errors, computed in `f64` whatever the matrix is stored in.
+//! Residuals and backward errors, computed in `f64`, or its complex numbers, whatever the matrix is stored in.
 //!
 //! The normwise backward error ‖b−Ax‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) is the size of the smallest relative
 //! change of A and b that makes x exact (Rigal and Gaches 1967). The componentwise one,
 //! max |b−Ax| / (|A|·|x| + |b|), asks the same entry by entry (Oettli and Prager 1964) and does not
 //! change when rows are scaled.
+//!
+//! |z| of a complex number is in all of this |re| + |im|, the [magnitude](Scalar::magnitude), as in LAPACK's `zgerfs`: at
+//! least the absolute value, and at most √2 times that. With absolute values componentwise errors would differ by a factor
+//! of √2 at most, and normwise ones by a factor between 1/√2 and 2.
 
-use luge_sparse::{MatrixView, RealScalar};
+use luge_sparse::{MatrixView, Scalar};
 
 use crate::extended::Extended;
 use crate::measures::Measures;
@@ -16,9 +20,9 @@ const STRETCH: usize = 256;
 
 /// The residual of one solution and the sizes that errors are measured by.
 #[derive(Debug, Clone)]
-pub struct Residual {
+pub struct Residual<W = f64> {
     /// `b − A·x`.
-    pub residual: Vec<f64>,
+    pub residual: Vec<W>,
     /// `|A|·|x|`, row by row.
     pub magnitude: Vec<f64>,
 }
@@ -34,15 +38,15 @@ pub struct RowNorms {
 
 impl RowNorms {
     /// Norms of the rows of `a`. For those of the transpose hand in `a.transpose()`.
-    pub fn new<T: RealScalar>(a: MatrixView<'_, T>) -> Self {
+    pub fn new<T: Scalar>(a: MatrixView<'_, T>) -> Self {
         let mut norms = Self {
             sums: vec![0.0; a.rows()],
             maxima: vec![0.0; a.rows()],
         };
         a.for_each(|i, _, v| {
-            let v = v.to_f64();
-            norms.sums[i] += v.abs();
-            norms.maxima[i] = norms.maxima[i].max(v.abs());
+            let v = v.widen().magnitude();
+            norms.sums[i] += v;
+            norms.maxima[i] = norms.maxima[i].max(v);
         });
         norms
     }
@@ -54,16 +58,10 @@ impl RowNorms {
 }
 
 /// ‖v‖∞; NaN if an entry is NaN.
-pub fn max_abs(v: &[f64]) -> f64 {
+pub fn max_abs<W: Scalar<Real = f64>>(v: &[W]) -> f64 {
     // Once NaN, `max` compares false with everything and stays.
-    let larger = |max: f64, &x: &f64| {
-        if x.abs() > max || x.is_nan() {
-            x.abs()
-        } else {
-            max
-        }
-    };
-    v.iter().fold(0.0, larger)
+    let larger = |max: f64, x: f64| if x > max || x.is_nan() { x } else { max };
+    v.iter().map(|x| x.magnitude()).fold(0.0, larger)
 }
 
 /// The normwise backward error from its norms: zero if the residual is zero, NaN if anything is not finite. Products and
@@ -78,7 +76,7 @@ pub(crate) fn normwise(norm_r: f64, norm_a: f64, norm_x: f64, norm_b: f64) -> f6
     {
         return f64::NAN;
     }
-    let [r, a, x, b] = [norm_r, norm_a, norm_x, norm_b].map(Extended::of);
+    let [r, a, x, b] = [norm_r, norm_a, norm_x, norm_b].map(Extended::<f64>::of);
     r.over((a * x) + b)
 }
 
@@ -92,11 +90,12 @@ pub fn is_safe(norm_a: f64, norm_x: f64, norm_b: f64) -> bool {
 }
 
 /// Whether a row that is not zero is so small that its residual may have lost digits to underflow.
-fn has_tiny_rows(norms: &RowNorms, norm_x: f64, b: &[f64]) -> bool {
+fn has_tiny_rows<W: Scalar<Real = f64>>(norms: &RowNorms, norm_x: f64, b: &[W]) -> bool {
     norm_x > 0.0
         && norms.sums.iter().zip(b).fold(false, |tiny, (sum, b)| {
-            let size = sum * norm_x + b.abs();
-            tiny | ((size < *SAFE.start()) & (sum + b.abs() > 0.0))
+            let b = b.magnitude();
+            let size = sum * norm_x + b;
+            tiny | ((size < *SAFE.start()) & (sum + b > 0.0))
         })
 }
 
@@ -105,9 +104,9 @@ const HEADROOM: i32 = 900;
 
 /// What is known of a solution x of A·x = b: the residual, and the backward errors that follow from it.
 #[derive(Debug, Clone)]
-pub struct Measured {
+pub struct Measured<W = f64> {
     /// (b − A·x) · 2^−`exponent`.
-    pub residual: Vec<f64>,
+    pub residual: Vec<W>,
     /// Zero, unless the residual would leave the range of `f64`.
     pub exponent: i32,
     /// The normwise backward error; NaN if anything is not finite.
@@ -116,18 +115,18 @@ pub struct Measured {
     pub componentwise: [f64; 2],
 }
 
-impl Measured {
+impl<W: Scalar<Real = f64, Wide = W>> Measured<W> {
     /// Measures `x`, whatever the exponents of A, x and b are. `norms` are those of A.
     ///
     /// # Panics
     ///
     /// If the lengths do not fit the matrix.
     #[track_caller]
-    pub fn new<T: RealScalar>(
+    pub fn new<T: Scalar<Wide = W>>(
         a: MatrixView<'_, T>,
         norms: &RowNorms,
-        x: &[f64],
-        b: &[f64],
+        x: &[W],
+        b: &[W],
     ) -> Self {
         let (norm_a, norm_x, norm_b) = (norms.infinity_norm(), max_abs(x), max_abs(b));
         if is_safe(norm_a, norm_x, norm_b) && !has_tiny_rows(norms, norm_x, b) {
@@ -139,7 +138,7 @@ impl Measured {
                 residual: residual.residual,
             };
         }
-        if x.iter().chain(b).any(|v| !v.is_finite()) {
+        if x.iter().chain(b).any(|v| !v.is_number()) {
             return Self {
                 residual: Residual::new(a, x, b).residual,
                 exponent: 0,
@@ -151,9 +150,9 @@ impl Measured {
     }
 
     /// As [`new`](Self::new), with exponents apart, for finite numbers.
-    pub(crate) fn apart<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+    pub(crate) fn apart<T: Scalar<Wide = W>>(a: MatrixView<'_, T>, x: &[W], b: &[W]) -> Self {
         let extended =
-            |v: &[f64]| -> Vec<Extended> { v.iter().map(|&v| Extended::of(v)).collect() };
+            |v: &[W]| -> Vec<Extended<W>> { v.iter().map(|&v| Extended::of(v)).collect() };
         let measures = Measures::new(a, &extended(x), &extended(b));
         let [r, a, x] = [measures.norm_r, measures.norm_a, measures.norm_x].map(|n| n.parts().1);
         // In units in which the residual has the size of A, its correction is of ordinary size, unless A hides small rows:
@@ -169,14 +168,14 @@ impl Measured {
     }
 }
 
-impl Residual {
+impl<W: Scalar<Real = f64, Wide = W>> Residual<W> {
     /// The residual of `x` in A·x = b.
     ///
     /// # Panics
     ///
     /// If the lengths do not fit the matrix.
     #[track_caller]
-    pub fn new<T: RealScalar>(a: MatrixView<'_, T>, x: &[f64], b: &[f64]) -> Self {
+    pub fn new<T: Scalar<Wide = W>>(a: MatrixView<'_, T>, x: &[W], b: &[W]) -> Self {
         assert_eq!(a.cols(), x.len(), "solution of another length");
         assert_eq!(a.rows(), b.len(), "right-hand side of another length");
         let mut this = Self {
@@ -185,19 +184,19 @@ impl Residual {
         };
         if a.is_by_columns() {
             // What rounding took from each sum (D. E. Knuth, "The Art of Computer Programming", volume 2, section 4.2.2).
-            let mut lost = vec![0.0; b.len()];
+            let mut lost = vec![W::zero(); b.len()];
             a.for_each(|i, j, v| {
-                let product = v.to_f64() * x[j];
+                let product = v.widen() * x[j];
                 let sum = this.residual[i];
                 let total = sum - product;
                 let back = total - sum;
                 lost[i] += (sum - (total - back)) - (product + back);
                 this.residual[i] = total;
-                this.magnitude[i] += product.abs();
+                this.magnitude[i] += product.magnitude();
             });
             for (residual, lost) in this.residual.iter_mut().zip(lost) {
                 // Nothing can be told of a sum that overflowed.
-                if lost.is_finite() {
+                if lost.is_number() {
                     *residual += lost;
                 }
             }
@@ -205,9 +204,9 @@ impl Residual {
         }
         let take_off = |(mut residual, mut magnitude), columns: &[u32], values: &[T]| {
             for (&j, &value) in columns.iter().zip(values) {
-                let product = value.to_f64() * x[j as usize];
+                let product = value.widen() * x[j as usize];
                 residual -= product;
-                magnitude += product.abs();
+                magnitude += product.magnitude();
             }
             (residual, magnitude)
         };
@@ -218,7 +217,7 @@ impl Residual {
             } else {
                 let stretches = columns.chunks(STRETCH).zip(values.chunks(STRETCH));
                 stretches.fold(start, |(residual, magnitude), (columns, values)| {
-                    let (part, size) = take_off((0.0, 0.0), columns, values);
+                    let (part, size) = take_off((W::zero(), 0.0), columns, values);
                     (residual + part, magnitude + size)
                 })
             };
@@ -228,26 +227,31 @@ impl Residual {
 
     /// The normwise backward error for a matrix with ‖A‖∞ = `norm_a`. Zero if the residual is zero,
     /// NaN if anything is not finite.
-    pub fn normwise(&self, norm_a: f64, x: &[f64], b: &[f64]) -> f64 {
+    pub fn normwise(&self, norm_a: f64, x: &[W], b: &[W]) -> f64 {
         normwise(max_abs(&self.residual), norm_a, max_abs(x), max_abs(b))
     }
 
     /// The two componentwise errors of Arioli, Demmel and Duff (1989): the first over the rows whose
     /// |A|·|x| + |b| is safely above rounding, the second over the others, measured by
     /// |A|·|x| + ‖A(i,·)‖₁·‖x‖∞. Both zero for an exact solution; NaN propagates.
-    pub fn componentwise(&self, norms: &RowNorms, x: &[f64], b: &[f64]) -> [f64; 2] {
+    pub fn componentwise(&self, norms: &RowNorms, x: &[W], b: &[W]) -> [f64; 2] {
         let norm_x = max_abs(x);
         let n = x.len() as f64;
         let mut omega = [0.0f64; 2];
         for (i, &r) in self.residual.iter().enumerate() {
-            let size = self.magnitude[i] + b[i].abs();
-            let rounding = 1000.0 * n * f64::EPSILON * (norms.maxima[i] * norm_x + b[i].abs());
+            let size_b = b[i].magnitude();
+            let size = self.magnitude[i] + size_b;
+            let rounding = 1000.0 * n * f64::EPSILON * (norms.maxima[i] * norm_x + size_b);
             let (which, size) = if size > rounding {
                 (0, size)
             } else {
                 (1, self.magnitude[i] + norms.sums[i] * norm_x)
             };
-            let error = if r == 0.0 { 0.0 } else { r.abs() / size };
+            let error = if r.is_zero() {
+                0.0
+            } else {
+                r.magnitude() / size
+            };
             if error > omega[which] || error.is_nan() {
                 omega[which] = error;
             }
@@ -260,6 +264,7 @@ impl Residual {
 mod tests {
     use super::*;
     use luge_sparse::CompressedPattern;
+    use num_complex::Complex;
 
     /// 2 -1
     /// 0  4
@@ -345,6 +350,52 @@ mod tests {
         // Nothing is lost of nothing.
         assert!(!has([1.0, 0.0, 1.0], 1.0, [0.0; 3]));
         assert!(!has([1.0, 1e-280, 1.0], 0.0, [0.0; 3]));
+    }
+
+    #[test]
+    fn complex_systems_by_hand() {
+        // i 2
+        // . 1+i
+        let z = Complex::<f64>::new;
+        let (pattern, x, b) = (
+            pattern(),
+            [z(1.0, 1.0), z(0.0, 2.0)],
+            [z(-1.0, 4.0), z(-2.0, 3.0)],
+        );
+        let values = [z(0.0, 1.0), z(2.0, 0.0), z(1.0, 1.0)];
+        let (columns, map) = pattern.transpose_with_map();
+        let moved: Vec<_> = map.iter().map(|&p| values[p as usize]).collect();
+        for a in [
+            MatrixView::by_rows(&pattern, &values),
+            MatrixView::by_columns(&columns, &moved),
+        ] {
+            // A·x = (−1 + 5i, −2 + 2i).
+            let r = Residual::new(a, &x, &b);
+            assert_eq!(r.residual, [z(0.0, -1.0), z(0.0, 1.0)]);
+            assert_eq!(r.magnitude, [2.0 + 4.0, 4.0]);
+            let norms = RowNorms::new(a);
+            assert_eq!(
+                (&norms.sums[..], &norms.maxima[..]),
+                (&[3.0, 2.0][..], &[2.0; 2][..])
+            );
+            assert_eq!(max_abs(&b), 5.0);
+            assert_eq!(r.normwise(3.0, &x, &b), 1.0 / (3.0 * 2.0 + 5.0));
+            assert_eq!(r.componentwise(&norms, &x, &b), [1.0 / 9.0, 0.0]);
+            let measured = Measured::new(a, &norms, &x, &b);
+            assert_eq!((measured.normwise, measured.exponent), (1.0 / 11.0, 0));
+            // Without conjugation.
+            let t = Residual::new(a.transpose(), &x, &b);
+            assert_eq!(
+                t.residual,
+                [z(-1.0, 4.0) - z(-1.0, 1.0), z(-2.0, 3.0) - z(0.0, 4.0)]
+            );
+        }
+        let single = values.map(Complex::<f32>::narrow);
+        let a = MatrixView::by_rows(&pattern, &single);
+        assert_eq!(
+            Residual::new(a, &x, &b).residual,
+            [z(0.0, -1.0), z(0.0, 1.0)]
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! entry of the factors and right-hand side.
 
 use luge_numeric::LuPattern;
-use luge_sparse::RealScalar;
+use luge_sparse::Scalar;
 
 #[track_caller]
 fn check<T>(pattern: &LuPattern, values: &[T], x: &[T]) {
@@ -19,7 +19,7 @@ fn check<T>(pattern: &LuPattern, values: &[T], x: &[T]) {
 ///
 /// If `values` or `x` do not fit the pattern.
 #[track_caller]
-pub fn solve_lower<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
+pub fn solve_lower<T: Scalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
     check(pattern, values, x);
     let rows = pattern.row_idx();
     for j in 0..pattern.n() {
@@ -40,14 +40,14 @@ pub fn solve_lower<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T]
 ///
 /// If `values` or `x` do not fit the pattern.
 #[track_caller]
-pub fn solve_upper<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
+pub fn solve_upper<T: Scalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
     check(pattern, values, x);
     let rows = pattern.row_idx();
     for j in (0..pattern.n()).rev() {
         if x[j] == T::zero() {
             continue;
         }
-        x[j] /= values[pattern.diag_pos()[j] as usize];
+        x[j] = x[j].quotient(values[pattern.diag_pos()[j] as usize]);
         let xj = x[j];
         let above = pattern.upper(j);
         for (&i, &u) in rows[above.clone()].iter().zip(&values[above]) {
@@ -62,7 +62,7 @@ pub fn solve_upper<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T]
 ///
 /// If `values` or `x` do not fit the pattern.
 #[track_caller]
-pub fn solve_upper_transpose<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
+pub fn solve_upper_transpose<T: Scalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
     check(pattern, values, x);
     let rows = pattern.row_idx();
     for j in 0..pattern.n() {
@@ -71,7 +71,7 @@ pub fn solve_upper_transpose<T: RealScalar>(pattern: &LuPattern, values: &[T], x
         for (&i, &u) in rows[above.clone()].iter().zip(&values[above]) {
             xj -= u * x[i as usize];
         }
-        x[j] = xj / values[pattern.diag_pos()[j] as usize];
+        x[j] = xj.quotient(values[pattern.diag_pos()[j] as usize]);
     }
 }
 
@@ -81,7 +81,7 @@ pub fn solve_upper_transpose<T: RealScalar>(pattern: &LuPattern, values: &[T], x
 ///
 /// If `values` or `x` do not fit the pattern.
 #[track_caller]
-pub fn solve_lower_transpose<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
+pub fn solve_lower_transpose<T: Scalar>(pattern: &LuPattern, values: &[T], x: &mut [T]) {
     check(pattern, values, x);
     let rows = pattern.row_idx();
     for j in (0..pattern.n()).rev() {
@@ -100,7 +100,7 @@ pub fn solve_lower_transpose<T: RealScalar>(pattern: &LuPattern, values: &[T], x
 ///
 /// If `values` does not fit the pattern, or `x` is not `n · nrhs` long.
 #[track_caller]
-pub fn solve<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T], nrhs: usize) {
+pub fn solve<T: Scalar>(pattern: &LuPattern, values: &[T], x: &mut [T], nrhs: usize) {
     assert_eq!(x.len(), pattern.n() * nrhs, "nrhs columns of length n");
     for column in x.chunks_exact_mut(pattern.n().max(1)) {
         solve_lower(pattern, values, column);
@@ -114,7 +114,7 @@ pub fn solve<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T], nrhs
 ///
 /// If `values` does not fit the pattern, or `x` is not `n · nrhs` long.
 #[track_caller]
-pub fn solve_transpose<T: RealScalar>(pattern: &LuPattern, values: &[T], x: &mut [T], nrhs: usize) {
+pub fn solve_transpose<T: Scalar>(pattern: &LuPattern, values: &[T], x: &mut [T], nrhs: usize) {
     assert_eq!(x.len(), pattern.n() * nrhs, "nrhs columns of length n");
     for column in x.chunks_exact_mut(pattern.n().max(1)) {
         solve_upper_transpose(pattern, values, column);

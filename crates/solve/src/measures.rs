@@ -2,14 +2,14 @@
 //!
 //! Sums are formed in `f64` relative to the largest term of their row, so a term that is lost is 2^−1000 of it.
 
-use luge_sparse::{MatrixView, RealScalar};
+use luge_sparse::{MatrixView, Scalar};
 
 use crate::extended::Extended;
 
 /// What is known of a solution, in numbers of any size.
-pub(crate) struct Measures {
+pub(crate) struct Measures<W> {
     /// b − A·x.
-    pub(crate) residual: Vec<Extended>,
+    pub(crate) residual: Vec<Extended<W>>,
     pub(crate) normwise: f64,
     /// As in [`Measured`](crate::backward_error::Measured).
     pub(crate) componentwise: [f64; 2],
@@ -18,26 +18,30 @@ pub(crate) struct Measures {
     pub(crate) norm_x: Extended,
 }
 
-impl Measures {
+impl<W: Scalar<Real = f64, Wide = W>> Measures<W> {
     /// Of finite numbers.
-    pub(crate) fn new<T: RealScalar>(a: MatrixView<'_, T>, x: &[Extended], b: &[Extended]) -> Self {
-        let largest = |v: &[Extended]| {
+    pub(crate) fn new<T: Scalar<Wide = W>>(
+        a: MatrixView<'_, T>,
+        x: &[Extended<W>],
+        b: &[Extended<W>],
+    ) -> Self {
+        let largest = |v: &[Extended<W>]| {
             v.iter()
-                .map(|v| v.abs())
+                .map(|v| v.magnitude())
                 .fold(Extended::ZERO, Extended::max)
         };
         let (norm_x, norm_b) = (largest(x), largest(b));
         // The exponents of the largest term of each row, and of its largest entry.
-        let of = |number: Extended| (!number.is_zero()).then_some(number.parts().1);
+        let of = |number: Extended<W>| (!number.is_zero()).then_some(number.parts().1);
         let mut terms: Vec<Option<i32>> = b.iter().map(|&b| of(b)).collect();
         let mut entries: Vec<Option<i32>> = vec![None; b.len()];
         a.for_each(|i, j, value| {
-            let value = Extended::of(value.to_f64());
+            let value = Extended::of(value.widen());
             terms[i] = terms[i].max(of(value * x[j]));
             entries[i] = entries[i].max(of(value));
         });
         let unit = |exponent: Option<i32>| exponent.unwrap_or(0);
-        let mut residuals: Vec<f64> = terms
+        let mut residuals: Vec<W> = terms
             .iter()
             .zip(b)
             .map(|(&e, b)| b.relative_to(unit(e)))
@@ -46,11 +50,11 @@ impl Measures {
         let mut sums = vec![0.0f64; b.len()];
         let mut maxima = vec![0.0f64; b.len()];
         a.for_each(|i, j, value| {
-            let value = Extended::of(value.to_f64());
+            let value = Extended::of(value.widen());
             let product = (value * x[j]).relative_to(unit(terms[i]));
             residuals[i] -= product;
-            magnitudes[i] += product.abs();
-            let entry = value.abs().relative_to(unit(entries[i]));
+            magnitudes[i] += product.magnitude();
+            let entry = value.magnitude().relative_to(unit(entries[i]));
             sums[i] += entry;
             maxima[i] = maxima[i].max(entry);
         });
@@ -65,16 +69,16 @@ impl Measures {
             let sum = Extended::new(sums[i], unit(entries[i]));
             let maximum = Extended::new(maxima[i], unit(entries[i]));
             norm_a = norm_a.max(sum);
-            norm_r = norm_r.max(difference.abs());
-            let size = magnitude + b[i].abs();
+            norm_r = norm_r.max(difference.magnitude());
+            let size = magnitude + b[i].magnitude();
             let rounding =
-                Extended::of(1000.0 * n * f64::EPSILON) * (maximum * norm_x + b[i].abs());
+                Extended::of(1000.0 * n * f64::EPSILON) * (maximum * norm_x + b[i].magnitude());
             let (which, size) = if size.exceeds(rounding) {
                 (0, size)
             } else {
                 (1, magnitude + sum * norm_x)
             };
-            componentwise[which] = componentwise[which].max(difference.abs().over(size));
+            componentwise[which] = componentwise[which].max(difference.magnitude().over(size));
             residual.push(difference);
         }
         Self {
@@ -94,6 +98,7 @@ mod tests {
     use crate::backward_error::{Measured, RowNorms};
     use crate::extended::shift;
     use luge_sparse::CompressedPattern;
+    use num_complex::Complex;
     use proptest::prelude::*;
 
     proptest! {
@@ -159,12 +164,43 @@ mod tests {
     fn corrections_for_a_tiny_row_are_in_range() {
         // The residual is one unit of the subnormal numbers; in units of the size of A its correction would be 1e310.
         let pattern = CompressedPattern::new(2, vec![0, 1, 2], vec![0, 1]).unwrap();
-        let a = MatrixView::by_rows(&pattern, &[1.0, 1e-310]);
+        let a = MatrixView::by_rows(&pattern, &[1.0f64, 1e-310]);
         let (x, b) = ([1.0, 1.0], [1.0, 1e-310 + 5e-324]);
         let measured = Measured::new(a, &RowNorms::new(a), &x, &b);
         let correction = measured.residual[1] / 1e-310;
         assert!(correction.is_finite() && correction != 0.0, "{measured:?}");
         assert_eq!(shift(correction, measured.exponent), 5e-324 / 1e-310);
+    }
+
+    #[test]
+    fn complex_systems_beyond_the_range_are_measured() {
+        // 1e200i 1e200
+        // .      1e-300·(1 + i)
+        let z = Complex::<f64>::new;
+        let pattern = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+        let values = [z(0.0, 1e200), z(1e200, 0.0), z(1e-300, 1e-300)];
+        let a = MatrixView::by_rows(&pattern, &values);
+        let x = [z(0.0, 1e100), z(1e100, 0.0)];
+        // Row 0 is 0, its terms are of 1e300; row 1 is (1 + i)·1e-200, and its real part is missed by half.
+        let b = [z(0.0, 0.0), z(2e-200, 1e-200)];
+        let measured = Measured::apart(a, &x, &b);
+        let residual: Vec<_> = measured
+            .residual
+            .iter()
+            .map(|&r| shift(r, measured.exponent))
+            .collect();
+        assert_eq!(residual[0], z(0.0, 0.0));
+        assert!((residual[1] - z(1e-200, 0.0)).modulus() <= 1e-215);
+        assert!((measured.componentwise[0] - 1.0 / 5.0).abs() <= 1e-15);
+        let sizes = |x: [Complex<f64>; 2]| x.map(Extended::of);
+        let huge = sizes(x).map(|x| x * Extended::of(z(1e300, 0.0)));
+        let measures = Measures::new(a, &huge, &sizes(b));
+        // The same row, of 1e100 now: b is nothing beside it.
+        assert!(measures.residual[0].is_zero());
+        let (residual, norm_r) = (measures.residual[1].to_wide(), measures.norm_r.to_wide());
+        assert!((residual + z(1e100, 1e100)).modulus() <= 1e86, "{residual}");
+        assert!((norm_r / 2e100 - 1.0).abs() <= 1e-14);
+        assert!(!measures.norm_x.to_wide().is_finite() && measures.norm_x.is_finite());
     }
 
     #[test]

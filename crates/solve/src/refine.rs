@@ -1,11 +1,11 @@
-//! Iterative refinement: x ← x + A⁻¹·(b − A·x) with the factors at hand, the residual in `f64`.
+//! Iterative refinement: x ← x + A⁻¹·(b − A·x) with the factors at hand, the residual in `f64` or its complex numbers.
 //!
 //! Stops by the rule of Arioli, Demmel and Duff (1989): when the componentwise backward error ω
 //! reaches rounding, or no step halves it any more. While the normwise backward error is above the
 //! target any decrease of ω counts. The best iterate by ω is kept, so a step that makes things worse
 //! is undone. Cost of a step: one residual and one solve.
 
-use luge_sparse::{CancelFlag, MatrixView, RealScalar};
+use luge_sparse::{CancelFlag, MatrixView, Scalar};
 
 use crate::backward_error::{Measured, RowNorms};
 use crate::error::SolveError;
@@ -43,9 +43,9 @@ impl Options {
 
 /// A refined solution.
 #[derive(Debug, Clone)]
-pub struct Refined {
+pub struct Refined<W = f64> {
     /// The solution.
-    pub x: Vec<f64>,
+    pub x: Vec<W>,
     /// Corrections that were kept.
     pub steps: usize,
     /// Normwise backward error of `x`.
@@ -90,16 +90,16 @@ impl Verdict {
 pub fn refine<T, E>(
     a: MatrixView<'_, T>,
     norms: &RowNorms,
-    b: &[f64],
-    mut correct: impl FnMut(&[f64]) -> Result<Vec<f64>, E>,
+    b: &[T::Wide],
+    mut correct: impl FnMut(&[T::Wide]) -> Result<Vec<T::Wide>, E>,
     options: &Options,
-) -> Result<Refined, E>
+) -> Result<Refined<T::Wide>, E>
 where
-    T: RealScalar,
+    T: Scalar,
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
-    let measure = |x: Vec<f64>, steps: usize| {
+    let measure = |x: Vec<T::Wide>, steps: usize| {
         let measured = Measured::new(a, norms, &x, b);
         options.check()?;
         let refined = Refined {
@@ -112,7 +112,7 @@ where
     };
     let x = correct(b)?;
     options.check()?;
-    if let Some(row) = x.iter().position(|v| !v.is_finite()) {
+    if let Some(row) = x.iter().position(|v| !v.is_number()) {
         return Err(SolveError::NotFinite { row }.into());
     }
     let (mut best, mut residual) = measure(x, 0)?;
@@ -125,14 +125,15 @@ where
         let (right_hand_side, exponent) = &residual;
         let mut correction = correct(right_hand_side)?;
         options.check()?;
-        if !correction.iter().all(|d| d.is_finite()) {
+        if !correction.iter().all(|d| d.is_number()) {
             break;
         }
         if *exponent != 0 {
-            let back = |d: &mut f64| *d = shift(*d, *exponent);
+            let back = |d: &mut T::Wide| *d = shift(*d, *exponent);
             correction.iter_mut().for_each(back);
         }
-        let x: Vec<f64> = best.x.iter().zip(&correction).map(|(x, d)| x + d).collect();
+        let pairs = best.x.iter().zip(&correction);
+        let x: Vec<T::Wide> = pairs.map(|(&x, &d)| x + d).collect();
         let (next, next_residual) = measure(x, step)?;
         let next_omega = next.componentwise[0] + next.componentwise[1];
         tracing::trace!(
@@ -167,17 +168,17 @@ where
 pub fn refine_extended<T, E>(
     a: MatrixView<'_, T>,
     norms: &RowNorms,
-    b: &[f64],
-    mut solve: impl FnMut(&[Extended]) -> Result<Vec<Extended>, E>,
+    b: &[T::Wide],
+    mut solve: impl FnMut(&[Extended<T::Wide>]) -> Result<Vec<Extended<T::Wide>>, E>,
     options: &Options,
-) -> Result<Refined, E>
+) -> Result<Refined<T::Wide>, E>
 where
-    T: RealScalar,
+    T: Scalar,
     E: From<SolveError>,
 {
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
     let not_finite = |row| E::from(SolveError::NotFinite { row });
-    let wide: Vec<Extended> = b.iter().map(|&b| Extended::of(b)).collect();
+    let wide: Vec<Extended<T::Wide>> = b.iter().map(|&b| Extended::of(b)).collect();
     let mut x = solve(&wide)?;
     if let Some(row) = x.iter().position(|v| !v.is_finite()) {
         return Err(not_finite(row));
@@ -187,7 +188,7 @@ where
     for step in 1..=options.max_steps {
         options.check()?;
         let omega = best.componentwise[0] + best.componentwise[1];
-        let is_in_range = x.iter().all(|v| v.to_f64().is_finite());
+        let is_in_range = x.iter().all(|v| v.to_wide().is_number());
         if is_in_range && options.is_content(best.normwise, omega) {
             break;
         }
@@ -195,7 +196,8 @@ where
         if !correction.iter().all(|d| d.is_finite()) {
             break;
         }
-        let next_x: Vec<Extended> = x.iter().zip(&correction).map(|(&x, &d)| x + d).collect();
+        let pairs = x.iter().zip(&correction);
+        let next_x: Vec<Extended<T::Wide>> = pairs.map(|(&x, &d)| x + d).collect();
         let next = Measures::new(a, &next_x, &wide);
         let next_omega = next.componentwise[0] + next.componentwise[1];
         let verdict = Verdict::of(next_omega, omega, best.normwise, options.target);
@@ -207,8 +209,8 @@ where
             break;
         }
     }
-    let x: Vec<f64> = x.into_iter().map(Extended::to_f64).collect();
-    if let Some(row) = x.iter().position(|v| !v.is_finite()) {
+    let x: Vec<T::Wide> = x.into_iter().map(Extended::to_wide).collect();
+    if let Some(row) = x.iter().position(|v| !v.is_number()) {
         return Err(not_finite(row));
     }
     options.check()?;
@@ -225,6 +227,7 @@ where
 mod tests {
     use super::*;
     use luge_sparse::CompressedPattern;
+    use num_complex::Complex;
 
     fn options(max_steps: usize) -> Options {
         Options {
@@ -376,7 +379,7 @@ mod tests {
     fn entries_out_of_range_are_refined_until_they_are_not() {
         // The inverse is wrong by 1e310 below the diagonal, so that the first solution has an entry of 1e310.
         let pattern = diagonal();
-        let a = MatrixView::by_rows(&pattern, &[1.0, 1e-300]);
+        let a = MatrixView::by_rows(&pattern, &[1.0f64, 1e-300]);
         let norms = RowNorms::new(a);
         let [wrong, large] = [1e10, 1e300].map(Extended::of);
         let solve = |r: &[Extended]| Ok::<_, SolveError>(vec![r[0], (r[1] + r[0] * wrong) * large]);
@@ -392,6 +395,72 @@ mod tests {
         let nan = |_: &[Extended]| Ok::<_, SolveError>(vec![Extended::of(f64::NAN); 2]);
         let lost = refine_extended(a, &norms, &b, nan, &options(10));
         assert!(matches!(lost, Err(SolveError::NotFinite { row: 0 })));
+    }
+
+    /// 2  i     A·(1 + i, 2) = (2 + 4i, 4 − 2i)
+    /// .  2−i
+    fn with_a_complex_system<R>(
+        use_it: impl FnOnce(MatrixView<'_, Complex<f64>>, &[Complex<f64>; 2], &[Complex<f64>; 2]) -> R,
+    ) -> R {
+        let z = Complex::<f64>::new;
+        let pattern = CompressedPattern::new(2, vec![0, 2, 3], vec![0, 1, 1]).unwrap();
+        let values = [z(2.0, 0.0), z(0.0, 1.0), z(2.0, -1.0)];
+        let a = MatrixView::by_rows(&pattern, &values);
+        use_it(a, &[z(1.0, 1.0), z(2.0, 0.0)], &[z(2.0, 4.0), z(4.0, -2.0)])
+    }
+
+    #[test]
+    fn complex_systems_gain_the_accuracy_of_the_inverse() {
+        with_a_complex_system(|a, x, b| {
+            // Wrong by a factor that turns as well.
+            let wrong = Complex::new(1.0 - 1e-4, 1e-4);
+            let correct = |r: &[Complex<f64>]| {
+                let second = r[1].quotient(Complex::new(2.0, -1.0)) * wrong;
+                Ok::<_, SolveError>(vec![(r[0] - Complex::<f64>::I * second) / 2.0, second])
+            };
+            let norms = RowNorms::new(a);
+            let none = refine(a, &norms, b, correct, &options(0)).unwrap();
+            assert!(none.steps == 0 && none.normwise > 1e-5);
+            let all = refine(a, &norms, b, correct, &options(10)).unwrap();
+            assert!((3..=5).contains(&all.steps), "{}", all.steps);
+            assert!(all.normwise < 1e-15 && all.componentwise[0] < 1e-15);
+            let is_close = |(x, y): (&Complex<f64>, &Complex<f64>)| (x - y).modulus() < 1e-15;
+            assert!(all.x.iter().zip(x).all(is_close), "{:?}", all.x);
+            let nan = |_: &[Complex<f64>]| {
+                Ok::<_, SolveError>(vec![Complex::ONE, Complex::new(0.0, f64::NAN)])
+            };
+            assert!(matches!(
+                refine(a, &norms, b, nan, &options(1)),
+                Err(SolveError::NotFinite { row: 1 })
+            ));
+        });
+    }
+
+    #[test]
+    fn complex_entries_out_of_range_are_refined_until_they_are_not() {
+        // As for real numbers above: the inverse is wrong by 2^1033 below the diagonal, in another direction.
+        let pattern = diagonal();
+        let z = Complex::<f64>::new;
+        let tiny = 2f64.powi(-1000);
+        let values = [z(0.0, 1.0), z(tiny, tiny)];
+        let a = MatrixView::by_rows(&pattern, &values);
+        let half = 0.5 / tiny;
+        let [wrong, large] = [z(0.0, 2f64.powi(33)), z(half, -half)].map(Extended::of);
+        let turned = Extended::of(z(0.0, -1.0));
+        let solve = |r: &[Extended<Complex<f64>>]| {
+            Ok::<_, SolveError>(vec![r[0] * turned, (r[1] + r[0] * wrong) * large])
+        };
+        let b = [z(1.0, 2.0), z(3.0 * tiny, -tiny)];
+        let found = refine_extended(a, &RowNorms::new(a), &b, solve, &options(10)).unwrap();
+        assert_eq!(found.x[0], z(2.0, -1.0));
+        assert!(
+            (found.x[1] - z(1.0, -2.0)).modulus() < 1e-15,
+            "{}",
+            found.x[1]
+        );
+        assert!(found.steps > 1 && found.normwise < 1e-300);
+        let lost = refine_extended(a, &RowNorms::new(a), &b, solve, &options(0));
+        assert!(matches!(lost, Err(SolveError::NotFinite { row: 1 })));
     }
 
     #[test]

@@ -2,10 +2,11 @@
 //!
 //! With B = P·Dr·A·Dc·Q: c = P·Dr·b and x = Dc·Q·y; for the transpose c = Qᵀ·Dc·b and x = Dr·Pᵀ·y.
 //! The factors of a scaling may span hundreds of orders of magnitude, so products are formed with
-//! their exponents kept apart, and c is brought to a certain largest entry by a power of two, which
+//! their exponents kept apart, both parts of a complex number with one exponent, and c is brought to a certain largest entry by a power of two, which
 //! leaves `f32` factors usable for any right-hand side.
 
-use luge_sparse::{ColPerm, Permutation, RealScalar, RowPerm, Scaling};
+use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{ColPerm, Permutation, RealScalar, RowPerm, Scalar, Scaling};
 
 use crate::extended::{Extended, shift, split};
 
@@ -21,11 +22,11 @@ pub struct Normalized<T> {
 /// The largest entry is brought near 2 to this power, a quarter of the range: entries that are smaller
 /// by hundreds of orders of magnitude do not become subnormal, which would cost their accuracy and a
 /// hundred cycles for each product, and a solution may still grow.
-fn headroom<T: RealScalar>() -> i32 {
-    T::max_value().to_f64().log2() as i32 / 4
+fn headroom<T: Scalar>() -> i32 {
+    T::Real::max_value().to_f64().log2() as i32 / 4
 }
 
-impl<T: RealScalar> Normalized<T> {
+impl<T: Scalar> Normalized<T> {
     /// The same, smaller by a power of two that takes three quarters of the range of `T`: for a system whose solution
     /// overflowed.
     pub fn lowered(&self) -> Self {
@@ -33,9 +34,9 @@ impl<T: RealScalar> Normalized<T> {
     }
 
     /// As [`lowered`](Self::lowered), by three quarters of the range of `F`.
-    pub fn lowered_within<F: RealScalar>(&self) -> Self {
+    pub fn lowered_within<F: Scalar>(&self) -> Self {
         let down = 3 * headroom::<F>();
-        let lower = |&v: &T| T::from_f64(shift(v.to_f64(), -down));
+        let lower = |&v: &T| T::narrow(shift(v.widen(), -down));
         Self {
             values: self.values.iter().map(lower).collect(),
             exponent: self.exponent + down,
@@ -43,67 +44,67 @@ impl<T: RealScalar> Normalized<T> {
     }
 }
 
-fn enter<T: RealScalar>(
+fn enter<T: Scalar>(
     perm: &Permutation,
     factors: &[f64],
-    part: impl Fn(usize) -> (f64, i32),
+    part: impl Fn(usize) -> (T::Wide, i32),
     headroom: i32,
 ) -> Normalized<T> {
-    let products: Vec<(f64, i32)> = perm
+    let products: Vec<(T::Wide, i32)> = perm
         .as_slice()
         .iter()
         .map(|&old| {
             let (value, e) = part(old as usize);
             let (factor, f) = split(factors[old as usize]);
-            (value * factor, e + f)
+            (value.scaled_by(factor), e + f)
         })
         .collect();
     let exponent = products
         .iter()
-        .filter(|(m, _)| *m != 0.0)
+        .filter(|(m, _)| !m.is_zero())
         .map(|&(_, e)| e)
         .max()
         .map_or(0, |largest| largest - headroom);
     let values = products
         .into_iter()
-        .map(|(m, e)| T::from_f64(shift(m, e - exponent)))
+        .map(|(m, e)| T::narrow(shift(m, e - exponent)))
         .collect();
     Normalized { values, exponent }
 }
 
-fn leave<T: RealScalar>(
+fn leave<T: Scalar>(
     perm: &Permutation,
     factors: &[f64],
     y: &Normalized<T>,
-    mut set: impl FnMut(usize, f64, i32),
+    mut set: impl FnMut(usize, T::Wide, i32),
 ) {
     for (&old, &value) in perm.as_slice().iter().zip(&y.values) {
-        let (m, e) = split(value.to_f64());
+        let (m, e) = split(value.widen());
         let (factor, f) = split(factors[old as usize]);
-        set(old as usize, m * factor, e + f + y.exponent);
+        set(old as usize, m.scaled_by(factor), e + f + y.exponent);
     }
 }
 
-fn leave_in_f64<T: RealScalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<f64> {
-    let mut x = vec![0.0; y.values.len()];
+fn leave_wide<T: Scalar>(perm: &Permutation, factors: &[f64], y: &Normalized<T>) -> Vec<T::Wide> {
+    let mut x = vec![T::Wide::zero(); y.values.len()];
     leave(perm, factors, y, |at, m, e| x[at] = shift(m, e));
     x
 }
 
 /// The right-hand side of B for one of A in numbers of any size, with the permutation and the factors of the side that it
-/// enters by. Its values are in the range of `T`.
+/// enters by. Its values are in the range of `R`.
 ///
 /// # Panics
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_extended<T: RealScalar>(
+pub fn enter_extended<R: RealScalar, W: Scalar<Real = f64, Wide = W>>(
     perm: &Permutation,
     factors: &[f64],
-    b: &[Extended],
-) -> Normalized<f64> {
+    b: &[Extended<W>],
+) -> Normalized<W> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
-    enter(perm, factors, |at| b[at].parts(), headroom::<T>())
+    enter(perm, factors, |at| b[at].parts(), headroom::<R>())
 }
 
 /// The solution of A for solution `y` of B, with the permutation and the factors of the side that it leaves by.
@@ -112,9 +113,13 @@ pub fn enter_extended<T: RealScalar>(
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn leave_extended(perm: &Permutation, factors: &[f64], y: &Normalized<f64>) -> Vec<Extended> {
+pub fn leave_extended<W: Scalar<Real = f64, Wide = W>>(
+    perm: &Permutation,
+    factors: &[f64],
+    y: &Normalized<W>,
+) -> Vec<Extended<W>> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
-    let mut x = vec![Extended::of(0.0); y.values.len()];
+    let mut x = vec![Extended::of(W::zero()); y.values.len()];
     leave(perm, factors, y, |at, m, e| x[at] = Extended::new(m, e));
     x
 }
@@ -125,7 +130,7 @@ pub fn leave_extended(perm: &Permutation, factors: &[f64], y: &Normalized<f64>) 
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_rows<T: RealScalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
+pub fn enter_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, b: &[T::Wide]) -> Normalized<T> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
     enter(perm, &scaling.rows, |at| split(b[at]), headroom::<T>())
 }
@@ -136,9 +141,9 @@ pub fn enter_rows<T: RealScalar>(perm: &RowPerm, scaling: &Scaling, b: &[f64]) -
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn leave_cols<T: RealScalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
+pub fn leave_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<T::Wide> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
-    leave_in_f64(perm, &scaling.cols, y)
+    leave_wide(perm, &scaling.cols, y)
 }
 
 /// The right-hand side of Bᵀ for right-hand side `b` of Aᵀ.
@@ -147,7 +152,7 @@ pub fn leave_cols<T: RealScalar>(perm: &ColPerm, scaling: &Scaling, y: &Normaliz
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn enter_cols<T: RealScalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -> Normalized<T> {
+pub fn enter_cols<T: Scalar>(perm: &ColPerm, scaling: &Scaling, b: &[T::Wide]) -> Normalized<T> {
     assert_eq!(perm.len(), b.len(), "right-hand side of another length");
     enter(perm, &scaling.cols, |at| split(b[at]), headroom::<T>())
 }
@@ -158,14 +163,15 @@ pub fn enter_cols<T: RealScalar>(perm: &ColPerm, scaling: &Scaling, b: &[f64]) -
 ///
 /// If a length differs from that of the permutation.
 #[track_caller]
-pub fn leave_rows<T: RealScalar>(perm: &RowPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<f64> {
+pub fn leave_rows<T: Scalar>(perm: &RowPerm, scaling: &Scaling, y: &Normalized<T>) -> Vec<T::Wide> {
     assert_eq!(perm.len(), y.values.len(), "solution of another length");
-    leave_in_f64(perm, &scaling.rows, y)
+    leave_wide(perm, &scaling.rows, y)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use num_complex::Complex;
 
     #[test]
     fn products_beyond_the_range_come_back() {
@@ -181,6 +187,54 @@ mod tests {
         let back = leave_cols(&ColPerm::new(vec![1, 0]).unwrap(), &scaling, &c);
         assert!((back[0] / 1e200 - 1.0).abs() < 1e-6);
         assert_eq!(back[1], 0.0);
+    }
+
+    #[test]
+    fn complex_products_beyond_the_range_come_back() {
+        let z = Complex::<f64>::new;
+        let perm = RowPerm::new(vec![1, 0, 2]).unwrap();
+        let cols = ColPerm::new(vec![1, 0, 2]).unwrap();
+        let scaling = Scaling {
+            rows: vec![1e200, 1e190, 1.0],
+            cols: vec![1e-200, 1e-190, 1.0],
+        };
+        let b = [z(1e200, -3e200), z(-2e190, 1e170), z(0.0, 5e-324)];
+        let c: Normalized<Complex<f64>> = enter_rows(&perm, &scaling, &b);
+        // The larger part of the largest entry, 3e400, is near the fourth root of the largest number, and the others keep
+        // their ratio to it.
+        let [second, first, third] = c.values[..] else {
+            panic!("three entries")
+        };
+        assert!((2f64.powi(254)..=2f64.powi(256)).contains(&-first.im));
+        assert!((first.re / first.im + 1.0 / 3.0).abs() < 1e-15);
+        assert!((second.re / first.re / -2e-20 - 1.0).abs() < 1e-14);
+        assert!((second.im / second.re / -5e-21 - 1.0).abs() < 1e-14);
+        assert_eq!(third, Complex::ZERO);
+        let back = leave_cols(&cols, &scaling, &c);
+        for (back, b) in back.iter().zip(&b).take(2) {
+            assert!(
+                (back - b).modulus() <= 1e-15 * b.modulus(),
+                "{back} for {b}"
+            );
+        }
+        // Numbers of any size keep all of it, the other way round too.
+        let wide = b.map(Extended::of);
+        let c = enter_extended::<f32, _>(&perm.0, &scaling.rows, &wide);
+        assert!(c.values[1].magnitude() <= 2f64.powi(33));
+        let factors: Vec<f64> = scaling.rows.iter().map(|f| 1.0 / f).collect();
+        let back = leave_extended(&perm.0, &factors, &c);
+        for (back, b) in back.iter().zip(&b).take(2) {
+            let back = back.to_wide();
+            assert!(
+                (back - b).modulus() <= 1e-15 * b.modulus(),
+                "{back} for {b}"
+            );
+        }
+        // Both parts are lowered alike.
+        let lowered = c.lowered();
+        assert_eq!(lowered.exponent - c.exponent, 3 * 256);
+        let turn = |n: &Normalized<Complex<f64>>| n.values[1].im / n.values[1].re;
+        assert_eq!(turn(&lowered), turn(&c));
     }
 
     #[test]

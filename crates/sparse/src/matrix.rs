@@ -1,7 +1,7 @@
 //! A borrowed sparse matrix.
 
 use crate::pattern::CompressedPattern;
-use crate::scalar::RealScalar;
+use crate::scalar::Scalar;
 
 /// A sparse matrix that is looked at: a pattern, one value per entry, and which way both are stored.
 #[derive(Debug, Clone, Copy)]
@@ -11,7 +11,7 @@ pub struct MatrixView<'a, T> {
     by_columns: bool,
 }
 
-impl<'a, T: RealScalar> MatrixView<'a, T> {
+impl<'a, T: Scalar> MatrixView<'a, T> {
     /// A matrix stored by rows.
     ///
     /// # Panics

@@ -48,6 +48,36 @@ pub trait Scalar:
     /// The name as it appears in reports: `"f64"`, `"complex f64"`.
     const NAME: &'static str;
 
+    /// 1 for a real number, 2 for a complex one: its real and its imaginary part.
+    const COMPONENTS: usize;
+
+    /// The number with these components, which are asked for from 0 on.
+    fn from_components(component: impl FnMut(usize) -> Self::Real) -> Self;
+
+    /// The number whose components are `map` of those of this one.
+    fn map_components(self, map: impl FnMut(Self::Real) -> Self::Real) -> Self;
+
+    /// The largest magnitude of a component; any component where one is NaN.
+    fn largest_component(self) -> Self::Real;
+
+    /// A real number as one of this field.
+    #[inline(always)]
+    fn from_real(real: Self::Real) -> Self {
+        Self::from_components(|at| if at == 0 { real } else { Self::Real::default() })
+    }
+
+    /// The product with a real number, each component rounded once.
+    #[inline(always)]
+    fn scaled_by(self, factor: Self::Real) -> Self {
+        self.map_components(|component| component * factor)
+    }
+
+    /// The quotient by a real number, each component rounded once.
+    #[inline(always)]
+    fn over_real(self, divisor: Self::Real) -> Self {
+        self.map_components(|component| component / divisor)
+    }
+
     /// Converts exactly.
     fn widen(self) -> Self::Wide;
 
@@ -57,6 +87,12 @@ pub trait Scalar:
     /// |x|, or |re| + |im|: at least the absolute value, and at most √2 times that. This is what pivots are compared by,
     /// as in LAPACK (`cabs1`).
     fn magnitude(self) -> Self::Real;
+
+    /// |x|, the absolute value, without overflow or underflow on the way.
+    fn modulus(self) -> Self::Real;
+
+    /// x/|x|, of absolute value 1: for a real number, zero and NaN included, 1 with its sign; 1 for a complex zero.
+    fn direction(self) -> Self;
 
     /// Whether no component is infinite or NaN.
     fn is_number(self) -> bool;
@@ -75,6 +111,15 @@ pub trait Scalar:
 
     /// −x if the highest bit of `sign` is set, else x: without a branch.
     fn negated_by(self, sign: u64) -> Self;
+
+    /// `values` in the [wide](Self::Wide) type: themselves if they are, else converted.
+    fn in_wide(values: &[Self]) -> Cow<'_, [Self::Wide]>;
+
+    /// Real numbers with the [magnitudes](Self::magnitude) of `values`: themselves if they are real, whatever their sign.
+    fn in_real(values: &[Self]) -> Cow<'_, [Self::Real]>;
+
+    /// `values`, if they are of the [wide](Self::Wide) type.
+    fn as_wide_mut(values: &mut [Self]) -> Option<&mut [Self::Wide]>;
 }
 
 /// A real type that Luge factorizes in: `f32` or `f64`.
@@ -92,19 +137,60 @@ pub trait RealScalar: Scalar<Real = Self, Wide = f64> + Float {
     }
 
     /// `values` in `f64`: themselves if they are, else converted.
-    fn in_f64(values: &[Self]) -> Cow<'_, [f64]>;
+    #[inline]
+    fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
+        Self::in_wide(values)
+    }
+}
 
-    /// `values`, if they are `f64`.
-    fn as_f64_mut(values: &mut [Self]) -> Option<&mut [f64]>;
+/// The conversions of slices, of a type that is its own wide type or of a narrower one.
+macro_rules! slices {
+    (wide) => {
+        #[inline]
+        fn in_wide(values: &[Self]) -> Cow<'_, [Self]> {
+            Cow::Borrowed(values)
+        }
+
+        #[inline]
+        fn as_wide_mut(values: &mut [Self]) -> Option<&mut [Self]> {
+            Some(values)
+        }
+    };
+    (narrow) => {
+        fn in_wide(values: &[Self]) -> Cow<'_, [Self::Wide]> {
+            values.iter().map(|&value| value.widen()).collect()
+        }
+
+        #[inline]
+        fn as_wide_mut(_values: &mut [Self]) -> Option<&mut [Self::Wide]> {
+            None
+        }
+    };
 }
 
 macro_rules! real {
-    ($real:ty, $bits:ty) => {
+    ($real:ty, $bits:ty, $width:ident) => {
         impl Scalar for $real {
             type Real = Self;
             type Wide = f64;
 
             const NAME: &'static str = stringify!($real);
+            const COMPONENTS: usize = 1;
+
+            #[inline(always)]
+            fn from_components(mut component: impl FnMut(usize) -> Self) -> Self {
+                component(0)
+            }
+
+            #[inline(always)]
+            fn map_components(self, mut map: impl FnMut(Self) -> Self) -> Self {
+                map(self)
+            }
+
+            #[inline(always)]
+            fn largest_component(self) -> Self {
+                self.abs()
+            }
 
             #[inline(always)]
             fn widen(self) -> f64 {
@@ -119,6 +205,16 @@ macro_rules! real {
             #[inline(always)]
             fn magnitude(self) -> Self {
                 self.abs()
+            }
+
+            #[inline(always)]
+            fn modulus(self) -> Self {
+                self.abs()
+            }
+
+            #[inline(always)]
+            fn direction(self) -> Self {
+                (1.0 as Self).copysign(self)
             }
 
             #[inline(always)]
@@ -151,40 +247,48 @@ macro_rules! real {
                 let sign = (sign & (1 << 63)) >> (64 - <$bits>::BITS);
                 Self::from_bits(self.to_bits() ^ sign as $bits)
             }
+
+            #[inline]
+            fn in_real(values: &[Self]) -> Cow<'_, [Self]> {
+                Cow::Borrowed(values)
+            }
+
+            slices!($width);
         }
     };
 }
 
-real!(f32, u32);
-real!(f64, u64);
+real!(f32, u32, narrow);
+real!(f64, u64, wide);
 
-impl RealScalar for f32 {
-    fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
-        values.iter().map(|&v| f64::from(v)).collect()
-    }
-
-    fn as_f64_mut(_values: &mut [Self]) -> Option<&mut [f64]> {
-        None
-    }
-}
-
-impl RealScalar for f64 {
-    fn in_f64(values: &[Self]) -> Cow<'_, [f64]> {
-        Cow::Borrowed(values)
-    }
-
-    fn as_f64_mut(values: &mut [Self]) -> Option<&mut [f64]> {
-        Some(values)
-    }
-}
+impl RealScalar for f32 {}
+impl RealScalar for f64 {}
 
 macro_rules! complex {
-    ($real:ty, $name:literal) => {
+    ($real:ty, $name:literal, $width:ident) => {
         impl Scalar for Complex<$real> {
             type Real = $real;
             type Wide = Complex<f64>;
 
             const NAME: &'static str = $name;
+            const COMPONENTS: usize = 2;
+
+            #[inline(always)]
+            fn from_components(mut component: impl FnMut(usize) -> $real) -> Self {
+                let re = component(0);
+                Self::new(re, component(1))
+            }
+
+            #[inline(always)]
+            fn map_components(self, mut map: impl FnMut($real) -> $real) -> Self {
+                let re = map(self.re);
+                Self::new(re, map(self.im))
+            }
+
+            #[inline(always)]
+            fn largest_component(self) -> $real {
+                self.re.abs().max(self.im.abs())
+            }
 
             #[inline(always)]
             fn widen(self) -> Complex<f64> {
@@ -199,6 +303,22 @@ macro_rules! complex {
             #[inline(always)]
             fn magnitude(self) -> $real {
                 self.l1_norm()
+            }
+
+            #[inline]
+            fn modulus(self) -> $real {
+                self.re.hypot(self.im)
+            }
+
+            #[inline]
+            fn direction(self) -> Self {
+                let largest = self.largest_component();
+                if largest == 0.0 {
+                    return Self::new(1.0, 0.0);
+                }
+                // Neither the reciprocal of a subnormal number nor the absolute value of a large one is in range.
+                let near_one = self.over_real(largest);
+                near_one.over_real(near_one.modulus())
             }
 
             #[inline(always)]
@@ -245,12 +365,18 @@ macro_rules! complex {
             fn negated_by(self, sign: u64) -> Self {
                 Self::new(self.re.negated_by(sign), self.im.negated_by(sign))
             }
+
+            fn in_real(values: &[Self]) -> Cow<'_, [$real]> {
+                values.iter().map(|value| value.magnitude()).collect()
+            }
+
+            slices!($width);
         }
     };
 }
 
-complex!(f32, "complex f32");
-complex!(f64, "complex f64");
+complex!(f32, "complex f32", narrow);
+complex!(f64, "complex f64", wide);
 
 #[cfg(test)]
 mod tests {
@@ -300,6 +426,49 @@ mod tests {
         assert_eq!((z, z.magnitude()), (Complex::new(1.5, -0.5), 2.0));
         let zero = Complex::new(0.0f32, 0.0).with_magnitude(2.0);
         assert_eq!(zero, Complex::new(2.0, 0.0));
+    }
+
+    #[test]
+    fn directions_have_the_absolute_value_one_at_any_size() {
+        assert_eq!(
+            [
+                (-3.0f64).direction(),
+                (-0.0f64).direction(),
+                0f64.direction()
+            ],
+            [-1.0, -1.0, 1.0]
+        );
+        let z = Complex::new(3.0f64, -4.0);
+        assert_eq!((z.modulus(), z.magnitude()), (5.0, 7.0));
+        for size in [1.0, 2f64.powi(1021), 2f64.powi(-1060)] {
+            let direction = z.scaled_by(size).direction();
+            assert!((direction - Complex::new(0.6, -0.8)).modulus() < 1e-15);
+        }
+        let zero = Complex::new(0.0f64, 0.0);
+        assert_eq!(zero.direction(), Complex::new(1.0, 0.0));
+    }
+
+    #[test]
+    fn components_are_taken_apart_and_put_together() {
+        let z = Complex::<f64>::from_components(|at| [3.0, -4.0][at]);
+        assert_eq!(z, Complex::new(3.0, -4.0));
+        assert_eq!(z.map_components(|c| c + 1.0), Complex::new(4.0, -3.0));
+        assert_eq!(z.largest_component(), 4.0);
+        assert_eq!(z.over_real(2.0), z.scaled_by(0.5));
+        assert_eq!(Complex::<f32>::from_real(2.0), Complex::new(2.0, 0.0));
+        assert_eq!((-2f32).largest_component(), 2.0);
+        assert_eq!(f64::from_components(|at| at as f64 + 5.0), 5.0);
+    }
+
+    #[test]
+    fn slices_are_borrowed_where_they_are_wide() {
+        let z = Complex::new(1.5f32, -2.0);
+        assert_eq!(*Scalar::in_wide(&[z]), [Complex::new(1.5f64, -2.0)]);
+        assert!(Scalar::as_wide_mut(&mut [z]).is_none());
+        assert!(matches!(f64::in_wide(&[1.0]), Cow::Borrowed([1.0])));
+        assert!(Scalar::as_wide_mut(&mut [z.widen()]).is_some());
+        assert_eq!(*Scalar::in_real(&[z]), [3.5]);
+        assert!(matches!(f32::in_real(&[-1.0]), Cow::Borrowed([-1.0])));
     }
 
     #[test]

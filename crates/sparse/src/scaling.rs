@@ -1,5 +1,7 @@
 //! Row and column scaling.
 
+use crate::scalar::Scalar;
+
 /// Positive factors `dr`, `dc` with which `Dr·A·Dc` is better balanced than A.
 ///
 /// The factors are kept in `f64` whatever the scalar of the matrix, and may span the whole range of
@@ -41,14 +43,15 @@ impl Scaling {
 
     /// `dr[row] · value · dc[col]`, ordered so that an intermediate product overflows or underflows
     /// only when both orders of multiplication would.
-    pub fn apply(&self, row: usize, col: usize, value: f64) -> f64 {
+    #[inline]
+    pub fn apply<W: Scalar<Real = f64>>(&self, row: usize, col: usize, value: W) -> W {
         let (dr, dc) = (self.rows[row], self.cols[col]);
         // Multiply by the factor first that moves |value| towards one.
-        let grows = value.abs() < 1.0;
+        let grows = value.largest_component() < 1.0;
         if (dr > dc) == grows {
-            (value * dr) * dc
+            value.scaled_by(dr).scaled_by(dc)
         } else {
-            (value * dc) * dr
+            value.scaled_by(dc).scaled_by(dr)
         }
     }
 }

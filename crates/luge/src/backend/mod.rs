@@ -11,22 +11,38 @@ pub(crate) mod gpu;
 
 use std::borrow::Cow;
 
-use luge_frontal::FrontalScalar;
 #[cfg(feature = "gpu")]
 use luge_numeric::PivotReport;
-use luge_sparse::{CancelFlag, MemoryBudget, Reservation};
+use luge_numeric::cpu::blocks::BlockScalar;
+use luge_sparse::{CancelFlag, MemoryBudget, Reservation, Scalar};
 #[cfg(feature = "gpu")]
 use luge_sparse::{CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar};
+
+use num_complex::Complex;
 
 use crate::error::Error;
 #[cfg(feature = "gpu")]
 use crate::error::PhaseError;
 use crate::options::{BackendChoice, Options};
 
-/// The types that factors are computed in.
-pub(crate) trait FactorScalar: FrontalScalar {
+/// The types that values, vectors and sums are in: those that are [wide](Scalar::Wide).
+pub(crate) trait Field: BlockScalar + Scalar<Real = f64, Wide = Self> {
+    /// The type for factors of single precision.
+    type Single: BlockScalar + Scalar<Wide = Self>;
+}
+
+impl Field for f64 {
+    type Single = f32;
+}
+
+impl Field for Complex<f64> {
+    type Single = Complex<f32>;
+}
+
+/// The types that a device computes factors in.
+#[cfg(feature = "gpu")]
+pub(crate) trait DeviceScalar: RealScalar {
     /// The plan of a device, for this type: kernels exist for concrete types.
-    #[cfg(feature = "gpu")]
     fn plan_on_device(
         backend: &gpu::GpuBackend,
         rows: &CompressedPattern,
@@ -34,10 +50,10 @@ pub(crate) trait FactorScalar: FrontalScalar {
     ) -> Result<Box<dyn AnyColumnPlan<Self>>, PhaseError>;
 }
 
-macro_rules! factor_scalar {
+#[cfg(feature = "gpu")]
+macro_rules! device_scalar {
     ($($scalar:ty),*) => {$(
-        impl FactorScalar for $scalar {
-            #[cfg(feature = "gpu")]
+        impl DeviceScalar for $scalar {
             fn plan_on_device(
                 backend: &gpu::GpuBackend,
                 rows: &CompressedPattern,
@@ -48,7 +64,9 @@ macro_rules! factor_scalar {
         }
     )*};
 }
-factor_scalar!(f32, f64);
+
+#[cfg(feature = "gpu")]
+device_scalar!(f32, f64);
 
 /// What a phase may use.
 #[derive(Debug, Clone, Default)]

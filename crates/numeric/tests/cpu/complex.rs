@@ -1,12 +1,17 @@
-//! The column engine over the complex numbers, against the reference and against real systems of twice the order.
+//! The column engine and the blocks over the complex numbers, against the reference and against real systems of twice the order.
+
+use std::sync::Arc;
 
 use luge_numeric::NumericError;
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, BlockScalar, Engine};
 use luge_numeric::cpu::columns::{ColumnLu, Options};
 use luge_reference::Dense;
 use luge_reference::numeric::lu_left_looking;
 use luge_reference::symbolic::fill2;
 use luge_sparse::num_traits::{Float, Zero};
-use luge_sparse::{CompressedPattern, PivotPolicy, RealScalar, Scalar};
+use luge_sparse::{
+    CancelFlag, CompressedPattern, Limits, MemoryBudget, PivotPolicy, Quality, RealScalar, Scalar,
+};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::applications::{circuit, power_grid, random_unsymmetric};
 use num_complex::{Complex, Complex64};
@@ -219,4 +224,101 @@ fn a_column_of_zeros_or_of_a_nan_is_named() {
         matches!(nan, NumericError::NotFinite { column: 17 }),
         "{nan}"
     );
+}
+
+/// Blocks of 25 columns, of seven times one column, and of 30 columns, with entries above them.
+fn block_triangular() -> (CsMat<Complex64>, Vec<usize>) {
+    let [first, last] = [(25, 1), (30, 2)].map(|(n, seed)| random_unsymmetric(n, 4, seed));
+    let mut a = sprs::TriMat::new((62, 62));
+    for (block, start) in [(&first, 0), (&last, 32)] {
+        for (&value, (i, j)) in block {
+            a.add_triplet(start + i, start + j, value);
+        }
+    }
+    for j in 25..32 {
+        a.add_triplet(j, j, 1.0 + j as f64);
+    }
+    for j in 25..62 {
+        a.add_triplet((7 * j) % 25, j, 0.5);
+        if j >= 32 {
+            a.add_triplet(25 + j % 7, j, -2.0);
+        }
+    }
+    let ptr = std::iter::once(0).chain(25..=32).chain([62]);
+    (turned(&a.to_csr(), 8), ptr.collect())
+}
+
+fn block_options(threshold: f64) -> blocks::Options {
+    blocks::Options {
+        pivots: PivotPolicy::threshold(threshold),
+        threads: 1,
+        max_bytes: None,
+        memory: MemoryBudget::default(),
+        cancel: CancelFlag::new(),
+    }
+}
+
+/// Blocks of columns and columns alone: solutions of B and its transpose, before and after other values.
+fn check_blocks<T: BlockScalar + Scalar<Wide = Complex64>>() {
+    let (a, ptr) = block_triangular();
+    let n = a.rows();
+    let (cols, values) = columns(&a.map(|z| T::narrow(*z)));
+    let plan = BlockPlan::new(&cols, &ptr, Engine::Columns, |_| None, &Limits::none());
+    let plan = Arc::new(plan.unwrap());
+    let planned = |factor: Complex64| -> Vec<T> {
+        let source = plan.source().iter();
+        let scaled = source.map(|&p| values[p as usize].widen() * factor);
+        scaled.map(T::narrow).collect()
+    };
+    let (a, values) = (dense(&a.map(|z| T::narrow(*z))), planned(Complex::ONE));
+    let sums = (0..n).map(|j| (0..n).map(|i| a[(i, j)].modulus()).sum::<f64>());
+    let norm1 = sums.fold(0.0, f64::max);
+    assert!((plan.norm1(&values) / norm1 - 1.0).abs() < 1e-6);
+
+    let options = block_options(1.0);
+    let (mut lu, quality) = BlockLu::factorize(&plan, &values, &options).unwrap();
+    let bound = 100.0 * T::Real::epsilon().to_f64() * quality.growth.max(1.0);
+    let check = |lu: &BlockLu<T>, factor: Complex64| {
+        let rows = lu.row_perm().expect("partial pivoting moved rows");
+        let entry = |i: usize, j: usize| a[(rows.as_slice()[i] as usize, j)] * factor;
+        let moved = Dense::from_fn(n, n, entry);
+        for (transpose, matrix) in [(false, moved.clone()), (true, moved.transpose())] {
+            for nrhs in [1, 5] {
+                let b: Vec<T> = vector(n * nrhs, 4);
+                let mut x = b.clone();
+                let solved = if transpose {
+                    lu.solve_transpose(&mut x, nrhs, 1, &options.cancel)
+                } else {
+                    lu.solve(&mut x, nrhs, 1, &options.cancel)
+                };
+                solved.unwrap();
+                for (x, b) in x.chunks_exact(n).zip(b.chunks_exact(n)) {
+                    let error = backward_error(&matrix, x, b);
+                    assert!(error <= bound, "{error:e} > {bound:e}, {transpose}");
+                }
+            }
+        }
+    };
+    check(&lu, Complex::ONE);
+    let factor = Complex::new(0.0, 2.0);
+    let mut again = Quality::default();
+    lu.refactorize(&planned(factor), &options, &mut again)
+        .unwrap();
+    check(&lu, factor);
+    assert!((again.max_pivot_ratio - 2.0).abs() < 1e-5);
+}
+
+#[test]
+fn blocks_factorize_and_solve_complex_matrices() {
+    check_blocks::<Complex64>();
+    check_blocks::<Complex<f32>>();
+}
+
+#[test]
+#[should_panic(expected = "there are no fronts of complex f64")]
+fn complex_blocks_have_no_fronts() {
+    let (a, ptr) = block_triangular();
+    let (cols, values) = columns(&a);
+    let plan = BlockPlan::new(&cols, &ptr, Engine::Fronts, |_| None, &Limits::none());
+    let _ = BlockLu::factorize(&Arc::new(plan.unwrap()), &values, &block_options(1.0));
 }

@@ -88,6 +88,8 @@ impl<F: Scalar> ColumnLu<F> {
     }
 
     /// As [`refactorize`](Self::refactorize), for the first of the values. What was measured is written to `quality`.
+    // Within its caller the loop over the columns runs out of registers: up to a tenth slower.
+    #[inline(never)]
     #[track_caller]
     pub(in crate::cpu) fn refactorize_first(
         &mut self,

@@ -211,10 +211,11 @@ impl Solver {
         self.analyze_checked(&pattern, None)
     }
 
-    /// Chooses the backend for a matrix that is ordered for the backend that the options name; `order` orders it with
-    /// other options.
+    /// Chooses the backend for a matrix of so many rows and entries that is ordered for the backend that the options name;
+    /// `order` orders it with other options.
     fn choose(
         &self,
+        matrix: (usize, usize),
         ordered: (Ordering, Reservation),
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
     ) -> Result<Choice, Error> {
@@ -228,9 +229,11 @@ impl Solver {
         if let Some(auto) = &self.auto {
             let on_cpu = choice.ordering.0.predicted;
             let threads = self.threads.count();
-            let chosen = auto.choose(&self.options, threads, &on_cpu, order, |(ordering, _)| {
-                ordering
-            })?;
+            let options = &self.options;
+            let chosen =
+                auto.choose(options, threads, matrix, &on_cpu, order, |(ordering, _)| {
+                    ordering
+                })?;
             choice.backend = chosen.backend;
             choice.predicted = Some(chosen.predicted);
             if let Some(order) = chosen.order {
@@ -244,7 +247,7 @@ impl Solver {
             *no_gpu = Some(reason.clone());
         }
         #[cfg(not(feature = "gpu"))]
-        drop(order);
+        drop((order, matrix));
         Ok(choice)
     }
 
@@ -307,7 +310,7 @@ impl Solver {
             options: ordering_options,
             ordering: (ordering, of_ordering),
             predicted,
-        } = self.choose((ordering, of_ordering), order)?;
+        } = self.choose((n, nnz), (ordering, of_ordering), order)?;
         let description = backend.description(self.threads.count());
         let mut inform = Inform {
             n,

@@ -200,6 +200,9 @@ pub struct SourceArguments {
     /// Generated matrices, instead of a corpus.
     #[arg(long)]
     pub generated: bool,
+    /// Matrices of families of any size, instead of a corpus: `elasticity:50000`. `luge generate --list` has the names.
+    #[arg(long, value_delimiter = ',', value_name = "NAME:ORDER")]
+    pub family: Vec<String>,
     /// Kinds of matrices.
     #[arg(long, value_delimiter = ',', default_value = "circuit,power,cfd,fem")]
     pub kinds: Vec<Kind>,
@@ -224,6 +227,12 @@ impl SourceArguments {
         if !self.matrix.is_empty() {
             let files = self.matrix.iter();
             return Ok(files.map(|path| Source::of_file(path)).collect());
+        }
+        if !self.family.is_empty() {
+            let of_family = |name: &String| {
+                Source::of_generator(name).with_context(|| format!("there is no family {name}"))
+            };
+            return self.family.iter().map(of_family).collect();
         }
         let selection = Selection {
             kinds: self.kinds.clone(),

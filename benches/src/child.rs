@@ -42,7 +42,7 @@ pub fn try_apart(
     command.args(options);
     match &source.origin {
         Origin::File(path) => command.arg("--matrix").arg(path),
-        Origin::Generator => command.arg(format!("--only={}", source.name)),
+        Origin::Generator | Origin::Family(..) => command.arg(format!("--only={}", source.name)),
     };
     watch(command, limit)
 }

@@ -12,6 +12,7 @@ use luge_testkit::generators::applications::{
     circuit_sequence, convection_diffusion_2d, convection_diffusion_3d, power_flow_jacobian,
     power_grid, rc_mesh,
 };
+use luge_testkit::generators::families::Family;
 use luge_testkit::residual::residual;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -37,6 +38,8 @@ pub enum Origin {
     File(PathBuf),
     /// Made by the generator of that name (that of the source).
     Generator,
+    /// The family of that name makes it, of about that order.
+    Family(&'static str, usize),
 }
 
 /// Which matrices of a corpus are taken.
@@ -145,6 +148,16 @@ const GENERATED: &[(&str, Kind, Generate)] = &[
     }),
 ];
 
+/// Seed of the matrices of families.
+const FAMILY_SEED: u64 = 1;
+
+/// Solves what a family solves to find its operating point.
+fn solve_on_host(a: &CsMat<f64>, b: &[f64]) -> Option<Vec<f64>> {
+    let options = luge::Options::default().backend(luge::BackendChoice::Cpu);
+    let analysis = luge::Solver::new(options).ok()?.analyze(a).ok()?;
+    Some(analysis.factorize(a).ok()?.solve(b).ok()?.x)
+}
+
 impl Source {
     /// A file of its own; its kind is that of the corpus's matrix of the same name, if there is one.
     pub fn of_file(path: &Path) -> Self {
@@ -165,8 +178,17 @@ impl Source {
         }
     }
 
-    /// The generator of that name.
+    /// The generator of that name, or a family and an order: `elasticity:50000`.
     pub fn of_generator(name: &str) -> Option<Self> {
+        if let Some((family, n)) = name.split_once(':') {
+            let family = Family::find(family)?;
+            return Some(Self {
+                name: name.to_owned(),
+                kind: family.kind,
+                origin: Origin::Family(family.name, n.parse().ok()?),
+                near_singular: false,
+            });
+        }
         let found = GENERATED.iter().find(|(known, ..)| *known == name)?;
         Some(Self {
             name: name.to_owned(),
@@ -189,6 +211,10 @@ impl Source {
             Origin::Generator => {
                 let found = GENERATED.iter().find(|(name, ..)| *name == self.name);
                 found.context("there is no such generator")?.2()
+            }
+            Origin::Family(name, n) => {
+                let family = Family::find(name).context("there is no such family")?;
+                family.make(*n, FAMILY_SEED, &mut solve_on_host)?
             }
         };
         Ok(Matrix::new(a)?)

@@ -104,6 +104,7 @@
 // | `fence` | `fn(Scope)` |
 // | `spin_wait` | `fn(impl FnMut() -> bool)` |
 // | `mma_m8n8k4_f64` | `fn(a: f64, b: f64, c: [f64; 2]) -> [f64; 2]` |
+// | `mma_m16n8k8_f64` | `fn(a: &[[f64; 4]; M], b: &[[f64; 2]; N], c: &mut [[[f64; 4]; N]; M])` |
 // | `dynamic_shared<E>` | `fn(byte_offset: usize, len: usize) -> RawShared<T>` |
 // | nvptx only: `RawGlobal::from_parts(*const T, u64)`, `RawGlobalMut::from_parts(*mut T, u64)`, `RawShared::from_parts(addr: u32, len: usize)` | `unsafe`, called by what `#[kernel]` generates, through `__private` |
 //

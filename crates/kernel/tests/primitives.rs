@@ -497,6 +497,51 @@ fn the_matrix_product_has_the_layout_of_ptx() {
     });
 }
 
+/// Multiplies 32×8 by 8×16, all row-major, as two by two products.
+#[kernel]
+pub unsafe fn multiply_pairs(a: Global<f64>, b: Global<f64>, c: GlobalMut<f64>) {
+    let lane = thread::lane_id() as usize;
+    let (g, t) = (lane / 4, lane % 4);
+    let of_a = |i: usize, x: usize| a.get(8 * (16 * i + g + x % 2 * 8) + t + x / 2 * 4);
+    let of_b = |j: usize, x: usize| b.get(16 * (t + 4 * x) + 8 * j + g);
+    let place =
+        |i: usize, j: usize, x: usize| 16 * (16 * i + g + x / 2 * 8) + 8 * j + 2 * t + x % 2;
+    let left = [0, 1].map(|i| [0, 1, 2, 3].map(|x| of_a(i, x)));
+    let right = [0, 1].map(|j| [0, 1].map(|x| of_b(j, x)));
+    let mut sums = [0, 1].map(|i| [0, 1].map(|j| [0, 1, 2, 3].map(|x| c.get(place(i, j, x)))));
+    matrix::mma_m16n8k8_f64(&left, &right, &mut sums);
+    for (i, sums) in sums.iter().enumerate() {
+        for (j, sums) in sums.iter().enumerate() {
+            for (x, &sum) in sums.iter().enumerate() {
+                c.set(place(i, j, x), sum);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_of_pairs_have_the_layout_of_ptx() {
+    let a: Vec<f64> = (0..32 * 8).map(|i| f64::from(i * i % 13) - 5.0).collect();
+    let b: Vec<f64> = (0..8 * 16).map(|i| f64::from(i * 7 % 11) - 4.0).collect();
+    let start: Vec<f64> = (0..32 * 16).map(f64::from).collect();
+    let mut expected = start.clone();
+    for i in 0..32 {
+        for j in 0..16 {
+            for k in 0..8 {
+                expected[16 * i + j] += a[8 * i + k] * b[16 * k + j];
+            }
+        }
+    }
+    on_all(|s| {
+        let (a, b) = (Buffer::from_slice("a", &a), Buffer::from_slice("b", &b));
+        let mut c = Buffer::from_slice("c", &start);
+        let config = LaunchConfig::linear(1, 32);
+        // SAFETY: simulated.
+        unsafe { multiply_pairs::launch(s, &config, &a, &b, &mut c) }.unwrap();
+        assert_eq!(c.to_vec(), expected);
+    });
+}
+
 /// Two arrays in dynamic shared memory, and one static.
 #[kernel]
 pub unsafe fn dynamic(n: u32, out: GlobalMut<f64>) {

@@ -407,8 +407,12 @@ impl EntryScaling {
 /// Whether these factors can be applied by plain multiplications.
 fn is_tame(scaling: &Scaling) -> bool {
     let range = 2f64.powi(TAME_EXPONENT);
-    let mut factors = scaling.rows.iter().chain(&scaling.cols);
-    factors.all(|&f| f <= range && f * range >= 1.0)
+    // Without a way out, so that it is done in lanes.
+    let are_tame = |factors: &[f64]| {
+        let is_tame = |&f: &f64| (f <= range) & (f * range >= 1.0);
+        factors.iter().fold(true, |all, f| all & is_tame(f))
+    };
+    are_tame(&scaling.rows) && are_tame(&scaling.cols)
 }
 
 /// Bytes that a factorization takes for each row, beside the factors, and whatever the matrix.

@@ -224,7 +224,11 @@ fn joined_in_pairs(
         for i in first_row..end_row {
             let range = range(i);
             let is_earlier = |&&j: &&u32| j < first_row;
-            let count = idx[range.clone()].iter().take_while(is_earlier).count();
+            // One part is all there is for one thread, which has no reason to look.
+            let count = match first_row {
+                0 => 0,
+                _ => idx[range.clone()].iter().take_while(is_earlier).count(),
+            };
             to_earlier += count;
             next.push((range.start + count) as u32);
         }

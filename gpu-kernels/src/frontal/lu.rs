@@ -15,12 +15,18 @@
 //! [`lu_fronts_search`](fn@lu_fronts_search) takes for each pivot the largest entry of its column among the rows of the
 //! front's pivots, in a front of several tiles among those of the tile on the diagonal, if the diagonal is small
 //! against it. It notes where that puts each row; [`lu_fronts`](fn@lu_fronts) puts the rows there from the start, and
-//! exchanges nothing. What the former leaves as factors is of use only if no rows were exchanged.
+//! exchanges nothing. What the former leaves as factors is of use only if no rows were exchanged. In wide fronts candidates
+//! are those of half a tile, so tiles of both sizes have the same.
+//!
+//! # Wide fronts
+//!
+//! Where there are some, [`lu_wide_fronts_search`](fn@lu_wide_fronts_search) and [`lu_wide_fronts`](fn@lu_wide_fronts)
+//! go on where those have ended.
 
 use luge_kernel::prelude::*;
 
-use super::large::{LargeFronts, NUM_WORDS};
-use super::plan::{self, LargePlan, SmallPlan, Work};
+use super::large::{FrontReal, LargeFronts, NUM_WORDS};
+use super::plan::{self, LargePlan, SmallPlan, TILE, WIDE_TILE, Work};
 use super::small::SmallFronts;
 use super::work::Seen;
 
@@ -42,7 +48,7 @@ macro_rules! factorization {
                 work.report.len() == plan::report::LEN
             )
         )]
-        pub unsafe fn $name<T: Real>(work: Work<T>, small: SmallPlan, large: LargePlan) {
+        pub unsafe fn $name<T: FrontReal>(work: Work<T>, small: SmallPlan, large: LargePlan) {
             let words = shared_array![u32; NUM_WORDS];
             let rows = shared_array![u32; plan::WHOLE_FRONT as usize];
             let shared = dynamic_shared::<T>(0, plan::BLOCK_VALUES as usize);
@@ -53,7 +59,7 @@ macro_rules! factorization {
                 values: shared,
                 base: warp * plan::SMALL_VALUES,
             };
-            let large_fronts = LargeFronts {
+            let large_fronts = LargeFronts::<T, TILE> {
                 work,
                 plan: large,
                 values: shared,
@@ -63,7 +69,7 @@ macro_rules! factorization {
             let mut seen = Seen::nothing();
             small_fronts.run::<$search>(&mut seen);
             large_fronts.run::<$search>(&mut seen);
-            work.finish(seen);
+            work.finish::<false>(seen);
         }
     };
 }
@@ -98,4 +104,57 @@ factorization! {
     ///
     /// Threads, writes, orders, launch and preconditions: as there.
     lu_fronts_search, true
+}
+
+/// Defines a kernel that factorizes wide fronts; they differ in how they come by pivots.
+macro_rules! wide_factorization {
+    ($(#[$doc:meta])* $name:ident, $search:literal) => {
+        $(#[$doc])*
+        #[kernel(
+            T = [f32, f64],
+            max_threads(256),
+            require(
+                work.source.len() == work.places.len(),
+                wide.sums.len() >= 2,
+                work.pivot_rows.len() == work.row_places.len(),
+                work.state.len() == plan::state::LEN,
+                work.extremes.len() == plan::report::NUM_EXTREMES,
+                work.report.len() == plan::report::LEN
+            )
+        )]
+        pub unsafe fn $name<T: FrontReal>(work: Work<T>, wide: LargePlan) {
+            let words = shared_array![u32; NUM_WORDS];
+            let rows = shared_array![u32; plan::WIDE_TILE as usize];
+            let fronts = LargeFronts::<T, WIDE_TILE> {
+                work,
+                plan: wide,
+                values: dynamic_shared::<T>(0, plan::WIDE_VALUES as usize),
+                words,
+                row_places: rows,
+            };
+            let mut seen = Seen::nothing();
+            fronts.run::<$search>(&mut seen);
+            work.finish::<true>(seen);
+        }
+    };
+}
+
+wide_factorization! {
+    /// Factorizes the wide fronts, after [`lu_fronts`](fn@lu_fronts) with the others; its tasks are all on tiles of
+    /// [`WIDE_TILE`](super::plan::WIDE_TILE) rows.
+    ///
+    /// Threads: a block a task. Writes and orders: as there; what the launch before has written is there. The report is
+    /// that of both launches.
+    ///
+    /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`WIDE_VALUES`](super::plan::WIDE_VALUES) values of dynamic
+    /// shared memory. Preconditions: as there; `epoch` is that of the launch before.
+    lu_wide_fronts, false
+}
+
+wide_factorization! {
+    /// As [`lu_wide_fronts`](fn@lu_wide_fronts), but looks for pivots, after
+    /// [`lu_fronts_search`](fn@lu_fronts_search).
+    ///
+    /// Threads, writes, orders, launch and preconditions: as there.
+    lu_wide_fronts_search, true
 }

@@ -2,7 +2,9 @@
 //!
 //! A front is *small* if it and all fronts below it have at most [`SMALL_FRONT`] rows: warps work on those, one after
 //! another, in their shared memory. The others are *large*: blocks work on them, on the whole front if it has at most
-//! [`WHOLE_FRONT`] rows, else on tiles of [`TILE`] × [`TILE`] entries.
+//! [`WHOLE_FRONT`] rows, else on tiles of [`TILE`] × [`TILE`] entries. A front of more than [`TILED_FRONT`] rows, and each
+//! above it, is *wide*: its tiles have [`WIDE_TILE`] × [`WIDE_TILE`] entries, and a second launch works on them, with
+//! fewer threads on the chip and more registers for each.
 //!
 //! Size classes, and the tests in `tests/tests/frontal.rs` that run each of them on the simulator:
 //!
@@ -13,6 +15,8 @@
 //! | whole fronts of up to 32, 64, 95 rows; 1 to 8 pivots in the last panel; up to 32 rows and columns right of a panel, and more | `fronts_of_every_order` |
 //! | fronts of 1, 2, 3, 4 tiles, the last one of 1, of some, of 64 rows | `tiled_fronts_of_orders_around_tiles` |
 //! | fronts of tiles with rows below the pivots, in one tile and in two | `tiles_with_rows_below` |
+//! | wide fronts of 1, 2 and 3 tiles, of one and of two parts, the last one of 1, of some, of 64 rows | `wide_fronts_of_orders_around_tiles` |
+//! | wide fronts with rows below the pivots, in one tile and in two; with narrow children and wide ones | `wide_tiles_with_rows_below` |
 //! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
 //! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
 
@@ -30,12 +34,21 @@ pub const WHOLE_FRONT: u32 = 95;
 /// Rows and columns of a tile.
 pub const TILE: u32 = 64;
 
+/// Rows of the largest front that is cut into tiles of [`TILE`] rows.
+pub const TILED_FRONT: u32 = 4096;
+
+/// Rows and columns of a tile of a wide front.
+pub const WIDE_TILE: u32 = 128;
+
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
 /// Values of dynamic shared memory of a block: those of its warps, and later a whole front or a tile with what it is
 /// updated by.
 pub const BLOCK_VALUES: u32 = 9216;
+
+/// Values of dynamic shared memory of a block that works on wide fronts: those of a tile, and of half of one by half of one.
+pub const WIDE_VALUES: u32 = WIDE_TILE * (WIDE_TILE + 1) + TILE * (TILE + 1);
 
 /// Largest element that is added entry by entry to a large front, not by rows and columns.
 pub const GATHERED: u32 = 16;

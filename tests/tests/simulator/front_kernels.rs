@@ -370,6 +370,7 @@ fn limits(small_front: u32, whole_front: u32, gathered: u32) -> Limits {
         small_front,
         whole_front,
         gathered,
+        ..Limits::default()
     }
 }
 
@@ -433,6 +434,43 @@ fn tiles_with_rows_below() {
     let mut forest = Forest::default();
     forest.family(30, 40, &[(5, 17), (65, 20), (1, 66)]);
     check_in::<f64>(&forest, limits(0, 95, 0), 2, 1);
+}
+
+/// Every front that is not whole is wide.
+fn wide(small_front: u32, whole_front: u32, gathered: u32) -> Limits {
+    Limits {
+        tiled_front: 0,
+        ..limits(small_front, whole_front, gathered)
+    }
+}
+
+/// Wide fronts of one part, of two, and of more; with a last tile of one row, of some and of all.
+#[test]
+fn wide_fronts_of_orders_around_tiles() {
+    let mut forest = Forest::default();
+    for k in [1, 65, 128, 193, 257] {
+        forest.front(k, 0);
+    }
+    check_forest(&forest, wide(0, 0, 0));
+}
+
+/// Wide tiles of pivots and of rows below them, the last ones of one row, of some and of all. Their contribution blocks are
+/// added in pieces to wide fronts, as those of narrow tiles are.
+#[test]
+fn wide_tiles_with_rows_below() {
+    let mut forest = Forest::default();
+    for (k, c) in [(1, 1), (17, 129), (130, 66)] {
+        forest.front(k, c);
+    }
+    forest.family(131, 8, &[(3, 30), (2, 135)]);
+    check_forest(&forest, wide(0, 0, 0));
+    let mut forest = Forest::default();
+    forest.family(70, 40, &[(5, 17), (65, 20), (1, 106)]);
+    let limits = Limits {
+        tiled_front: 100,
+        ..limits(0, 60, 16)
+    };
+    check_in::<f64>(&forest, limits, 2, 1);
 }
 
 /// Contribution blocks of small fronts in fronts of a warp: of one child, of as many as are read at once, and of more;

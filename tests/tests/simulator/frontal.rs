@@ -248,18 +248,22 @@ fn named_matrices() -> Vec<(&'static str, CsMat<f64>)> {
 }
 
 /// Each way to work on a front by itself as far as the matrices allow, and all together.
-fn all_limits() -> [Limits; 5] {
-    let limits = |small_front, whole_front, gathered| Limits {
+fn all_limits() -> [Limits; 8] {
+    let limits = |small_front, whole_front, tiled_front, gathered| Limits {
         small_front,
         whole_front,
+        tiled_front,
         gathered,
     };
     [
         Limits::default(),
-        limits(0, 95, 0),
-        limits(0, 0, 16),
-        limits(0, 0, 0),
-        limits(6, 20, 3),
+        limits(0, 95, 512, 0),
+        limits(0, 0, 512, 16),
+        limits(0, 0, 512, 0),
+        limits(0, 0, 0, 16),
+        limits(0, 0, 0, 0),
+        limits(6, 20, 512, 3),
+        limits(6, 20, 30, 3),
     ]
 }
 

@@ -1,16 +1,24 @@
 //! Who works on a front: the class of each front of a tree, in a factorization and in a solve.
 //!
 //! Warps work on small fronts, blocks on large ones. A front above a large one is large too, whatever its size: so no warp
-//! waits for a block on the way up the tree, and none of a solve's blocks for a warp on the way down.
+//! waits for a block on the way up the tree, and none of a solve's blocks for a warp on the way down. Likewise with wide
+//! fronts, on which a launch of their own works after that of all others.
 //!
 //! A factorization and a solve have classes of their own: a front that fits into the shared memory of a block is another
 //! one than a front whose rows are as many as the threads of a block.
 
-use luge_gpu_kernels::frontal::plan::{GATHERED, SMALL_FRONT, TILE, WHOLE_FRONT};
+use luge_gpu_kernels::frontal::plan::{
+    GATHERED, SMALL_FRONT, TILE, TILED_FRONT, WHOLE_FRONT, WIDE_TILE, WIDE_VALUES,
+};
 use luge_gpu_kernels::frontal::solve::layout::{TILE as SOLVE_TILE, WHOLE_ROWS};
+
+use luge_device::Device;
 
 use super::tiles::Tiling;
 use crate::tree::{AssemblyTree, Front};
+
+/// Bytes of shared memory at most that a kernel for wide fronts has beside its values.
+const STATIC_SHARED: u32 = 1024;
 
 /// Largest fronts of the classes, for tests of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +27,8 @@ pub struct Limits {
     pub small_front: u32,
     /// Rows of the largest front that one block works on as a whole: at most 95.
     pub whole_front: u32,
+    /// Rows of the largest front that is cut into tiles of 64 rows; larger ones are cut into tiles of 128.
+    pub tiled_front: u32,
     /// Rows of the largest element that is added entry by entry to a large front: at most 16.
     pub gathered: u32,
 }
@@ -28,12 +38,27 @@ impl Default for Limits {
         Self {
             small_front: SMALL_FRONT,
             whole_front: WHOLE_FRONT,
+            tiled_front: TILED_FRONT,
             gathered: GATHERED,
         }
     }
 }
 
 impl Limits {
+    /// Those on a device: it may have too little shared memory for wide fronts.
+    pub(super) fn on(self, device: &Device) -> Self {
+        let properties = device.properties();
+        let needed = WIDE_VALUES * size_of::<f64>() as u32 + STATIC_SHARED;
+        if properties.max_shared_bytes_per_block >= needed {
+            self
+        } else {
+            Self {
+                tiled_front: u32::MAX,
+                ..self
+            }
+        }
+    }
+
     /// Checks that the kernels can work on fronts of these classes.
     ///
     /// # Panics
@@ -75,7 +100,7 @@ impl From<&Front> for Shape {
 }
 
 /// Who works on a front in a factorization.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FrontClass {
     /// A warp.
     Small,
@@ -83,13 +108,18 @@ pub(super) enum FrontClass {
     Whole,
     /// A block for each tile.
     Tiled,
+    /// A block for each wide tile.
+    Wide,
 }
 
 impl FrontClass {
-    /// Of a front of so many rows.
-    pub fn of(rows: u32, has_large_child: bool, limits: &Limits) -> Self {
-        if rows <= limits.small_front && !has_large_child {
+    /// Of a front of so many rows, whose children are of no larger class than this.
+    pub fn of(rows: u32, children: Option<Self>, limits: &Limits) -> Self {
+        if rows <= limits.small_front && !children.is_some_and(Self::is_large) {
             Self::Small
+        } else if rows > limits.tiled_front.max(limits.whole_front) || children == Some(Self::Wide)
+        {
+            Self::Wide
         } else if rows <= limits.whole_front {
             Self::Whole
         } else {
@@ -99,9 +129,8 @@ impl FrontClass {
 
     /// Those of all fronts of a forest, in postorder.
     pub fn of_fronts(fronts: impl ExactSizeIterator<Item = Shape>, limits: &Limits) -> Vec<Self> {
-        let class =
-            |front: &Shape, has_large_child| Self::of(front.rows(), has_large_child, limits);
-        classified(fronts, |front| front.parent, class, Self::is_large)
+        let class = |front: &Shape, children| Self::of(front.rows(), children, limits);
+        classified(fronts, |front| front.parent, class)
     }
 
     /// Those of all fronts of a tree.
@@ -119,12 +148,18 @@ impl FrontClass {
         match self {
             Self::Small | Self::Whole => Tiling::uncut(front.rows()),
             Self::Tiled => Tiling::new(front.pivots, front.below, TILE),
+            Self::Wide => Tiling::new(front.pivots, front.below, WIDE_TILE),
         }
+    }
+
+    /// Whether blocks work on tiles of it.
+    pub fn is_cut(self) -> bool {
+        self >= Self::Tiled
     }
 }
 
 /// Who works on a front in a solve.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SolveClass {
     /// One pivot and nothing else: a thread, apart from all tasks.
     Single,
@@ -145,12 +180,10 @@ impl SolveClass {
     /// Those of all fronts of a tree.
     pub fn of_tree(tree: &AssemblyTree) -> Vec<Self> {
         let fronts = tree.fronts().iter();
-        classified(
-            fronts,
-            |front| front.parent,
-            |front, large| Self::of(front, large),
-            Self::is_large,
-        )
+        let class = |front: &&Front, children: Option<Self>| {
+            Self::of(front, children.is_some_and(Self::is_large))
+        };
+        classified(fronts, |front| front.parent, class)
     }
 
     fn of(front: &Front, has_large_child: bool) -> Self {
@@ -175,22 +208,19 @@ impl SolveClass {
     }
 }
 
-/// The class of each front, children before parents: `class` tells it of a front, and of whether one of its children is
-/// large.
-fn classified<F, C: Copy>(
+/// The class of each front, children before parents: `class` tells it of a front, and of the largest class among its
+/// children.
+fn classified<F, C: Copy + Ord>(
     fronts: impl ExactSizeIterator<Item = F>,
     parent: impl Fn(&F) -> u32,
-    class: impl Fn(&F, bool) -> C,
-    is_large: impl Fn(C) -> bool,
+    class: impl Fn(&F, Option<C>) -> C,
 ) -> Vec<C> {
-    let mut has_large_child = vec![false; fronts.len()];
+    let mut children = vec![None; fronts.len()];
     let mut classes = Vec::with_capacity(fronts.len());
     for front in fronts {
-        let class = class(&front, has_large_child[classes.len()]);
-        if is_large(class)
-            && let Some(above) = has_large_child.get_mut(parent(&front) as usize)
-        {
-            *above = true;
+        let class = class(&front, children[classes.len()]);
+        if let Some(above) = children.get_mut(parent(&front) as usize) {
+            *above = (*above).max(Some(class));
         }
         classes.push(class);
     }
@@ -237,6 +267,7 @@ mod tests {
             small_front: 0,
             whole_front: 3,
             gathered: 0,
+            ..Limits::default()
         };
         let expected = [
             Tiled, Tiled, Tiled, Tiled, Whole, Tiled, Tiled, Whole, Whole,
@@ -246,12 +277,40 @@ mod tests {
             small_front: 4,
             whole_front: 0,
             gathered: 0,
+            ..Limits::default()
         };
         let expected = [
             Tiled, Tiled, Tiled, Tiled, Tiled, Tiled, Tiled, Tiled, Small,
         ];
         assert_eq!(classes(&fronts, &limits), expected);
         assert_eq!(classes(&[], &limits), []);
+    }
+
+    #[test]
+    fn a_front_above_a_wide_one_is_wide() {
+        use FrontClass::{Small, Tiled, Whole, Wide};
+        let limits = Limits {
+            tiled_front: 200,
+            ..Limits::default()
+        };
+        let fronts = [
+            (1, 4, 8),
+            (2, 100, 100),
+            (4, 40, 40),
+            (4, 101, 100),
+            (5, 40, 40),
+            (NONE, 4, 0),
+        ];
+        let expected = [Small, Tiled, Whole, Wide, Wide, Wide];
+        assert_eq!(classes(&fronts, &limits), expected);
+        // No front that one block works on as a whole is wide by itself.
+        let limits = Limits {
+            tiled_front: 0,
+            ..limits
+        };
+        let expected = [Small, Wide, Wide, Wide, Wide, Wide];
+        assert_eq!(classes(&fronts, &limits), expected);
+        assert_eq!(classes(&fronts[4..], &limits), [Whole, Small]);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! Math. 17, 1969, gives it for equal workers); a solve counts by the longest path alone. Linear in the number of
 //! fronts.
 
-use luge_gpu_kernels::frontal::plan::TILE;
+use luge_gpu_kernels::frontal::plan::{TILE, WIDE_TILE};
 use luge_gpu_kernels::frontal::solve::layout::TILE as SOLVE_TILE;
 use luge_sparse::etree::{EliminationForest, NONE};
 
@@ -37,6 +37,10 @@ pub struct DeviceCosts {
     pub step: f64,
     /// A tile, for each diagonal tile that it is updated by.
     pub tile: f64,
+    /// From one diagonal tile of a wide front to the next.
+    pub wide_step: f64,
+    /// A tile of a wide front, for each diagonal tile that it is updated by.
+    pub wide_tile: f64,
     /// Warps that work on small fronts at once.
     pub warps: f64,
     /// Blocks that work on others at once.
@@ -66,6 +70,8 @@ impl Default for DeviceCosts {
             whole_pivot: 0.51e-6,
             step: 40.7e-6,
             tile: 15.5e-6,
+            wide_step: 90e-6,
+            wide_tile: 14e-6,
             warps: 1459.0,
             blocks: 308.0,
             solve_front: 1.79e-6,
@@ -125,6 +131,19 @@ impl Below {
     }
 }
 
+/// What the tiles of a front take.
+#[derive(Debug, Clone, Copy)]
+struct TileCosts {
+    /// Rows and columns of a tile.
+    side: u32,
+    /// From one diagonal tile to the next.
+    step: f64,
+    /// A tile, for each diagonal tile that it is updated by.
+    tile: f64,
+    /// Blocks that work on tiles at once.
+    blocks: f64,
+}
+
 impl DeviceCosts {
     /// Predicts what goes with this tree.
     pub fn of_tree(&self, tree: &AssemblyTree) -> DevicePrediction {
@@ -157,7 +176,7 @@ impl DeviceCosts {
         let (mut path, mut shared) = (0.0f64, 0.0);
         for (j, (&above, &rows)) in parent.iter().zip(counts).enumerate() {
             let goes_on = j > 0 && parent[j - 1] as usize == j && counts[j - 1] == rows + 1;
-            let (of_front, of_pivot) = match FrontClass::of(rows, false, &limits) {
+            let (of_front, of_pivot) = match FrontClass::of(rows, None, &limits) {
                 FrontClass::Small => {
                     shared += self.small_pivot / self.warps;
                     (self.small_front, self.small_pivot)
@@ -166,11 +185,17 @@ impl DeviceCosts {
                     shared += self.whole_pivot / self.blocks;
                     (self.whole_front, self.whole_pivot)
                 }
-                FrontClass::Tiled => {
+                class @ (FrontClass::Tiled | FrontClass::Wide) => {
                     // A pivot updates as many tiles as the rows left have, as one of a tile's pivots.
-                    let tiles = f64::from(Tiling::new(rows, 0, TILE).len());
-                    shared += tiles / f64::from(TILE) * self.tile / self.blocks;
-                    (self.whole_front, self.step / f64::from(TILE))
+                    let TileCosts {
+                        side,
+                        step,
+                        tile,
+                        blocks,
+                    } = self.of_tiles(class);
+                    let tiles = f64::from(Tiling::new(rows, 0, side).len());
+                    shared += tiles / f64::from(side) * tile / blocks;
+                    (self.whole_front, step / f64::from(side))
                 }
             };
             if !goes_on {
@@ -207,8 +232,10 @@ impl DeviceCosts {
             match class {
                 FrontClass::Small => of_warps += own + self.small_front_shared - self.small_front,
                 FrontClass::Whole => of_blocks += own,
-                FrontClass::Tiled => {
-                    of_blocks += self.tile * class.tiling(front).num_updates() as f64;
+                FrontClass::Tiled | FrontClass::Wide => {
+                    let TileCosts { tile, blocks, .. } = self.of_tiles(class);
+                    let updates = class.tiling(front).num_updates() as f64;
+                    of_blocks += tile * updates * (self.blocks / blocks);
                 }
             }
             let end = begin + own;
@@ -233,9 +260,9 @@ impl DeviceCosts {
         match class {
             FrontClass::Small => self.small_front + pivots * self.small_pivot,
             FrontClass::Whole => self.whole_front + pivots * self.whole_pivot,
-            FrontClass::Tiled => {
+            FrontClass::Tiled | FrontClass::Wide => {
                 let tiling = class.tiling(front);
-                self.whole_front + self.rest_of_tiled(&tiling, 0)
+                self.whole_front + self.rest_of_tiled(&tiling, class, 0)
             }
         }
     }
@@ -243,27 +270,48 @@ impl DeviceCosts {
     /// Seconds from the beginning of the task on a tile of a large front to the end of the front: no more than the front
     /// takes, and no more than from a task that it waits for.
     pub(super) fn rest_seconds(&self, front: Shape, class: FrontClass, tile: Tile) -> f64 {
-        if class != FrontClass::Tiled {
+        if !class.is_cut() {
             return self.front_seconds(front, class);
         }
         let tiling = class.tiling(front);
-        let rest = self.rest_of_tiled(&tiling, tile.step);
+        let rest = self.rest_of_tiled(&tiling, class, tile.step);
         if tile.row == tile.column || tiling.is_of_element(tile) {
             rest
         } else {
             // Tiles beside the diagonal wait for that on it, with which about half of a step passes.
-            rest - 0.5 * self.step
+            rest - 0.5 * self.of_tiles(class).step
         }
     }
 
     /// Seconds of a front in tiles from the beginning of a step on.
-    fn rest_of_tiled(&self, tiling: &Tiling, step: u32) -> f64 {
+    fn rest_of_tiled(&self, tiling: &Tiling, class: FrontClass, step: u32) -> f64 {
+        let costs = self.of_tiles(class);
         let of_element = if tiling.num_element_tiles() > 0 {
-            self.tile
+            costs.tile
         } else {
             0.0
         };
-        f64::from(tiling.steps() - step) * self.step + of_element
+        f64::from(tiling.steps() - step) * costs.step + of_element
+    }
+
+    /// What the tiles of a front that is cut take.
+    fn of_tiles(&self, class: FrontClass) -> TileCosts {
+        if class == FrontClass::Wide {
+            TileCosts {
+                side: WIDE_TILE,
+                step: self.wide_step,
+                tile: self.wide_tile,
+                // A block of theirs takes the place of two.
+                blocks: self.blocks / 2.0,
+            }
+        } else {
+            TileCosts {
+                side: TILE,
+                step: self.step,
+                tile: self.tile,
+                blocks: self.blocks,
+            }
+        }
     }
 
     /// Seconds that a front of so many pivots takes on the path of a solve, up and down.
@@ -290,6 +338,8 @@ pub(super) mod tests {
         whole_pivot: 0.125,
         step: 30.0,
         tile: 8.0,
+        wide_step: 100.0,
+        wide_tile: 20.0,
         warps: 4.0,
         blocks: 2.0,
         solve_front: 10.0,
@@ -528,6 +578,8 @@ pub(super) mod tests {
             whole_pivot,
             step,
             tile,
+            wide_step,
+            wide_tile,
             warps,
             blocks,
             solve_front,
@@ -545,6 +597,8 @@ pub(super) mod tests {
             whole_pivot,
             step,
             tile,
+            wide_step,
+            wide_tile,
             solve_front,
             solve_pivot,
             solve_tile,

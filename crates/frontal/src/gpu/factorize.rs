@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use luge_device::{Buffer, LaunchConfig, PinnedBuffer, Stream};
+use luge_device::{
+    Buffer, Device, DeviceError, KernelDesc, LaunchConfig, PinnedBuffer, RecordBuffer, Stream,
+};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{
-    self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
+    self as words, LargePlanBuffers, SmallPlanBuffers, Task, WorkBuffers, report,
 };
 use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
-use luge_sparse::PivotPolicy;
+use luge_sparse::{PivotPolicy, ResolvedPivots};
 
 use super::solve::{SolveState, Vectors, vector_entries};
 use super::tree::DeviceTree;
@@ -77,6 +79,78 @@ impl<T: DeviceScalar> Workspace<T> {
     fn lock(&self) -> MutexGuard<'_, Working<T>> {
         self.working.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the launches of a factorization have in common.
+struct Launch<'a, T: DeviceScalar> {
+    epoch: u32,
+    pivots: ResolvedPivots<T>,
+    tree: &'a DeviceTree,
+    values: &'a Buffer<f64>,
+    factors: &'a mut Buffer<T>,
+    pivot_rows: &'a mut Buffer<u32>,
+    row_places: &'a mut Buffer<u32>,
+    working: &'a mut Working<T>,
+}
+
+impl<T: DeviceScalar> Launch<'_, T> {
+    /// The arguments of a launch with these tasks.
+    fn buffers<'a>(
+        &'a mut self,
+        tasks: &'a RecordBuffer<Task>,
+    ) -> (
+        WorkBuffers<'a, T>,
+        SmallPlanBuffers<'a>,
+        LargePlanBuffers<'a>,
+    ) {
+        let (tree, working) = (self.tree, &mut *self.working);
+        let plan = &tree.plan;
+        let work = WorkBuffers {
+            epoch: self.epoch,
+            threshold: self.pivots.threshold,
+            smallest: self.pivots.small,
+            relative: &tree.relative,
+            source: &plan.source,
+            places: &plan.places,
+            values: self.values,
+            arrived: &mut working.arrived,
+            factors: self.factors,
+            elements: &mut working.elements,
+            pivot_rows: self.pivot_rows,
+            row_places: self.row_places,
+            state: &mut working.state,
+            extremes: &mut working.extremes,
+            report: &mut working.report,
+        };
+        let small = SmallPlanBuffers {
+            fronts: &plan.fronts,
+            children: &plan.children,
+            starts: &plan.starts,
+            joined: &mut working.joined,
+        };
+        let large = LargePlanBuffers {
+            tasks,
+            pieces: &plan.pieces,
+            sums: &plan.sums,
+            addends: &plan.addends,
+            flags: &mut working.flags,
+        };
+        (work, small, large)
+    }
+}
+
+/// A launch of as many blocks as there is work for and the device holds, each with `values` values of shared memory.
+fn config_of<T>(
+    device: &Device,
+    kernel: &'static KernelDesc,
+    blocks: usize,
+    values: u32,
+) -> Result<LaunchConfig, DeviceError> {
+    let shared_bytes = values * size_of::<T>() as u32;
+    let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
+    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+    let blocks = blocks.clamp(1, resident.max(1));
+    Ok(LaunchConfig::linear(blocks, words::THREADS).with_shared(shared_bytes))
 }
 
 /// Factors of one matrix on the device.
@@ -289,47 +363,24 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             kernels::lu_fronts::desc::<T>()
         };
-        let shared_bytes = words::BLOCK_VALUES * size_of::<T>() as u32;
-        let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
         let warps = words::THREADS as usize / 32;
         let blocks = plan.starts.len().div_ceil(warps).max(plan.tasks.len());
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
-            .with_shared(shared_bytes);
+        let config = config_of::<T>(&device, kernel, blocks, words::BLOCK_VALUES)?;
         let mut working = self.workspace.lock();
         let working = &mut *working;
         // Counted once the launch is made: flags and epoch go together.
         let epoch = working.epoch.wrapping_add(1);
-        let work = WorkBuffers {
+        let mut launch = Launch {
             epoch,
-            threshold: pivots.threshold,
-            smallest: pivots.small,
-            relative: &tree.relative,
-            source: &plan.source,
-            places: &plan.places,
+            pivots,
+            tree,
             values: a,
-            arrived: &mut working.arrived,
             factors: &mut self.factors,
-            elements: &mut working.elements,
             pivot_rows: &mut self.pivot_rows,
             row_places: &mut self.row_places,
-            state: &mut working.state,
-            extremes: &mut working.extremes,
-            report: &mut working.report,
+            working,
         };
-        let small = SmallPlanBuffers {
-            fronts: &plan.fronts,
-            children: &plan.children,
-            starts: &plan.starts,
-            joined: &mut working.joined,
-        };
-        let large = LargePlanBuffers {
-            tasks: &plan.tasks,
-            pieces: &plan.pieces,
-            sums: &plan.sums,
-            addends: &plan.addends,
-            flags: &mut working.flags,
-        };
+        let (work, small, large) = launch.buffers(&plan.tasks);
         // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
         // first, and each launch leaves them as the next wants them.
         unsafe {
@@ -339,7 +390,26 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
                 kernels::lu_fronts::launch::<T, _>(stream, &config, work, small, large)?;
             }
         }
-        working.epoch = epoch;
+        launch.working.epoch = epoch;
+        if !plan.wide_tasks.is_empty() {
+            let kernel = if search {
+                kernels::lu_wide_fronts_search::desc::<T>()
+            } else {
+                kernels::lu_wide_fronts::desc::<T>()
+            };
+            let blocks = plan.wide_tasks.len();
+            let config = config_of::<T>(&device, kernel, blocks, words::WIDE_VALUES)?;
+            let (work, _, wide) = launch.buffers(&plan.wide_tasks);
+            // SAFETY: as above; the launch before has worked on all that these tasks wait for.
+            unsafe {
+                if search {
+                    kernels::lu_wide_fronts_search::launch::<T, _>(stream, &config, work, wide)?;
+                } else {
+                    kernels::lu_wide_fronts::launch::<T, _>(stream, &config, work, wide)?;
+                }
+            }
+        }
+        let working = launch.working;
         stream.copy_to_pinned(&working.report, &mut working.report_on_host, 0)?;
         Ok(())
     }

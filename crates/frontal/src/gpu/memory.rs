@@ -61,7 +61,7 @@ fn factorization_records(tree: &AssemblyTree, classes: &[FrontClass]) -> u64 {
     let bytes = records.map(|(front, &class)| match class {
         // The front, and its record as a child.
         FrontClass::Small => (size_of::<SmallFront>() + size_of::<Child>()) as u64,
-        FrontClass::Whole | FrontClass::Tiled => {
+        FrontClass::Whole | FrontClass::Tiled | FrontClass::Wide => {
             u64::from(class.tiling(Shape::from(front)).len()) * size_of::<Task>() as u64
         }
     });

@@ -3,7 +3,7 @@
 //! [`DeviceTree`] is the assembly tree on the device, for many matrices of one pattern; [`DeviceFrontalLu`] the factors
 //! of one. Both are told by a [`Placement`] how the matrix that is factorized comes from that of the caller, so values,
 //! right-hand sides and solutions are the caller's, on the device. A factorization is one launch (see
-//! `luge_gpu_kernels::frontal::lu`) and the host waits for the report on the pivots, at once or later.
+//! `luge_gpu_kernels::frontal::lu`), or two where fronts are wide, and the host waits for the report on the pivots, at once or later.
 //!
 //! Pivots are static, searched [within their fronts](luge_sparse::PivotKind::WithinFront) among the rows of the front's
 //! pivots, not those below. Small pivots are relative to the largest magnitude in the diagonal blocks of B.
@@ -40,6 +40,8 @@ pub trait DeviceScalar:
     + Real
     + kernels::lu_fronts::Instance
     + kernels::lu_fronts_search::Instance
+    + kernels::lu_wide_fronts::Instance
+    + kernels::lu_wide_fronts_search::Instance
     + solve_kernels::solve_fronts_single::Instance
     + solve_kernels::solve_fronts_many::Instance
     + solve_kernels::prepare::coupling_values::Instance

@@ -36,6 +36,7 @@ pub(super) struct DevicePlan {
     pub children: RecordBuffer<Child>,
     pub starts: Buffer<u32>,
     pub tasks: RecordBuffer<Task>,
+    pub wide_tasks: RecordBuffer<Task>,
     pub pieces: RecordBuffer<Piece>,
     pub sums: RecordBuffer<Sum>,
     pub addends: Buffer<u32>,
@@ -53,6 +54,7 @@ impl DevicePlan {
             children: uploads.add_records(&plan.children)?,
             starts: uploads.add(&plan.starts)?,
             tasks: uploads.add_records(&plan.tasks)?,
+            wide_tasks: uploads.add_records(&plan.wide_tasks)?,
             pieces: uploads.add_records(&plan.pieces)?,
             sums: uploads.add_records(&plan.sums)?,
             addends: uploads.add(&plan.addends)?,
@@ -105,6 +107,7 @@ impl DeviceTree {
     ) -> Result<Self, DeviceError> {
         let tree = &symbolic.tree;
         placement.check(tree.n(), tree.nnz());
+        let limits = limits.on(&stream.device());
         let (rows, cols) = placement.placed(tree.perm(), threads);
         let source = Source {
             entries: placement.entries,
@@ -257,10 +260,11 @@ mod tests {
     }
 
     fn limits() -> impl Strategy<Value = Limits> {
-        let small = (1u32..=6, 6u32..=40, 0u32..=6);
-        let small = small.prop_map(|(small_front, whole_front, gathered)| Limits {
+        let small = (1u32..=6, 6u32..=40, 0u32..=60, 0u32..=6);
+        let small = small.prop_map(|(small_front, whole_front, more, gathered)| Limits {
             small_front,
             whole_front,
+            tiled_front: whole_front + more,
             gathered,
         });
         prop_oneof![Just(Limits::default()), small]
@@ -303,10 +307,11 @@ mod tests {
         );
         let identity = || luge_sparse::Permutation::identity(n as usize);
         let (row_perm, col_perm) = (RowPerm(identity()), ColPerm(identity()));
-        for whole_front in [8, 95] {
+        for (whole_front, tiled_front) in [(8, 512), (95, 512), (8, 30)] {
             let limits = Limits {
                 small_front: 4,
                 whole_front,
+                tiled_front,
                 gathered: 2,
             };
             for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {

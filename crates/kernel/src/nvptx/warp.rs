@@ -185,3 +185,64 @@ pub fn mma_m8n8k4_f64(a: f64, b: f64, c: [f64; 2]) -> [f64; 2] {
     }
     [d0, d1]
 }
+
+#[inline(always)]
+pub fn mma_m16n8k8_f64<const M: usize, const N: usize>(
+    a: &[[f64; 4]; M],
+    b: &[[f64; 2]; N],
+    c: &mut [[[f64; 4]; N]; M],
+) {
+    // One for all of them: nothing between them lets lanes part.
+    sync_warp(FULL_MASK);
+    let mut i = 0;
+    while i < M {
+        let mut j = 0;
+        while j < N {
+            c[i][j] = mma_of_one(a[i], b[j], c[i][j]);
+            j += 1;
+        }
+        i += 1;
+    }
+}
+
+#[cfg(target_feature = "sm_90")]
+#[inline(always)]
+fn mma_of_one(a: [f64; 4], b: [f64; 2], c: [f64; 4]) -> [f64; 4] {
+    let (d0, d1, d2, d3): (f64, f64, f64, f64);
+    // SAFETY: as in `mma_m8n8k4_f64`.
+    unsafe {
+        asm!(
+            "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {{{d0}, {d1}, {d2}, {d3}}}, {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{c0}, {c1}, {c2}, {c3}}};",
+            d0 = out(reg64) d0,
+            d1 = out(reg64) d1,
+            d2 = out(reg64) d2,
+            d3 = out(reg64) d3,
+            a0 = in(reg64) a[0],
+            a1 = in(reg64) a[1],
+            a2 = in(reg64) a[2],
+            a3 = in(reg64) a[3],
+            b0 = in(reg64) b[0],
+            b1 = in(reg64) b[1],
+            c0 = in(reg64) c[0],
+            c1 = in(reg64) c[1],
+            c2 = in(reg64) c[2],
+            c3 = in(reg64) c[3],
+            options(nomem, nostack, preserves_flags),
+        );
+    }
+    [d0, d1, d2, d3]
+}
+
+#[cfg(not(target_feature = "sm_90"))]
+#[inline(always)]
+fn mma_of_one(a: [f64; 4], b: [f64; 2], c: [f64; 4]) -> [f64; 4] {
+    let mut upper = [c[0], c[1]];
+    let mut lower = [c[2], c[3]];
+    let mut half = 0;
+    while half < 2 {
+        upper = mma_m8n8k4_f64(a[2 * half], b[half], upper);
+        lower = mma_m8n8k4_f64(a[2 * half + 1], b[half], lower);
+        half += 1;
+    }
+    [upper[0], upper[1], lower[0], lower[1]]
+}

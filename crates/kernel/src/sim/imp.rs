@@ -640,6 +640,26 @@ pub fn mma_m8n8k4_f64(a: f64, b: f64, c: [f64; 2]) -> [f64; 2] {
     .map(f64::from_bits)
 }
 
+/// See `matrix`.
+#[track_caller]
+pub fn mma_m16n8k8_f64<const M: usize, const N: usize>(
+    a: &[[f64; 4]; M],
+    b: &[[f64; 2]; N],
+    c: &mut [[[f64; 4]; N]; M],
+) {
+    for (a, c) in a.iter().zip(c) {
+        for (b, c) in b.iter().zip(c) {
+            for (half, &b) in b.iter().enumerate() {
+                for side in 0..2 {
+                    let own = 2 * side..2 * side + 2;
+                    let sums = [c[own.start], c[own.start + 1]];
+                    c[own].copy_from_slice(&mma_m8n8k4_f64(a[2 * half + side], b, sums));
+                }
+            }
+        }
+    }
+}
+
 fn word(op: WarpOp, mask: u32, v: u32, line: Line) -> u32 {
     meet(op, mask, [v.into(), 0, 0, 0], 0, line)[0] as u32
 }

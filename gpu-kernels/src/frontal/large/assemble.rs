@@ -2,14 +2,16 @@
 
 use luge_kernel::prelude::*;
 
-use super::{LargeFronts, Matrix, Tile, wide_product};
-use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, row_and_column, split};
+use super::{FrontReal, LargeFronts, Matrix, Tile, wide_product};
+use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, WIDE_TILE, row_and_column, split};
 use crate::frontal::work::Seen;
 
-/// Rows of a piece that a lane has.
+/// Rows of a piece that a lane has, in whole fronts and in tiles, and in tiles of wide fronts.
 const PIECE_ROWS: usize = 3;
+const WIDE_PIECE_ROWS: usize = 4;
 
 const _: () = assert!(WHOLE_FRONT <= warp::WARP_SIZE * PIECE_ROWS as u32);
+const _: () = assert!(WIDE_TILE <= warp::WARP_SIZE * WIDE_PIECE_ROWS as u32);
 
 /// Addends of a sum that are on their way at once.
 const AT_ONCE: usize = 4;
@@ -28,7 +30,7 @@ struct PendingSum {
     sources: [u32; AT_ONCE],
 }
 
-impl<T: Real> LargeFronts<T> {
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Brings the tile's entries of B and of the children's elements together. A barrier ends it.
     #[inline(always)]
     pub(super) fn assemble<const SEARCH: bool>(
@@ -88,7 +90,11 @@ impl<T: Real> LargeFronts<T> {
             self.add_sums(matrix, sum, sums);
             if pieces > 0 {
                 thread::sync_threads();
-                self.add_pieces(tile, matrix, pieces);
+                if TILE == WIDE_TILE {
+                    self.add_pieces::<WIDE_PIECE_ROWS>(tile, matrix, pieces);
+                } else {
+                    self.add_pieces::<PIECE_ROWS>(tile, matrix, pieces);
+                }
             }
         }
         thread::sync_threads();
@@ -153,9 +159,10 @@ impl<T: Real> LargeFronts<T> {
         }
     }
 
-    /// Adds pieces of elements, one after the other: a warp those columns of each that are its own in the tile.
+    /// Adds pieces of elements, one after the other: a warp those columns of each that are its own in the tile, a lane R
+    /// rows of them at most.
     #[inline(always)]
-    fn add_pieces(self, tile: Tile, matrix: Matrix<T>, count: u32) {
+    fn add_pieces<const R: usize>(self, tile: Tile, matrix: Matrix<T>, count: u32) {
         let lane = thread::lane_id();
         let own = thread::thread_idx_x() / warp::WARP_SIZE;
         let of_lane = |value: u32, lane: u32| warp::shuffle(warp::FULL_MASK, value, lane);
@@ -174,7 +181,7 @@ impl<T: Real> LargeFronts<T> {
                 let place = relative + u64::from(i);
                 self.work.relative.get(place as usize)
             };
-            let mut places = [0u32; PIECE_ROWS];
+            let mut places = [0u32; R];
             for (x, place) in places.iter_mut().enumerate() {
                 let i = lane + x as u32 * warp::WARP_SIZE;
                 if i < rows {
@@ -192,7 +199,7 @@ impl<T: Real> LargeFronts<T> {
                 while left != 0 {
                     let mut from = [0; COLUMNS_AT_ONCE];
                     let mut to = [0; COLUMNS_AT_ONCE];
-                    let mut values = [[T::ZERO; PIECE_ROWS]; COLUMNS_AT_ONCE];
+                    let mut values = [[T::ZERO; R]; COLUMNS_AT_ONCE];
                     let mut count = 0;
                     for s in 0..COLUMNS_AT_ONCE {
                         let lane_of = left.trailing_zeros() & (warp::WARP_SIZE - 1);
@@ -202,7 +209,7 @@ impl<T: Real> LargeFronts<T> {
                         left &= left.wrapping_sub(1);
                     }
                     for s in 0..COLUMNS_AT_ONCE {
-                        for x in 0..PIECE_ROWS {
+                        for x in 0..R {
                             // Beyond the piece, something of it once more.
                             let i = (lane + x as u32 * warp::WARP_SIZE).min(rows - 1);
                             let place = from[s] + u64::from(row + i);
@@ -212,7 +219,7 @@ impl<T: Real> LargeFronts<T> {
                     // So that all are on their way before one is used: the compiler moves no read past this.
                     warp::sync_warp(warp::FULL_MASK);
                     for s in 0..COLUMNS_AT_ONCE {
-                        for x in 0..PIECE_ROWS {
+                        for x in 0..R {
                             let i = lane + x as u32 * warp::WARP_SIZE;
                             if i < rows && (s as u32) < count {
                                 let sum = matrix.get(places[x], to[s]) + values[s][x];

@@ -6,15 +6,15 @@
 
 use luge_kernel::prelude::*;
 
-use super::triangle::{PANEL, lower_panel, subtract};
-use super::{LargeFronts, Matrix, Tile};
+use super::triangle::{PANEL, lower_panel, solve_lower, solve_upper, subtract};
+use super::{FrontReal, LargeFronts, Matrix, PART, Tile, words};
 use crate::frontal::columns::Columns;
-use crate::frontal::plan::{THREADS, Task, WHOLE_FRONT};
+use crate::frontal::plan::{THREADS, WHOLE_FRONT};
 use crate::frontal::work::quotient;
 
 const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
 
-impl<T: Real> LargeFronts<T> {
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
     #[inline(always)]
     pub(super) fn eliminate<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
@@ -24,6 +24,43 @@ impl<T: Real> LargeFronts<T> {
         } else {
             self.eliminate_by_panels(tile, matrix, k);
         }
+    }
+
+    /// Eliminates a diagonal tile of a wide front: the first part, what is beside and above the second, and that. A
+    /// barrier ends it.
+    #[inline(always)]
+    pub(super) fn eliminate_by_parts<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
+        self.eliminate::<SEARCH>(tile.part(0), matrix);
+        if tile.rows <= PART {
+            return;
+        }
+        let thread = thread::thread_idx_x();
+        let left = tile.rows - PART;
+        let other = self.other();
+        tile.part(0).for_each(|i, j| {
+            let value = matrix.get(i, j);
+            other.set(i, j, value);
+            if i == j {
+                other.set(PART, j, value.reciprocal());
+            }
+        });
+        if SEARCH && thread < PART {
+            self.row_places.set(thread as usize, thread);
+        }
+        thread::sync_threads();
+        solve_upper(other, PART, matrix.from(PART, 0), left);
+        if SEARCH {
+            let beside = Tile {
+                columns: left,
+                ..tile
+            };
+            self.exchange_rows(beside, matrix.from(0, PART), PART);
+        }
+        solve_lower(other, PART, matrix.from(0, PART), left);
+        let rest = (PART, tile.rows);
+        subtract(matrix, matrix, matrix, (0, PART), rest, rest);
+        thread::sync_threads();
+        self.eliminate::<SEARCH>(tile.part(PART), matrix.from(PART, PART));
     }
 
     /// Eliminates the first `k` columns, a panel after the other. A barrier ends it.
@@ -128,12 +165,12 @@ impl<T: Real> LargeFronts<T> {
                 // From here on they say which row, as it came, is in each place.
                 self.row_places.set(j as usize, lower);
                 self.row_places.set(row as usize, upper);
-                self.words.set(Task::WORDS, row);
+                self.words.set(words::NEXT, row);
                 let pivot = (first_pivot + j) as usize;
                 self.work.pivot_rows.set(pivot, tile.row + row);
             }
             thread::sync_threads();
-            let row = self.words.get(Task::WORDS);
+            let row = self.words.get(words::NEXT);
             if row != j {
                 let mut q = thread;
                 while q < tile.columns {

@@ -20,44 +20,61 @@ mod triangle;
 
 use luge_kernel::prelude::*;
 
-use self::triangle::{solve_lower, solve_upper};
+pub(super) use self::product::FrontReal;
+use self::triangle::{solve_lower, solve_upper, subtract};
 use super::plan::{
-    BLOCK_VALUES, LargePlan, THREADS, TILE, Task, TaskIn, WHOLE, WHOLE_FRONT, Work, split, state,
+    BLOCK_VALUES, LargePlan, THREADS, TILE as PART, Task, TaskIn, WHOLE, WHOLE_FRONT, WIDE_TILE,
+    WIDE_VALUES, Work, split, state,
 };
 use super::work::Seen;
 
-/// Distance of the columns of a tile.
-const TILE_STRIDE: u32 = TILE + 1;
+/// Distance of the columns of a part.
+const PART_STRIDE: u32 = PART + 1;
 
-/// Rows and columns of a tile that a thread has, each [`SIDE`] apart.
+/// Rows and columns of a part that a thread has, each [`SIDE`] apart.
 const OWN: usize = 4;
 
-/// Entries of a tile that a thread has.
-const TILE_VALUES: usize = (TILE * TILE / THREADS) as usize;
+/// Entries of a part that a thread has.
+const PART_VALUES: usize = (PART * PART / THREADS) as usize;
 
-/// Threads along one side of a tile.
+/// Threads along one side of a part.
 const SIDE: u32 = 16;
 
-const _: () = assert!(THREADS == SIDE * SIDE && SIDE * OWN as u32 == TILE);
+const _: () = assert!(THREADS == SIDE * SIDE && SIDE * OWN as u32 == PART);
 const _: () = assert!(WHOLE_FRONT <= THREADS);
 const _: () = assert!(WHOLE_FRONT * (WHOLE_FRONT | 1) <= BLOCK_VALUES);
-const _: () = assert!(2 * TILE * TILE_STRIDE <= BLOCK_VALUES);
+const _: () = assert!(2 * PART * PART_STRIDE <= BLOCK_VALUES);
+const _: () = assert!(WIDE_TILE == 2 * PART);
+const _: () = assert!(WIDE_TILE * (WIDE_TILE + 1) + PART * PART_STRIDE <= WIDE_VALUES);
 
-/// The large fronts.
+/// The large fronts, in tiles of TILE rows and columns. A tile is eliminated and solved for by parts of [`PART`] pivots: in
+/// one, or in two if its front is wide.
 #[derive(Clone, Copy)]
-pub(super) struct LargeFronts<T: Real> {
+pub(super) struct LargeFronts<T: Real, const TILE: u32> {
     pub work: Work<T>,
     pub plan: LargePlan,
     /// The block's values.
     pub values: Shared<T>,
-    /// The task, then a word for the next one.
+    /// The task, then [more](words).
     pub words: Shared<u32>,
     /// Place of each row of the tile: where the exchange of rows puts it.
     pub row_places: Shared<u32>,
 }
 
+/// Words of [`LargeFronts::words`] behind the task.
+mod words {
+    use luge_kernel::record::Record;
+
+    use super::Task;
+
+    /// The next task, or the row of a pivot.
+    pub const NEXT: usize = Task::WORDS;
+    /// The step before which all are known to be done.
+    pub const KNOWN: usize = Task::WORDS + 1;
+}
+
 /// Words of [`LargeFronts::words`].
-pub(super) const NUM_WORDS: usize = Task::WORDS + 1;
+pub(super) const NUM_WORDS: usize = Task::WORDS + 2;
 
 /// A column-major matrix in the shared memory.
 #[derive(Clone, Copy)]
@@ -77,6 +94,24 @@ impl<T: Real> Matrix<T> {
     fn set(self, i: u32, j: u32, value: T) {
         self.values
             .set((self.first + j * self.stride + i) as usize, value);
+    }
+
+    /// What begins with this row and column.
+    #[inline(always)]
+    fn from(self, i: u32, j: u32) -> Self {
+        Self {
+            first: self.first + j * self.stride + i,
+            ..self
+        }
+    }
+
+    /// What has its first entry in this row and column.
+    #[inline(always)]
+    fn at(self, i: u32, j: u32) -> Self {
+        Self {
+            first: self.first - j * self.stride - i,
+            ..self
+        }
     }
 }
 
@@ -101,35 +136,51 @@ impl Tile {
         self.k + self.c
     }
 
+    /// The part of a diagonal tile that begins with this row and column.
+    #[inline(always)]
+    fn part(self, first: u32) -> Self {
+        let rows = (self.rows - first).min(PART);
+        Self {
+            row: self.row + first,
+            rows,
+            column: self.column + first,
+            columns: rows,
+            ..self
+        }
+    }
+
     /// Calls `f(i, j)` for the entries of the tile, each by one thread of the block.
     #[inline(always)]
     fn for_each(self, mut f: impl FnMut(u32, u32)) {
         let thread = thread::thread_idx_x();
-        let mut j = thread / TILE;
+        let mut j = thread / PART;
         while j < self.columns {
-            let mut i = thread & (TILE - 1);
+            let mut i = thread & (PART - 1);
             while i < self.rows {
                 f(i, j);
-                i += TILE;
+                i += PART;
             }
-            j += THREADS / TILE;
+            j += THREADS / PART;
         }
     }
 }
 
-/// Rows or columns of tile `t` of a front: the pivots are cut by themselves.
-#[inline(always)]
-fn stretch(t: u32, k: u32, m: u32) -> (u32, u32) {
-    let of_pivots = k.div_ceil(TILE);
-    let (begin, end) = if t < of_pivots {
-        (t * TILE, k)
-    } else {
-        (k + (t - of_pivots) * TILE, m)
-    };
-    (begin, (end - begin).min(TILE))
-}
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+    /// Distance of the columns of a tile.
+    const STRIDE: u32 = TILE + 1;
 
-impl<T: Real> LargeFronts<T> {
+    /// Rows or columns of tile `t` of a front: the pivots are cut by themselves.
+    #[inline(always)]
+    fn stretch(t: u32, k: u32, m: u32) -> (u32, u32) {
+        let of_pivots = k.div_ceil(TILE);
+        let (begin, end) = if t < of_pivots {
+            (t * TILE, k)
+        } else {
+            (k + (t - of_pivots) * TILE, m)
+        };
+        (begin, (end - begin).min(TILE))
+    }
+
     /// Works on tasks until all are handed out. All threads of the block call it.
     #[inline(always)]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
@@ -140,10 +191,10 @@ impl<T: Real> LargeFronts<T> {
             if thread == 0 {
                 let taken = self.work.state.atomic(state::TASKS_TAKEN);
                 let next = taken.fetch_add(1, Ordering::Relaxed, Scope::Device);
-                self.words.set(Task::WORDS, next);
+                self.words.set(words::NEXT, next);
             }
             thread::sync_threads();
-            let next = self.words.get(Task::WORDS);
+            let next = self.words.get(words::NEXT);
             if next >= num_tasks {
                 break;
             }
@@ -184,15 +235,15 @@ impl<T: Real> LargeFronts<T> {
         let (k, c) = (self.task().pivots(), self.task().below());
         let m = k + c;
         let which = self.task().tile();
-        let is_whole = which == WHOLE;
+        let is_whole = TILE == PART && which == WHOLE;
         let (mut ti, mut tj) = (0, 0);
         let mut tile = self.tile(0, m, 0, m);
         let mut stride = m | 1;
         if !is_whole {
             (ti, tj) = split(which);
-            (tile.row, tile.rows) = stretch(ti, k, m);
-            (tile.column, tile.columns) = stretch(tj, k, m);
-            stride = TILE_STRIDE;
+            (tile.row, tile.rows) = Self::stretch(ti, k, m);
+            (tile.column, tile.columns) = Self::stretch(tj, k, m);
+            stride = Self::STRIDE;
         }
         let matrix = Matrix {
             values: self.values,
@@ -203,13 +254,15 @@ impl<T: Real> LargeFronts<T> {
         let step = ti.min(tj).min(of_pivots);
         self.assemble::<SEARCH>(tile, matrix, seen);
         if step > 0 {
-            self.subtract_products(tile, ti, tj, (step * TILE).min(k));
+            self.subtract_products(tile, matrix, (ti, tj), (step * TILE).min(k));
         }
         if step < of_pivots {
-            if ti == tj {
+            if ti == tj && TILE == PART {
                 self.eliminate::<SEARCH>(tile, matrix);
+            } else if ti == tj {
+                self.eliminate_by_parts::<SEARCH>(tile, matrix);
             } else {
-                self.solve::<SEARCH>(tile, step, ti > tj);
+                self.solve::<SEARCH>(tile, matrix, step, ti > tj);
             }
         }
         self.store(tile, matrix, seen);
@@ -227,13 +280,13 @@ impl<T: Real> LargeFronts<T> {
         }
     }
 
-    /// The tile with [`TILE_STRIDE`], from place `first`.
+    /// A part, behind the tile.
     #[inline(always)]
-    fn matrix(self, first: u32) -> Matrix<T> {
+    fn other(self) -> Matrix<T> {
         Matrix {
             values: self.values,
-            first,
-            stride: TILE_STRIDE,
+            first: TILE * Self::STRIDE,
+            stride: PART_STRIDE,
         }
     }
 
@@ -277,33 +330,74 @@ impl<T: Real> LargeFronts<T> {
 
     /// Solves for a tile beside or above the diagonal tile of its step. A barrier ends it.
     #[inline(always)]
-    fn solve<const SEARCH: bool>(self, tile: Tile, step: u32, is_below: bool) {
-        let (matrix, other) = (self.matrix(0), self.matrix(TILE * TILE_STRIDE));
+    fn solve<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>, step: u32, is_below: bool) {
         self.await_tile(step, step, 0);
         thread::sync_threads();
-        let (pivot, pivots) = stretch(step, tile.k, tile.m());
+        let (pivot, pivots) = Self::stretch(step, tile.k, tile.m());
+        if TILE == PART {
+            self.solve_part::<SEARCH>(tile, matrix, (pivot, pivots), is_below);
+            return;
+        }
+        let first = pivots.min(PART);
+        self.solve_part::<SEARCH>(tile, matrix, (pivot, first), is_below);
+        if first == pivots {
+            return;
+        }
+        let other = self.other();
+        let rest = (pivot + first, pivots - first);
+        if is_below {
+            self.read_part(tile, (pivot, first), rest);
+            thread::sync_threads();
+            let (rows, columns) = ((0, tile.rows), (first, pivots));
+            subtract(
+                matrix,
+                other.at(0, first),
+                matrix,
+                (0, first),
+                rows,
+                columns,
+            );
+            thread::sync_threads();
+            self.solve_part::<SEARCH>(tile, matrix.from(0, first), rest, is_below);
+        } else {
+            self.read_part(tile, rest, (pivot, first));
+            thread::sync_threads();
+            let (rows, columns) = ((first, pivots), (0, tile.columns));
+            subtract(
+                other.at(first, 0),
+                matrix,
+                matrix,
+                (0, first),
+                rows,
+                columns,
+            );
+            thread::sync_threads();
+            let below = Tile {
+                row: tile.row + first,
+                ..tile
+            };
+            self.solve_part::<SEARCH>(below, matrix.from(first, 0), rest, is_below);
+        }
+    }
+
+    /// Solves for at most [`PART`] pivots, `pivots` from number `pivot` of the front on, which `matrix` begins with and
+    /// nothing updates any more. A barrier ends it.
+    #[inline(always)]
+    fn solve_part<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        (pivot, pivots): (u32, u32),
+        is_below: bool,
+    ) {
+        let other = self.other();
         let thread = thread::thread_idx_x();
-        let (row, column) = (thread & (TILE - 1), thread / TILE);
-        let entry = |i: u32, j: u32| {
-            let (i, j) = (pivot + i.min(pivots - 1), pivot + j.min(pivots - 1));
-            let place = tile.slot + wide_product(j, tile.m()) + u64::from(i);
-            self.work.factors.get(place as usize)
-        };
-        // All that the thread reads is on its way before it waits for the first.
-        let mut values = [T::ZERO; TILE_VALUES];
-        for x in 0..TILE_VALUES {
-            values[x] = entry(row, column + x as u32 * (THREADS / TILE));
-        }
-        let on_diagonal = entry(thread, thread);
-        for x in 0..TILE_VALUES {
-            let j = column + x as u32 * (THREADS / TILE);
-            if row < pivots && j < pivots {
-                other.set(row, j, values[x]);
-            }
-        }
+        let diagonal = pivot + thread.min(pivots - 1);
+        let on_diagonal = self.factor(tile, diagonal, diagonal);
+        self.read_part(tile, (pivot, pivots), (pivot, pivots));
         if thread < pivots {
             // There is a row to spare.
-            other.set(TILE, thread, on_diagonal.reciprocal());
+            other.set(PART, thread, on_diagonal.reciprocal());
         }
         thread::sync_threads();
         if is_below {
@@ -313,6 +407,33 @@ impl<T: Real> LargeFronts<T> {
                 self.exchange_rows(tile, matrix, pivots);
             }
             solve_lower(other, pivots, matrix, tile.columns);
+        }
+    }
+
+    /// An entry of the columns of the front's pivots.
+    #[inline(always)]
+    fn factor(self, tile: Tile, row: u32, column: u32) -> T {
+        let place = tile.slot + wide_product(column, tile.m()) + u64::from(row);
+        self.work.factors.get(place as usize)
+    }
+
+    /// Copies `rows` and `columns` of the front, each a first one and how many, at most [`PART`], behind the tile.
+    #[inline(always)]
+    fn read_part(self, tile: Tile, rows: (u32, u32), columns: (u32, u32)) {
+        let thread = thread::thread_idx_x();
+        let (row, column) = (thread & (PART - 1), thread / PART);
+        // All that the thread reads is on its way before it waits for the first.
+        let mut values = [T::ZERO; PART_VALUES];
+        for x in 0..PART_VALUES {
+            let i = rows.0 + row.min(rows.1 - 1);
+            let j = columns.0 + (column + x as u32 * (THREADS / PART)).min(columns.1 - 1);
+            values[x] = self.factor(tile, i, j);
+        }
+        for x in 0..PART_VALUES {
+            let j = column + x as u32 * (THREADS / PART);
+            if row < rows.1 && j < columns.1 {
+                self.other().set(row, j, values[x]);
+            }
         }
     }
 

@@ -1,115 +1,365 @@
 //! Products of the tiles left of a tile and above it.
+//!
+//! A block holds its tile in registers, as the tensor cores want it: eight warps have half of its rows and a quarter of its
+//! columns each. Pivots come in chunks through the shared memory, where one chunk is stored while the one before is still
+//! multiplied with; the next is on its way from global memory at the same time.
 
 use luge_kernel::prelude::*;
 
-use super::{LargeFronts, OWN, SIDE, TILE_STRIDE, Tile, wide_product};
-use crate::frontal::plan::{BLOCK_VALUES, THREADS, TILE};
+use super::{LargeFronts, Matrix, PART, Tile, wide_product, words};
+use crate::frontal::plan::{BLOCK_VALUES, THREADS, WIDE_TILE, WIDE_VALUES};
 
 /// Pivots whose products are added at once.
 const CHUNK: u32 = 16;
 
-const _: () = assert!(TILE * TILE_STRIDE + 4 * TILE * CHUNK <= BLOCK_VALUES);
+/// Pivots of one product.
+const DEPTH: u32 = 8;
 
-impl<T: Real> LargeFronts<T> {
-    /// Subtracts from the tile the product of the first `pivots` columns of L and rows of U.
-    #[inline(always)]
-    pub(super) fn subtract_products(self, tile: Tile, ti: u32, tj: u32, pivots: u32) {
-        let matrix = self.matrix(0);
-        let thread = thread::thread_idx_x();
-        let (x, y) = (thread & (SIDE - 1), thread / SIDE);
-        let mut sums = [[T::ZERO; OWN]; OWN];
-        for (s, sums) in sums.iter_mut().enumerate() {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let (i, j) = (x + r as u32 * SIDE, y + s as u32 * SIDE);
-                if i < tile.rows && j < tile.columns {
-                    *sum = matrix.get(i, j);
-                }
-            }
+/// Distance of the columns of a chunk that has a row for each pivot: so lanes that read 4 rows of 4 columns, or the other
+/// way round, meet in no bank.
+const DEEP_STRIDE: u32 = CHUNK + 4;
+
+/// Distance of the pivots of a chunk of the rows or columns of a tile of `tile` rows and columns, likewise.
+const fn flat_stride(tile: u32) -> u32 {
+    tile + 4
+}
+
+/// Values of a chunk of both factors.
+const fn chunk_values(tile: u32) -> u32 {
+    let (flat, deep) = (CHUNK * flat_stride(tile), tile * DEEP_STRIDE);
+    flat + if flat > deep { flat } else { deep }
+}
+
+/// Values of a chunk that a thread brings, of one factor, at most.
+const MOST: usize = (WIDE_TILE * CHUNK / THREADS) as usize;
+
+const _: () = assert!(2 * chunk_values(PART) <= BLOCK_VALUES);
+const _: () = assert!(2 * chunk_values(WIDE_TILE) <= WIDE_VALUES);
+const _: () = assert!(THREADS == 8 * warp::WARP_SIZE && CHUNK * CHUNK == THREADS);
+
+/// Repeats the body for the numbers from 0 on that are below a constant, at most 4. A loop would not always be unrolled, and
+/// registers have no index.
+macro_rules! repeated {
+    ($i:ident < $end:expr => $body:block) => {
+        repeated!(@ 0, $i < $end => $body);
+        repeated!(@ 1, $i < $end => $body);
+        repeated!(@ 2, $i < $end => $body);
+        repeated!(@ 3, $i < $end => $body);
+    };
+    (@ $value:literal, $i:ident < $end:expr => $body:block) => {
+        if $value < $end {
+            let $i: usize = $value;
+            $body
         }
-        // The thread's row of L and column of U in a chunk.
-        let own = thread & (TILE - 1);
-        let depth = thread / TILE;
-        let m = tile.m();
-        // What lies outside the tile or behind the pivots is read elsewhere in it: a value that depends on a condition
-        // would be waited for at once.
-        let lower_from = tile.slot + u64::from(tile.row + own.min(tile.rows - 1));
-        let upper_own = own.min(tile.columns - 1);
+    };
+}
+
+const _: () = assert!(WIDE_TILE / 32 <= 4);
+
+/// Steps that are asked for at once whether they are done.
+const ASKED: u32 = warp::WARP_SIZE / 2;
+
+/// What fronts are factorized in.
+pub trait FrontReal: Real {
+    /// Adds the products of [`DEPTH`] pivots to a warp's matrix of 16 · F rows and 8 · F columns, of which `sums[i][j]` are
+    /// those of a lane in block i, j as [`mma_m16n8k8_f64`](matrix::mma_m16n8k8_f64) has them. `lower` tells the entry in
+    /// a row of a pivot, `upper` that of a pivot in a column.
+    fn add_products<const F: usize>(
+        lower: impl Fn(u32, u32) -> Self,
+        upper: impl Fn(u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; F]; F],
+    );
+}
+
+impl FrontReal for f64 {
+    #[inline(always)]
+    fn add_products<const F: usize>(
+        lower: impl Fn(u32, u32) -> Self,
+        upper: impl Fn(u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; F]; F],
+    ) {
+        let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
+        let mut left = [[0.0; 4]; F];
+        let mut right = [[0.0; 2]; F];
+        repeated!(i < F => {
+            repeated!(x < 4 => {
+                let (row, p) = (x as u32 % 2 * 8, x as u32 / 2 * 4);
+                left[i][x] = lower(16 * i as u32 + g + row, t + p);
+            });
+            repeated!(x < 2 => {
+                right[i][x] = upper(t + 4 * x as u32, 8 * i as u32 + g);
+            });
+        });
+        matrix::mma_m16n8k8_f64(&left, &right, sums);
+    }
+}
+
+/// In the arithmetic of `f32`: tensor cores would round to fewer bits.
+impl FrontReal for f32 {
+    #[inline(always)]
+    fn add_products<const F: usize>(
+        lower: impl Fn(u32, u32) -> Self,
+        upper: impl Fn(u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; F]; F],
+    ) {
+        let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
+        let mut p = 0;
+        while p < DEPTH {
+            let mut left = [[0.0; 2]; F];
+            let mut right = [[0.0; 2]; F];
+            repeated!(i < F => {
+                repeated!(x < 2 => {
+                    left[i][x] = lower(16 * i as u32 + g + 8 * x as u32, p);
+                    right[i][x] = upper(p, 8 * i as u32 + 2 * t + x as u32);
+                });
+            });
+            repeated!(i < F => {
+                repeated!(j < F => {
+                    repeated!(x < 4 => {
+                        let sum = sums[i][j][x];
+                        sums[i][j][x] = left[i][x / 2].mul_add(right[j][x % 2], sum);
+                    });
+                });
+            });
+            p += 1;
+        }
+    }
+}
+
+/// Where the values of a chunk come from that a thread brings.
+#[derive(Clone, Copy)]
+struct Source {
+    /// Place of the thread's first value for pivot 0.
+    first: u64,
+    /// Distance of pivots.
+    of_pivots: u32,
+}
+
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+    /// Subtracts from the tile the product of the first `pivots` columns of L and rows of U. A barrier ends it.
+    #[inline(always)]
+    pub(super) fn subtract_products(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        (ti, tj): (u32, u32),
+        pivots: u32,
+    ) {
         let is_right = tile.column >= tile.k;
-        let upper_from = if is_right {
-            tile.slot + wide_product(tile.k, m) + u64::from(tile.column - tile.k + upper_own)
-        } else {
-            tile.slot + wide_product(tile.column + upper_own, m)
+        match (TILE == PART, is_right) {
+            (true, true) => self.products::<2, true>(tile, matrix, (ti, tj), pivots),
+            (true, false) => self.products::<2, false>(tile, matrix, (ti, tj), pivots),
+            (false, true) => self.products::<4, true>(tile, matrix, (ti, tj), pivots),
+            (false, false) => self.products::<4, false>(tile, matrix, (ti, tj), pivots),
+        }
+    }
+
+    /// As [`subtract_products`](Self::subtract_products); F is a 32nd of TILE, and RIGHT says whether the tile is right of
+    /// all pivots, where rows of U are rows in memory; elsewhere its columns are columns there.
+    #[inline(always)]
+    fn products<const F: usize, const RIGHT: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        (ti, tj): (u32, u32),
+        pivots: u32,
+    ) {
+        let (thread, lane) = (thread::thread_idx_x(), thread::lane_id());
+        let warp = thread / warp::WARP_SIZE;
+        let (first_row, first_column) = (warp / 4 * (TILE / 2), warp % 4 * (TILE / 4));
+        let entry = |i: usize, j: usize, x: usize| {
+            let row = first_row + 16 * i as u32 + lane / 4 + x as u32 / 2 * 8;
+            let column = first_column + 8 * j as u32 + lane % 4 * 2 + x as u32 % 2;
+            (row, column)
         };
-        let upper_stride = if is_right { tile.c } else { 1 };
-        let load = |at: u32| {
-            let mut of_lower = [T::ZERO; OWN];
-            let mut of_upper = [T::ZERO; OWN];
-            for x in 0..OWN {
-                let p = (at + depth + x as u32 * (THREADS / TILE)).min(pivots - 1);
-                let lower = lower_from + wide_product(p, m);
-                of_lower[x] = self.work.factors.get(lower as usize);
-                let upper = upper_from + wide_product(p, upper_stride);
-                of_upper[x] = self.work.factors.get(upper as usize);
-            }
-            (of_lower, of_upper)
-        };
-        let await_step = |step: u32| {
-            self.await_tile(ti, step, 0);
-            self.await_tile(step, tj, warp::WARP_SIZE);
-            thread::sync_threads();
-        };
-        await_step(0);
+        let mut sums = [[[T::ZERO; 4]; F]; F];
+        repeated!(i < F => {
+            repeated!(j < F => {
+                repeated!(x < 4 => {
+                    // What lies outside the tile is computed too, and left away.
+                    let (row, column) = entry(i, j, x);
+                    sums[i][j][x] = matrix.get(row.min(tile.rows - 1), column.min(tile.columns - 1));
+                });
+            });
+        });
+        // From here on the chunks are where the tile was.
+        thread::sync_threads();
+        let flat = flat_stride(TILE);
+        let (of_pivot, of_column) = if RIGHT { (flat, 1) } else { (1, DEEP_STRIDE) };
+        let sources = self.sources::<RIGHT>(tile);
+        let load = |at: u32| self.load_chunk::<F, RIGHT>(tile, sources, at, pivots);
+        self.ask((ti, tj), 0, pivots);
+        thread::sync_threads();
+        self.await_step((ti, tj), 0);
         let (mut of_lower, mut of_upper) = load(0);
         let mut at = 0;
         while at < pivots {
-            let lower = TILE * TILE_STRIDE + ((at / CHUNK) & 1) * 2 * TILE * CHUNK;
-            let upper = lower + TILE * CHUNK;
-            for x in 0..OWN {
-                let p = depth + x as u32 * (THREADS / TILE);
-                let place = p * TILE + own;
-                let (mut of_lower, mut of_upper) = (of_lower[x], of_upper[x]);
+            let lower = (at / CHUNK % 2) * chunk_values(TILE);
+            let upper = lower + CHUNK * flat;
+            for x in 0..2 * F {
+                let (own, p) = flat_place::<TILE>(x);
+                let (mut below, mut above) = (-of_lower[x], of_upper[x]);
                 if at + p >= pivots {
-                    (of_lower, of_upper) = (T::ZERO, T::ZERO);
+                    below = T::ZERO;
                 }
-                self.values.set((lower + place) as usize, of_lower);
-                self.values.set((upper + place) as usize, of_upper);
+                self.values.set((lower + p * flat + own) as usize, below);
+                let (own, p) = if RIGHT { (own, p) } else { deep_place(x) };
+                if at + p >= pivots {
+                    above = T::ZERO;
+                }
+                let place = upper + p * of_pivot + own * of_column;
+                self.values.set(place as usize, above);
+            }
+            // Not in the first chunk of a step, where others may still read what was known before.
+            if at % TILE == CHUNK {
+                self.ask((ti, tj), at / TILE + 1, pivots);
             }
             thread::sync_threads();
             at += CHUNK;
             // The next chunk is on its way during the products, unless its tiles have to be waited for.
-            let is_awaited = at & (TILE - 1) == 0;
+            let step = at / TILE;
+            let is_awaited = at % TILE == 0 && at < pivots && self.words.get(words::KNOWN) <= step;
             if !is_awaited && at < pivots {
                 (of_lower, of_upper) = load(at);
             }
             let mut p = 0;
             while p < CHUNK {
-                let mut left = [T::ZERO; OWN];
-                let mut right = [T::ZERO; OWN];
-                for r in 0..OWN {
-                    let place = p * TILE + r as u32 * SIDE;
-                    left[r] = -self.values.get((lower + place + x) as usize);
-                    right[r] = self.values.get((upper + place + y) as usize);
-                }
-                for s in 0..OWN {
-                    for r in 0..OWN {
-                        sums[s][r] = left[r].mul_add(right[s], sums[s][r]);
-                    }
-                }
-                p += 1;
+                let from_lower = lower + p * flat + first_row;
+                let from_upper = upper + p * of_pivot + first_column * of_column;
+                T::add_products::<F>(
+                    |row, p| self.values.get((from_lower + p * flat + row) as usize),
+                    |p, column| {
+                        let place = from_upper + p * of_pivot + column * of_column;
+                        self.values.get(place as usize)
+                    },
+                    &mut sums,
+                );
+                p += DEPTH;
             }
-            if is_awaited && at < pivots {
-                await_step(at / TILE);
+            if is_awaited {
+                self.await_step((ti, tj), step);
                 (of_lower, of_upper) = load(at);
             }
         }
-        for (s, sums) in sums.iter().enumerate() {
-            for (r, &sum) in sums.iter().enumerate() {
-                let (i, j) = (x + r as u32 * SIDE, y + s as u32 * SIDE);
-                if i < tile.rows && j < tile.columns {
-                    matrix.set(i, j, sum);
-                }
-            }
-        }
+        // The last chunk has been read.
+        thread::sync_threads();
+        repeated!(i < F => {
+            repeated!(j < F => {
+                repeated!(x < 4 => {
+                    let (row, column) = entry(i, j, x);
+                    if row < tile.rows && column < tile.columns {
+                        matrix.set(row, column, sums[i][j][x]);
+                    }
+                });
+            });
+        });
         thread::sync_threads();
     }
+
+    /// Where what the thread brings of L and of U comes from.
+    #[inline(always)]
+    fn sources<const RIGHT: bool>(self, tile: Tile) -> (Source, Source) {
+        let m = tile.m();
+        let own = thread::thread_idx_x() % TILE;
+        let lower = Source {
+            first: tile.slot + u64::from(tile.row + own.min(tile.rows - 1)),
+            of_pivots: m,
+        };
+        let upper = if RIGHT {
+            let column = tile.column - tile.k + own.min(tile.columns - 1);
+            Source {
+                first: tile.slot + wide_product(tile.k, m) + u64::from(column),
+                of_pivots: tile.c,
+            }
+        } else {
+            Source {
+                first: tile.slot + wide_product(tile.column, m),
+                of_pivots: 1,
+            }
+        };
+        (lower, upper)
+    }
+
+    /// What the thread brings of the chunk from pivot `at` on. What lies outside the tile or behind the pivots is read
+    /// elsewhere in it: a value that depends on a condition would be waited for at once.
+    #[inline(always)]
+    fn load_chunk<const F: usize, const RIGHT: bool>(
+        self,
+        tile: Tile,
+        (lower, upper): (Source, Source),
+        at: u32,
+        pivots: u32,
+    ) -> ([T; MOST], [T; MOST]) {
+        let mut of_lower = [T::ZERO; MOST];
+        let mut of_upper = [T::ZERO; MOST];
+        for x in 0..2 * F {
+            let (_, p) = flat_place::<TILE>(x);
+            let p = (at + p).min(pivots - 1);
+            let place = lower.first + wide_product(p, lower.of_pivots);
+            of_lower[x] = self.work.factors.get(place as usize);
+            let place = if RIGHT {
+                upper.first + wide_product(p, upper.of_pivots)
+            } else {
+                let (column, p) = deep_place(x);
+                let column = wide_product(column.min(tile.columns - 1), tile.m());
+                upper.first + column + u64::from((at + p).min(pivots - 1))
+            };
+            of_upper[x] = self.work.factors.get(place as usize);
+        }
+        (of_lower, of_upper)
+    }
+
+    /// Asks which of the steps from `step` on are done that the tile waits for, if it is not known that this one is, and
+    /// makes it known behind the next barrier.
+    #[inline(always)]
+    fn ask(self, (ti, tj): (u32, u32), step: u32, pivots: u32) {
+        let is_asked = || step == 0 || self.words.get(words::KNOWN) <= step;
+        if thread::thread_idx_x() < warp::WARP_SIZE && is_asked() {
+            let lane = thread::lane_id();
+            let asked = step + lane % ASKED;
+            let mut is_done = false;
+            if asked < pivots.div_ceil(TILE) {
+                let (row, column) = if lane < ASKED {
+                    (ti, asked)
+                } else {
+                    (asked, tj)
+                };
+                let seen = self
+                    .flag(row, column)
+                    .load(Ordering::Acquire, Scope::Device);
+                is_done = seen == self.work.epoch;
+            }
+            let done = warp::ballot(warp::FULL_MASK, is_done);
+            let both = done & done >> ASKED & ((1 << ASKED) - 1);
+            // A vote orders no memory: the others have read what is written here.
+            warp::sync_warp(warp::FULL_MASK);
+            if lane == 0 {
+                self.words.set(words::KNOWN, step + both.trailing_ones());
+            }
+        }
+    }
+
+    /// Waits for the tiles of a step, unless they are known to be done. A barrier ends it if so.
+    #[inline(always)]
+    fn await_step(self, (ti, tj): (u32, u32), step: u32) {
+        if self.words.get(words::KNOWN) <= step {
+            self.await_tile(ti, step, 0);
+            self.await_tile(step, tj, warp::WARP_SIZE);
+            thread::sync_threads();
+        }
+    }
+}
+
+/// The row or column of a tile, and the pivot of a chunk, of value `x` of a thread where neighbours have one pivot.
+#[inline(always)]
+fn flat_place<const TILE: u32>(x: usize) -> (u32, u32) {
+    let thread = thread::thread_idx_x();
+    (thread % TILE, thread / TILE + x as u32 * (THREADS / TILE))
+}
+
+/// Likewise where neighbours have one column.
+#[inline(always)]
+fn deep_place(x: usize) -> (u32, u32) {
+    let thread = thread::thread_idx_x();
+    (thread / CHUNK + x as u32 * CHUNK, thread % CHUNK)
 }

@@ -2,14 +2,14 @@
 
 use luge_kernel::prelude::*;
 
-use super::{LargeFronts, Matrix, OWN, SIDE, Tile};
-use crate::frontal::plan::{THREADS, TILE};
+use super::{FrontReal, LargeFronts, Matrix, OWN, PART, SIDE, Tile};
+use crate::frontal::plan::THREADS;
 use crate::frontal::work::quotient;
 
 /// Pivots of a panel.
 pub(super) const PANEL: u32 = 8;
 
-impl<T: Real> LargeFronts<T> {
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Exchanges the rows of a tile as those of the diagonal tile left of it were, one pivot after the other.
     #[inline(always)]
     pub(super) fn exchange_rows(self, tile: Tile, matrix: Matrix<T>, pivots: u32) {
@@ -87,7 +87,7 @@ fn lower_columns<T: Real, const FULL: bool>(
 }
 
 /// Solves with the upper triangle of rows and columns `j..j + pivots` of `upper`, from the right, for `rows` rows of
-/// `matrix`, a thread a row; row [`TILE`] of `upper` has the reciprocals of the diagonal.
+/// `matrix`, a thread a row; row [`PART`] of `upper` has the reciprocals of the diagonal.
 #[inline(always)]
 fn upper_panel<T: Real>(upper: Matrix<T>, matrix: Matrix<T>, panel: (u32, u32), rows: u32) {
     if thread::thread_idx_x() >= rows {
@@ -134,7 +134,7 @@ fn upper_step<T: Real, const P: usize>(
     at: impl Fn(usize) -> u32,
     values: &mut [T; PANEL as usize],
 ) {
-    let (pivot, inverse) = (upper.get(at(P), at(P)), upper.get(TILE, at(P)));
+    let (pivot, inverse) = (upper.get(at(P), at(P)), upper.get(PART, at(P)));
     values[P] = quotient(values[P], pivot, inverse);
     for r in P + 1..PANEL as usize {
         let multiplier = -upper.get(at(P), at(r));
@@ -163,9 +163,9 @@ pub(super) fn subtract<T: Real>(
             } else {
                 subtract_block::<T, OWN>(left, right, matrix, pivots, rows, columns);
             }
-            row += TILE;
+            row += PART;
         }
-        column += TILE;
+        column += PART;
     }
 }
 
@@ -244,7 +244,7 @@ pub(super) fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, 
 }
 
 /// Solves with the upper triangle of order k in `upper`, from the right, for `rows` rows of `matrix`, in place; row
-/// [`TILE`] of `upper` has the reciprocals of the diagonal. A barrier ends it.
+/// [`PART`] of `upper` has the reciprocals of the diagonal. A barrier ends it.
 #[inline(always)]
 pub(super) fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) {
     let mut j = 0;

@@ -1,7 +1,7 @@
 //! The large fronts: tasks on them and on their tiles, and what is added up in each.
 
 use luge_gpu_kernels::frontal::plan::{
-    NONE as NO_FRONT, Piece, Sum, Task, WHOLE, WHOLE_FRONT, cell, halves,
+    NONE as NO_FRONT, Piece, Sum, Task, WHOLE, WIDE_TILE, cell, halves,
 };
 use luge_sparse::etree::NONE;
 
@@ -20,7 +20,6 @@ struct LargeShare {
     sums: Vec<Sum>,
     addends: Vec<u32>,
     num_flags: u32,
-    has_tiles: bool,
 }
 
 /// How many of each come before a share of large fronts.
@@ -117,7 +116,6 @@ impl Planner<'_> {
             let first_flag = share.num_flags;
             if !is_whole {
                 share.num_flags += tiling.len();
-                share.has_tiles |= tiling.steps() > 1;
             }
             for tile in tiling.tiles() {
                 let number = tile.number as usize;
@@ -171,7 +169,6 @@ impl Planner<'_> {
             next.flags += share.num_flags;
             next.sums += share.sums.len() as u32;
             next.addends += share.addends.len() as u32;
-            plan.has_tiles |= share.has_tiles;
             starts.push((start, share));
         }
         plan.num_flags = next.flags;
@@ -210,6 +207,15 @@ impl Planner<'_> {
             share.tasks[at]
         };
         plan.tasks = collected(self.threads, by_path.len(), in_order);
+        // Nothing that is not wide waits for what is.
+        let classes = self.classes.iter().filter(|class| class.is_large());
+        let is_wide: Vec<bool> = classes.map(|&class| class == FrontClass::Wide).collect();
+        if is_wide.contains(&true) {
+            (plan.wide_tasks, plan.tasks) = plan
+                .tasks
+                .iter()
+                .partition(|task| is_wide[task.front as usize]);
+        }
         plan
     }
 
@@ -217,8 +223,8 @@ impl Planner<'_> {
     fn arrivals_of(&self, s: usize) -> u32 {
         match self.classes[s] {
             FrontClass::Small | FrontClass::Whole => 1,
-            FrontClass::Tiled => {
-                let tiling = FrontClass::Tiled.tiling(Shape::from(&self.fronts[s]));
+            class @ (FrontClass::Tiled | FrontClass::Wide) => {
+                let tiling = class.tiling(Shape::from(&self.fronts[s]));
                 tiling.num_element_tiles()
             }
         }
@@ -311,7 +317,7 @@ impl Planner<'_> {
 }
 
 /// Rows of a tile at most, and columns.
-const TILE_ROWS: usize = WHOLE_FRONT as usize + 1;
+const TILE_ROWS: usize = WIDE_TILE as usize;
 
 /// Row and column in the tile, and number among the entries of all elements.
 type Addend = ((u32, u32), u32);
@@ -408,7 +414,7 @@ mod tests {
             first,
         };
         let (mut sums, mut addends) = (vec![sum((0, 0), 0)], vec![7]);
-        let last = (WHOLE_FRONT, WHOLE_FRONT);
+        let last = (WIDE_TILE - 1, WIDE_TILE - 1);
         let unsorted = [(last, 1), ((3, 2), 2), ((9, 0), 3), ((3, 2), 4)];
         // Twice: nothing of the first tile is left.
         by_place.collect(&unsorted, &mut sums, &mut addends);

@@ -38,7 +38,9 @@ pub(super) struct Plan {
     pub fronts: Vec<SmallFront>,
     pub children: Vec<Child>,
     pub starts: Vec<u32>,
+    /// Tasks on fronts that are not wide, and on those that are.
     pub tasks: Vec<Task>,
+    pub wide_tasks: Vec<Task>,
     pub pieces: Vec<Piece>,
     pub sums: Vec<Sum>,
     pub addends: Vec<u32>,
@@ -47,8 +49,6 @@ pub(super) struct Plan {
     pub num_large: u32,
     pub num_flags: u32,
     pub element_entries: u64,
-    /// Whether there are fronts of several tiles of pivots.
-    pub has_tiles: bool,
 }
 
 /// A tree and how its matrix comes about.
@@ -383,7 +383,7 @@ pub(super) mod tests {
         let tasks = plan.tasks.iter().map(|task| (task.front, task.tile));
         let tasks: Vec<(u32, u32)> = tasks.collect();
         assert_eq!(tasks, expected);
-        assert!(plan.has_tiles);
+        assert_eq!(plan.wide_tasks, []);
         assert_eq!((plan.num_large, plan.num_flags), (5, 9 + 4));
         assert_eq!(plan.element_entries, 7);
     }

@@ -141,6 +141,10 @@ pub struct Task {
     pub sums: u32,
     /// How many there are.
     pub num_sums: u32,
+    /// If it writes to the front's element: first of the waits before that.
+    pub waits: u32,
+    /// How many there are.
+    pub num_waits: u32,
 }
 
 /// In place of a tile: all of the front is one task.
@@ -172,6 +176,16 @@ pub struct Sum {
     pub place: u32,
     /// The first of its addends.
     pub first: u32,
+}
+
+/// Tasks that have to have read elements before others are written in their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct Wait {
+    /// Number of the front that they work on, among the large ones.
+    pub front: u32,
+    /// How many of its tasks add pieces of elements.
+    pub count: u32,
 }
 
 /// Two numbers below 2¹⁶ in a word, the first in its lower half.
@@ -273,6 +287,10 @@ pub struct LargePlan {
     pub sums: Records<Sum>,
     /// The places of those entries.
     pub addends: Global<u32>,
+    /// What is waited for before elements are written.
+    pub waits: Records<Wait>,
+    /// Tasks on each large front that had their pieces of elements in the tile, in all factorizations so far.
+    pub assembled: GlobalMut<u32>,
     /// The number of the last factorization in which each tile was written.
     pub flags: GlobalMut<u32>,
 }

@@ -12,7 +12,10 @@ use luge_gpu_kernels::frontal::solve::layout::{TILE as SOLVE_TILE, WHOLE_ROWS};
 use super::tiles::Tiling;
 use crate::tree::{AssemblyTree, Front};
 
-/// Largest fronts of the classes, for tests of each of them.
+/// Entries of a pool of elements that no device lacks: 32 MiB.
+const POOL: u64 = 1 << 22;
+
+/// Largest fronts of the classes, and the least pool of elements, for tests of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows of the largest small front: at most 16.
@@ -21,6 +24,8 @@ pub struct Limits {
     pub whole_front: u32,
     /// Rows of the largest element that is added entry by entry to a large front: at most 16.
     pub gathered: u32,
+    /// Entries of the pool of elements up to which tasks come in the order in which most of them are done at once.
+    pub pool: u64,
 }
 
 impl Default for Limits {
@@ -29,6 +34,7 @@ impl Default for Limits {
             small_front: SMALL_FRONT,
             whole_front: WHOLE_FRONT,
             gathered: GATHERED,
+            pool: POOL,
         }
     }
 }
@@ -237,6 +243,7 @@ mod tests {
             small_front: 0,
             whole_front: 3,
             gathered: 0,
+            pool: 0,
         };
         let expected = [
             Tiled, Tiled, Tiled, Tiled, Whole, Tiled, Tiled, Whole, Whole,
@@ -246,6 +253,7 @@ mod tests {
             small_front: 4,
             whole_front: 0,
             gathered: 0,
+            pool: 0,
         };
         let expected = [
             Tiled, Tiled, Tiled, Tiled, Tiled, Tiled, Tiled, Tiled, Small,

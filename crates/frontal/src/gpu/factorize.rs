@@ -29,6 +29,7 @@ struct Working<T: DeviceScalar> {
     /// Counters and flags of the factorizations.
     joined: Buffer<u32>,
     arrived: Buffer<u32>,
+    assembled: Buffer<u32>,
     flags: Buffer<u32>,
     state: Buffer<u32>,
     extremes: Buffer<u64>,
@@ -53,6 +54,7 @@ impl<T: DeviceScalar> Workspace<T> {
                 elements: stream.alloc(plan.element_entries as usize)?,
                 joined: stream.alloc_zeroed(plan.fronts.len())?,
                 arrived: stream.alloc_zeroed(plan.num_large)?,
+                assembled: stream.alloc_zeroed(plan.num_large)?,
                 flags: stream.alloc_zeroed(plan.num_flags)?,
                 state: stream.alloc_zeroed(words::state::LEN)?,
                 extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
@@ -68,7 +70,7 @@ impl<T: DeviceScalar> Workspace<T> {
     pub fn bytes(tree: &DeviceTree) -> u64 {
         let plan = &tree.plan;
         let values = plan.element_entries + vector_entries(tree) as u64;
-        let counters = plan.fronts.len() + plan.num_large + plan.num_flags + words::state::LEN;
+        let counters = plan.fronts.len() + 2 * plan.num_large + plan.num_flags + words::state::LEN;
         let counters = counters + CONTROL_WORDS;
         let reports = report::NUM_EXTREMES + report::LEN;
         values * size_of::<T>() as u64 + (4 * counters + 8 * reports) as u64
@@ -328,6 +330,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             pieces: &plan.pieces,
             sums: &plan.sums,
             addends: &plan.addends,
+            waits: &plan.waits,
+            assembled: &mut working.assembled,
             flags: &mut working.flags,
         };
         // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
-use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
+use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait};
 
 use super::classes::Limits;
 use super::cost::DeviceCosts;
@@ -39,6 +39,7 @@ pub(super) struct DevicePlan {
     pub pieces: RecordBuffer<Piece>,
     pub sums: RecordBuffer<Sum>,
     pub addends: Buffer<u32>,
+    pub waits: RecordBuffer<Wait>,
     pub source: Buffer<u32>,
     pub places: Buffer<u32>,
     pub num_large: usize,
@@ -56,6 +57,7 @@ impl DevicePlan {
             pieces: uploads.add_records(&plan.pieces)?,
             sums: uploads.add_records(&plan.sums)?,
             addends: uploads.add(&plan.addends)?,
+            waits: uploads.add_records(&plan.waits)?,
             source: uploads.add(&plan.source)?,
             places: uploads.add(&plan.places)?,
             num_large: plan.num_large as usize,
@@ -262,6 +264,7 @@ mod tests {
             small_front,
             whole_front,
             gathered,
+            pool: 0,
         });
         prop_oneof![Just(Limits::default()), small]
     }
@@ -308,6 +311,7 @@ mod tests {
                 small_front: 4,
                 whole_front,
                 gathered: 2,
+                pool: 0,
             };
             for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {
                 check_threads(&pattern, block_ptr, &row_perm, &col_perm, limits);

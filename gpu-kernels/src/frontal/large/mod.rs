@@ -212,6 +212,9 @@ impl<T: Real> LargeFronts<T> {
                 self.solve::<SEARCH>(tile, step, ti > tj);
             }
         }
+        if is_whole || step == of_pivots {
+            self.await_readers();
+        }
         self.store(tile, matrix, seen);
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {

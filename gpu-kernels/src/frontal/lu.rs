@@ -36,6 +36,7 @@ macro_rules! factorization {
                 small.fronts.len() == small.joined.len(),
                 work.source.len() == work.places.len(),
                 large.sums.len() >= 2,
+                work.arrived.len() == large.assembled.len(),
                 work.pivot_rows.len() == work.row_places.len(),
                 work.state.len() == plan::state::LEN,
                 work.extremes.len() == plan::report::NUM_EXTREMES,
@@ -82,10 +83,12 @@ factorization! {
     ///
     /// Threads: a warp a run of small fronts, then a block a task. Writes: the panels and the element of a front, or of
     /// a tile, by those who work on it. Orders: an arrival counted at the parent, or a tile's flag, is a release behind
-    /// the writes and an acquire before the reads; the last block to finish makes the report.
+    /// the writes and an acquire before the reads. Elements are written where others were: of small fronts below a child,
+    /// which the arrivals order, and of those that the waits of a task tell; that a task has its pieces of elements is
+    /// counted by a release behind the reads, with an acquire before the writes. The last block to finish makes the report.
     ///
     /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`BLOCK_VALUES`](super::plan::BLOCK_VALUES) values of dynamic shared memory. Preconditions: the records are
-    /// a valid plan; `joined`, `arrived` and `flags` are zero before the first factorization, whose `epoch` is 1, and
+    /// a valid plan; `joined`, `arrived`, `assembled` and `flags` are zero before the first factorization, whose `epoch` is 1, and
     /// then left alone, the epoch being one more each time; `state` and `extremes` are zero.
     lu_fronts, false
 }

@@ -13,6 +13,7 @@
 //! | whole fronts of up to 32, 64, 95 rows; 1 to 8 pivots in the last panel; up to 32 rows and columns right of a panel, and more | `fronts_of_every_order` |
 //! | fronts of 1, 2, 3, 4 tiles, the last one of 1, of some, of 64 rows | `tiled_fronts_of_orders_around_tiles` |
 //! | fronts of tiles with rows below the pivots, in one tile and in two | `tiles_with_rows_below` |
+//! | elements in each other's place | `elements_take_turns_in_their_memory` |
 //! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
 //! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
 
@@ -279,7 +280,7 @@ pub struct SmallPlan {
 /// What there is to do on large fronts.
 #[derive(Clone, Copy, KernelArgs)]
 pub struct LargePlan {
-    /// The tasks, each behind those that it waits for.
+    /// The tasks, each behind those that it waits for, be it for their results or until they have read.
     pub tasks: Records<Task>,
     /// Pieces of children's elements.
     pub pieces: Records<Piece>,

@@ -41,6 +41,10 @@ const FACTORS_A_POOL: u64 = 4;
 /// Parts of that, in eighths, to which units are tried to be confined until the pool has no more.
 const ATTEMPTS: [u64; 3] = [8, 7, 6];
 
+/// Sizes of the pool that are tried for an order, and a step from one to the next as a part of the least.
+const SIZES: u64 = 12;
+const SIZE_STEPS: u64 = 100;
+
 /// How often each front may be looked at to find units.
 const LOOKS: usize = 64;
 
@@ -197,9 +201,12 @@ impl<'a> Pool<'a> {
         let fronts = self.tree.fronts();
         let mut children = std::mem::take(&mut self.children);
         for (s, front) in fronts.iter().enumerate() {
-            let own = &mut children[front.child_range()];
-            let (most, live) = self.order_siblings(own);
-            self.in_postorder[s] = most.max(live + self.size[s]);
+            // Below those without a last task there are no elements of the pool.
+            if self.last[s] > 0 {
+                let own = &mut children[front.child_range()];
+                let (most, live) = self.order_siblings(own);
+                self.in_postorder[s] = most.max(live + self.size[s]);
+            }
             if front.parent != NONE {
                 self.fronts_below[front.parent as usize] += self.fronts_below[s];
             }
@@ -239,7 +246,7 @@ impl<'a> Pool<'a> {
                 continue;
             }
             let unit = self.units(budget);
-            let placed = self.placed(&unit);
+            let placed = self.placed(&unit, allowed);
             let is_better = best
                 .as_ref()
                 .is_none_or(|(_, other)| placed.entries < other.entries);
@@ -336,14 +343,33 @@ impl<'a> Pool<'a> {
     }
 
     /// Gives each element a place, the fronts being done in the order of these units.
-    fn placed(&self, unit: &[u32]) -> Placed {
-        let fronts = self.tree.fronts();
+    ///
+    /// What fits depends on what went where before, so several sizes are tried, until no more than `allowed` entries are
+    /// taken.
+    fn placed(&self, unit: &[u32], allowed: u64) -> Placed {
         let order = self.in_order(unit);
+        let peak = self.peak_in(order.iter().copied());
+        let mut best = self.placed_within(peak, &order);
+        for more in 1..SIZES {
+            let entries = peak + peak / SIZE_STEPS * more;
+            if best.entries <= entries.max(allowed) {
+                break;
+            }
+            let placed = self.placed_within(entries, &order);
+            if placed.entries < best.entries {
+                best = placed;
+            }
+        }
+        best
+    }
+
+    /// Gives each element a place among so many entries, or more if one does not fit.
+    fn placed_within(&self, mut entries: u64, order: &[u32]) -> Placed {
+        let fronts = self.tree.fronts();
         // At which end of the pool each element is, and how far from there.
         let mut place = vec![(0, 0); self.size.len()];
         let mut ends = [End::default(), End::default()];
-        let mut entries = self.peak_in(order.iter().copied());
-        for s in order {
+        for &s in order {
             let size = self.size[s as usize];
             if size > 0 {
                 let own = (fronts[s as usize].depth % 2) as usize;

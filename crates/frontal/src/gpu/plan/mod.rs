@@ -4,7 +4,8 @@
 //! without asking others. A run follows, from each front, the child with the longest path to a leaf; a subtree that takes
 //! less than the hand-over from one warp to another joins the run of its parent. Tasks on large fronts are handed out by the length of
 //! the path to the root that begins with them, longest first (T. L. Adam, K. M. Chandy and J. R. Dickson, "A comparison
-//! of list schedules for parallel processing systems", Comm. ACM 17, 1974).
+//! of list schedules for parallel processing systems", Comm. ACM 17, 1974), unless their elements
+//! would take too much memory: see [`elements`].
 //!
 //! Seconds come from the table of costs. It decides who does what and when; what is added up in which order depends on the
 //! tree and the limits alone, so factors have the same bits with any table.

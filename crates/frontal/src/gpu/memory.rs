@@ -54,14 +54,15 @@ impl DeviceTree {
     pub fn workspace_bytes(tree: &AssemblyTree, value_bytes: usize) -> u64 {
         let limits = Limits::default();
         let classes = FrontClass::of_tree(tree, &limits);
-        let elements = Elements::new(tree, &classes, &limits, &DeviceCosts::default());
+        let costs = DeviceCosts::default();
+        let elements = Elements::num_entries(tree, &classes, &limits, &costs);
         let records = tree.fronts().iter().zip(classes);
         let counters = records.map(|(front, class)| match class {
             FrontClass::Small => 1,
             FrontClass::Whole => 2,
             FrontClass::Tiled => 2 + u64::from(class.tiling(Shape::from(front)).len()),
         });
-        elements.entries * value_bytes as u64 + 4 * counters.sum::<u64>()
+        elements * value_bytes as u64 + 4 * counters.sum::<u64>()
     }
 }
 

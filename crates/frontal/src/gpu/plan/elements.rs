@@ -71,21 +71,42 @@ impl Elements {
         limits: &Limits,
         costs: &DeviceCosts,
     ) -> Self {
+        let (mut elements, pool, in_pool) = Self::placed(tree, classes, limits, costs);
+        (elements.await_ptr, elements.awaited) = pool.waits(&elements.unit, &in_pool);
+        elements
+    }
+
+    /// The [`entries`](Self::entries) alone.
+    pub fn num_entries(
+        tree: &AssemblyTree,
+        classes: &[FrontClass],
+        limits: &Limits,
+        costs: &DeviceCosts,
+    ) -> u64 {
+        Self::placed(tree, classes, limits, costs).0.entries
+    }
+
+    /// Places without waits, and those within the pool.
+    fn placed<'a>(
+        tree: &'a AssemblyTree,
+        classes: &[FrontClass],
+        limits: &Limits,
+        costs: &DeviceCosts,
+    ) -> (Self, Pool<'a>, Vec<u64>) {
         let mut elements = Self::default();
         let pooled = elements.place_fixed(tree, classes, limits);
         let pool = Pool::new(tree, classes, costs, pooled);
         let (unit, placed) = pool.best(limits.pool);
-        (elements.await_ptr, elements.awaited) = pool.waits(&unit, &placed.place);
         elements.unit = unit;
         let fixed = elements.entries;
         elements.entries += placed.entries;
-        let of_pool = pool.size.iter().zip(placed.place);
+        let of_pool = pool.size.iter().zip(&placed.place);
         for (place, (&size, in_pool)) in elements.place.iter_mut().zip(of_pool) {
             if size > 0 {
                 *place = fixed + in_pool;
             }
         }
-        elements
+        (elements, pool, placed.place)
     }
 
     /// Gives places to elements that are not in the pool, by the tree and the limits alone, and tells which are.
@@ -235,7 +256,7 @@ impl<'a> Pool<'a> {
     /// Units and places, in as many entries as nobody lacks or in few.
     fn best(&self, nobody_lacks: u64) -> (Vec<u32>, Placed) {
         let allowed = (self.factor_entries / FACTORS_A_POOL).max(nobody_lacks);
-        // With less there is no order at all.
+        // No postorder takes less.
         let roots = self.roots.iter();
         let least = roots.map(|&s| self.in_postorder[s as usize]).max();
         let mut best: Option<(Vec<u32>, Placed)> = None;

@@ -200,7 +200,7 @@ pub struct SourceArguments {
     /// Generated matrices, instead of a corpus.
     #[arg(long)]
     pub generated: bool,
-    /// Matrices of families of any size, instead of a corpus: `elasticity:50000`. `luge generate --list` has the names.
+    /// Matrices of families of any size, instead of a corpus: `elasticity:50000`.
     #[arg(long, value_delimiter = ',', value_name = "NAME:ORDER")]
     pub family: Vec<String>,
     /// Kinds of matrices.

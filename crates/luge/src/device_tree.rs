@@ -798,7 +798,11 @@ impl Engine<f64> for TreeEngine {
             error: of_growth(self.analysis.epsilon(), self.growth()),
             largest: self.quality.max_b,
             epsilon: self.analysis.epsilon(),
-            code_path: vec!["numeric: fronts up the forest, one launch"],
+            code_path: vec![if self.analysis.on_device.num_launches() == 1 {
+                "numeric: fronts up the forest, one launch"
+            } else {
+                "numeric: fronts up the forest, launches for wide fronts among them"
+            }],
             device: DeviceCosts {
                 peak_bytes: Some(device.peak_bytes()),
                 transfer_seconds: Some(

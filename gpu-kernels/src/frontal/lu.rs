@@ -21,7 +21,7 @@
 //! # Wide fronts
 //!
 //! Where there are some, [`lu_wide_fronts_search`](fn@lu_wide_fronts_search) and [`lu_wide_fronts`](fn@lu_wide_fronts)
-//! go on where those have ended.
+//! go on where those have ended. Where elements would take too much memory, both take turns.
 
 use luge_kernel::prelude::*;
 
@@ -42,6 +42,7 @@ macro_rules! factorization {
                 small.fronts.len() == small.joined.len(),
                 work.source.len() == work.places.len(),
                 large.sums.len() >= 2,
+                work.arrived.len() == large.assembled.len(),
                 work.pivot_rows.len() == work.row_places.len(),
                 work.state.len() == plan::state::LEN,
                 work.extremes.len() == plan::report::NUM_EXTREMES,
@@ -67,9 +68,12 @@ macro_rules! factorization {
                 row_places: rows,
             };
             let mut seen = Seen::nothing();
-            small_fronts.run::<$search>(&mut seen);
+            // The first launch of a factorization works on all of these.
+            if work.goes_on == 0 {
+                small_fronts.run::<$search>(&mut seen);
+            }
             large_fronts.run::<$search>(&mut seen);
-            work.finish::<false>(seen);
+            work.finish(seen);
         }
     };
 }
@@ -88,10 +92,12 @@ factorization! {
     ///
     /// Threads: a warp a run of small fronts, then a block a task. Writes: the panels and the element of a front, or of
     /// a tile, by those who work on it. Orders: an arrival counted at the parent, or a tile's flag, is a release behind
-    /// the writes and an acquire before the reads; the last block to finish makes the report.
+    /// the writes and an acquire before the reads. Elements are written where others were: of small fronts below a child,
+    /// which the arrivals order, and of those that the waits of a task tell; that a task has its pieces of elements is
+    /// counted by a release behind the reads, with an acquire before the writes. The last block to finish makes the report.
     ///
     /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`BLOCK_VALUES`](super::plan::BLOCK_VALUES) values of dynamic shared memory. Preconditions: the records are
-    /// a valid plan; `joined`, `arrived` and `flags` are zero before the first factorization, whose `epoch` is 1, and
+    /// a valid plan; `joined`, `arrived`, `assembled` and `flags` are zero before the first factorization, whose `epoch` is 1, and
     /// then left alone, the epoch being one more each time; `state` and `extremes` are zero.
     lu_fronts, false
 }
@@ -134,20 +140,20 @@ macro_rules! wide_factorization {
             };
             let mut seen = Seen::nothing();
             fronts.run::<$search>(&mut seen);
-            work.finish::<true>(seen);
+            work.finish(seen);
         }
     };
 }
 
 wide_factorization! {
-    /// Factorizes the wide fronts, after [`lu_fronts`](fn@lu_fronts) with the others; its tasks are all on tiles of
+    /// Factorizes wide fronts, after [`lu_fronts`](fn@lu_fronts) with those below them; its tasks are all on tiles of
     /// [`WIDE_TILE`](super::plan::WIDE_TILE) rows.
     ///
-    /// Threads: a block a task. Writes and orders: as there; what the launch before has written is there. The report is
-    /// that of both launches.
+    /// Threads: a block a task. Writes and orders: as there; what launches before have written is there. The report is
+    /// that of all launches so far.
     ///
     /// Launch: 1-D, [`THREADS`](super::plan::THREADS) threads, [`WIDE_VALUES`](super::plan::WIDE_VALUES) values of dynamic
-    /// shared memory. Preconditions: as there; `epoch` is that of the launch before.
+    /// shared memory. Preconditions: as there; `epoch` is that of the launch before, and `goes_on` is not zero.
     lu_wide_fronts, false
 }
 

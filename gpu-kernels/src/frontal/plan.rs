@@ -17,6 +17,7 @@
 //! | fronts of tiles with rows below the pivots, in one tile and in two | `tiles_with_rows_below` |
 //! | wide fronts of 1, 2 and 3 tiles, of one and of two parts, the last one of 1, of some, of 64 rows | `wide_fronts_of_orders_around_tiles` |
 //! | wide fronts with rows below the pivots, in one tile and in two; with narrow children and wide ones | `wide_tiles_with_rows_below` |
+//! | elements in each other's place | `elements_take_turns_in_their_memory` |
 //! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
 //! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
 
@@ -154,6 +155,10 @@ pub struct Task {
     pub sums: u32,
     /// How many there are.
     pub num_sums: u32,
+    /// If it writes to the front's element: first of the waits before that.
+    pub waits: u32,
+    /// How many there are.
+    pub num_waits: u32,
 }
 
 /// In place of a tile: all of the front is one task.
@@ -185,6 +190,16 @@ pub struct Sum {
     pub place: u32,
     /// The first of its addends.
     pub first: u32,
+}
+
+/// Tasks that have to have read elements before others are written in their place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Record)]
+#[repr(C)]
+pub struct Wait {
+    /// Number of the front that they work on, among the large ones.
+    pub front: u32,
+    /// How many of its tasks add pieces of elements.
+    pub count: u32,
 }
 
 /// Two numbers below 2¹⁶ in a word, the first in its lower half.
@@ -232,6 +247,8 @@ const EXPONENT_BIAS: i32 = 1 << 15;
 pub struct Work<T: Real> {
     /// Number of this factorization, from 1: counters and flags count on from one to the next.
     pub epoch: u32,
+    /// Not zero if launches of the factorization came before: their report goes on.
+    pub goes_on: u32,
     /// The diagonal is taken if it reaches so much of the largest candidate.
     pub threshold: T,
     /// A smaller pivot is replaced by this one, with its sign.
@@ -278,7 +295,11 @@ pub struct SmallPlan {
 /// What there is to do on large fronts.
 #[derive(Clone, Copy, KernelArgs)]
 pub struct LargePlan {
-    /// The tasks, each behind those that it waits for.
+    /// First task of the launch.
+    pub first_task: u32,
+    /// How many it has.
+    pub num_tasks: u32,
+    /// The tasks, each behind those that it waits for, be it for their results or until they have read.
     pub tasks: Records<Task>,
     /// Pieces of children's elements.
     pub pieces: Records<Piece>,
@@ -286,6 +307,10 @@ pub struct LargePlan {
     pub sums: Records<Sum>,
     /// The places of those entries.
     pub addends: Global<u32>,
+    /// What is waited for before elements are written.
+    pub waits: Records<Wait>,
+    /// Tasks on each large front that had their pieces of elements in the tile, in all factorizations so far.
+    pub assembled: GlobalMut<u32>,
     /// The number of the last factorization in which each tile was written.
     pub flags: GlobalMut<u32>,
 }

@@ -124,10 +124,10 @@ impl<T: Real> Work<T> {
         arrived.reduce_add(1, Ordering::Release, Scope::Device);
     }
 
-    /// Ends the launch: the last block makes the report, or adds to that of the launch before if this is the second one of
-    /// a factorization, and clears what the next launch wants to be zero. All threads of the grid call it.
+    /// Ends the launch: the last block makes the report, or adds to that of the launches before, and clears what the next
+    /// launch wants to be zero. All threads of the grid call it.
     #[inline(always)]
-    pub(super) fn finish<const SECOND: bool>(self, seen: Seen<T>) {
+    pub(super) fn finish(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);
         self.raise(report::MAX_U, seen.max_u.to_f64());
         self.raise(report::MAX_L, seen.max_l.to_f64());
@@ -139,7 +139,7 @@ impl<T: Real> Work<T> {
                 let mut which = 0;
                 while which < report::NUM_EXTREMES {
                     let mut extreme = self.extremes.get(which);
-                    if SECOND {
+                    if self.goes_on != 0 {
                         extreme = extreme.max(self.report.get(which));
                     }
                     self.report.set(which, extreme);
@@ -147,7 +147,7 @@ impl<T: Real> Work<T> {
                     which += 1;
                 }
                 let mut perturbed = u64::from(self.state.get(state::NUM_PERTURBED));
-                if SECOND {
+                if self.goes_on != 0 {
                     perturbed += self.report.get(report::NUM_PERTURBED);
                 }
                 self.report.set(report::NUM_PERTURBED, perturbed);

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use luge_device::Buffer;
 use luge_device::Stream;
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits, Placement,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceScalar, DeviceTree, Limits,
+    Placement, Workspace,
 };
 use luge_frontal::{AssemblyTree, FrontalLu, Options, Symbolic, TreeOptions};
 use luge_sparse::{
@@ -14,13 +15,14 @@ use luge_sparse::{
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::adversaries::{ArrowHead, arrow};
 use luge_testkit::generators::applications::{
-    circuit, convection_diffusion_2d, laplacian_1d, power_grid, rc_mesh,
+    circuit, convection_diffusion_2d, convection_diffusion_3d, laplacian_1d, power_grid, rc_mesh,
 };
 use luge_testkit::strategies::dominant_matrices;
 use proptest::prelude::*;
 use sprs::CsMat;
 
 use crate::chain::{noise, seeded_streams, streams};
+use crate::frontal_solve::dissected;
 
 const PIVOTS: PivotPolicy = PivotPolicy::replacing(1e-300).in_fronts(0.1);
 
@@ -248,19 +250,19 @@ fn named_matrices() -> Vec<(&'static str, CsMat<f64>)> {
 }
 
 /// Each way to work on a front by itself as far as the matrices allow, and all together.
-fn all_limits() -> [Limits; 8] {
+fn all_limits() -> [Limits; 7] {
     let limits = |small_front, whole_front, tiled_front, gathered| Limits {
         small_front,
         whole_front,
         tiled_front,
         gathered,
+        pool: 0,
     };
     [
         Limits::default(),
         limits(0, 95, 512, 0),
         limits(0, 0, 512, 16),
         limits(0, 0, 512, 0),
-        limits(0, 0, 0, 16),
         limits(0, 0, 0, 0),
         limits(6, 20, 512, 3),
         limits(6, 20, 30, 3),
@@ -392,6 +394,61 @@ fn runs_of_small_fronts_join() {
         factors.refactorize(stream, &values, &PIVOTS).unwrap();
         assert_eq!(stream.download(factors.factors()).unwrap(), bits);
     }
+}
+
+/// Elements of a tree of many units of large fronts are written where others were; with room for the elements of a whole
+/// level the factors have the same bits.
+#[test]
+fn elements_take_turns_in_their_memory() {
+    let a = dissected(&convection_diffusion_3d(7, 6, 5, 1.0));
+    let (bytes, of_all) = elements_take_turns(&a, u32::MAX);
+    assert!(bytes < of_all / 2, "{bytes} of {of_all}");
+}
+
+/// Likewise where launches on wide fronts and on others take turns.
+#[test]
+fn elements_take_turns_between_launches() {
+    let a = dissected(&convection_diffusion_3d(6, 5, 5, 1.0));
+    let (bytes, of_all) = elements_take_turns(&a, 30);
+    assert!(bytes < of_all / 4 * 3, "{bytes} of {of_all}");
+}
+
+/// Bytes of the workspace, and of the elements of all fronts.
+fn elements_take_turns(a: &CsMat<f64>, tiled_front: u32) -> (u64, u64) {
+    let problem = Problem::new(a, &TreeOptions::default());
+    let limits = |pool| Limits {
+        small_front: 4,
+        whole_front: 20,
+        tiled_front,
+        gathered: 2,
+        pool,
+    };
+    let fronts = problem.symbolic.tree().fronts();
+    let of_all: u64 = fronts
+        .iter()
+        .map(|front| u64::from(front.below).pow(2))
+        .sum();
+    let mut bits: Option<Vec<f64>> = None;
+    let mut bytes = Vec::new();
+    for (seed, stream) in seeded_streams().iter().take(3).enumerate() {
+        for pool in [0, 1 << 22] {
+            // The roomy one is there for its bits alone.
+            if pool > 0 && seed > 0 {
+                continue;
+            }
+            let on_device = uploaded(stream, &problem, limits(pool));
+            bytes.push(Workspace::<f64>::bytes(&on_device));
+            let (mut factors, values) = factorized::<f64>(stream, &problem, limits(pool));
+            let first = stream.download(factors.factors()).unwrap();
+            factors.refactorize(stream, &values, &PIVOTS).unwrap();
+            assert_eq!(stream.download(factors.factors()).unwrap(), first);
+            assert_eq!(*bits.get_or_insert_with(|| first.clone()), first);
+            let error = backward_error(stream, &problem, &factors);
+            assert!(error <= 1e-14, "{error:e}");
+        }
+    }
+    assert!(bytes[0] < bytes[1], "{bytes:?}");
+    (bytes[0], 8 * of_all)
 }
 
 #[test]

@@ -58,26 +58,27 @@ pub struct DeviceCosts {
 }
 
 impl Default for DeviceCosts {
-    /// Measured on an H200 by `luge-bench device-costs` on 2026-11-23 (`benches/results/2026-11-23-h200/device-costs.json`);
-    /// one solve for each factorization. What a tile adds to a solve beside its pivots could not be told from nothing.
+    /// Measured on an H200 by `luge-bench device-costs` on 2026-11-24 (`benches/results/2026-11-24-h200/device-costs.json`);
+    /// one solve for each factorization. What a tile adds to a solve beside its pivots could not be told from nothing. The
+    /// entries of wide tiles are estimates: the program does not measure them.
     fn default() -> Self {
         Self {
-            small_front: 0.63e-6,
-            small_pivot: 0.43e-6,
-            small_front_shared: 1.3e-6,
-            join: 1.84e-6,
-            whole_front: 1.08e-6,
-            whole_pivot: 0.51e-6,
-            step: 40.7e-6,
-            tile: 15.5e-6,
-            wide_step: 90e-6,
+            small_front: 0.70e-6,
+            small_pivot: 0.45e-6,
+            small_front_shared: 1.49e-6,
+            join: 2.38e-6,
+            whole_front: 0.98e-6,
+            whole_pivot: 0.55e-6,
+            step: 40.1e-6,
+            tile: 8.6e-6,
+            wide_step: 100e-6,
             wide_tile: 14e-6,
-            warps: 1459.0,
-            blocks: 308.0,
-            solve_front: 1.79e-6,
-            solve_pivot: 0.16e-6,
+            warps: 1555.0,
+            blocks: 300.0,
+            solve_front: 1.76e-6,
+            solve_pivot: 0.17e-6,
             solve_tile: 0.1e-6,
-            call: 59.6e-6,
+            call: 71.4e-6,
             solves: 1.0,
         }
     }

@@ -2,12 +2,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use luge_device::{
-    Buffer, Device, DeviceError, KernelDesc, LaunchConfig, PinnedBuffer, RecordBuffer, Stream,
-};
+use luge_device::{Buffer, LaunchConfig, PinnedBuffer, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{
-    self as words, LargePlanBuffers, SmallPlanBuffers, Task, WorkBuffers, report,
+    self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
 };
 use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
 use luge_sparse::{PivotPolicy, ResolvedPivots};
@@ -31,6 +29,7 @@ struct Working<T: DeviceScalar> {
     /// Counters and flags of the factorizations.
     joined: Buffer<u32>,
     arrived: Buffer<u32>,
+    assembled: Buffer<u32>,
     flags: Buffer<u32>,
     state: Buffer<u32>,
     extremes: Buffer<u64>,
@@ -55,6 +54,7 @@ impl<T: DeviceScalar> Workspace<T> {
                 elements: stream.alloc(plan.element_entries as usize)?,
                 joined: stream.alloc_zeroed(plan.fronts.len())?,
                 arrived: stream.alloc_zeroed(plan.num_large)?,
+                assembled: stream.alloc_zeroed(plan.num_large)?,
                 flags: stream.alloc_zeroed(plan.num_flags)?,
                 state: stream.alloc_zeroed(words::state::LEN)?,
                 extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
@@ -70,7 +70,7 @@ impl<T: DeviceScalar> Workspace<T> {
     pub fn bytes(tree: &DeviceTree) -> u64 {
         let plan = &tree.plan;
         let values = plan.element_entries + vector_entries(tree) as u64;
-        let counters = plan.fronts.len() + plan.num_large + plan.num_flags + words::state::LEN;
+        let counters = plan.fronts.len() + 2 * plan.num_large + plan.num_flags + words::state::LEN;
         let counters = counters + CONTROL_WORDS;
         let reports = report::NUM_EXTREMES + report::LEN;
         values * size_of::<T>() as u64 + (4 * counters + 8 * reports) as u64
@@ -94,19 +94,75 @@ struct Launch<'a, T: DeviceScalar> {
 }
 
 impl<T: DeviceScalar> Launch<'_, T> {
-    /// The arguments of a launch with these tasks.
-    fn buffers<'a>(
-        &'a mut self,
-        tasks: &'a RecordBuffer<Task>,
+    /// Enqueues a launch of those that the plan asks for; the first also works on the small fronts.
+    fn enqueue(
+        &mut self,
+        stream: &Stream,
+        number: usize,
+        search: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let device = stream.device();
+        let plan = &self.tree.plan;
+        let of = plan.launches[number].clone();
+        let kernel = match (of.is_wide, search) {
+            (false, false) => kernels::lu_fronts::desc::<T>(),
+            (false, true) => kernels::lu_fronts_search::desc::<T>(),
+            (true, false) => kernels::lu_wide_fronts::desc::<T>(),
+            (true, true) => kernels::lu_wide_fronts_search::desc::<T>(),
+        };
+        let values = if of.is_wide {
+            words::WIDE_VALUES
+        } else {
+            words::BLOCK_VALUES
+        };
+        let shared_bytes = values * size_of::<T>() as u32;
+        let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
+        let warps = words::THREADS as usize / 32;
+        let of_small = if number == 0 { plan.starts.len() } else { 0 };
+        let blocks = of_small.div_ceil(warps).max(of.tasks.len());
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
+            .with_shared(shared_bytes);
+        let (work, small, large) = self.buffers(number);
+        // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
+        // first, and each launch leaves them as the next wants them. What tasks wait for is done in this launch or in one
+        // before.
+        unsafe {
+            match (of.is_wide, search) {
+                (false, false) => {
+                    kernels::lu_fronts::launch::<T, _>(stream, &config, work, small, large)?;
+                }
+                (false, true) => {
+                    kernels::lu_fronts_search::launch::<T, _>(stream, &config, work, small, large)?;
+                }
+                (true, false) => {
+                    kernels::lu_wide_fronts::launch::<T, _>(stream, &config, work, large)?;
+                }
+                (true, true) => {
+                    kernels::lu_wide_fronts_search::launch::<T, _>(stream, &config, work, large)?;
+                }
+            }
+        }
+        // Counted once a launch is made: flags and epoch go together.
+        self.working.epoch = self.epoch;
+        Ok(())
+    }
+
+    /// The arguments of a launch.
+    fn buffers(
+        &mut self,
+        number: usize,
     ) -> (
-        WorkBuffers<'a, T>,
-        SmallPlanBuffers<'a>,
-        LargePlanBuffers<'a>,
+        WorkBuffers<'_, T>,
+        SmallPlanBuffers<'_>,
+        LargePlanBuffers<'_>,
     ) {
         let (tree, working) = (self.tree, &mut *self.working);
         let plan = &tree.plan;
+        let tasks = &plan.launches[number].tasks;
         let work = WorkBuffers {
             epoch: self.epoch,
+            goes_on: (number > 0).into(),
             threshold: self.pivots.threshold,
             smallest: self.pivots.small,
             relative: &tree.relative,
@@ -129,28 +185,18 @@ impl<T: DeviceScalar> Launch<'_, T> {
             joined: &mut working.joined,
         };
         let large = LargePlanBuffers {
-            tasks,
+            first_task: tasks.start,
+            num_tasks: tasks.end - tasks.start,
+            tasks: &plan.tasks,
             pieces: &plan.pieces,
             sums: &plan.sums,
             addends: &plan.addends,
+            waits: &plan.waits,
+            assembled: &mut working.assembled,
             flags: &mut working.flags,
         };
         (work, small, large)
     }
-}
-
-/// A launch of as many blocks as there is work for and the device holds, each with `values` values of shared memory.
-fn config_of<T>(
-    device: &Device,
-    kernel: &'static KernelDesc,
-    blocks: usize,
-    values: u32,
-) -> Result<LaunchConfig, DeviceError> {
-    let shared_bytes = values * size_of::<T>() as u32;
-    let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
-    let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-    let blocks = blocks.clamp(1, resident.max(1));
-    Ok(LaunchConfig::linear(blocks, words::THREADS).with_shared(shared_bytes))
 }
 
 /// Factors of one matrix on the device.
@@ -357,21 +403,10 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             return Ok(());
         }
         let plan = &tree.plan;
-        let device = stream.device();
-        let kernel = if search {
-            kernels::lu_fronts_search::desc::<T>()
-        } else {
-            kernels::lu_fronts::desc::<T>()
-        };
-        let warps = words::THREADS as usize / 32;
-        let blocks = plan.starts.len().div_ceil(warps).max(plan.tasks.len());
-        let config = config_of::<T>(&device, kernel, blocks, words::BLOCK_VALUES)?;
         let mut working = self.workspace.lock();
         let working = &mut *working;
-        // Counted once the launch is made: flags and epoch go together.
-        let epoch = working.epoch.wrapping_add(1);
         let mut launch = Launch {
-            epoch,
+            epoch: working.epoch.wrapping_add(1),
             pivots,
             tree,
             values: a,
@@ -380,34 +415,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
             row_places: &mut self.row_places,
             working,
         };
-        let (work, small, large) = launch.buffers(&plan.tasks);
-        // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
-        // first, and each launch leaves them as the next wants them.
-        unsafe {
-            if search {
-                kernels::lu_fronts_search::launch::<T, _>(stream, &config, work, small, large)?;
-            } else {
-                kernels::lu_fronts::launch::<T, _>(stream, &config, work, small, large)?;
-            }
-        }
-        launch.working.epoch = epoch;
-        if !plan.wide_tasks.is_empty() {
-            let kernel = if search {
-                kernels::lu_wide_fronts_search::desc::<T>()
-            } else {
-                kernels::lu_wide_fronts::desc::<T>()
-            };
-            let blocks = plan.wide_tasks.len();
-            let config = config_of::<T>(&device, kernel, blocks, words::WIDE_VALUES)?;
-            let (work, _, wide) = launch.buffers(&plan.wide_tasks);
-            // SAFETY: as above; the launch before has worked on all that these tasks wait for.
-            unsafe {
-                if search {
-                    kernels::lu_wide_fronts_search::launch::<T, _>(stream, &config, work, wide)?;
-                } else {
-                    kernels::lu_wide_fronts::launch::<T, _>(stream, &config, work, wide)?;
-                }
-            }
+        for number in 0..plan.launches.len() {
+            launch.enqueue(stream, number, search)?;
         }
         let working = launch.working;
         stream.copy_to_pinned(&working.report, &mut working.report_on_host, 0)?;

@@ -5,12 +5,14 @@ use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
 
 use super::DeviceTree;
 use super::classes::{FrontClass, Limits, Shape};
+use super::cost::DeviceCosts;
+use super::plan::elements::Elements;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
 impl DeviceTree {
     /// Predicted bytes on the device of a tree, of the factors of one matrix with values of `value_bytes` bytes, and of
-    /// the elements of all its fronts. The values of A, the entries right of the diagonal blocks, right-hand sides and
+    /// its elements. The values of A, the entries right of the diagonal blocks, right-hand sides and
     /// what a solve works in are not counted.
     pub fn predicted_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
@@ -47,11 +49,22 @@ impl DeviceTree {
         symbolic.layout.slots * value_bytes as u64 + 3 * 4 * symbolic.n() as u64
     }
 
-    /// That part of them that factors share if they share a [`Workspace`](super::Workspace).
+    /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements, which
+    /// is planned as for a factorization, and counters. n·log n for n fronts.
     pub fn workspace_bytes(tree: &AssemblyTree, value_bytes: usize) -> u64 {
-        let elements = tree.fronts().iter().map(|f| u64::from(f.below).pow(2));
-        // Arrivals before a front.
-        elements.sum::<u64>() * value_bytes as u64 + 4 * tree.num_supernodes() as u64
+        let limits = Limits::default();
+        let classes = FrontClass::of_tree(tree, &limits);
+        let costs = DeviceCosts::default();
+        let elements = Elements::num_entries(tree, &classes, &limits, &costs);
+        let records = tree.fronts().iter().zip(classes);
+        let counters = records.map(|(front, class)| match class {
+            FrontClass::Small => 1,
+            FrontClass::Whole => 2,
+            FrontClass::Tiled | FrontClass::Wide => {
+                2 + u64::from(class.tiling(Shape::from(front)).len())
+            }
+        });
+        elements * value_bytes as u64 + 4 * counters.sum::<u64>()
     }
 }
 

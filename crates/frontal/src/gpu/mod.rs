@@ -8,7 +8,7 @@
 //! Pivots are static, searched [within their fronts](luge_sparse::PivotKind::WithinFront) among the rows of the front's
 //! pivots, not those below. Small pivots are relative to the largest magnitude in the diagonal blocks of B.
 //!
-//! Memory: the factors, and a [`Workspace`] with the elements of all fronts at once, which factors of many matrices may
+//! Memory: the factors, and a [`Workspace`] with as many elements as are needed at once, which factors of many matrices may
 //! share.
 
 mod classes;

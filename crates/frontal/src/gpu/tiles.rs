@@ -130,6 +130,17 @@ impl Tiling {
         })
     }
 
+    /// The tile that comes last.
+    pub fn last(&self) -> Tile {
+        let at = self.sides.saturating_sub(1);
+        Tile {
+            row: at,
+            column: at,
+            number: at * self.sides + at,
+            step: at.min(self.of_pivots),
+        }
+    }
+
     /// How often tiles are updated, eliminated or solved for, in all: each step concerns the tiles that are left.
     pub fn num_updates(&self) -> u64 {
         let left = (0..self.of_pivots).map(|step| u64::from(self.sides - step));
@@ -212,6 +223,8 @@ mod tests {
                 of_element += u32::from(is_of_element);
             }
             assert!(is_done.into_iter().all(|done| done));
+            let last = tiling.tiles().last();
+            assert!(last.is_none_or(|last| last == tiling.last()));
             assert_eq!(tiling.num_updates(), updates);
             assert_eq!(tiling.num_element_tiles(), of_element);
         }

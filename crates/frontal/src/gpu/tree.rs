@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, RecordBuffer, Stream, Uploads};
-use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task};
+use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait};
 
 use super::classes::Limits;
 use super::cost::DeviceCosts;
 use super::placement::Placement;
-use super::plan::{Plan, Source};
+use super::plan::{LaunchOf, Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
 use crate::shares::both;
 use crate::symbolic::Symbolic;
@@ -36,10 +36,11 @@ pub(super) struct DevicePlan {
     pub children: RecordBuffer<Child>,
     pub starts: Buffer<u32>,
     pub tasks: RecordBuffer<Task>,
-    pub wide_tasks: RecordBuffer<Task>,
+    pub launches: Vec<LaunchOf>,
     pub pieces: RecordBuffer<Piece>,
     pub sums: RecordBuffer<Sum>,
     pub addends: Buffer<u32>,
+    pub waits: RecordBuffer<Wait>,
     pub source: Buffer<u32>,
     pub places: Buffer<u32>,
     pub num_large: usize,
@@ -54,10 +55,11 @@ impl DevicePlan {
             children: uploads.add_records(&plan.children)?,
             starts: uploads.add(&plan.starts)?,
             tasks: uploads.add_records(&plan.tasks)?,
-            wide_tasks: uploads.add_records(&plan.wide_tasks)?,
+            launches: plan.launches.clone(),
             pieces: uploads.add_records(&plan.pieces)?,
             sums: uploads.add_records(&plan.sums)?,
             addends: uploads.add(&plan.addends)?,
+            waits: uploads.add_records(&plan.waits)?,
             source: uploads.add(&plan.source)?,
             places: uploads.add(&plan.places)?,
             num_large: plan.num_large as usize,
@@ -146,6 +148,11 @@ impl DeviceTree {
             columns: cols.places,
             symbolic: Arc::clone(symbolic),
         })
+    }
+
+    /// Launches of a factorization: one, unless fronts are wide.
+    pub fn num_launches(&self) -> usize {
+        self.plan.launches.len()
     }
 
     /// The symbolic factorization on the host.
@@ -266,6 +273,7 @@ mod tests {
             whole_front,
             tiled_front: whole_front + more,
             gathered,
+            pool: 0,
         });
         prop_oneof![Just(Limits::default()), small]
     }
@@ -313,6 +321,7 @@ mod tests {
                 whole_front,
                 tiled_front,
                 gathered: 2,
+                pool: 0,
             };
             for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {
                 check_threads(&pattern, block_ptr, &row_perm, &col_perm, limits);

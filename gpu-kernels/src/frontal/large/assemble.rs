@@ -98,6 +98,28 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             }
         }
         thread::sync_threads();
+        if pieces > 0 && thread == 0 {
+            // Behind the barrier all threads have what they read.
+            let assembled = self.plan.assembled.atomic(self.task().front() as usize);
+            assembled.reduce_add(1, Ordering::Release, Scope::Device);
+        }
+    }
+
+    /// Waits until nobody reads any more what is where the element is to be written.
+    #[inline(always)]
+    pub(super) fn await_readers(self) {
+        let (first, count) = (self.task().waits(), self.task().num_waits());
+        let mut at = thread::thread_idx_x();
+        while at < count {
+            let wait = self.plan.waits.get((first + at) as usize);
+            let reading = wait.count().wrapping_mul(self.work.epoch);
+            let assembled = self.plan.assembled.atomic(wait.front() as usize);
+            spin_wait(|| assembled.load(Ordering::Acquire, Scope::Device) == reading);
+            at += THREADS;
+        }
+        if count > 0 {
+            thread::sync_threads();
+        }
     }
 
     /// Sum `at` of the tile, or another one if there are not so many.

@@ -185,7 +185,6 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     #[inline(always)]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
-        let num_tasks = self.plan.tasks.len() as u32;
         loop {
             thread::sync_threads();
             if thread == 0 {
@@ -195,11 +194,11 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             }
             thread::sync_threads();
             let next = self.words.get(words::NEXT);
-            if next >= num_tasks {
+            if next >= self.plan.num_tasks {
                 break;
             }
             if thread < Task::WORDS as u32 {
-                let word = self.plan.tasks.word(next, thread);
+                let word = self.plan.tasks.word(self.plan.first_task + next, thread);
                 self.words.set(thread as usize, word);
             }
             thread::sync_threads();
@@ -264,6 +263,9 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             } else {
                 self.solve::<SEARCH>(tile, matrix, step, ti > tj);
             }
+        }
+        if is_whole || step == of_pivots {
+            self.await_readers();
         }
         self.store(tile, matrix, seen);
         thread::sync_threads();

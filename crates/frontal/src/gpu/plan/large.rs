@@ -1,11 +1,11 @@
 //! The large fronts: tasks on them and on their tiles, and what is added up in each.
 
 use luge_gpu_kernels::frontal::plan::{
-    NONE as NO_FRONT, Piece, Sum, Task, WHOLE, WIDE_TILE, cell, halves,
+    NONE as NO_FRONT, Piece, Sum, Task, WHOLE, WIDE_TILE, Wait, cell, halves,
 };
 use luge_sparse::etree::NONE;
 
-use super::{Entries, Plan, Planner, longest_first};
+use super::{Entries, LaunchOf, Plan, Planner, longest_first};
 use crate::gpu::classes::{FrontClass, Shape};
 use crate::gpu::tiles::Tiling;
 use crate::shares::{collected, joined, mapped, shares, split};
@@ -15,6 +15,8 @@ use crate::shares::{collected, joined, mapped, shares, split};
 struct LargeShare {
     /// Seconds of the path from the beginning of each task to the root.
     paths: Vec<f64>,
+    /// Unit of each task.
+    units: Vec<u32>,
     tasks: Vec<Task>,
     pieces: Vec<Piece>,
     sums: Vec<Sum>,
@@ -83,7 +85,7 @@ impl Planner<'_> {
         let parts = mapped(parts, |(range, entries)| {
             self.describe_large(&large[range], entries)
         });
-        self.put_together(parts)
+        self.put_together(large, parts)
     }
 
     /// Makes tasks of some large fronts.
@@ -113,6 +115,8 @@ impl Planner<'_> {
                 parent => self.large[parent as usize],
             };
             let slot = self.layout.slot[s];
+            let first_wait = self.elements.await_ptr[s];
+            let num_waits = self.elements.await_ptr[s + 1] - first_wait;
             let first_flag = share.num_flags;
             if !is_whole {
                 share.num_flags += tiling.len();
@@ -130,6 +134,7 @@ impl Planner<'_> {
                 // The path from here to the root: what is left of the front comes first.
                 let left = self.costs.rest_seconds(shape, class, tile);
                 share.paths.push(above + left);
+                share.units.push(self.elements.unit[s]);
                 share.tasks.push(Task {
                     front: self.large[s],
                     tile: if is_whole {
@@ -140,7 +145,7 @@ impl Planner<'_> {
                     pivots: front.pivots,
                     below: front.below,
                     slot,
-                    element: self.element[s],
+                    element: self.elements.place[s],
                     entries: first_entry,
                     num_entries: entries.next - first_entry,
                     pieces: first_piece,
@@ -151,6 +156,8 @@ impl Planner<'_> {
                     arrivals,
                     sums: first_sum,
                     num_sums: share.sums.len() as u32 - first_sum,
+                    waits: first_wait,
+                    num_waits,
                 });
             }
         }
@@ -158,7 +165,7 @@ impl Planner<'_> {
     }
 
     /// Puts shares one after another, and their tasks in order.
-    fn put_together(&self, shares: Vec<LargeShare>) -> Plan {
+    fn put_together(&self, large: &[u32], shares: Vec<LargeShare>) -> Plan {
         let mut plan = Plan::default();
         let mut starts = Vec::with_capacity(shares.len());
         let mut next = Offsets::default();
@@ -191,7 +198,7 @@ impl Planner<'_> {
         let first = next.addends;
         plan.sums.extend([Sum { place: 0, first }; 2]);
         plan.addends.push(0);
-        // What a task waits for was made before it, and has no shorter path.
+        // What a task waits for is in no later unit; in its own it was made before, and has no shorter path.
         let place = |t: usize| {
             let number = shares.partition_point(|&(first, _)| first as usize <= t) - 1;
             let (first, share) = &shares[number];
@@ -199,7 +206,7 @@ impl Planner<'_> {
         };
         let path = |t: usize| {
             let (share, at) = place(t);
-            share.paths[at]
+            (share.units[at], share.paths[at])
         };
         let by_path = longest_first(self.threads, path, next.tasks as usize);
         let in_order = |at: usize| {
@@ -207,16 +214,44 @@ impl Planner<'_> {
             share.tasks[at]
         };
         plan.tasks = collected(self.threads, by_path.len(), in_order);
-        // Nothing that is not wide waits for what is.
+        plan.waits = self.waits(&plan.tasks, large);
         let classes = self.classes.iter().filter(|class| class.is_large());
         let is_wide: Vec<bool> = classes.map(|&class| class == FrontClass::Wide).collect();
-        if is_wide.contains(&true) {
-            (plan.wide_tasks, plan.tasks) = plan
-                .tasks
-                .iter()
-                .partition(|task| is_wide[task.front as usize]);
+        // The first launch is for small fronts too, and may have no task.
+        plan.launches.push(LaunchOf {
+            is_wide: false,
+            tasks: 0..0,
+        });
+        let same = |a: &Task, b: &Task| is_wide[a.front as usize] == is_wide[b.front as usize];
+        let mut end = 0;
+        for tasks in plan.tasks.chunk_by(same) {
+            let is_wide = is_wide[tasks[0].front as usize];
+            let range = end..end + tasks.len() as u32;
+            end = range.end;
+            match plan.launches.last_mut() {
+                Some(launch) if launch.is_wide == is_wide => launch.tasks = range,
+                _ => plan.launches.push(LaunchOf {
+                    is_wide,
+                    tasks: range,
+                }),
+            }
         }
         plan
+    }
+
+    /// What writers of elements wait for: all tasks on a front that add pieces of elements.
+    fn waits(&self, tasks: &[Task], large: &[u32]) -> Vec<Wait> {
+        let mut num_reading = vec![0; large.len()];
+        for task in tasks {
+            num_reading[task.front as usize] += u32::from(task.num_pieces > 0);
+        }
+        let awaited = self.elements.awaited.iter();
+        let waits = awaited.map(|&s| {
+            let front = self.large[s as usize];
+            let count = num_reading[front as usize];
+            Wait { front, count }
+        });
+        waits.collect()
     }
 
     /// How often front `s` tells its large parent of its element.
@@ -273,9 +308,10 @@ impl Planner<'_> {
         let mut cuts = Vec::new();
         for &c in self.tree.children(s) {
             let child = self.fronts[c as usize];
-            let element = self.element[c as usize];
+            let element = self.elements.place[c as usize];
             let below = child.below;
             let relative = &self.tree.relative[child.row_range()];
+            // Such elements have places that costs do not change, and so has the order of sums.
             let end = element + u64::from(below).pow(2);
             if below <= self.limits.gathered && end <= u64::from(u32::MAX) {
                 for (q, &column) in relative.iter().enumerate() {

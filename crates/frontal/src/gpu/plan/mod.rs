@@ -4,17 +4,22 @@
 //! without asking others. A run follows, from each front, the child with the longest path to a leaf; a subtree that takes
 //! less than the hand-over from one warp to another joins the run of its parent. Tasks on large fronts are handed out by the length of
 //! the path to the root that begins with them, longest first (T. L. Adam, K. M. Chandy and J. R. Dickson, "A comparison
-//! of list schedules for parallel processing systems", Comm. ACM 17, 1974).
+//! of list schedules for parallel processing systems", Comm. ACM 17, 1974), unless their elements
+//! would take too much memory: see [`elements`].
 //!
 //! Seconds come from the table of costs. It decides who does what and when; what is added up in which order depends on the
 //! tree and the limits alone, so factors have the same bits with any table.
 
+pub(super) mod elements;
 mod large;
 mod small;
 
-use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, place};
+use std::ops::Range;
+
+use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait, place};
 use luge_sparse::etree::NONE;
 
+use self::elements::Elements;
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::{self, DeviceCosts};
 use super::placement::PlacedOnHost;
@@ -38,17 +43,25 @@ pub(super) struct Plan {
     pub fronts: Vec<SmallFront>,
     pub children: Vec<Child>,
     pub starts: Vec<u32>,
-    /// Tasks on fronts that are not wide, and on those that are.
     pub tasks: Vec<Task>,
-    pub wide_tasks: Vec<Task>,
+    pub launches: Vec<LaunchOf>,
     pub pieces: Vec<Piece>,
     pub sums: Vec<Sum>,
     pub addends: Vec<u32>,
+    pub waits: Vec<Wait>,
     pub source: Vec<u32>,
     pub places: Vec<u32>,
     pub num_large: u32,
     pub num_flags: u32,
     pub element_entries: u64,
+}
+
+/// Tasks that one launch works on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LaunchOf {
+    /// Whether their fronts are wide.
+    pub is_wide: bool,
+    pub tasks: Range<u32>,
 }
 
 /// A tree and how its matrix comes about.
@@ -64,10 +77,8 @@ struct Planner<'a> {
     classes: Vec<FrontClass>,
     /// Number of each front among the large ones, or [`NONE`].
     large: Vec<u32>,
-    /// Place of each front's element.
-    element: Vec<u64>,
-    /// Entries of all elements.
-    element_entries: u64,
+    /// Where elements are, and in which order tasks on large fronts come for that.
+    elements: Elements,
     /// Seconds of the path from the beginning of each front to the root.
     path: Vec<f64>,
 }
@@ -90,13 +101,18 @@ impl Entries<'_> {
     }
 }
 
-/// Sorts numbers from 0 on by seconds that are not negative, the longest first; of equal ones the lowest number first.
+/// Sorts numbers from 0 on by their units, ascending, and by seconds that are not negative, the longest first; of equal
+/// ones the lowest number first.
 fn longest_first(
     threads: usize,
-    seconds: impl Fn(usize) -> f64 + Sync + Send,
+    unit_and_seconds: impl Fn(usize) -> (u32, f64) + Sync + Send,
     len: usize,
 ) -> Vec<u32> {
-    let key = |i: usize| u128::from(cost::longest_first_key(seconds(i))) << 32 | i as u128;
+    let key = |i: usize| {
+        let (unit, seconds) = unit_and_seconds(i);
+        let seconds = u128::from(cost::longest_first_key(seconds));
+        u128::from(unit) << 96 | seconds << 32 | i as u128
+    };
     let mut keys = collected(threads, len, key);
     sort(threads, &mut keys);
     keys.into_iter().map(|key| key as u32).collect()
@@ -135,7 +151,7 @@ impl Plan {
             source: sources,
             places,
             num_large: of_large.len() as u32,
-            element_entries: planner.element_entries,
+            element_entries: planner.elements.entries,
             ..of_large_fronts
         }
     }
@@ -161,12 +177,7 @@ impl<'a> Planner<'a> {
         for (number, (s, _)) in are_large.enumerate() {
             large[s] = number as u32;
         }
-        let mut element = Vec::with_capacity(fronts.len());
-        let mut element_entries = 0;
-        for front in fronts {
-            element.push(element_entries);
-            element_entries += u64::from(front.below).pow(2);
-        }
+        let elements = Elements::new(tree, &classes, &limits, costs);
         let mut planner = Self {
             tree,
             layout,
@@ -177,8 +188,7 @@ impl<'a> Planner<'a> {
             threads,
             classes,
             large,
-            element,
-            element_entries,
+            elements,
             path: Vec::new(),
         };
         planner.path = planner.paths();
@@ -383,7 +393,11 @@ pub(super) mod tests {
         let tasks = plan.tasks.iter().map(|task| (task.front, task.tile));
         let tasks: Vec<(u32, u32)> = tasks.collect();
         assert_eq!(tasks, expected);
-        assert_eq!(plan.wide_tasks, []);
+        let all = LaunchOf {
+            is_wide: false,
+            tasks: 0..16,
+        };
+        assert_eq!(plan.launches, [all]);
         assert_eq!((plan.num_large, plan.num_flags), (5, 9 + 4));
         assert_eq!(plan.element_entries, 7);
     }

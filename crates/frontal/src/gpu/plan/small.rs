@@ -100,7 +100,7 @@ impl Planner<'_> {
         // Those with the longest path to the root first.
         let begins = order.iter().enumerate().filter(|(_, turn)| turn.begins);
         let starts: Vec<u32> = begins.map(|(at, _)| at as u32).collect();
-        let path = |i: usize| self.path[order[starts[i] as usize].front as usize];
+        let path = |i: usize| (0, self.path[order[starts[i] as usize].front as usize]);
         let by_path = longest_first(self.threads, path, starts.len());
         let starts = by_path.into_iter().map(|i| starts[i as usize]).collect();
         (fronts, children, starts)
@@ -150,7 +150,7 @@ impl Planner<'_> {
                         row << (8 * (i % POSITIONS_A_WORD));
                 }
                 *described = Child {
-                    element: self.element[c as usize],
+                    element: self.elements.place[c as usize],
                     below: child.below,
                     positions,
                 };
@@ -178,7 +178,7 @@ impl Planner<'_> {
                 start: front.start,
                 joins: turn.joins,
                 slot: self.layout.slot[s],
-                element: self.element[s],
+                element: self.elements.place[s],
                 entries: first_entry,
                 num_entries: entries.next - first_entry,
                 children: first_child,

@@ -370,7 +370,7 @@ fn limits(small_front: u32, whole_front: u32, gathered: u32) -> Limits {
         small_front,
         whole_front,
         gathered,
-        pool: 0,
+        apart: 0,
         ..Limits::default()
     }
 }

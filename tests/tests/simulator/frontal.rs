@@ -256,7 +256,7 @@ fn all_limits() -> [Limits; 7] {
         whole_front,
         tiled_front,
         gathered,
-        pool: 0,
+        apart: 0,
     };
     [
         Limits::default(),
@@ -416,12 +416,12 @@ fn elements_take_turns_between_launches() {
 /// Bytes of the workspace, and of the elements of all fronts.
 fn elements_take_turns(a: &CsMat<f64>, tiled_front: u32) -> (u64, u64) {
     let problem = Problem::new(a, &TreeOptions::default());
-    let limits = |pool| Limits {
+    let limits = |apart| Limits {
         small_front: 4,
         whole_front: 20,
         tiled_front,
         gathered: 2,
-        pool,
+        apart,
     };
     let fronts = problem.symbolic.tree().fronts();
     let of_all: u64 = fronts
@@ -431,14 +431,14 @@ fn elements_take_turns(a: &CsMat<f64>, tiled_front: u32) -> (u64, u64) {
     let mut bits: Option<Vec<f64>> = None;
     let mut bytes = Vec::new();
     for (seed, stream) in seeded_streams().iter().take(3).enumerate() {
-        for pool in [0, 1 << 22] {
+        for apart in [0, 1 << 22] {
             // The roomy one is there for its bits alone.
-            if pool > 0 && seed > 0 {
+            if apart > 0 && seed > 0 {
                 continue;
             }
-            let on_device = uploaded(stream, &problem, limits(pool));
+            let on_device = uploaded(stream, &problem, limits(apart));
             bytes.push(Workspace::<f64>::bytes(&on_device));
-            let (mut factors, values) = factorized::<f64>(stream, &problem, limits(pool));
+            let (mut factors, values) = factorized::<f64>(stream, &problem, limits(apart));
             let first = stream.download(factors.factors()).unwrap();
             factors.refactorize(stream, &values, &PIVOTS).unwrap();
             assert_eq!(stream.download(factors.factors()).unwrap(), first);

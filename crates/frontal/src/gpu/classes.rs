@@ -20,10 +20,10 @@ use crate::tree::{AssemblyTree, Front};
 /// Bytes of shared memory at most that a kernel for wide fronts has beside its values.
 const STATIC_SHARED: u32 = 1024;
 
-/// Entries of a pool of elements that few devices lack: 512 MiB. Up to there the fastest order of tasks is taken.
-const POOL: u64 = 1 << 26;
+/// Entries of factors that few devices have no room for twice: 100 MB of `f64`.
+const APART: u64 = 12_500_000;
 
-/// Largest fronts of the classes, and the least pool of elements, for tests of each of them.
+/// Largest fronts of the classes, and largest factors of which all elements are apart, for tests of each of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows of the largest small front: at most 16.
@@ -34,8 +34,8 @@ pub struct Limits {
     pub tiled_front: u32,
     /// Rows of the largest element that is added entry by entry to a large front: at most 16.
     pub gathered: u32,
-    /// Entries of the pool of elements up to which tasks come in the order in which most of them are done at once.
-    pub pool: u64,
+    /// Entries of the factors up to which every element of a large front has a place of its own.
+    pub apart: u64,
 }
 
 impl Default for Limits {
@@ -45,7 +45,7 @@ impl Default for Limits {
             whole_front: WHOLE_FRONT,
             tiled_front: TILED_FRONT,
             gathered: GATHERED,
-            pool: POOL,
+            apart: APART,
         }
     }
 }
@@ -273,7 +273,7 @@ mod tests {
             small_front: 0,
             whole_front: 3,
             gathered: 0,
-            pool: 0,
+            apart: 0,
             ..Limits::default()
         };
         let expected = [
@@ -284,7 +284,7 @@ mod tests {
             small_front: 4,
             whole_front: 0,
             gathered: 0,
-            pool: 0,
+            apart: 0,
             ..Limits::default()
         };
         let expected = [

@@ -273,7 +273,7 @@ mod tests {
             whole_front,
             tiled_front: whole_front + more,
             gathered,
-            pool: 0,
+            apart: 0,
         });
         prop_oneof![Just(Limits::default()), small]
     }
@@ -321,7 +321,7 @@ mod tests {
                 whole_front,
                 tiled_front,
                 gathered: 2,
-                pool: 0,
+                apart: 0,
             };
             for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {
                 check_threads(&pattern, block_ptr, &row_perm, &col_perm, limits);

@@ -23,12 +23,14 @@
 //!
 //! Who writes over an element waits until all tasks that read it have it in their tiles. These come earlier in the order,
 //! as does all that they wait for, so somebody works on them. Where the reader is below the writer nobody needs to wait:
-//! the writer has waited for its children.
+//! the writer has waited for its children. While one block waits others work, but in the end nobody may be left who does.
+//! Small factors ([`Limits::apart`]) take no part in this, and where there is room some hundreds of tasks come between
+//! reader and writer.
 //!
 //! All of it is decided front by front, in n·log n for n fronts.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use luge_sparse::etree::NONE;
 
@@ -36,11 +38,15 @@ use crate::gpu::classes::{FrontClass, Limits, Shape};
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::tree::AssemblyTree;
 
-/// Where that is more than [`Limits::pool`], the pool may have the entries of the factors divided by this.
+/// The pool may have the entries of the factors divided by this.
 const FACTORS_A_POOL: u64 = 4;
 
 /// Parts of that, in eighths, to which units are tried to be confined until the pool has no more.
 const ATTEMPTS: [u64; 3] = [8, 7, 6];
+
+/// How many tasks at least come between the last that reads an element and the first that writes in its place, in the
+/// attempts for an order. Of an H200's blocks about 300 work at once.
+const LAGS: [u64; 4] = [1200, 600, 300, 150];
 
 /// Sizes of the pool that are tried for an order, and a step from one to the next as a part of the least.
 const SIZES: u64 = 12;
@@ -97,7 +103,11 @@ impl Elements {
         let mut elements = Self::default();
         let pooled = elements.place_fixed(tree, classes, limits);
         let pool = Pool::new(tree, classes, costs, pooled);
-        let (unit, placed) = pool.best(limits.pool);
+        let (unit, placed) = if pool.factor_entries <= limits.apart {
+            (vec![0; classes.len()], pool.apart())
+        } else {
+            pool.best()
+        };
         elements.unit = unit;
         let fixed = elements.entries;
         elements.entries += placed.entries;
@@ -157,6 +167,8 @@ struct Pool<'a> {
     children: Vec<u32>,
     /// The roots, likewise.
     roots: Vec<u32>,
+    /// How many tasks there are on each large front.
+    num_tasks: Vec<u64>,
     /// Whether each front is wide.
     is_wide: Vec<bool>,
     /// Entries of the factors.
@@ -200,6 +212,7 @@ impl<'a> Pool<'a> {
             in_postorder: vec![0; fronts.len()],
             children: tree.children.clone(),
             roots: Vec::new(),
+            num_tasks: vec![0; fronts.len()],
             is_wide: classes
                 .iter()
                 .map(|&class| class == FrontClass::Wide)
@@ -215,7 +228,9 @@ impl<'a> Pool<'a> {
             };
             path[s] = above + costs.front_seconds(shape, class);
             if class.is_large() {
-                let last = class.tiling(shape).last();
+                let tiling = class.tiling(shape);
+                pool.num_tasks[s] = u64::from(tiling.len());
+                let last = tiling.last();
                 let left = costs.rest_seconds(shape, class, last);
                 pool.last[s] = longest_first_key(above + left);
             }
@@ -260,9 +275,20 @@ impl<'a> Pool<'a> {
         (most, live)
     }
 
-    /// Units and places, in as many entries as nobody lacks or in few.
-    fn best(&self, nobody_lacks: u64) -> (Vec<u32>, Placed) {
-        let allowed = (self.factor_entries / FACTORS_A_POOL).max(nobody_lacks);
+    /// A place for each element that nobody else writes to.
+    fn apart(&self) -> Placed {
+        let mut entries = 0;
+        let mut after = |&size: &u64| {
+            entries += size;
+            entries - size
+        };
+        let place = self.size.iter().map(&mut after).collect();
+        Placed { place, entries }
+    }
+
+    /// Units and places, in few entries.
+    fn best(&self) -> (Vec<u32>, Placed) {
+        let allowed = self.factor_entries / FACTORS_A_POOL;
         // No postorder takes less.
         let roots = self.roots.iter();
         let least = roots.map(|&s| self.in_postorder[s as usize]).max();
@@ -380,18 +406,24 @@ impl<'a> Pool<'a> {
 
     /// Gives each element a place, the fronts being done in the order of these units.
     ///
-    /// What fits depends on what went where before, so several sizes are tried, until no more than `allowed` entries are
-    /// taken.
+    /// What fits depends on what went where before. So several sizes are tried if there is no room for those that are
+    /// read to stay a while, until no more than `allowed` entries are taken.
     fn placed(&self, unit: &[u32], allowed: u64) -> Placed {
         let order = self.in_order(unit);
+        for lag in LAGS {
+            let placed = self.placed_within(allowed, &order, lag);
+            if placed.entries <= allowed {
+                return placed;
+            }
+        }
         let peak = self.peak_in(order.iter().copied());
-        let mut best = self.placed_within(peak, &order);
+        let mut best = self.placed_within(peak, &order, 0);
         for more in 1..SIZES {
             let entries = peak + peak / SIZE_STEPS * more;
             if best.entries <= entries.max(allowed) {
                 break;
             }
-            let placed = self.placed_within(entries, &order);
+            let placed = self.placed_within(entries, &order, 0);
             if placed.entries < best.entries {
                 best = placed;
             }
@@ -399,13 +431,32 @@ impl<'a> Pool<'a> {
         best
     }
 
-    /// Gives each element a place among so many entries, or more if one does not fit.
-    fn placed_within(&self, mut entries: u64, order: &[u32]) -> Placed {
+    /// Gives each element a place among so many entries, or more if one does not fit. It stays there until so many tasks
+    /// came after the last that reads it.
+    fn placed_within(&self, mut entries: u64, order: &[u32], lag: u64) -> Placed {
         let fronts = self.tree.fronts();
         // At which end of the pool each element is, and how far from there.
         let mut place = vec![(0, 0); self.size.len()];
         let mut ends = [End::default(), End::default()];
+        // Number of tasks so far, and before which the elements of a front's children stay.
+        let mut num_tasks = 0;
+        // Entries between the ends that nobody had.
+        let mut spare = entries;
+        let mut read: VecDeque<(u64, u32)> = VecDeque::new();
         for &s in order {
+            while let Some(&(until, reader)) = read.front()
+                && until <= num_tasks
+            {
+                read.pop_front();
+                for &c in self.tree.children(reader as usize) {
+                    let (end, from) = place[c as usize];
+                    if self.size[c as usize] > 0 {
+                        ends[end].give_back(from, self.size[c as usize]);
+                    }
+                }
+            }
+            num_tasks += self.num_tasks[s as usize];
+            read.push_back((num_tasks + lag, s));
             let size = self.size[s as usize];
             if size > 0 {
                 let own = (fronts[s as usize].depth % 2) as usize;
@@ -423,16 +474,12 @@ impl<'a> Pool<'a> {
                     (end, ends[end].take(gap, size))
                 } else {
                     entries += size.saturating_sub(between);
+                    spare = spare.min(between.saturating_sub(size));
                     (own, ends[own].push(size))
                 };
             }
-            for &c in self.tree.children(s as usize) {
-                let (end, from) = place[c as usize];
-                if self.size[c as usize] > 0 {
-                    ends[end].give_back(from, self.size[c as usize]);
-                }
-            }
         }
+        entries -= spare;
         let from_first = |(&(end, from), &size): (&(usize, u64), &u64)| {
             if end == 0 || size == 0 {
                 from
@@ -624,6 +671,8 @@ impl End {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use luge_testkit::strategies::{pattern_from, patterns_with_diagonal};
     use proptest::prelude::*;
 
@@ -788,7 +837,7 @@ mod tests {
         whole_front: 20,
         tiled_front: u32::MAX,
         gathered: 2,
-        pool: 0,
+        apart: 0,
     };
 
     #[test]
@@ -804,14 +853,67 @@ mod tests {
             elements.entries
         );
         assert!(!elements.awaited.is_empty());
-        // Where there is room the order is that of the paths, and takes more.
-        let roomy = Limits {
-            pool: 1 << 22,
-            ..TINY
-        };
-        let (in_one, _) = check(&symbolic, roomy, &costs);
-        assert!(in_one.unit.iter().all(|&unit| unit == 0));
-        assert!(in_one.entries > elements.entries && in_one.entries < pooled);
+        // Beside small factors nobody waits.
+        let entries = symbolic.tree().fronts().iter();
+        let entries = entries.map(|f| u64::from(f.pivots) * u64::from(f.pivots + 2 * f.below));
+        let factors: u64 = entries.sum();
+        let limits = |apart| Limits { apart, ..TINY };
+        let (apart, _) = check(&symbolic, limits(factors), &costs);
+        assert!(apart.unit.iter().all(|&unit| unit == 0) && apart.awaited.is_empty());
+        assert!(apart.entries >= pooled);
+        let (elements_again, _) = check(&symbolic, limits(factors - 1), &costs);
+        assert_eq!(elements_again.place, elements.place);
+    }
+
+    #[test]
+    fn tasks_come_between_reader_and_writer() {
+        let symbolic = dissected([9, 9, 4]);
+        let tree = symbolic.tree();
+        let costs = DeviceCosts::default();
+        let classes = FrontClass::of_tree(tree, &TINY);
+        let is_pooled = Elements::default().place_fixed(tree, &classes, &TINY);
+        let pool = Pool::new(tree, &classes, &costs, is_pooled);
+        let unit = vec![0; classes.len()];
+        let order = pool.in_order(&unit);
+        let peak = pool.peak_in(order.iter().copied());
+        let mut taken = Vec::new();
+        for lag in [0, 50, 200] {
+            let placed = pool.placed_within(peak, &order, lag);
+            taken.push(placed.entries);
+            let mut after = vec![0; pool.size.len()];
+            let mut num_tasks = 0;
+            for (at, &s) in order.iter().enumerate() {
+                let range = |s: u32| {
+                    let place = placed.place[s as usize];
+                    place..place + pool.size[s as usize]
+                };
+                let own = range(s);
+                let overlaps =
+                    |other: Range<u64>| own.start.max(other.start) < own.end.min(other.end);
+                for &before in order[..at]
+                    .iter()
+                    .filter(|&&before| overlaps(range(before)))
+                {
+                    let reader = tree.fronts()[before as usize].parent;
+                    assert!(
+                        after[reader as usize] > 0,
+                        "{before} is there when {s} is written"
+                    );
+                    assert!(
+                        num_tasks >= after[reader as usize] + lag,
+                        "{before} and {s}"
+                    );
+                }
+                num_tasks += pool.num_tasks[s as usize];
+                after[s as usize] = num_tasks;
+            }
+        }
+        assert!(taken.is_sorted() && taken[0] < taken[2], "{taken:?}");
+        // The most for which there is room.
+        let placed = |allowed| pool.placed(&unit, allowed).place;
+        let after = |lag| pool.placed_within(u64::MAX, &order, lag).place;
+        let room = |lag| pool.placed_within(peak, &order, lag).entries;
+        assert_eq!(placed(room(LAGS[0])), after(LAGS[0]));
     }
 
     #[test]
@@ -843,12 +945,12 @@ mod tests {
             whole_front in 0u32..12,
             more in 0u32..40,
             gathered in 0u32..4,
-            pool in prop_oneof![Just(0u64), 0u64..500],
+            apart in prop_oneof![Just(0u64), 0u64..500],
         ) {
             let merged = TreeOptions { zero_fraction: 0.0, tiny_zero_fraction: 0.0, ..TreeOptions::default() };
             let symbolic = Symbolic::analyze(&pattern, &merged).unwrap();
             let tiled_front = whole_front + more;
-            let limits = Limits { small_front, whole_front, tiled_front, gathered, pool };
+            let limits = Limits { small_front, whole_front, tiled_front, gathered, apart };
             check(&symbolic, limits, &DeviceCosts::default());
         }
     }

@@ -5,37 +5,37 @@ use core::ops::{BitAnd, Sub};
 use luge_kernel::prelude::*;
 
 /// The bit of pivot `k` of a panel.
-#[inline(always)]
+#[inlined]
 pub(crate) fn bit(k: u32) -> u64 {
     1 << k
 }
 
 /// Whether `word` has bit `k`.
-#[inline(always)]
+#[inlined]
 pub(crate) fn has_bit(word: u64, k: u32) -> bool {
     (word >> k) & 1 != 0
 }
 
 /// Bits above `k`.
-#[inline(always)]
+#[inlined]
 pub(crate) fn above(k: u32) -> u64 {
     (u64::MAX << k) << 1
 }
 
 /// The word with these halves.
-#[inline(always)]
+#[inlined]
 pub(crate) fn joined(low: u32, high: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
 /// The upper half.
-#[inline(always)]
+#[inlined]
 pub(crate) fn high_half(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
 /// Calls `f` with each bit of `bits`, the lowest first: a word, or half of one, as the lanes of a warp are.
-#[inline(always)]
+#[inlined]
 pub(crate) fn for_bits<T>(bits: T, mut f: impl FnMut(u32))
 where
     T: Copy + Into<u64> + From<bool> + BitAnd<Output = T> + Sub<Output = T>,
@@ -48,13 +48,13 @@ where
 }
 
 /// Lanes below the own.
-#[inline(always)]
+#[inlined]
 pub(crate) fn lanes_below() -> u32 {
     !(u32::MAX << thread::lane_id())
 }
 
 /// The bits k for which `low` holds in lane k, or `high` in lane k − 32. Every lane of the warp calls it.
-#[inline(always)]
+#[inlined]
 pub(crate) fn ballot_pair(low: bool, high: bool) -> u64 {
     joined(
         warp::ballot(warp::FULL_MASK, low),
@@ -63,7 +63,7 @@ pub(crate) fn ballot_pair(low: bool, high: bool) -> u64 {
 }
 
 /// The words of all lanes joined. Every lane of the warp calls it.
-#[inline(always)]
+#[inlined]
 pub(crate) fn reduce_or(word: u64) -> u64 {
     joined(
         warp::reduce_or(warp::FULL_MASK, word as u32),
@@ -75,7 +75,7 @@ pub(crate) fn reduce_or(word: u64) -> u64 {
 /// warp calls it.
 ///
 /// Blocks off the diagonal change places with each other, of 16 rows, then of 8, 4, 2 and 1.
-#[inline(always)]
+#[inlined]
 pub(crate) fn transposed(row: u32) -> u32 {
     let lane = thread::lane_id();
     let mut row = row;
@@ -96,7 +96,7 @@ pub(crate) fn transposed(row: u32) -> u32 {
 }
 
 /// As [`transposed`], of a 64 × 64 matrix: a lane holds the rows `lane` and `lane + 32`.
-#[inline(always)]
+#[inlined]
 pub(crate) fn transposed_pair(low: u64, high: u64) -> (u64, u64) {
     (
         joined(transposed(low as u32), transposed(high as u32)),

@@ -26,13 +26,13 @@ pub struct GridBarrier {
 
 impl GridBarrier {
     /// The barrier counted in `counter[0]`, zero at launch.
-    #[inline(always)]
+    #[inlined]
     pub fn new(counter: GlobalMut<u32>) -> Self {
         Self { counter, target: 0 }
     }
 
     /// Waits until every thread of the grid is here.
-    #[inline(always)]
+    #[inlined]
     pub fn wait(&mut self) {
         thread::sync_threads();
         let blocks = thread::grid_dim_x();

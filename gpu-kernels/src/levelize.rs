@@ -48,7 +48,7 @@ pub struct FoundLevels {
 
 impl FoundLevels {
     /// Puts column `k` in `level`, whose columns begin at `begin` in `level_cols`.
-    #[inline(always)]
+    #[inlined]
     fn push(self, k: u32, level: u32, begin: u32) {
         self.level_of.set(k as usize, level);
         let at =

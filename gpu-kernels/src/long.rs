@@ -13,7 +13,7 @@ use crate::scan::block_inclusive_sum;
 pub const LONG_COUNTERS: usize = 2;
 
 /// Adds a lane to the list `long`, at the place that `counters[0]` gives it. One thread calls it for the lane.
-#[inline(always)]
+#[inlined]
 pub(crate) fn list_long(long: GlobalMut<u32>, counters: GlobalMut<u32>, lane: usize) {
     let found = counters.atomic(0);
     let place = found.fetch_add(1, Ordering::Relaxed, Scope::Device);
@@ -22,7 +22,7 @@ pub(crate) fn list_long(long: GlobalMut<u32>, counters: GlobalMut<u32>, lane: us
 
 /// Calls `work` with the lanes of the list `long` that this block takes, by `counters[1]`. Before each, thread 0 calls
 /// `prepare`, and a barrier follows. Every thread of the block calls it.
-#[inline(always)]
+#[inlined]
 pub(crate) fn for_long(
     long: Global<u32>,
     counters: GlobalMut<u32>,
@@ -51,7 +51,7 @@ pub(crate) fn for_long(
 /// Writes the indices whose bits are set in the words `begin..end` of the map `bits[map ..]` to `idx[at ..]`, in
 /// increasing order, and clears these words; the place behind them. Every thread of the block calls it, with the same
 /// arguments, after a barrier over the writes of the bits.
-#[inline(always)]
+#[inlined]
 pub(crate) fn take_bits(
     (bits, map): (GlobalMut<u32>, usize),
     (begin, end): (u32, u32),

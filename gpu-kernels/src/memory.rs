@@ -6,7 +6,7 @@ use luge_kernel::prelude::*;
 pub const AHEAD: usize = 8;
 
 /// Where read number `i` of all goes if they are scattered: a mix of the bits of `i`, a bijection.
-#[inline(always)]
+#[inlined]
 pub fn scatter(i: u32) -> u32 {
     let i = (i ^ (i >> 16)).wrapping_mul(0x7feb_352d);
     let i = (i ^ (i >> 15)).wrapping_mul(0x846c_a68b);

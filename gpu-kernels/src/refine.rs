@@ -97,7 +97,7 @@ struct Row {
 }
 
 impl Row {
-    #[inline(always)]
+    #[inlined]
     fn zero() -> Self {
         Self {
             sum: 0.0,
@@ -108,7 +108,7 @@ impl Row {
     }
 
     /// What was left at `place` is added to the row.
-    #[inline(always)]
+    #[inlined]
     fn plus(self, sums: GlobalMut<f64>, place: usize) -> Self {
         let number = |k: usize| sums.get(place + k);
         let [p0, p1, p2, p3] = self.product;
@@ -132,7 +132,7 @@ impl Row {
     }
 
     /// Leaves the row at `place`.
-    #[inline(always)]
+    #[inlined]
     fn leave(self, sums: GlobalMut<f64>, place: usize) {
         let [p0, p1, p2, p3] = self.product;
         let [s0, s1, s2, s3] = self.size;
@@ -150,7 +150,7 @@ impl Row {
     }
 
     /// The sums over the lanes of a warp. All of them call it.
-    #[inline(always)]
+    #[inlined]
     fn joined(self) -> Self {
         let mut largest = self.largest;
         let mut distance = warp::WARP_SIZE / 2;
@@ -183,7 +183,7 @@ struct Matrix {
 
 impl Matrix {
     /// A row with entry `p`.
-    #[inline(always)]
+    #[inlined]
     fn add(self, p: u64, row: Row) -> Row {
         let p = p as usize;
         let value = if self.a.entries.is_empty() {
@@ -219,7 +219,7 @@ impl Matrix {
 
 impl Matrix {
     /// The entries `begin .. end` summed up by a warp, all lanes of which call it.
-    #[inline(always)]
+    #[inlined]
     fn stretch(self, begin: u64, end: u64) -> Row {
         let mut part = Row::zero();
         let mut p = begin + u64::from(thread::lane_id());
@@ -241,7 +241,7 @@ struct Most {
 
 impl Most {
     /// With what is seen of a row, for right-hand sides from `rhs` on.
-    #[inline(always)]
+    #[inlined]
     fn with(self, settle: Settle, rhs: usize) -> Self {
         let [of0, of1, of2, of3] = self.of;
         Self {
@@ -270,7 +270,7 @@ struct Settle {
 
 impl Settle {
     /// Writes the residual of right-hand side `first` + `u`, if there is one, and raises what the thread saw.
-    #[inline(always)]
+    #[inlined]
     fn rhs(self, first: usize, u: usize, most: [u64; 3]) -> [u64; 3] {
         let rhs = first + u;
         if rhs >= self.nrhs {
@@ -306,18 +306,18 @@ impl Settle {
 }
 
 /// The bits of |`value`|.
-#[inline(always)]
+#[inlined]
 fn magnitude_bits(value: f64) -> u64 {
     value.to_bits() & (u64::MAX >> 1)
 }
 
-#[inline(always)]
+#[inlined]
 fn larger(one: u64, other: u64) -> u64 {
     if one > other { one } else { other }
 }
 
 /// Raises a measure to the largest `bits` of a warp. All lanes call it.
-#[inline(always)]
+#[inlined]
 fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
     let mut most = bits;
     let mut distance = warp::WARP_SIZE / 2;
@@ -552,7 +552,7 @@ pub unsafe fn set_known_solution(x: GlobalMut<f64>) {
 
 /// Entry `i` of the known solution that factors are probed with: pseudo-random, of either sign and with a magnitude in
 /// [1, 2) (the finalizer of SplitMix64: Steele, Lea and Flood 2014).
-#[inline(always)]
+#[inlined]
 pub fn known_solution(i: u64) -> f64 {
     const ONE: u64 = 0x3ff0_0000_0000_0000;
     let mut bits = i.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -22,7 +22,7 @@ use crate::grid::GridBarrier;
 pub(crate) const MAX_WARPS: usize = 32;
 
 /// Sum of `value` over the lanes up to and including this one. Every lane of the warp calls it.
-#[inline(always)]
+#[inlined]
 pub(crate) fn warp_inclusive_sum<T: Element + AddAssign>(value: T) -> T {
     let lane = thread::lane_id();
     let mut sum = value;
@@ -40,7 +40,7 @@ pub(crate) fn warp_inclusive_sum<T: Element + AddAssign>(value: T) -> T {
 /// Inclusive sum over the threads of the block up to this one, and the sum over the whole block.
 ///
 /// Every thread of the block calls it. Ends with a barrier, so `warp_sums` may be used again at once.
-#[inline(always)]
+#[inlined]
 pub(crate) fn block_inclusive_sum(value: u64, warp_sums: Shared<u64>) -> (u64, u64) {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     let inclusive = warp_inclusive_sum(value);
@@ -64,7 +64,7 @@ pub(crate) fn block_inclusive_sum(value: u64, warp_sums: Shared<u64>) -> (u64, u
     (before + inclusive, total)
 }
 
-#[inline(always)]
+#[inlined]
 fn tile_sum(
     tile: u32,
     len: usize,
@@ -90,7 +90,7 @@ fn tile_sum(
     }
 }
 
-#[inline(always)]
+#[inlined]
 fn tile_scan(
     tile: u32,
     len: usize,
@@ -197,7 +197,7 @@ pub unsafe fn scan_tiles_u64(
 /// before. `load` is called twice for each element, by threads of one block. What `store` wrote everybody sees
 /// afterwards. `sums` has an element a block; `warp_sums` an element a warp. Every thread of the grid
 /// calls it.
-#[inline(always)]
+#[inlined]
 pub(crate) fn grid_exclusive_scan(
     grid: &mut GridBarrier,
     sums: GlobalMut<u64>,

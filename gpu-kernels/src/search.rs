@@ -6,7 +6,7 @@ use luge_kernel::prelude::*;
 
 /// First place in `begin..end` for which `is_below` does not hold, or `end`; it holds for all places before that one
 /// and for none behind it.
-#[inline(always)]
+#[inlined]
 pub(crate) fn lower_bound<T>(begin: T, end: T, is_below: impl Fn(T) -> bool) -> T
 where
     T: Copy + PartialEq + From<bool> + Add<Output = T> + Sub<Output = T> + Shr<u32, Output = T>,
@@ -28,7 +28,7 @@ where
 }
 
 /// Position of `key` in `begin..end`, over which `idx` increases strictly, or `u64::MAX` if it is not there.
-#[inline(always)]
+#[inlined]
 pub(crate) fn position_of(idx: Global<u32>, begin: u64, end: u64, key: u32) -> u64 {
     let at = lower_bound(begin, end, |p| idx.get(p as usize) < key);
     if at < end && idx.get(at as usize) == key {
@@ -43,7 +43,7 @@ pub(crate) fn position_of(idx: Global<u32>, begin: u64, end: u64, key: u32) -> u
 /// A warp takes 32 · `per_thread` consecutive entries at once, whatever lanes they belong to, so that a long lane
 /// stalls nobody; it finds the lane of the first one by halving, and each thread goes on from there.
 /// Called by whole warps of a 1-D grid.
-#[inline(always)]
+#[inlined]
 pub(crate) fn for_entries(
     ptr: Global<u64>,
     total: u64,

@@ -25,7 +25,7 @@ impl Sweep {
     /// Visits the levels in order of elimination (`ascending`) or against it. For each unknown k of a
     /// level and each right-hand side, `sum(k, offset, lane)` is the part of the sum of one lane,
     /// with `offset` the place of the right-hand side in `x`; `divide(k, value)` gives x(k).
-    #[inline(always)]
+    #[inlined]
     fn run<T: Real>(
         self,
         ascending: bool,
@@ -67,7 +67,7 @@ impl Sweep {
 }
 
 /// A lane's part of Σ value(p) · x(index(p)) over `begin .. end`.
-#[inline(always)]
+#[inlined]
 fn gather<T: Real>(begin: u64, end: u64, lane: u64, product: impl Fn(usize, T) -> T) -> T {
     let mut sum = T::ZERO;
     let mut p = begin + lane;

@@ -25,12 +25,12 @@ pub(crate) struct SharedKeys<T: Element>(pub(crate) Shared<T>);
 impl<T: Element + PartialOrd> Keys for SharedKeys<T> {
     type Key = T;
 
-    #[inline(always)]
+    #[inlined]
     fn get(self, i: usize) -> T {
         self.0.get(i)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn set(self, i: usize, key: T) {
         self.0.set(i, key);
     }
@@ -43,19 +43,19 @@ struct GlobalKeys<T: Element>(GlobalMut<T>, usize);
 impl<T: Element + PartialOrd> Keys for GlobalKeys<T> {
     type Key = T;
 
-    #[inline(always)]
+    #[inlined]
     fn get(self, i: usize) -> T {
         self.0.get(self.1 + i)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn set(self, i: usize, key: T) {
         self.0.set(self.1 + i, key);
     }
 }
 
 /// Puts the smaller of two keys first.
-#[inline(always)]
+#[inlined]
 fn compare_exchange(keys: impl Keys, low: usize, high: usize) {
     let (a, b) = (keys.get(low), keys.get(high));
     if a > b {
@@ -75,7 +75,7 @@ fn compare_exchange(keys: impl Keys, low: usize, high: usize) {
 /// Every thread of the block calls it after a barrier over the writes of the keys; it ends with a
 /// barrier. Within a step each key belongs to one comparator and so to one thread; the barrier after
 /// each step orders the steps.
-#[inline(always)]
+#[inlined]
 pub(crate) fn bitonic_sort(keys: impl Keys, len: usize) {
     let thread = thread::thread_idx_x() as usize;
     let threads = thread::block_dim_x() as usize;
@@ -122,7 +122,7 @@ pub(crate) fn bitonic_sort(keys: impl Keys, len: usize) {
 }
 
 /// Sorts the lanes of up to `most` entries; thread 0 of a block calls `leave` for each of the others.
-#[inline(always)]
+#[inlined]
 fn sort_lanes<T: Element + PartialOrd>(
     ptr: Global<u64>,
     keys: GlobalMut<T>,

@@ -71,13 +71,13 @@ struct Rows {
 
 impl Rows {
     /// Entries of U in row `s`, its diagonal included.
-    #[inline(always)]
+    #[inlined]
     fn unz(self, s: usize) -> u64 {
         self.row_ptr.get(s + 1) - self.diag_pos.get(s)
     }
 
     /// Whether row `s` of L has all columns from `r` < `s` to its diagonal.
-    #[inline(always)]
+    #[inlined]
     fn is_full_from(self, s: usize, r: usize) -> bool {
         let back = (s - r) as u64;
         let diagonal = self.diag_pos.get(s);
@@ -86,7 +86,7 @@ impl Rows {
     }
 
     /// Whether row `s` follows the row above it.
-    #[inline(always)]
+    #[inlined]
     fn follows(self, s: usize) -> bool {
         s > 0 && self.unz(s) + 1 == self.unz(s - 1) && self.is_full_from(s, s - 1)
     }
@@ -102,13 +102,13 @@ struct Cutter {
 
 impl Cutter {
     /// Whether row `s`, which follows, joins the supernode of rows `r..s`.
-    #[inline(always)]
+    #[inlined]
     fn joins(self, s: usize, r: usize) -> bool {
         s - r < self.max_size && self.rows.is_full_from(s, r)
     }
 
     /// One thread cuts the run of `leader` and the `followers` rows after it.
-    #[inline(always)]
+    #[inlined]
     fn cut(self, leader: usize, followers: usize) {
         self.starts.set(leader, 1);
         let mut r = leader;
@@ -125,7 +125,7 @@ impl Cutter {
 
     /// A warp cuts the run of `leader`, however long it is: each lane has one row of a window of 32, and
     /// all vote on the first that may not join.
-    #[inline(always)]
+    #[inlined]
     fn cut_by_warp(self, leader: usize) {
         let lane = thread::lane_id();
         if lane == 0 {

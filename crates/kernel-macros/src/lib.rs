@@ -1,7 +1,7 @@
-//! The macros of Luge's kernel DSL: `#[kernel]`, `#[derive(KernelArgs)]` and `#[derive(Record)]`; their documentation
-//! stands in `luge_kernel`, which re-exports them.
+//! The macros of Luge's kernel DSL: `#[kernel]`, `#[inlined]`, `#[derive(KernelArgs)]` and `#[derive(Record)]`;
+//! their documentation stands in `luge_kernel`, which re-exports them.
 //!
-//! One function goes in. Out come, for both machines, the function itself with its
+//! Into `#[kernel]` goes one function. Out come, for both machines, the function itself with its
 //! `shared_array!`s resolved, and a module of the same name: on the host the instances'
 //! `KernelDesc`s and the typed launcher, on nvptx64 the entry points.
 
@@ -20,6 +20,13 @@ mod shared;
 pub fn kernel(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let kernel = parse::kernel(attribute.into(), item.into());
     tokens(kernel.map(|kernel| expand::expand(&kernel)))
+}
+
+/// See `luge_kernel::inlined`.
+#[proc_macro_attribute]
+pub fn inlined(_: TokenStream, item: TokenStream) -> TokenStream {
+    let item = proc_macro2::TokenStream::from(item);
+    quote::quote!(#[cfg_attr(target_arch = "nvptx64", inline(always))] #item).into()
 }
 
 /// See `luge_kernel::KernelArgs`.

@@ -182,6 +182,13 @@ pub mod warp;
 /// `.minnctapersm`: rustc has no attribute for them.
 pub use luge_kernel_macros::kernel;
 
+/// A function that is part of every kernel that calls it, and a call on the simulator.
+///
+/// On a GPU values that a function takes or returns by reference stay in registers only if it is inlined, and so are all that
+/// are called more often than once a launch. On the host the copies are worth nothing: the kernels of fronts alone took the
+/// compiler a minute and a half with them, and take ten seconds without.
+pub use luge_kernel_macros::inlined;
+
 /// Makes a struct a parameter of kernels.
 ///
 /// ```

@@ -3,6 +3,7 @@
 pub use crate::KernelArgs;
 pub use crate::atomic::{Atomic, Ordering, Scope};
 pub use crate::fence;
+pub use crate::inlined;
 pub use crate::kernel;
 pub use crate::math::{Complex, Field, Real};
 pub use crate::matrix;

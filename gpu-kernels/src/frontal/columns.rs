@@ -22,7 +22,7 @@ pub(super) struct Columns<T: Real, const N: usize, const R: usize> {
 }
 
 impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
-    #[inline(always)]
+    #[inlined]
     pub fn zero() -> Self {
         Self {
             values: [[T::ZERO; R]; N],
@@ -30,18 +30,18 @@ impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
     }
 
     /// Sets the own row of number `r` in column `c`, both constants.
-    #[inline(always)]
+    #[inlined]
     pub fn set(&mut self, c: usize, r: usize, value: T) {
         self.values[c][r] = value;
     }
 
     /// Entry `i` < 32 of the first column, for all lanes.
-    #[inline(always)]
+    #[inlined]
     pub fn first(&self, i: u32) -> T {
         Self::of_lane(self.values[0][0], i)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn of_lane(value: T, lane: u32) -> T {
         warp::shuffle(warp::FULL_MASK, value, lane)
     }
@@ -51,7 +51,7 @@ impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
     ///
     /// The answer: the own rows of the finished column, and row `j` + 1 of the next, for all lanes. All lanes of the
     /// warp call it.
-    #[inline(always)]
+    #[inlined]
     pub fn eliminate(&mut self, work: &Work<T>, j: u32, came: T, left: u32) -> ([T; R], T) {
         let lane = thread::lane_id();
         // What does not wait for the pivot is on its way before that: the pivot's row, and what the next pivot comes

@@ -203,38 +203,38 @@ pub struct Wait {
 }
 
 /// Two numbers below 2¹⁶ in a word, the first in its lower half.
-#[inline(always)]
+#[inlined]
 pub const fn halves(low: u32, high: u32) -> u32 {
     low | high << 16
 }
 
 /// The two numbers in a word of [`halves`].
-#[inline(always)]
+#[inlined]
 pub const fn split(word: u32) -> (u32, u32) {
     (word & 0xffff, word >> 16)
 }
 
 /// Where an entry goes: row and column within the front or the tile, 8 bits each from the lowest, then the exponent
 /// of the power of two that it is multiplied with, plus `EXPONENT_BIAS`.
-#[inline(always)]
+#[inlined]
 pub const fn place(row: u32, column: u32, exponent: i32) -> u32 {
     cell(row, column) | ((exponent + EXPONENT_BIAS) as u32) << 16
 }
 
 /// A [`place`] without an exponent.
-#[inline(always)]
+#[inlined]
 pub const fn cell(row: u32, column: u32) -> u32 {
     row | column << 8
 }
 
 /// Row and column of a [`place`] or [`cell`].
-#[inline(always)]
+#[inlined]
 pub const fn row_and_column(place: u32) -> (u32, u32) {
     (place & 0xff, place >> 8 & 0xff)
 }
 
 /// Exponent of a [`place`].
-#[inline(always)]
+#[inlined]
 pub const fn exponent(place: u32) -> i32 {
     (place >> 16) as i32 - EXPONENT_BIAS
 }

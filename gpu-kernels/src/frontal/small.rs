@@ -64,7 +64,7 @@ struct Grid {
 }
 
 impl Grid {
-    #[inline(always)]
+    #[inlined]
     fn covering(rows: u32) -> Self {
         let lane = thread::lane_id();
         let log = if rows <= 4 {
@@ -83,20 +83,20 @@ impl Grid {
 }
 
 /// The value that lane `lane` has.
-#[inline(always)]
+#[inlined]
 fn of_lane<V: Element>(value: V, lane: u32) -> V {
     warp::shuffle(warp::FULL_MASK, value, lane)
 }
 
 /// The front of which each lane has the word `word`.
-#[inline(always)]
+#[inlined]
 fn front_of(word: u32) -> SmallFrontIn<OfLanes> {
     SmallFront::within(OfLanes { word, first: 0 })
 }
 
 impl<T: Real> SmallFronts<T> {
     /// Works on fronts until there are none that can be begun. All threads of the grid call it.
-    #[inline(always)]
+    #[inlined]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let lane = thread::lane_id();
         let mut ticket = self.next_start();
@@ -145,7 +145,7 @@ impl<T: Real> SmallFronts<T> {
 
     /// The number of the next start that nobody has. Starts are handed out to who asks: of several launches at once each
     /// may have a part of its blocks on the device, and what belonged to the others would keep those waiting for ever.
-    #[inline(always)]
+    #[inlined]
     fn next_start(self) -> u32 {
         let mut next = 0;
         if thread::lane_id() == 0 {
@@ -156,7 +156,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Tells front `s` that one of its `joins` arrivals has happened, and whether all have.
-    #[inline(always)]
+    #[inlined]
     fn arrives_last(self, s: u32, joins: u32) -> bool {
         let mut before = 0;
         if thread::lane_id() == 0 {
@@ -169,7 +169,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// The front that is worked on after front `s`; that front itself if there is none.
-    #[inline(always)]
+    #[inlined]
     fn successor(self, s: u32, word: u32) -> u32 {
         let flags = front_of(word).flags();
         let parent = front_of(word).parent();
@@ -182,13 +182,13 @@ impl<T: Real> SmallFronts<T> {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn read_word(self, s: u32) -> u32 {
         let word = thread::lane_id() & (SmallFront::WORDS as u32 - 1);
         self.plan.fronts.word(s, word)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn read_ahead<const SEARCH: bool>(self, word: u32) -> Ahead {
         let lane = thread::lane_id();
         let first = front_of(word).entries();
@@ -214,7 +214,7 @@ impl<T: Real> SmallFronts<T> {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn read_value(self, word: u32, ahead: Ahead) -> f64 {
         let mut value = 0.0;
         if thread::lane_id() < front_of(word).num_entries() {
@@ -224,7 +224,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// The words of the first of `count` children, as many as the lanes can take.
-    #[inline(always)]
+    #[inlined]
     fn read_children(self, first: u32, count: u32) -> u32 {
         let lane = thread::lane_id();
         let mut word = 0;
@@ -235,7 +235,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Works on one front.
-    #[inline(always)]
+    #[inlined]
     fn front<const SEARCH: bool>(
         self,
         word: u32,
@@ -277,7 +277,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Adds the front's entries of B.
-    #[inline(always)]
+    #[inlined]
     fn add_entries(
         self,
         word: u32,
@@ -310,7 +310,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Adds the elements of the children, one after the other.
-    #[inline(always)]
+    #[inlined]
     fn add_children(self, word: u32, ahead: Ahead, kept: Option<Kept>, first: u32, m: u32) {
         let count = front_of(word).num_children();
         let begin = front_of(word).children();
@@ -354,7 +354,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Adds the element of a child with c rows; lane i knows the position of row i in the front.
-    #[inline(always)]
+    #[inlined]
     fn add_child(
         self,
         c: u32,
@@ -392,7 +392,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Eliminates the columns of the pivots, and updates the rest.
-    #[inline(always)]
+    #[inlined]
     fn eliminate<const SEARCH: bool>(self, first: u32, k: u32, c: u32, start: u32, row_place: u32) {
         let lane = thread::lane_id();
         let m = k + c;
@@ -474,7 +474,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Row of the pivot of column `j`: that of its largest entry, unless the diagonal is large enough.
-    #[inline(always)]
+    #[inlined]
     fn pivot_row(self, at: impl Fn(u32, u32) -> usize, j: u32, k: u32) -> u32 {
         let lane = thread::lane_id();
         let (mut row, mut most) = (j, T::ZERO);
@@ -498,7 +498,7 @@ impl<T: Real> SmallFronts<T> {
     }
 
     /// Writes the panels, and the element if somebody will read it from there.
-    #[inline(always)]
+    #[inlined]
     fn store(self, word: u32, first: u32, k: u32, c: u32, seen: &mut Seen<T>) {
         let m = k + c;
         let at = |i: u32, j: u32| (self.base + first + j * m + i) as usize;

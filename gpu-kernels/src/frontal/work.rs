@@ -13,7 +13,7 @@ pub(super) struct Seen<T: Real> {
 }
 
 impl<T: Real> Seen<T> {
-    #[inline(always)]
+    #[inlined]
     pub fn nothing() -> Self {
         Self {
             max_b: 0.0,
@@ -23,7 +23,7 @@ impl<T: Real> Seen<T> {
     }
 
     /// Takes note of an entry of the factors.
-    #[inline(always)]
+    #[inlined]
     pub fn entry(&mut self, value: T, is_lower: bool) {
         let size = value.abs();
         if is_lower {
@@ -37,7 +37,7 @@ impl<T: Real> Seen<T> {
 /// `value` / `divisor`, `inverse` being nearly 1/`divisor`: rounded correctly but for rare cases, so that what divides
 /// exactly does, and a singular matrix of small integers has a pivot of zero (P. W. Markstein, "Computation of
 /// elementary functions on the IBM RISC System/6000 processor", IBM J. Res. Dev. 34, 1990).
-#[inline(always)]
+#[inlined]
 pub(super) fn quotient<T: Real>(value: T, divisor: T, inverse: T) -> T {
     let quotient = value * inverse;
     let rest = (-quotient).mul_add(divisor, value);
@@ -45,7 +45,7 @@ pub(super) fn quotient<T: Real>(value: T, divisor: T, inverse: T) -> T {
 }
 
 /// `value` · 2^`exponent` for |exponent| <= 2044.
-#[inline(always)]
+#[inlined]
 fn times_power_of_two(value: f64, exponent: i32) -> f64 {
     // The power itself may be out of range where the product is not.
     let half = exponent >> 1;
@@ -53,14 +53,14 @@ fn times_power_of_two(value: f64, exponent: i32) -> f64 {
 }
 
 /// 2^`exponent` for |exponent| <= 1022.
-#[inline(always)]
+#[inlined]
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((1023 + i64::from(exponent)) as u64) << 52)
 }
 
 impl<T: Real> Work<T> {
     /// A value of A as an entry of B.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn scaled(self, value: f64, place: u32, seen: &mut Seen<T>) -> T {
         let value = times_power_of_two(value, exponent(place));
         seen.max_b = seen.max_b.max(value.abs());
@@ -68,7 +68,7 @@ impl<T: Real> Work<T> {
     }
 
     /// What is divided by for a pivot that came so.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn usable(self, came: T) -> T {
         if came.abs() >= self.smallest {
             came
@@ -82,7 +82,7 @@ impl<T: Real> Work<T> {
     }
 
     /// What is divided by for a pivot that came so, and nearly its reciprocal.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn pivot(&self, came: T) -> (T, T) {
         // Most pivots are taken as they come: their reciprocals do not wait for the comparison.
         let (mut pivot, mut inverse) = (came, came.reciprocal());
@@ -94,7 +94,7 @@ impl<T: Real> Work<T> {
     }
 
     /// Takes note of a pivot that came so, if there is something to note.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn note(self, came: T, pivot: u32) {
         let size = self.usable(came).abs().to_f64();
         let is_replaced = came.abs() < self.smallest;
@@ -118,7 +118,7 @@ impl<T: Real> Work<T> {
     }
 
     /// Tells a large front that an element for it is there. One thread calls it, behind a barrier of those who wrote.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn arrive(self, front: u32) {
         let arrived = self.arrived.atomic(front as usize);
         arrived.reduce_add(1, Ordering::Release, Scope::Device);
@@ -126,7 +126,7 @@ impl<T: Real> Work<T> {
 
     /// Ends the launch: the last block makes the report, or adds to that of the launches before, and clears what the next
     /// launch wants to be zero. All threads of the grid call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn finish(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);
         self.raise(report::MAX_U, seen.max_u.to_f64());
@@ -161,7 +161,7 @@ impl<T: Real> Work<T> {
     }
 
     /// Raises an extreme to the largest that the lanes of a warp have.
-    #[inline(always)]
+    #[inlined]
     fn raise(self, which: usize, value: f64) {
         let mut most = value;
         let mut distance = warp::WARP_SIZE / 2;

@@ -29,7 +29,7 @@ struct Column<T: Real> {
 
 impl<T: Real> Levels<T> {
     /// Number `index` in the order of levels.
-    #[inline(always)]
+    #[inlined]
     fn column(self, index: u64) -> Column<T> {
         let k = self.level_cols.get(index as usize) as usize;
         let row_diagonal = self.factors.filled.diag_pos.get(k);
@@ -44,7 +44,7 @@ impl<T: Real> Levels<T> {
     /// The sub-columns of `column` that fall to `part` of `parts` teams of `width` threads, of which `lanes` share one:
     /// calls `update(upper, end, factor, lane)` with the position of U(k, j) ≠ 0, the end of column j, U(k, j) / p and
     /// the number of this thread among those that share it.
-    #[inline(always)]
+    #[inlined]
     fn for_sub_columns(
         self,
         column: Column<T>,
@@ -73,7 +73,7 @@ impl<T: Real> Levels<T> {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn add(self, p: u64, value: T) {
         self.factors
             .lu
@@ -84,7 +84,7 @@ impl<T: Real> Levels<T> {
     /// Columns `begin .. begin + width` of the order of levels; rows of sub-columns are found by search.
     ///
     /// Nobody waits within a level, so a team may be any number of consecutive threads, across blocks too.
-    #[inline(always)]
+    #[inlined]
     fn search(self, begin: u64, width: u32, mapping: Mapping) {
         let Mapping {
             team_log2, parts, ..
@@ -134,7 +134,7 @@ impl<T: Real> Levels<T> {
     /// a sub-column below row k are looked up one after the other.
     ///
     /// Only as many teams work as there are dense columns. Those hold zeros before and after.
-    #[inline(always)]
+    #[inlined]
     fn dense(self, begin: u64, width: u32, mapping: Mapping) {
         let parts = mapping.parts;
         let team = Team::of(mapping.team_log2);

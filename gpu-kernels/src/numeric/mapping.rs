@@ -39,7 +39,7 @@ impl Mapping {
     }
 
     /// The mapping of a word.
-    #[inline(always)]
+    #[inlined]
     pub fn unpack(word: u32) -> Self {
         Self {
             team_log2: word & 31,
@@ -51,13 +51,13 @@ impl Mapping {
 }
 
 /// The number of bits of `value` − 1: the smallest power of two that is not below `value` > 0.
-#[inline(always)]
+#[inlined]
 pub(super) fn ceil_log2(value: u64) -> u32 {
     64 - (value - 1).leading_zeros()
 }
 
 /// A quotient of two counts, the divisor at least one.
-#[inline(always)]
+#[inlined]
 pub(super) fn quotient(dividend: u32, divisor: u32) -> u32 {
     dividend.checked_div(divisor).unwrap_or(0)
 }
@@ -81,7 +81,7 @@ pub(super) struct Team {
 
 impl Team {
     /// A block if 2^`log2` threads are more than a warp, else so many lanes.
-    #[inline(always)]
+    #[inlined]
     pub fn of(log2: u32) -> Self {
         if log2 > 5 {
             return Self {
@@ -104,7 +104,7 @@ impl Team {
     }
 
     /// What a thread of the team wrote before, all of them see afterwards.
-    #[inline(always)]
+    #[inlined]
     pub fn sync(self) {
         if self.mask == 0 {
             thread::sync_threads();
@@ -114,7 +114,7 @@ impl Team {
     }
 
     /// Calls `f(p)` for `begin` ≤ p < `end`, each by one thread.
-    #[inline(always)]
+    #[inlined]
     pub fn for_range(self, begin: u64, end: u64, mut f: impl FnMut(usize)) {
         let mut p = begin + u64::from(self.rank);
         while p < end {

@@ -73,7 +73,7 @@ pub struct Elimination<T: Real> {
 }
 
 impl<T: Real> Elimination<T> {
-    #[inline(always)]
+    #[inlined]
     fn factors(self, filled: Filled) -> Factors<T> {
         Factors {
             smallest: self.smallest,
@@ -84,7 +84,7 @@ impl<T: Real> Elimination<T> {
 }
 
 /// The pivot that is divided by: ± `smallest` in place of a smaller one, with its sign.
-#[inline(always)]
+#[inlined]
 fn usable_pivot<T: Real>(pivot: T, smallest: T) -> T {
     if pivot.abs() < smallest {
         if pivot < T::ZERO { -smallest } else { smallest }
@@ -104,20 +104,20 @@ struct Factors<T: Real> {
 
 impl<T: Real> Factors<T> {
     /// Position of the pivot of column `k`, by columns.
-    #[inline(always)]
+    #[inlined]
     fn diagonal(self, k: usize) -> u64 {
         self.filled
             .csr_to_csc
             .get(self.filled.diag_pos.get(k) as usize)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn pivot(self, diagonal: u64) -> T {
         usable_pivot(self.lu.get(diagonal as usize), self.smallest)
     }
 
     /// Position of row `i` in `begin..end`, where it is; rows increase.
-    #[inline(always)]
+    #[inlined]
     fn find(self, i: u32, begin: u64, end: u64) -> u64 {
         lower_bound(begin, end, |p| self.filled.row_idx.get(p as usize) < i)
     }
@@ -135,7 +135,7 @@ pub unsafe fn scatter_values<T: Real>(positions: Global<u64>, b: Global<T>, lu: 
 }
 
 /// Largest of `value` over the warp.
-#[inline(always)]
+#[inlined]
 fn warp_max(value: u64) -> u64 {
     let mut max = value;
     let mut mask = warp::WARP_SIZE / 2;

@@ -39,7 +39,7 @@ struct Ordered<T: Real> {
 impl<T: Real> Ordered<T> {
     /// Calls `change(upper, factor, begin, end)` for the updates `first..last` in order, with the position of U(k, j),
     /// U(k, j) / p and the entries of L(·, k). The team waits behind each.
-    #[inline(always)]
+    #[inlined]
     fn for_updates(
         self,
         team: Team,
@@ -70,7 +70,7 @@ impl<T: Real> Ordered<T> {
     }
 
     /// Columns `begin..end` of the targets, of which `parts` teams share one that gets a single update.
-    #[inline(always)]
+    #[inlined]
     fn search(self, (begin, end): (u64, u64), mapping: Mapping) {
         let team = Team::of(mapping.team_log2);
         let parts = mapping.parts;
@@ -110,7 +110,7 @@ impl<T: Real> Ordered<T> {
 
     /// As [`search`](Self::search), with what changes of column j spread out in the dense column of the team. Only as
     /// many teams work as there are dense columns.
-    #[inline(always)]
+    #[inlined]
     fn dense(self, (begin, end): (u64, u64), mapping: Mapping) {
         let team = Team::of(mapping.team_log2);
         let teams = if team.count < self.num_dense {

@@ -43,24 +43,24 @@ struct PerVertex {
 }
 
 impl PerVertex {
-    #[inline(always)]
+    #[inlined]
     fn get(self, v: usize) -> u32 {
         self.words.get(self.at + v)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn set(self, v: usize, word: u32) {
         self.words.set(self.at + v, word);
     }
 
-    #[inline(always)]
+    #[inlined]
     fn atomic(self, v: usize) -> Atomic<u32> {
         self.words.atomic(self.at + v)
     }
 }
 
 /// Takes the edge (i, k), i < k, into the forest.
-#[inline(always)]
+#[inlined]
 fn insert(i: u32, k: u32, parent: PerVertex, shortcut: PerVertex) {
     let (mut v, mut to) = (i, k);
     // The vertex that the walk was at before v.
@@ -103,7 +103,7 @@ fn insert(i: u32, k: u32, parent: PerVertex, shortcut: PerVertex) {
 
 /// Takes the entries left of the diagonal of a square CSR pattern into the elimination forest `parent`,
 /// as far as both ends lie in the same diagonal block.
-#[inline(always)]
+#[inlined]
 fn insert_all(
     ptr: Global<u64>,
     idx: Global<u32>,
@@ -138,7 +138,7 @@ impl Subtrees {
     ///
     /// `below`, `least` and `arrived` of a parent are written by atomics of its children; `size` and `first`
     /// by the one thread that completes the vertex, which has acquired what all children released.
-    #[inline(always)]
+    #[inlined]
     fn climb(self, leaf: usize) {
         let mut v = leaf;
         let mut vertices = 1u32;
@@ -174,7 +174,7 @@ impl Subtrees {
     }
 
     /// The root of the largest small subtree of consecutive vertices that holds v, or [`NONE`].
-    #[inline(always)]
+    #[inlined]
     fn root(self, v: u32) -> u32 {
         let mut root = NONE;
         let mut at = v;
@@ -194,7 +194,7 @@ impl Subtrees {
     /// Whether a panel begins with v. A small subtree of consecutive vertices that no larger one holds is a panel. The vertices
     /// outside of those follow their predecessor if that is a child of theirs, and begin anew at multiples
     /// of [`PANEL`].
-    #[inline(always)]
+    #[inlined]
     fn is_start(self, v: u32) -> bool {
         let root = self.root(v);
         if root != NONE {

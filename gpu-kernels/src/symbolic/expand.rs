@@ -23,7 +23,7 @@ pub const LONG: u32 = 1024;
 
 /// Calls `visit(q, first, step)` for each panel: a warp a panel with (0, 1); for a long one all warps of the
 /// block with their number and how many they are.
-#[inline(always)]
+#[inlined]
 fn for_panels(panels: usize, len: impl Fn(usize) -> u32, mut visit: impl FnMut(usize, u32, u32)) {
     let warp = thread::thread_idx_x() / warp::WARP_SIZE;
     let warps = thread::block_dim_x() / warp::WARP_SIZE;
@@ -44,7 +44,7 @@ fn for_panels(panels: usize, len: impl Fn(usize) -> u32, mut visit: impl FnMut(u
 }
 
 /// Where the lower structure of panel q lies, and its length.
-#[inline(always)]
+#[inlined]
 fn lower_of(symmetric: u32, structures: Structures, q: usize) -> (u32, u32) {
     let (first, upper) = (structures.at.get(q), structures.upper_len.get(q));
     if symmetric != 0 {
@@ -227,7 +227,7 @@ pub unsafe fn place_runs(
 
 /// Writes the columns `first + b` for the bits b of `word` to `col_idx[at ..]`; how many. Called by a whole
 /// warp with the same arguments.
-#[inline(always)]
+#[inlined]
 fn write_bits(col_idx: GlobalMut<u32>, at: u64, first: u32, word: u64) -> u64 {
     let lane = thread::lane_id();
     let (low, high) = (word as u32, high_half(word));

@@ -32,7 +32,7 @@ struct PendingSum {
 
 impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Brings the tile's entries of B and of the children's elements together. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn assemble<const SEARCH: bool>(
         self,
         tile: Tile,
@@ -106,7 +106,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Waits until nobody reads any more what is where the element is to be written.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn await_readers(self) {
         let (first, count) = (self.task().waits(), self.task().num_waits());
         let mut at = thread::thread_idx_x();
@@ -123,7 +123,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Sum `at` of the tile, or another one if there are not so many.
-    #[inline(always)]
+    #[inlined]
     fn read_sum(self, at: u32) -> PendingSum {
         // Behind the sums there are the end of the last one's addends, and an entry that is left away.
         let last = self.plan.sums.len() as u32 - 2;
@@ -139,7 +139,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// The addends from `first` on, and the one before `end` instead of what lies behind it.
-    #[inline(always)]
+    #[inlined]
     fn read_addends(self, first: u32, end: u32) -> [u32; AT_ONCE] {
         let last = end.max(1) - 1;
         let mut sources = [0; AT_ONCE];
@@ -151,7 +151,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order. The thread's
     /// first sum was read before.
-    #[inline(always)]
+    #[inlined]
     fn add_sums(self, matrix: Matrix<T>, first: PendingSum, count: u32) {
         let mut sum = first;
         let mut at = thread::thread_idx_x();
@@ -183,7 +183,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Adds pieces of elements, one after the other: a warp those columns of each that are its own in the tile, a lane R
     /// rows of them at most.
-    #[inline(always)]
+    #[inlined]
     fn add_pieces<const R: usize>(self, tile: Tile, matrix: Matrix<T>, count: u32) {
         let lane = thread::lane_id();
         let own = thread::thread_idx_x() / warp::WARP_SIZE;

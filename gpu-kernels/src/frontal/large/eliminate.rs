@@ -16,7 +16,7 @@ const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
 
 impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn eliminate<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
         let k = tile.k.min(tile.row + tile.columns) - tile.row;
         if SEARCH {
@@ -28,7 +28,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Eliminates a diagonal tile of a wide front: the first part, what is beside and above the second, and that. A
     /// barrier ends it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn eliminate_by_parts<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
         self.eliminate::<SEARCH>(tile.part(0), matrix);
         if tile.rows <= PART {
@@ -64,7 +64,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Eliminates the first `k` columns, a panel after the other. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     fn eliminate_by_panels(self, tile: Tile, matrix: Matrix<T>, k: u32) {
         let m = tile.rows;
         let mut j = 0;
@@ -98,7 +98,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Eliminates the columns of a panel in the rows from its first pivot to row `m`, of which each lane has at most R.
     /// Lane p is answered with its p-th pivot as it came. One warp calls it.
-    #[inline(always)]
+    #[inlined]
     fn eliminate_panel<const R: usize>(
         self,
         matrix: Matrix<T>,
@@ -138,7 +138,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Eliminates one column after the other, each with its largest entry among the rows of the pivots unless the
     /// diagonal is large enough. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     fn search_and_eliminate(self, tile: Tile, matrix: Matrix<T>, k: u32) {
         let thread = thread::thread_idx_x();
         let m = tile.rows;

@@ -85,19 +85,19 @@ struct Matrix<T: Real> {
 }
 
 impl<T: Real> Matrix<T> {
-    #[inline(always)]
+    #[inlined]
     fn get(self, i: u32, j: u32) -> T {
         self.values.get((self.first + j * self.stride + i) as usize)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn set(self, i: u32, j: u32, value: T) {
         self.values
             .set((self.first + j * self.stride + i) as usize, value);
     }
 
     /// What begins with this row and column.
-    #[inline(always)]
+    #[inlined]
     fn from(self, i: u32, j: u32) -> Self {
         Self {
             first: self.first + j * self.stride + i,
@@ -106,7 +106,7 @@ impl<T: Real> Matrix<T> {
     }
 
     /// What has its first entry in this row and column.
-    #[inline(always)]
+    #[inlined]
     fn at(self, i: u32, j: u32) -> Self {
         Self {
             first: self.first - j * self.stride - i,
@@ -131,13 +131,13 @@ struct Tile {
 }
 
 impl Tile {
-    #[inline(always)]
+    #[inlined]
     fn m(self) -> u32 {
         self.k + self.c
     }
 
     /// The part of a diagonal tile that begins with this row and column.
-    #[inline(always)]
+    #[inlined]
     fn part(self, first: u32) -> Self {
         let rows = (self.rows - first).min(PART);
         Self {
@@ -150,7 +150,7 @@ impl Tile {
     }
 
     /// Calls `f(i, j)` for the entries of the tile, each by one thread of the block.
-    #[inline(always)]
+    #[inlined]
     fn for_each(self, mut f: impl FnMut(u32, u32)) {
         let thread = thread::thread_idx_x();
         let mut j = thread / PART;
@@ -170,7 +170,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     const STRIDE: u32 = TILE + 1;
 
     /// Rows or columns of tile `t` of a front: the pivots are cut by themselves.
-    #[inline(always)]
+    #[inlined]
     fn stretch(t: u32, k: u32, m: u32) -> (u32, u32) {
         let of_pivots = k.div_ceil(TILE);
         let (begin, end) = if t < of_pivots {
@@ -182,7 +182,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Works on tasks until all are handed out. All threads of the block call it.
-    #[inline(always)]
+    #[inlined]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
         loop {
@@ -207,12 +207,12 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// The task that the block works on.
-    #[inline(always)]
+    #[inlined]
     fn task(self) -> TaskIn<Shared<u32>> {
         Task::within(self.words)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn tile(self, row: u32, rows: u32, column: u32, columns: u32) -> Tile {
         let task = self.task();
         Tile {
@@ -229,7 +229,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Works on a tile of a front, or on all of it.
-    #[inline(always)]
+    #[inlined]
     fn front<const SEARCH: bool>(self, seen: &mut Seen<T>) {
         let (k, c) = (self.task().pivots(), self.task().below());
         let m = k + c;
@@ -283,7 +283,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// A part, behind the tile.
-    #[inline(always)]
+    #[inlined]
     fn other(self) -> Matrix<T> {
         Matrix {
             values: self.values,
@@ -293,7 +293,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Stores what is finished of the factors, and of the element.
-    #[inline(always)]
+    #[inlined]
     fn store(self, tile: Tile, matrix: Matrix<T>, seen: &mut Seen<T>) {
         let Tile { k, c, slot, .. } = tile;
         let m = tile.m();
@@ -331,7 +331,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Solves for a tile beside or above the diagonal tile of its step. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     fn solve<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>, step: u32, is_below: bool) {
         self.await_tile(step, step, 0);
         thread::sync_threads();
@@ -384,7 +384,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Solves for at most [`PART`] pivots, `pivots` from number `pivot` of the front on, which `matrix` begins with and
     /// nothing updates any more. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     fn solve_part<const SEARCH: bool>(
         self,
         tile: Tile,
@@ -413,14 +413,14 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// An entry of the columns of the front's pivots.
-    #[inline(always)]
+    #[inlined]
     fn factor(self, tile: Tile, row: u32, column: u32) -> T {
         let place = tile.slot + wide_product(column, tile.m()) + u64::from(row);
         self.work.factors.get(place as usize)
     }
 
     /// Copies `rows` and `columns` of the front, each a first one and how many, at most [`PART`], behind the tile.
-    #[inline(always)]
+    #[inlined]
     fn read_part(self, tile: Tile, rows: (u32, u32), columns: (u32, u32)) {
         let thread = thread::thread_idx_x();
         let (row, column) = (thread & (PART - 1), thread / PART);
@@ -440,7 +440,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// The flag of a tile: the number of the last factorization in which it was written.
-    #[inline(always)]
+    #[inlined]
     fn flag(self, ti: u32, tj: u32) -> Atomic<u32> {
         let (k, c) = (self.task().pivots(), self.task().below());
         let side = k.div_ceil(TILE) + c.div_ceil(TILE);
@@ -449,7 +449,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Thread `waiter` waits until a tile is written. A barrier of the block is to follow.
-    #[inline(always)]
+    #[inlined]
     fn await_tile(self, ti: u32, tj: u32, waiter: u32) {
         if thread::thread_idx_x() == waiter {
             let flag = self.flag(ti, tj);
@@ -459,7 +459,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 }
 
 /// a · b without a wrap.
-#[inline(always)]
+#[inlined]
 fn wide_product(a: u32, b: u32) -> u64 {
     u64::from(a) * u64::from(b)
 }

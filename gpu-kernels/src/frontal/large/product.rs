@@ -39,6 +39,7 @@ const _: () = assert!(THREADS == 8 * warp::WARP_SIZE && CHUNK * CHUNK == THREADS
 
 /// Repeats the body for the numbers from 0 on that are below a constant, at most 4. A loop would not always be unrolled, and
 /// registers have no index.
+#[cfg(target_arch = "nvptx64")]
 macro_rules! repeated {
     ($i:ident < $end:expr => $body:block) => {
         repeated!(@ 0, $i < $end => $body);
@@ -49,6 +50,16 @@ macro_rules! repeated {
     (@ $value:literal, $i:ident < $end:expr => $body:block) => {
         if $value < $end {
             let $i: usize = $value;
+            $body
+        }
+    };
+}
+
+/// Elsewhere a loop, as it takes the compiler a third of the time.
+#[cfg(not(target_arch = "nvptx64"))]
+macro_rules! repeated {
+    ($i:ident < $end:expr => $body:block) => {
+        for $i in 0..$end {
             $body
         }
     };
@@ -72,7 +83,7 @@ pub trait FrontReal: Real {
 }
 
 impl FrontReal for f64 {
-    #[inline(always)]
+    #[inlined]
     fn add_products<const F: usize>(
         lower: impl Fn(u32, u32) -> Self,
         upper: impl Fn(u32, u32) -> Self,
@@ -96,7 +107,7 @@ impl FrontReal for f64 {
 
 /// In the arithmetic of `f32`: tensor cores would round to fewer bits.
 impl FrontReal for f32 {
-    #[inline(always)]
+    #[inlined]
     fn add_products<const F: usize>(
         lower: impl Fn(u32, u32) -> Self,
         upper: impl Fn(u32, u32) -> Self,
@@ -137,7 +148,7 @@ struct Source {
 
 impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Subtracts from the tile the product of the first `pivots` columns of L and rows of U. A barrier ends it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn subtract_products(
         self,
         tile: Tile,
@@ -156,7 +167,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// As [`subtract_products`](Self::subtract_products); F is a 32nd of TILE, and RIGHT says whether the tile is right of
     /// all pivots, where rows of U are rows in memory; elsewhere its columns are columns there.
-    #[inline(always)]
+    #[inlined]
     fn products<const F: usize, const RIGHT: bool>(
         self,
         tile: Tile,
@@ -257,7 +268,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Where what the thread brings of L and of U comes from.
-    #[inline(always)]
+    #[inlined]
     fn sources<const RIGHT: bool>(self, tile: Tile) -> (Source, Source) {
         let m = tile.m();
         let own = thread::thread_idx_x() % TILE;
@@ -282,7 +293,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// What the thread brings of the chunk from pivot `at` on. What lies outside the tile or behind the pivots is read
     /// elsewhere in it: a value that depends on a condition would be waited for at once.
-    #[inline(always)]
+    #[inlined]
     fn load_chunk<const F: usize, const RIGHT: bool>(
         self,
         tile: Tile,
@@ -311,7 +322,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
     /// Asks which of the steps from `step` on are done that the tile waits for, if it is not known that this one is, and
     /// makes it known behind the next barrier.
-    #[inline(always)]
+    #[inlined]
     fn ask(self, (ti, tj): (u32, u32), step: u32, pivots: u32) {
         let is_asked = || step == 0 || self.words.get(words::KNOWN) <= step;
         if thread::thread_idx_x() < warp::WARP_SIZE && is_asked() {
@@ -340,7 +351,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Waits for the tiles of a step, unless they are known to be done. A barrier ends it if so.
-    #[inline(always)]
+    #[inlined]
     fn await_step(self, (ti, tj): (u32, u32), step: u32) {
         if self.words.get(words::KNOWN) <= step {
             self.await_tile(ti, step, 0);
@@ -351,14 +362,14 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 }
 
 /// The row or column of a tile, and the pivot of a chunk, of value `x` of a thread where neighbours have one pivot.
-#[inline(always)]
+#[inlined]
 fn flat_place<const TILE: u32>(x: usize) -> (u32, u32) {
     let thread = thread::thread_idx_x();
     (thread % TILE, thread / TILE + x as u32 * (THREADS / TILE))
 }
 
 /// Likewise where neighbours have one column.
-#[inline(always)]
+#[inlined]
 fn deep_place(x: usize) -> (u32, u32) {
     let thread = thread::thread_idx_x();
     (thread / CHUNK + x as u32 * CHUNK, thread % CHUNK)

@@ -11,7 +11,7 @@ pub(super) const PANEL: u32 = 8;
 
 impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Exchanges the rows of a tile as those of the diagonal tile left of it were, one pivot after the other.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn exchange_rows(self, tile: Tile, matrix: Matrix<T>, pivots: u32) {
         let column = thread::thread_idx_x();
         if column < tile.columns {
@@ -33,7 +33,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 
 /// Solves with the unit lower triangle of rows and columns `j..j + pivots` of `lower` for columns `from..to` of `matrix`,
 /// a thread a column.
-#[inline(always)]
+#[inlined]
 pub(super) fn lower_panel<T: Real>(
     lower: Matrix<T>,
     matrix: Matrix<T>,
@@ -50,13 +50,13 @@ pub(super) fn lower_panel<T: Real>(
 
 /// Number `p` of the `pivots` from `j` on. Beyond a panel that is not FULL, its last once more: what is computed there
 /// comes after all that counts.
-#[inline(always)]
+#[inlined]
 fn of_panel<const FULL: bool>((j, pivots): (u32, u32), p: usize) -> u32 {
     let p = p as u32;
     j + if FULL { p } else { p.min(pivots - 1) }
 }
 
-#[inline(always)]
+#[inlined]
 fn lower_columns<T: Real, const FULL: bool>(
     lower: Matrix<T>,
     matrix: Matrix<T>,
@@ -88,7 +88,7 @@ fn lower_columns<T: Real, const FULL: bool>(
 
 /// Solves with the upper triangle of rows and columns `j..j + pivots` of `upper`, from the right, for `rows` rows of
 /// `matrix`, a thread a row; row [`PART`] of `upper` has the reciprocals of the diagonal.
-#[inline(always)]
+#[inlined]
 fn upper_panel<T: Real>(upper: Matrix<T>, matrix: Matrix<T>, panel: (u32, u32), rows: u32) {
     if thread::thread_idx_x() >= rows {
         return;
@@ -100,7 +100,7 @@ fn upper_panel<T: Real>(upper: Matrix<T>, matrix: Matrix<T>, panel: (u32, u32), 
     }
 }
 
-#[inline(always)]
+#[inlined]
 fn upper_row<T: Real, const FULL: bool>(
     upper: Matrix<T>,
     matrix: Matrix<T>,
@@ -128,7 +128,7 @@ fn upper_row<T: Real, const FULL: bool>(
 }
 
 /// Solves for value P of a row, and takes it off the others. Registers have no index, so P is a constant.
-#[inline(always)]
+#[inlined]
 fn upper_step<T: Real, const P: usize>(
     upper: Matrix<T>,
     at: impl Fn(usize) -> u32,
@@ -144,7 +144,7 @@ fn upper_step<T: Real, const P: usize>(
 
 /// Subtracts from the entries of `matrix` in these rows and columns the product of columns `j..j + pivots` of `left`
 /// and the rows of the same numbers of `right`.
-#[inline(always)]
+#[inlined]
 pub(super) fn subtract<T: Real>(
     left: Matrix<T>,
     right: Matrix<T>,
@@ -171,7 +171,7 @@ pub(super) fn subtract<T: Real>(
 
 /// As [`subtract`], from the first N · [`SIDE`] of these rows and columns: each thread has N × N entries, [`SIDE`]
 /// apart.
-#[inline(always)]
+#[inlined]
 fn subtract_block<T: Real, const N: usize>(
     left: Matrix<T>,
     right: Matrix<T>,
@@ -228,7 +228,7 @@ fn subtract_block<T: Real, const N: usize>(
 }
 
 /// Solves with the unit lower triangle of order k in `lower` for `columns` columns of `matrix`, in place. A barrier ends it.
-#[inline(always)]
+#[inlined]
 pub(super) fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, columns: u32) {
     let mut j = 0;
     while j < k {
@@ -245,7 +245,7 @@ pub(super) fn solve_lower<T: Real>(lower: Matrix<T>, k: u32, matrix: Matrix<T>, 
 
 /// Solves with the upper triangle of order k in `upper`, from the right, for `rows` rows of `matrix`, in place; row
 /// [`PART`] of `upper` has the reciprocals of the diagonal. A barrier ends it.
-#[inline(always)]
+#[inlined]
 pub(super) fn solve_upper<T: Real>(upper: Matrix<T>, k: u32, matrix: Matrix<T>, rows: u32) {
     let mut j = 0;
     while j < k {

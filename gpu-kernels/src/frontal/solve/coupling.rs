@@ -11,7 +11,7 @@ use crate::grid::GridBarrier;
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Coupling `p` times its unknown, negative.
-    #[inline(always)]
+    #[inlined]
     fn coupled_term(self, couplings: Couplings<T>, chunk: Chunk, p: u32, r: usize) -> T {
         let entry = couplings
             .coupling
@@ -21,7 +21,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Takes the couplings `begin .. end` times their unknowns off `value`.
-    #[inline(always)]
+    #[inlined]
     fn uncouple(
         self,
         couplings: Couplings<T>,
@@ -45,7 +45,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Where the sum of a segment is.
-    #[inline(always)]
+    #[inlined]
     fn segment(self, chunk: Chunk, number: u32) -> usize {
         let of_chunk = chunk.first as usize * self.num_segments as usize;
         of_chunk + number as usize * R
@@ -53,7 +53,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Calls `work(chunk, i)` for `begin <= i < end` and every chunk, i by lane, with 32 of them, some past the end, for
     /// all lanes of a warp.
-    #[inline(always)]
+    #[inlined]
     fn for_lanes(self, (begin, end): (u32, u32), mut work: impl FnMut(Chunk, u32)) {
         let lane = thread::lane_id();
         let mut number = 0;
@@ -69,7 +69,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Takes the couplings off the rows of a level. All threads of the grid call it; what it writes is seen by all
     /// afterwards.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn couple(
         self,
         couplings: Couplings<T>,
@@ -90,7 +90,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// The sums of the segments `begin .. end` of `list`, each by a warp.
-    #[inline(always)]
+    #[inlined]
     fn sum_segments(
         self,
         couplings: Couplings<T>,
@@ -129,7 +129,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Takes the couplings off the rows `part` of `list`.
-    #[inline(always)]
+    #[inlined]
     fn couple_rows(self, couplings: Couplings<T>, list: Records<CoupledRow>, part: (u32, u32)) {
         self.for_lanes(part, |chunk, i| {
             let mut value = [T::ZERO; R];
@@ -168,7 +168,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// The fronts `part` of `list`, which have one pivot and nothing else. All threads of the grid call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn solve_singles(
         self,
         couplings: Couplings<T>,

@@ -11,7 +11,7 @@ use crate::grid::GridBarrier;
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Right-hand side `rhs` of B is 2 to this power times what is solved with. Once the barrier after the search for
     /// it is passed.
-    #[inline(always)]
+    #[inlined]
     fn exponent(self, rhs: usize) -> i32 {
         let largest = self.vectors.control.get(control::EXPONENTS + rhs) as i32;
         if largest == 0 {
@@ -23,7 +23,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Brings right-hand sides into the order of elimination, each near a power of two, and makes the vectors that are
     /// handed over awaited. All threads of the grid call it; what it writes is seen by all afterwards.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn enter(self, places: Places, largest: Shared<u32>, barrier: &mut GridBarrier) {
         let t = thread::thread_idx_x() as usize;
         if t < MAX_NRHS {
@@ -87,7 +87,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Writes unknown `e` of `N` right-hand sides of a chunk from `rhs` on: for the fronts below, and of A.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn finish<const N: usize>(self, chunk: Chunk, rhs: u32, e: u32, value: [T; N]) {
         give(
             self.vectors.unknowns,

@@ -17,19 +17,19 @@ pub(super) const LONG: u32 = 32;
 const AT_ONCE: usize = 4;
 
 /// What is in place of a number until it comes.
-#[inline(always)]
+#[inlined]
 pub(super) fn awaited<T: Real>() -> T {
     T::from_f64(f64::NAN)
 }
 
-#[inline(always)]
+#[inlined]
 fn is_there<T: Real>(value: T) -> bool {
     value.abs() >= T::ZERO
 }
 
 /// Hands over values from place `at` on. Infinity stands for NaN: both spoil the solution, and neither keeps anybody
 /// waiting.
-#[inline(always)]
+#[inlined]
 pub(super) fn give<T: Real, const N: usize>(to: GlobalMut<T>, at: usize, values: [T; N]) {
     let mut r = 0;
     while r < N {
@@ -45,7 +45,7 @@ pub(super) fn give<T: Real, const N: usize>(to: GlobalMut<T>, at: usize, values:
 }
 
 /// Reads `N` values from place `at` on, and whether all of them are there.
-#[inline(always)]
+#[inlined]
 fn look<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T; N]) -> bool {
     let mut all = true;
     let mut r = 0;
@@ -58,7 +58,7 @@ fn look<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T;
 }
 
 /// As [`look`], when it is likely that they are not there: many warps wait, so the last one is looked at first.
-#[inline(always)]
+#[inlined]
 fn look_again<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &mut [T; N]) -> bool {
     let mut last = [T::ZERO];
     (N == 1 || look(from, at + N - 1, &mut last)) && look(from, at, values)
@@ -66,7 +66,7 @@ fn look_again<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, values: &m
 
 /// Waits for `N` values from `place(u)` on for each u below `A`, those that are not `wanted(u)` keep what they are. All
 /// lanes of a warp call it.
-#[inline(always)]
+#[inlined]
 pub(super) fn take_several<T: Real, const N: usize, const A: usize>(
     from: GlobalMut<T>,
     place: impl Fn(usize) -> usize,
@@ -101,7 +101,7 @@ pub(super) fn take_several<T: Real, const N: usize, const A: usize>(
 
 /// Waits for the values from place `at` on; zeros if they are not `wanted`. All lanes of a warp call it and go on
 /// together: lanes that went on alone would make every shuffle behind it slow.
-#[inline(always)]
+#[inlined]
 pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wanted: bool) -> [T; N] {
     let mut values = [[T::ZERO; N]];
     take_several(from, |_| at, |_| wanted, &mut values);
@@ -110,7 +110,7 @@ pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wante
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Where the contributions of children to row `row` of a front lie; anything if it has no such row.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn contributions(self, front: Front, row: u32) -> (u32, u32) {
         // Fronts and their rows are numbered alike, so a front's first row is number start + rows.
         let row = if row < front.m() { row } else { 0 };
@@ -123,7 +123,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Adds the contributions `begin .. end` to `value` as they come if they are `wanted`, for `N` right-hand sides from
     /// `rhs` on. All lanes of a warp call it, each with its own range.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn gather<const N: usize>(
         self,
         chunk: Chunk,
@@ -160,7 +160,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Adds the contributions `p .. p + A`, up to `end`, as they come; A.
-    #[inline(always)]
+    #[inlined]
     fn add_several<const N: usize, const A: usize>(
         self,
         p: u32,
@@ -190,7 +190,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// Adds to value r of lane `owner` what `look(p, r, term)` puts into `term` for `begin <= p < end`, once it answers
     /// true: the work of a warp, all lanes of which call it alike. A lane has every 32nd term, or of several right-hand
     /// sides every fourth one of one.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn sum_together<const N: usize>(
         self,
         (begin, end): (u32, u32),

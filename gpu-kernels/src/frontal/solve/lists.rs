@@ -8,7 +8,7 @@ use super::{Chunk, Front, Sweep};
 
 impl Lists {
     /// The part of a list for `level`; `end` is its end.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn part(self, level: usize, end: impl Fn(LevelIn<InGlobal>) -> u32) -> (u32, u32) {
         let begin = if level == 0 {
             0
@@ -31,7 +31,7 @@ struct Turns {
 }
 
 impl Turns {
-    #[inline(always)]
+    #[inlined]
     fn new((begin, end): (u32, u32), num_chunks: u32, workers: u32) -> Self {
         let shift = u32::BITS - (num_chunks - 1).leading_zeros();
         Self {
@@ -43,13 +43,13 @@ impl Turns {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn chunk(self, index: u32) -> u32 {
         index & ((1 << self.shift) - 1)
     }
 
     /// The first turn from `index` on that there is, or one past all.
-    #[inline(always)]
+    #[inlined]
     fn from(self, index: u32) -> u32 {
         let mut index = index;
         while index < self.count && self.chunk(index) >= self.num_chunks {
@@ -58,13 +58,13 @@ impl Turns {
         index
     }
 
-    #[inline(always)]
+    #[inlined]
     fn after(self, index: u32) -> u32 {
         self.from(index + self.workers)
     }
 
     /// Place of a turn's task in the list.
-    #[inline(always)]
+    #[inlined]
     fn task(self, index: u32) -> usize {
         (self.begin + (index >> self.shift)) as usize
     }
@@ -73,7 +73,7 @@ impl Turns {
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Calls `work` for each chunk and each task of the part of a list that worker `worker` of `workers` has;
     /// `front_of` is the front of a task. Numbers of fronts are read two tasks ahead, fronts one.
-    #[inline(always)]
+    #[inlined]
     fn for_tasks(
         self,
         front_of: impl Fn(usize) -> u32,
@@ -111,7 +111,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Calls `work(chunk, front)` for the small fronts of a warp.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn for_small(
         self,
         list: Global<u32>,
@@ -126,7 +126,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Calls `work(chunk, front, tile)` for the fronts and tiles of a block.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn for_large(
         self,
         list: Records<LargeTask>,

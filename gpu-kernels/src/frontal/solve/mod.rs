@@ -66,43 +66,43 @@ struct Front {
 
 impl Front {
     /// Number of rows.
-    #[inline(always)]
+    #[inlined]
     fn m(self) -> u32 {
         self.k + self.c
     }
 
     /// How far it is from one row of the pivots' block to the next.
-    #[inline(always)]
+    #[inlined]
     fn along_row(self) -> u32 {
         if self.transpose { self.m() } else { 1 }
     }
 
     /// How far it is from one column of the pivots' block to the next.
-    #[inline(always)]
+    #[inlined]
     fn along_col(self) -> u32 {
         if self.transpose { 1 } else { self.m() }
     }
 
     /// Place of (i, j) of the pivots' block.
-    #[inline(always)]
+    #[inlined]
     fn pivot(self, i: u32, j: u32) -> u32 {
         i * self.along_row() + j * self.along_col()
     }
 
     /// Where the panel begins whose columns are those of L below the pivots, and how far they are apart.
-    #[inline(always)]
+    #[inlined]
     fn lower(self) -> (u32, u32) {
         (self.k, self.m())
     }
 
     /// Likewise of the rows of U right of the pivots.
-    #[inline(always)]
+    #[inlined]
     fn upper(self) -> (u32, u32) {
         (self.k * self.m(), self.c)
     }
 
     /// Likewise of the panel that is used upwards.
-    #[inline(always)]
+    #[inlined]
     fn up(self) -> (u32, u32) {
         if self.transpose {
             self.upper()
@@ -112,7 +112,7 @@ impl Front {
     }
 
     /// Likewise of the panel that is used downwards.
-    #[inline(always)]
+    #[inlined]
     fn down(self) -> (u32, u32) {
         if self.transpose {
             self.lower()
@@ -122,13 +122,13 @@ impl Front {
     }
 
     /// Number of tiles of pivots.
-    #[inline(always)]
+    #[inlined]
     fn tiles_of_pivots(self) -> u32 {
         self.k.div_ceil(TILE)
     }
 
     /// Number of pivots of tile `t`.
-    #[inline(always)]
+    #[inlined]
     fn pivots_of_tile(self, t: u32) -> u32 {
         (self.k - t * TILE).min(TILE)
     }
@@ -166,17 +166,17 @@ struct Sweep<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> {
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Order of the matrix.
-    #[inline(always)]
+    #[inlined]
     fn n(self) -> usize {
         self.tree.order.len()
     }
 
-    #[inline(always)]
+    #[inlined]
     fn num_chunks(self) -> u32 {
         self.nrhs.div_ceil(R as u32)
     }
 
-    #[inline(always)]
+    #[inlined]
     fn chunk(self, number: u32) -> Chunk {
         let number_wide = number as usize;
         Chunk {
@@ -186,7 +186,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn front(self, s: u32) -> Front {
         let front = self.tree.fronts.get(s as usize);
         Front {
@@ -199,7 +199,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn factor(self, front: Front, place: u32) -> T {
         self.tree
             .factors
@@ -207,13 +207,13 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Place of unknown `pivot` of a front, counted within it, before rows are exchanged.
-    #[inline(always)]
+    #[inlined]
     fn unexchanged(self, front: Front, pivot: u32) -> u32 {
         front.start + self.tree.order.get((front.start + pivot) as usize)
     }
 
     /// The row of the front, as its children know it, that is row `row` once rows are exchanged.
-    #[inline(always)]
+    #[inlined]
     fn row_as_it_came(self, front: Front, row: u32) -> u32 {
         let is_pivot = row < front.k;
         let pivot = if is_pivot { row } else { 0 };
@@ -226,7 +226,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Place of the solution for `pivot` of a front.
-    #[inline(always)]
+    #[inlined]
     fn place_down(self, front: Front, pivot: u32) -> u32 {
         if self.transpose {
             self.unexchanged(front, pivot)
@@ -247,7 +247,7 @@ const fn values_places(many: usize) -> usize {
 }
 
 /// All of a solve, by all threads of the grid.
-#[inline(always)]
+#[inlined]
 fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
     sweep: Sweep<T, R, AHEAD, BELOW>,
     lists: Lists,

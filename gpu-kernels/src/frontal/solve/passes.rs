@@ -21,7 +21,7 @@ pub(super) struct Line {
 
 impl Line {
     /// Entries `from .. from + count` alone.
-    #[inline(always)]
+    #[inlined]
     pub fn part(self, from: u32, count: u32) -> Self {
         Self {
             first: self.first.wrapping_add(from.wrapping_mul(self.stride)),
@@ -31,13 +31,13 @@ impl Line {
     }
 
     /// Whether it has entry `p`.
-    #[inline(always)]
+    #[inlined]
     pub fn has(self, p: u32) -> bool {
         p < self.end
     }
 
     /// The line, or one without entries.
-    #[inline(always)]
+    #[inlined]
     pub fn only_if(self, wanted: bool) -> Self {
         Self {
             end: if wanted { self.end } else { 0 },
@@ -49,7 +49,7 @@ impl Line {
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Row `row` of a front in the columns of the pivots `first .. first + count` on the way up: those before the
     /// diagonal.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn line_up(self, front: Front, first: u32, count: u32, row: u32) -> Line {
         if row < front.k {
             Line {
@@ -68,7 +68,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Row `row` of the pivots' block in those columns on the way down, the last one first: those behind the diagonal.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn line_down(self, front: Front, first: u32, count: u32, row: u32) -> Line {
         let last = first + count - 1;
         Line {
@@ -84,7 +84,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Entries `p .. p + A` of a line; anything where there is none, and from `count` on. Lanes without an entry read the
     /// front's first: a read on a condition would be waited for at once, and the others with it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn read<const A: usize>(
         self,
         front: Front,
@@ -111,14 +111,14 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Pivot `row`, or any entry if there is none.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn pivot_of(self, front: Front, row: u32) -> T {
         let row = if row < front.k { row } else { 0 };
         self.factor(front, front.pivot(row, row))
     }
 
     /// One over pivot `row` if it is divided by, else 1.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn inverse_pivot(self, front: Front, row: u32, divides: bool) -> T {
         let pivot = self.pivot_of(front, row);
         if divides { pivot.reciprocal() } else { T::ONE }
@@ -128,7 +128,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// last, or `BACK` again; lanes whose lines reach further take part. What is found is multiplied with `inverse`, one
     /// over the lane's pivot or 1. `next` is what [`read`](Self::read) has of the line from 0 on. All lanes of a warp call
     /// it; those without a row have an empty line.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn pass<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
@@ -150,7 +150,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Takes off `value` a line times the unknowns of `count` pivots, which the first lanes have in `found`, backwards if
     /// the line is. `next` as for [`pass`](Self::pass).
-    #[inline(always)]
+    #[inlined]
     pub(super) fn apply<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
@@ -166,7 +166,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Takes off `value` a line times what `found(value, r, p)` says of pivot p, p < 32, when its turn comes.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn eliminate<const N: usize, const BACK: bool, const A: usize>(
         self,
         front: Front,
@@ -214,7 +214,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// What lanes that have `spread` read of the panel that is used downwards, from number `p` on; anything where there is
     /// nothing.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn read_below(self, front: Front, spread: Spread, p: u32) -> [T; BELOW] {
         let (first, stride) = front.down();
         let line = first + spread.row * stride;
@@ -234,7 +234,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Which unknowns those are for. The front has rows below.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn unknowns_below(self, front: Front, spread: Spread, p: u32) -> [u32; BELOW] {
         let mut unknowns = [0; BELOW];
         let mut u = 0;
@@ -267,7 +267,7 @@ pub(super) struct Spread {
 
 impl Spread {
     /// Over `rows` rows (at most 32) of `entries` entries, the first of which is row `first_row`.
-    #[inline(always)]
+    #[inlined]
     pub fn over(first_row: u32, rows: u32, entries: u32) -> Self {
         let lane = thread::lane_id();
         // As many lanes a row as there are for the next power of two of rows.
@@ -281,30 +281,30 @@ impl Spread {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     fn distance_from_last(self, p: u32) -> u32 {
         self.first + (p << self.log)
     }
 
     /// The column of the lane's `p`th entry, if it [has](Self::has) that.
-    #[inline(always)]
+    #[inlined]
     pub fn column(self, p: u32) -> u32 {
         self.entries - 1 - self.distance_from_last(p)
     }
 
     /// Whether any lane has a `p`th entry of `entries`.
-    #[inline(always)]
+    #[inlined]
     pub fn reaches(self, p: u32, entries: u32) -> bool {
         p << self.log < entries
     }
 
-    #[inline(always)]
+    #[inlined]
     pub fn has(self, p: u32) -> bool {
         self.distance_from_last(p) < self.entries
     }
 
     /// The sums over the lanes of each row, in the lane of that number. All lanes of a warp call it.
-    #[inline(always)]
+    #[inlined]
     pub fn sum<T: Real>(self, value: T) -> T {
         let mut sum = value;
         let mut distance = 1;

@@ -6,7 +6,7 @@ use luge_kernel::prelude::*;
 pub(super) const BIAS: i32 = 1 << 13;
 
 /// `value` · 2^`exponent`, in steps that leave the range only if the product does.
-#[inline(always)]
+#[inlined]
 pub(super) fn shifted(value: f64, exponent: i32) -> f64 {
     let exponent = exponent.clamp(-4000, 4000);
     let step = exponent >> 2;
@@ -18,13 +18,13 @@ pub(super) fn shifted(value: f64, exponent: i32) -> f64 {
 }
 
 /// 2^`exponent` for exponents of normal numbers.
-#[inline(always)]
+#[inlined]
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((1023 + i64::from(exponent)) as u64) << 52)
 }
 
 /// e where |`value`| is in [2^(e−1), 2^e), plus [`BIAS`]; zero for zero and what is not finite.
-#[inline(always)]
+#[inlined]
 pub(super) fn biased_exponent(value: f64) -> i32 {
     let stored = |v: f64| ((v.to_bits() >> 52) & 0x7ff) as i32;
     if value == 0.0 || stored(value) == 0x7ff {
@@ -39,7 +39,7 @@ pub(super) fn biased_exponent(value: f64) -> i32 {
 
 /// The largest entry of a right-hand side is brought near 2 to this power, a quarter of the range: entries that are
 /// smaller by hundreds of orders of magnitude keep their accuracy, and a solution may still grow.
-#[inline(always)]
+#[inlined]
 pub(super) fn headroom<T: Real>() -> i32 {
     if size_of::<T>() == size_of::<f32>() {
         32

@@ -8,7 +8,7 @@ use super::{Chunk, Front, Sweep};
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// One front on the way up. What does not depend on children is read before they are waited for.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn small_up(self, chunk: Chunk, front: Front) {
         let lane = thread::lane_id();
         let (k, m) = (front.k, front.m());
@@ -52,7 +52,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// What was entered for row `row` of a front, as it came: zero below the pivots.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn entered_at(self, chunk: Chunk, front: Front, row: u32) -> [T; R] {
         let is_pivot = row < front.k;
         let row = if is_pivot { row } else { 0 };
@@ -68,7 +68,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Where the contribution to row `row` of a front goes, if that is below the pivots; else anything.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn carry(self, front: Front, row: u32) -> u32 {
         let is_below = row >= front.k && row < front.m();
         let q = if is_below { row - front.k } else { 0 };
@@ -80,7 +80,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// One front on the way down.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn small_down(self, chunk: Chunk, front: Front) {
         let lane = thread::lane_id();
         let (k, c) = (front.k, front.c);
@@ -115,7 +115,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// The products of the rows of a spread panel with the unknowns of the rows below, which are waited for, each in the
     /// lane of its row. The front has rows below; all lanes of a warp call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn products_below(self, chunk: Chunk, front: Front, spread: Spread) -> [T; R] {
         let mut sums = [T::ZERO; R];
         let mut entries = self.read_below(front, spread, 0);
@@ -140,7 +140,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Adds to the sums these entries of a spread panel, from number `p` on, times their unknowns, which are waited for.
-    #[inline(always)]
+    #[inlined]
     fn add_products(
         self,
         chunk: Chunk,

@@ -46,32 +46,32 @@ struct Own<T: Real> {
 }
 
 /// The first column of a tile that this warp has.
-#[inline(always)]
+#[inlined]
 fn first_column() -> u32 {
     thread::thread_idx_x() / warp::WARP_SIZE * WIDTH
 }
 
 /// How many of a tile of `count` columns it has.
-#[inline(always)]
+#[inlined]
 fn own_columns(count: u32) -> u32 {
     count.saturating_sub(first_column()).min(WIDTH)
 }
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// The right-hand side that this warp finishes, if it [does](Self::is_finisher).
-    #[inline(always)]
+    #[inlined]
     fn own_rhs(self) -> u32 {
         thread::thread_idx_x() / warp::WARP_SIZE
     }
 
     /// Whether this warp finishes the rows of a right-hand side.
-    #[inline(always)]
+    #[inlined]
     fn is_finisher(self) -> bool {
         self.own_rhs() < R as u32
     }
 
     /// The sums over the warps, in the one that finishes them. All threads of the block call it.
-    #[inline(always)]
+    #[inlined]
     fn join(self, sums: [T; R]) -> T {
         let thread = thread::thread_idx_x() as usize;
         let threads = (WARPS * TILE) as usize;
@@ -94,7 +94,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Reads this warp's part of a line of `count` entries.
-    #[inline(always)]
+    #[inlined]
     fn read_own(self, front: Front, line: Line, count: u32) -> Own<T> {
         let line = line.part(first_column(), WIDTH);
         Own {
@@ -104,7 +104,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Shows this warp's columns of a triangle, with zeros where it has nothing.
-    #[inline(always)]
+    #[inlined]
     fn show_triangle(self, own: Own<T>) {
         let mut u = 0;
         while u < WIDTH {
@@ -120,7 +120,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Solves with the triangle of `count` pivots that is shown, as [`pass`](Self::pass) does.
-    #[inline(always)]
+    #[inlined]
     fn pass_shown<const BACK: bool>(self, count: u32, inverse: T, value: &mut T) {
         let lane = thread::lane_id();
         let mut p = 0;
@@ -152,7 +152,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Takes this warp's part of a line of `count` entries off `sums`, times the unknowns of its pivots. Those of entry p
     /// are at `place(p)` of `vector`; they are waited for.
-    #[inline(always)]
+    #[inlined]
     fn take_off_own(
         self,
         own: Own<T>,
@@ -184,7 +184,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// One tile on the way up; those of the pivots come first. All threads of the block call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn tile_up(self, chunk: Chunk, front: Front, t: u32) {
         let lane = thread::lane_id();
         let of_pivots = front.tiles_of_pivots();
@@ -250,7 +250,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// One tile of pivots on the way down. All threads of the block call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn tile_down(self, chunk: Chunk, front: Front, t: u32) {
         let lane = thread::lane_id();
         let i = t * TILE + lane;
@@ -301,7 +301,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// Takes the unknowns of the rows below off the pivots of tile `t`, each in its lane: each warp has some of the pivots,
     /// its lanes share the rows.
-    #[inline(always)]
+    #[inlined]
     fn subtract_below(self, chunk: Chunk, front: Front, t: u32, sums: &mut [T; R]) {
         let lane = thread::lane_id();
         let from = first_column();

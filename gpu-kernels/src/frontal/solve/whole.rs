@@ -14,7 +14,7 @@ const _: () = assert!(WHOLE_ROWS == WARPS * warp::WARP_SIZE && TILE == warp::WAR
 
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Shows the unknowns of tile `t`, this warp's. Tiles take turns in two places, so that one barrier a tile does.
-    #[inline(always)]
+    #[inlined]
     fn show(self, t: u32, value: [T; R]) {
         let at = ((t & 1) * TILE + thread::lane_id()) as usize * R;
         let mut r = 0;
@@ -25,7 +25,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// Takes off `value` a line times what was shown of the `count` pivots of tile `t`; see [`apply`](Self::apply).
-    #[inline(always)]
+    #[inlined]
     fn apply_shown<const BACK: bool>(
         self,
         front: Front,
@@ -43,7 +43,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// One front on the way up. All threads of the block call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn whole_up(self, chunk: Chunk, front: Front) {
         let thread = thread::thread_idx_x();
         let warp = thread / warp::WARP_SIZE;
@@ -103,7 +103,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 
     /// One front on the way down. All threads of the block call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn whole_down(self, chunk: Chunk, front: Front) {
         let thread = thread::thread_idx_x();
         let lane = thread::lane_id();

@@ -5,14 +5,14 @@ use luge_kernel::prelude::*;
 use super::{Batch, NO_OFFER, SLOT_WORDS};
 
 /// A frontier entry.
-#[inline(always)]
+#[inlined]
 pub(super) fn entry_of(slot: u32, vertex: u32) -> u64 {
     (u64::from(slot) << 32) | u64::from(vertex)
 }
 
 impl Batch {
     /// Place in `labels` of vertex `v` of a slot.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn label(self, slot: u32, v: u32) -> usize {
         self.slots
             .get(SLOT_WORDS * slot as usize)
@@ -20,7 +20,7 @@ impl Batch {
     }
 
     /// Bit in `above` of vertex `v` of a slot.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn mark(self, slot: u32, v: u32) -> u64 {
         self.slots
             .get(SLOT_WORDS * slot as usize + 1)
@@ -29,7 +29,7 @@ impl Batch {
 
     /// Entry `at` of the queue of which the first `capacity` entries are at `device`, the others at
     /// `host`.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn entry(self, capacity: u64, device: u64, host: u64, at: u64) -> u64 {
         if at < capacity {
             self.queue.get((device + at) as usize)
@@ -39,7 +39,7 @@ impl Batch {
     }
 
     /// Writes that entry, if it has a place.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn put(self, capacity: u64, device: u64, host: u64, at: u64, entry: u64) {
         if at < capacity {
             self.queue.set((device + at) as usize, entry);
@@ -49,7 +49,7 @@ impl Batch {
     }
 
     /// The entry whose label is at `place`.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn entry_at(self, place: u64) -> u64 {
         // The labels of a slot end where that of its source would be: the first slot that ends behind the place.
         let (mut slot, mut len) = (0u32, self.num_sources);
@@ -93,7 +93,7 @@ impl Batch {
     /// was met, the thresholds in increasing order, the search goes on through vertices below the
     /// threshold; one above it that is met for the first time is in the row. Each vertex is met
     /// once, so the frontiers of a slot fit as many queue entries as it has labels.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn thresholds(self, slot: u32, mut emit: impl FnMut(u32)) {
         let capacity = self.queue.len() as u64 / 2;
         let src = self.first_source + slot;

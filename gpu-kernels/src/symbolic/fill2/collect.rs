@@ -29,7 +29,7 @@ pub(super) struct Offers {
 
 impl Offers {
     /// The empty ones of this warp, in arrays with [`OFFERS`] elements for each warp of the block.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn new((entries, offered): (Shared<u64>, Shared<u32>)) -> Self {
         Self {
             entries,
@@ -40,7 +40,7 @@ impl Offers {
     }
 
     /// Takes the edges of those lanes in which `is_mine`; there is room. All lanes of the warp call it together.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn add(&mut self, is_mine: bool, edge: Edge) {
         let lanes = warp::ballot(warp::FULL_MASK, is_mine);
         if is_mine {
@@ -52,7 +52,7 @@ impl Offers {
     }
 
     /// Gives back the last edges, one a lane, to as many lanes as there are. All lanes of the warp call it together.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn take(&mut self) -> Edge {
         let lane = thread::lane_id();
         let first = self.len.saturating_sub(warp::WARP_SIZE);
@@ -85,7 +85,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// The empty one of this warp in `entries`, which has [`OUTBOX`] for each warp of the block.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn new(entries: Shared<u64>) -> Self {
         Self {
             entries,
@@ -94,14 +94,14 @@ impl Outbox {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn has_room(&self, more: u32) -> bool {
         self.len + more <= OUTBOX as u32
     }
 
     /// Takes the entries of the `lanes` of the warp; there is room. All lanes call it together, `is_mine` in
     /// those.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn add(&mut self, lanes: u32, is_mine: bool, entry: u64) {
         if is_mine {
             let at = self.len + (lanes & lanes_below()).count_ones();
@@ -112,7 +112,7 @@ impl Outbox {
 
     /// Empties it: `take(k, entry)` for each entry, k from the old value of a counter on, which grows by their
     /// number. All lanes of the warp call it together.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn empty(
         &mut self,
         (counters, counter): (GlobalMut<u64>, usize),
@@ -153,7 +153,7 @@ pub(super) struct Collected {
 }
 
 /// The set bit of `word` with `rank` set bits below it; there is one.
-#[inline(always)]
+#[inlined]
 fn nth_bit(word: u32, rank: u32) -> u32 {
     let (mut bit, mut left) = (0u32, rank);
     let mut half = 16;
@@ -190,7 +190,7 @@ impl Bits {
     };
 
     /// Those of the words that the lanes hold. Every lane of the warp calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn of(own: u32, first: u64) -> Self {
         let up_to = warp_inclusive_sum(own.count_ones());
         Self {
@@ -202,14 +202,14 @@ impl Bits {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn is_done(&self) -> bool {
         self.taken >= self.total
     }
 
     /// For the first lanes, as many as there are bits left: that, and the place of one. Every lane of the warp
     /// calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn next(&mut self) -> (bool, u64) {
         let rank = self.taken + thread::lane_id();
         self.taken += warp::WARP_SIZE;

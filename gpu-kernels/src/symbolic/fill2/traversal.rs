@@ -35,7 +35,7 @@ struct Next {
 
 impl Traversal {
     /// The label that a frontier offers its neighbours; the source itself offers `base`.
-    #[inline(always)]
+    #[inlined]
     fn offered(self, slot: u32, v: u32) -> u32 {
         if v == self.batch.first_source + slot {
             return self.batch.base;
@@ -50,7 +50,7 @@ impl Traversal {
     }
 
     /// Whether the head is below the source, which it is not itself, and the place of its label or else its bit.
-    #[inline(always)]
+    #[inlined]
     fn place(self, edge: Edge) -> (bool, u64) {
         let is_below = edge.head < self.batch.first_source + edge.slot;
         if is_below {
@@ -63,7 +63,7 @@ impl Traversal {
     /// Walks [`AHEAD`] edges a lane; all lanes of the warp call it together. Most heads have what they are offered or
     /// better, which one look shows. The others are collected: an atomic for them takes as many instructions
     /// whether one lane needs it or all.
-    #[inline(always)]
+    #[inlined]
     fn walk(
         self,
         edges: [Edge; AHEAD],
@@ -119,7 +119,7 @@ impl Traversal {
 
     /// Makes the last of the collected offers, [`AT_ONCE`] a lane; all lanes of the warp call it together. A head
     /// that thereby comes into the row is handed to `emit`, one that is to be a frontier again goes into the outbox.
-    #[inline(always)]
+    #[inlined]
     fn offer(
         self,
         next: Next,
@@ -221,7 +221,7 @@ impl Traversal {
     }
 
     /// Puts what is in the outbox of a warp in the next queue; all its lanes call it together.
-    #[inline(always)]
+    #[inlined]
     fn send(self, next: Next, outbox: &mut Outbox) {
         let Next {
             capacity,
@@ -236,7 +236,7 @@ impl Traversal {
 
     /// Walks the row of an entry with `width` threads, of which this is number `rank`; all lanes of
     /// the warp call it together.
-    #[inline(always)]
+    #[inlined]
     fn walk_row(
         self,
         entry: u64,
@@ -272,7 +272,7 @@ impl Traversal {
     /// Walks from all sources of the batch. `emit(finds, found, src, j)` is called by all lanes of a warp
     /// together, `found` in the lanes `finds`, of which at least one; those have found entry (src, j) of L+U,
     /// each entry once.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn run(self, emit: &mut impl FnMut(u32, bool, u32, u32)) {
         let Batch {
             first_source,

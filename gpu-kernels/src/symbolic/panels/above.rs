@@ -12,7 +12,7 @@ impl Block {
     /// Pivots that do not meet inside and reach beyond with both: where do they meet? Writes that, and where the
     /// structure `it` lies; returns these live pivots, and where the last of them meets. Every thread of the block
     /// calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn find_meets(self, panel: Panel, it: Structure) -> (u64, u32) {
         let tid = thread::thread_idx_x();
         let lane = thread::lane_id();
@@ -101,7 +101,7 @@ impl Block {
 
     /// Puts this panel into all lists in which it belongs, with its structure `it` and what
     /// [`find_meets`](Self::find_meets) returned. Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn enter_lists(self, panel: Panel, it: Structure, (alive, farthest): (u64, u32)) {
         if alive != 0 && panel.parent != NONE {
             let beyond = self.panels.panel_start.get(panel.parent as usize + 1);
@@ -123,7 +123,7 @@ impl Block {
 
     /// Puts this panel into the lists of the panels beyond its parent in which live pivots take part, by the
     /// entries `at..at + len` of the other side. `last`: what they bring ends there.
-    #[inline(always)]
+    #[inlined]
     fn push(
         self,
         panel: Panel,
@@ -180,7 +180,7 @@ impl Block {
 
     /// Hands the panel up, of which everything is written: its parent, if it was the last child to finish, or
     /// [`NONE`]. Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn hand_up(self, panel: Panel) -> u32 {
         let tid = thread::thread_idx_x();
         thread::sync_threads();

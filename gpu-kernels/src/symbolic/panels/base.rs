@@ -10,7 +10,7 @@ use crate::symbolic::etree::PANEL;
 const MANY: u32 = 256;
 
 /// Sum over the lanes of a warp. Every lane calls it.
-#[inline(always)]
+#[inlined]
 fn warp_sum(value: u64) -> u64 {
     let mut sum = value;
     let mut lanes = warp::WARP_SIZE / 2;
@@ -22,7 +22,7 @@ fn warp_sum(value: u64) -> u64 {
 }
 
 /// Maximum over the lanes of a warp. Every lane calls it.
-#[inline(always)]
+#[inlined]
 fn warp_max(value: u64) -> u64 {
     let mut most = value;
     let mut lanes = warp::WARP_SIZE / 2;
@@ -41,7 +41,7 @@ pub(super) const NOBODY: u64 = 0;
 
 /// A contributor as one number, so that the longest is the largest: its length, whether it is a lane of B,
 /// and which panel or lane it is.
-#[inline(always)]
+#[inlined]
 fn contributor(len: u64, is_lane: bool, which: u32) -> u64 {
     len << 33 | (is_lane as u64) << 32 | u64::from(which)
 }
@@ -49,7 +49,7 @@ fn contributor(len: u64, is_lane: bool, which: u32) -> u64 {
 impl Block {
     /// Sum of the lengths of children and lanes of B, and the longest of them. Every thread of the block calls it, and
     /// gets the same answer: each warp looks at all of them, which takes no barrier, unless they are many.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn survey(self, panel: Panel) -> (u64, u64) {
         let lane = thread::lane_id();
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
@@ -114,7 +114,7 @@ impl Block {
 
     /// Where this thread's entry goes among those of the block's threads that `keep` theirs, and how many these
     /// are. Every thread of the block calls it. `turn` alternates, so that one barrier is enough.
-    #[inline(always)]
+    #[inlined]
     fn compact(self, keep: bool, turn: &mut u32) -> (u32, u32) {
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;
         let warps = thread::block_dim_x() / warp::WARP_SIZE;
@@ -141,7 +141,7 @@ impl Block {
     }
 
     /// Writes an entry of the base.
-    #[inline(always)]
+    #[inlined]
     fn set_base(self, at: u32, place: u32, y: u32, rows: u64) {
         self.made.index.set((at + place) as usize, y);
         self.made.mask.set((at + place) as usize, rows);
@@ -152,7 +152,7 @@ impl Block {
 
     /// Writes what the contributor `it` brings to the pool from `at` on: the base. Every thread of the block calls
     /// it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn make_base(self, panel: Panel, it: u64, at: u32) -> Structure {
         let tid = thread::thread_idx_x();
         let threads = thread::block_dim_x();
@@ -228,7 +228,7 @@ impl Block {
     }
 
     /// Moves a structure to an earlier place, and its first entries near. Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn move_down(self, from: Structure, at: u32) -> Structure {
         let mut group = 0;
         while group < from.len {

@@ -13,7 +13,7 @@ const SHORT: u32 = 8;
 /// First position in `begin..end` of the increasing part of `index` whose entry is at least `key`, as
 /// [`lower_bound`](crate::search::lower_bound) finds it, by a warp together: a round of loads for every five bits of the
 /// length. Every lane calls it, with the same arguments.
-#[inline(always)]
+#[inlined]
 fn warp_lower_bound(index: GlobalMut<u32>, begin: u32, end: u32, key: u32) -> u32 {
     let mut low = begin;
     let mut len = end - begin;
@@ -49,7 +49,7 @@ pub(super) struct Part {
 impl Block {
     /// The live pivots of panel `e` that take part in row `x` of this panel, whose word in the structure of `e` is at
     /// `at`.
-    #[inline(always)]
+    #[inlined]
     fn pivots(self, e_start: u32, live: u64, at: u32, x: u32) -> u64 {
         let mut pivots = 0;
         for_bits(self.made.mask.get(at as usize) & live, |b| {
@@ -62,7 +62,7 @@ impl Block {
 
     /// In which rows of this panel, or columns, pivots of panel `e` take part. Every lane of the warp calls it, and
     /// gets its part of the answer. `is_child`: the structures of `e` begin in this panel or beyond it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn taking_part(self, panel: Panel, e: usize, side: u32, is_child: bool) -> Part {
         let lane = thread::lane_id();
         let live = self.links.live.get(e);
@@ -150,7 +150,7 @@ impl Block {
     }
 
     /// The rows that have the entry with `word`, given what takes part. Every lane of the warp calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn rows_with(self, part: Part, word: u64) -> u64 {
         let mut rows = 0;
         if part.by_pivots {
@@ -185,7 +185,7 @@ impl Block {
 
     /// Adds what panel `e` brings on one side: this warp takes the group of 32 entries `first`, and every
     /// `step`-th after it. Every lane of the warp calls it.
-    #[inline(always)]
+    #[inlined]
     fn add_long(
         self,
         panel: Panel,
@@ -228,7 +228,7 @@ impl Block {
     }
 
     /// As [`add_long`](Self::add_long), by one lane alone, for short structures.
-    #[inline(always)]
+    #[inlined]
     fn add_short(self, panel: Panel, base: Structure, slots: u32, e: usize, side: u32) {
         let live = self.links.live.get(e);
         let e_start = self.panels.panel_start.get(e);
@@ -258,7 +258,7 @@ impl Block {
     /// Adds what one panel a lane brings on the sides from `first` to `last`; [`NONE`]: the lane has no panel. Every
     /// lane of the warp calls it. `team`: this warp's number among those that call it with the same panels, and
     /// how many these are. They share the long ones: each takes some, or some take each together.
-    #[inline(always)]
+    #[inlined]
     fn add_group(
         self,
         panel: Panel,
@@ -305,7 +305,7 @@ impl Block {
     }
 
     /// Adds all panels that take part, the one that is the base excepted. Whole warps call it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn add_panels(self, panel: Panel, base: Structure, slots: u32, skip: u64) {
         let lane = thread::lane_id();
         let warp = thread::thread_idx_x() / warp::WARP_SIZE;

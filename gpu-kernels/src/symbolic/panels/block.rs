@@ -36,24 +36,24 @@ pub(super) const FULL: usize = 3;
 pub(super) struct Words(pub(super) Shared<u32>);
 
 impl Words {
-    #[inline(always)]
+    #[inlined]
     fn high(self, i: usize) -> usize {
         self.0.len() / 2 + i
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn get(self, i: usize) -> u64 {
         joined(self.0.get(i), self.0.get(self.high(i)))
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn set(self, i: usize, word: u64) {
         self.0.set(i, word as u32);
         self.0.set(self.high(i), high_half(word));
     }
 
     /// Sets the bits of `word`, half by half.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn join(self, i: usize, word: u64) {
         if word as u32 != 0 {
             self.0
@@ -137,18 +137,18 @@ pub(super) struct Block {
 
 impl Block {
     /// Whether the pattern of B is symmetric.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn is_symmetric(self) -> bool {
         self.sides == 1
     }
 
     /// Which rows and columns a pivot's are joined to, once the diagonal block is eliminated.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn joins(self) -> (Words, Words) {
         (self.inside_columns, self.inside_rows)
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn lanes(self, side: u32) -> Lanes {
         let Pattern {
             row_ptr,
@@ -164,7 +164,7 @@ impl Block {
         Lanes { ptr, idx }
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn head(self, side: u32) -> GlobalMut<u32> {
         if side == 0 {
             self.links.upper_head
@@ -173,7 +173,7 @@ impl Block {
         }
     }
 
-    #[inline(always)]
+    #[inlined]
     pub(super) fn panel(self, q: usize) -> Panel {
         Panel {
             q,
@@ -196,7 +196,7 @@ impl Block {
     }
 
     /// Where the structure of panel `e` on one side lies, and its length.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn structure(self, e: usize, side: u32) -> (u32, u32) {
         let at = self.made.at.get(e);
         let upper = self.made.upper_len.get(e);
@@ -208,7 +208,7 @@ impl Block {
     }
 
     /// Adds an entry inside of the panel: in rows `rows` and column `y`, or mirrored.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn add_inside(self, panel: Panel, side: u32, y: u32, rows: u64) {
         let inside = if side == 0 {
             self.inside_columns
@@ -220,7 +220,7 @@ impl Block {
 
     /// Room for `len` entries of the pool, where thread 0's `room` begins, or [`NONE`] if the pool is too small.
     /// Every thread of the block calls it. The room is kept by whoever moves `room.at` beyond it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn room(self, len: u64, room: &mut Room) -> u32 {
         if thread::thread_idx_x() == 0 {
             // The capacity of the pool is below 2³² entries.

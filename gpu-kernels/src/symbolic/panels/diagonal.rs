@@ -11,7 +11,7 @@ use crate::symbolic::etree::PANEL;
 ///
 /// Four pivots at once: their rows go to all lanes, and each lane eliminates them among themselves, then from
 /// its own rows. One shuffle after another would take four times as long.
-#[inline(always)]
+#[inlined]
 fn eliminate((low, high): (u64, u64), width: u32) -> (u64, u64) {
     const PIVOTS: usize = 4;
     let lane = thread::lane_id();
@@ -52,7 +52,7 @@ fn eliminate((low, high): (u64, u64), width: u32) -> (u64, u64) {
 impl Block {
     /// Eliminates the diagonal block, a matrix of bits, two rows a lane of warp 0. What is joined takes the place of
     /// the entries. Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn eliminate_diagonal(self, panel: Panel) {
         let tid = thread::thread_idx_x();
         let lane = thread::lane_id();
@@ -89,7 +89,7 @@ impl Block {
 
     /// Closes the words of the structure `it` under what is joined, and finds which pivots reach beyond the panel.
     /// Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn close(self, panel: Panel, it: Structure) {
         let width = panel.end - panel.start;
         let (joins_upper, joins_lower) = self.joins();

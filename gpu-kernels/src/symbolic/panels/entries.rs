@@ -9,7 +9,7 @@ use crate::symbolic::etree::PANEL;
 
 impl Block {
     /// Where the lanes k and k + 1 of B begin, which lie in the panel, and their lengths: zero beyond its end.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn pair(self, panel: Panel, side: u32, k: u32) -> ((u64, u64), (u64, u64)) {
         let ptr = self.lanes(side).ptr;
         let at = (panel.start + k) as usize;
@@ -27,7 +27,7 @@ impl Block {
 
     /// Adds the entries of B in the panel's rows and columns, the lane that is the base excepted. Every thread
     /// of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn add_entries(self, panel: Panel, base: Structure, slots: u32, skip: u64) {
         let tid = thread::thread_idx_x();
         let threads = thread::block_dim_x();

@@ -9,7 +9,7 @@ use crate::symbolic::etree::NONE;
 
 impl Block {
     /// Collects the structure of the panel, words not yet closed. Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn gather(self, panel: Panel, room: &mut Room) -> Structure {
         let tid = thread::thread_idx_x();
         let (all, mut it) = self.survey(panel);

@@ -11,7 +11,7 @@ use crate::sort::{SharedKeys, bitonic_sort};
 pub(super) const EMPTY: u32 = u32::MAX;
 
 /// The key of column `y` of the upper structure (side 0), or of row `y` of the lower one (side 1).
-#[inline(always)]
+#[inlined]
 fn key_of(y: u32, side: u32) -> u32 {
     y | side << 31
 }
@@ -19,7 +19,7 @@ fn key_of(y: u32, side: u32) -> u32 {
 impl Block {
     /// First place in the base, counted from its start, from `begin` to `end` whose entry is at least `y`, and
     /// whether it is `y`.
-    #[inline(always)]
+    #[inlined]
     fn find(self, base: Structure, begin: u32, end: u32, y: u32) -> (u32, bool) {
         let is_near = base.len <= NEAR as u32;
         let read = |place: u32| {
@@ -35,7 +35,7 @@ impl Block {
 
     /// Adds column `y` to the rows of the panel in `rows`, or mirrored: inside of it, in the base, or in the
     /// table. A full table takes no new keys.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn add(
         self,
         panel: Panel,
@@ -92,7 +92,7 @@ impl Block {
 
     /// Sorts what is in the table, whose keys are `count`: `sorted` then holds each key, in the upper half, with its
     /// slot. Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn sort_table(self, slots: u32, count: u32) {
         if thread::thread_idx_x() == 0 {
             self.state.set(COUNT, 0);
@@ -162,7 +162,7 @@ impl Block {
     }
 
     /// How many of the `count` sorted keys are below `key`.
-    #[inline(always)]
+    #[inlined]
     fn sorted_below(self, count: u32, key: u32) -> u32 {
         lower_bound(0, count, |i| {
             (self.sorted.get(i as usize) >> 32) < u64::from(key)
@@ -171,7 +171,7 @@ impl Block {
 
     /// Merges the base with the `count` sorted keys, whose words are still in the table, to the pool from `out` on.
     /// Every thread of the block calls it.
-    #[inline(always)]
+    #[inlined]
     pub(super) fn merge(self, base: Structure, count: u32, out: u32) -> Structure {
         for i in thread::block_stride(base.len as usize) {
             let y = self.made.index.get(base.at as usize + i);

@@ -147,7 +147,7 @@ macro_rules! wide_factorization {
 
 wide_factorization! {
     /// Factorizes wide fronts, after [`lu_fronts`](fn@lu_fronts) with those below them; its tasks are all on tiles of
-    /// [`WIDE_TILE`](super::plan::WIDE_TILE) rows.
+    /// [`WIDE_TILE`] rows.
     ///
     /// Threads: a block a task. Writes and orders: as there; what launches before have written is there. The report is
     /// that of all launches so far.

@@ -77,6 +77,16 @@ pub(crate) struct MinimumDegreeOrder {
     /// From the fronts as found. None if vertices were set aside, and they are too many, or the order is
     /// no postorder of the elimination tree because of them.
     pub predicted: Option<Prediction>,
+    /// The elements of variables that were kept.
+    left: ElementLists,
+}
+
+/// The variables of some elements.
+#[derive(Default)]
+pub(crate) struct ElementLists {
+    /// Where each list ends.
+    pub ends: Vec<usize>,
+    pub idx: Vec<u32>,
 }
 
 /// Which variable is eliminated next.
@@ -112,7 +122,11 @@ impl Quotient<'_> {
 
 /// The quotient graph while it is ordered.
 struct MinimumDegree {
+    /// Variables, those that are kept last, and the elements that there were at the start.
     nodes: Vec<Node>,
+    num_variables: usize,
+    /// How many of them may be eliminated.
+    num_eliminated: usize,
     lists: Vec<u32>,
     /// Start of the unused end of `lists`.
     free: usize,
@@ -206,10 +220,27 @@ pub(crate) fn minimum_degree(
     cancel: &CancelFlag,
 ) -> Result<MinimumDegreeOrder, Cancelled> {
     let n = ptr.len() - 1;
-    MinimumDegree::new(ptr, lists, |_| 1).run(dense_limit(n), &mut Queue::new(n), cancel)
+    let mut graph = MinimumDegree::new(ptr, lists, n, n, |_| 1, |_| 0);
+    graph.run(dense_limit(n), &mut Queue::new(n), cancel)
 }
 
-/// An order of the vertices by `choice`, where each stands for as many as its `weight` says. None is set aside.
+/// A quotient graph to begin with: variables, of which the last ones may be kept, and elements.
+pub(crate) struct Begun {
+    /// Where the list of each variable starts in `lists`, of each element after them, and the end.
+    pub ptr: Vec<usize>,
+    /// Of a variable its elements and then its other neighbours, of an element its variables; better with
+    /// [spare room](with_spare_room).
+    pub lists: Vec<u32>,
+    /// How many elements the list of each variable starts with.
+    pub num_elements: Vec<u32>,
+    /// How many vertices each variable stands for.
+    pub weight: Vec<u32>,
+    /// How many variables, the last ones, are not eliminated.
+    pub num_kept: usize,
+}
+
+/// Eliminates variables by `choice`. Returns their order, new to old, and the elements that are left, of variables that
+/// were kept. None is set aside.
 ///
 /// # Errors
 ///
@@ -219,14 +250,23 @@ pub(crate) fn minimum_degree(
 ///
 /// As [`minimum_degree`].
 pub(crate) fn eliminate(
-    ptr: &[usize],
-    lists: Vec<u32>,
-    weight: &[u32],
+    graph: Begun,
     choice: &mut impl PivotChoice,
     cancel: &CancelFlag,
-) -> Result<Vec<u32>, Cancelled> {
-    let graph = MinimumDegree::new(ptr, lists, |v| weight[v as usize]);
-    Ok(graph.run(usize::MAX, choice, cancel)?.order)
+) -> Result<(Vec<u32>, ElementLists), Cancelled> {
+    let num_variables = graph.weight.len();
+    let num_left = num_variables - graph.num_kept;
+    let weights = &graph.weight;
+    let mut graph = MinimumDegree::new(
+        &graph.ptr,
+        graph.lists,
+        num_variables,
+        num_left,
+        |v| weights[v as usize],
+        |v| graph.num_elements[v as usize],
+    );
+    let found = graph.run(usize::MAX, choice, cancel)?;
+    Ok((found.order, found.left))
 }
 
 /// Length of the lists with room for new elements.
@@ -240,24 +280,52 @@ pub(crate) fn fits(n: usize, entries: usize) -> bool {
 }
 
 impl MinimumDegree {
-    fn new(ptr: &[usize], mut lists: Vec<u32>, weight: impl Fn(u32) -> u32) -> Self {
+    /// With so many variables, of which `num_eliminated` may be eliminated; each has its weight, and so many elements.
+    fn new(
+        ptr: &[usize],
+        mut lists: Vec<u32>,
+        num_variables: usize,
+        num_eliminated: usize,
+        weight: impl Fn(u32) -> u32,
+        num_elements: impl Fn(u32) -> u32,
+    ) -> Self {
         let n = ptr.len() - 1;
         assert!(fits(n, lists.len()), "positions in the lists have 32 bits");
-        let used = lists.len();
-        let node = |(v, w): (u32, &[usize])| Node {
-            start: w[0] as u32,
-            len: (w[1] - w[0]) as u32,
-            elements: 0,
-            weight: weight(v) as i32,
-            degree: lists[w[0]..w[1]].iter().map(|&u| weight(u)).sum(),
-            mark: 1,
-            next: NONE,
-            tag: 0,
-        };
-        let nodes = (0..).zip(ptr.windows(2)).map(node).collect();
-        lists.resize(with_spare_room(n, used), 0);
+        let used = ptr[n];
+        let mut nodes: Vec<Node> = (0..)
+            .zip(ptr.windows(2))
+            .map(|(v, w)| {
+                let (elements, weight) = if (v as usize) < num_variables {
+                    (num_elements(v), weight(v))
+                } else {
+                    (ELEMENT, 0)
+                };
+                Node {
+                    start: w[0] as u32,
+                    len: (w[1] - w[0]) as u32,
+                    elements,
+                    weight: weight as i32,
+                    degree: 0,
+                    mark: 1,
+                    next: NONE,
+                    tag: 0,
+                }
+            })
+            .collect();
+        for v in (0..n).rev() {
+            let list = &lists[ptr[v]..ptr[v + 1]];
+            // Of an element all but the variable itself.
+            let adds = |&u: &u32| match (u as usize).checked_sub(num_variables) {
+                None => weight(u),
+                Some(_) => nodes[u as usize].degree - weight(v as u32),
+            };
+            nodes[v].degree = list.iter().map(adds).sum();
+        }
+        lists.resize(with_spare_room(n, used).max(lists.len()), 0);
         Self {
             nodes,
+            num_variables,
+            num_eliminated,
             lists,
             free: used,
         }
@@ -300,7 +368,7 @@ impl MinimumDegree {
 
     /// Vertices of a degree above `dense_limit`, each standing for itself alone, are set aside.
     fn run(
-        mut self,
+        &mut self,
         dense_limit: usize,
         choice: &mut impl PivotChoice,
         cancel: &CancelFlag,
@@ -308,7 +376,8 @@ impl MinimumDegree {
         cancel.check()?;
         let n: usize = self.nodes.iter().map(|node| node.weight as usize).sum();
         let mut dense: Vec<u32> = Vec::new();
-        for (i, node) in self.nodes.iter_mut().enumerate() {
+        let variables = self.nodes[..self.num_variables].iter_mut();
+        for (i, node) in variables.enumerate() {
             if node.degree as usize > dense_limit {
                 node.weight = 0;
                 dense.push(i as u32);
@@ -317,8 +386,10 @@ impl MinimumDegree {
             }
         }
         let num_sparse = n - dense.len();
+        let kept = &self.nodes[self.num_eliminated..self.num_variables];
+        let num_kept: usize = kept.iter().map(|node| node.weight as usize).sum();
         dense.sort_by_key(|&v| self.nodes[v as usize].degree);
-        let mut joined = Joined::new(&self, &dense);
+        let mut joined = Joined::new(self, &dense);
 
         // Sizes of the fronts, pivots and others; only if those do not count yet.
         let mut fronts: Vec<(u32, u32)> = Vec::new();
@@ -337,7 +408,7 @@ impl MinimumDegree {
         // pivot's list; smaller marks, of elements and variables, mean nothing.
         let mut flag = 2u32;
         let mut largest = 0u32;
-        while num_ordered < num_sparse {
+        while num_ordered + num_kept < num_sparse {
             if pivots.len().is_multiple_of(STRIDE) {
                 cancel.check()?;
             }
@@ -388,6 +459,8 @@ impl MinimumDegree {
                         pivot_weight += weight;
                         num_ordered += weight as usize;
                     }
+                    // What is kept is not merged.
+                    Some(_) if i as usize >= self.num_eliminated => {}
                     Some(hash) => {
                         let slot = &mut table[hash as usize & mask];
                         let node = &mut self.nodes[i as usize];
@@ -444,6 +517,15 @@ impl MinimumDegree {
             add_front(pivot_weight, degree);
         }
         drop(table);
+        let left = if num_kept == 0 {
+            ElementLists::default()
+        } else {
+            self.elements_left()
+        };
+        for node in &mut self.nodes[self.num_eliminated..self.num_variables] {
+            // Variables of like hash were listed by this.
+            node.next = NONE;
+        }
         let mut order = self.postorder(&pivots, cancel)?;
         let predicted = if dense.is_empty() {
             Some(predicted)
@@ -453,7 +535,25 @@ impl MinimumDegree {
                 .and_then(|joined| joined.predict(&self.nodes, &pivots, &fronts))
         };
         order.append(&mut dense);
-        Ok(MinimumDegreeOrder { order, predicted })
+        Ok(MinimumDegreeOrder {
+            order,
+            predicted,
+            left,
+        })
+    }
+
+    /// The elements that are left.
+    fn elements_left(&self) -> ElementLists {
+        let mut left = ElementLists::default();
+        let is_left = |e: &&Node| e.elements == ELEMENT && e.mark != 0;
+        for element in self.nodes.iter().filter(is_left) {
+            let list = element.start as usize..(element.start + element.len) as usize;
+            let is_live = |v: &u32| self.nodes[*v as usize].weight != 0;
+            left.idx
+                .extend(self.lists[list].iter().copied().filter(is_live));
+            left.ends.push(left.idx.len());
+        }
+        left
     }
 
     /// Makes the pivot an element without a list, which goes where `parent` goes.
@@ -697,7 +797,7 @@ impl MinimumDegree {
             next = node.degree;
         }
         let mut order = vec![NONE; place as usize];
-        for v in 0..nodes.len() as u32 {
+        for v in 0..self.num_variables as u32 {
             if (v as usize).is_multiple_of(LONG_STRIDE) {
                 cancel.check()?;
             }

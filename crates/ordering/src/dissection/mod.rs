@@ -8,13 +8,15 @@
 //! 2. **Dissection.** Variables that are joined to each other and to the same others are merged, and what
 //!    is left is divided by multilevel vertex separators ([`separator`]), down to parts of 200 vertices,
 //!    with the parts on different threads.
-//! 3. **Elimination.** On a quotient graph (see [`minimum_degree`](crate::minimum_degree)) the variables in no separator
-//!    are eliminated in rounds, of any degree: a round takes the quarter of the variables that has the least degrees, and
-//!    a variable next to a pivot waits for the next round. Then separator by separator, the deepest first. Variables of different stages are never eliminated
-//!    together, which would cost no fill, but could make one part wait for another. Degrees count all
-//!    variables left, so those of a part take its border into account (F. Pellegrini, J. Roman and
-//!    P. R. Amestoy, "Hybridizing nested dissection and halo approximate minimum degree for efficient
-//!    sparse matrix ordering", Concurrency: Practice and Experience 12 (2000)).
+//! 3. **Elimination.** Parts of a hundredth or so of the graph are *domains*: each is eliminated on a quotient graph of its
+//!    own (see [`minimum_degree`](crate::minimum_degree)), on different threads, and then the separators between domains
+//!    on what these leave ([`domains`]). Variables in no separator come first, in rounds, of any degree: a round takes
+//!    the quarter of the variables that has the least degrees, and a variable next to a pivot waits for the next round.
+//!    Then separator by separator, the deepest first ([`rounds`]). Variables of different stages are never eliminated
+//!    together, which would cost no fill, but could make one part wait for another. Degrees count all variables left, so
+//!    those of a part take its border into account (F. Pellegrini, J. Roman and P. R. Amestoy, "Hybridizing nested
+//!    dissection and halo approximate minimum degree for efficient sparse matrix ordering", Concurrency: Practice and
+//!    Experience 12 (2000)).
 //!
 //! To divide what minimum degree leaves is from C. Ashcraft and J. W. H. Liu, "Robust ordering of sparse
 //! matrices using multisection", SIAM J. Matrix Anal. Appl. 19 (1998), and J. Schulze, "Towards a tighter
@@ -23,25 +25,27 @@
 //! Time is near linear in the entries of the graph for step 1 and 3, with a logarithm of the number of
 //! vertices for step 2. The result does not depend on the number of threads.
 
+mod domains;
 mod graph;
 mod nested;
 mod reduction;
+mod rounds;
 mod separator;
 
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CancelFlag, Cancelled};
 
 use crate::graph::Graph;
-use crate::minimum_degree::{PivotChoice, Quotient, eliminate, with_spare_room};
+use domains::{Domains, eliminated};
 use graph::{NONE, WeightedGraph};
-use nested::{LEAF, SMALLEST, separator_depths};
+use nested::{LEAF, SMALLEST, places};
 use reduction::{Lists, Reduction};
 
-/// The share of the variables that a round may choose pivots from, at least.
-const SHARE: f64 = 0.25;
+/// A graph is divided into about so many domains at least, if they have enough vertices.
+const DOMAINS: usize = 64;
 
-/// Variables whose degree is this close to the least one are candidates, too.
-const NEAR_LEAST: usize = 1;
+/// Parts of fewer vertices than this stay one domain. Few in tests, so that small graphs have several.
+const SMALLEST_DOMAIN: usize = if cfg!(test) { 20 } else { 2_000 };
 
 /// Orders the graph, with the elimination forest of the order, of which it is a postorder; without that if more than 64
 /// vertices have so many neighbours that they are set aside. On the current rayon pool if `parallel`.
@@ -61,38 +65,48 @@ pub(crate) fn reduced_nested_dissection(
     let reduction = Reduction::new(graph, parallel, cancel)?;
     let Lists { ptr, idx } = &reduction.graph;
     let weight = &reduction.left_weight;
-    let stages = stages(
-        WeightedGraph {
-            ptr: ptr.clone(),
-            idx: idx.clone(),
-            edge_weight: vec![1; idx.len()],
-            weight: weight.clone(),
-        },
-        parallel,
-        cancel,
-    );
-    cancel.check()?;
-    let mut lists = Vec::with_capacity(with_spare_room(weight.len(), idx.len()));
-    lists.extend_from_slice(idx);
-    let order = eliminate(ptr, lists, weight, &mut Rounds::new(stages), cancel)?;
+    let divided = WeightedGraph {
+        ptr: ptr.clone(),
+        idx: idx.clone(),
+        edge_weight: vec![1; idx.len()],
+        weight: weight.clone(),
+    };
+    let domains = domains(divided, parallel, cancel)?;
+    let order = eliminated(&reduction.graph, weight, &domains, parallel, cancel)?;
     reduction.whole_order(graph, order, parallel, cancel)
 }
 
-/// The stage in which each vertex is eliminated, from the last one on: zero for the first separator, and so on; the
-/// vertices in no separator come first. Anything once it is cancelled.
-fn stages(graph: WeightedGraph, parallel: bool, cancel: &CancelFlag) -> Vec<u8> {
-    if graph.len() <= SMALLEST {
-        return vec![0; graph.len()];
+/// Divides the graph. The vertices in no separator are eliminated first, then separator by separator, the deepest first.
+///
+/// # Errors
+///
+/// [`Cancelled`].
+fn domains(
+    graph: WeightedGraph,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Result<Domains, Cancelled> {
+    let n = graph.len();
+    if n <= SMALLEST {
+        return Ok(Domains {
+            of: vec![0; n],
+            count: 1,
+            stage: vec![0; n],
+        });
     }
     let (graph, number) = merged(graph);
-    if cancel.is_cancelled() {
-        return Vec::new();
-    }
-    let depths = separator_depths(graph, parallel, cancel);
-    let deepest = depths.iter().filter(|&&depth| depth != LEAF).max();
-    let leaf = deepest.map_or(0, |&depth| depth + 1);
-    let stage = |&v: &u32| depths[v as usize].min(leaf);
-    number.iter().map(stage).collect()
+    cancel.check()?;
+    let largest = (graph.len() / DOMAINS).max(SMALLEST_DOMAIN);
+    let (places, count) = places(graph, largest, parallel, cancel);
+    cancel.check()?;
+    let depths = places.iter().map(|place| place.depth);
+    let deepest = depths.filter(|&depth| depth != LEAF).max();
+    let leaf = deepest.map_or(0, |depth| depth + 1);
+    let places = number.iter().map(|&v| &places[v as usize]);
+    let (of, stage) = places
+        .map(|place| (place.domain, place.depth.min(leaf)))
+        .unzip();
+    Ok(Domains { of, count, stage })
 }
 
 /// The graph with vertices that are joined to each other and to the same others made one, and the new
@@ -121,105 +135,6 @@ fn merged(graph: WeightedGraph) -> (WeightedGraph, Vec<u32>) {
         smaller.weight[v as usize] += weight;
     }
     (smaller, number)
-}
-
-/// Chooses pivots in rounds, in stages.
-struct Rounds {
-    /// The variables to be eliminated in this stage, some of them no longer live.
-    active: Vec<u32>,
-    /// Those of the later stages, the last one first.
-    stages: Vec<Vec<u32>>,
-    /// The stage of each variable, from the last one on.
-    stage_of: Vec<u8>,
-    /// Number of the round.
-    round: u32,
-    /// The round in which a variable was last next to a pivot.
-    waits_in: Vec<u32>,
-    /// The variables that this round may still eliminate, the first one last.
-    candidates: Vec<u32>,
-    /// Workspace: active variables by degree.
-    counts: Vec<u32>,
-}
-
-impl Rounds {
-    fn new(stage_of: Vec<u8>) -> Self {
-        let mut stages = vec![Vec::new(); stage_of.iter().max().map_or(0, |&s| s as usize + 1)];
-        for (i, &stage) in (0..).zip(&stage_of) {
-            stages[stage as usize].push(i);
-        }
-        Self {
-            active: Vec::new(),
-            stages,
-            round: 0,
-            waits_in: vec![0; stage_of.len()],
-            candidates: Vec::new(),
-            stage_of,
-            counts: Vec::new(),
-        }
-    }
-
-    /// Finds the candidates of the next round, by degree; false if the stage is over.
-    fn start_round(&mut self, graph: Quotient) -> bool {
-        self.round += 1;
-        self.active.retain(|&i| graph.weight(i) != 0);
-        let counts = &mut self.counts;
-        counts.clear();
-        for &i in &self.active {
-            let degree = graph.degree(i) as usize;
-            if degree >= counts.len() {
-                counts.resize(degree + 1, 0);
-            }
-            counts[degree] += 1;
-        }
-        let Some(least) = counts.iter().position(|&count| count != 0) else {
-            return false;
-        };
-        let wanted = (self.active.len() as f64 * SHARE) as u32;
-        // `counts` becomes the number of candidates up to each degree below `end`.
-        let mut num_candidates = 0;
-        let mut end = 0;
-        while end < counts.len() && (num_candidates < wanted || end <= least + NEAR_LEAST) {
-            num_candidates += counts[end];
-            counts[end] = num_candidates;
-            end += 1;
-        }
-        self.candidates.resize(num_candidates as usize, 0);
-        for &i in &self.active {
-            let degree = graph.degree(i) as usize;
-            if degree < end {
-                let place = num_candidates - counts[degree];
-                self.candidates[place as usize] = i;
-                counts[degree] -= 1;
-            }
-        }
-        true
-    }
-}
-
-impl PivotChoice for Rounds {
-    fn insert(&mut self, i: u32, _degree: usize) {
-        self.waits_in[i as usize] = self.round;
-    }
-
-    fn pop(&mut self, graph: Quotient) -> u32 {
-        loop {
-            while let Some(i) = self.candidates.pop() {
-                if graph.weight(i) != 0 && self.waits_in[i as usize] != self.round {
-                    return i;
-                }
-            }
-            while !self.start_round(graph) {
-                self.active = self.stages.pop().expect("a live variable is in some stage");
-            }
-        }
-    }
-
-    /// Not across stages: a separator that is eliminated with a part below it makes that part wait for what
-    /// is on the other side.
-    #[inline]
-    fn may_join(&self, i: u32, j: u32) -> bool {
-        self.stage_of[i as usize] == self.stage_of[j as usize]
-    }
 }
 
 #[cfg(test)]

@@ -24,38 +24,92 @@ const LIGHTEST_PART: u64 = 16;
 /// The depth of vertices in no separator.
 pub(super) const LEAF: u8 = u8::MAX;
 
-/// Divides the graph by a separator, and the parts likewise. Returns for each vertex in how many parts
-/// that contain it its separator lies: zero for the first separator; [`LEAF`] if it is in none. On the
-/// current rayon pool if `parallel`; the result is the same. Nothing more is divided once it is cancelled.
-pub(super) fn separator_depths(
+/// Where a vertex is after the division.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// In how many parts that contain the vertex its separator lies: zero for the first separator; [`LEAF`] if it is in
+    /// none.
+    pub depth: u8,
+    /// The domain that it is in; [`NONE`] for those between domains.
+    pub domain: u32,
+}
+
+/// Divides the graph by a separator, and the parts likewise. Parts of at most so many vertices, and those that are not
+/// divided, are domains, numbered from zero on. Returns where the vertices are, and the number of domains. On the current
+/// rayon pool if `parallel`; the result is the same. Nothing more is divided once it is cancelled.
+pub(super) fn places(
     graph: WeightedGraph,
+    largest_domain: usize,
     parallel: bool,
     cancel: &CancelFlag,
-) -> Vec<u8> {
-    let mut vertices: Vec<u32> = (0..graph.len() as u32).collect();
-    let mut depths = vec![LEAF; graph.len()];
-    let how = How { parallel, cancel };
-    divide(graph, &mut vertices, &mut depths, 0, how);
-    let mut by_vertex = vec![LEAF; vertices.len()];
-    for (&v, &depth) in vertices.iter().zip(&depths) {
-        by_vertex[v as usize] = depth;
+) -> (Vec<Place>, usize) {
+    let n = graph.len();
+    let mut divided: Vec<Divided> = (0..n as u32).map(Divided::new).collect();
+    let how = How {
+        largest_domain,
+        parallel,
+        cancel,
+    };
+    divide(graph, &mut divided, 0, how);
+    let nowhere = Place {
+        depth: LEAF,
+        domain: NONE,
+    };
+    let mut places = vec![nowhere; n];
+    let mut num_domains = 0;
+    for &Divided {
+        vertex,
+        depth,
+        in_domain,
+        starts_domain,
+    } in &divided
+    {
+        num_domains += u32::from(starts_domain);
+        let domain = if in_domain { num_domains - 1 } else { NONE };
+        places[vertex as usize] = Place { depth, domain };
     }
-    by_vertex
+    (places, num_domains as usize)
 }
 
 /// How a division is carried out.
 #[derive(Clone, Copy)]
 struct How<'a> {
+    largest_domain: usize,
     /// On the current rayon pool.
     parallel: bool,
     cancel: &'a CancelFlag,
 }
 
+/// A vertex while it is divided from others.
+#[derive(Clone, Copy)]
+struct Divided {
+    vertex: u32,
+    depth: u8,
+    in_domain: bool,
+    /// The first vertex of its domain.
+    starts_domain: bool,
+}
+
+impl Divided {
+    fn new(vertex: u32) -> Self {
+        Self {
+            vertex,
+            depth: LEAF,
+            in_domain: false,
+            starts_domain: false,
+        }
+    }
+}
+
 /// Puts the vertices of the first part first in `vertices`, those of the second next, and those of the
-/// separator last. `depths` go with them.
-fn divide(graph: WeightedGraph, vertices: &mut [u32], depths: &mut [u8], depth: u8, how: How<'_>) {
+/// separator last.
+fn divide(graph: WeightedGraph, vertices: &mut [Divided], depth: u8, how: How<'_>) {
     let n = graph.len();
+    if n <= how.largest_domain {
+        make_domain(vertices);
+    }
     if n <= SMALLEST || depth == DEEPEST || how.cancel.is_cancelled() {
+        make_domain(vertices);
         return;
     }
     let parallel_here = how.parallel && n > SMALLEST_PARALLEL;
@@ -70,6 +124,7 @@ fn divide(graph: WeightedGraph, vertices: &mut [u32], depths: &mut [u8], depth: 
         )
     };
     let Ok(side) = side else {
+        make_domain(vertices);
         return;
     };
     let mut sizes = [0u32; 3];
@@ -85,6 +140,7 @@ fn divide(graph: WeightedGraph, vertices: &mut [u32], depths: &mut [u8], depth: 
         })
         .collect();
     if LIGHTEST_PART * weights[0].min(weights[1]) < weights.iter().sum() {
+        make_domain(vertices);
         return;
     }
     let part = |of: Side| {
@@ -100,18 +156,29 @@ fn divide(graph: WeightedGraph, vertices: &mut [u32], depths: &mut [u8], depth: 
     let (first, second) = join_if(parallel_here, || part(0), || part(1));
     drop(graph);
     let starts = [0, sizes[0], sizes[0] + sizes[1]];
-    for (&v, (&side, &number)) in vertices.to_vec().iter().zip(side.iter().zip(&numbers)) {
+    let starts_domain = vertices[0].starts_domain;
+    for (&old, (&side, &number)) in vertices.to_vec().iter().zip(side.iter().zip(&numbers)) {
         let place = (starts[side as usize] + number) as usize;
-        vertices[place] = v;
-        depths[place] = if side == SEPARATOR { depth } else { LEAF };
+        vertices[place] = Divided {
+            depth: if side == SEPARATOR { depth } else { LEAF },
+            starts_domain: starts_domain && place == 0,
+            ..old
+        };
     }
     drop((side, numbers));
-    let [end, len] = [sizes[0] as usize, sizes[1] as usize];
-    let (vertices, rest) = vertices.split_at_mut(end);
-    let (more_vertices, _) = rest.split_at_mut(len);
-    let (depths, rest) = depths.split_at_mut(end);
-    let (more_depths, _) = rest.split_at_mut(len);
-    let of_first = || divide(first, vertices, depths, depth + 1, how);
-    let of_second = || divide(second, more_vertices, more_depths, depth + 1, how);
+    let (first_vertices, rest) = vertices.split_at_mut(sizes[0] as usize);
+    let (second_vertices, _) = rest.split_at_mut(sizes[1] as usize);
+    let of_first = || divide(first, first_vertices, depth + 1, how);
+    let of_second = || divide(second, second_vertices, depth + 1, how);
     join_if(parallel_here, of_first, of_second);
+}
+
+/// The vertices of a part become a domain, unless they are within one.
+fn make_domain(vertices: &mut [Divided]) {
+    if vertices.first().is_some_and(|first| !first.in_domain) {
+        for vertex in &mut *vertices {
+            vertex.in_domain = true;
+        }
+        vertices[0].starts_domain = true;
+    }
 }

@@ -66,7 +66,7 @@ struct Left {
 }
 
 impl Lists {
-    fn of(&self, v: u32) -> &[u32] {
+    pub fn of(&self, v: u32) -> &[u32] {
         &self.idx[self.ptr[v as usize]..self.ptr[v as usize + 1]]
     }
 }

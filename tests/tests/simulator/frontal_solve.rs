@@ -679,7 +679,7 @@ fn takes_what_it_says<T: DeviceScalar>(
     assert_eq!(more, (of_vectors - control) * (MANY as u64 - 1), "{name}");
 
     // What is known of it before there is a plan: all but the state and the report.
-    let predicted = DeviceTree::workspace_bytes(tree.tree(), value_bytes);
+    let predicted = DeviceTree::workspace_bytes(tree, value_bytes);
     let of_reports = 4 * state::LEN + 8 * (report::NUM_EXTREMES + report::LEN);
     assert_eq!(of_working, predicted + of_reports as u64, "{name}");
 }
@@ -734,7 +734,7 @@ fn trees_take_about_what_was_predicted() {
         let of_tree = |value_bytes| {
             DeviceTree::predicted_bytes(tree, value_bytes)
                 - DeviceTree::factor_bytes(tree, value_bytes)
-                - DeviceTree::workspace_bytes(tree.tree(), value_bytes)
+                - DeviceTree::workspace_bytes(tree, value_bytes)
         };
         assert_eq!(of_tree(8), of_tree(4), "{name}");
         let ratio = taken as f64 / of_tree(8) as f64;

@@ -6,7 +6,6 @@ use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
 use super::DeviceTree;
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
-use super::plan::elements::Elements;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
@@ -40,7 +39,7 @@ impl DeviceTree {
             + of_entries
             + of_pivots
             + Self::factor_bytes(symbolic, value_bytes)
-            + Self::workspace_bytes(tree, value_bytes)
+            + Self::workspace_bytes(symbolic, value_bytes)
     }
 
     /// That part of them that each matrix needs for itself.
@@ -51,11 +50,12 @@ impl DeviceTree {
 
     /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements, which
     /// is planned as for a factorization, and counters. n·log n for n fronts.
-    pub fn workspace_bytes(tree: &AssemblyTree, value_bytes: usize) -> u64 {
+    pub fn workspace_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
         let limits = Limits::default();
+        let tree = &symbolic.tree;
         let classes = FrontClass::of_tree(tree, &limits);
         let costs = DeviceCosts::default();
-        let elements = Elements::num_entries(tree, &classes, &limits, &costs);
+        let elements = symbolic.elements.get(tree, &limits, &costs).entries;
         let records = tree.fronts().iter().zip(classes);
         let counters = records.map(|(front, class)| match class {
             FrontClass::Small => 1,

@@ -22,6 +22,8 @@ mod solve;
 mod tiles;
 mod tree;
 
+pub(crate) use plan::elements::OnceElements;
+
 use luge_device::{DeviceError, KernelDesc};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;

@@ -31,6 +31,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, OnceLock};
 
 use luge_sparse::etree::NONE;
 
@@ -70,6 +71,45 @@ pub(in crate::gpu) struct Elements {
     pub awaited: Vec<u32>,
 }
 
+/// The elements by the limits and costs that were asked for first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OnceElements(OnceLock<(Limits, DeviceCosts, Arc<Elements>)>);
+
+impl OnceElements {
+    /// Those of `tree`, made if they are not those that were made before.
+    pub(in crate::gpu) fn get(
+        &self,
+        tree: &AssemblyTree,
+        limits: &Limits,
+        costs: &DeviceCosts,
+    ) -> Arc<Elements> {
+        let make = || {
+            let classes = FrontClass::of_tree(tree, limits);
+            Arc::new(Elements::new(tree, &classes, limits, costs))
+        };
+        let (first_limits, first_costs, made) = self.0.get_or_init(|| (*limits, *costs, make()));
+        if (first_limits, first_costs) == (limits, costs) {
+            Arc::clone(made)
+        } else {
+            make()
+        }
+    }
+
+    /// Bytes on the host.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.get().map_or(0, |(_, _, made)| {
+            let Elements {
+                place,
+                unit,
+                await_ptr,
+                awaited,
+                entries: _,
+            } = &**made;
+            (8 * place.len() + 4 * (unit.len() + await_ptr.len() + awaited.len())) as u64
+        })
+    }
+}
+
 impl Elements {
     /// Of a tree.
     pub fn new(
@@ -78,28 +118,6 @@ impl Elements {
         limits: &Limits,
         costs: &DeviceCosts,
     ) -> Self {
-        let (mut elements, pool, in_pool) = Self::placed(tree, classes, limits, costs);
-        (elements.await_ptr, elements.awaited) = pool.waits(&elements.unit, &in_pool);
-        elements
-    }
-
-    /// The [`entries`](Self::entries) alone.
-    pub fn num_entries(
-        tree: &AssemblyTree,
-        classes: &[FrontClass],
-        limits: &Limits,
-        costs: &DeviceCosts,
-    ) -> u64 {
-        Self::placed(tree, classes, limits, costs).0.entries
-    }
-
-    /// Places without waits, and those within the pool.
-    fn placed<'a>(
-        tree: &'a AssemblyTree,
-        classes: &[FrontClass],
-        limits: &Limits,
-        costs: &DeviceCosts,
-    ) -> (Self, Pool<'a>, Vec<u64>) {
         let mut elements = Self::default();
         let pooled = elements.place_fixed(tree, classes, limits);
         let pool = Pool::new(tree, classes, costs, pooled);
@@ -111,13 +129,13 @@ impl Elements {
         elements.unit = unit;
         let fixed = elements.entries;
         elements.entries += placed.entries;
-        let of_pool = pool.size.iter().zip(&placed.place);
-        for (place, (&size, in_pool)) in elements.place.iter_mut().zip(of_pool) {
-            if size > 0 {
-                *place = fixed + in_pool;
+        for (&s, in_pool) in pool.large.iter().zip(&placed.place) {
+            if pool.size[s as usize] > 0 {
+                elements.place[s as usize] = fixed + in_pool;
             }
         }
-        (elements, pool, placed.place)
+        (elements.await_ptr, elements.awaited) = pool.waits(&elements.unit, &placed.place);
+        elements
     }
 
     /// Gives places to elements that are not in the pool, by the tree and the limits alone, and tells which are.
@@ -159,6 +177,8 @@ struct Pool<'a> {
     fronts_below: Vec<u32>,
     /// The large fronts.
     large: Vec<u32>,
+    /// Place of each large front among them.
+    number: Vec<u32>,
     /// Of each front, what its last task is ordered by in its unit.
     last: Vec<u64>,
     /// Most entries at once below and at each front, if the fronts of its subtree come one after the other.
@@ -177,6 +197,7 @@ struct Pool<'a> {
 
 /// Places in a pool.
 struct Placed {
+    /// By number of the large front.
     place: Vec<u64>,
     entries: u64,
 }
@@ -201,13 +222,19 @@ impl<'a> Pool<'a> {
         let factor_entries = fronts.iter().map(|front| {
             u64::from(front.pivots) * (u64::from(front.pivots) + 2 * u64::from(front.below))
         });
+        let large: Vec<u32> = numbers
+            .filter(|&s| classes[s as usize].is_large())
+            .collect();
+        let mut number = vec![NONE; fronts.len()];
+        for (k, &s) in (0..).zip(&large) {
+            number[s as usize] = k;
+        }
         let mut pool = Self {
             tree,
             size,
             fronts_below: vec![1; fronts.len()],
-            large: numbers
-                .filter(|&s| classes[s as usize].is_large())
-                .collect(),
+            large,
+            number,
             last: vec![0; fronts.len()],
             in_postorder: vec![0; fronts.len()],
             children: tree.children.clone(),
@@ -278,11 +305,11 @@ impl<'a> Pool<'a> {
     /// A place for each element that nobody else writes to.
     fn apart(&self) -> Placed {
         let mut entries = 0;
-        let mut after = |&size: &u64| {
-            entries += size;
-            entries - size
+        let mut after = |&s: &u32| {
+            entries += self.size[s as usize];
+            entries - self.size[s as usize]
         };
-        let place = self.size.iter().map(&mut after).collect();
+        let place = self.large.iter().map(&mut after).collect();
         Placed { place, entries }
     }
 
@@ -300,6 +327,9 @@ impl<'a> Pool<'a> {
                 continue;
             }
             let unit = self.units(budget);
+            if best.as_ref().is_some_and(|(other, _)| *other == unit) {
+                continue;
+            }
             let placed = self.placed(&unit, allowed);
             let is_better = best
                 .as_ref()
@@ -411,19 +441,22 @@ impl<'a> Pool<'a> {
     fn placed(&self, unit: &[u32], allowed: u64) -> Placed {
         let order = self.in_order(unit);
         for lag in LAGS {
-            let placed = self.placed_within(allowed, &order, lag);
-            if placed.entries <= allowed {
+            if let Some(placed) = self.placed_within(allowed, &order, lag, allowed) {
                 return placed;
             }
         }
         let peak = self.peak_in(order.iter().copied());
-        let mut best = self.placed_within(peak, &order, 0);
+        let within = |entries| {
+            let placed = self.placed_within(entries, &order, 0, u64::MAX);
+            placed.unwrap_or_else(|| unreachable!("nothing takes more entries than there are"))
+        };
+        let mut best = within(peak);
         for more in 1..SIZES {
             let entries = peak + peak / SIZE_STEPS * more;
             if best.entries <= entries.max(allowed) {
                 break;
             }
-            let placed = self.placed_within(entries, &order, 0);
+            let placed = within(entries);
             if placed.entries < best.entries {
                 best = placed;
             }
@@ -431,12 +464,18 @@ impl<'a> Pool<'a> {
         best
     }
 
-    /// Gives each element a place among so many entries, or more if one does not fit. It stays there until so many tasks
-    /// came after the last that reads it.
-    fn placed_within(&self, mut entries: u64, order: &[u32], lag: u64) -> Placed {
+    /// Gives each element a place among so many entries, or more if one does not fit; none if that takes more than `most`.
+    /// It stays there until so many tasks came after the last that reads it.
+    fn placed_within(
+        &self,
+        mut entries: u64,
+        order: &[u32],
+        lag: u64,
+        most: u64,
+    ) -> Option<Placed> {
         let fronts = self.tree.fronts();
         // At which end of the pool each element is, and how far from there.
-        let mut place = vec![(0, 0); self.size.len()];
+        let mut place = vec![(0, 0); self.large.len()];
         let mut ends = [End::default(), End::default()];
         // Number of tasks so far, and before which the elements of a front's children stay.
         let mut num_tasks = 0;
@@ -449,8 +488,8 @@ impl<'a> Pool<'a> {
             {
                 read.pop_front();
                 for &c in self.tree.children(reader as usize) {
-                    let (end, from) = place[c as usize];
                     if self.size[c as usize] > 0 {
+                        let (end, from) = place[self.number[c as usize] as usize];
                         ends[end].give_back(from, self.size[c as usize]);
                     }
                 }
@@ -470,27 +509,31 @@ impl<'a> Pool<'a> {
                     };
                     other.map(|gap| (1 - own, gap))
                 });
-                place[s as usize] = if let Some((end, gap)) = gap {
+                place[self.number[s as usize] as usize] = if let Some((end, gap)) = gap {
                     (end, ends[end].take(gap, size))
                 } else {
                     entries += size.saturating_sub(between);
+                    if entries > most {
+                        return None;
+                    }
                     spare = spare.min(between.saturating_sub(size));
                     (own, ends[own].push(size))
                 };
             }
         }
         entries -= spare;
-        let from_first = |(&(end, from), &size): (&(usize, u64), &u64)| {
+        let from_first = |(&(end, from), &s): (&(usize, u64), &u32)| {
+            let size = self.size[s as usize];
             if end == 0 || size == 0 {
                 from
             } else {
                 entries - from - size
             }
         };
-        Placed {
-            place: place.iter().zip(&self.size).map(from_first).collect(),
+        Some(Placed {
+            place: place.iter().zip(&self.large).map(from_first).collect(),
             entries,
-        }
+        })
     }
 
     /// Whom the writer of each element has to wait for: begins of lists, and fronts.
@@ -506,7 +549,8 @@ impl<'a> Pool<'a> {
             if size == 0 {
                 continue;
             }
-            let (start, end) = (place[s as usize], place[s as usize] + size);
+            let start = place[self.number[s as usize] as usize];
+            let end = start + size;
             let before = written.range(..end).rev();
             covered.extend(
                 before
@@ -878,13 +922,13 @@ mod tests {
         let peak = pool.peak_in(order.iter().copied());
         let mut taken = Vec::new();
         for lag in [0, 50, 200] {
-            let placed = pool.placed_within(peak, &order, lag);
+            let placed = pool.placed_within(peak, &order, lag, u64::MAX).unwrap();
             taken.push(placed.entries);
             let mut after = vec![0; pool.size.len()];
             let mut num_tasks = 0;
             for (at, &s) in order.iter().enumerate() {
                 let range = |s: u32| {
-                    let place = placed.place[s as usize];
+                    let place = placed.place[pool.number[s as usize] as usize];
                     place..place + pool.size[s as usize]
                 };
                 let own = range(s);
@@ -911,8 +955,10 @@ mod tests {
         assert!(taken.is_sorted() && taken[0] < taken[2], "{taken:?}");
         // The most for which there is room.
         let placed = |allowed| pool.placed(&unit, allowed).place;
-        let after = |lag| pool.placed_within(u64::MAX, &order, lag).place;
-        let room = |lag| pool.placed_within(peak, &order, lag).entries;
+        let within = |entries, lag, most| pool.placed_within(entries, &order, lag, most);
+        let after = |lag| within(u64::MAX, lag, u64::MAX).unwrap().place;
+        let room = |lag| within(peak, lag, u64::MAX).unwrap().entries;
+        assert!(within(peak, LAGS[0], room(LAGS[0]) - 1).is_none());
         assert_eq!(placed(room(LAGS[0])), after(LAGS[0]));
     }
 

@@ -15,6 +15,7 @@ mod large;
 mod small;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait, place};
 use luge_sparse::etree::NONE;
@@ -78,7 +79,7 @@ struct Planner<'a> {
     /// Number of each front among the large ones, or [`NONE`].
     large: Vec<u32>,
     /// Where elements are, and in which order tasks on large fronts come for that.
-    elements: Elements,
+    elements: Arc<Elements>,
     /// Seconds of the path from the beginning of each front to the root.
     path: Vec<f64>,
 }
@@ -177,7 +178,7 @@ impl<'a> Planner<'a> {
         for (number, (s, _)) in are_large.enumerate() {
             large[s] = number as u32;
         }
-        let elements = Elements::new(tree, &classes, &limits, costs);
+        let elements = symbolic.elements.get(tree, &limits, costs);
         let mut planner = Self {
             tree,
             layout,

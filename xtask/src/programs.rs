@@ -12,6 +12,7 @@ use crate::workspace::Workspace;
 struct Program {
     package: &'static str,
     name: &'static str,
+    features: &'static [&'static str],
     first: &'static [&'static str],
     /// Whether it wants the folder of the corpus, where none is named.
     over_corpus: bool,
@@ -22,6 +23,7 @@ pub fn solve(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
     let luge = Program {
         package: "luge",
         name: "luge",
+        features: &[],
         first: &["solve"],
         over_corpus: false,
     };
@@ -36,6 +38,8 @@ pub fn bench(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
     let bench = Program {
         package: "luge-benches",
         name: "luge-bench",
+        // As a peer.
+        features: &["faer"],
         first: &[],
         over_corpus: measures,
     };
@@ -47,6 +51,7 @@ pub fn campaign(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
     let campaign = Program {
         package: "luge-benches",
         name: "luge-bench",
+        features: &[],
         first: &["campaign"],
         over_corpus: false,
     };
@@ -58,6 +63,7 @@ pub fn corpus(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
     let corpus = Program {
         package: "luge-tests",
         name: "luge-corpus",
+        features: &[],
         first: &[],
         over_corpus: !args.is_empty(),
     };
@@ -69,6 +75,7 @@ pub fn verify(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
     let verify = Program {
         package: "luge-tests",
         name: "luge-corpus",
+        features: &[],
         first: &["verify"],
         over_corpus: true,
     };
@@ -82,10 +89,11 @@ impl Program {
         command
             .args(["run", "--quiet", "--release", "--package", self.package])
             .args(["--bin", self.name, "--manifest-path"])
-            .arg(workspace.root.join("Cargo.toml"))
-            .arg("--")
-            .args(self.first)
-            .args(args);
+            .arg(workspace.root.join("Cargo.toml"));
+        for feature in self.features {
+            command.args(["--features", feature]);
+        }
+        command.arg("--").args(self.first).args(args);
         let names_corpus = |arg: &String| arg == "--corpus" || arg.starts_with("--corpus=");
         if self.over_corpus && !args.iter().any(names_corpus) {
             command.arg(format!("--corpus={}", workspace.corpus().display()));

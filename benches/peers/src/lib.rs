@@ -5,7 +5,7 @@
 //! | [`klu`] | KLU (SuiteSparse): left-looking, block triangular form, one core | `libklu`, at run time |
 //! | [`umfpack`] | UMFPACK (SuiteSparse): unsymmetric multifrontal on BLAS | `libumfpack`, at run time |
 //! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
-//! | [`faer`] | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate |
+//! | `faer` | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate, with the feature `faer` |
 //! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
@@ -20,6 +20,7 @@
 //! options but for those that its module names.
 
 pub mod cudss;
+#[cfg(feature = "faer")]
 pub mod faer;
 pub mod klu;
 mod library;
@@ -223,6 +224,7 @@ pub enum Found {
     /// SuperLU.
     Superlu(Arc<superlu::Library>),
     /// faer.
+    #[cfg(feature = "faer")]
     Faer,
 }
 
@@ -241,12 +243,22 @@ impl Found {
             "superlu" => {
                 superlu::Library::load(path).map(|library| Self::Superlu(Arc::new(library)))
             }
+            #[cfg(feature = "faer")]
             "faer" => Ok(Self::Faer),
+            #[cfg(not(feature = "faer"))]
+            "faer" => Err(Missing("built without the feature `faer`".to_owned())),
             other => Err(Missing(format!(
                 "no peer is called {other}; there are {}",
                 NAMES.join(", ")
             ))),
         }
+    }
+
+    /// The first of [`NAMES`] that is there.
+    pub fn first() -> Option<(&'static str, Self)> {
+        NAMES
+            .into_iter()
+            .find_map(|name| Some((name, Self::load(name, None).ok()?)))
     }
 
     /// A solver that may use `threads` threads.
@@ -255,6 +267,7 @@ impl Found {
             Self::Klu(library) => Box::new(klu::Klu::new(Arc::clone(library))),
             Self::Umfpack(library) => Box::new(umfpack::Umfpack::new(Arc::clone(library), threads)),
             Self::Superlu(library) => Box::new(superlu::Superlu::new(Arc::clone(library), threads)),
+            #[cfg(feature = "faer")]
             Self::Faer => Box::new(faer::Faer::new(threads)),
         }
     }

@@ -290,8 +290,6 @@ pub fn run(
     progress: &(dyn Fn(u64) + Sync),
     stuck: &(dyn Fn(u64) + Sync),
 ) -> Tally {
-    // Their sums must not depend on what else runs.
-    faer::set_global_parallelism(faer::Par::Seq);
     let next = AtomicU64::new(0);
     let outcomes: Mutex<BTreeMap<u64, (u64, Outcome)>> = Mutex::default();
     let jobs = settings.jobs.max(1);

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::ensure;
 use luge_device::{Buffer, Event, Stream};
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceTree, Placement};
+use luge_frontal::gpu::{DeviceFrontalLu, DeviceTree, MemoryPlan, Placement};
 use luge_sparse::{ColPerm, CompressedPattern, Permutation, PivotPolicy, RowPerm, Scaling};
 
 use super::forests::Forest;
@@ -45,7 +45,10 @@ impl<'a> Subject<'a> {
             coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new())?),
             coupling_entries: &[],
         };
-        let tree = Arc::new(DeviceTree::upload(stream, &symbolic, &placement, 1)?);
+        let memory = MemoryPlan::new(&symbolic);
+        let tree = Arc::new(DeviceTree::upload(
+            stream, &symbolic, &memory, &placement, 1,
+        )?);
         let values = stream.upload(&on_host)?;
         let (factors, quality) = DeviceFrontalLu::factorize(stream, &tree, &values, &PIVOTS)?;
         ensure!(quality.num_perturbed == 0, "pivots were replaced");

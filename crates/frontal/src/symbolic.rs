@@ -7,8 +7,6 @@ use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CancelFlag, CompressedPattern, Limits, Reservation};
 
 use crate::error::FrontalError;
-#[cfg(feature = "gpu")]
-use crate::gpu::OnceElements;
 use crate::layout::Layout;
 use crate::schedule::Schedule;
 use crate::shares::both;
@@ -24,9 +22,6 @@ pub struct Symbolic<S: Storage = Full> {
     pub(crate) tree: AssemblyTree,
     pub(crate) layout: Layout,
     pub(crate) totals: Totals,
-    /// Where elements are on a device, once somebody asked.
-    #[cfg(feature = "gpu")]
-    pub(crate) elements: OnceElements,
     /// What is reserved for all of this but the pattern.
     memory: Reservation,
     storage: PhantomData<S>,
@@ -131,8 +126,6 @@ impl<S: Storage> Symbolic<S> {
             tree,
             layout,
             totals,
-            #[cfg(feature = "gpu")]
-            elements: OnceElements::default(),
             memory: Reservation::default(),
             storage: PhantomData,
         })
@@ -190,10 +183,7 @@ impl<S: Storage> Symbolic<S> {
     /// Bytes of all this, the pattern included.
     pub fn bytes(&self) -> u64 {
         let pattern = &self.tree.pattern;
-        let all = self.own_bytes() + (4 * pattern.nnz() + 8 * pattern.ptr().len()) as u64;
-        #[cfg(feature = "gpu")]
-        let all = all + self.elements.bytes();
-        all
+        self.own_bytes() + (4 * pattern.nnz() + 8 * pattern.ptr().len()) as u64
     }
 
     /// Those without the pattern.

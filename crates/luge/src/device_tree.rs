@@ -10,7 +10,8 @@ use std::time::Instant;
 
 use luge_device::{Buffer, DeviceError, PinnedBuffer, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, Parts, Placement, Workspace,
+    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, MemoryPlan, Parts, Placement,
+    Workspace,
 };
 use luge_frontal::{FrontalError, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
@@ -59,6 +60,7 @@ const SMALL_BUFFERS: u64 = 256;
 /// The plan for a pattern on the host.
 pub(crate) struct Forest {
     symbolic: Arc<Symbolic>,
+    memory: MemoryPlan,
     transform: Transform,
     block_ptr: Vec<usize>,
     /// B by columns, and the place of each entry among those of A, as it is stored.
@@ -193,6 +195,7 @@ impl Forest {
             other => unreachable!("an analysis of a square pattern: {other}"),
         })?;
         Ok(Self {
+            memory: MemoryPlan::new(&tree),
             symbolic: Arc::new(tree),
             transform,
             block_ptr,
@@ -213,7 +216,7 @@ impl Forest {
         let values = 2 * size_of::<f64>() * self.source.len();
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
         let (n, nnz) = (self.symbolic.n(), self.source.len());
-        DeviceTree::predicted_bytes(&self.symbolic, value_bytes)
+        DeviceTree::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
             + DevicePattern::predicted_bytes(n, nnz)
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
@@ -242,8 +245,9 @@ impl Forest {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        let on_device = DeviceTree::upload(&stream, &self.symbolic, &placement, count)
-            .map_err(|e| Error::from_device(e, "symbolic"))?;
+        let on_device =
+            DeviceTree::upload(&stream, &self.symbolic, &self.memory, &placement, count)
+                .map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(TreeAnalysis {
             on_device: Arc::new(on_device),
             forest: Arc::new(self),
@@ -507,7 +511,8 @@ impl AnyDeviceAnalysis for TreeAnalysis {
         let patterns = [&*forest.columns, &forest.coupling];
         let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
         let held = 4 * lists + patterns.iter().sum::<usize>();
-        inform.peak_host_bytes = inform.peak_host_bytes.max(symbolic.bytes() + held as u64);
+        let held = symbolic.bytes() + forest.memory.host_bytes() + held as u64;
+        inform.peak_host_bytes = inform.peak_host_bytes.max(held);
         inform.predicted_device_bytes = Some(forest.device_bytes());
         inform.seconds.symbolic = forest.seconds + self.upload_seconds;
         inform.precision = if forest.single {

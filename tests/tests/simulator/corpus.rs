@@ -79,7 +79,7 @@ fn corpus_on_the_cpu() {
 
 /// Orders up to which the simulator takes one schedule, and more than one.
 const MEDIUM: u64 = 400;
-const SMALL: u64 = 200;
+const SMALL: u64 = 120;
 
 /// On the simulator by the first of the seeds, small matrices by all of them.
 fn corpus_on_the_device(engine: DeviceEngine, seeds: &[u64]) {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
-use luge_frontal::gpu::{DeviceFrontalLu, DeviceScalar, DeviceTree, Placement, Workspace};
+use luge_frontal::gpu::{
+    DeviceFrontalLu, DeviceScalar, DeviceTree, MemoryPlan, Placement, Workspace,
+};
 use luge_frontal::{Full, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{report, state};
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, MANY};
@@ -255,7 +257,8 @@ impl System {
             coupling: &self.coupling,
             coupling_entries: &self.coupling_entries,
         };
-        Arc::new(DeviceTree::upload(stream, &tree, &placement, 1).unwrap())
+        let memory = MemoryPlan::new(&tree);
+        Arc::new(DeviceTree::upload(stream, &tree, &memory, &placement, 1).unwrap())
     }
 
     fn factorized<T: DeviceScalar>(
@@ -679,7 +682,7 @@ fn takes_what_it_says<T: DeviceScalar>(
     assert_eq!(more, (of_vectors - control) * (MANY as u64 - 1), "{name}");
 
     // What is known of it before there is a plan: all but the state and the report.
-    let predicted = DeviceTree::workspace_bytes(tree, value_bytes);
+    let predicted = DeviceTree::workspace_bytes(tree, &MemoryPlan::new(tree), value_bytes);
     let of_reports = 4 * state::LEN + 8 * (report::NUM_EXTREMES + report::LEN);
     assert_eq!(of_working, predicted + of_reports as u64, "{name}");
 }
@@ -730,11 +733,12 @@ fn trees_take_about_what_was_predicted() {
         let on_device = system.uploaded(stream, &TreeOptions::default());
         let tree = on_device.symbolic();
         let taken = device.allocated_bytes() - before;
+        let memory = MemoryPlan::new(tree);
         // What is predicted for the tree does not depend on the values.
         let of_tree = |value_bytes| {
-            DeviceTree::predicted_bytes(tree, value_bytes)
+            DeviceTree::predicted_bytes(tree, &memory, value_bytes)
                 - DeviceTree::factor_bytes(tree, value_bytes)
-                - DeviceTree::workspace_bytes(tree, value_bytes)
+                - DeviceTree::workspace_bytes(tree, &memory, value_bytes)
         };
         assert_eq!(of_tree(8), of_tree(4), "{name}");
         let ratio = taken as f64 / of_tree(8) as f64;

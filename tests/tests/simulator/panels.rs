@@ -35,7 +35,7 @@ fn assert_panels(stream: &Stream, pattern: &CompressedPattern, options: &PanelOp
 
 #[test]
 fn panels_match_the_reference() {
-    on_each(16, &patterns(150), |stream, pattern| {
+    on_each(8, &patterns(150), |stream, pattern| {
         let expected = reference::dense_boolean_elimination(&pattern);
         for (round, base_min) in [(1, 1), (3, 100), (512, 1)] {
             let (device, _) = panels(stream, &pattern, &rounds(round, base_min)).unwrap();

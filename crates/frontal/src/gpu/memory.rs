@@ -1,23 +1,56 @@
 //! What a tree and the factors on it take on the device.
 
+use std::sync::Arc;
+
 use luge_gpu_kernels::frontal::plan::{Child, SmallFront, Task};
 use luge_gpu_kernels::frontal::solve::layout::FrontRecord;
 
 use super::DeviceTree;
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
+use super::plan::elements::Elements;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
+
+/// Where the elements of a tree are in the memory of a device: made once for a tree, for predictions and for
+/// [`DeviceTree::upload`].
+#[derive(Debug, Clone)]
+pub struct MemoryPlan {
+    pub(super) limits: Limits,
+    pub(super) costs: DeviceCosts,
+    pub(super) elements: Arc<Elements>,
+}
+
+impl MemoryPlan {
+    /// Of a tree on a device of compute capability 9.0 or later. n·log n for n fronts.
+    pub fn new(symbolic: &Symbolic) -> Self {
+        Self::with(symbolic, Limits::default(), DeviceCosts::default())
+    }
+
+    pub(super) fn with(symbolic: &Symbolic, limits: Limits, costs: DeviceCosts) -> Self {
+        let classes = FrontClass::of_tree(&symbolic.tree, &limits);
+        Self {
+            limits,
+            costs,
+            elements: Arc::new(Elements::new(&symbolic.tree, &classes, &limits, &costs)),
+        }
+    }
+
+    /// Bytes of this on the host.
+    pub fn host_bytes(&self) -> u64 {
+        self.elements.bytes()
+    }
+}
 
 impl DeviceTree {
     /// Predicted bytes on the device of a tree, of the factors of one matrix with values of `value_bytes` bytes, and of
     /// its elements. The values of A, the entries right of the diagonal blocks, right-hand sides and
     /// what a solve works in are not counted.
-    pub fn predicted_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
+    pub fn predicted_bytes(symbolic: &Symbolic, memory: &MemoryPlan, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
         let fronts = tree.num_supernodes() as u64;
-        let limits = Limits::default();
-        let classes = FrontClass::of_tree(tree, &limits);
+        let limits = &memory.limits;
+        let classes = FrontClass::of_tree(tree, limits);
         let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
         let rows = tree.rows.len() as u64;
         let to_factorize = factorization_records(tree, &classes);
@@ -39,7 +72,7 @@ impl DeviceTree {
             + of_entries
             + of_pivots
             + Self::factor_bytes(symbolic, value_bytes)
-            + Self::workspace_bytes(symbolic, value_bytes)
+            + Self::workspace_bytes(symbolic, memory, value_bytes)
     }
 
     /// That part of them that each matrix needs for itself.
@@ -48,14 +81,11 @@ impl DeviceTree {
         symbolic.layout.slots * value_bytes as u64 + 3 * 4 * symbolic.n() as u64
     }
 
-    /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements, which
-    /// is planned as for a factorization, and counters. n·log n for n fronts.
-    pub fn workspace_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
-        let limits = Limits::default();
+    /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements, and
+    /// counters.
+    pub fn workspace_bytes(symbolic: &Symbolic, memory: &MemoryPlan, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
-        let classes = FrontClass::of_tree(tree, &limits);
-        let costs = DeviceCosts::default();
-        let elements = symbolic.elements.get(tree, &limits, &costs).entries;
+        let classes = FrontClass::of_tree(tree, &memory.limits);
         let records = tree.fronts().iter().zip(classes);
         let counters = records.map(|(front, class)| match class {
             FrontClass::Small => 1,
@@ -64,7 +94,7 @@ impl DeviceTree {
                 2 + u64::from(class.tiling(Shape::from(front)).len())
             }
         });
-        elements * value_bytes as u64 + 4 * counters.sum::<u64>()
+        memory.elements.entries * value_bytes as u64 + 4 * counters.sum::<u64>()
     }
 }
 

@@ -22,8 +22,6 @@ mod solve;
 mod tiles;
 mod tree;
 
-pub(crate) use plan::elements::OnceElements;
-
 use luge_device::{DeviceError, KernelDesc};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
@@ -32,6 +30,7 @@ use luge_kernel::math::Real;
 pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
 pub use factorize::{DeviceFrontalLu, Workspace};
+pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
 pub use tree::DeviceTree;

@@ -7,6 +7,7 @@ use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait}
 
 use super::classes::Limits;
 use super::cost::DeviceCosts;
+use super::memory::MemoryPlan;
 use super::placement::Placement;
 use super::plan::{LaunchOf, Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
@@ -84,10 +85,16 @@ impl DeviceTree {
     pub fn upload(
         stream: &Stream,
         symbolic: &Arc<Symbolic>,
+        memory: &MemoryPlan,
         placement: &Placement<'_>,
         threads: usize,
     ) -> Result<Self, DeviceError> {
-        Self::upload_with(stream, symbolic, placement, Limits::default(), threads)
+        let limits = Limits::default().on(&stream.device());
+        if limits == memory.limits {
+            Self::upload_planned(stream, symbolic, memory, placement, threads)
+        } else {
+            Self::upload_with(stream, symbolic, placement, limits, threads)
+        }
     }
 
     /// As [`upload`](Self::upload), with other limits between the classes of fronts.
@@ -107,21 +114,32 @@ impl DeviceTree {
         limits: Limits,
         threads: usize,
     ) -> Result<Self, DeviceError> {
+        let limits = limits.on(&stream.device());
+        let memory = MemoryPlan::with(symbolic, limits, DeviceCosts::default());
+        Self::upload_planned(stream, symbolic, &memory, placement, threads)
+    }
+
+    #[track_caller]
+    fn upload_planned(
+        stream: &Stream,
+        symbolic: &Arc<Symbolic>,
+        memory: &MemoryPlan,
+        placement: &Placement<'_>,
+        threads: usize,
+    ) -> Result<Self, DeviceError> {
         let tree = &symbolic.tree;
         placement.check(tree.n(), tree.nnz());
-        let limits = limits.on(&stream.device());
         let (rows, cols) = placement.placed(tree.perm(), threads);
         let source = Source {
             entries: placement.entries,
             rows: &rows,
             cols: &cols,
         };
-        let costs = DeviceCosts::default();
         // One of them is copied while the other is still being planned.
         let (factorization, solve) = both(
             threads,
             || {
-                let plan = Plan::new(symbolic, source, limits, &costs, threads);
+                let plan = Plan::new(symbolic, source, memory, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = DevicePlan::upload(&mut uploads, &plan)?;
                 let relative = uploads.add(&tree.relative)?;
@@ -129,7 +147,7 @@ impl DeviceTree {
                 Ok::<_, DeviceError>((on_device, relative))
             },
             || {
-                let records = SolveRecords::new(symbolic, placement, &costs, threads);
+                let records = SolveRecords::new(symbolic, placement, &memory.costs, threads);
                 let mut uploads = Uploads::new(stream);
                 let on_device = SolvePlan::upload(&mut uploads, &records, placement, &rows, &cols)?;
                 let row_idx = uploads.add(&tree.rows)?;
@@ -259,7 +277,8 @@ mod tests {
                 rows: &rows,
                 cols: &cols,
             };
-            let plan = Plan::new(&tree, source, limits, &costs, threads);
+            let memory = MemoryPlan::with(&tree, limits, costs);
+            let plan = Plan::new(&tree, source, &memory, threads);
             let solve = SolveRecords::new(&tree, &placement, &costs, threads);
             (plan, solve, rows, cols)
         };

@@ -31,7 +31,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, OnceLock};
 
 use luge_sparse::etree::NONE;
 
@@ -71,46 +70,19 @@ pub(in crate::gpu) struct Elements {
     pub awaited: Vec<u32>,
 }
 
-/// The elements by the limits and costs that were asked for first.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct OnceElements(OnceLock<(Limits, DeviceCosts, Arc<Elements>)>);
-
-impl OnceElements {
-    /// Those of `tree`, made if they are not those that were made before.
-    pub(in crate::gpu) fn get(
-        &self,
-        tree: &AssemblyTree,
-        limits: &Limits,
-        costs: &DeviceCosts,
-    ) -> Arc<Elements> {
-        let make = || {
-            let classes = FrontClass::of_tree(tree, limits);
-            Arc::new(Elements::new(tree, &classes, limits, costs))
-        };
-        let (first_limits, first_costs, made) = self.0.get_or_init(|| (*limits, *costs, make()));
-        if (first_limits, first_costs) == (limits, costs) {
-            Arc::clone(made)
-        } else {
-            make()
-        }
-    }
-
-    /// Bytes on the host.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.0.get().map_or(0, |(_, _, made)| {
-            let Elements {
-                place,
-                unit,
-                await_ptr,
-                awaited,
-                entries: _,
-            } = &**made;
-            (8 * place.len() + 4 * (unit.len() + await_ptr.len() + awaited.len())) as u64
-        })
-    }
-}
-
 impl Elements {
+    /// Bytes on the host.
+    pub fn bytes(&self) -> u64 {
+        let Self {
+            place,
+            unit,
+            await_ptr,
+            awaited,
+            entries: _,
+        } = self;
+        (8 * place.len() + 4 * (unit.len() + await_ptr.len() + awaited.len())) as u64
+    }
+
     /// Of a tree.
     pub fn new(
         tree: &AssemblyTree,
@@ -723,6 +695,7 @@ mod tests {
     use super::super::tests::placed;
     use super::super::{Plan, Planner};
     use super::*;
+    use crate::gpu::MemoryPlan;
     use crate::symbolic::Symbolic;
     use crate::tree::TreeOptions;
 
@@ -781,8 +754,9 @@ mod tests {
         let classes = FrontClass::of_tree(tree, &limits);
         let elements = Elements::new(tree, &classes, &limits, costs);
         let (plan, large) = placed(symbolic, |source| {
-            let large = Planner::new(symbolic, source, limits, costs, 1).large;
-            (Plan::new(symbolic, source, limits, costs, 1), large)
+            let memory = MemoryPlan::with(symbolic, limits, *costs);
+            let large = Planner::new(symbolic, source, &memory, 1).large;
+            (Plan::new(symbolic, source, &memory, 1), large)
         });
         assert_eq!(plan.element_entries, elements.entries);
         // First task that writes to the element of each front, and last one on the front.

@@ -15,7 +15,6 @@ mod large;
 mod small;
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait, place};
 use luge_sparse::etree::NONE;
@@ -23,6 +22,7 @@ use luge_sparse::etree::NONE;
 use self::elements::Elements;
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::{self, DeviceCosts};
+use super::memory::MemoryPlan;
 use super::placement::PlacedOnHost;
 use crate::layout::Layout;
 use crate::shares::{both, collected, sort};
@@ -79,7 +79,7 @@ struct Planner<'a> {
     /// Number of each front among the large ones, or [`NONE`].
     large: Vec<u32>,
     /// Where elements are, and in which order tasks on large fronts come for that.
-    elements: Arc<Elements>,
+    elements: &'a Elements,
     /// Seconds of the path from the beginning of each front to the root.
     path: Vec<f64>,
 }
@@ -124,11 +124,10 @@ impl Plan {
     pub fn new(
         symbolic: &Symbolic,
         source: Source<'_>,
-        limits: Limits,
-        costs: &DeviceCosts,
+        memory: &MemoryPlan,
         threads: usize,
     ) -> Self {
-        let planner = Planner::new(symbolic, source, limits, costs, threads);
+        let planner = Planner::new(symbolic, source, memory, threads);
         let Symbolic { tree, layout, .. } = symbolic;
         let numbers = 0..tree.fronts().len() as u32;
         let of_large: Vec<u32> = numbers.filter(|&s| planner.is_large(s as usize)).collect();
@@ -162,14 +161,18 @@ impl<'a> Planner<'a> {
     fn new(
         symbolic: &'a Symbolic,
         source: Source<'a>,
-        limits: Limits,
-        costs: &'a DeviceCosts,
+        memory: &'a MemoryPlan,
         threads: usize,
     ) -> Self {
+        let MemoryPlan {
+            limits,
+            costs,
+            elements,
+        } = memory;
         limits.check();
         let Symbolic { tree, layout, .. } = symbolic;
         let fronts = tree.fronts();
-        let classes = FrontClass::of_tree(tree, &limits);
+        let classes = FrontClass::of_tree(tree, limits);
         let mut large = vec![NONE; fronts.len()];
         let are_large = classes
             .iter()
@@ -178,13 +181,12 @@ impl<'a> Planner<'a> {
         for (number, (s, _)) in are_large.enumerate() {
             large[s] = number as u32;
         }
-        let elements = symbolic.elements.get(tree, &limits, costs);
         let mut planner = Self {
             tree,
             layout,
             fronts,
             source,
-            limits,
+            limits: *limits,
             costs,
             threads,
             classes,
@@ -341,9 +343,8 @@ pub(super) mod tests {
     fn paths_to_the_root_add_up() {
         // A small front below one that is worked on as a whole, that below one of three tiles of pivots; a small root.
         let tree = tree_of(&[(1, 2), (2, 30), (ROOT, 130), (ROOT, 4)]);
-        let path = placed(&tree, |source| {
-            Planner::new(&tree, source, Limits::default(), &COSTS, 1).path
-        });
+        let memory = MemoryPlan::with(&tree, Limits::default(), COSTS);
+        let path = placed(&tree, |source| Planner::new(&tree, source, &memory, 1).path);
         let tiles = 30.0 + 3.0 * 200.0;
         let whole = 30.0 + 30.0;
         let small = |pivots: f64| 4.0 + pivots * 1.5;
@@ -369,7 +370,8 @@ pub(super) mod tests {
             (7, 96),
             (ROOT, 100),
         ]);
-        let plan = placed(&tree, |source| Plan::new(&tree, source, limits, &COSTS, 1));
+        let memory = MemoryPlan::with(&tree, limits, COSTS);
+        let plan = placed(&tree, |source| Plan::new(&tree, source, &memory, 1));
         assert_eq!(plan.starts, [1, 0, 2]);
         let tile = |s: u32, ti: u32, tj: u32| (s, halves(ti, tj));
         // 430 from the beginning of the root on; 200 from one diagonal tile to the next, half of it beside the first.

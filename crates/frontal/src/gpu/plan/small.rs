@@ -288,6 +288,7 @@ impl Planner<'_> {
 mod tests {
     use super::super::tests::{COSTS, ROOT, placed, tree_of};
     use super::*;
+    use crate::gpu::MemoryPlan;
     use crate::gpu::classes::Limits;
     use crate::gpu::cost::DeviceCosts;
     use crate::gpu::plan::Plan;
@@ -295,8 +296,9 @@ mod tests {
     /// Small fronts in their order: arrivals before each, whether a run begins with it, and whether one ends.
     fn turns(fronts: &[(usize, u32)]) -> Vec<(u32, u32, bool, bool)> {
         let tree = tree_of(fronts);
+        let memory = MemoryPlan::with(&tree, Limits::default(), COSTS);
         let order = placed(&tree, |source| {
-            Planner::new(&tree, source, Limits::default(), &COSTS, 1).order_small()
+            Planner::new(&tree, source, &memory, 1).order_small()
         });
         let turn = |t: &Turn| (t.front, t.joins, t.begins, t.ends);
         order.iter().map(turn).collect()
@@ -392,7 +394,8 @@ mod tests {
         let tree = tree_of(&fronts);
         let sums = |costs: &DeviceCosts| {
             let limits = Limits::default();
-            let plan = placed(&tree, |source| Plan::new(&tree, source, limits, costs, 1));
+            let memory = MemoryPlan::with(&tree, limits, *costs);
+            let plan = placed(&tree, |source| Plan::new(&tree, source, &memory, 1));
             // The elements that are added up to each front, which its own element names.
             let of_front = |front: &SmallFront| {
                 let (first, count) = (front.children as usize, front.num_children as usize);

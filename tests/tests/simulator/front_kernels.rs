@@ -412,11 +412,12 @@ fn whole_fronts_of_every_order() {
     check_forest(&forest, Limits::default());
 }
 
-/// Fronts around one, two and three tiles, with a last tile of one row, of some and of all.
+/// Fronts around one, two and three tiles, with a last tile of one row, of some and of all; also of one row more than
+/// threads of two rows and columns reach.
 #[test]
 fn tiled_fronts_of_orders_around_tiles() {
     let mut forest = Forest::default();
-    for k in [1, 64, 65, 96, 129] {
+    for k in [1, 64, 65, 97, 129] {
         forest.front(k, 0);
     }
     check_forest(&forest, limits(0, 0, 0));

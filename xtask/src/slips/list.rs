@@ -422,10 +422,7 @@ pub(super) const SLIPS: &[Slip] = &[
         within: "rows.1 - row <= 2 * SIDE && columns.1 - column <= 2 * SIDE",
         old: "columns.1 - column <= 2 * SIDE",
         new: "columns.1 - column <= 2 * SIDE + 1",
-        tests: (
-            "front_kernels",
-            &["fronts_of_every_order", "tiles_with_rows_below"],
-        ),
+        tests: ("front_kernels", &["fronts_of_every_order", "tiled_fronts"]),
         why: "33 columns are given to threads of two columns",
         equivalent: None,
     },

@@ -281,7 +281,7 @@ fn fill_costs(
 }
 
 /// log2|x| of every value.
-fn logarithms(values: &[f64], logs: &mut [f64]) {
+pub(crate) fn logarithms(values: &[f64], logs: &mut [f64]) {
     for (log, &x) in logs.iter_mut().zip(values) {
         *log = log2_of_normal(x);
     }

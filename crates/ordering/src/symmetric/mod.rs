@@ -1,6 +1,10 @@
 //! The ordering phase for symmetric matrices.
 
+mod compression;
+mod matched;
 mod options;
+mod pairs;
+mod prepared;
 mod scaling;
 
 use std::time::Instant;
@@ -16,8 +20,14 @@ use crate::error::{OrderingError, check_finite};
 use crate::graph::BlockPattern;
 use crate::matching::check_square;
 use crate::options::{Matching, Method, MethodUsed, OrderingOptions, OrderingSeconds};
+use crate::parts::join_if;
+use compression::{PairedOrder, paired_pattern};
 pub use options::{SymmetricOptions, SymmetricOrdering, SymmetricScaling};
-use scaling::{equilibrium, rounded};
+use prepared::{Pairs, Prepared};
+
+/// Pairs are given up if with them a factorization needs more than so many times the operations (or seconds, by a
+/// [`TreeCost`](crate::TreeCost)) that it needs without.
+const MOST_EXPENSIVE: f64 = 4.0;
 
 /// Orders and scales the symmetric matrix whose pattern, both triangles, is `a`, with `values` in the same order.
 ///
@@ -48,36 +58,40 @@ pub fn order_symmetric(
     };
     options.cancel.check()?;
     check_symmetric(a)?;
-    let mut clock = Clock::start(n);
     if let Some(values) = values {
         check_finite(a, values)?;
     }
-    let equilibrated = values
-        .map(|values| equilibrium(a, values, &options.cancel))
-        .transpose()?;
-    let factors = match (&options.scaling, equilibrated) {
-        (SymmetricScaling::User(factors), _) => rounded(factors.iter().map(|s| s.log2())),
-        (SymmetricScaling::None, _) | (_, None) => vec![1.0; n],
-        (_, Some(logs)) => rounded(logs.into_iter()),
+    let mut clock = Clock::start(n);
+    let prepared = Prepared::new(a, values, options)?;
+    let matching = clock.lap();
+    let ordered = match &prepared.pairs {
+        None => in_one_piece(a, options)?,
+        Some(pairs) => with_or_without(a, pairs, options)?,
     };
-    let mut seconds = OrderingSeconds {
-        matching: clock.lap(),
-        ..OrderingSeconds::default()
-    };
-    let ordered = in_one_piece(a, options)?;
-    seconds.add(&ordered.seconds);
+    let mut seconds = ordered.seconds;
+    seconds.matching += matching;
     seconds.total = start.elapsed().as_secs_f64();
+    tracing::debug!(
+        n,
+        nnz = a.nnz(),
+        pairs = ordered.pair_starts.len(),
+        method = ?ordered.method_used,
+        lnz = ordered.predicted.lnz,
+        flops = ordered.predicted.flops,
+        seconds = seconds.total,
+        "ordered a symmetric matrix"
+    );
     Ok(SymmetricOrdering {
         perm: ordered.perm,
         scaling: Scaling {
-            rows: factors.clone(),
-            cols: factors,
+            rows: prepared.factors.clone(),
+            cols: prepared.factors,
         },
-        pairs: 0,
-        pair_starts: Vec::new(),
-        structural_rank: None,
-        log10_matching_product: None,
-        matching_used: false,
+        matching_used: prepared.is_scaled_by_matching || !ordered.pair_starts.is_empty(),
+        pairs: ordered.pair_starts.len(),
+        pair_starts: ordered.pair_starts,
+        structural_rank: prepared.structural_rank,
+        log10_matching_product: prepared.log10_matching_product,
         method_used: ordered.method_used,
         predicted: ordered.predicted,
         forest: ordered.forest,
@@ -112,7 +126,7 @@ fn check_options(n: usize, options: &SymmetricOptions) -> Result<(), OrderingErr
 
 /// Refuses patterns that are not symmetric.
 fn check_symmetric(a: &CompressedPattern) -> Result<(), OrderingError> {
-    // The entry of each line whose counterpart comes next, since both lines and lists are sorted.
+    // The entry of each line whose counterpart comes next: lines come in order, and so do the entries of each.
     let mut next: Vec<usize> = (0..a.major_dim()).map(|i| a.range(i).start).collect();
     for (i, line) in a.lines().enumerate() {
         for &j in line {
@@ -135,10 +149,40 @@ fn check_symmetric(a: &CompressedPattern) -> Result<(), OrderingError> {
 /// An order of all columns.
 struct Ordered {
     perm: ColPerm,
+    pair_starts: Vec<u32>,
     method_used: MethodUsed,
     predicted: Prediction,
     forest: Option<EliminationForest>,
     seconds: OrderingSeconds,
+}
+
+impl Ordered {
+    /// What orders are compared by.
+    fn cost(&self, options: &SymmetricOptions) -> f64 {
+        match (&options.tree_cost, &self.forest) {
+            (Some(cost), Some(forest)) => cost.seconds(forest),
+            _ => self.predicted.flops,
+        }
+    }
+}
+
+/// For orders of a symmetric pattern.
+fn ordering_options(options: &SymmetricOptions, keep_forest: bool) -> OrderingOptions {
+    OrderingOptions {
+        method: options.method.clone(),
+        matching: Matching::Never,
+        scaling: false,
+        // Each takes half of the operations.
+        costs: Costs {
+            factorizations: options.costs.factorizations / 2.0,
+            ..options.costs
+        },
+        tree_cost: options.tree_cost.clone(),
+        keep_forest,
+        threads: options.threads,
+        cancel: options.cancel.clone(),
+        ..OrderingOptions::default()
+    }
 }
 
 /// Without pairs.
@@ -160,34 +204,80 @@ fn in_one_piece(
         let forest = postorder(&block, &mut perm.as_slice().to_vec(), cancel)?;
         return Ok(Ordered {
             perm,
+            pair_starts: Vec::new(),
             method_used,
             predicted: Prediction::symmetric(&forest),
             forest: None,
             seconds: OrderingSeconds::default(),
         });
     }
-    let options = OrderingOptions {
-        method: options.method.clone(),
-        matching: Matching::Never,
-        scaling: false,
-        // Half of the operations.
-        costs: Costs {
-            factorizations: options.costs.factorizations / 2.0,
-            ..options.costs
-        },
-        tree_cost: options.tree_cost.clone(),
-        keep_forest: true,
-        threads: options.threads,
-        cancel: options.cancel.clone(),
-        ..OrderingOptions::default()
-    };
-    let found = candidate(a, &unmoved, None, &options)?;
-    let predicted = found.forest.as_ref().map(Prediction::symmetric);
+    let found = candidate(a, &unmoved, None, &ordering_options(options, true))?;
+    let forest = found
+        .forest
+        .unwrap_or_else(|| unreachable!("the forest is kept"));
     Ok(Ordered {
         perm: found.col_perm,
+        pair_starts: Vec::new(),
         method_used: found.method_used,
-        predicted: predicted.unwrap_or(found.predicted),
-        forest: found.forest,
+        predicted: Prediction::symmetric(&forest),
+        forest: Some(forest),
         seconds: found.seconds,
     })
+}
+
+/// With pairs.
+fn compressed(
+    a: &CompressedPattern,
+    pairs: &Pairs,
+    options: &SymmetricOptions,
+) -> Result<Ordered, OrderingError> {
+    let n = a.major_dim();
+    let parallel = options.threads > 1;
+    let paired = paired_pattern(a, &pairs.mate, parallel);
+    options.cancel.check()?;
+    let unmoved: Vec<u32> = (0..n as u32).collect();
+    let found = candidate(&paired, &unmoved, None, &ordering_options(options, false))?;
+    drop(paired);
+    let order = found.col_perm.as_slice();
+    let diagonal = |v: u32| pairs.diagonal[v as usize];
+    let cancel = &options.cancel;
+    let order = PairedOrder::new(a, order, &pairs.mate, diagonal, parallel, cancel)?;
+    Ok(Ordered {
+        perm: order.perm,
+        pair_starts: order.pair_starts,
+        method_used: found.method_used,
+        predicted: Prediction::symmetric(&order.forest),
+        forest: Some(order.forest),
+        seconds: found.seconds,
+    })
+}
+
+/// With pairs, unless that costs too much.
+fn with_or_without(
+    a: &CompressedPattern,
+    pairs: &Pairs,
+    options: &SymmetricOptions,
+) -> Result<Ordered, OrderingError> {
+    if options.matching == Matching::Always {
+        return compressed(a, pairs, options);
+    }
+    let parallel = options.threads > 1;
+    let with = || compressed(a, pairs, options);
+    let without = || in_one_piece(a, options);
+    let (with, without) = join_if(parallel, with, without);
+    let (with, without) = (with?, without?);
+    let costs = [&with, &without].map(|order| order.cost(options));
+    tracing::debug!(
+        with = costs[0],
+        without = costs[1],
+        "candidates with and without pairs"
+    );
+    let mut seconds = with.seconds;
+    seconds.add(&without.seconds);
+    let best = if costs[0] <= MOST_EXPENSIVE * costs[1] {
+        with
+    } else {
+        without
+    };
+    Ok(Ordered { seconds, ..best })
 }

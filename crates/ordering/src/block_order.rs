@@ -82,7 +82,7 @@ fn by_minimum_degree(
     let graph = block.symmetrized(false, with_spare_room);
     check_size(&graph, "approximate minimum degree")?;
     cancel.check()?;
-    let found = minimum_degree(&graph.ptr, graph.idx, cancel)?;
+    let found = minimum_degree(&graph.ptr, graph.idx, block.waits.as_deref(), cancel)?;
     Ok(match found.predicted {
         Some(predicted) if !with_forest => BlockOrder {
             order: found.order,

@@ -70,7 +70,10 @@ pub(crate) fn candidate(
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
         let (parallel, cancel) = (options.threads > 1, &options.cancel);
-        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        let mut block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        if let Some(waits) = &options.waits {
+            block.waits = Some(cols.iter().map(|&col| waits[col as usize]).collect());
+        }
         cancel.check()?;
         let ordered = order_block(&block, options, &mut seconds, clock)?;
         Ok::<_, OrderingError>((ordered, block.nnz(), seconds))

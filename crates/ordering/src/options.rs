@@ -74,6 +74,8 @@ pub struct OrderingOptions {
     pub tree_cost: Option<Arc<dyn TreeCost>>,
     /// The elimination forest is wanted also without a `tree_cost`.
     pub(crate) keep_forest: bool,
+    /// Columns that minimum degree does not eliminate before one of their neighbours.
+    pub(crate) waits: Option<Arc<[bool]>>,
     /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
     /// they take long. The result is the same.
     pub threads: usize,
@@ -94,6 +96,7 @@ impl Default for OrderingOptions {
             costs: Costs::default(),
             tree_cost: None,
             keep_forest: false,
+            waits: None,
             threads: 1,
             cancel: CancelFlag::new(),
         }

@@ -21,13 +21,10 @@ use crate::graph::BlockPattern;
 use crate::matching::check_square;
 use crate::options::{Matching, Method, MethodUsed, OrderingOptions, OrderingSeconds};
 use crate::parts::join_if;
-use compression::{PairedOrder, paired_pattern};
+use compression::{Demands, PairedOrder, paired_pattern};
 pub use options::{SymmetricOptions, SymmetricOrdering, SymmetricScaling};
-use prepared::{Pairs, Prepared};
-
-/// Pairs are given up if with them a factorization needs more than so many times the operations (or seconds, by a
-/// [`TreeCost`](crate::TreeCost)) that it needs without.
-const MOST_EXPENSIVE: f64 = 4.0;
+use pairs::Pairs;
+use prepared::Prepared;
 
 /// Orders and scales the symmetric matrix whose pattern, both triangles, is `a`, with `values` in the same order.
 ///
@@ -66,7 +63,7 @@ pub fn order_symmetric(
     let matching = clock.lap();
     let ordered = match &prepared.pairs {
         None => in_one_piece(a, options)?,
-        Some(pairs) => with_or_without(a, pairs, options)?,
+        Some(pairs) => with_pairs(a, pairs, options)?,
     };
     let mut seconds = ordered.seconds;
     seconds.matching += matching;
@@ -87,7 +84,7 @@ pub fn order_symmetric(
             rows: prepared.factors.clone(),
             cols: prepared.factors,
         },
-        matching_used: prepared.is_scaled_by_matching || !ordered.pair_starts.is_empty(),
+        matching_used: prepared.is_scaled_by_matching || prepared.pairs.is_some(),
         pairs: ordered.pair_starts.len(),
         pair_starts: ordered.pair_starts,
         structural_rank: prepared.structural_rank,
@@ -225,59 +222,65 @@ fn in_one_piece(
     })
 }
 
-/// With pairs.
-fn compressed(
+/// As is asked for the pairs.
+fn with_demands(
     a: &CompressedPattern,
     pairs: &Pairs,
+    demands: &Demands,
     options: &SymmetricOptions,
 ) -> Result<Ordered, OrderingError> {
     let n = a.major_dim();
     let parallel = options.threads > 1;
-    let paired = paired_pattern(a, &pairs.mate, parallel);
-    options.cancel.check()?;
-    let unmoved: Vec<u32> = (0..n as u32).collect();
-    let found = candidate(&paired, &unmoved, None, &ordering_options(options, false))?;
-    drop(paired);
-    let order = found.col_perm.as_slice();
-    let diagonal = |v: u32| pairs.diagonal[v as usize];
     let cancel = &options.cancel;
-    let order = PairedOrder::new(a, order, &pairs.mate, diagonal, parallel, cancel)?;
+    let paired = paired_pattern(a, &demands.beside, parallel);
+    cancel.check()?;
+    let unmoved: Vec<u32> = (0..n as u32).collect();
+    let options = OrderingOptions {
+        waits: Some(demands.waits().into()),
+        ..ordering_options(options, false)
+    };
+    let found = candidate(&paired, &unmoved, None, &options)?;
+    drop(paired);
+    let mut clock = Clock::start(n);
+    let order = found.col_perm.as_slice();
+    let order = PairedOrder::new(a, order, demands, &pairs.diagonal, parallel, cancel)?;
+    let mut seconds = found.seconds;
+    seconds.matching += clock.lap();
     Ok(Ordered {
         perm: order.perm,
         pair_starts: order.pair_starts,
         method_used: found.method_used,
         predicted: Prediction::symmetric(&order.forest),
         forest: Some(order.forest),
-        seconds: found.seconds,
+        seconds,
     })
 }
 
-/// With pairs, unless that costs too much.
-fn with_or_without(
+/// With pairs, in the cheaper one of two ways.
+fn with_pairs(
     a: &CompressedPattern,
     pairs: &Pairs,
     options: &SymmetricOptions,
 ) -> Result<Ordered, OrderingError> {
-    if options.matching == Matching::Always {
-        return compressed(a, pairs, options);
-    }
-    let parallel = options.threads > 1;
-    let with = || compressed(a, pairs, options);
-    let without = || in_one_piece(a, options);
-    let (with, without) = join_if(parallel, with, without);
-    let (with, without) = (with?, without?);
-    let costs = [&with, &without].map(|order| order.cost(options));
+    let together = || with_demands(a, pairs, &Demands::all_together(pairs), options);
+    let Some(demands) = Demands::as_few_as_can_be(pairs) else {
+        return together();
+    };
+    let loose = || with_demands(a, pairs, &demands, options);
+    let (loose, together) = join_if(options.threads > 1, loose, together);
+    let (loose, together) = (loose?, together?);
+    let costs = [&loose, &together].map(|order| order.cost(options));
     tracing::debug!(
-        with = costs[0],
-        without = costs[1],
-        "candidates with and without pairs"
+        loose = costs[0],
+        together = costs[1],
+        "orders with some pairs together, and with all"
     );
-    let mut seconds = with.seconds;
-    seconds.add(&without.seconds);
-    let best = if costs[0] <= MOST_EXPENSIVE * costs[1] {
-        with
+    let mut seconds = loose.seconds;
+    seconds.add(&together.seconds);
+    let best = if costs[0] <= costs[1] {
+        loose
     } else {
-        without
+        together
     };
     Ok(Ordered { seconds, ..best })
 }

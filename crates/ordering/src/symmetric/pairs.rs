@@ -11,9 +11,9 @@ use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
 use crate::matching::NONE;
 
-/// A pair whose diagonal entries are both at least this large in the scaled matrix, where no entry is above one, is no
-/// pair: each is a pivot of order 1, whichever comes first, and the order has more freedom.
-const LARGE_DIAGONAL: f64 = 0.1;
+/// A diagonal entry of at least this size in the scaled matrix, where no entry is above one, is a pivot of order 1. A pair
+/// of two such is none, and the order has more freedom.
+const LARGE_DIAGONAL: f64 = 1.0 / 32.0;
 
 /// Cycles between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
@@ -125,7 +125,24 @@ pub(super) fn scaled_entry(
     log.exp2().copysign(value)
 }
 
-/// The other one of each vertex's pair, or the vertex itself if it stays single.
+/// Vertices in pairs.
+pub(super) struct Pairs {
+    /// The other one of each vertex's pair, or the vertex itself if it is single.
+    pub mate: Vec<u32>,
+    /// Sizes of the diagonal entries of paired vertices in the scaled matrix; zero for others.
+    pub diagonal: Vec<f64>,
+}
+
+impl Pairs {
+    /// Whether one of the two is a pivot of order 1, at most, and so is what it leaves of the other.
+    pub fn is_loose(&self, v: u32) -> bool {
+        [v, self.mate[v as usize]]
+            .iter()
+            .any(|&v| self.diagonal[v as usize] >= LARGE_DIAGONAL)
+    }
+}
+
+/// The pairs of a matching, if there are any.
 ///
 /// `row_of_col` is the matching, of nonzero entries, of those columns that are not [`NONE`], which are also the matched
 /// rows; `log_scale` has the logarithms of the factors that bring matched entries to one.
@@ -133,15 +150,16 @@ pub(super) fn scaled_entry(
 /// # Errors
 ///
 /// [`Cancelled`].
-pub(super) fn mates(
+pub(super) fn pairs(
     a: &CompressedPattern,
     values: &[f64],
     row_of_col: &[u32],
     log_scale: &[f64],
     cancel: &CancelFlag,
-) -> Result<Vec<u32>, Cancelled> {
+) -> Result<Option<Pairs>, Cancelled> {
     let n = a.major_dim();
     let mut mate: Vec<u32> = (0..n as u32).collect();
+    let mut size = vec![0.0; n];
     let scaled = |i: u32, j: u32| scaled_entry(a, values, log_scale, i, j);
     let mut is_seen = vec![false; n];
     let mut cycle: Vec<u32> = Vec::new();
@@ -172,15 +190,20 @@ pub(super) fn mates(
         let single: Vec<Worth> = diagonal.iter().map(|&d| Worth::of(d)).collect();
         let pair: Vec<Worth> = (0..cycle.len()).map(of_pair).collect();
         for k in cut_cycle(&single, &pair) {
-            let is_large = |k: usize| diagonal[k].abs() >= LARGE_DIAGONAL;
-            if is_large(k) && is_large(next(k)) {
+            let ends = [k, next(k)];
+            if ends.iter().all(|&k| diagonal[k].abs() >= LARGE_DIAGONAL) {
                 continue;
             }
-            mate[cycle[k] as usize] = cycle[next(k)];
-            mate[cycle[next(k)] as usize] = cycle[k];
+            let [v, w] = ends.map(|k| cycle[k] as usize);
+            (mate[v], mate[w]) = (w as u32, v as u32);
+            [size[v], size[w]] = ends.map(|k| diagonal[k].abs());
         }
     }
-    Ok(mate)
+    let is_paired = (0..).zip(&mate).any(|(v, &mate): (u32, &u32)| v != mate);
+    Ok(is_paired.then_some(Pairs {
+        mate,
+        diagonal: size,
+    }))
 }
 
 #[cfg(test)]

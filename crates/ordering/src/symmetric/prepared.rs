@@ -1,10 +1,10 @@
 //! The scaling of a symmetric matrix, and which of its entries are paired.
 
-use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
+use luge_sparse::{Cancelled, CompressedPattern};
 
 use super::matched::{Matched, matched};
 use super::options::{SymmetricOptions, SymmetricScaling};
-use super::pairs::{mates, scaled_entry};
+use super::pairs::{Pairs, pairs, scaled_entry};
 use super::scaling::{equilibrium, rounded};
 use crate::options::{Matching, Method};
 
@@ -14,36 +14,6 @@ const MAX_POOR: usize = 50;
 /// A diagonal entry of the equilibrated matrix below this is poor: threshold pivoting with the usual threshold of a
 /// hundredth would mostly leave it.
 const POOR: f64 = 1.0 / 1024.0;
-
-/// Vertices that are paired, and what is known of their diagonal entries.
-pub(super) struct Pairs {
-    /// The other one of each vertex's pair, or the vertex itself.
-    pub mate: Vec<u32>,
-    /// Magnitudes of the diagonal entries of paired vertices in the scaled matrix; zero for others.
-    pub diagonal: Vec<f64>,
-}
-
-impl Pairs {
-    /// None if nothing is paired.
-    fn new(
-        a: &CompressedPattern,
-        values: &[f64],
-        matched: &Matched,
-        cancel: &CancelFlag,
-    ) -> Result<Option<Self>, Cancelled> {
-        let mate = mates(a, values, &matched.row_of_col, &matched.log_scale, cancel)?;
-        let is_paired = |(v, &mate): (u32, &u32)| v != mate;
-        if !(0..).zip(&mate).any(is_paired) {
-            return Ok(None);
-        }
-        let diagonal = (0..).zip(&mate).map(|(v, &mate)| match mate {
-            mate if mate == v => 0.0,
-            _ => scaled_entry(a, values, &matched.log_scale, v, v).abs(),
-        });
-        let diagonal = diagonal.collect();
-        Ok(Some(Self { mate, diagonal }))
-    }
-}
 
 /// Scaling and pairs.
 pub(super) struct Prepared {
@@ -89,7 +59,7 @@ impl Prepared {
         } && may_match
             && values.is_some();
         let mut found = None;
-        let mut pairs = None;
+        let mut paired = None;
         if wants_pairs || wants_scaling {
             // Without values all entries are alike: the diagonal is matched as far as it is there.
             let ones = values.is_none().then(|| vec![1.0; a.nnz()]);
@@ -102,7 +72,7 @@ impl Prepared {
                 found = None;
             }
             if let Some(found) = found.as_ref().filter(|_| wants_pairs) {
-                pairs = Pairs::new(a, values, found, cancel)?;
+                paired = pairs(a, values, &found.row_of_col, &found.log_scale, cancel)?;
             }
         }
         let by_matching = found
@@ -117,7 +87,7 @@ impl Prepared {
         Ok(Self {
             factors,
             is_scaled_by_matching: by_matching.is_some(),
-            pairs,
+            pairs: paired,
             structural_rank: found.as_ref().map(|found| found.rank),
             log10_matching_product: found
                 .filter(|_| values.is_some())

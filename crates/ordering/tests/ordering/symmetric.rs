@@ -253,7 +253,7 @@ fn cycles_become_pairs() {
     for n in 2..8 {
         for alone in 0..n {
             let diagonal: Vec<f64> = (0..n)
-                .map(|i| if i == alone { 0.05 } else { 0.01 })
+                .map(|i| if i == alone { 0.03 } else { 0.01 })
                 .collect();
             let (a, values) = cycle(&diagonal);
             let ordering = paired(&a, &values);
@@ -277,16 +277,81 @@ fn cycles_become_pairs() {
         expected.sort_unstable();
         assert_eq!(pairs_of(&paired(&a, &values)), expected);
     }
-    // Diagonal entries that are large enough are pivots themselves.
-    let (a, values) = cycle(&[0.5, 0.5]);
-    assert_eq!(paired(&a, &values).pairs, 0);
-    let (a, values) = cycle(&[0.5, 0.05]);
+    // Of two small diagonal entries the larger one comes first.
+    let (a, values) = cycle(&[0.02, 0.03]);
     let ordering = paired(&a, &values);
-    assert_eq!(ordering.pairs, 1);
-    // The larger one comes first.
-    assert_eq!(ordering.perm.as_slice(), [0, 1]);
-    let (a, values) = cycle(&[0.05, 0.5]);
-    assert_eq!(paired(&a, &values).perm.as_slice(), [1, 0]);
+    assert_eq!((ordering.pairs, ordering.perm.as_slice()), (1, &[1, 0][..]));
+    // Those that are large enough are pivots themselves. Where one is, the other only has to come later.
+    for (diagonal, first) in [([0.5, 0.5], 0), ([0.5, 0.02], 0), ([0.02, 0.5], 1)] {
+        let (a, values) = cycle(&diagonal);
+        let ordering = paired(&a, &values);
+        assert_eq!((ordering.pairs, ordering.perm.as_slice()[0]), (0, first));
+        assert!(ordering.matching_used);
+    }
+}
+
+/// The smallest determinant, in size, of the pivots of a dense elimination of the scaled matrix in the given order, pairs
+/// as pivots of order 2; zero if it stops.
+fn smallest_pivot(a: &CompressedPattern, values: &[f64], ordering: &SymmetricOrdering) -> f64 {
+    let n = a.major_dim();
+    let perm = ordering.perm.as_slice();
+    let place = ordering.perm.inverse();
+    let mut dense = vec![vec![0.0; n]; n];
+    for (row, &i) in dense.iter_mut().zip(perm) {
+        for p in a.range(i as usize) {
+            let j = a.idx()[p] as usize;
+            row[place[j] as usize] = ordering.scaling.apply(i as usize, j, values[p]);
+        }
+    }
+    let mut smallest = f64::INFINITY;
+    let mut k = 0;
+    while k < n {
+        let is_pair = ordering.pair_starts.contains(&(k as u32));
+        let end = k + if is_pair { 2 } else { 1 };
+        let (x, y) = (dense[k][k], if is_pair { dense[k][k + 1] } else { 0.0 });
+        let z = if is_pair { dense[k + 1][k + 1] } else { 1.0 };
+        let determinant = x * z - y * y;
+        smallest = f64::min(smallest, determinant.abs());
+        if smallest < 1e-12 {
+            return 0.0;
+        }
+        let pivot_rows = dense[k..end].to_vec();
+        for row in &mut dense[end..] {
+            let (first, second) = (row[k], if is_pair { row[k + 1] } else { 0.0 });
+            let by_first = (z * first - y * second) / determinant;
+            let by_second = (x * second - y * first) / determinant;
+            for (j, entry) in row.iter_mut().enumerate().skip(end) {
+                *entry -= by_first * pivot_rows[0][j];
+                if is_pair {
+                    *entry -= by_second * pivot_rows[1][j];
+                }
+            }
+        }
+        k = end;
+    }
+    smallest
+}
+
+#[test]
+fn pivots_serve_where_they_stand() {
+    for seed in 0..5 {
+        for a in [
+            saddle_point(120, 60, seed),
+            interior_point_kkt(120, 60, 1e-3, seed),
+        ] {
+            let pattern = pattern_of(&a);
+            for method in [Method::Amd, Method::NestedDissection] {
+                let options = options().method(method);
+                let auto = order_symmetric(&pattern, Some(a.data()), &options).unwrap();
+                assert!(auto.matching_used);
+                let pivot = smallest_pivot(&pattern, a.data(), &auto);
+                assert!(pivot > 1e-3, "{pivot}");
+                let never = options.matching(Matching::Never);
+                let plain = order_symmetric(&pattern, Some(a.data()), &never).unwrap();
+                assert_eq!(smallest_pivot(&pattern, a.data(), &plain), 0.0);
+            }
+        }
+    }
 }
 
 #[test]
@@ -338,7 +403,8 @@ fn structurally_singular_matrices_are_ordered() {
     let (a, values) = symmetric(6, &entries);
     let ordering = paired(&a, &values);
     assert_eq!(ordering.structural_rank, Some(4));
-    assert!(pairs_of(&ordering).contains(&(4, 5)));
+    let place = ordering.perm.inverse();
+    assert!(place[5] < place[4]);
     for i in 0..6 {
         let scaled = |p: usize| ordering.scaling.apply(i, a.idx()[p] as usize, values[p]);
         let largest = a.range(i).map(|p| scaled(p).abs()).fold(0.0, f64::max);

@@ -104,3 +104,52 @@ impl PivotChoice for Queue {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use luge_sparse::CancelFlag;
+
+    use super::super::minimum_degree;
+
+    /// The order of a path, in which the vertices named wait.
+    fn ordered(n: u32, waiting: &[u32]) -> Vec<u32> {
+        let (mut ptr, mut lists) = (vec![0], Vec::new());
+        for v in 0..n {
+            lists.extend(v.checked_sub(1));
+            lists.extend(Some(v + 1).filter(|&w| w < n));
+            ptr.push(lists.len());
+        }
+        let waits: Vec<bool> = (0..n).map(|v| waiting.contains(&v)).collect();
+        let found = minimum_degree(&ptr, lists, Some(&waits), &CancelFlag::new());
+        found.unwrap().order
+    }
+
+    #[test]
+    fn vertices_wait_for_a_neighbour() {
+        for waiting in [
+            &[0][..],
+            &[0, 9],
+            &[0, 2, 4, 6, 8],
+            &[0, 1, 8, 9],
+            &[0, 1, 2, 3],
+        ] {
+            let order = ordered(10, waiting);
+            let place = |v: u32| order.iter().position(|&w| w == v).unwrap();
+            for &v in waiting {
+                let mut neighbours = [v.wrapping_sub(1), v + 1].into_iter().filter(|&w| w < 10);
+                assert!(
+                    neighbours.any(|w| place(w) < place(v)),
+                    "{waiting:?} {order:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn if_all_wait_none_does() {
+        let all: Vec<u32> = (0..10).collect();
+        let mut order = ordered(10, &all);
+        order.sort_unstable();
+        assert_eq!(order, all);
+    }
+}

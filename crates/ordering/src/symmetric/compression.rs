@@ -23,6 +23,9 @@ use crate::parts::{by_parts, joined_lists};
 /// Rows that a thread makes at least.
 const LEAST_PART: usize = 512;
 
+/// Rows between two looks at the cancel flag.
+const STRIDE: usize = 1 << 10;
+
 /// What is asked of an order.
 pub(super) struct Demands {
     /// The vertex that each one must stand beside, or itself.
@@ -105,17 +108,25 @@ impl Demands {
 
 /// The pattern with both rows, and both columns, of every pair made alike; `mate` is the other one of each vertex's
 /// pair, or itself. On the current rayon pool if `parallel`.
+///
+/// # Errors
+///
+/// [`Cancelled`].
 pub(super) fn paired_pattern(
     a: &CompressedPattern,
     mate: &[u32],
     parallel: bool,
-) -> CompressedPattern {
+    cancel: &CancelFlag,
+) -> Result<CompressedPattern, Cancelled> {
     let n = a.major_dim();
     let make = |range: Range<usize>| {
         let mut idx = Vec::with_capacity(2 * (a.ptr()[range.end] - a.ptr()[range.start]) as usize);
         let mut ends = Vec::with_capacity(range.len());
         let mut line: Vec<u32> = Vec::new();
         for v in range {
+            if v.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             line.clear();
             let other = mate[v] as usize;
             let of_other = if other == v { &[][..] } else { a.line(other) };
@@ -130,11 +141,13 @@ pub(super) fn paired_pattern(
             idx.extend_from_slice(&line);
             ends.push(idx.len());
         }
-        (idx, ends)
+        Ok((idx, ends))
     };
-    let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
+    let parts = by_parts(n, LEAST_PART, parallel, make).into_iter();
+    let (ptr, idx) = joined_lists(parts.collect::<Result<Vec<_>, Cancelled>>()?);
     let ptr = ptr.into_iter().map(|p| p as u64).collect();
-    CompressedPattern::new(n, ptr, idx).expect("sorted lists of vertices are a pattern")
+    let pattern = CompressedPattern::new(n, ptr, idx);
+    Ok(pattern.expect("sorted lists of vertices are a pattern"))
 }
 
 /// An order that does what is asked of it, with the forest of [`SymmetricOrdering`](super::SymmetricOrdering).

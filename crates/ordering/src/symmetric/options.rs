@@ -94,17 +94,17 @@ pub struct SymmetricOrdering {
     /// S twice, `rows` and `cols` alike, in A's order: B[i][j] = s[perm[i]] · A[perm[i]][perm[j]] · s[perm[j]].
     /// Powers of two within 2^±1021.
     pub scaling: Scaling,
-    /// Number of pairs.
+    /// Number of pairs that stand together.
     pub pairs: usize,
-    /// The first column of B of each pair, increasing; the second is the next one. A pair is meant as one pivot of order
-    /// 2, and is in one front.
+    /// The first column of B of each of these, increasing; the second is the next one. Such a pair is meant as one pivot of
+    /// order 2, and is in one front.
     pub pair_starts: Vec<u32>,
     /// Structural rank of A, counting nonzero values, if a matching was looked for.
     pub structural_rank: Option<usize>,
     /// log10 of the product of the matched entries of A (as many as the structural rank), if A has values and a matching
     /// was looked for.
     pub log10_matching_product: Option<f64>,
-    /// Whether pairs or scaling come from a matching of largest product.
+    /// Whether order or scaling come from a matching of largest product.
     pub matching_used: bool,
     /// What ordered the columns.
     pub method_used: MethodUsed,

@@ -91,7 +91,7 @@ impl SymmetricOptions {
 pub struct SymmetricOrdering {
     /// P: row and column `k` of B are row and column `perm[k]` of A.
     pub perm: ColPerm,
-    /// S twice, `rows` and `cols` alike, in A's order: B[i][j] = s[perm[i]] · A[perm[i]][perm[j]] · s[perm[j]].
+    /// S twice, `rows` and `cols` alike, in A's order: `B[i][j] = s[perm[i]] · A[perm[i]][perm[j]] · s[perm[j]]`.
     /// Powers of two within 2^±1021.
     pub scaling: Scaling,
     /// Number of pairs that stand together.

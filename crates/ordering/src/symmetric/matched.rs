@@ -20,14 +20,17 @@ pub(super) struct Matched {
     pub is_clamped: bool,
 }
 
-/// [`Matching::Auto`](crate::Matching::Auto) does not use a matching if the logarithms of its factors are further apart.
+/// [`Matching::Auto`](crate::Matching::Auto) does not use a matching whose factors, and those of the equilibration, have
+/// quotients further apart than 2 to this power.
 const WILDEST_SPAN: f64 = 100.0;
 
 impl Matched {
-    /// Whether what is small in a row of the scaled matrix may be large in a row of the matrix.
-    pub fn is_wild(&self) -> bool {
+    /// Whether the factors differ so much from those with these logarithms, which equilibrate the matrix, that what is
+    /// small in a row of the one scaled matrix would be large in a row of the other.
+    pub fn is_wild(&self, equilibrated: &[f64]) -> bool {
+        let quotients = self.log_scale.iter().zip(equilibrated).map(|(x, y)| x - y);
         let ends = (f64::INFINITY, f64::NEG_INFINITY);
-        let (least, most) = self.log_scale.iter().fold(ends, |(least, most), &log| {
+        let (least, most) = quotients.fold(ends, |(least, most), log| {
             (f64::min(least, log), f64::max(most, log))
         });
         most - least > WILDEST_SPAN

@@ -68,7 +68,8 @@ impl Prepared {
             cancel.check()?;
             let is_free =
                 options.matching == Matching::Auto && options.scaling != SymmetricScaling::Matching;
-            if is_free && found.as_ref().is_some_and(Matched::is_wild) {
+            let is_wild = |found: &Matched| found.is_wild(&equilibrated);
+            if is_free && found.as_ref().is_some_and(is_wild) {
                 found = None;
             }
             if let Some(found) = found.as_ref().filter(|_| wants_pairs) {

@@ -396,6 +396,37 @@ fn pairs_are_looked_for_where_the_diagonal_is_poor() {
 }
 
 #[test]
+fn a_matching_of_wild_scaling_is_used_only_if_asked_for() {
+    // The matched edges of a path are ones, and the others so large that each pair must be scaled further apart than
+    // the pair before it.
+    let n = 12;
+    let edge = |i: u32| if i % 2 == 1 { 1.0 } else { 2f64.powi(60) };
+    let entries: Vec<(u32, u32, f64)> = (1..n).map(|i| (i - 1, i, edge(i))).collect();
+    let (a, values) = symmetric(n as usize, &entries);
+    let ordered = |options: &SymmetricOptions| order_symmetric(&a, Some(&values), options).unwrap();
+    let auto = ordered(&options());
+    assert_eq!((auto.pairs, auto.structural_rank), (0, None));
+    assert!(!auto.matching_used);
+    let equilibrated = options().scaling(SymmetricScaling::Equilibrate);
+    assert_eq!(auto.scaling, ordered(&equilibrated).scaling);
+    let by_matching = options().scaling(SymmetricScaling::Matching);
+    for options in [by_matching, options().matching(Matching::Always)] {
+        let ordering = ordered(&options);
+        assert_valid(&a, &ordering);
+        assert_eq!(ordering.pairs, 6);
+        assert!(ordering.scaling.span() > 2f64.powi(100));
+    }
+    // Far apart, but so is the equilibration.
+    let factor = |i: u32| 2f64.powi(40 * i as i32 - 240);
+    let edges = (0..n).flat_map(|i| (0..i).map(move |j| (i, j)));
+    let entries: Vec<(u32, u32, f64)> = edges.map(|(i, j)| (i, j, factor(i) * factor(j))).collect();
+    let (a, values) = symmetric(n as usize, &entries);
+    let ordering = order_symmetric(&a, Some(&values), &options()).unwrap();
+    assert_eq!(ordering.pairs, 6);
+    assert!(ordering.scaling.span() > 2f64.powi(400));
+}
+
+#[test]
 fn structurally_singular_matrices_are_ordered() {
     // Three rows with an entry in the first column alone, beside a full block.
     let mut entries = vec![(0, 0, 1.0), (0, 1, 8.0), (0, 2, 64.0), (0, 3, 512.0)];

@@ -82,7 +82,7 @@ fn by_minimum_degree(
     let graph = block.symmetrized(false, with_spare_room);
     check_size(&graph, "approximate minimum degree")?;
     cancel.check()?;
-    let found = minimum_degree(&graph.ptr, graph.idx, cancel)?;
+    let found = minimum_degree(&graph.ptr, graph.idx, block.waits.as_deref(), cancel)?;
     Ok(match found.predicted {
         Some(predicted) if !with_forest => BlockOrder {
             order: found.order,
@@ -173,7 +173,7 @@ pub(crate) fn order_block(
             forest: None,
         })
     };
-    let with_forest = options.tree_cost.is_some();
+    let with_forest = options.wants_forest();
     match &options.method {
         Method::Colamd => {
             let columns = (0..block.len()).map(|j| block.col(j));
@@ -215,36 +215,36 @@ fn order_for_operations(
     seconds: &mut OrderingSeconds,
     clock: &mut Clock,
 ) -> Result<BlockOrder, OrderingError> {
-    let first = by_minimum_degree(block, false, &options.cancel)?;
+    let cancel = &options.cancel;
+    let first = by_minimum_degree(block, false, cancel)?;
     seconds.amd += clock.lap();
-    if !is_worth_dissecting(block, &first, &options.costs) {
-        return Ok(first);
-    }
-    let second = by_dissection(block, options.threads > 1, &options.cancel, |_| ());
-    seconds.nested_dissection += clock.lap();
-    Ok(match second {
-        Ok((second, ())) => {
-            tracing::debug!(
-                n = block.len(),
-                amd_flops = first.predicted.flops,
-                nested_dissection_flops = second.predicted.flops,
-                "candidates of a block"
-            );
-            if second.predicted.flops <= first.predicted.flops {
-                BlockOrder {
-                    forest: None,
-                    ..second
+    let mut best = first;
+    if is_worth_dissecting(block, &best, &options.costs) {
+        let second = by_dissection(block, options.threads > 1, cancel, |_| ());
+        seconds.nested_dissection += clock.lap();
+        match second {
+            Ok((second, ())) => {
+                tracing::debug!(
+                    n = block.len(),
+                    amd_flops = best.predicted.flops,
+                    nested_dissection_flops = second.predicted.flops,
+                    "candidates of a block"
+                );
+                if second.predicted.flops <= best.predicted.flops {
+                    best = second;
                 }
-            } else {
-                first
             }
+            Err(error @ OrderingError::Cancelled(_)) => return Err(error),
+            Err(error) => tracing::warn!(%error, "ordered by minimum degree alone"),
         }
-        Err(error @ OrderingError::Cancelled(_)) => return Err(error),
-        Err(error) => {
-            tracing::warn!(%error, "ordered by minimum degree alone");
-            first
-        }
-    })
+    }
+    if !options.wants_forest() {
+        best.forest = None;
+    } else if best.forest.is_none() {
+        best = posted(block, best.order, best.method, true, cancel)?;
+        seconds.amd += clock.lap();
+    }
+    Ok(best)
 }
 
 /// The order whose tree is predicted to take little time, found in little time.

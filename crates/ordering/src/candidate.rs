@@ -62,7 +62,7 @@ pub(crate) fn candidate(
     let mut predicted = Prediction::default();
     let mut block_nnz = 0;
     let mut blocks = Vec::new();
-    let mut forest = options.tree_cost.as_ref().map(|_| EliminationForest {
+    let mut forest = options.wants_forest().then(|| EliminationForest {
         parent: Vec::with_capacity(n),
         counts: Vec::with_capacity(n),
     });
@@ -70,7 +70,10 @@ pub(crate) fn candidate(
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
         let (parallel, cancel) = (options.threads > 1, &options.cancel);
-        let block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        let mut block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        if let Some(waits) = &options.waits {
+            block.waits = Some(cols.iter().map(|&col| waits[col as usize]).collect());
+        }
         cancel.check()?;
         let ordered = order_block(&block, options, &mut seconds, clock)?;
         Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
@@ -161,7 +164,8 @@ pub(crate) fn candidate(
             predicted: ordered.predicted,
         });
     }
-    predicted.off_diagonal_nnz = (a.nnz() - block_nnz) as u64;
+    // A symmetric matrix may have blocks of one column without an entry.
+    predicted.off_diagonal_nnz = a.nnz().saturating_sub(block_nnz) as u64;
     let of_larger = |method| {
         // What orders a tiny block says nothing about the method.
         let is_large = |block: &&BlockReport| block.predicted.lnz > 3;

@@ -97,9 +97,7 @@ impl Prediction {
     /// Adds a front of so many pivots, with so many rows and columns beyond them.
     pub(crate) fn add_front(&mut self, pivots: u32, beyond: u32) {
         let (p, b) = (f64::from(pivots), f64::from(beyond));
-        // Sums over the pivots of m and of m², where m = b..b + p counts what is below one.
-        let sum = p * b + p * (p - 1.0) / 2.0;
-        let squares = p * b * b + b * p * (p - 1.0) + (p - 1.0) * p * (2.0 * p - 1.0) / 6.0;
+        let (sum, squares) = sums_below(p, b);
         let flops = sum + 2.0 * squares;
         self.lnz += sum as u64 + u64::from(pivots);
         self.unz = self.lnz;
@@ -109,18 +107,34 @@ impl Prediction {
         self.flops_per_pivot += flops / p;
     }
 
+    /// As [`add_front`](Self::add_front), of a symmetric matrix: half of the operations, one triangle of the front, and
+    /// in the place of U the diagonal matrix D.
+    fn add_symmetric_front(&mut self, pivots: u32, beyond: u32) {
+        let (p, b) = (f64::from(pivots), f64::from(beyond));
+        let (sum, squares) = sums_below(p, b);
+        let flops = 2.0 * sum + squares;
+        self.lnz += sum as u64 + u64::from(pivots);
+        self.unz += u64::from(pivots);
+        self.flops += flops;
+        self.fronts += 1;
+        self.front_entries += (p + b) * (p + b + 1.0) / 2.0;
+        self.flops_per_pivot += flops / p;
+    }
+
     /// Of the diagonal blocks, from the number of entries of each column of L and the columns' parents
     /// in the elimination tree, numbered in postorder.
     pub(crate) fn from_counts(counts: &[u32], parent: &[u32]) -> Self {
         let mut prediction = Self::default();
-        let mut first = 0;
-        for j in 0..counts.len() {
-            let goes_on = parent[j] as usize == j + 1 && counts[j] == counts[j + 1] + 1;
-            if !goes_on {
-                prediction.add_front((j + 1 - first) as u32, counts[j] - 1);
-                first = j + 1;
-            }
-        }
+        for_fronts(counts, parent, |p, b| prediction.add_front(p, b));
+        prediction
+    }
+
+    /// Of L·D·Lᵀ with this forest.
+    pub(crate) fn symmetric(forest: &EliminationForest) -> Self {
+        let mut prediction = Self::default();
+        for_fronts(&forest.counts, &forest.parent, |p, b| {
+            prediction.add_symmetric_front(p, b);
+        });
         prediction
     }
 
@@ -149,6 +163,25 @@ impl Prediction {
     /// Seconds of a factorization the faster way.
     pub fn seconds(&self, costs: &Costs) -> f64 {
         self.column_seconds(costs).min(self.front_seconds(costs))
+    }
+}
+
+/// Sums over `p` pivots of m and of m², where m = b..b + p counts what is below one.
+fn sums_below(p: f64, b: f64) -> (f64, f64) {
+    let sum = p * b + p * (p - 1.0) / 2.0;
+    let squares = p * b * b + b * p * (p - 1.0) + (p - 1.0) * p * (2.0 * p - 1.0) / 6.0;
+    (sum, squares)
+}
+
+/// Calls `add` for each front with its number of pivots and of rows beyond them.
+fn for_fronts(counts: &[u32], parent: &[u32], mut add: impl FnMut(u32, u32)) {
+    let mut first = 0;
+    for j in 0..counts.len() {
+        let goes_on = parent[j] as usize == j + 1 && counts[j] == counts[j + 1] + 1;
+        if !goes_on {
+            add((j + 1 - first) as u32, counts[j] - 1);
+            first = j + 1;
+        }
     }
 }
 

@@ -12,10 +12,10 @@ use luge_sparse::{CompressedPattern, Scaling};
 use crate::error::{OrderingError, check_finite};
 
 /// Sweeps halve the logarithmic distance: enough for the widest range of f64, 2^±1074.
-const MAX_SWEEPS: usize = 24;
+pub(crate) const MAX_SWEEPS: usize = 24;
 
 /// Sweeps stop when every row and column maximum is within a factor of 2^0.25 of one.
-const TOLERANCE: f64 = 0.25;
+pub(crate) const TOLERANCE: f64 = 0.25;
 
 /// Factors, all powers of two, that bring the largest absolute value of every row and column of
 /// the CSR matrix near one: between 1/4 and 4, unless a factor had to be clamped to 2^±1021. Rows

@@ -49,6 +49,31 @@ pub enum OrderingError {
         /// Columns left over by the same matching, in increasing order.
         unmatched_cols: Vec<u32>,
     },
+    /// An entry of a pattern that is said to be symmetric has no counterpart.
+    #[error(
+        "the pattern is not symmetric: there is an entry ({row}, {column}) but none ({column}, {row})"
+    )]
+    NotSymmetric {
+        /// Row of the entry, from zero.
+        row: usize,
+        /// Column of the entry, from zero.
+        column: usize,
+    },
+    /// Column approximate minimum degree orders columns for any choice of rows; a symmetric matrix has no choice.
+    #[error("column approximate minimum degree does not order symmetric matrices")]
+    NotForSymmetric,
+    /// The caller's permutations of the rows and columns of a symmetric matrix differ.
+    #[error("row and column permutation of a symmetric matrix differ at position {position}")]
+    UnsymmetricPermutation {
+        /// The first position at which they differ.
+        position: usize,
+    },
+    /// A factor of the caller's scaling is not a positive finite number.
+    #[error("the scaling factor of row {row} is not a positive finite number")]
+    BadScaling {
+        /// The first such row, from zero.
+        row: usize,
+    },
     /// The method is not part of this program.
     #[error("this program was built without the feature `{feature}` of the crate luge-ordering")]
     FeatureOff {

@@ -69,6 +69,8 @@ pub(crate) struct BlockPattern {
     rows: Lines,
     /// None if they are the same.
     cols: Option<Lines>,
+    /// Whether each vertex should come after one of its neighbours, where that matters.
+    pub waits: Option<Vec<bool>>,
 }
 
 /// Compressed lists.
@@ -230,7 +232,11 @@ impl BlockPattern {
             Some(transposed) => Some(transposed),
             None => Some(rows.transpose(parallel)),
         };
-        Ok(Self { rows, cols })
+        Ok(Self {
+            rows,
+            cols,
+            waits: None,
+        })
     }
 
     /// Number of columns.

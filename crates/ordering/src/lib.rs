@@ -4,6 +4,7 @@
 //! | item | what it does |
 //! |---|---|
 //! | [`order`] | the whole phase, as the solver calls it |
+//! | [`order_symmetric`] | the whole phase for symmetric matrices |
 //! | [`maximum_product`] | permutation of largest diagonal product with its scaling (MC64's objective) |
 //! | [`maximum_cardinality`] | structural rank, unmatched rows and columns |
 //! | [`dulmage_mendelsohn`] | which rows and columns make a matrix structurally singular |
@@ -47,6 +48,7 @@ mod options;
 mod order;
 mod parts;
 mod survey;
+mod symmetric;
 
 pub use btf::{BlockTriangular, block_triangular};
 pub use cost::{Costs, Prediction, TreeCost};
@@ -60,3 +62,4 @@ pub use options::{
     BlockReport, Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds,
 };
 pub use order::order;
+pub use symmetric::{SymmetricOptions, SymmetricOrdering, SymmetricScaling, order_symmetric};

@@ -35,11 +35,10 @@ use rayon::prelude::*;
 use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped};
 use crate::error::{OrderingError, check_finite};
 use crate::parts::join_if;
-pub(crate) use cardinality::fill_holes;
-use cardinality::maximum_cardinality_where;
 pub use cardinality::{
     CardinalityMatching, CoarseDecomposition, Part, dulmage_mendelsohn, maximum_cardinality,
 };
+pub(crate) use cardinality::{fill_holes, maximum_cardinality_where};
 
 /// Passes of bidding before the searches.
 const BIDDING_PASSES: usize = 2;
@@ -61,7 +60,7 @@ const MOST_AT_ONCE: usize = 16_384;
 const STRIDE: usize = 1 << 10;
 
 /// No partner.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// A perfect matching of largest product, with the scaling that proves it.
 #[derive(Debug, Clone, PartialEq)]
@@ -121,12 +120,12 @@ pub(crate) fn match_by_product(
 }
 
 /// None if the nonzero values have no perfect matching.
-fn find_product_matching(
+pub(crate) fn find_product_matching(
     a: &CompressedPattern,
     values: &[f64],
     parallel: bool,
     cancel: &CancelFlag,
-) -> Result<Option<ProductMatching>, OrderingError> {
+) -> Result<Option<ProductMatching>, Cancelled> {
     let n = a.major_dim();
     let (cost, row_max) = costs(a, values, parallel);
     cancel.check()?;
@@ -281,7 +280,7 @@ fn fill_costs(
 }
 
 /// log2|x| of every value.
-fn logarithms(values: &[f64], logs: &mut [f64]) {
+pub(crate) fn logarithms(values: &[f64], logs: &mut [f64]) {
     for (log, &x) in logs.iter_mut().zip(values) {
         *log = log2_of_normal(x);
     }
@@ -365,7 +364,7 @@ fn draw_together(
     entry_of_row: &[usize],
     [log_rows, log_cols]: [&mut [f64]; 2],
     cancel: &CancelFlag,
-) -> Result<(), OrderingError> {
+) -> Result<(), Cancelled> {
     let shift = middle(log_rows, log_cols);
     log_rows.iter_mut().for_each(|log| *log += shift);
     log_cols.iter_mut().for_each(|log| *log -= shift);

@@ -30,11 +30,14 @@
 //! those a front is joined to is found afterwards by a walk up the tree of elements; the pivots of a front
 //! are all taken to be joined to what one of them is.
 
+mod queue;
+
 use luge_sparse::{CancelFlag, Cancelled};
 use smallvec::SmallVec;
 
 use crate::cost::Prediction;
 use crate::graph::dense_limit;
+use queue::Queue;
 
 /// No node.
 const NONE: u32 = u32::MAX;
@@ -132,80 +135,9 @@ struct MinimumDegree {
     free: usize,
 }
 
-/// Variables by degree, last in, first out. A variable whose degree changes is entered again; what it
-/// has left behind is passed over when it comes out. So nothing but the end of the array is written to.
-struct Queue {
-    entries: Vec<Entry>,
-    /// First entry of each degree.
-    heads: Vec<u32>,
-    /// There are no entries of smaller degrees.
-    lowest: usize,
-}
-
-struct Entry {
-    variable: u32,
-    /// The next entry of the same degree.
-    next: u32,
-}
-
-impl Queue {
-    fn new(n: usize) -> Self {
-        Self {
-            entries: Vec::with_capacity(2 * n),
-            heads: vec![NONE; n],
-            lowest: n,
-        }
-    }
-
-    /// Leaves out what is no longer true, once that is most of it.
-    fn tidy(&mut self, nodes: &[Node]) {
-        if self.entries.len() < 4 * nodes.len() + 64 {
-            return;
-        }
-        self.entries.clear();
-        self.heads.fill(NONE);
-        for (i, node) in nodes.iter().enumerate() {
-            if node.weight > 0 {
-                self.insert(i as u32, node.degree as usize);
-            }
-        }
-    }
-}
-
-impl PivotChoice for Queue {
-    fn insert(&mut self, variable: u32, degree: usize) {
-        let place = self.entries.len() as u32;
-        let next = std::mem::replace(&mut self.heads[degree], place);
-        self.entries.push(Entry { variable, next });
-        self.lowest = self.lowest.min(degree);
-    }
-
-    /// The entry of least degree that is still true.
-    fn pop(&mut self, graph: Quotient) -> u32 {
-        self.tidy(graph.nodes);
-        loop {
-            let place = self.heads[self.lowest];
-            if place == NONE {
-                self.lowest += 1;
-                continue;
-            }
-            let Entry { variable, next } = self.entries[place as usize];
-            self.heads[self.lowest] = next;
-            let node = &graph.nodes[variable as usize];
-            if node.weight > 0 && node.degree as usize == self.lowest {
-                return variable;
-            }
-        }
-    }
-
-    #[inline]
-    fn may_join(&self, _: u32, _: u32) -> bool {
-        true
-    }
-}
-
 /// Orders the undirected graph with the neighbours `lists[ptr[v]..ptr[v + 1]]` of vertex `v`, in any
-/// order, each edge in both lists, no loops. The lists are used up.
+/// order, each edge in both lists, no loops. The lists are used up. A vertex for which
+/// `waits` is true is not eliminated before one of its neighbours, unless all that are left wait.
 ///
 /// # Errors
 ///
@@ -217,11 +149,12 @@ impl PivotChoice for Queue {
 pub(crate) fn minimum_degree(
     ptr: &[usize],
     lists: Vec<u32>,
+    waits: Option<&[bool]>,
     cancel: &CancelFlag,
 ) -> Result<MinimumDegreeOrder, Cancelled> {
     let n = ptr.len() - 1;
     let mut graph = MinimumDegree::new(ptr, lists, n, n, |_| 1, |_| 0);
-    graph.run(dense_limit(n), &mut Queue::new(n), cancel)
+    graph.run(dense_limit(n), &mut Queue::new(n, waits), cancel)
 }
 
 /// A quotient graph to begin with: variables, of which the last ones may be kept, and elements.

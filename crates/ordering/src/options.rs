@@ -72,6 +72,10 @@ pub struct OrderingOptions {
     pub costs: Costs,
     /// Predicts, in place of `costs`, what a factorization takes; the choice is then between trees.
     pub tree_cost: Option<Arc<dyn TreeCost>>,
+    /// The elimination forest is wanted also without a `tree_cost`.
+    pub(crate) keep_forest: bool,
+    /// Columns that minimum degree does not eliminate before one of their neighbours.
+    pub(crate) waits: Option<Arc<[bool]>>,
     /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
     /// they take long. The result is the same.
     pub threads: usize,
@@ -91,6 +95,8 @@ impl Default for OrderingOptions {
             diagonal_threshold: 0.1,
             costs: Costs::default(),
             tree_cost: None,
+            keep_forest: false,
+            waits: None,
             threads: 1,
             cancel: CancelFlag::new(),
         }
@@ -114,6 +120,11 @@ impl OrderingOptions {
     pub fn tree_cost(mut self, tree_cost: Option<Arc<dyn TreeCost>>) -> Self {
         self.tree_cost = tree_cost;
         self
+    }
+
+    /// Whether the elimination forest is of use to who asked.
+    pub(crate) fn wants_forest(&self) -> bool {
+        self.keep_forest || self.tree_cost.is_some()
     }
 }
 

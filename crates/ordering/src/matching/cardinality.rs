@@ -76,7 +76,7 @@ pub fn maximum_cardinality(
 }
 
 /// As [`maximum_cardinality`], using only the entries at positions for which `present` holds.
-pub(super) fn maximum_cardinality_where(
+pub(crate) fn maximum_cardinality_where(
     a: &CompressedPattern,
     present: impl Fn(usize) -> bool,
     cancel: &CancelFlag,

@@ -2,7 +2,8 @@
 
 use crate::common::fill_entries;
 use luge_ordering::{
-    Costs, Matching, Method, OrderingError, OrderingOptions, maximum_product, order,
+    Costs, Matching, Method, OrderingError, OrderingOptions, SymmetricOptions, maximum_product,
+    order, order_symmetric,
 };
 use luge_sparse::{CancelFlag, CompressedPattern};
 use luge_testkit::convert::pattern_of;
@@ -174,5 +175,35 @@ fn large_matrices_are_matched_quickly() {
         );
         assert_eq!(matching.num_matched, a.major_dim());
         assert!(seconds < 30.0, "{name}: {seconds} s");
+    }
+}
+
+/// Entries of L of symmetric matrices, with what pairs take. Upper limits leave room for other ties: 10 % above what was
+/// found on 2026-11-24.
+#[test]
+fn fill_of_symmetric_matrices() {
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    let many = Costs {
+        factorizations: f64::INFINITY,
+        ..Costs::default()
+    };
+    for (name, is_paired, found) in [
+        ("bcsstk16", false, 711_967),
+        ("maxwell_n0", false, 9_714_785),
+        ("mm_cont_200_kkt", true, 3_631_908),
+        ("mm_cvxqp3_l_kkt", true, 4_993_806),
+        ("opf_case9241pegase_mu1", true, 547_621),
+        ("pdeco_p1", true, 3_266_898),
+        ("mm_aug2d_kkt", true, 265_975),
+    ] {
+        let (a, values) = load(&corpus, name);
+        let options = SymmetricOptions::default().costs(many);
+        let ordering = order_symmetric(&a, Some(&values), &options).unwrap();
+        assert_eq!(ordering.pairs > 0, is_paired, "{name}");
+        assert_eq!(ordering.matching_used, is_paired, "{name}");
+        let lnz = ordering.predicted.lnz;
+        assert!(lnz <= found * 11 / 10, "{name}: {lnz}");
     }
 }

@@ -9,3 +9,4 @@ mod equilibrate;
 mod known_orders;
 mod matching;
 mod order;
+mod symmetric;

@@ -1,0 +1,107 @@
+//! The scaling of a symmetric matrix, and which of its entries are paired.
+
+use luge_sparse::{Cancelled, CompressedPattern};
+
+use super::matched::{Matched, matched};
+use super::options::{SymmetricOptions, SymmetricScaling};
+use super::pairs::{Pairs, pairs, scaled_entry};
+use super::scaling::{equilibrium, rounded};
+use crate::options::{Matching, Method};
+
+/// [`Matching::Auto`] looks for pairs if more than one in so many diagonal entries is poor.
+const MAX_POOR: usize = 50;
+
+/// A diagonal entry of the equilibrated matrix below this is poor: threshold pivoting with the usual threshold of a
+/// hundredth would mostly leave it.
+const POOR: f64 = 1.0 / 1024.0;
+
+/// Scaling and pairs.
+pub(super) struct Prepared {
+    /// Of rows and columns.
+    pub factors: Vec<f64>,
+    pub is_scaled_by_matching: bool,
+    /// If there are any, and the method makes use of them.
+    pub pairs: Option<Pairs>,
+    /// What a matching tells, if one was looked for.
+    pub structural_rank: Option<usize>,
+    pub log10_matching_product: Option<f64>,
+}
+
+impl Prepared {
+    /// Of the matrix of finite values, if it has values.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn new(
+        a: &CompressedPattern,
+        values: Option<&[f64]>,
+        options: &SymmetricOptions,
+    ) -> Result<Self, Cancelled> {
+        let n = a.major_dim();
+        let cancel = &options.cancel;
+        let equilibrated = match values {
+            Some(values) => equilibrium(a, values, cancel)?,
+            None => vec![0.0; n],
+        };
+        let is_given = matches!(options.method, Method::Natural | Method::User { .. });
+        let may_match = !options.is_definite;
+        let wants_pairs = match options.matching {
+            Matching::Auto => MAX_POOR * num_poor(a, values, &equilibrated) > n,
+            Matching::Always => true,
+            Matching::Never => false,
+        } && may_match
+            && !is_given;
+        let wants_scaling = match options.scaling {
+            SymmetricScaling::Auto => wants_pairs,
+            SymmetricScaling::Matching => true,
+            _ => false,
+        } && may_match
+            && values.is_some();
+        let mut found = None;
+        let mut paired = None;
+        if wants_pairs || wants_scaling {
+            // Without values all entries are alike: the diagonal is matched as far as it is there.
+            let ones = values.is_none().then(|| vec![1.0; a.nnz()]);
+            let values = values.or(ones.as_deref()).unwrap_or_default();
+            found = matched(a, values, options.threads > 1, cancel)?;
+            cancel.check()?;
+            let is_free =
+                options.matching == Matching::Auto && options.scaling != SymmetricScaling::Matching;
+            let is_wild = |found: &Matched| found.is_wild(&equilibrated);
+            if is_free && found.as_ref().is_some_and(is_wild) {
+                found = None;
+            }
+            if let Some(found) = found.as_ref().filter(|_| wants_pairs) {
+                paired = pairs(a, values, &found.row_of_col, &found.log_scale, cancel)?;
+            }
+        }
+        let by_matching = found
+            .as_ref()
+            .filter(|found| wants_scaling && !found.is_clamped);
+        let factors = match (&options.scaling, by_matching) {
+            (SymmetricScaling::None, _) => vec![1.0; n],
+            (SymmetricScaling::User(factors), _) => rounded(factors.iter().map(|s| s.log2())),
+            (_, Some(found)) => rounded(found.log_scale.iter().copied()),
+            (_, None) => rounded(equilibrated.into_iter()),
+        };
+        Ok(Self {
+            factors,
+            is_scaled_by_matching: by_matching.is_some(),
+            pairs: paired,
+            structural_rank: found.as_ref().map(|found| found.rank),
+            log10_matching_product: found
+                .filter(|_| values.is_some())
+                .map(|found| found.log10_product),
+        })
+    }
+}
+
+/// Diagonal entries that are missing, zero, or small in the matrix scaled by factors with these logarithms.
+fn num_poor(a: &CompressedPattern, values: Option<&[f64]>, log_scale: &[f64]) -> usize {
+    let is_poor = |v: &u32| match values {
+        Some(values) => scaled_entry(a, values, log_scale, *v, *v).abs() < POOR,
+        None => a.line(*v as usize).binary_search(v).is_err(),
+    };
+    (0..a.major_dim() as u32).filter(is_poor).count()
+}

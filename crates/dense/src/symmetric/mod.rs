@@ -2,8 +2,8 @@
 //!
 //! A front's panel of m rows and k columns is column-major and holds the lower triangle: L below the diagonal of the
 //! pivots' columns, D on it. Of a pivot of order 2 in columns j and j + 1 the entry (j + 1, j) of D stands in row j of
-//! column j + 1, above the diagonal, and entry (j + 1, j) of the panel is zero, as that of L. What else stands above the
-//! diagonal means nothing as long as a column is no pivot, and is zero in those of pivots.
+//! column j + 1, above the diagonal, and entry (j + 1, j) of the panel is zero, as that of L. All else above the diagonal is
+//! zero in the columns of pivots. In other columns, updates leave anything up to seven rows above it.
 //!
 //! [`factorize_block`] is a posteriori threshold pivoting, [`eliminate_symmetric`] threshold partial pivoting: see J. Hogg,
 //! E. Ovtchinnikov and J. Scott, "A sparse symmetric indefinite direct solver for GPU architectures", ACM TOMS 42 (2016).

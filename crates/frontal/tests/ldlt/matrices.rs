@@ -180,3 +180,18 @@ pub fn saddle(n: usize, m: usize, random: &mut Random) -> Matrix {
     }
     Matrix::from_entries(n + m, entries)
 }
+
+/// The Laplacian of a random tree whose vertices come before their parents: singular, and every pivot of its elimination
+/// in that order is exactly 1 but the last, which is 0.
+pub fn tree_laplacian(n: usize, random: &mut Random) -> Matrix {
+    let mut degrees = vec![0.0; n];
+    let mut entries = Vec::new();
+    for i in 0..n - 1 {
+        let parent = i + 1 + random.below((n - 1 - i).min(5));
+        degrees[i] += 1.0;
+        degrees[parent] += 1.0;
+        entries.push((i, parent, -1.0));
+    }
+    entries.extend(degrees.into_iter().enumerate().map(|(i, d)| (i, i, d)));
+    Matrix::from_entries(n, entries)
+}

@@ -2,14 +2,13 @@
 
 use std::fmt::Debug;
 
+use luge_dense::BLOCK_COLUMNS;
 use luge_sparse::CompressedPattern;
 
+use crate::ldlt::scaled_entries;
 use crate::tree::{
     CostModel, Front, Transposed, front_entries, front_flops, lower_entries, lower_flops,
 };
-
-/// Pivots whose columns of L·D are kept at a time.
-pub(crate) const SCALED_PIVOTS: usize = 256;
 
 /// What a kind of factorization stores of a front with `pivots` eliminated columns and `below` rows below them.
 ///
@@ -30,8 +29,8 @@ pub trait Storage: Debug + Clone + Copy + Send + Sync + 'static {
     /// Entries that a front hands to its parent: a generated element of this order, and what checks it.
     fn element_entries(order: usize) -> usize;
 
-    /// Most entries that one thread works in, beside fronts and generated elements, for fronts of `m` rows.
-    fn scratch_entries(m: usize) -> usize;
+    /// Entries that one thread works in for a front, beside the front and generated elements.
+    fn scratch_entries(pivots: u32, below: u32) -> u64;
 
     /// Seconds of a front, assembled and eliminated.
     fn seconds(model: &CostModel, pivots: u32, below: u32) -> f64;
@@ -95,8 +94,8 @@ impl Storage for Full {
     }
 
     /// A few vectors of a front's length.
-    fn scratch_entries(m: usize) -> usize {
-        8 * m
+    fn scratch_entries(pivots: u32, below: u32) -> u64 {
+        8 * (u64::from(pivots) + u64::from(below))
     }
 
     fn seconds(model: &CostModel, pivots: u32, below: u32) -> f64 {
@@ -176,9 +175,11 @@ impl Storage for Lower {
         order * order + order
     }
 
-    /// The rows of L·D that a stretch of pivots updates the others with, and a few vectors of a front's length.
-    fn scratch_entries(m: usize) -> usize {
-        m * m.min(SCALED_PIVOTS) + 8 * m
+    /// Columns of L·D or of a block, the copies of a block, and a few vectors of a front's length.
+    fn scratch_entries(pivots: u32, below: u32) -> u64 {
+        let (k, c) = (pivots as usize, below as usize);
+        let vectors = 3 * (k + c) + 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
+        (scaled_entries(k, c) + vectors) as u64
     }
 
     fn seconds(model: &CostModel, pivots: u32, below: u32) -> f64 {

@@ -171,8 +171,8 @@ impl<S: Storage> Symbolic<S> {
         } else {
             self.totals.stack_entries.iter().sum()
         };
-        let of_thread = S::scratch_entries(self.tree.max_front()) as u64;
-        let scratch = threads.max(1) as u64 * of_thread + 4 * self.n() as u64;
+        let in_fronts = threads.max(1) as u64 * self.totals.scratch_entries;
+        let scratch = in_fronts + 4 * self.n() as u64;
         self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
     }
 

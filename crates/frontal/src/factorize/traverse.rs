@@ -97,6 +97,9 @@ fn serial<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, FrontalEr
     Ok(worker.report)
 }
 
+/// What the threads found so far: the report, and the error of the first front in postorder that has one.
+type Outcome<R> = (R, Option<(usize, FrontalError)>);
+
 /// The tasks of a schedule, then the fronts above them: each starts when its last child is done,
 /// and shares its large products.
 fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, FrontalError> {
@@ -110,7 +113,7 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, Frontal
     // The first front in postorder that failed so far. Those before it go on, so that the error is
     // that of the first of all, whatever the order in which they turn up.
     let failed = AtomicUsize::new(usize::MAX);
-    let outcome: Mutex<(W::Report, Option<(usize, FrontalError)>)> = Mutex::new(Default::default());
+    let outcome: Mutex<Outcome<W::Report>> = Mutex::new(Default::default());
     let finish = |report: W::Report, error: Option<(usize, FrontalError)>| {
         let mut outcome = outcome.lock().expect("no one panics with the lock");
         outcome.0.merge_fronts(&report);

@@ -12,23 +12,29 @@ use luge_dense::{
 use luge_sparse::{CancelFlag, Cancelled, ResolvedSymmetric, SymmetricPivoting};
 use rayon::prelude::*;
 
-use crate::storage::SCALED_PIVOTS;
-
-/// Widths of the column blocks, outermost first; the innermost is what a kernel takes.
+/// Pivots whose columns of L·D update what is below a front at a time: a product with more of them reads and writes the
+/// rest less often.
+const SCALED_PIVOTS: usize = 256;
+/// Widths of the blocks of columns that a symmetric front is eliminated by, outermost first; the innermost is what a kernel
+/// takes.
 const WIDTHS: [usize; 2] = [128, BLOCK_COLUMNS];
-/// Columns of L·D that are computed at a time in an update, and order of the triangles that one thread takes.
+/// Columns that are updated at a time within a symmetric front.
 const UPDATE_COLUMNS: usize = 64;
+
+/// Entries of the columns of L·D, or of a block, that are needed at a time for a symmetric front with k candidates and c
+/// rows below them.
+pub(crate) fn scaled_entries(k: usize, c: usize) -> usize {
+    let of_block = (k + c) * k.min(BLOCK_COLUMNS);
+    let within = k.min(UPDATE_COLUMNS) * k.min(WIDTHS[0]);
+    of_block.max(within).max(c * k.min(SCALED_PIVOTS))
+}
+
 /// Rows of the tiles that threads share.
 const TILE_ROWS: usize = 240;
 /// Operations below which a product is not shared.
 const PARALLEL_FLOPS: usize = 4_000_000;
 /// Operations between two looks at the cancel flag, about: some milliseconds.
 const STRIDE_FLOPS: usize = 60_000_000;
-
-/// Most entries of the scratch of a front of `m` rows.
-pub(super) fn scratch_entries(m: usize) -> usize {
-    m * m.min(SCALED_PIVOTS)
-}
 
 /// How symmetric fronts are eliminated.
 pub(super) struct Eliminator<F: FrontalScalar> {
@@ -38,7 +44,7 @@ pub(super) struct Eliminator<F: FrontalScalar> {
     /// Whether large products are shared among the threads of the current pool.
     pub parallel: bool,
     pub block: BlockScratch<F>,
-    /// Columns of L·D, or those of a block.
+    /// Columns of L·D, or those of a block: room for `scaled_entries` of the front.
     pub scratch: Vec<F>,
 }
 
@@ -68,6 +74,10 @@ impl<F: FrontalScalar> Eliminator<F> {
     /// # Safety
     ///
     /// The panel is valid for its sizes.
+    ///
+    /// # Panics
+    ///
+    /// If the scratch has no room for the front.
     pub unsafe fn front(
         &mut self,
         front: &SymmetricPanel<F>,
@@ -187,12 +197,9 @@ impl<F: FrontalScalar> Eliminator<F> {
         }
     }
 
-    /// Room for so many entries.
+    /// The scratch, which has room for so many entries.
     fn room(&mut self, entries: usize) -> *mut F {
-        if self.scratch.len() < entries {
-            self.scratch.reserve_exact(entries - self.scratch.len());
-            self.scratch.resize(entries, F::zero());
-        }
+        assert!(entries <= self.scratch.len(), "room for a front's columns");
         self.scratch.as_mut_ptr()
     }
 

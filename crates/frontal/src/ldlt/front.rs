@@ -3,9 +3,9 @@
 use luge_dense::{
     BlockScratch, CheckLower, FrontalScalar, Kernels, SymmetricEvent, SymmetricPanel,
 };
-use luge_sparse::{Reservation, ResolvedSymmetric, enlarge};
+use luge_sparse::{Reservation, ResolvedSymmetric, bytes_of, enlarge};
 
-use super::eliminate::{Eliminator, Outcome, scratch_entries};
+use super::eliminate::{Eliminator, Outcome, scaled_entries};
 use super::quality::SymmetricQuality;
 use crate::error::FrontalError;
 use crate::factorize::{
@@ -36,13 +36,14 @@ pub(super) struct LdltFront<F: FrontalScalar> {
     work: Vec<F>,
     relative: Vec<u32>,
     memory: Reservation,
+    of_scratch: Reservation,
 }
 
 /// Bytes of the arrays for fronts of `m` rows.
 fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
     // Two arrays of values, relative indices.
     let by_row = m * (2 * size_of::<F>() + 4);
-    (by_row + scratch_entries(m) * size_of::<F>() + BlockScratch::<F>::BYTES) as u64
+    (by_row + BlockScratch::<F>::BYTES) as u64
 }
 
 /// A front's panel under elimination.
@@ -79,6 +80,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
             work: vec![F::zero(); m],
             relative: Vec::new(),
             memory,
+            of_scratch: options.memory.reserve(0)?,
         })
     }
 
@@ -116,6 +118,14 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         _: Option<FrontState>,
     ) -> Result<Eliminated, FrontalError> {
         let panel = panel(front, positions);
+        let entries = scaled_entries(front.k, front.c);
+        let scratch = &mut self.eliminator.scratch;
+        if scratch.len() < entries {
+            // Given back before more is taken.
+            *scratch = Vec::new();
+            self.of_scratch.resize(bytes_of::<F>(entries))?;
+            *scratch = vec![F::zero(); entries];
+        }
         // SAFETY: the panel is valid.
         self.outcome = unsafe { self.eliminator.front(&panel, front.is_root())? };
         let moved = (0..front.k).any(|j| positions.col[j] as usize != j);

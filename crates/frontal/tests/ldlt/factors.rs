@@ -1,11 +1,14 @@
 //! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
 
-use luge_frontal::{FrontalLdlt, FrontalScalar, TreeOptions};
+use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, TreeOptions};
+use luge_reference::Dense;
+use luge_reference::ldlt::ldlt_dense;
 use luge_sparse::{CancelFlag, PivotPolicy};
+use luge_testkit::strategies;
+use proptest::prelude::*;
 
-use crate::checks::METHODS;
 use crate::checks::{
-    all_trees, bits, check, factorize_and_check, factorize_and_check_all, policy, with,
+    METHODS, all_trees, bits, check, factorize_and_check, factorize_and_check_all, policy, with,
 };
 use crate::matrices::{Matrix, Random, grid, random_matrix, saddle};
 
@@ -112,6 +115,101 @@ fn any_number_of_threads_gives_the_same_bits() {
                 .unwrap();
             assert_eq!(again, quality);
             assert!(bits(&ldlt) == found.0, "{threads} threads, again");
+        }
+    }
+}
+
+/// Where no column is put off and the whole matrix is one front, inertia and factors are those of dense elimination.
+#[test]
+fn whole_matrices_have_the_inertia_of_the_reference() {
+    let mut random = Random(16);
+    for n in [1, 5, 33, 64] {
+        let a = random_matrix(n, 8, 1.0, &mut random);
+        let dense = a.dense();
+        let reference = ldlt_dense(&Dense::from_fn(n, n, |i, j| dense[i][j])).unwrap();
+        let expected = reference.inertia();
+        for tree_options in all_trees() {
+            for method in METHODS {
+                let options = with(policy(0.01, method));
+                let symbolic = a.symbolic(&tree_options);
+                let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+                let found = ldlt.inertia();
+                assert_eq!(
+                    (found.positive, found.negative, found.zero),
+                    (expected.positive, expected.negative, expected.zero)
+                );
+            }
+        }
+    }
+}
+
+/// In which triangle an entry is stored changes no bit.
+#[test]
+fn either_triangle_gives_the_same_bits() {
+    let mut random = Random(17);
+    for a in [
+        grid(9, 13, 1.0, &mut random),
+        saddle(60, 25, &mut random),
+        random_matrix(90, 6, 2.0, &mut random),
+    ] {
+        let options = with(PivotPolicy::symmetric(0.01));
+        let factors = |a: &Matrix| {
+            let symbolic = a.symbolic(&TreeOptions::default());
+            let (ldlt, quality) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+            (bits(&ldlt), quality)
+        };
+        let expected = factors(&a);
+        for _ in 0..3 {
+            let mixed = a.mixed(&mut random);
+            assert_ne!(mixed.cols, a.cols);
+            assert!(factors(&mixed) == expected);
+        }
+    }
+}
+
+/// Sizes are those of the definitions.
+#[test]
+fn entries_and_bytes_are_counted() {
+    let mut random = Random(18);
+    let a = saddle(60, 25, &mut random);
+    for tree_options in all_trees() {
+        let symbolic = a.symbolic(&tree_options);
+        let options = with(PivotPolicy::symmetric(0.01));
+        let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+        let mut below = 0;
+        ldlt.for_each_l(|_, _, _| below += 1);
+        assert_eq!(ldlt.lnz(), below + a.n() as u64);
+        assert_eq!(ldlt.factor_entries(), ldlt.lnz() + ldlt.num_two() as u64);
+        assert_eq!(ldlt.n(), a.n());
+        assert!(std::sync::Arc::ptr_eq(ldlt.symbolic(), &symbolic));
+        let definite = grid(12, 9, 8.0, &mut random);
+        let symbolic = definite.symbolic(&tree_options);
+        let options = with(PivotPolicy::DEFINITE);
+        let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &definite.values, &options).unwrap();
+        assert_eq!(ldlt.factor_entries(), symbolic.factor_entries());
+        let largest = symbolic.tree().max_front() as u64;
+        let n = definite.n() as u64;
+        assert_eq!(ldlt.solve_scratch_bytes(1, 1), 8 * (n + largest));
+        assert_eq!(ldlt.solve_scratch_bytes(40, 2), 2 * 16 * 8 * (n + largest));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Often singular: either an error that names a column, or factors.
+    #[test]
+    fn symmetric_matrices(a in strategies::symmetric_matrices(30), threads in 1usize..3) {
+        let a = Matrix::from_sprs(&a);
+        let symbolic = a.symbolic(&TreeOptions::default());
+        for method in METHODS {
+            let mut options = with(policy(0.01, method));
+            options.threads = threads;
+            match FrontalLdlt::<f64>::factorize(&symbolic, &a.values, &options) {
+                Ok((ldlt, quality)) => check(&a, &ldlt, &quality, 100.0),
+                Err(FrontalError::Singular { column }) => prop_assert!(column < a.n()),
+                Err(error) => prop_assert!(false, "{error}"),
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Which pivots are taken, delayed, accepted as zero and refused.
 
 use luge_frontal::{FrontalError, FrontalLdlt, Options, Pivot, SymmetricQuality, TreeOptions};
+use luge_reference::Dense;
 use luge_sparse::{CancelFlag, Inertia, PivotPolicy, SmallPivots, SymmetricPivoting};
 
 use crate::checks::{
@@ -159,42 +160,42 @@ fn torture() {
     let mut random = Random(8);
     for n in [17, 40, 95, 150] {
         for sparse in [false, true] {
-            let mut dense = vec![vec![0.0; n]; n];
+            let mut dense = Dense::zeros(n, n);
             let a = if sparse {
                 random_matrix(n, 8, 1.0, &mut random)
             } else {
                 Matrix::full(n, |_, _| random.next())
             };
             for (i, j, v) in a.all_entries() {
-                dense[i][j] = v;
+                dense[(i, j)] = v;
             }
             for _ in 0..n / 8 {
                 let i = random.below(n);
                 for j in 0..n {
-                    dense[i][j] *= 1000.0;
-                    dense[j][i] *= 1000.0;
+                    dense[(i, j)] *= 1000.0;
+                    dense[(j, i)] *= 1000.0;
                 }
             }
             // A singular diagonal block: two equal rows within it.
             for _ in 0..n / 16 + 1 {
                 let at = random.below(n.saturating_sub(9).max(1));
                 for j in at..(at + 8).min(n) {
-                    let value = dense[at][j];
-                    dense[at + 1][j] = value;
-                    dense[j][at + 1] = value;
+                    let value = dense[(at, j)];
+                    dense[(at + 1, j)] = value;
+                    dense[(j, at + 1)] = value;
                 }
-                let value = dense[at][at];
-                dense[at + 1][at + 1] = value;
-                dense[at + 1][at] = value;
-                dense[at][at + 1] = value;
+                let value = dense[(at, at)];
+                dense[(at + 1, at + 1)] = value;
+                dense[(at + 1, at)] = value;
+                dense[(at, at + 1)] = value;
             }
             let zero = random.below(n - 8);
             for i in zero..zero + 7 {
                 for j in zero..zero + 7 {
-                    dense[i][j] = 0.0;
+                    dense[(i, j)] = 0.0;
                 }
             }
-            let entries = a.entries().map(|(i, j, _)| (i, j, dense[i][j]));
+            let entries = a.entries().map(|(i, j, _)| (i, j, dense[(i, j)]));
             let a = Matrix::from_entries(n, entries);
             for threshold in [0.01, 0.5] {
                 factorize_and_check_all(&a, threshold);

@@ -183,7 +183,9 @@ macro_rules! entry_points {
                 rule: &ResolvedSymmetric<$float>,
             ) -> Progress<$float> {
                 // SAFETY: the caller's contract.
-                unsafe { symmetric::eliminate_symmetric::<$float, $simd>(front, lo, hi, rule) }
+                unsafe {
+                    symmetric::eliminate_symmetric::<$float, $simd>(front, lo, hi, rule)
+                }
             }
             $(#[target_feature(enable = $features)])?
             unsafe fn check_lower(f: &CheckLower<$float>) -> $float {

@@ -178,7 +178,7 @@ impl Storage for Lower {
     /// Columns of L·D or of a block, the copies of a block, and a few vectors of a front's length.
     fn scratch_entries(pivots: u32, below: u32) -> u64 {
         let (k, c) = (pivots as usize, below as usize);
-        let vectors = 3 * (k + c) + 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
+        let vectors = 5 * (k + c) + 2 * BLOCK_COLUMNS * BLOCK_COLUMNS;
         (scaled_entries(k, c) + vectors) as u64
     }
 

@@ -2,8 +2,10 @@
 //!
 //! Right-looking at every level of a recursion over column blocks, so that all columns of a block have seen the same
 //! pivots, and a column without an acceptable pivot can change places with any later one of them. Blocks first (a
-//! posteriori pivoting), each column once; then what they leave, column by column (threshold partial pivoting), in
-//! windows and at last in all of the front.
+//! posteriori pivoting), each column once. Then what they leave, column by column (threshold partial pivoting): in windows,
+//! as long as these find anything, with columns brought beside those that they have their largest entries in. What is
+//! left then is delayed. In a front without a parent the two columns of the largest entry of all stand in one window, which
+//! therefore finds a pivot (but for rounding, in which case all columns are searched).
 
 use luge_dense::{
     BLOCK_COLUMNS, BlockScratch, FrontalScalar, Gemm, Kernels, Progress, SymmetricEvent,
@@ -46,6 +48,11 @@ pub(super) struct Eliminator<F: FrontalScalar> {
     pub block: BlockScratch<F>,
     /// Columns of L·D, or those of a block: room for `scaled_entries` of the front.
     pub scratch: Vec<F>,
+    /// The largest entry of each candidate among the others, and the column that it is in.
+    pub partners: Vec<(F, u32)>,
+    /// Which candidate stands where, and where each is.
+    pub order: Vec<u32>,
+    pub place: Vec<u32>,
 }
 
 /// What became of the columns of a front.
@@ -99,20 +106,90 @@ impl<F: FrontalScalar> Eliminator<F> {
                     return Ok(outcome);
                 }
             }
-            let left = k - outcome.pivots;
-            if left > 0 && outcome.event.is_none() {
-                let done = self.level(front, outcome.pivots, k, 0, false)?;
-                outcome.add(done);
-            }
-            // Windows know partners among their own columns alone.
-            let has_other_partners = left > BLOCK_COLUMNS && outcome.pivots < k;
-            if has_other_partners && outcome.event.is_none() {
+            let mut is_paired = false;
+            while outcome.pivots < k && outcome.event.is_none() {
+                let lo = outcome.pivots;
+                let progress = self.level(front, lo, k, 0, false)?;
+                outcome.add(progress);
+                if k - lo <= BLOCK_COLUMNS || outcome.event.is_some() || outcome.pivots == k {
+                    // One window knows all partners.
+                    break;
+                }
+                if progress.pivots > 0 || !is_paired {
+                    self.pair(front, outcome.pivots)?;
+                    is_paired = true;
+                    continue;
+                }
+                if !is_root {
+                    break;
+                }
                 self.cancel.check()?;
-                let eliminate = self.kernels.eliminate_symmetric;
-                outcome.add(eliminate(front, outcome.pivots, k, &self.rule));
+                let search = self.kernels.eliminate_symmetric;
+                outcome.add(search(front, lo, k, &self.rule));
+                break;
             }
         }
         Ok(outcome)
+    }
+
+    /// Brings the columns from `lo` on into an order in which many stand beside a column that they have their largest entry
+    /// in: first those of which this holds both ways, so also those of the largest entry of all, then others, each in the
+    /// order of the first column of a pair.
+    ///
+    /// # Safety
+    ///
+    /// As [`front`](Self::front); the columns have seen all pivots, which stand before `lo`.
+    unsafe fn pair(&mut self, front: &SymmetricPanel<F>, lo: usize) -> Result<(), Cancelled> {
+        let (lp, m, k) = (front.lp, front.m, front.k);
+        let partners = &mut self.partners;
+        partners.clear();
+        partners.extend((lo..k).map(|j| (F::zero(), j as u32)));
+        for j in lo..k {
+            if (j - lo).is_multiple_of(UPDATE_COLUMNS) {
+                self.cancel.check()?;
+            }
+            for i in j + 1..k {
+                // SAFETY: the caller's contract.
+                let size = unsafe { (*lp.add(i + j * m)).abs() };
+                for (column, other) in [(i, j), (j, i)] {
+                    if size > partners[column - lo].0 {
+                        partners[column - lo] = (size, other as u32);
+                    }
+                }
+            }
+        }
+        // Which column is where, and where each column is, as they move.
+        let Self { order, place, .. } = self;
+        for places in [&mut *order, &mut *place] {
+            places.clear();
+            places.extend(lo as u32..k as u32);
+        }
+        let mut next = lo;
+        let partner_of = |j: usize| self.partners[j - lo].1 as usize;
+        for (j, is_mutual) in (lo..k)
+            .map(|j| (j, true))
+            .chain((lo..k).map(|j| (j, false)))
+        {
+            let partner = partner_of(j);
+            if is_mutual && partner_of(partner) != j {
+                continue;
+            }
+            let [first, second] = [place[j - lo], place[partner - lo]].map(|at| at as usize);
+            if partner == j || first < next || second < next {
+                continue;
+            }
+            for column in [j, partner] {
+                let from = place[column - lo] as usize;
+                // SAFETY: both are candidates.
+                unsafe { front.swap(next, from) };
+                let other = order[next - lo] as usize;
+                order.swap(next - lo, from - lo);
+                place[other - lo] = from as u32;
+                place[column - lo] = next as u32;
+                next += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Eliminates what can be eliminated of the columns `lo..hi`, by blocks or column by column, and updates the others of
@@ -185,9 +262,8 @@ impl<F: FrontalScalar> Eliminator<F> {
         // SAFETY: the caller's contract; there is room for the columns.
         unsafe {
             if !by_blocks {
-                return Ok((self.kernels.eliminate_symmetric)(
-                    front, lo, hi, &self.rule,
-                ));
+                let eliminate = self.kernels.eliminate_symmetric;
+                return Ok(eliminate(front, lo, hi, &self.rule));
             }
             let x = self.room((front.m - hi) * (hi - lo));
             let progress =

@@ -41,8 +41,8 @@ pub(super) struct LdltFront<F: FrontalScalar> {
 
 /// Bytes of the arrays for fronts of `m` rows.
 fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
-    // Two arrays of values, relative indices.
-    let by_row = m * (2 * size_of::<F>() + 4);
+    // Two arrays of values, relative indices, partners, and two arrays of places.
+    let by_row = m * (2 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8);
     (by_row + BlockScratch::<F>::BYTES) as u64
 }
 
@@ -74,6 +74,9 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
                 parallel: is_parallel,
                 block: BlockScratch::new(),
                 scratch: Vec::new(),
+                partners: Vec::new(),
+                order: Vec::new(),
+                place: Vec::new(),
             },
             outcome: Outcome::default(),
             products: vec![F::zero(); m],

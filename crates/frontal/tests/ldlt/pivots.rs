@@ -154,6 +154,31 @@ fn what_a_block_takes_back_is_tried_again() {
     factorize_and_check_all(&a, 0.01);
 }
 
+/// Zeros on the diagonal of a front with a parent, and the partner of each column far from it: none is delayed, for partners
+/// are brought beside each other.
+#[test]
+fn partners_far_apart_find_each_other() {
+    for half in [17, 40, 100] {
+        let k = 2 * half;
+        let front = Matrix::full(k, |i, j| if i == j + half { 2.0 } else { 0.0 });
+        let mut entries: Vec<_> = front.entries().collect();
+        entries.extend((0..k).map(|j| (k, j, 0.25)));
+        // The parent has a row that the front has not, so they are not merged.
+        entries.extend([(k, k, 4.0), (k + 1, k, 0.5), (k + 1, k + 1, 4.0)]);
+        let a = Matrix::from_entries(k + 2, entries);
+        let symbolic = a.symbolic(&all_trees()[2]);
+        assert_eq!(symbolic.tree().num_supernodes(), 2);
+        for method in [SymmetricPivoting::Blocks, SymmetricPivoting::Columns] {
+            let options = with(policy(0.01, method));
+            let (ldlt, quality) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+            assert_eq!(quality.num_delayed, 0);
+            // The root may have one, too.
+            assert!((half..=half + 1).contains(&quality.num_two));
+            check(&a, &ldlt, &quality, 100.0);
+        }
+    }
+}
+
 /// Rows and columns multiplied by 1000 here and there, whole blocks of zeros, columns that are multiples of each other.
 #[test]
 fn torture() {

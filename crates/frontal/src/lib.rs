@@ -61,6 +61,7 @@ mod symbolic;
 mod totals;
 mod tree;
 mod triangular;
+mod widths;
 
 pub use error::FrontalError;
 pub use grouped::{Grouped, grouped};

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use luge_dense::BLOCK_COLUMNS;
 use luge_sparse::CompressedPattern;
 
-use crate::ldlt::scaled_entries;
 use crate::tree::{
     CostModel, Front, Transposed, front_entries, front_flops, lower_entries, lower_flops,
 };
+use crate::widths::scaled_entries;
 
 /// What a kind of factorization stores of a front with `pivots` eliminated columns and `below` rows below them.
 ///

@@ -5,7 +5,7 @@ use luge_dense::{
 };
 use luge_sparse::{Reservation, ResolvedSymmetric, bytes_of, enlarge};
 
-use super::eliminate::{Eliminator, Outcome, scaled_entries};
+use super::eliminate::{Eliminator, Outcome};
 use super::quality::SymmetricQuality;
 use crate::error::FrontalError;
 use crate::factorize::{
@@ -13,6 +13,7 @@ use crate::factorize::{
     add_contiguous, add_scattered, contiguous,
 };
 use crate::storage::Lower;
+use crate::widths::scaled_entries;
 
 /// What the fronts of one factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {

@@ -16,7 +16,6 @@ use crate::factorize::{self, FrontStore, Run};
 use crate::options::Options;
 use crate::storage::Lower;
 use crate::symbolic::Symbolic;
-pub(crate) use eliminate::scaled_entries;
 pub use factors::Pivot;
 use front::{LdltFront, Shared};
 pub use quality::SymmetricQuality;

@@ -179,6 +179,38 @@ fn partners_far_apart_find_each_other() {
     }
 }
 
+/// A long front whose pivots, after one of order 1, are of order 2, so that one of them lies across every even number of
+/// columns: what is below is updated by several stretches of pivots, and none is split.
+#[test]
+fn updates_split_no_pivot() {
+    let k = 601;
+    let front = Matrix::full(k, |i, j| match (i, j) {
+        (0, 0) => 100.0,
+        _ if i == j + 1 && j % 2 == 1 => 2.0,
+        _ => 0.0,
+    });
+    let mut random = Random(22);
+    let mut entries: Vec<_> = front.entries().collect();
+    let below = (0..k).flat_map(|j| (k..k + 10).map(move |i| (i, j)));
+    entries.extend(below.map(|(i, j)| (i, j, random.next())));
+    entries.extend((k..k + 11).map(|i| (i, i, 700.0)));
+    // The parent has a row that the front has not, so they are not merged.
+    entries.extend((k..k + 10).map(|i| (k + 10, i, 1.0)));
+    let a = Matrix::from_entries(k + 11, entries);
+    let symbolic = a.symbolic(&all_trees()[2]);
+    assert_eq!(symbolic.tree().fronts()[0].pivots as usize, k);
+    for method in METHODS {
+        let options = with(policy(0.01, method));
+        let (ldlt, quality) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+        let mut across = 0;
+        for (p, pair) in ldlt.d().chunks_exact(2).enumerate() {
+            across += usize::from(pair[1] != 0.0 && (p + 1) % 256 == 0);
+        }
+        assert!(method == SymmetricPivoting::BlocksAlone || across == 2);
+        check(&a, &ldlt, &quality, 100.0);
+    }
+}
+
 /// Rows and columns multiplied by 1000 here and there, whole blocks of zeros, columns that are multiples of each other.
 #[test]
 fn torture() {

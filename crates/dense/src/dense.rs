@@ -9,7 +9,7 @@ use luge_sparse::RealScalar;
 use super::simd::Simd;
 
 /// Columns of a register tile.
-const NR: usize = 8;
+pub(crate) const NR: usize = 8;
 /// Vectors of a register tile.
 const MV: usize = 3;
 
@@ -81,7 +81,7 @@ unsafe fn tile<F: RealScalar, S: Simd<F>, const MV: usize, const N: usize, const
 /// As [`gemm`].
 #[inline(always)]
 #[expect(clippy::too_many_arguments)]
-unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: bool>(
+pub(crate) unsafe fn strip<F: RealScalar, S: Simd<F>, const N: usize, const NT: bool>(
     rows: usize,
     depth: usize,
     a: *const F,
@@ -146,7 +146,7 @@ pub struct Gemm<F> {
 ///
 /// The matrices are valid for their sizes, and C overlaps neither A nor B.
 #[inline(always)]
-pub(super) unsafe fn gemm<F: RealScalar, S: Simd<F>, const NT: bool>(g: &Gemm<F>) {
+pub(crate) unsafe fn gemm<F: RealScalar, S: Simd<F>, const NT: bool>(g: &Gemm<F>) {
     if g.depth == 0 || g.rows == 0 {
         return;
     }
@@ -188,7 +188,7 @@ const BLOCK_BYTES: usize = 384 * 1024;
 ///
 /// The matrices are valid for their sizes and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn trsm<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn trsm<F: RealScalar, S: Simd<F>>(
     rows: usize,
     p: usize,
     l: *const F,
@@ -270,7 +270,7 @@ unsafe fn triangle<F: RealScalar, S: Simd<F>, const N: usize>(
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-pub(super) unsafe fn max_abs<F: RealScalar, S: Simd<F>>(n: usize, p: *const F) -> F {
+pub(crate) unsafe fn max_abs<F: RealScalar, S: Simd<F>>(n: usize, p: *const F) -> F {
     // SAFETY: the caller's contract.
     unsafe {
         let mut v = S::splat(F::zero());
@@ -293,7 +293,7 @@ pub(super) unsafe fn max_abs<F: RealScalar, S: Simd<F>>(n: usize, p: *const F) -
 ///
 /// `p` is valid for `n` values.
 #[inline(always)]
-pub(super) unsafe fn scale<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, factor: F) {
+pub(crate) unsafe fn scale<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, factor: F) {
     // SAFETY: the caller's contract.
     unsafe {
         let f = S::splat(factor);
@@ -315,7 +315,7 @@ pub(super) unsafe fn scale<F: RealScalar, S: Simd<F>>(n: usize, p: *mut F, facto
 ///
 /// The columns and `l` are valid for `n` values and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn rank_one<F: RealScalar, S: Simd<F>, const N: usize>(
+pub(crate) unsafe fn rank_one<F: RealScalar, S: Simd<F>, const N: usize>(
     n: usize,
     l: *const F,
     c: *mut F,
@@ -354,7 +354,7 @@ pub(super) unsafe fn rank_one<F: RealScalar, S: Simd<F>, const N: usize>(
 ///
 /// All arrays are valid for their sizes; y overlaps nothing.
 #[inline(always)]
-pub(super) unsafe fn gemv<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn gemv<F: RealScalar, S: Simd<F>>(
     n: usize,
     k: usize,
     a: *const F,
@@ -423,7 +423,7 @@ unsafe fn gemv_columns<F: RealScalar, S: Simd<F>, const N: usize>(
 ///
 /// All arrays are valid for their sizes; y overlaps nothing.
 #[inline(always)]
-pub(super) unsafe fn gemv_transposed<F: RealScalar, S: Simd<F>>(
+pub(crate) unsafe fn gemv_transposed<F: RealScalar, S: Simd<F>>(
     n: usize,
     k: usize,
     a: *const F,
@@ -515,7 +515,7 @@ pub struct CheckFront<F> {
 ///
 /// The arrays of `f` are valid for the sizes they name and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
+pub(crate) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
     unsafe { sum_up_front::<F, S, false>(f) }
 }
@@ -526,7 +526,7 @@ pub(super) unsafe fn check_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
 ///
 /// The arrays of `f` that are used are valid for the sizes they name and do not overlap.
 #[inline(always)]
-pub(super) unsafe fn weigh_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
+pub(crate) unsafe fn weigh_front<F: RealScalar, S: Simd<F>>(f: &CheckFront<F>) {
     // SAFETY: the caller's contract.
     unsafe { sum_up_front::<F, S, true>(f) }
 }

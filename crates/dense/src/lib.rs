@@ -11,15 +11,30 @@
 mod dense;
 mod pivot;
 mod simd;
+mod symmetric;
 
 pub use dense::{CheckFront, Gemm};
 pub use pivot::{FrontPanels, PivotEvents};
+pub use symmetric::{
+    BLOCK_COLUMNS, BlockScratch, CheckLower, Progress, SymmetricEvent, SymmetricPanel,
+    inverse_of_two,
+};
 
 use std::sync::OnceLock;
 
-use luge_sparse::{RealScalar, ResolvedPivots};
+use luge_sparse::{RealScalar, ResolvedPivots, ResolvedSymmetric};
 
 use simd::{Portable, Simd};
+
+/// Of [`Kernels::factorize_block`].
+type FactorizeBlock<F> = unsafe fn(
+    &SymmetricPanel<F>,
+    usize,
+    usize,
+    &ResolvedSymmetric<F>,
+    &mut BlockScratch<F>,
+    *mut F,
+) -> Progress<F>;
 
 /// The kernels of one type for one instruction set.
 ///
@@ -45,6 +60,22 @@ pub struct Kernels<F> {
     pub check_front: unsafe fn(&CheckFront<F>),
     /// Adds the column sums of wᵀ·|L|·|U| of a front.
     pub weigh_front: unsafe fn(&CheckFront<F>),
+    /// C −= A·Bᵀ with B columns × depth, on and below the diagonal of C; entries less than eight rows above it are
+    /// changed too. There are at least as many rows as columns.
+    pub gemm_lower: unsafe fn(&Gemm<F>),
+    /// X := L·D for some rows of L: rows, pivots, L, the diagonal block of the pivots, the leading dimension of both, X,
+    /// its leading dimension. The pivots are those of a symmetric front, none of order 2 is split.
+    pub times_diagonal: unsafe fn(usize, usize, *const F, *const F, usize, *mut F, usize),
+    /// Eliminates as many of the columns `lo..hi` of a symmetric front as have acceptable pivots, with the block alone
+    /// searched; no other column sees them. The front, `lo`, `hi`, the rule, arrays to work in, and room for the
+    /// `hi − lo` columns below `hi`. `hi − lo` is at most [`BLOCK_COLUMNS`].
+    pub factorize_block: FactorizeBlock<F>,
+    /// Eliminates as many of the columns `lo..hi` of a symmetric front as have acceptable pivots, one after the other, and
+    /// updates the others of them: the front, `lo`, `hi`, the rule.
+    pub eliminate_symmetric:
+        unsafe fn(&SymmetricPanel<F>, usize, usize, &ResolvedSymmetric<F>) -> Progress<F>,
+    /// Adds the column sums of |L|·|D|·|Lᵀ| of a symmetric front, and returns the largest magnitude in L.
+    pub check_lower: unsafe fn(&CheckLower<F>) -> F,
     /// y −= A·x: n, k, A of n rows and k columns, its leading dimension, x, y.
     pub gemv: unsafe fn(usize, usize, *const F, usize, *const F, *mut F),
     /// y −= Aᵀ·x, likewise.
@@ -111,6 +142,57 @@ macro_rules! entry_points {
                 unsafe { dense::weigh_front::<$float, $simd>(f) }
             }
             $(#[target_feature(enable = $features)])?
+            unsafe fn gemm_lower(g: &Gemm<$float>) {
+                // SAFETY: the caller's contract.
+                unsafe { symmetric::gemm_lower::<$float, $simd>(g) }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn times_diagonal(
+                rows: usize,
+                pivots: usize,
+                l: *const $float,
+                d: *const $float,
+                ld: usize,
+                x: *mut $float,
+                ldx: usize,
+            ) {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    symmetric::times_diagonal::<$float, $simd>(rows, pivots, l, d, ld, x, ldx);
+                }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn factorize_block(
+                front: &SymmetricPanel<$float>,
+                lo: usize,
+                hi: usize,
+                rule: &ResolvedSymmetric<$float>,
+                scratch: &mut BlockScratch<$float>,
+                x: *mut $float,
+            ) -> Progress<$float> {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    symmetric::factorize_block::<$float, $simd>(front, lo, hi, rule, scratch, x)
+                }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn eliminate_symmetric(
+                front: &SymmetricPanel<$float>,
+                lo: usize,
+                hi: usize,
+                rule: &ResolvedSymmetric<$float>,
+            ) -> Progress<$float> {
+                // SAFETY: the caller's contract.
+                unsafe {
+                    symmetric::eliminate_symmetric::<$float, $simd>(front, lo, hi, rule)
+                }
+            }
+            $(#[target_feature(enable = $features)])?
+            unsafe fn check_lower(f: &CheckLower<$float>) -> $float {
+                // SAFETY: the caller's contract.
+                unsafe { symmetric::check_lower::<$float, $simd>(f) }
+            }
+            $(#[target_feature(enable = $features)])?
             unsafe fn gemv(
                 n: usize,
                 k: usize,
@@ -143,6 +225,11 @@ macro_rules! entry_points {
                 eliminate_columns,
                 check_front,
                 weigh_front,
+                gemm_lower,
+                times_diagonal,
+                factorize_block,
+                eliminate_symmetric,
+                check_lower,
                 gemv,
                 gemv_transposed,
             };

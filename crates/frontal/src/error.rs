@@ -3,7 +3,7 @@
 use luge_sparse::{Cancelled, IndexOverflow, OutOfMemory};
 
 /// Why no tree or no factors were produced. Columns count in the matrix that was handed in.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FrontalError {
     /// The pattern is not square.
     #[error("the pattern has {rows} rows and {columns} columns; a block must be square")]
@@ -25,6 +25,14 @@ pub enum FrontalError {
     ZeroPivot {
         /// The column.
         column: usize,
+    },
+    /// Cholesky met a pivot that is not positive: the matrix is not positive definite, as far as rounding tells.
+    #[error("the pivot of column {column} is {value}: the matrix is not positive definite")]
+    NotPositiveDefinite {
+        /// The column.
+        column: usize,
+        /// The pivot, zero or negative.
+        value: f64,
     },
     /// A value of the matrix or of the factors is infinite or not a number.
     #[error("column {column} holds or leads to a value that is not finite")]

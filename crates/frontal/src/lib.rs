@@ -5,6 +5,7 @@
 //! | [`AssemblyTree`] | elimination tree, supernodes and structure of a symmetrised pattern, for every kind of factorization |
 //! | [`Symbolic`] | an assembly tree with what one kind of factorization ([`Storage`]) stores on it and what that costs |
 //! | [`FrontalLu`] | unsymmetric multifrontal LU with threshold pivoting, on the CPU |
+//! | [`FrontalLdlt`] | symmetric multifrontal LDLᵀ with threshold pivoting, and Cholesky, on the CPU |
 //!
 //! The method: I. S. Duff and J. K. Reid, "The multifrontal solution of unsymmetric sets of linear
 //! equations", SIAM J. Sci. Stat. Comput. 5 (1984); J. W. H. Liu, "The multifrontal method for sparse
@@ -13,7 +14,10 @@
 //! Threshold pivoting within the fully summed rows of a front, and columns without an acceptable pivot
 //! passed on to the parent: I. S. Duff, "Parallel implementation of multifrontal schemes", Parallel
 //! Computing 3 (1986); P. R. Amestoy and I. S. Duff, "Vectorization of a multiprocessor multifrontal
-//! code", Int. J. Supercomputer Applications 3 (1989).
+//! code", Int. J. Supercomputer Applications 3 (1989). Of symmetric fronts, by pivots of order 1 and 2: I. S. Duff and
+//! J. K. Reid, "The multifrontal solution of indefinite sparse symmetric linear equations", ACM TOMS 9 (1983), and by blocks
+//! with a check afterwards: J. Hogg, E. Ovtchinnikov and J. Scott, "A sparse symmetric indefinite direct solver for GPU
+//! architectures", ACM TOMS 42 (2016).
 //!
 //! # Cost
 //!
@@ -38,7 +42,6 @@
 //!   the copy of one panel that a refactorization makes of fronts whose rows or columns moved.
 //! * A delayed column goes to the parent alone, and the columns of a front are tried in their order:
 //!   nothing looks for the order that delays the fewest.
-//! * Symmetric values bring no gain: L and U are both computed.
 //! * Pivots that are mere rounding errors are taken, as in LAPACK; the report shows them. Only a column
 //!   of exact zeros is called singular.
 
@@ -48,6 +51,7 @@ mod factorize;
 pub mod gpu;
 mod grouped;
 mod layout;
+mod ldlt;
 mod lu;
 mod options;
 mod schedule;
@@ -56,12 +60,15 @@ mod storage;
 mod symbolic;
 mod totals;
 mod tree;
+mod triangular;
+mod widths;
 
 pub use error::FrontalError;
 pub use grouped::{Grouped, grouped};
+pub use ldlt::{FrontalLdlt, Pivot, SymmetricQuality};
 pub use lu::FrontalLu;
 pub use luge_dense::{FrontalScalar, Kernels};
 pub use options::Options;
-pub use storage::{FrontEntries, Full, Storage};
+pub use storage::{FrontEntries, Full, Lower, Storage};
 pub use symbolic::Symbolic;
 pub use tree::{AssemblyTree, CostModel, Front, TreeOptions};

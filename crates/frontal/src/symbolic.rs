@@ -171,7 +171,7 @@ impl<S: Storage> Symbolic<S> {
         } else {
             self.totals.stack_entries.iter().sum()
         };
-        let in_fronts = 8 * threads.max(1) as u64 * self.tree.max_front() as u64;
+        let in_fronts = threads.max(1) as u64 * self.totals.scratch_entries;
         let scratch = in_fronts + 4 * self.n() as u64;
         self.factor_bytes(value_bytes) + (elements + scratch) * value_bytes as u64
     }

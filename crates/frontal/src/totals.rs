@@ -11,6 +11,8 @@ pub(crate) struct Totals {
     pub subtree_seconds: Vec<f64>,
     pub factor_entries: u64,
     pub flops: f64,
+    /// Most entries that a thread works in for one front.
+    pub scratch_entries: u64,
     /// Most entries of the two stacks of generated elements, in a serial factorization.
     pub stack_entries: [u64; 2],
 }
@@ -19,7 +21,7 @@ impl Totals {
     /// Of fronts in postorder, with the children of all.
     pub fn new<S: Storage>(fronts: &[Front], children: &[u32], model: &CostModel) -> Self {
         let mut subtree_seconds = vec![0.0; fronts.len()];
-        let (mut factor_entries, mut flops) = (0, 0.0);
+        let (mut factor_entries, mut flops, mut scratch_entries) = (0, 0.0, 0);
         for (s, front) in fronts.iter().enumerate() {
             subtree_seconds[s] += S::seconds(model, front.pivots, front.below);
             if front.parent != NONE {
@@ -27,11 +29,13 @@ impl Totals {
             }
             factor_entries += S::factor_entries(front.pivots, front.below);
             flops += S::flops(front.pivots, front.below);
+            scratch_entries = S::scratch_entries(front.pivots, front.below).max(scratch_entries);
         }
         Self {
             subtree_seconds,
             factor_entries,
             flops,
+            scratch_entries,
             stack_entries: stack_entries::<S>(fronts, children, 0..fronts.len()),
         }
     }

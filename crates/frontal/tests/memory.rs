@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use luge_frontal::{FrontalLu, Options, Symbolic, TreeOptions};
-use luge_sparse::{CompressedPattern, MemoryBudget};
+use luge_frontal::{FrontalLdlt, FrontalLu, Lower, Options, Symbolic, TreeOptions};
+use luge_sparse::{CompressedPattern, MemoryBudget, PivotPolicy};
 use luge_testkit::allocator::{Counting, measure, smallest_budget};
 use luge_testkit::convert::pattern_of;
-use luge_testkit::generators::applications::{convection_diffusion_2d, interior_point_kkt};
+use luge_testkit::generators::applications::{
+    convection_diffusion_2d, interior_point_kkt, laplacian_2d,
+};
 use sprs::CsMat;
 
 #[global_allocator]
@@ -16,6 +18,15 @@ static ALLOCATOR: Counting = Counting;
 fn columns_of(b: &CsMat<f64>) -> (CompressedPattern, Vec<f64>) {
     let transpose = b.to_csc().transpose_into();
     (pattern_of(&transpose), transpose.data().to_vec())
+}
+
+/// The lower triangle of a symmetric matrix.
+fn triangle_of(b: &CsMat<f64>) -> (CompressedPattern, Vec<f64>) {
+    let mut lower = sprs::TriMat::new((b.rows(), b.cols()));
+    for (&value, (i, j)) in b.iter().filter(|(_, (i, j))| i >= j) {
+        lower.add_triplet(i, j, value);
+    }
+    columns_of(&lower.to_csr())
 }
 
 fn limited(memory: &MemoryBudget) -> Options {
@@ -28,6 +39,11 @@ fn limited(memory: &MemoryBudget) -> Options {
 // One test, since the allocator counts for the process.
 #[test]
 fn bytes_are_those_that_are_held() {
+    unsymmetric();
+    symmetric();
+}
+
+fn unsymmetric() {
     // Nothing is delayed in the first, much in the second.
     let grid = convection_diffusion_2d(40, 40, 4.0);
     let saddle = interior_point_kkt(400, 200, 1e-8, 3);
@@ -56,6 +72,56 @@ fn bytes_are_those_that_are_held() {
         // No smaller budget is enough than what is really taken.
         let runs = |budget: &MemoryBudget| {
             let run = || FrontalLu::<f64>::factorize(&symbolic, &values, &limited(budget)).is_ok();
+            let run = measure(run);
+            (run.result, run.peak)
+        };
+        let smallest = smallest_budget(|budget| runs(budget).0);
+        let (_, peak) = runs(&MemoryBudget::new(smallest));
+        assert!(
+            (peak..peak * 4 / 3).contains(&smallest),
+            "{smallest}, {peak}"
+        );
+    }
+}
+
+fn symmetric() {
+    // Nothing is delayed in the first, much in the second.
+    let grid = laplacian_2d(40, 40);
+    let saddle = interior_point_kkt(400, 200, 1e-8, 3);
+    for (a, delays) in [(&grid, false), (&saddle, true)] {
+        let (cols, values) = triangle_of(a);
+        let analyze = || Symbolic::<Lower>::analyze(&cols, &TreeOptions::default()).unwrap();
+        let symbolic = measure(|| Arc::new(analyze()));
+        let ratio = symbolic.result.bytes() as f64 / symbolic.held as f64;
+        assert!((0.99..1.01).contains(&ratio), "{ratio}");
+        let symbolic = symbolic.result;
+        let options = Options {
+            pivots: PivotPolicy::symmetric(0.01),
+            ..Options::default()
+        };
+
+        let factorized = measure(|| FrontalLdlt::factorize(&symbolic, &values, &options).unwrap());
+        let peak = factorized.peak;
+        let (mut ldlt, quality) = factorized.result;
+        assert_eq!(quality.num_delayed > 0, delays);
+        let ratio = ldlt.bytes() as f64 / factorized.held as f64;
+        assert!((0.99..1.01).contains(&ratio), "{ratio}");
+        if !delays {
+            let ratio = symbolic.peak_bytes(8, 1) as f64 / peak as f64;
+            assert!((0.95..1.05).contains(&ratio), "{ratio}");
+        }
+        // The memory is used again.
+        let again = measure(|| ldlt.refactorize(&values, &options).unwrap());
+        assert_eq!(again.held, 0);
+        drop(ldlt);
+
+        // No smaller budget is enough than what is really taken.
+        let runs = |budget: &MemoryBudget| {
+            let options = Options {
+                memory: budget.clone(),
+                ..options.clone()
+            };
+            let run = || FrontalLdlt::factorize(&symbolic, &values, &options).is_ok();
             let run = measure(run);
             (run.result, run.peak)
         };

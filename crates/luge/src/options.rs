@@ -346,6 +346,11 @@ fn check_pivots(field: &'static str, policy: PivotPolicy) -> Result<(), Error> {
         PivotPolicyError::SearchedAndReplaced => {
             unreachable!("options make policies that search or replace")
         }
+        PivotPolicyError::SymmetricThreshold { .. }
+        | PivotPolicyError::DefiniteAndSmall
+        | PivotPolicyError::AcceptedUnsymmetric => {
+            unreachable!("options make policies for unsymmetric matrices")
+        }
     })
 }
 

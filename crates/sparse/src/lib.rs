@@ -13,6 +13,7 @@
 //! | [`Levels`] | columns grouped so that a column depends on earlier levels only |
 //! | [`etree`] | elimination tree, postorder and column counts of a symmetric graph |
 //! | [`PivotPolicy`] | how pivots are chosen, and what is done about small ones, in every engine |
+//! | [`Inertia`] | numbers of positive, negative and zero eigenvalues |
 //! | [`Quality`] | what a factorization on the CPU measured of itself |
 //! | [`CancelFlag`] | asks a long phase to stop |
 //! | [`MemoryBudget`] | a limit on the bytes that phases hold, and what is reserved of it |
@@ -58,7 +59,10 @@ pub use matrix_ref::{Compression, Index, MatrixError, MatrixRef, PatternRef};
 pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of};
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
-pub use pivots::{PivotKind, PivotPolicy, PivotPolicyError, ResolvedPivots, SmallPivots};
+pub use pivots::{
+    Inertia, PivotKind, PivotPolicy, PivotPolicyError, ResolvedPivots, ResolvedSymmetric,
+    SmallPivots, SymmetricPivoting,
+};
 pub use quality::{Quality, enlarge, larger, lessen};
 pub use scalar::{RealScalar, Scalar};
 pub use scaling::Scaling;

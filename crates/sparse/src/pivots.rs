@@ -1,10 +1,24 @@
 //! How pivots are chosen and what is done about small ones: one policy from the options of a solver to its kernels.
 //!
 //! A [`PivotPolicy`] says it for any matrix; [`PivotPolicy::resolve`] makes the numbers of it that the kernels of one
-//! factorization compare with. A kind of factorization that chooses its pivots in another way (symmetric indefinite, by
-//! blocks of order 1 and 2) is another [`PivotKind`], one that goes on after a zero pivot another [`SmallPivots`].
+//! factorization compare with, and [`PivotPolicy::resolve_symmetric`] those of a symmetric one.
 
 use crate::scalar::{RealScalar, Scalar};
+
+/// How the search for pivots of order 1 and 2 in a symmetric front is organized. Every accepted entry of L is at most
+/// 1/u in magnitude, whichever is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SymmetricPivoting {
+    /// A posteriori threshold pivoting (APP): blocks of columns are factorized without a look at the rows below them, and
+    /// the columns with too large entries are taken back. Threshold partial pivoting (TPP) for what is taken back.
+    #[default]
+    Blocks,
+    /// A posteriori threshold pivoting alone: what it takes back is delayed to the parent. In a front without a parent TPP
+    /// follows all the same.
+    BlocksAlone,
+    /// Threshold partial pivoting alone.
+    Columns,
+}
 
 /// Which rows may become pivot rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,6 +40,18 @@ pub enum PivotKind {
         /// (partial pivoting).
         threshold: f64,
     },
+    /// Of a symmetric matrix: pivots of order 1 and 2 on the diagonal, columns without an acceptable one delayed to the
+    /// parent (Duff and Reid 1983).
+    Symmetric {
+        /// u: a pivot is acceptable if no entry of its columns of L gets larger than 1/u in magnitude. From 0 (anything but
+        /// zero) to 0.5, up to which a nonsingular matrix always has an acceptable pivot.
+        threshold: f64,
+        /// How pivots are searched.
+        method: SymmetricPivoting,
+    },
+    /// Of a symmetric positive definite matrix (Cholesky): the diagonal in the given order. The first pivot that is not
+    /// positive ends the factorization.
+    Definite,
 }
 
 /// Which pivots are small, and what is done about them.
@@ -39,6 +65,14 @@ pub enum SmallPivots {
     /// pivot that is zero all the same ends the factorization.
     Replace {
         /// Relative to the largest magnitude in B. From 0 to 1.
+        below: f64,
+    },
+    /// Of a symmetric matrix: a column none of whose candidates is at least `below` · max|B| in magnitude is taken as a zero
+    /// pivot, and counted. Its entry of D is zero, its column of L is zero below the diagonal, and a solve gives its
+    /// unknown the value zero before the backward substitution: consistent singular systems are solved. No pivot of
+    /// another column is smaller.
+    Accept {
+        /// Relative to the largest magnitude in B. From 0 (only columns of zeros) to 1.
         below: f64,
     },
 }
@@ -70,6 +104,18 @@ pub enum PivotPolicyError {
     /// Pivots are searched in all rows and replaced as well.
     #[error("pivots that are searched in all rows are not replaced")]
     SearchedAndReplaced,
+    /// The threshold of symmetric pivoting is not from 0 to 0.5.
+    #[error("the threshold {value} of symmetric pivoting is not from 0 to 0.5")]
+    SymmetricThreshold {
+        /// The threshold.
+        value: f64,
+    },
+    /// Pivots of a definite matrix are positive, so none is replaced or accepted as zero.
+    #[error("a definite matrix has no small pivots to replace or accept")]
+    DefiniteAndSmall,
+    /// Zero pivots are accepted by symmetric pivoting alone.
+    #[error("zero pivots are accepted by symmetric pivoting alone")]
+    AcceptedUnsymmetric,
 }
 
 impl PivotPolicy {
@@ -104,8 +150,26 @@ impl PivotPolicy {
         }
     }
 
+    /// Symmetric pivoting by blocks; a column of zeros ends the factorization.
+    pub const fn symmetric(threshold: f64) -> Self {
+        Self {
+            kind: PivotKind::Symmetric {
+                threshold,
+                method: SymmetricPivoting::Blocks,
+            },
+            small: SmallPivots::Stop,
+        }
+    }
+
+    /// Cholesky: the diagonal, which must come out positive.
+    pub const DEFINITE: Self = Self {
+        kind: PivotKind::Definite,
+        small: SmallPivots::Stop,
+    };
+
     /// The same for fronts, whose pivots are searched among a few rows at hand: static pivots
     /// [within their front](PivotKind::WithinFront) by this `threshold`, and threshold pivoting by no smaller one.
+    /// Symmetric kinds are meant for fronts as they are.
     #[must_use]
     pub const fn in_fronts(self, threshold: f64) -> Self {
         let kind = match self.kind {
@@ -114,13 +178,22 @@ impl PivotPolicy {
             PivotKind::Threshold { threshold: asked } => PivotKind::Threshold {
                 threshold: asked.max(threshold),
             },
+            PivotKind::Symmetric { .. } | PivotKind::Definite => self.kind,
         };
         Self { kind, ..self }
     }
 
     /// Whether every column is eliminated where the order of the matrix put it.
     pub fn is_static(&self) -> bool {
-        !matches!(self.kind, PivotKind::Threshold { .. })
+        !matches!(
+            self.kind,
+            PivotKind::Threshold { .. } | PivotKind::Symmetric { .. }
+        )
+    }
+
+    /// Whether it is one for symmetric matrices, whose factors are L·D·Lᵀ.
+    pub fn is_symmetric(&self) -> bool {
+        matches!(self.kind, PivotKind::Symmetric { .. } | PivotKind::Definite)
     }
 
     /// Whether small pivots are replaced: only then the largest magnitude of the matrix matters.
@@ -141,12 +214,29 @@ impl PivotPolicy {
         {
             return Err(PivotPolicyError::Threshold { value });
         }
+        if let PivotKind::Symmetric {
+            threshold: value, ..
+        } = self.kind
+            && !(0.0..=0.5).contains(&value)
+        {
+            return Err(PivotPolicyError::SymmetricThreshold { value });
+        }
         match self.small {
-            SmallPivots::Replace { below: value } if !is_fraction(&value) => {
+            SmallPivots::Replace { below: value } | SmallPivots::Accept { below: value }
+                if !is_fraction(&value) =>
+            {
                 Err(PivotPolicyError::Below { value })
+            }
+            SmallPivots::Replace { .. } | SmallPivots::Accept { .. }
+                if self.kind == PivotKind::Definite =>
+            {
+                Err(PivotPolicyError::DefiniteAndSmall)
             }
             SmallPivots::Replace { .. } if !self.is_static() => {
                 Err(PivotPolicyError::SearchedAndReplaced)
+            }
+            SmallPivots::Accept { .. } if !self.is_symmetric() => {
+                Err(PivotPolicyError::AcceptedUnsymmetric)
             }
             _ => Ok(()),
         }
@@ -156,7 +246,7 @@ impl PivotPolicy {
     ///
     /// # Panics
     ///
-    /// If [`check`](Self::check) refuses the policy.
+    /// If [`check`](Self::check) refuses the policy, or it is one for symmetric matrices.
     #[track_caller]
     pub fn resolve<R: RealScalar>(&self, max_b: impl FnOnce() -> f64) -> ResolvedPivots<R> {
         if let Err(error) = self.check() {
@@ -167,14 +257,47 @@ impl PivotPolicy {
             PivotKind::WithinFront { threshold } | PivotKind::Threshold { threshold } => {
                 Some(threshold)
             }
+            PivotKind::Symmetric { .. } | PivotKind::Definite => {
+                panic!("symmetric pivoting is asked of an engine for unsymmetric matrices")
+            }
         };
         ResolvedPivots {
             search: threshold.is_some(),
             threshold: R::from_f64(threshold.unwrap_or(0.0)),
             is_static: self.is_static(),
             small: match self.small {
-                SmallPivots::Stop => R::zero(),
+                SmallPivots::Stop | SmallPivots::Accept { .. } => R::zero(),
                 SmallPivots::Replace { below } => R::from_f64(below * max_b()),
+            },
+        }
+    }
+
+    /// As [`resolve`](Self::resolve), for an engine that factorizes symmetric matrices as L·D·Lᵀ. The largest magnitude is
+    /// asked for if zero pivots are accepted.
+    ///
+    /// # Panics
+    ///
+    /// If [`check`](Self::check) refuses the policy, or it is one for unsymmetric matrices.
+    #[track_caller]
+    pub fn resolve_symmetric<R: RealScalar>(
+        &self,
+        max_b: impl FnOnce() -> f64,
+    ) -> ResolvedSymmetric<R> {
+        if let Err(error) = self.check() {
+            panic!("{error}");
+        }
+        let (threshold, method) = match self.kind {
+            PivotKind::Symmetric { threshold, method } => (threshold, Some(method)),
+            PivotKind::Definite => (0.0, None),
+            _ => panic!("unsymmetric pivoting is asked of an engine for symmetric matrices"),
+        };
+        ResolvedSymmetric {
+            method,
+            threshold: R::from_f64(threshold),
+            accept: matches!(self.small, SmallPivots::Accept { .. }),
+            small: match self.small {
+                SmallPivots::Accept { below } => R::from_f64(below * max_b()),
+                SmallPivots::Stop | SmallPivots::Replace { .. } => R::zero(),
             },
         }
     }
@@ -187,7 +310,7 @@ impl PivotPolicy {
     #[track_caller]
     pub fn resolve_static<R: RealScalar>(&self, max_b: impl FnOnce() -> f64) -> ResolvedPivots<R> {
         assert!(
-            self.is_static(),
+            self.is_static() || self.is_symmetric(),
             "threshold partial pivoting is asked of an engine with static pivots"
         );
         self.resolve(max_b)
@@ -208,6 +331,42 @@ pub struct ResolvedPivots<R> {
     pub is_static: bool,
     /// Pivots of a smaller magnitude are replaced by it, with their sign; zero: none is.
     pub small: R,
+}
+
+/// A [`PivotPolicy`] for one symmetric matrix, in the real type of its factors: what kernels compare with.
+///
+/// [`PivotPolicy::resolve_symmetric`] makes it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ResolvedSymmetric<R> {
+    /// How pivots are searched; `None`: the diagonal is taken in its order and must be positive.
+    pub method: Option<SymmetricPivoting>,
+    /// u: entries of L are at most 1/u in magnitude.
+    pub threshold: R,
+    /// Whether a column without a candidate of size becomes a zero pivot; otherwise it ends the factorization.
+    pub accept: bool,
+    /// What is smaller in magnitude counts as zero; zero itself always does.
+    pub small: R,
+}
+
+/// Numbers of positive, negative and zero eigenvalues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Inertia {
+    /// Positive eigenvalues.
+    pub positive: usize,
+    /// Negative eigenvalues.
+    pub negative: usize,
+    /// Eigenvalues that are zero.
+    pub zero: usize,
+}
+
+impl Inertia {
+    /// Counts another part of a matrix with this one.
+    pub fn merge(&mut self, other: &Self) {
+        self.positive += other.positive;
+        self.negative += other.negative;
+        self.zero += other.zero;
+    }
 }
 
 impl<R: RealScalar> ResolvedPivots<R> {
@@ -256,6 +415,68 @@ mod tests {
             ..IN_FRONTS
         };
         assert_eq!(both.check(), Err(PivotPolicyError::SearchedAndReplaced));
+    }
+
+    #[test]
+    fn symmetric_policies_have_rules_of_their_own() {
+        let policy = |kind, small| PivotPolicy { kind, small }.check();
+        let kind = |threshold| PivotKind::Symmetric {
+            threshold,
+            method: SymmetricPivoting::Blocks,
+        };
+        let accept = |below| SmallPivots::Accept { below };
+        for value in [0.0, 0.01, 0.5] {
+            assert_eq!(PivotPolicy::symmetric(value).check(), Ok(()));
+            assert_eq!(policy(kind(0.01), accept(value)), Ok(()));
+        }
+        for value in [-1e-300, 0.5 + f64::EPSILON] {
+            let refused = Err(PivotPolicyError::SymmetricThreshold { value });
+            assert_eq!(PivotPolicy::symmetric(value).check(), refused);
+        }
+        assert!(PivotPolicy::symmetric(f64::NAN).check().is_err());
+        let below = Err(PivotPolicyError::Below { value: 2.0 });
+        assert_eq!(policy(kind(0.01), accept(2.0)), below);
+        let replace = SmallPivots::Replace { below: 0.1 };
+        let both = Err(PivotPolicyError::SearchedAndReplaced);
+        assert_eq!(policy(kind(0.01), replace), both);
+        assert_eq!(PivotPolicy::DEFINITE.check(), Ok(()));
+        for small in [accept(0.0), replace] {
+            let refused = Err(PivotPolicyError::DefiniteAndSmall);
+            assert_eq!(policy(PivotKind::Definite, small), refused);
+        }
+        let unsymmetric = Err(PivotPolicyError::AcceptedUnsymmetric);
+        assert_eq!(policy(PivotKind::Diagonal, accept(0.0)), unsymmetric);
+        assert!(PivotPolicy::DEFINITE.is_static() && !PivotPolicy::symmetric(0.1).is_static());
+        assert_eq!(
+            PivotPolicy::symmetric(0.1).in_fronts(0.4),
+            PivotPolicy::symmetric(0.1)
+        );
+    }
+
+    #[test]
+    fn accepted_pivots_are_relative_to_the_matrix() {
+        let policy = PivotPolicy {
+            small: SmallPivots::Accept { below: 0.25 },
+            ..PivotPolicy::symmetric(0.125)
+        };
+        let resolved = policy.resolve_symmetric::<f32>(|| 8.0);
+        assert_eq!((resolved.threshold, resolved.small), (0.125, 2.0));
+        assert!(resolved.accept && resolved.method == Some(SymmetricPivoting::Blocks));
+        let definite =
+            PivotPolicy::DEFINITE.resolve_symmetric::<f64>(|| unreachable!("nothing is accepted"));
+        assert!(definite.method.is_none() && !definite.accept);
+    }
+
+    #[test]
+    #[should_panic(expected = "symmetric pivoting is asked of an engine for unsymmetric matrices")]
+    fn symmetric_pivots_are_not_resolved_for_lu() {
+        let _ = PivotPolicy::DEFINITE.resolve::<f64>(|| 1.0);
+    }
+
+    #[test]
+    #[should_panic(expected = "unsymmetric pivoting is asked of an engine for symmetric matrices")]
+    fn unsymmetric_pivots_are_not_resolved_for_ldlt() {
+        let _ = PivotPolicy::PARTIAL.resolve_symmetric::<f64>(|| 1.0);
     }
 
     #[test]

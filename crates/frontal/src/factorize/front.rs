@@ -2,8 +2,8 @@
 
 use std::sync::PoisonError;
 
+use luge_sparse::Reservation;
 use luge_sparse::etree::NONE;
-use luge_sparse::{Quality, Reservation};
 
 use super::element::{Children, Element};
 use super::stack::Stack;
@@ -42,7 +42,8 @@ impl<F> ActiveFront<'_, F> {
     }
 }
 
-/// Where the fully summed rows and columns of a front stood before its elimination.
+/// Where the fully summed rows and columns of a front stood before its elimination. Only the columns are used where rows
+/// are permuted as they are.
 pub(crate) struct Positions {
     pub row: Vec<u32>,
     pub col: Vec<u32>,
@@ -65,7 +66,7 @@ pub(super) struct Worker<'c, 'a, W: FrontWork> {
     /// one stack while their parent's goes to the other.
     stacks: [Stack<W::Scalar>; 2],
     positions: Positions,
-    pub quality: Quality,
+    pub report: W::Report,
     of_stacks: Reservation,
     of_positions: Reservation,
 }
@@ -91,8 +92,13 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 row: vec![0; m],
                 col: vec![0; m],
             },
-            quality: Quality::default(),
+            report: W::Report::default(),
         })
+    }
+
+    /// What was measured; the memory is given back.
+    pub fn into_report(self) -> W::Report {
+        self.report
     }
 
     fn reserve(&mut self, m: usize) -> Result<(), FrontalError> {
@@ -146,7 +152,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             };
             self.work.complete(context, &front, &pivots)?;
             self.work
-                .check(context, &front, &children, &pivots, &mut self.quality)?;
+                .check(context, &front, &children, &pivots, &mut self.report)?;
             let delayed = front.k - eliminated.pivots;
             let element = Self::element(
                 context,
@@ -196,7 +202,11 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 of_factors
                     .unwrap_or_else(PoisonError::into_inner)
                     .grow(DelayedPanels::<W::Scalar>::bytes(entries, k))?;
-                *delayed = Some(Box::new(DelayedPanels::new(entries, k)));
+                *delayed = Some(Box::new(DelayedPanels::new(
+                    entries,
+                    k,
+                    W::Storage::SYMMETRIC,
+                )));
             }
             let kept = delayed.as_mut();
             kept.expect("a front that receives columns keeps its panels")
@@ -290,15 +300,20 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let context = self.context;
         let (start, k) = (front.planned.start as usize, front.k);
         // SAFETY: a front without delayed panels has k labels of its own.
-        unsafe {
+        let (rows, cols) = unsafe {
             match &*context.delayed.add(front.s) {
                 Some(delayed) if front.received > 0 => (&delayed.rows[..], &delayed.cols[..]),
-                _ => (
-                    std::slice::from_raw_parts(context.rows.add(start), k),
-                    std::slice::from_raw_parts(context.cols.add(start), k),
-                ),
+                _ => {
+                    let cols = std::slice::from_raw_parts(context.cols.add(start), k);
+                    if W::Storage::SYMMETRIC {
+                        (cols, cols)
+                    } else {
+                        (std::slice::from_raw_parts(context.rows.add(start), k), cols)
+                    }
+                }
             }
-        }
+        };
+        (if W::Storage::SYMMETRIC { cols } else { rows }, cols)
     }
 
     /// Fetches where rows and columns stood before the elimination whose pivots are kept.
@@ -337,14 +352,16 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             // SAFETY: a front without delayed panels has k labels of its own.
             unsafe {
                 for j in 0..front.k {
-                    *context.rows.add(start as usize + j) = start + positions.row[j];
                     *context.cols.add(start as usize + j) = start + positions.col[j];
+                    if !W::Storage::SYMMETRIC {
+                        *context.rows.add(start as usize + j) = start + positions.row[j];
+                    }
                 }
             }
             return;
         };
-        let mut row_labels: Vec<u32> = (start..start + front.own as u32).collect();
-        let mut col_labels = row_labels.clone();
+        let mut col_labels: Vec<u32> = (start..start + front.own as u32).collect();
+        let mut row_labels = col_labels.clone();
         for &child in children {
             // SAFETY: the children are complete.
             unsafe {
@@ -355,24 +372,30 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
                 }
                 match &*context.delayed.add(child as usize) {
                     Some(of_child) => {
-                        row_labels.extend(&of_child.rows[passed.clone()]);
-                        col_labels.extend(&of_child.cols[passed]);
+                        col_labels.extend(&of_child.cols[passed.clone()]);
+                        if !W::Storage::SYMMETRIC {
+                            row_labels.extend(&of_child.rows[passed]);
+                        }
                     }
                     None => {
                         let first = context.symbolic.tree.fronts[child as usize].start as usize;
                         for j in passed {
-                            row_labels.push(*context.rows.add(first + j));
                             col_labels.push(*context.cols.add(first + j));
+                            if !W::Storage::SYMMETRIC {
+                                row_labels.push(*context.rows.add(first + j));
+                            }
                         }
                     }
                 }
             }
         }
         for j in 0..front.k {
-            delayed.row_from[j] = positions.row[j];
             delayed.col_from[j] = positions.col[j];
-            delayed.rows[j] = row_labels[positions.row[j] as usize];
             delayed.cols[j] = col_labels[positions.col[j] as usize];
+            if !W::Storage::SYMMETRIC {
+                delayed.row_from[j] = positions.row[j];
+                delayed.rows[j] = row_labels[positions.row[j] as usize];
+            }
         }
     }
 }

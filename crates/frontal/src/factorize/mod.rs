@@ -15,4 +15,4 @@ pub(crate) use element::{Children, add_contiguous, add_scattered, contiguous};
 pub(crate) use front::{ActiveFront, Positions};
 pub(crate) use store::{FrontState, FrontStore};
 pub(crate) use traverse::{Run, factorize};
-pub(crate) use work::{Context, Eliminated, FrontWork, Pivots};
+pub(crate) use work::{Context, Eliminated, FrontWork, Pivots, Report};

@@ -21,7 +21,8 @@ pub(crate) struct FrontState {
 pub(crate) struct DelayedPanels<F> {
     /// The panels, laid out as in a slot.
     pub values: Vec<F>,
-    /// Fully summed rows and columns, pivots first: labels in elimination order.
+    /// Fully summed rows and columns, pivots first: labels in elimination order. Without rows where these are permuted as
+    /// the columns are.
     pub rows: Vec<u32>,
     pub cols: Vec<u32>,
     /// Where they stood before the elimination.
@@ -31,12 +32,13 @@ pub(crate) struct DelayedPanels<F> {
 
 impl<F: RealScalar> DelayedPanels<F> {
     /// For `k` fully summed rows and columns, and this many entries of the panels.
-    pub fn new(entries: usize, k: usize) -> Self {
+    pub fn new(entries: usize, k: usize, symmetric: bool) -> Self {
+        let rows = if symmetric { 0 } else { k };
         Self {
             values: vec![F::zero(); entries],
-            rows: vec![0; k],
+            rows: vec![0; rows],
             cols: vec![0; k],
-            row_from: vec![0; k],
+            row_from: vec![0; rows],
             col_from: vec![0; k],
         }
     }
@@ -52,7 +54,8 @@ pub(crate) struct FrontStore<F> {
     /// Slots of all fronts; see [`Layout`].
     pub values: Vec<F>,
     pub records: Vec<FrontState>,
-    /// Labels of the fully summed rows and columns of the fronts without delayed panels, pivots first.
+    /// Labels of the fully summed rows and columns of the fronts without delayed panels, pivots first. Without rows where
+    /// these are permuted as the columns are.
     pub rows: Vec<u32>,
     pub cols: Vec<u32>,
     /// Empty if no pivot was delayed.
@@ -60,11 +63,12 @@ pub(crate) struct FrontStore<F> {
 }
 
 impl<F: RealScalar> FrontStore<F> {
-    pub fn new(tree: &AssemblyTree, layout: &Layout) -> Self {
+    pub fn new(tree: &AssemblyTree, layout: &Layout, symmetric: bool) -> Self {
+        let rows = if symmetric { 0 } else { tree.n() };
         Self {
             values: vec![F::zero(); layout.slots as usize],
             records: vec![FrontState::default(); tree.num_supernodes()],
-            rows: vec![0; tree.n()],
+            rows: vec![0; rows],
             cols: vec![0; tree.n()],
             delayed: Vec::new(),
         }
@@ -72,7 +76,8 @@ impl<F: RealScalar> FrontStore<F> {
 
     pub fn bytes(&self) -> u64 {
         let delayed = self.delayed.iter().flatten();
-        let delayed = delayed.map(|d| size_of_val(&d.values[..]) + 16 * d.rows.len());
+        let delayed =
+            delayed.map(|d| size_of_val(&d.values[..]) + 8 * (d.rows.len() + d.cols.len()));
         let labels = 4 * (self.rows.len() + self.cols.len());
         (size_of_val(&self.values[..])
             + size_of_val(&self.records[..])

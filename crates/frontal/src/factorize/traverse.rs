@@ -3,13 +3,13 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use luge_sparse::Reservation;
 use luge_sparse::etree::NONE;
-use luge_sparse::{Quality, Reservation};
 
 use super::element::Element;
 use super::front::Worker;
 use super::store::FrontStore;
-use super::work::{Context, FrontWork};
+use super::work::{Context, FrontWork, Report};
 use crate::error::FrontalError;
 use crate::options::Options;
 use crate::symbolic::Symbolic;
@@ -32,7 +32,7 @@ pub(crate) fn factorize<W: FrontWork>(
     run: Run<'_, W>,
     store: &mut FrontStore<W::Scalar>,
     memory: &mut Reservation,
-) -> Result<Quality, FrontalError> {
+) -> Result<W::Report, FrontalError> {
     let Run {
         symbolic,
         input,
@@ -76,29 +76,33 @@ pub(crate) fn factorize<W: FrontWork>(
     if store.delayed.iter().all(Option::is_none) {
         store.delayed = Vec::new();
     }
-    let quality = result?;
+    let report = result?;
+    let (delayed, growth) = report.delays_and_growth();
     tracing::debug!(
         fronts = num_fronts,
-        delayed = quality.num_delayed,
-        growth = quality.growth,
+        delayed,
+        growth,
         search,
         "fronts factorized"
     );
-    Ok(quality)
+    Ok(report)
 }
 
-fn serial<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalError> {
+fn serial<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, FrontalError> {
     let mut worker = Worker::new(context, false, context.symbolic.totals.stack_entries)?;
     for s in 0..context.symbolic.tree.num_supernodes() {
         // SAFETY: postorder, one thread.
         unsafe { worker.front(s, false)? };
     }
-    Ok(worker.quality)
+    Ok(worker.report)
 }
+
+/// What the threads found so far: the report, and the error of the first front in postorder that has one.
+type Outcome<R> = (R, Option<(usize, FrontalError)>);
 
 /// The tasks of a schedule, then the fronts above them: each starts when its last child is done,
 /// and shares its large products.
-fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalError> {
+fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<W::Report, FrontalError> {
     let tree = &context.symbolic.tree;
     let schedule = context.symbolic.schedule(context.options.threads);
     let waiting: Vec<AtomicU32> = tree
@@ -109,10 +113,10 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalEr
     // The first front in postorder that failed so far. Those before it go on, so that the error is
     // that of the first of all, whatever the order in which they turn up.
     let failed = AtomicUsize::new(usize::MAX);
-    let outcome: Mutex<(Quality, Option<(usize, FrontalError)>)> = Mutex::new(Default::default());
-    let finish = |quality: Quality, error: Option<(usize, FrontalError)>| {
+    let outcome: Mutex<Outcome<W::Report>> = Mutex::new(Default::default());
+    let finish = |report: W::Report, error: Option<(usize, FrontalError)>| {
         let mut outcome = outcome.lock().expect("no one panics with the lock");
-        merge(&mut outcome.0, &quality);
+        outcome.0.merge_fronts(&report);
         if let Some((s, error)) = error {
             failed.fetch_min(s, Ordering::Relaxed);
             if outcome.1.as_ref().is_none_or(|(other, _)| s < *other) {
@@ -148,7 +152,7 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalEr
             p = tree.fronts[p as usize].parent;
         }
         if worker.is_some() || error.is_some() {
-            finish(worker.map_or_else(Quality::default, |w| w.quality), error);
+            finish(worker.map_or_else(W::Report::default, |w| w.report), error);
         }
     };
     rayon::scope(|scope| {
@@ -162,19 +166,18 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalEr
                 let mut worker = match Worker::new(context, false, entries) {
                     Ok(worker) => worker,
                     Err(error) => {
-                        finish(Quality::default(), Some((task.first, error)));
+                        finish(W::Report::default(), Some((task.first, error)));
                         return;
                     }
                 };
                 for s in task.first..=task.top {
                     // SAFETY: the task owns its subtree and takes it in postorder.
                     if let Err(error) = unsafe { worker.front(s, s == task.top) } {
-                        finish(worker.quality, Some((s, error)));
+                        finish(worker.report, Some((s, error)));
                         return;
                     }
                 }
-                finish(worker.quality, None);
-                drop(worker);
+                finish(worker.into_report(), None);
                 climb(task.top);
             });
         }
@@ -183,7 +186,7 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalEr
                 let mut worker = match Worker::new(context, true, [0, 0]) {
                     Ok(worker) => worker,
                     Err(error) => {
-                        finish(Quality::default(), Some((s, error)));
+                        finish(W::Report::default(), Some((s, error)));
                         return;
                     }
                 };
@@ -191,32 +194,16 @@ fn parallel<W: FrontWork>(context: &Context<'_, W>) -> Result<Quality, FrontalEr
                 let result = unsafe { worker.front(s, true) };
                 let error = result.err().map(|e| (s, e));
                 let done = error.is_none();
-                finish(worker.quality, error);
-                drop(worker);
+                finish(worker.into_report(), error);
                 if done {
                     climb(s);
                 }
             });
         }
     });
-    let (quality, error) = outcome.into_inner().expect("no one panics with the lock");
+    let (report, error) = outcome.into_inner().expect("no one panics with the lock");
     match error {
         Some((_, error)) => Err(error),
-        None => Ok(quality),
-    }
-}
-
-/// Adds the report of other fronts of the same block. No order of merging changes the result.
-fn merge(all: &mut Quality, part: &Quality) {
-    let worst = match part.growth.partial_cmp(&all.growth) {
-        Some(std::cmp::Ordering::Equal) => all.worst_column.min(part.worst_column),
-        _ => usize::MAX,
-    };
-    all.merge(part, |column| column);
-    if worst != usize::MAX {
-        all.worst_column = worst;
-    }
-    if let (Some(a), Some(b)) = (all.first_perturbed, part.first_perturbed) {
-        all.first_perturbed = Some(a.min(b));
+        None => Ok(report),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use luge_dense::FrontalScalar;
-use luge_sparse::{Quality, Reservation};
+use luge_sparse::Reservation;
 
 use super::element::{Children, Element};
 use super::front::{ActiveFront, Positions};
@@ -79,6 +79,15 @@ pub(crate) struct Pivots<'a> {
     pub positions: &'a Positions,
 }
 
+/// What a kind of factorization measures of itself. Each thread has one, which are merged at the end.
+pub(crate) trait Report: Default + Send {
+    /// Adds what was measured of other fronts of the same matrix. No order of merging changes the result.
+    fn merge_fronts(&mut self, part: &Self);
+
+    /// Columns delayed, counted once for every front, and the growth.
+    fn delays_and_growth(&self) -> (usize, f64);
+}
+
 /// One thread's work on one front after another. For each front the verbs are called in the order in which they stand
 /// here.
 ///
@@ -88,6 +97,7 @@ pub(crate) struct Pivots<'a> {
 pub(crate) trait FrontWork: Sized {
     type Scalar: FrontalScalar;
     type Storage: Storage;
+    type Report: Report;
     /// What all threads share.
     type Shared<'a>: Sync;
 
@@ -132,7 +142,7 @@ pub(crate) trait FrontWork: Sized {
         front: &ActiveFront<'_, Self::Scalar>,
         children: &Children<'_, Self::Scalar>,
         pivots: &Pivots<'_>,
-        quality: &mut Quality,
+        report: &mut Self::Report,
     ) -> Result<(), FrontalError>;
 
     /// Writes the generated element: the delayed columns, and the update of what is below by the pivots.

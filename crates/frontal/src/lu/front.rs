@@ -6,7 +6,7 @@ use luge_sparse::{Quality, Reservation, ResolvedPivots, enlarge, lessen};
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
 use crate::factorize::{
-    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions,
+    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions, Report,
     add_contiguous, add_scattered, contiguous,
 };
 use crate::storage::Full;
@@ -70,9 +70,29 @@ fn rows_panel<F>(front: &ActiveFront<'_, F>) -> *mut F {
     front.panels.wrapping_add(front.k * front.m)
 }
 
+impl Report for Quality {
+    fn merge_fronts(&mut self, part: &Self) {
+        let worst = match part.growth.partial_cmp(&self.growth) {
+            Some(std::cmp::Ordering::Equal) => self.worst_column.min(part.worst_column),
+            _ => usize::MAX,
+        };
+        let first = [self.first_perturbed, part.first_perturbed];
+        self.merge(part, |column| column);
+        if worst != usize::MAX {
+            self.worst_column = worst;
+        }
+        self.first_perturbed = first.into_iter().flatten().min();
+    }
+
+    fn delays_and_growth(&self) -> (usize, f64) {
+        (self.num_delayed, self.growth)
+    }
+}
+
 impl<F: FrontalScalar> FrontWork for LuFront<F> {
     type Scalar = F;
     type Storage = Full;
+    type Report = Quality;
     type Shared<'a> = Shared<'a, F>;
 
     fn new(context: &Context<'_, Self>, is_parallel: bool) -> Result<Self, FrontalError> {

@@ -100,7 +100,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let mut factors = Self {
             symbolic: Arc::clone(symbolic),
             kernels,
-            store: FrontStore::new(&symbolic.tree, &symbolic.layout),
+            store: FrontStore::new(&symbolic.tree, &symbolic.layout, false),
             weights: perm.iter().map(|&i| weight(i)).collect(),
             input_weights: (0..n as u32).map(weight).collect(),
             products: vec![F::zero(); n],

@@ -10,9 +10,10 @@ use luge_sparse::{CancelFlag, Cancelled, bytes_of};
 use rayon::prelude::*;
 
 use super::{FrontView, FrontalLu};
-
-/// Right-hand sides that travel together.
-const BLOCK: usize = 16;
+use crate::triangular::{
+    BLOCK, TRIANGLE, add, gather, lower, lower_many, lower_transposed, lower_transposed_many,
+    scatter, unpack,
+};
 
 impl<F: FrontalScalar> FrontalLu<F> {
     /// Solves B·X = R in place: column q of `x` is `x[q * ld..q * ld + n]`, on entry the right-hand
@@ -151,7 +152,14 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
             local[f.k..].fill(F::zero());
             // SAFETY: the panels of a front and m values to work in.
-            unsafe { self.lower(&f, local.as_mut_ptr()) };
+            unsafe {
+                lower(
+                    self.kernels,
+                    f.lp.as_ptr(),
+                    [f.m, f.pivots],
+                    local.as_mut_ptr(),
+                )
+            };
             for (&v, &row) in local.iter().zip(f.rows) {
                 y[row as usize] = v;
             }
@@ -184,39 +192,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
             x[old as usize] = v;
         }
         Ok(())
-    }
-
-    /// Solves with the pivots' part of L and subtracts from the rest of the front's values.
-    ///
-    /// # Safety
-    ///
-    /// `x` has `m` values.
-    unsafe fn lower(&self, f: &FrontView<'_, F>, x: *mut F) {
-        let (m, p) = (f.m, f.pivots);
-        let lp = f.lp.as_ptr();
-        let mut j = 0;
-        while j < p {
-            let width = TRIANGLE.min(p - j);
-            // SAFETY: indices stay below m and k.
-            unsafe {
-                for q in j..j + width {
-                    let v = *x.add(q);
-                    for i in q + 1..j + width {
-                        *x.add(i) -= *lp.add(i + q * m) * v;
-                    }
-                }
-                let next = j + width;
-                (self.kernels.gemv)(
-                    m - next,
-                    width,
-                    lp.add(next + j * m),
-                    m,
-                    x.add(j),
-                    x.add(next),
-                );
-            }
-            j += width;
-        }
     }
 
     /// Solves with the pivots' part of U, given the values of the front's other columns.
@@ -283,7 +258,14 @@ impl<F: FrontalScalar> FrontalLu<F> {
                 *v = between[row as usize];
             }
             // SAFETY: as above.
-            unsafe { self.lower_transposed(&f, local.as_mut_ptr()) };
+            unsafe {
+                lower_transposed(
+                    self.kernels,
+                    f.lp.as_ptr(),
+                    [f.m, f.pivots],
+                    local.as_mut_ptr(),
+                );
+            };
             for (&v, &row) in local.iter().zip(&f.rows[..f.pivots]) {
                 between[row as usize] = v;
             }
@@ -323,40 +305,6 @@ impl<F: FrontalScalar> FrontalLu<F> {
         }
     }
 
-    /// Solves with the transpose of the pivots' part of L, given the values of the other rows.
-    ///
-    /// # Safety
-    ///
-    /// `x` has `m` values.
-    unsafe fn lower_transposed(&self, f: &FrontView<'_, F>, x: *mut F) {
-        let (m, p) = (f.m, f.pivots);
-        let lp = f.lp.as_ptr();
-        let mut end = p;
-        while end > 0 {
-            let begin = end.saturating_sub(TRIANGLE);
-            // SAFETY: indices stay below m and k.
-            unsafe {
-                let panel = lp.add(end + begin * m);
-                (self.kernels.gemv_transposed)(
-                    m - end,
-                    end - begin,
-                    panel,
-                    m,
-                    x.add(end),
-                    x.add(begin),
-                );
-                for q in (begin..end).rev() {
-                    let mut v = *x.add(q);
-                    for i in q + 1..end {
-                        v -= *lp.add(i + q * m) * *x.add(i);
-                    }
-                    *x.add(q) = v;
-                }
-            }
-            end = begin;
-        }
-    }
-
     /// Blocks of right-hand sides: value q of row i at `i * width + q`, so that a front's values are
     /// a `width` × m matrix, and L·X becomes its product with Lᵀ.
     fn many(
@@ -377,20 +325,7 @@ impl<F: FrontalScalar> FrontalLu<F> {
             local[k * width..m * width].fill(F::zero());
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
             // SAFETY: `local` has width × m values, apart from the panels.
-            unsafe {
-                (self.kernels.trsm)(width, p, lp, m, v, width);
-                (self.kernels.gemm_nt)(&Gemm {
-                    rows: width,
-                    columns: m - p,
-                    depth: p,
-                    a: v,
-                    lda: width,
-                    b: lp.add(p),
-                    ldb: m,
-                    c: v.add(p * width),
-                    ldc: width,
-                });
-            }
+            unsafe { lower_many(self.kernels, lp, [m, p], v, width) };
             scatter(&local, f.rows, width, &mut y);
             add(&local[k * width..], f.below_rows, width, &mut y);
         }
@@ -564,33 +499,8 @@ impl<F: FrontalScalar> FrontalLu<F> {
             gather(&between, f.rows, width, &mut local);
             gather(&between, f.below_rows, width, &mut local[k * width..]);
             let (lp, v) = (f.lp.as_ptr(), local.as_mut_ptr());
-            let mut end = p;
-            while end > 0 {
-                let begin = end.saturating_sub(TRIANGLE);
-                // SAFETY: as above.
-                unsafe {
-                    (self.kernels.gemm_nn)(&Gemm {
-                        rows: width,
-                        columns: end - begin,
-                        depth: m - end,
-                        a: v.add(end * width),
-                        lda: width,
-                        b: lp.add(end + begin * m),
-                        ldb: m,
-                        c: v.add(begin * width),
-                        ldc: width,
-                    });
-                    for q in (begin..end).rev() {
-                        for i in q + 1..end {
-                            let l = *lp.add(i + q * m);
-                            for t in 0..width {
-                                *v.add(q * width + t) -= l * *v.add(i * width + t);
-                            }
-                        }
-                    }
-                }
-                end = begin;
-            }
+            // SAFETY: as above.
+            unsafe { lower_transposed_many(self.kernels, lp, [m, p], v, width) };
             scatter(&local, &f.rows[..p], width, &mut between);
         }
         unpack(&between, perm, x, ld, width);
@@ -616,39 +526,5 @@ impl<F: FrontalScalar> FrontalLu<F> {
             }
         }
         y
-    }
-}
-
-/// Order of the triangles that are solved by plain loops.
-const TRIANGLE: usize = 8;
-
-fn unpack<F: Copy>(y: &[F], perm: &[u32], x: &mut [F], ld: usize, width: usize) {
-    for (row, &old) in y.chunks_exact(width).zip(perm) {
-        for (q, &v) in row.iter().enumerate() {
-            x[q * ld + old as usize] = v;
-        }
-    }
-}
-
-fn gather<F: Copy>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
-    for (to, &label) in to.chunks_exact_mut(width).zip(labels) {
-        let at = label as usize * width;
-        to.copy_from_slice(&from[at..at + width]);
-    }
-}
-
-fn scatter<F: Copy>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
-    for (from, &label) in from.chunks_exact(width).zip(labels) {
-        let at = label as usize * width;
-        to[at..at + width].copy_from_slice(from);
-    }
-}
-
-fn add<F: FrontalScalar>(from: &[F], labels: &[u32], width: usize, to: &mut [F]) {
-    for (from, &label) in from.chunks_exact(width).zip(labels) {
-        let at = label as usize * width;
-        for (to, &v) in to[at..at + width].iter_mut().zip(from) {
-            *to += v;
-        }
     }
 }

@@ -21,6 +21,22 @@ pub(crate) fn front_entries(pivots: u32, below: u32) -> u64 {
     k * (k + 2 * c)
 }
 
+/// As [`front_flops`], of a symmetric front: a division for each entry of L below the diagonal, and a multiplication and
+/// an addition for each entry of the lower triangle behind a pivot.
+pub(crate) fn lower_flops(pivots: u32, below: u32) -> f64 {
+    let (k, c) = (f64::from(pivots), f64::from(below));
+    // Sum over r = c .. c + k − 1 of r + r (r + 1).
+    let linear = k * c + k * (k - 1.0) / 2.0;
+    let square = k * c * c + c * k * (k - 1.0) + (k - 1.0) * k * (2.0 * k - 1.0) / 6.0;
+    2.0 * linear + square
+}
+
+/// Entries of L in a front, with the diagonal.
+pub(crate) fn lower_entries(pivots: u32, below: u32) -> u64 {
+    let (k, c) = (u64::from(pivots), u64::from(below));
+    k * (k + 1) / 2 + k * c
+}
+
 /// Seconds a front takes, fitted to measurements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CostModel {
@@ -91,6 +107,10 @@ mod tests {
                     entries += 1 + 2 * u64::from(k - 1 - j + c);
                 }
                 assert_eq!(front_flops(k, c), flops, "{k} {c}");
+                let lower = (0..k).map(|j| u64::from(k - 1 - j + c));
+                let of_rows = lower.clone().map(|r| (r + r * (r + 1)) as f64);
+                assert_eq!(lower_flops(k, c), of_rows.sum::<f64>(), "{k} {c}");
+                assert_eq!(lower_entries(k, c), lower.map(|r| 1 + r).sum::<u64>());
                 assert_eq!(front_entries(k, c), entries, "{k} {c}");
             }
         }

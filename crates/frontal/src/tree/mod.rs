@@ -7,7 +7,7 @@ mod structure;
 mod supernodes;
 
 pub use cost::CostModel;
-pub(crate) use cost::{front_entries, front_flops};
+pub(crate) use cost::{front_entries, front_flops, lower_entries, lower_flops};
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;

@@ -577,6 +577,9 @@ fn from_fronts(error: FrontalError, first: usize) -> NumericError {
         FrontalError::IndexOverflow(e) => NumericError::IndexOverflow(e),
         FrontalError::Cancelled(e) => NumericError::Cancelled(e),
         FrontalError::NotSquare { .. } => unreachable!("diagonal blocks are square"),
+        FrontalError::NotPositiveDefinite { .. } => {
+            unreachable!("LU takes pivots of either sign")
+        }
     }
 }
 

@@ -1,0 +1,185 @@
+//! Reading the factors, and writing D.
+
+use luge_dense::FrontalScalar;
+
+use super::{FrontView, FrontalLdlt};
+
+/// A pivot: a block of D, with its columns of the pattern.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pivot<F> {
+    /// A pivot of order 1.
+    One {
+        /// Its column.
+        column: usize,
+        /// Its entry of D; zero if the column was accepted as a zero pivot.
+        d: F,
+    },
+    /// A pivot of order 2.
+    Two {
+        /// Its columns, in their order of elimination.
+        columns: [usize; 2],
+        /// The block of D: its entries (1, 1), (2, 1) and (2, 2).
+        d: [F; 3],
+    },
+}
+
+impl<F: FrontalScalar> FrontView<'_, F> {
+    /// Entries of D by pivot column: on the diagonal, and beside it in the row of the column before, which is zero unless both
+    /// are a pivot of order 2.
+    fn diagonal(&self, j: usize) -> [F; 2] {
+        let before = if j == 0 {
+            F::zero()
+        } else {
+            self.lp[j * self.m + j - 1]
+        };
+        [self.lp[j * (self.m + 1)], before]
+    }
+
+    /// The entry of D off the diagonal in pivot columns j and j + 1.
+    pub(super) fn off_diagonal(&self, j: usize) -> F {
+        if j + 1 < self.pivots {
+            self.diagonal(j + 1)[1]
+        } else {
+            F::zero()
+        }
+    }
+}
+
+impl<F: FrontalScalar> FrontalLdlt<F> {
+    /// Visits the pivots in elimination order.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn for_each_pivot(&self, mut visit: impl FnMut(Pivot<F>)) {
+        self.check_valid();
+        let perm = &self.symbolic.tree.perm;
+        for s in 0..self.store.records.len() {
+            let f = self.front(s);
+            let column = |j: usize| perm[f.cols[j] as usize] as usize;
+            let mut j = 0;
+            while j < f.pivots {
+                let [d, off] = [f.diagonal(j)[0], f.off_diagonal(j)];
+                if off == F::zero() {
+                    visit(Pivot::One {
+                        column: column(j),
+                        d,
+                    });
+                    j += 1;
+                } else {
+                    visit(Pivot::Two {
+                        columns: [column(j), column(j + 1)],
+                        d: [d, off, f.diagonal(j + 1)[0]],
+                    });
+                    j += 2;
+                }
+            }
+        }
+    }
+
+    /// Columns of the pattern in elimination order: P maps new to old.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn elimination_order(&self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.n());
+        self.for_each_pivot(|pivot| match pivot {
+            Pivot::One { column, .. } => order.push(column),
+            Pivot::Two { columns, .. } => order.extend(columns),
+        });
+        order
+    }
+
+    /// Visits the entries of L with (row of B, pivot column, value): everything below the unit diagonal, explicit zeros
+    /// included. Pivot columns count in elimination order. Between the columns of a pivot of order 2, L is zero.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn for_each_l(&self, mut visit: impl FnMut(usize, usize, F)) {
+        self.check_valid();
+        let perm = &self.symbolic.tree.perm;
+        let mut first = 0;
+        for s in 0..self.store.records.len() {
+            let f = self.front(s);
+            for j in 0..f.pivots {
+                let labels = f.cols.iter().chain(f.below_rows);
+                for (i, &row) in labels.enumerate().skip(j + 1) {
+                    visit(perm[row as usize] as usize, first + j, f.lp[i + j * f.m]);
+                }
+            }
+            first += f.pivots;
+        }
+    }
+
+    /// D in elimination order, 2 n entries: entry 2 i is D(i, i), entry 2 i + 1 is D(i + 1, i), zero unless columns i and
+    /// i + 1 are a pivot of order 2.
+    ///
+    /// # Panics
+    ///
+    /// If the last refactorization failed.
+    #[track_caller]
+    pub fn d(&self) -> Vec<F> {
+        let mut d = Vec::with_capacity(2 * self.n());
+        self.for_each_pivot(|pivot| match pivot {
+            Pivot::One { d: value, .. } => d.extend([value, F::zero()]),
+            Pivot::Two {
+                d: [first, off, second],
+                ..
+            } => d.extend([first, off, second, F::zero()]),
+        });
+        d
+    }
+
+    /// Replaces D by another one of the form that [`d`](Self::d) returns; solves use it from then on. A pivot of order 2
+    /// whose entry off the diagonal is zero becomes two of order 1. A pivot of order 1 that is zero is one in solves, too.
+    /// [`inertia`](Self::inertia), [`rank`](Self::rank) and [`quality`](Self::quality) stay those of the factorization.
+    ///
+    /// # Panics
+    ///
+    /// If there are not 2 n entries, one is not finite, one off the diagonal is not zero where no pivot of order 2 is, or
+    /// the last refactorization failed.
+    #[track_caller]
+    pub fn set_d(&mut self, d: &[F]) {
+        assert_eq!(d.len(), 2 * self.n(), "two entries of D for each column");
+        assert!(
+            d.iter().all(|v| v.is_finite()),
+            "an entry of D is not finite"
+        );
+        let old = self.d();
+        let fits = |(new, old): (&[F], &[F])| new[1] == F::zero() || old[1] != F::zero();
+        let mut pairs = d.chunks_exact(2).zip(old.chunks_exact(2));
+        assert!(
+            pairs.all(fits),
+            "an entry of D off the diagonal where no pivot of order 2 is"
+        );
+        let Self {
+            symbolic, store, ..
+        } = self;
+        let mut at = 0;
+        for (s, record) in store.records.iter().enumerate() {
+            let (k, pivots) = (record.k as usize, record.pivots as usize);
+            let m = k + symbolic.tree.fronts[s].below as usize;
+            let lp = match store.delayed.get_mut(s).and_then(Option::as_deref_mut) {
+                Some(delayed) => &mut delayed.values[..],
+                None => &mut store.values[symbolic.layout.slot[s] as usize..][..k * m],
+            };
+            for j in 0..pivots {
+                lp[j * (m + 1)] = d[2 * (at + j)];
+                if j > 0 {
+                    lp[j * m + j - 1] = d[2 * (at + j) - 1];
+                }
+            }
+            at += pivots;
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn check_valid(&self) {
+        assert!(self.valid, "the last refactorization failed");
+    }
+}

@@ -1,0 +1,416 @@
+//! The work of LDLᵀ and Cholesky on one front: assembly, elimination, check, generated element.
+
+use luge_dense::{
+    BlockScratch, CheckLower, FrontalScalar, Kernels, SymmetricEvent, SymmetricPanel,
+};
+use luge_sparse::{Reservation, ResolvedSymmetric, bytes_of, enlarge};
+
+use super::eliminate::{Eliminator, Outcome};
+use super::quality::SymmetricQuality;
+use crate::error::FrontalError;
+use crate::factorize::{
+    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions,
+    add_contiguous, add_scattered, contiguous,
+};
+use crate::storage::Lower;
+use crate::widths::scaled_entries;
+
+/// What the fronts of one factorization share.
+pub(super) struct Shared<'a, F: FrontalScalar> {
+    pub kernels: &'static Kernels<F>,
+    /// How pivots are chosen.
+    pub rule: ResolvedSymmetric<F>,
+    /// ‖B e_k‖₁ by input column.
+    pub norms: &'a [F],
+    /// Whether the slots hold anything but zeros, left by a factorization before.
+    pub used: bool,
+}
+
+/// LDLᵀ of one front after another, by one thread.
+///
+/// After an element's matrix comes a vector of its order: the column sums of |L|·|D|·|Lᵀ| so far.
+pub(super) struct LdltFront<F: FrontalScalar> {
+    eliminator: Eliminator<F>,
+    outcome: Outcome<F>,
+    /// Sums of |L|·|D|·|Lᵀ| by column of the front, and an array for the check and for moving them.
+    products: Vec<F>,
+    work: Vec<F>,
+    relative: Vec<u32>,
+    memory: Reservation,
+    of_scratch: Reservation,
+}
+
+/// Bytes of the arrays for fronts of `m` rows.
+fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
+    // Two arrays of values, relative indices, partners, and two arrays of places.
+    let by_row = m * (2 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8);
+    (by_row + BlockScratch::<F>::BYTES) as u64
+}
+
+/// A front's panel under elimination.
+fn panel<F>(front: &ActiveFront<'_, F>, positions: &mut Positions) -> SymmetricPanel<F> {
+    SymmetricPanel {
+        lp: front.panels,
+        m: front.m,
+        k: front.k,
+        col: positions.col.as_mut_ptr(),
+    }
+}
+
+impl<F: FrontalScalar> FrontWork for LdltFront<F> {
+    type Scalar = F;
+    type Storage = Lower;
+    type Report = SymmetricQuality;
+    type Shared<'a> = Shared<'a, F>;
+
+    fn new(context: &Context<'_, Self>, is_parallel: bool) -> Result<Self, FrontalError> {
+        let options = context.options;
+        let m = context.symbolic.tree.max_front();
+        let memory = options.memory.reserve(array_bytes::<F>(m))?;
+        Ok(Self {
+            eliminator: Eliminator {
+                kernels: context.shared.kernels,
+                rule: context.shared.rule,
+                cancel: options.cancel.clone(),
+                parallel: is_parallel,
+                block: BlockScratch::new(),
+                scratch: Vec::new(),
+                partners: Vec::new(),
+                order: Vec::new(),
+                place: Vec::new(),
+            },
+            outcome: Outcome::default(),
+            products: vec![F::zero(); m],
+            work: vec![F::zero(); m],
+            relative: Vec::new(),
+            memory,
+            of_scratch: options.memory.reserve(0)?,
+        })
+    }
+
+    fn reserve(&mut self, _: &Context<'_, Self>, m: usize) -> Result<(), FrontalError> {
+        // Old and new arrays are there at once.
+        self.memory.resize(2 * array_bytes::<F>(m))?;
+        for array in [&mut self.products, &mut self.work] {
+            array.resize(m, F::zero());
+        }
+        Ok(())
+    }
+
+    unsafe fn assemble(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        _: Option<FrontState>,
+    ) {
+        // SAFETY: the panel is valid.
+        unsafe {
+            if context.shared.used && front.received == 0 {
+                std::ptr::write_bytes(front.panels, 0, front.entries);
+            }
+            add_matrix(context, front);
+            self.add_children(front, children);
+        }
+    }
+
+    unsafe fn eliminate(
+        &mut self,
+        _: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        positions: &mut Positions,
+        _: Option<FrontState>,
+    ) -> Result<Eliminated, FrontalError> {
+        let panel = panel(front, positions);
+        let entries = scaled_entries(front.k, front.c);
+        let scratch = &mut self.eliminator.scratch;
+        if scratch.len() < entries {
+            // Given back before more is taken.
+            *scratch = Vec::new();
+            self.of_scratch.resize(bytes_of::<F>(entries))?;
+            *scratch = vec![F::zero(); entries];
+        }
+        // SAFETY: the panel is valid.
+        self.outcome = unsafe { self.eliminator.front(&panel, front.is_root())? };
+        let moved = (0..front.k).any(|j| positions.col[j] as usize != j);
+        Ok(Eliminated {
+            pivots: self.outcome.pivots,
+            moved,
+        })
+    }
+
+    unsafe fn complete(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        done: &Pivots<'_>,
+    ) -> Result<(), FrontalError> {
+        let (m, k) = (front.m, front.k);
+        let pivots = done.eliminated.pivots;
+        let column_at = |at: u32| {
+            let j = (0..k).find(|&j| done.positions.col[j] == at);
+            let j = j.unwrap_or_else(|| unreachable!("a column stands in its front"));
+            input_column(context, done, j)
+        };
+        match self.outcome.event {
+            None => {}
+            Some(SymmetricEvent::Zero(at)) => {
+                let column = column_at(at);
+                return Err(FrontalError::Singular { column });
+            }
+            Some(SymmetricEvent::NotPositive(at, value)) => {
+                let column = column_at(at);
+                return Err(if value.is_finite() {
+                    let value = value.to_f64();
+                    FrontalError::NotPositiveDefinite { column, value }
+                } else {
+                    FrontalError::NotFinite { column }
+                });
+            }
+        }
+        if front.is_root() && pivots < k {
+            let column = input_column(context, done, pivots);
+            let is_finite = (pivots..k).all(|j| {
+                // SAFETY: the panel has m × k entries.
+                let column =
+                    unsafe { std::slice::from_raw_parts(front.panels.add(j * m + j), m - j) };
+                column.iter().all(|v| v.is_finite())
+            });
+            return Err(if is_finite {
+                FrontalError::Singular { column }
+            } else {
+                FrontalError::NotFinite { column }
+            });
+        }
+        Ok(())
+    }
+
+    unsafe fn check(
+        &mut self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        done: &Pivots<'_>,
+        report: &mut SymmetricQuality,
+    ) -> Result<(), FrontalError> {
+        let (lp, m, k) = (front.panels, front.m, front.k);
+        let Eliminated { pivots, moved } = done.eliminated;
+        self.products[..m].fill(F::zero());
+        let products = self.products.as_mut_ptr();
+        children.for_each(&mut self.relative, |element, _, relative| {
+            let order = element.order as usize;
+            // SAFETY: a vector comes after the element's matrix; positions are below m.
+            unsafe { add_scattered(relative, element.values.add(order * order), products) };
+        });
+        if moved {
+            self.work[..k].copy_from_slice(&self.products[..k]);
+            for (sum, &from) in self.products.iter_mut().zip(&done.positions.col[..k]) {
+                *sum = self.work[from as usize];
+            }
+        }
+        // SAFETY: the arrays have m entries.
+        let max_l = unsafe {
+            (context.shared.kernels.check_lower)(&CheckLower {
+                lp,
+                m,
+                pivots,
+                products: self.products.as_mut_ptr(),
+                s: self.work.as_mut_ptr(),
+            })
+        };
+        if !self.products[..m].iter().all(|sum| sum.is_finite()) {
+            // The sums may overflow where no entry does.
+            for j in 0..pivots {
+                // SAFETY: the panel has m × k entries.
+                let column = unsafe { std::slice::from_raw_parts(lp.add(j * m), m) };
+                if !column.iter().all(|v| v.is_finite()) {
+                    let column = input_column(context, done, j);
+                    return Err(FrontalError::NotFinite { column });
+                }
+            }
+        }
+        enlarge(&mut report.max_l, max_l.to_f64());
+        report.num_first_pass += self.outcome.by_blocks;
+        report.num_second_pass += pivots - self.outcome.by_blocks;
+        report.num_delayed += k - pivots;
+        self.judge(context, front, done, report);
+        Ok(())
+    }
+
+    unsafe fn update(
+        &mut self,
+        _: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+        done: &Pivots<'_>,
+        element: *mut F,
+    ) -> Result<(), FrontalError> {
+        let (lp, m, k, c) = (front.panels, front.m, front.k, front.c);
+        let pivots = done.eliminated.pivots;
+        let delayed = k - pivots;
+        let order = delayed + c;
+        // SAFETY: the element has order² + order entries, the panel is valid.
+        unsafe {
+            for j in 0..delayed {
+                let column = lp.add((pivots + j) * (m + 1));
+                let to = element.add(j * (order + 1));
+                std::ptr::copy_nonoverlapping(column, to, order - j);
+            }
+            let rest = element.add(delayed * (order + 1));
+            for j in 0..c {
+                // With what the products change above the diagonal.
+                let above = j % 8;
+                let to = rest.add(j * (order + 1) - above);
+                std::ptr::write_bytes(to, 0, c - j + above);
+            }
+            add_below(children, rest, order, front.own);
+            let below = lp.add(k).cast_const();
+            self.eliminator
+                .update_below(c, pivots, [below, lp], m, rest, order)?;
+            let sums = self.products.as_ptr().add(pivots);
+            std::ptr::copy_nonoverlapping(sums, element.add(order * order), order);
+        }
+        Ok(())
+    }
+}
+
+impl<F: FrontalScalar> LdltFront<F> {
+    /// Adds the elements of the children, as far as they concern fully summed columns.
+    ///
+    /// # Safety
+    ///
+    /// The panel is valid.
+    #[inline]
+    unsafe fn add_children(&mut self, front: &ActiveFront<'_, F>, children: &Children<'_, F>) {
+        let (lp, m) = (front.panels, front.m);
+        children.for_each(&mut self.relative, |element, child, relative| {
+            let order = element.order as usize;
+            let delayed = element.delayed as usize;
+            let summed = delayed + child.pivots_in_parent as usize;
+            // SAFETY: the element is order × order; positions are below m, those of fully summed rows below k. Those of
+            // rows that were planned ascend.
+            unsafe {
+                for j in 0..delayed {
+                    // Delayed columns stand behind those that were planned.
+                    let from = element.values.add(j * order);
+                    let column = *relative.get_unchecked(j) as usize;
+                    for i in j..order {
+                        let row = *relative.get_unchecked(i) as usize;
+                        *lp.add(row.max(column) + row.min(column) * m) += *from.add(i);
+                    }
+                }
+                let first = contiguous(&relative[delayed..]);
+                for j in delayed..summed {
+                    let from = element.values.add(j * order + j);
+                    let to = lp.add(*relative.get_unchecked(j) as usize * m);
+                    match first {
+                        Some(first) => {
+                            add_contiguous(order - j, from, to.add(first + j - delayed));
+                        }
+                        None => add_scattered(relative.get_unchecked(j..), from, to),
+                    }
+                }
+            }
+        });
+    }
+
+    /// Adds a front's pivots to the report.
+    fn judge(
+        &self,
+        context: &Context<'_, Self>,
+        front: &ActiveFront<'_, F>,
+        done: &Pivots<'_>,
+        report: &mut SymmetricQuality,
+    ) {
+        let (lp, m) = (front.panels, front.m);
+        let pivots = done.eliminated.pivots;
+        // SAFETY: pivots are inside the panel.
+        let entry = |i: usize, j: usize| unsafe { (*lp.add(i + j * m)).to_f64() };
+        for j in 0..pivots {
+            let column = input_column(context, done, j);
+            let norm = context.shared.norms[column].to_f64();
+            report.add_column(self.products[j].to_f64(), norm);
+            let is_first = j + 1 < pivots && entry(j, j + 1) != 0.0;
+            let is_second = j > 0 && entry(j - 1, j) != 0.0;
+            if is_first {
+                report.add_two(entry(j, j), entry(j, j + 1), entry(j + 1, j + 1));
+            } else if !is_second && entry(j, j) == 0.0 {
+                report.add_zero(column);
+            } else if !is_second {
+                report.add_one(entry(j, j));
+            }
+        }
+    }
+}
+
+fn input_column<F: FrontalScalar>(
+    context: &Context<'_, LdltFront<F>>,
+    done: &Pivots<'_>,
+    j: usize,
+) -> usize {
+    context.symbolic.tree.perm[done.cols[j] as usize] as usize
+}
+
+/// Puts the entries of the matrix into the panel.
+///
+/// # Safety
+///
+/// The panel is valid.
+#[inline]
+unsafe fn add_matrix<F: FrontalScalar>(
+    context: &Context<'_, LdltFront<F>>,
+    front: &ActiveFront<'_, F>,
+) {
+    let layout = &context.symbolic.layout;
+    let range = layout.entry_ptr[front.s] as usize..layout.entry_ptr[front.s + 1] as usize;
+    let source = &layout.source[range.clone()];
+    let target = &layout.target[range];
+    let input = context.input;
+    let (lp, m, own, received) = (front.panels, front.m, front.own, front.received);
+    let planned = m - received;
+    // SAFETY: targets lie in the planned panel, sources among the values; with received columns, the rows below are
+    // shifted behind them.
+    unsafe {
+        for (&from, &to) in source.iter().zip(target) {
+            let to = to as usize;
+            let place = if received == 0 {
+                to
+            } else {
+                let (i, j) = (to % planned, to / planned);
+                j * m + if i < own { i } else { i + received }
+            };
+            *lp.add(place) = *input.get_unchecked(from as usize);
+        }
+    }
+}
+
+/// Adds the elements of the children below and right of all fully summed rows and columns.
+///
+/// # Safety
+///
+/// `rest` is valid for the rows and columns below, `ld` apart.
+#[inline]
+unsafe fn add_below<F: FrontalScalar>(
+    children: &Children<'_, F>,
+    rest: *mut F,
+    ld: usize,
+    own: usize,
+) {
+    children.for_each_below(|element, skipped, relative| {
+        let order = element.order as usize;
+        let first = contiguous(relative);
+        for (j, &column) in relative.iter().enumerate() {
+            // SAFETY: the element is order × order; positions are below the front's planned size, and ascend.
+            unsafe {
+                let from = element.values.add((skipped + j) * (order + 1));
+                let to = rest.add((column as usize - own) * ld);
+                match first {
+                    Some(first) => {
+                        add_contiguous(relative.len() - j, from, to.add(first - own + j));
+                    }
+                    None => add_scattered(&relative[j..], from, to.wrapping_sub(own)),
+                }
+            }
+        }
+    });
+}

@@ -1,0 +1,322 @@
+//! Symmetric multifrontal LDLᵀ and Cholesky on the CPU.
+
+mod eliminate;
+mod factors;
+mod front;
+mod quality;
+mod solve;
+
+use std::sync::Arc;
+
+use luge_dense::{FrontalScalar, Kernels};
+use luge_sparse::{CancelFlag, Inertia, Reservation, bytes_of, drop_aside};
+
+use crate::error::FrontalError;
+use crate::factorize::{self, FrontStore, Run};
+use crate::options::Options;
+use crate::storage::Lower;
+use crate::symbolic::Symbolic;
+pub use factors::Pivot;
+use front::{LdltFront, Shared};
+pub use quality::SymmetricQuality;
+
+/// Factors P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, front by front.
+///
+/// L has a unit diagonal, D blocks of order 1 and 2; with [`PivotKind::Definite`](luge_sparse::PivotKind::Definite) all
+/// are of order 1 and positive, and L·√D is the Cholesky factor. P is the order of elimination, which the factorization
+/// chooses within fronts and by delays.
+///
+/// The pattern that the [`Symbolic`] factorization was made of is that of one triangle by columns: each unordered pair
+/// {i, j} of a row and a column is stored once, in either triangle, in any mixture.
+#[derive(Debug, Clone)]
+pub struct FrontalLdlt<F: FrontalScalar> {
+    symbolic: Arc<Symbolic<Lower>>,
+    kernels: &'static Kernels<F>,
+    store: FrontStore<F>,
+    quality: SymmetricQuality,
+    /// Whether the last factorization ran to its end.
+    valid: bool,
+    /// Whether the store holds what a factorization left.
+    used: bool,
+    /// What is reserved for all of this.
+    memory: Reservation,
+}
+
+impl<F: FrontalScalar> FrontalLdlt<F> {
+    /// Factorizes the symmetric matrix with the pattern of `symbolic` and these values, in the pattern's order.
+    ///
+    /// # Errors
+    ///
+    /// [`FrontalError::Singular`] with a column in which nothing but zeros is left, unless zero pivots are
+    /// [accepted](luge_sparse::SmallPivots::Accept); [`FrontalError::NotPositiveDefinite`];
+    /// [`FrontalError::NotFinite`] for values or factors that are not finite; [`FrontalError::OutOfMemory`] and
+    /// [`FrontalError::Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// If `values` has not one value per entry of the pattern, or
+    /// [`PivotPolicy::resolve_symmetric`](luge_sparse::PivotPolicy::resolve_symmetric) refuses the policy.
+    #[track_caller]
+    pub fn factorize(
+        symbolic: &Arc<Symbolic<Lower>>,
+        values: &[F],
+        options: &Options,
+    ) -> Result<(Self, SymmetricQuality), FrontalError> {
+        Self::factorize_with(symbolic, values, options, F::kernels())
+    }
+
+    /// [`factorize`](Self::factorize) with the given kernels, one of those this machine can run.
+    #[doc(hidden)]
+    #[track_caller]
+    pub fn factorize_with(
+        symbolic: &Arc<Symbolic<Lower>>,
+        values: &[F],
+        options: &Options,
+        kernels: &'static Kernels<F>,
+    ) -> Result<(Self, SymmetricQuality), FrontalError> {
+        assert!(
+            F::all_kernels().iter().any(|k| std::ptr::eq(*k, kernels)),
+            "kernels of another machine"
+        );
+        check_length(symbolic, values);
+        check_memory::<F>(symbolic, options)?;
+        let memory = options
+            .memory
+            .reserve(symbolic.factor_bytes(size_of::<F>()))?;
+        let mut factors = Self {
+            symbolic: Arc::clone(symbolic),
+            kernels,
+            store: FrontStore::new(&symbolic.tree, &symbolic.layout, true),
+            quality: SymmetricQuality::default(),
+            valid: false,
+            used: false,
+            memory,
+        };
+        match factors.run(values, options) {
+            Ok(quality) => Ok((factors, quality)),
+            Err(error) => {
+                let bytes = factors.bytes();
+                drop_aside(factors, bytes);
+                Err(error)
+            }
+        }
+    }
+
+    /// Factorizes new values of the same pattern in the memory of the factors. Pivots are searched anew.
+    ///
+    /// The same values give the same factors, bit by bit. After an error there are no factors, and solving panics until a
+    /// later call succeeds.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
+    #[track_caller]
+    pub fn refactorize(
+        &mut self,
+        values: &[F],
+        options: &Options,
+    ) -> Result<SymmetricQuality, FrontalError> {
+        check_length(&self.symbolic, values);
+        self.run(values, options)
+    }
+
+    #[track_caller]
+    fn run(&mut self, input: &[F], options: &Options) -> Result<SymmetricQuality, FrontalError> {
+        let max_b = || options.max_b.unwrap_or_else(|| largest(input).to_f64());
+        let rule = options.pivots.resolve_symmetric::<F>(max_b);
+        let predicted = check_memory::<F>(&self.symbolic, options)?;
+        self.valid = false;
+        // Delays are found anew.
+        self.store.delayed = Vec::new();
+        let held = self.bytes();
+        self.memory.shrink_to(held);
+        let _of_norms = options.memory.reserve(bytes_of::<F>(self.n()))?;
+        let symbolic = Arc::clone(&self.symbolic);
+        let norms = column_norms(&symbolic, input, &options.cancel)?;
+        let run = Run::<LdltFront<F>> {
+            symbolic: &symbolic,
+            input,
+            options,
+            search: true,
+            predicted,
+            shared: Shared {
+                kernels: self.kernels,
+                rule,
+                norms: &norms,
+                used: std::mem::replace(&mut self.used, true),
+            },
+        };
+        let result = factorize::factorize(run, &mut self.store, &mut self.memory);
+        let held = self.bytes();
+        self.memory.shrink_to(held);
+        self.quality = result?;
+        self.valid = true;
+        Ok(self.quality)
+    }
+
+    /// The symbolic factorization that the factors belong to.
+    pub fn symbolic(&self) -> &Arc<Symbolic<Lower>> {
+        &self.symbolic
+    }
+
+    /// What the last factorization measured of itself.
+    pub fn quality(&self) -> &SymmetricQuality {
+        &self.quality
+    }
+
+    /// Order of the matrix.
+    pub fn n(&self) -> usize {
+        self.symbolic.n()
+    }
+
+    /// Name of the instruction set that the kernels use.
+    pub fn instruction_set(&self) -> &'static str {
+        self.kernels.name
+    }
+
+    /// Eigenvalues of D by their signs, as the factorization found it: by Sylvester's law those of the matrix.
+    pub fn inertia(&self) -> Inertia {
+        self.quality.inertia
+    }
+
+    /// Number of pivots of order 2.
+    pub fn num_two(&self) -> usize {
+        self.quality.num_two
+    }
+
+    /// Number of columns that were eliminated in a later front than planned, counted once for every front they were put
+    /// off.
+    pub fn num_delayed(&self) -> usize {
+        self.store.num_delayed()
+    }
+
+    /// Rank of D as the factorization found it: columns that were not accepted as zero pivots.
+    pub fn rank(&self) -> usize {
+        self.n() - self.quality.num_zero
+    }
+
+    /// Entries of L, the unit diagonal and explicit zeros included.
+    pub fn lnz(&self) -> u64 {
+        let fronts = self.store.records.iter().zip(self.symbolic.tree.fronts());
+        let entries = fronts.map(|(record, front)| {
+            let (pivots, m) = (u64::from(record.pivots), u64::from(record.k + front.below));
+            pivots * m - pivots * pivots.saturating_sub(1) / 2
+        });
+        entries.sum()
+    }
+
+    /// Entries of L and D, the diagonal counted once, explicit zeros included.
+    pub fn factor_entries(&self) -> u64 {
+        self.lnz() + self.quality.num_two as u64
+    }
+
+    /// Bytes of the factors, without the tree.
+    pub fn bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+
+    fn front(&self, s: usize) -> FrontView<'_, F> {
+        let Symbolic { tree, layout, .. } = &*self.symbolic;
+        let store = &self.store;
+        let front = &tree.fronts[s];
+        let record = &store.records[s];
+        let k = record.k as usize;
+        let m = k + front.below as usize;
+        let (lp, cols) = match store.delayed.get(s).and_then(Option::as_deref) {
+            Some(delayed) => (&delayed.values[..], &delayed.cols[..]),
+            None => {
+                let slot = layout.slot[s] as usize;
+                let start = front.start as usize;
+                (
+                    &store.values[slot..slot + k * m],
+                    &store.cols[start..start + k],
+                )
+            }
+        };
+        FrontView {
+            m,
+            k,
+            pivots: record.pivots as usize,
+            lp,
+            cols,
+            below_rows: &tree.rows[front.row_range()],
+        }
+    }
+}
+
+/// A factorized front.
+struct FrontView<'a, F> {
+    m: usize,
+    k: usize,
+    pivots: usize,
+    /// The panel.
+    lp: &'a [F],
+    /// Labels of the fully summed columns, pivots first.
+    cols: &'a [u32],
+    /// Labels of the rows below.
+    below_rows: &'a [u32],
+}
+
+#[track_caller]
+fn check_length<F>(symbolic: &Symbolic<Lower>, values: &[F]) {
+    assert_eq!(
+        values.len(),
+        symbolic.nnz(),
+        "one value per entry of the pattern"
+    );
+}
+
+/// The predicted bytes, if there is a limit that they have to keep.
+fn check_memory<F>(symbolic: &Symbolic<Lower>, options: &Options) -> Result<u64, FrontalError> {
+    let Some(available) = options.max_bytes else {
+        return Ok(0);
+    };
+    let asked = symbolic.peak_bytes(size_of::<F>(), options.threads);
+    if asked > available {
+        return Err(FrontalError::OutOfMemory { asked, available });
+    }
+    Ok(asked)
+}
+
+/// Columns between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
+
+/// ‖B e_k‖₁ of each column, with the entries of the other triangle.
+fn column_norms<F: FrontalScalar>(
+    symbolic: &Symbolic<Lower>,
+    input: &[F],
+    cancel: &CancelFlag,
+) -> Result<Vec<F>, FrontalError> {
+    let pattern = &symbolic.tree.pattern;
+    let n = symbolic.n();
+    let mut norms = vec![F::zero(); n];
+    for column in 0..n {
+        if column.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
+        let range = pattern.range(column);
+        for (&row, &value) in pattern.idx()[range.clone()].iter().zip(&input[range]) {
+            if !value.is_finite() {
+                return Err(FrontalError::NotFinite { column });
+            }
+            norms[row as usize] += value.abs();
+            if row as usize != column {
+                norms[column] += value.abs();
+            }
+        }
+    }
+    match norms.iter().position(|norm| !norm.is_finite()) {
+        Some(column) => Err(FrontalError::NotFinite { column }),
+        None => Ok(norms),
+    }
+}
+
+/// The largest magnitude.
+fn largest<F: FrontalScalar>(values: &[F]) -> F {
+    let magnitudes = values.iter().map(|value| value.abs());
+    magnitudes.fold(F::zero(), F::max)
+}

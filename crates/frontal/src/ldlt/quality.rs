@@ -1,0 +1,140 @@
+//! What a factorization of a symmetric matrix measured of itself.
+
+use luge_sparse::{Inertia, enlarge, larger, lessen};
+
+use crate::factorize::Report;
+
+/// How far the factors L·D·Lᵀ of a symmetric B can be trusted, and exact counts of their pivots.
+///
+/// The growth bounds the error of the factorization and of every solve with it (Higham, *Accuracy and Stability of
+/// Numerical Algorithms*, theorem 11.3 and section 11.1.2).
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct SymmetricQuality {
+    /// Eigenvalues of D by their signs: by Sylvester's law those of B. Zero are the accepted zero pivots.
+    pub inertia: Inertia,
+    /// Pivots of order 2.
+    pub num_two: usize,
+    /// Columns delayed to a parent, counted once for every front they were put off.
+    pub num_delayed: usize,
+    /// Columns accepted as zero pivots.
+    pub num_zero: usize,
+    /// The first column of the pattern that was accepted as a zero pivot.
+    pub first_zero: Option<usize>,
+    /// Largest magnitude in L below its unit diagonal: at most 1/u, but for rounding, except in a definite matrix.
+    pub max_l: f64,
+    /// Smallest magnitude of an eigenvalue of D; accepted zero pivots do not count. Infinite if there is none.
+    pub min_pivot: f64,
+    /// Largest magnitude of an eigenvalue of D.
+    pub max_pivot: f64,
+    /// max over columns k of ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ / ‖B·e_k‖₁, with |D| entry by entry; at least 1. Columns of zeros do
+    /// not count. It is summed up exactly while the fronts are at hand, at a multiplication and two additions for each
+    /// entry of L: what [`Quality::growth`](luge_sparse::Quality::growth) is for L·U.
+    pub growth: f64,
+    /// Pivot columns found by blocks, by a posteriori pivoting or, in a definite matrix, without a search.
+    pub num_first_pass: usize,
+    /// Pivot columns found one by one, by threshold partial pivoting.
+    pub num_second_pass: usize,
+}
+
+impl Default for SymmetricQuality {
+    /// That of an empty matrix.
+    fn default() -> Self {
+        Self {
+            inertia: Inertia::default(),
+            num_two: 0,
+            num_delayed: 0,
+            num_zero: 0,
+            first_zero: None,
+            max_l: 0.0,
+            min_pivot: f64::INFINITY,
+            max_pivot: 0.0,
+            growth: 1.0,
+            num_first_pass: 0,
+            num_second_pass: 0,
+        }
+    }
+}
+
+impl SymmetricQuality {
+    /// Takes in a pivot of order 1.
+    pub(super) fn add_one(&mut self, d: f64) {
+        if d > 0.0 {
+            self.inertia.positive += 1;
+        } else {
+            self.inertia.negative += 1;
+        }
+        lessen(&mut self.min_pivot, d.abs());
+        enlarge(&mut self.max_pivot, d.abs());
+    }
+
+    /// Takes in a column that was accepted as a zero pivot.
+    pub(super) fn add_zero(&mut self, column: usize) {
+        self.inertia.zero += 1;
+        self.num_zero += 1;
+        self.first_zero = Some(self.first_zero.map_or(column, |first| first.min(column)));
+    }
+
+    /// Takes in a pivot of order 2.
+    pub(super) fn add_two(&mut self, d11: f64, d21: f64, d22: f64) {
+        self.num_two += 1;
+        // Scaled, so that no product of two entries overflows.
+        let size = d11.abs().max(d21.abs()).max(d22.abs());
+        let determinant = (d11 / size) * d22 - (d21 / size) * d21;
+        if determinant < 0.0 {
+            self.inertia.positive += 1;
+            self.inertia.negative += 1;
+        } else if d11 > 0.0 {
+            self.inertia.positive += 2;
+        } else {
+            self.inertia.negative += 2;
+        }
+        let mean = d11 / 2.0 + d22 / 2.0;
+        let large = mean.abs() + (d11 / 2.0 - d22 / 2.0).hypot(d21);
+        enlarge(&mut self.max_pivot, large);
+        // The product of the eigenvalues is the determinant.
+        lessen(&mut self.min_pivot, determinant.abs() * (size / large));
+    }
+
+    /// Takes in ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ and ‖B·e_k‖₁ of a column.
+    #[inline(always)]
+    pub(super) fn add_column(&mut self, product: f64, norm: f64) {
+        // Divided only where it matters: what is not a number compares as neither.
+        let is_usual = product <= self.growth * norm;
+        if !is_usual && norm > 0.0 {
+            // Overflowed sums tell nothing.
+            let growth = if product.is_finite() {
+                product / norm
+            } else {
+                f64::NAN
+            };
+            self.growth = larger(self.growth, growth);
+        }
+    }
+
+    /// Adds what was measured of another part of a matrix, where `column` tells which column here is one of that part's.
+    pub fn merge(&mut self, part: &Self, column: impl Fn(usize) -> usize) {
+        self.inertia.merge(&part.inertia);
+        self.num_two += part.num_two;
+        self.num_delayed += part.num_delayed;
+        self.num_zero += part.num_zero;
+        let first = [self.first_zero, part.first_zero.map(column)];
+        self.first_zero = first.into_iter().flatten().min();
+        self.max_l = larger(self.max_l, part.max_l);
+        self.min_pivot = self.min_pivot.min(part.min_pivot);
+        self.max_pivot = self.max_pivot.max(part.max_pivot);
+        self.growth = larger(self.growth, part.growth);
+        self.num_first_pass += part.num_first_pass;
+        self.num_second_pass += part.num_second_pass;
+    }
+}
+
+impl Report for SymmetricQuality {
+    fn merge_fronts(&mut self, part: &Self) {
+        self.merge(part, |column| column);
+    }
+
+    fn delays_and_growth(&self) -> (usize, f64) {
+        (self.num_delayed, self.growth)
+    }
+}

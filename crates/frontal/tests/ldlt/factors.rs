@@ -1,0 +1,215 @@
+//! Factors and solves of all kinds of matrices, on all kernels, for any number of threads.
+
+use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, TreeOptions};
+use luge_reference::Dense;
+use luge_reference::ldlt::ldlt_dense;
+use luge_sparse::{CancelFlag, PivotPolicy};
+use luge_testkit::strategies;
+use proptest::prelude::*;
+
+use crate::checks::{
+    METHODS, all_trees, bits, check, factorize_and_check, factorize_and_check_all, policy, with,
+};
+use crate::matrices::{Matrix, Random, grid, random_matrix, saddle};
+
+#[test]
+fn special_sizes() {
+    let mut random = Random(1);
+    for n in [0, 1, 2, 7, 8, 9, 31, 32, 33, 63, 64, 65, 129, 1025] {
+        let per_column = if n > 200 { 3 } else { 4 };
+        let a = random_matrix(n, per_column, 4.0, &mut random);
+        factorize_and_check_all(&a, 0.01);
+    }
+}
+
+#[test]
+fn dense_blocks_of_special_sizes() {
+    let mut random = Random(2);
+    for n in [1, 2, 7, 8, 9, 31, 32, 33, 40, 127, 128, 129, 150, 300] {
+        for threshold in [0.01, 0.5] {
+            factorize_and_check_all(&Matrix::full(n, |_, _| random.next()), threshold);
+        }
+        let definite = Matrix::full(n, |i, j| {
+            random.next() + if i == j { n as f64 + 1.0 } else { 0.0 }
+        });
+        factorize_and_check(&definite, &with(PivotPolicy::DEFINITE));
+        factorize_and_check_all(&definite, 0.01);
+    }
+}
+
+#[test]
+fn grids() {
+    let mut random = Random(3);
+    for (nx, ny) in [(5, 4), (12, 11), (30, 9), (7, 60)] {
+        for diagonal in [0.5, 4.0] {
+            factorize_and_check_all(&grid(nx, ny, diagonal, &mut random), 0.01);
+        }
+        let definite = grid(nx, ny, 8.0, &mut random);
+        factorize_and_check(&definite, &with(PivotPolicy::DEFINITE));
+        factorize_and_check(&definite.mixed(&mut random), &with(PivotPolicy::DEFINITE));
+    }
+}
+
+#[test]
+fn single_precision() {
+    let mut random = Random(10);
+    for n in [1, 33, 150] {
+        let a = random_matrix(n, 6, 2.0, &mut random);
+        let values: Vec<f32> = a.cast();
+        let a = Matrix {
+            cols: a.cols.clone(),
+            values: values.iter().map(|&v| f64::from(v)).collect(),
+        };
+        for tree_options in all_trees() {
+            let symbolic = a.symbolic(&tree_options);
+            for kernels in f32::all_kernels() {
+                for method in METHODS {
+                    let options = with(policy(0.01, method));
+                    let factorized =
+                        FrontalLdlt::factorize_with(&symbolic, &values, &options, kernels);
+                    let (mut ldlt, quality) = factorized.unwrap();
+                    check(&a, &ldlt, &quality, 100.0);
+                    let before = bits(&ldlt);
+                    ldlt.refactorize(&values, &options).unwrap();
+                    assert!(bits(&ldlt) == before);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let mut random = Random(12);
+    // The banded matrix has fronts large enough for shared products.
+    let n = 700usize;
+    let band = (0..n).flat_map(|j| (j..(j + 260).min(n)).map(move |i| (i, j)));
+    let band: Vec<_> = band.map(|(i, j)| (i, j, random.next())).collect();
+    let never = CancelFlag::new();
+    for a in [
+        grid(40, 37, 1.0, &mut random),
+        saddle(300, 120, &mut random),
+        Matrix::from_entries(n, band),
+    ] {
+        let symbolic = a.symbolic(&TreeOptions::default());
+        let mut expected = None;
+        for threads in [1, 2, 3, 7] {
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .unwrap();
+            let mut options = with(PivotPolicy::symmetric(0.01));
+            options.threads = threads;
+            let (mut ldlt, quality) = pool
+                .install(|| FrontalLdlt::<f64>::factorize(&symbolic, &a.values, &options))
+                .unwrap();
+            let mut x: Vec<f64> = (0..a.n() * 40).map(|i| (i % 11) as f64).collect();
+            pool.install(|| ldlt.solve(&mut x, 40, threads, &never))
+                .unwrap();
+            let x: Vec<u64> = x.iter().map(|v| v.to_bits()).collect();
+            let found = (bits(&ldlt), x, quality);
+            let expected = expected.get_or_insert_with(|| found.clone());
+            assert!(*expected == found, "{threads} threads");
+            let again = pool
+                .install(|| ldlt.refactorize(&a.values, &options))
+                .unwrap();
+            assert_eq!(again, quality);
+            assert!(bits(&ldlt) == found.0, "{threads} threads, again");
+        }
+    }
+}
+
+/// Where no column is put off and the whole matrix is one front, inertia and factors are those of dense elimination.
+#[test]
+fn whole_matrices_have_the_inertia_of_the_reference() {
+    let mut random = Random(16);
+    for n in [1, 5, 33, 64] {
+        let a = random_matrix(n, 8, 1.0, &mut random);
+        let dense = a.dense();
+        let reference = ldlt_dense(&Dense::from_fn(n, n, |i, j| dense[i][j])).unwrap();
+        let expected = reference.inertia();
+        for tree_options in all_trees() {
+            for method in METHODS {
+                let options = with(policy(0.01, method));
+                let symbolic = a.symbolic(&tree_options);
+                let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+                let found = ldlt.inertia();
+                assert_eq!(
+                    (found.positive, found.negative, found.zero),
+                    (expected.positive, expected.negative, expected.zero)
+                );
+            }
+        }
+    }
+}
+
+/// In which triangle an entry is stored changes no bit.
+#[test]
+fn either_triangle_gives_the_same_bits() {
+    let mut random = Random(17);
+    for a in [
+        grid(9, 13, 1.0, &mut random),
+        saddle(60, 25, &mut random),
+        random_matrix(90, 6, 2.0, &mut random),
+    ] {
+        let options = with(PivotPolicy::symmetric(0.01));
+        let factors = |a: &Matrix| {
+            let symbolic = a.symbolic(&TreeOptions::default());
+            let (ldlt, quality) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+            (bits(&ldlt), quality)
+        };
+        let expected = factors(&a);
+        for _ in 0..3 {
+            let mixed = a.mixed(&mut random);
+            assert_ne!(mixed.cols, a.cols);
+            assert!(factors(&mixed) == expected);
+        }
+    }
+}
+
+/// Sizes are those of the definitions.
+#[test]
+fn entries_and_bytes_are_counted() {
+    let mut random = Random(18);
+    let a = saddle(60, 25, &mut random);
+    for tree_options in all_trees() {
+        let symbolic = a.symbolic(&tree_options);
+        let options = with(PivotPolicy::symmetric(0.01));
+        let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+        let mut below = 0;
+        ldlt.for_each_l(|_, _, _| below += 1);
+        assert_eq!(ldlt.lnz(), below + a.n() as u64);
+        assert_eq!(ldlt.factor_entries(), ldlt.lnz() + ldlt.num_two() as u64);
+        assert_eq!(ldlt.n(), a.n());
+        assert!(std::sync::Arc::ptr_eq(ldlt.symbolic(), &symbolic));
+        let definite = grid(12, 9, 8.0, &mut random);
+        let symbolic = definite.symbolic(&tree_options);
+        let options = with(PivotPolicy::DEFINITE);
+        let (ldlt, _) = FrontalLdlt::factorize(&symbolic, &definite.values, &options).unwrap();
+        assert_eq!(ldlt.factor_entries(), symbolic.factor_entries());
+        let largest = symbolic.tree().max_front() as u64;
+        let n = definite.n() as u64;
+        assert_eq!(ldlt.solve_scratch_bytes(1, 1), 8 * (n + largest));
+        assert_eq!(ldlt.solve_scratch_bytes(40, 2), 2 * 16 * 8 * (n + largest));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Often singular: either an error that names a column, or factors.
+    #[test]
+    fn symmetric_matrices(a in strategies::symmetric_matrices(30), threads in 1usize..3) {
+        let a = Matrix::from_sprs(&a);
+        let symbolic = a.symbolic(&TreeOptions::default());
+        for method in METHODS {
+            let mut options = with(policy(0.01, method));
+            options.threads = threads;
+            match FrontalLdlt::<f64>::factorize(&symbolic, &a.values, &options) {
+                Ok((ldlt, quality)) => check(&a, &ldlt, &quality, 100.0),
+                Err(FrontalError::Singular { column }) => prop_assert!(column < a.n()),
+                Err(error) => prop_assert!(false, "{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Symmetric fronts, column by column and by blocks, against the partial factorization of `luge-reference`.
+
+use luge_dense::{
+    BLOCK_COLUMNS, BlockScratch, FrontalScalar, Kernels, Progress, SymmetricEvent, SymmetricPanel,
+};
+use luge_reference::Dense;
+use luge_reference::frontal::ldlt::{LdltFront, LdltRule, ldlt_tpp};
+use luge_reference::ldlt::Block;
+use luge_sparse::{PivotPolicy, RealScalar, ResolvedSymmetric, SmallPivots};
+use proptest::prelude::*;
+
+use crate::matrices::Random;
+
+/// A front of order m with k candidates, as its panel and the order of its columns.
+struct Front<F> {
+    panel: Vec<F>,
+    m: usize,
+    k: usize,
+    col: Vec<u32>,
+}
+
+impl<F: FrontalScalar> Front<F> {
+    /// The lower triangle of the candidates' columns; what updates may leave just above it must not be looked at.
+    fn new(a: &Dense<F>, k: usize) -> Self {
+        let m = a.nrows();
+        let mut panel = vec![F::zero(); m * k];
+        for j in 0..k {
+            panel[j * m + j.saturating_sub(7)..j * m + j].fill(F::nan());
+            for i in j..m {
+                panel[i + j * m] = a[(i, j)];
+            }
+        }
+        Self {
+            panel,
+            m,
+            k,
+            col: (0..k as u32).collect(),
+        }
+    }
+
+    fn view(&mut self) -> SymmetricPanel<F> {
+        SymmetricPanel {
+            lp: self.panel.as_mut_ptr(),
+            m: self.m,
+            k: self.k,
+            col: self.col.as_mut_ptr(),
+        }
+    }
+
+    fn entry(&self, i: usize, j: usize) -> F {
+        self.panel[i + j * self.m]
+    }
+
+    fn by_columns(&mut self, rule: &ResolvedSymmetric<F>, kernels: &Kernels<F>) -> Progress<F> {
+        let k = self.k;
+        let panel = self.view();
+        // SAFETY: the panel is valid, the kernels are of this machine.
+        unsafe { (kernels.eliminate_symmetric)(&panel, 0, k, rule) }
+    }
+
+    /// The first block of at most `BLOCK_COLUMNS` candidates.
+    fn by_blocks(&mut self, rule: &ResolvedSymmetric<F>, kernels: &Kernels<F>) -> Progress<F> {
+        let hi = self.k.min(BLOCK_COLUMNS);
+        let mut x = vec![F::zero(); (self.m - hi) * hi];
+        let mut scratch = BlockScratch::new();
+        let panel = self.view();
+        // SAFETY: as above, and `x` has room for the columns.
+        unsafe { (kernels.factorize_block)(&panel, 0, hi, rule, &mut scratch, x.as_mut_ptr()) }
+    }
+
+    /// Blocks of D among the first `pivots` columns.
+    fn blocks(&self, pivots: usize) -> Vec<Block<F>> {
+        let mut blocks = Vec::new();
+        let mut j = 0;
+        while j < pivots {
+            let d11 = self.entry(j, j);
+            let d21 = if j + 1 < pivots {
+                self.entry(j, j + 1)
+            } else {
+                F::zero()
+            };
+            if d21 == F::zero() {
+                blocks.push(Block::One(d11));
+                j += 1;
+            } else {
+                assert_eq!(self.entry(j + 1, j), F::zero(), "L within a pivot");
+                let d22 = self.entry(j + 1, j + 1);
+                blocks.push(Block::Two { d11, d21, d22 });
+                j += 2;
+            }
+        }
+        blocks
+    }
+}
+
+fn rule<F: RealScalar>(threshold: f64, small: f64) -> ResolvedSymmetric<F> {
+    let policy = PivotPolicy {
+        small: SmallPivots::Accept { below: small },
+        ..PivotPolicy::symmetric(threshold)
+    };
+    policy.resolve_symmetric(|| 1.0)
+}
+
+/// The pivots and the order of the reference, and values within its rounding.
+fn check_against<F: FrontalScalar>(front: &Front<F>, pivots: usize, expected: &LdltFront<F>) {
+    let (m, q) = (front.m, expected.lower.ncols());
+    assert_eq!(pivots, q);
+    assert_eq!(
+        front.col.as_slice(),
+        &expected.perm.as_slice()[..front.k],
+        "order of the columns"
+    );
+    let blocks = front.blocks(pivots);
+    let order = |block: &Block<F>| matches!(block, Block::Two { .. });
+    assert!(
+        blocks
+            .iter()
+            .map(order)
+            .eq(expected.blocks.iter().map(order))
+    );
+    // Errors grow with L; both are within this of the exact factors.
+    let growth = expected.max_l().to_f64().max(1.0) * expected.max_d.to_f64().max(1.0);
+    let bound = 64.0 * (m + 1) as f64 * F::epsilon().to_f64() * growth * growth;
+    let close = |a: F, b: F| (a.to_f64() - b.to_f64()).abs() <= bound;
+    let mut flat = Vec::new();
+    for (found, expected) in blocks.iter().zip(&expected.blocks) {
+        match (*found, *expected) {
+            (Block::One(a), Block::One(b)) => flat.push((a, b)),
+            (
+                Block::Two { d11, d21, d22 },
+                Block::Two {
+                    d11: e11,
+                    d21: e21,
+                    d22: e22,
+                },
+            ) => flat.extend([(d11, e11), (d21, e21), (d22, e22)]),
+            _ => unreachable!("the orders are the same"),
+        }
+    }
+    assert!(flat.iter().all(|&(a, b)| close(a, b)), "{flat:?}");
+    for j in 0..q {
+        for i in j + 1..m {
+            let (a, b) = (front.entry(i, j), expected.lower[(i, j)]);
+            assert!(close(a, b), "L({i}, {j}) = {a}, expected {b}");
+        }
+    }
+    // Delayed columns.
+    for j in q..front.k {
+        for i in j..m {
+            let (a, b) = (front.entry(i, j), expected.contribution[(i - q, j - q)]);
+            assert!(close(a, b), "delayed ({i}, {j}) = {a}, expected {b}");
+        }
+    }
+}
+
+fn integers(m: usize, random: &mut Random, zeros: f64) -> Dense<f64> {
+    let mut a = Dense::zeros(m, m);
+    for j in 0..m {
+        for i in j..m {
+            let v = random.next();
+            let v = if v.abs() < zeros {
+                0.0
+            } else {
+                (v * 8.0).round()
+            };
+            a[(i, j)] = v;
+            a[(j, i)] = v;
+        }
+    }
+    a
+}
+
+#[test]
+fn columns_are_eliminated_as_in_the_reference() {
+    let mut random = Random(21);
+    let mut delays = 0;
+    for m in [1, 2, 3, 7, 8, 9, 16, 31, 32, 33, 60] {
+        for k in [1, m / 3, m / 2, m].into_iter().filter(|&k| k > 0) {
+            for zeros in [0.0, 0.6, 0.9] {
+                for threshold in [0.01, 0.3, 0.5] {
+                    let a = integers(m, &mut random, zeros);
+                    let reference = LdltRule {
+                        threshold,
+                        small: 1e-10,
+                    };
+                    let expected = ldlt_tpp(&a, k, &reference).unwrap();
+                    delays += expected.num_delay;
+                    for kernels in f64::all_kernels() {
+                        let mut front = Front::new(&a, k);
+                        let progress = front.by_columns(&rule(threshold, 1e-10), kernels);
+                        assert_eq!(progress.event, None);
+                        check_against(&front, progress.pivots, &expected);
+                    }
+                }
+            }
+        }
+    }
+    assert!(delays > 100, "only {delays} delays");
+}
+
+/// P·A·Pᵀ of the columns that a block took is L·D·Lᵀ, L is bounded, and the others are as they were.
+fn check_block(a: &Dense<f64>, front: &Front<f64>, pivots: usize, threshold: f64) {
+    let (m, k) = (front.m, front.k);
+    let old = |i: usize| if i < k { front.col[i] as usize } else { i };
+    let l = Dense::from_fn(m, pivots, |i, j| match i.cmp(&j) {
+        std::cmp::Ordering::Less => 0.0,
+        std::cmp::Ordering::Equal => 1.0,
+        std::cmp::Ordering::Greater => front.entry(i, j),
+    });
+    assert!(l.max_abs() <= threshold.recip());
+    let mut d = Dense::zeros(pivots, pivots);
+    let mut at = 0;
+    for block in front.blocks(pivots) {
+        match block {
+            Block::One(v) => {
+                d[(at, at)] = v;
+                at += 1;
+            }
+            Block::Two { d11, d21, d22 } => {
+                d[(at, at)] = d11;
+                d[(at + 1, at + 1)] = d22;
+                d[(at + 1, at)] = d21;
+                d[(at, at + 1)] = d21;
+                at += 2;
+            }
+        }
+    }
+    let product = l.mul(&d).mul(&l.transpose());
+    let bound = 64.0 * (m + 1) as f64 * f64::EPSILON * l.max_abs().powi(2) * d.max_abs().max(1.0);
+    for j in 0..pivots {
+        for i in j..m {
+            let difference = product[(i, j)] - a[(old(i), old(j))];
+            assert!(
+                difference.abs() <= bound,
+                "({i}, {j}): {difference} > {bound}"
+            );
+            let above = i > j && i < pivots && front.entry(j, i) != 0.0;
+            assert!(!above || i == j + 1, "({j}, {i}) above the diagonal");
+        }
+    }
+    for j in pivots..k {
+        for i in j..m {
+            assert_eq!(
+                front.entry(i, j),
+                a[(old(i), old(j))],
+                "({i}, {j}) was changed"
+            );
+        }
+    }
+}
+
+#[test]
+fn blocks_take_columns_or_leave_them_as_they_are() {
+    let mut random = Random(22);
+    let (mut taken, mut left) = (0, 0);
+    for m in [1, 2, 7, 8, 9, 31, 32, 33, 64, 70] {
+        for k in [1, m / 2, m].into_iter().filter(|&k| k > 0) {
+            for scale in [1.0, 40.0, 1e4] {
+                for threshold in [0.01, 0.5] {
+                    let mut a = integers(m, &mut random, 0.4);
+                    for i in k.min(BLOCK_COLUMNS)..m {
+                        for j in (0..k.min(BLOCK_COLUMNS)).filter(|j| j % 5 == 3) {
+                            a[(i, j)] *= scale;
+                            a[(j, i)] *= scale;
+                        }
+                    }
+                    for kernels in f64::all_kernels() {
+                        let mut front = Front::new(&a, k);
+                        let progress = front.by_blocks(&rule(threshold, 0.0), kernels);
+                        assert_eq!(progress.event, None);
+                        check_block(&a, &front, progress.pivots, threshold);
+                        taken += progress.pivots;
+                        left += k.min(BLOCK_COLUMNS) - progress.pivots;
+                    }
+                }
+            }
+        }
+    }
+    assert!(taken > 100 && left > 100, "{taken} taken, {left} left");
+}
+
+/// The first column whose entries below are too large is not taken, nor are those after it.
+#[test]
+fn one_large_entry_ends_a_block() {
+    let (m, k) = (40, 20);
+    for at in [0, 1, 7, 19] {
+        let a = Dense::from_fn(m, m, |i, j| {
+            let entry = (i.max(j), i.min(j));
+            match entry {
+                _ if i == j => 4.0,
+                (33, j) if j == at => 4.0 * 100.5,
+                (33, j) if j < at => 4.0 * 99.5,
+                _ => 0.0,
+            }
+        });
+        for kernels in f64::all_kernels() {
+            let mut front = Front::new(&a, k);
+            let progress = front.by_blocks(&rule(0.01, 0.0), kernels);
+            assert_eq!(progress.pivots, at);
+        }
+    }
+}
+
+/// Pivots of order 2 are taken as a whole: the second column of one alone is too large.
+#[test]
+fn pivots_of_order_two_are_not_split() {
+    let (m, k) = (12, 4);
+    let mut a = Dense::zeros(m, m);
+    for (i, j, v) in [(0, 0, 1.0), (2, 1, 2.0), (3, 3, 1.0), (10, 1, 1000.0)] {
+        a[(i, j)] = v;
+        a[(j, i)] = v;
+    }
+    for kernels in f64::all_kernels() {
+        let mut front = Front::new(&a, k);
+        let progress = front.by_blocks(&rule(0.01, 0.0), kernels);
+        assert_eq!(progress.pivots, 1);
+        check_block(&a, &front, progress.pivots, 0.01);
+        a[(10, 1)] = 100.0;
+        a[(1, 10)] = 100.0;
+        let mut front = Front::new(&a, k);
+        let progress = front.by_blocks(&rule(0.01, 0.0), kernels);
+        assert_eq!(progress.pivots, 4);
+        check_block(&a, &front, progress.pivots, 0.01);
+        a[(10, 1)] = 1000.0;
+        a[(1, 10)] = 1000.0;
+    }
+}
+
+#[test]
+fn a_definite_block_ends_at_its_first_pivot_that_is_not_positive() {
+    let definite = PivotPolicy::DEFINITE.resolve_symmetric::<f64>(|| 1.0);
+    for (at, value) in [(0, -1.0), (5, 0.0), (19, f64::NAN)] {
+        let a = Dense::from_fn(30, 30, |i, j| match (i == j, i == at) {
+            (true, true) => value,
+            (true, false) => 2.0,
+            _ => 0.0,
+        });
+        for kernels in f64::all_kernels() {
+            let mut front = Front::new(&a, 20);
+            let progress = front.by_blocks(&definite, kernels);
+            assert_eq!(progress.pivots, at);
+            let Some(SymmetricEvent::NotPositive(column, pivot)) = progress.event else {
+                panic!("{progress:?}");
+            };
+            assert_eq!(column as usize, at);
+            assert!(pivot == value || pivot.is_nan() && value.is_nan());
+        }
+    }
+}
+
+/// What is not a number is never taken for zero.
+#[test]
+fn columns_of_zeros_beside_what_is_not_a_number() {
+    for at in [1, 5, 11] {
+        let mut a = Dense::zeros(12, 12);
+        a[(at, 1)] = f64::NAN;
+        a[(1, at)] = f64::NAN;
+        for kernels in f64::all_kernels() {
+            let mut front = Front::new(&a, 2);
+            let progress = front.by_columns(&rule(0.01, 0.5), kernels);
+            assert_eq!((progress.pivots, progress.event), (1, None));
+            assert_eq!(front.col, [0, 1]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn any_front_is_eliminated_as_in_the_reference(
+        m in 1usize..40,
+        part in 1usize..40,
+        seed in any::<u64>(),
+        threshold in 0.0..0.5f64,
+    ) {
+        let mut random = Random(seed);
+        let a = integers(m, &mut random, 0.5);
+        let k = part.min(m);
+        let expected = ldlt_tpp(&a, k, &LdltRule { threshold, small: 1e-10 }).unwrap();
+        for kernels in f64::all_kernels() {
+            let mut front = Front::new(&a, k);
+            let progress = front.by_columns(&rule(threshold, 1e-10), kernels);
+            // Ties that rounding decides may go either way; the growth of the reference tells where that matters.
+            if expected.max_l() < 1e6 && progress.pivots == expected.lower.ncols()
+                && front.col == expected.perm.as_slice()[..k] {
+                check_against(&front, progress.pivots, &expected);
+            }
+            let mut front = Front::new(&a, k);
+            let progress = front.by_blocks(&rule(threshold.max(0.001), 0.0), kernels);
+            check_block(&a, &front, progress.pivots, threshold.max(0.001));
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Symmetric fronts against dense arithmetic: factors, solves, pivoting, reports, limits.
+
+mod checks;
+mod eigenvalues;
+mod factors;
+mod kernels;
+mod limits;
+mod matrices;
+mod pivots;

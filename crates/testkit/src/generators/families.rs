@@ -6,7 +6,7 @@
 use sprs::CsMat;
 
 use super::mna::{NoOperatingPoint, multiplier, supply_grid};
-use super::{adversaries, applications};
+use super::{adversaries, applications, mixed};
 use crate::corpus::Kind;
 
 /// Solves linear systems of one pattern, one after another; `None` if it cannot.
@@ -149,6 +149,33 @@ pub const FAMILIES: &[Family] = &[
         |n, seed| {
             let side = side(n, 6.0, 3.0, 1);
             applications::elasticity_3d(2 * side, side, side, seed)
+        },
+    ),
+    application(
+        "darcy",
+        Kind::Fem,
+        "Darcy flow by mixed finite elements of lowest order; symmetric indefinite, empty diagonal block",
+        |n, seed| {
+            let side = side(n, 3.0, 2.0, 1);
+            mixed::darcy(side, side, seed)
+        },
+    ),
+    application(
+        "stokes",
+        Kind::Cfd,
+        "Stokes flow in a box on a staggered grid; symmetric indefinite, empty diagonal block",
+        |n, _| {
+            let side = side(n, 3.0, 2.0, 2);
+            mixed::stokes(side, side)
+        },
+    ),
+    application(
+        "triharmonic",
+        Kind::Fem,
+        "triharmonic equation in mixed form; symmetric indefinite, most of the diagonal zero or tiny",
+        |n, _| {
+            let side = side(n, 3.0, 2.0, 1);
+            mixed::triharmonic(side, side)
         },
     ),
     application(

@@ -127,6 +127,27 @@ impl Skeleton {
         self.sum_of_rows = Some([i, j, k]);
     }
 
+    /// The same with every entry's counterpart across the diagonal.
+    #[must_use]
+    pub fn symmetric(mut self) -> Self {
+        let counterparts: Vec<_> = self.entries.iter().map(|&(i, j)| (j, i)).collect();
+        self.entries.extend(counterparts);
+        self.entries.sort_unstable();
+        self.entries.dedup();
+        self.sum_of_rows = None;
+        self
+    }
+
+    /// Gives each entry above the diagonal the value of its counterpart below it.
+    pub fn mirror(&self, values: &mut [f64]) {
+        for at in 0..self.entries.len() {
+            let (i, j) = self.entries[at];
+            if let (true, Ok(below)) = (i < j, self.entries.binary_search(&(j, i))) {
+                values[at] = values[below];
+            }
+        }
+    }
+
     /// The matrix with these values, one for each entry.
     pub fn matrix(&self, values: &[f64]) -> CsMat<f64> {
         let mut ptr = vec![0; self.n + 1];

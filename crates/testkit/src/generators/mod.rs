@@ -1,6 +1,6 @@
 //! Matrices by the seed: the same arguments always give the same matrix, in CSR with sorted rows.
 //!
-//! [`applications`] model what solvers are used for, [`mna`] circuits at their operating point, [`adversaries`] are
+//! [`applications`] and [`mixed`] model what solvers are used for, [`mna`] circuits at their operating point, [`adversaries`] are
 //! made to break one, [`hostile`] to make one lie. [`gallery`] lists a small nonsingular one of each kind for tests that loop over all, and
 //! [`families`] has them by name and size.
 
@@ -8,6 +8,7 @@ pub mod adversaries;
 pub mod applications;
 pub mod families;
 pub mod hostile;
+pub mod mixed;
 pub mod mna;
 
 use rand::rngs::StdRng;
@@ -30,6 +31,7 @@ pub struct Sample {
 pub fn gallery(seed: u64) -> Vec<Sample> {
     use adversaries::*;
     use applications::*;
+    use mixed::*;
     let sample = |name, matrix| Sample { name, matrix };
     vec![
         sample("circuit", circuit(150, seed)),
@@ -47,6 +49,10 @@ pub fn gallery(seed: u64) -> Vec<Sample> {
         sample("saddle_point", saddle_point(90, 40, seed)),
         sample("interior_point_kkt", interior_point_kkt(70, 30, 1e-4, seed)),
         sample("elasticity_3d", elasticity_3d(2, 2, 3, seed)),
+        sample("darcy", darcy(6, 5, seed)),
+        sample("stokes", stokes(6, 5)),
+        sample("triharmonic", triharmonic(6, 5)),
+        sample("random_symmetric", random_symmetric(80, 4, seed)),
         sample("laplacian_1d", laplacian_1d(65)),
         sample("laplacian_2d", laplacian_2d(9, 10)),
         sample("staged_columns", staged_columns(3, 8, 3, seed)),
@@ -103,7 +109,7 @@ mod tests {
             seeded += usize::from(a.matrix != c.matrix);
         }
         // All but the grids, the arrows and Wilkinson's matrix depend on the seed.
-        assert_eq!(seeded, first.len() - 7);
+        assert_eq!(seeded, first.len() - 9);
     }
 
     #[test]

@@ -125,12 +125,14 @@ pub fn inverse_of_two<F: RealScalar>(d11: F, d21: F, d22: F) -> [F; 3] {
 }
 
 /// Whether the determinant of a block of order 2 is more than the rounding error of the products it is the difference of:
-/// at least half as large as the larger of them.
+/// at least half as large as the larger of them. It must be normal in the units of the largest entry too, so that the
+/// inverse does not overflow.
 #[inline(always)]
 fn is_regular<F: RealScalar>(d11: F, d21: F, d22: F) -> bool {
     let size = d11.abs().max(d21.abs()).max(d22.abs());
     let (left, right) = ((d11 / size) * d22, (d21 / size) * d21);
-    (left - right).abs() >= F::from_f64(0.5) * left.abs().max(right.abs())
+    let least = F::from_f64(0.5) * left.abs().max(right.abs());
+    (left - right).abs() >= least.max(F::min_positive_value())
 }
 
 /// Whether a magnitude counts as zero.

@@ -198,15 +198,17 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
             let delayed = unsafe { &mut *context.delayed.add(s) };
             if context.search {
                 context.charge((entries * size_of::<W::Scalar>()) as u64)?;
-                let of_factors = context.of_factors.lock();
-                of_factors
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .grow(DelayedPanels::<W::Scalar>::bytes(entries, k))?;
-                *delayed = Some(Box::new(DelayedPanels::new(
-                    entries,
-                    k,
-                    W::Storage::SYMMETRIC,
-                )));
+                let bytes = DelayedPanels::<W::Scalar>::bytes(entries, k);
+                let asked = {
+                    let of_factors = context.of_factors.lock();
+                    let mut of_factors = of_factors.unwrap_or_else(PoisonError::into_inner);
+                    of_factors.grow(bytes)?;
+                    of_factors.bytes()
+                };
+                let made = DelayedPanels::new(entries, k, W::Storage::SYMMETRIC);
+                let available = asked - bytes;
+                let made = made.ok_or(FrontalError::OutOfMemory { asked, available })?;
+                *delayed = Some(Box::new(made));
             }
             let kept = delayed.as_mut();
             kept.expect("a front that receives columns keeps its panels")

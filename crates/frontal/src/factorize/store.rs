@@ -31,16 +31,20 @@ pub(crate) struct DelayedPanels<F> {
 }
 
 impl<F: RealScalar> DelayedPanels<F> {
-    /// For `k` fully summed rows and columns, and this many entries of the panels.
-    pub fn new(entries: usize, k: usize, symmetric: bool) -> Self {
+    /// For `k` fully summed rows and columns, and this many entries of the panels; `None` if the machine has no memory for
+    /// them: delays may add up to more than any prediction.
+    pub fn new(entries: usize, k: usize, symmetric: bool) -> Option<Self> {
         let rows = if symmetric { 0 } else { k };
-        Self {
-            values: vec![F::zero(); entries],
+        let mut values = Vec::new();
+        values.try_reserve_exact(entries).ok()?;
+        values.resize(entries, F::zero());
+        Some(Self {
+            values,
             rows: vec![0; rows],
             cols: vec![0; k],
             row_from: vec![0; rows],
             col_from: vec![0; k],
-        }
+        })
     }
 
     pub fn bytes(entries: usize, k: usize) -> u64 {

@@ -55,11 +55,13 @@ pub use cost::{Costs, Prediction, TreeCost};
 pub use equilibrate::equilibrate;
 pub use error::OrderingError;
 pub use matching::{
-    CardinalityMatching, CoarseDecomposition, Part, ProductMatching, dulmage_mendelsohn,
-    maximum_cardinality, maximum_product,
+    CardinalityMatching, CoarseDecomposition, Part, ProductMatching, check_rank,
+    dulmage_mendelsohn, maximum_cardinality, maximum_product,
 };
 pub use options::{
     BlockReport, Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds,
 };
 pub use order::order;
-pub use symmetric::{SymmetricOptions, SymmetricOrdering, SymmetricScaling, order_symmetric};
+pub use symmetric::{
+    SymmetricOptions, SymmetricOrdering, SymmetricScaling, equilibrate_symmetric, order_symmetric,
+};

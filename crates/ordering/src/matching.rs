@@ -189,9 +189,18 @@ pub(crate) fn check_square(a: &CompressedPattern) -> Result<(), OrderingError> {
     Ok(())
 }
 
-/// A maximum-cardinality matching of the pattern if it is perfect. With values, also refuses a
-/// pattern whose nonzero values have no perfect matching; the matching is then on nonzero values.
-pub(crate) fn check_rank(
+/// The row of each column in a maximum-cardinality matching of a square pattern, if it is perfect. With values, also refuses
+/// a pattern whose nonzero values have no perfect matching; the matching is then on nonzero values.
+///
+/// # Errors
+///
+/// [`OrderingError::StructurallySingular`], [`OrderingError::NumericallySingular`], [`OrderingError::Cancelled`].
+///
+/// # Panics
+///
+/// If there is not one value per entry.
+#[track_caller]
+pub fn check_rank(
     a: &CompressedPattern,
     values: Option<&[f64]>,
     cancel: &CancelFlag,

@@ -145,6 +145,31 @@ pub fn order_symmetric(
     })
 }
 
+/// The scaling of [`SymmetricScaling::Equilibrate`] alone, for other values of a pattern that was ordered without any.
+///
+/// # Errors
+///
+/// [`OrderingError::NotFinite`], [`OrderingError::Cancelled`].
+///
+/// # Panics
+///
+/// If there is not one value per entry, or `a` is not square.
+#[track_caller]
+pub fn equilibrate_symmetric(
+    a: &CompressedPattern,
+    values: &[f64],
+    cancel: &CancelFlag,
+) -> Result<Scaling, OrderingError> {
+    assert_eq!(values.len(), a.nnz(), "one value per entry of the pattern");
+    assert_eq!(a.major_dim(), a.minor_dim(), "a square pattern");
+    check_finite(a, values)?;
+    let factors = scaling::rounded(scaling::equilibrium(a, values, cancel)?.into_iter());
+    Ok(Scaling {
+        rows: factors.clone(),
+        cols: factors,
+    })
+}
+
 /// Refuses options that make no sense for symmetric matrices.
 #[track_caller]
 fn check_options(n: usize, options: &SymmetricOptions) -> Result<(), OrderingError> {

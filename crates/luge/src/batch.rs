@@ -156,7 +156,7 @@ impl<T: RealScalar> Analysis<T> {
     /// If there are not `count` times as many values as entries.
     #[track_caller]
     pub fn factorize_batch(&self, values: &[T], count: usize) -> Result<BatchFactors<T>, Error> {
-        let nnz = self.plan.shared.nnz();
+        let nnz = self.plan.shared.stored_nnz();
         check_length(values.len(), nnz, count);
         to_u32(count, "number of systems")?;
         let (workers, places) = self.workers(count)?;
@@ -165,9 +165,8 @@ impl<T: RealScalar> Analysis<T> {
         let systems = workers.for_each(items, seconds(&self.inform), |(number, (values, plan))| {
             let factors = plan
                 .shared
-                .check_finite(values, 1)
-                .and_then(|largest| {
-                    let values = Cow::Borrowed(values);
+                .accepted(Cow::Borrowed(values), 1)
+                .and_then(|(values, largest)| {
                     Factors::of_values(Arc::clone(plan), values, largest, &self.inform)
                 })
                 .and_then(|factors| settled(plan).map(|()| factors));
@@ -221,7 +220,7 @@ impl<T: RealScalar> Analysis<T> {
                     plan.shared.limits.max_host_bytes,
                 ) {
                     // The plan is there already.
-                    let each = asked.saturating_sub(path.analysis.plan().bytes());
+                    let each = asked.saturating_sub(path.analysis.plan_bytes());
                     check_memory(count, 0, each, plan.shared.limits.memory.available())?;
                 }
                 Ok((Workers::Host(Arc::clone(plan)), vec![Arc::clone(plan)]))
@@ -315,7 +314,7 @@ impl<T: RealScalar> BatchFactors<T> {
     /// If there are not as many values as entries of all systems.
     #[track_caller]
     pub fn refactorize(&mut self, values: &[T]) -> Vec<Result<Refactorized, Error>> {
-        let nnz = self.plan.shared.nnz();
+        let nnz = self.plan.shared.stored_nnz();
         check_length(values.len(), nnz, self.systems.len());
         let values = values_of(values, nnz, self.systems.len());
         let items: Vec<_> = self.systems.iter_mut().zip(values).collect();
@@ -324,13 +323,13 @@ impl<T: RealScalar> BatchFactors<T> {
             .for_each(items, seconds(&self.analyzed), |(slot, values)| {
                 slot.renew(
                     |slot| {
-                        let largest = slot.plan.shared.check_finite(values, 1)?;
-                        let values = Cow::Borrowed(values);
+                        let shared = &slot.plan.shared;
+                        let (values, largest) = shared.accepted(Cow::Borrowed(values), 1)?;
                         Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                     },
                     |factors, plan| {
-                        let largest = plan.shared.check_finite(values, 1)?;
-                        factors.renew(plan, Cow::Borrowed(values), largest, &|| Ok(()), 1)
+                        let (values, largest) = plan.shared.accepted(Cow::Borrowed(values), 1)?;
+                        factors.renew(plan, values, largest, &|| Ok(()), 1)
                     },
                 )
             })

@@ -10,6 +10,7 @@ use luge_sparse::{ColPerm, RealScalar, RowPerm, Scalar, Scaling};
 use crate::backend::DeviceCosts;
 use crate::determinant::Determinant;
 use crate::error::Error;
+use crate::host_plan::SymmetricReport;
 
 /// A matrix whose pivots were searched and whose reciprocal condition number, scaled, is below this
 /// times ε is singular to rounding. Matrices of the condition 1/ε still solve with a small backward
@@ -174,6 +175,8 @@ pub(crate) struct FactorReport {
     pub host_bytes: u64,
     /// Entries of L and of U, where they differ from what the analysis predicted.
     pub sizes: Option<(u64, u64)>,
+    /// What is known of a symmetric matrix; columns are those of A.
+    pub symmetric: Option<SymmetricReport>,
     pub code_path: Vec<&'static str>,
     pub device: DeviceCosts,
 }

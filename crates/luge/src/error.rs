@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
 use luge_device::DeviceError;
+use luge_frontal::FrontalError;
 use luge_levelize::LevelizeError;
 use luge_numeric::NumericError;
 use luge_ordering::OrderingError;
@@ -112,6 +113,26 @@ pub enum Error {
     ZeroPivot {
         /// First column, in the order of elimination, without a pivot.
         column: usize,
+    },
+    /// The matrix is not symmetric, and the options say that it is.
+    #[error(
+        "the matrix is not symmetric: the entry in row {row}, column {column} has no equal across the diagonal"
+    )]
+    NotSymmetric {
+        /// Row of the first such entry.
+        row: usize,
+        /// Its column.
+        column: usize,
+    },
+    /// The matrix is not positive definite, and the options say that it is.
+    #[error(
+        "the matrix is not positive definite: the pivot of column {column} is {pivot:.1e} after scaling"
+    )]
+    NotPositiveDefinite {
+        /// First column, in the order of elimination, whose pivot is not positive.
+        column: usize,
+        /// The pivot, of the scaled matrix.
+        pivot: f64,
     },
     /// The matrix has pivots, but it is nearer to a singular one than rounding can tell.
     #[error(
@@ -294,6 +315,7 @@ impl Error {
 #[derive(Debug)]
 pub(crate) enum PhaseError {
     Symbolic(SymbolicError),
+    Frontal(FrontalError),
     #[cfg(feature = "gpu")]
     Supernode(SupernodeError),
     Levelize(LevelizeError),
@@ -312,6 +334,7 @@ macro_rules! from_phase {
 }
 from_phase!(
     Symbolic(SymbolicError),
+    Frontal(FrontalError),
     Levelize(LevelizeError),
     Numeric(NumericError),
     Solve(SolveError)
@@ -349,6 +372,28 @@ impl PhaseError {
             #[cfg(feature = "gpu")]
             Self::Levelize(e @ LevelizeError::Corrupt) => Error::Device(Arc::new(e)),
             Self::Solve(e) => e.into(),
+            Self::Frontal(e) => match e {
+                FrontalError::Singular { column } | FrontalError::ZeroPivot { column } => {
+                    Error::ZeroPivot {
+                        column: old(column),
+                    }
+                }
+                FrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
+                    column: old(column),
+                    pivot: value,
+                },
+                FrontalError::NotFinite { column } => Error::Overflow {
+                    column: old(column),
+                },
+                FrontalError::OutOfMemory { asked, available } => Error::OutOfMemory {
+                    asked,
+                    available,
+                    phase: "numeric",
+                },
+                FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
+                FrontalError::Cancelled(c) => Error::Cancelled(c),
+                FrontalError::NotSquare { .. } => unreachable!("only square matrices come here"),
+            },
             Self::Numeric(NumericError::ZeroPivot { column }) => Error::ZeroPivot {
                 column: old(column),
             },

@@ -12,7 +12,8 @@ use luge_solve::extended::Extended;
 use luge_solve::gpu::{Measures, Refined as OnDevice};
 use luge_solve::refine::{self, Refined, refine, refine_extended};
 use luge_sparse::{
-    FilledPattern, Index, Levels, MatrixRef, MatrixView, RealScalar, Reservation, Scalar, bytes_of,
+    FilledPattern, Index, Inertia, Levels, MatrixRef, MatrixView, RealScalar, Reservation, Scalar,
+    bytes_of,
 };
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
@@ -24,8 +25,9 @@ use crate::device_path::{DeviceFactors, DevicePath, Verdict};
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
+use crate::host_plan::SymmetricReport;
 use crate::inform::{Inform, Warning};
-use crate::options::Pivoting;
+use crate::options::{MatrixKind, Pivoting};
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
 use crate::reductions;
@@ -183,10 +185,10 @@ impl<T: RealScalar> Factors<T> {
         let shared = &plan.shared;
         shared.check_count(values.len());
         let seconds = RENEWAL_PER_ENTRY * values.len() as f64;
-        let largest = shared
-            .threads
-            .run(seconds, |threads| shared.check_finite(values, threads))?;
-        Self::of_values(plan, Cow::Borrowed(values), largest, analyzed)
+        let (values, largest) = shared.threads.run(seconds, |threads| {
+            shared.accepted(Cow::Borrowed(values), threads)
+        })?;
+        Self::of_values(plan, values, largest, analyzed)
     }
 
     /// Factors of the matrix with these values in the stored order of the analysis, all finite, the `largest` by
@@ -306,6 +308,16 @@ impl<T: RealScalar> Factors<T> {
     /// Those of the device.
     pub fn determinant(&self) -> Result<Determinant, Error> {
         self.computed.engine().determinant()
+    }
+
+    /// How many eigenvalues of a symmetric matrix are positive, negative and zero: those of the D of its factorization
+    /// (Sylvester's law of inertia). `None` if the matrix was factorized as a general one.
+    ///
+    /// No solve and no other work is needed. Zero are the pivots with which
+    /// [`SingularAction::Continue`](crate::SingularAction::Continue) went on.
+    pub fn inertia(&self) -> Option<Inertia> {
+        let report = self.computed.engine().report();
+        report.symmetric.map(|symmetric| symmetric.inertia)
     }
 
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the scaled matrix B, from a few solves (Hager 1984,
@@ -675,7 +687,10 @@ impl<T: RealScalar> Factors<T> {
 
     /// Factorizes a new matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
     ///
-    /// Pivots and scaling are kept if the growth stays below
+    /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time; a probe tells whether the
+    /// factors reach the target.
+    ///
+    /// Pivots and scaling of others are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
     /// [`Pivoting::Auto`]) and the factors reach the target backward error. On a device that is
     /// measured by a probe, a solve with a known solution, as often as
@@ -690,7 +705,8 @@ impl<T: RealScalar> Factors<T> {
     /// # Errors
     ///
     /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::InvalidMatrix`], [`Error::OtherSize`],
-    /// [`Error::ExtraEntry`], [`Error::NotFinite`], [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
+    /// [`Error::ExtraEntry`], [`Error::NotFinite`], [`Error::NotSymmetric`], [`Error::NotPositiveDefinite`],
+    /// [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
     /// [`Error::Overflow`],
     /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
     /// still the factors of the last matrix; after [`Error::Cancelled`] and [`Error::OutOfMemory`] their values are
@@ -739,7 +755,7 @@ impl<T: RealScalar> Factors<T> {
                 let check = || shared.check_finite(values, threads).map(drop);
                 return self.renew(&plan, of_values, f64::NAN, &check, threads);
             }
-            let largest = shared.check_finite(values, threads)?;
+            let (of_values, largest) = shared.accepted(of_values, threads)?;
             self.renew(&plan, of_values, largest, &|| Ok(()), threads)
         })
     }
@@ -1184,6 +1200,9 @@ impl<T: RealScalar> Factors<T> {
             inform.refinement_steps = Some(probe.steps);
         }
         inform.pivoting = Some(if searched { "threshold" } else { "static" });
+        if let Some(symmetric) = &report.symmetric {
+            inform.describe_symmetric_factors(symmetric);
+        }
         inform.code_path.extend(&report.code_path);
         if let Some((lnz, unz)) = report.sizes {
             (inform.lnz, inform.unz) = (lnz, unz);
@@ -1233,6 +1252,23 @@ impl<T: Scalar> std::fmt::Debug for Factors<T> {
 }
 
 impl Inform {
+    fn describe_symmetric_factors(&mut self, symmetric: &SymmetricReport) {
+        let rank = self.n - symmetric.inertia.zero;
+        self.num_two = Some(symmetric.num_two);
+        self.num_neg = Some(symmetric.inertia.negative);
+        self.rank = Some(rank);
+        if symmetric.is_definite {
+            self.kind = MatrixKind::PositiveDefinite.name();
+            self.pivoting = Some("static");
+        } else {
+            self.kind = MatrixKind::Symmetric.name();
+        }
+        if let Some(first_column) = symmetric.first_zero {
+            self.warnings
+                .push(Warning::RankDeficient { rank, first_column });
+        }
+    }
+
     fn take_device_costs<W>(&mut self, engine: &dyn Engine<W>) {
         let costs = engine.report().device;
         self.peak_device_bytes = costs.peak_bytes;

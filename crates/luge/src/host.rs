@@ -6,12 +6,11 @@
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use luge_numeric::NumericError;
 use luge_numeric::cpu::Entries;
-use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, BlockScalar, Predicted};
+use luge_numeric::cpu::blocks::{self, BlockLu, BlockPlan, BlockScalar, FrontSizes, Predicted};
 use luge_ordering::BlockReport;
 use luge_solve::scaled;
-use luge_sparse::num_traits::{Float, One, Zero};
+use luge_sparse::num_traits::{Float, Zero};
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, OutOfMemory, PivotPolicy, Quality, RealScalar,
     Reservation, RowPerm, Scalar, Scaling, bytes_of,
@@ -23,6 +22,7 @@ use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
 use crate::error::{Error, PhaseError};
+use crate::host_plan::{HostPlan, PlannedFactors};
 use crate::options::CpuEngine;
 use crate::permuted::permuted_columns_within;
 use crate::reductions::sum_in_lanes;
@@ -49,7 +49,13 @@ fn or_unknown(product: f64) -> f64 {
 ///
 /// `W` is the [wide](Scalar::Wide) type of that type, in which it is given values.
 pub(crate) trait AnyHost<W>: Send + Sync {
-    fn plan(&self) -> &BlockPlan;
+    fn front_sizes(&self) -> FrontSizes;
+
+    /// Whether a factorization measures a checksum of B − L·U. Without one it is probed.
+    fn has_checksum(&self) -> bool;
+
+    /// Bytes that the plan holds.
+    fn plan_bytes(&self) -> u64;
 
     /// Bytes that factors with so many entries in L and U, and the way to them, are predicted to take.
     fn predicted_bytes(&self, entries: u64) -> u64;
@@ -118,10 +124,10 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     fn solve_near(&self, x: &mut [W], transpose: bool) -> Result<bool, Error>;
 }
 
-/// The analysis for factors of type `F`.
-pub(crate) struct HostAnalysis<F> {
+/// The analysis for factors of type `F` by a plan of type `P`.
+pub(crate) struct HostAnalysis<F, P = BlockPlan> {
     transform: Transform,
-    plan: Arc<BlockPlan>,
+    plan: Arc<P>,
     entry_scaling: EntryScaling,
     /// Entries of A; the sources of the plan are below that.
     nnz: usize,
@@ -188,11 +194,11 @@ impl<F: BlockScalar> Entries<F> for ScaledEntries<'_, F::Wide> {
     }
 }
 
-struct HostFactors<F: BlockScalar> {
-    analysis: Arc<HostAnalysis<F>>,
+struct HostFactors<F: BlockScalar, P: HostPlan<F>> {
+    analysis: Arc<HostAnalysis<F, P>>,
     /// Nothing as long as there is something in `spoiled`.
-    lu: OnceLock<BlockLu<F>>,
-    spoiled: Mutex<Option<Box<Spoiled<F>>>>,
+    lu: OnceLock<P::Factors>,
+    spoiled: Mutex<MaybeSpoiled<F, P>>,
     /// Row i of the factors is this row of A, if pivoting moved rows.
     row_perm: Option<RowPerm>,
     /// For one thread.
@@ -210,6 +216,9 @@ struct HostFactors<F: BlockScalar> {
     weights: OnceLock<Box<Weights>>,
 }
 
+/// Factors that are to be restored, if there are any.
+type MaybeSpoiled<F, P> = Option<Box<Spoiled<F, <P as HostPlan<F>>::Factors>>>;
+
 /// Inverse scale factors, the largest of which are near 1.
 struct Weights {
     /// Of the rows of the factors.
@@ -222,8 +231,8 @@ struct Weights {
 }
 
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
-struct Spoiled<F: BlockScalar> {
-    lu: BlockLu<F>,
+struct Spoiled<F: BlockScalar, L> {
+    lu: L,
     a: Vec<F::Wide>,
 }
 
@@ -239,7 +248,7 @@ impl<F: BlockScalar> HostAnalysis<F> {
         engine: CpuEngine,
         threads: &Threads,
         limits: &Limits,
-        mut memory: Reservation,
+        memory: Reservation,
     ) -> Result<Arc<Self>, Error> {
         let a_rows: &CompressedPattern = &a.pattern;
         let in_budget = |error| Error::from_budget(error, "symbolic");
@@ -277,11 +286,27 @@ impl<F: BlockScalar> HostAnalysis<F> {
         plan.compose(|p| source[p as usize]);
         drop((source, of_columns));
         limits.cancel.check()?;
+        Self::with_plan(plan, a, transform, threads, limits, memory)
+    }
+}
+
+impl<F: BlockScalar, P: HostPlan<F>> HostAnalysis<F, P> {
+    /// The analysis by a plan for the entries of A by rows; `memory` is reserved for the transform.
+    pub(crate) fn with_plan(
+        mut plan: P,
+        a: &Rows<'_>,
+        transform: Transform,
+        threads: &Threads,
+        limits: &Limits,
+        mut memory: Reservation,
+    ) -> Result<Arc<Self>, Error> {
+        let nnz = a.pattern.nnz();
         // Exponents, or rows and columns, by row and then in the order of the plan.
         let before = memory.bytes();
-        memory.grow(16 * nnz).map_err(in_budget)?;
+        let grown = memory.grow(16 * nnz as u64);
+        grown.map_err(|error| Error::from_budget(error, "symbolic"))?;
         let entry_scaling = EntryScaling::new(
-            a_rows,
+            &a.pattern,
             false,
             &transform.scaling,
             plan.source(),
@@ -292,7 +317,6 @@ impl<F: BlockScalar> HostAnalysis<F> {
         if let Some(entries) = &a.entries {
             plan.compose(|p| entries[p as usize] as u32);
         }
-        let nnz = a_rows.nnz();
         let largest = plan.source().iter().fold(0, |max, &p| max.max(p));
         assert!(nnz == 0 || (largest as usize) < nnz, "entries of A");
         let tame = is_tame(&transform.scaling);
@@ -332,8 +356,8 @@ impl<F: BlockScalar> HostAnalysis<F> {
         }
     }
 
-    fn in_terms_of_a(&self, error: NumericError) -> Error {
-        PhaseError::from(error).in_terms_of_a(self.transform.col_perm.as_slice())
+    fn in_terms_of_a(&self, error: PhaseError) -> Error {
+        error.in_terms_of_a(self.transform.col_perm.as_slice())
     }
 
     /// `quality` with columns of A instead of those of B.
@@ -419,17 +443,24 @@ fn is_tame(scaling: &Scaling) -> bool {
 const BYTES_PER_ROW: u64 = 176;
 const BYTES_BESIDE: u64 = 48 << 10;
 
-impl<F: BlockScalar> AnyHost<F::Wide> for HostAnalysis<F> {
-    fn plan(&self) -> &BlockPlan {
-        &self.plan
+impl<F: BlockScalar, P: HostPlan<F>> AnyHost<F::Wide> for HostAnalysis<F, P> {
+    fn front_sizes(&self) -> FrontSizes {
+        self.plan.front_sizes()
+    }
+
+    fn has_checksum(&self) -> bool {
+        P::HAS_CHECKSUM
+    }
+
+    fn plan_bytes(&self) -> u64 {
+        self.plan.bytes()
     }
 
     fn predicted_bytes(&self, entries: u64) -> u64 {
         let (n, nnz) = (self.plan.n() as u64, self.plan.source().len() as u64);
         // The pattern and the values as they are stored; norms, permuted rows, and the vectors of a probe.
         let beside = 12 * nnz + 8 * n + BYTES_PER_ROW * n + BYTES_BESIDE;
-        self.plan
-            .predicted_bytes::<F>(entries, self.threads.count())
+        self.plan.predicted_bytes(entries, self.threads.count())
             + self.plan.bytes()
             + self.memory.bytes()
             + beside
@@ -513,7 +544,7 @@ impl<F: BlockScalar> AnyHost<F::Wide> for HostAnalysis<F> {
             .threads
             .run(self.plan.seconds(), |threads| {
                 options.threads = threads;
-                BlockLu::factorize(&self.plan, &self.entries(a), &options)
+                self.plan.factorize(&self.entries(a), &options)
             })
             .map_err(|e| self.in_terms_of_a(e))?;
         options.threads = 1;
@@ -536,11 +567,11 @@ impl<F: BlockScalar> AnyHost<F::Wide> for HostAnalysis<F> {
     }
 }
 
-impl<F: BlockScalar> HostAnalysis<F> {
+impl<F: BlockScalar, P: HostPlan<F>> HostAnalysis<F, P> {
     /// Factorizes the values `a` in place.
     fn refactorize(
         &self,
-        lu: &mut BlockLu<F>,
+        lu: &mut P::Factors,
         a: &[F::Wide],
         options: &blocks::Options,
         quality: &mut Quality,
@@ -550,10 +581,10 @@ impl<F: BlockScalar> HostAnalysis<F> {
     }
 }
 
-impl<F: BlockScalar> HostFactors<F> {
+impl<F: BlockScalar, P: HostPlan<F>> HostFactors<F, P> {
     /// The factors. Those that were spoiled are restored, on this thread alone: nothing else of the pool may be begun
     /// here while others wait for the lock.
-    fn lu(&self) -> Result<&BlockLu<F>, Error> {
+    fn lu(&self) -> Result<&P::Factors, Error> {
         if let Some(lu) = self.lu.get() {
             return Ok(lu);
         }
@@ -573,11 +604,12 @@ impl<F: BlockScalar> HostFactors<F> {
         Ok(lu)
     }
 
-    /// The weights, made where they were not there; none if underflow may matter.
-    fn weights(&self) -> Result<Option<&Weights>, Error> {
-        if !self.analysis.is_plain() {
+    /// The factors whose columns were measured, and the weights, made where they were not there; none if underflow may
+    /// matter.
+    fn weighed(&self) -> Result<Option<(&BlockLu<F>, &Weights)>, Error> {
+        let Some(lu) = self.lu()?.as_blocks().filter(|_| self.analysis.is_plain()) else {
             return Ok(None);
-        }
+        };
         if self.weights.get().is_none() {
             let bytes = 24 * self.analysis.plan.n() as u64;
             let memory = self.analysis.limits.reserve(bytes, "numeric")?;
@@ -591,7 +623,7 @@ impl<F: BlockScalar> HostFactors<F> {
             };
             let rows = weights(self.row_perm().as_slice(), &scaling.rows, of_rows);
             let cols = weights(col_perm.as_slice(), &scaling.cols, of_cols);
-            let mut products = self.lu()?.largest_weights(&rows);
+            let mut products = lu.largest_weights(&rows);
             for (product, col) in products.iter_mut().zip(&cols) {
                 *product *= col;
             }
@@ -603,7 +635,7 @@ impl<F: BlockScalar> HostFactors<F> {
                 _memory: memory,
             }));
         }
-        Ok(self.weights.get().map(AsRef::as_ref))
+        Ok(self.weights.get().map(|weights| (lu, &**weights)))
     }
 
     /// Factorizes the values `a` in place of those that are there, and measures the quality.
@@ -628,12 +660,12 @@ impl<F: BlockScalar> HostFactors<F> {
         *self.lock_spoiled() = lu.map(|lu| Box::new(Spoiled { lu, a: a.to_vec() }));
     }
 
-    fn lock_spoiled(&self) -> MutexGuard<'_, Option<Box<Spoiled<F>>>> {
+    fn lock_spoiled(&self) -> MutexGuard<'_, MaybeSpoiled<F, P>> {
         self.spoiled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What `of` tells of the factors, whatever their values.
-    fn of_factors<T>(&self, of: impl FnOnce(&BlockLu<F>) -> T) -> T {
+    fn of_factors<T>(&self, of: impl FnOnce(&P::Factors) -> T) -> T {
         if let Some(lu) = self.lu.get() {
             return of(lu);
         }
@@ -689,11 +721,7 @@ impl<F: BlockScalar> HostFactors<F> {
         let _of_scratch = analysis.limits.reserve(scratch, "solve")?;
         let seconds = lu.solve_seconds() * nrhs as f64;
         let solved = self.analysis.threads.run(seconds, |threads| {
-            if transpose {
-                lu.solve_transpose(y, nrhs, threads, cancel)
-            } else {
-                lu.solve(y, nrhs, threads, cancel)
-            }
+            lu.solve(y, nrhs, transpose, threads, cancel)
         });
         Ok(solved?)
     }
@@ -735,7 +763,7 @@ impl<F: BlockScalar> HostFactors<F> {
     }
 }
 
-impl<F: BlockScalar> Engine<F::Wide> for HostFactors<F> {
+impl<F: BlockScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
     fn report(&self) -> FactorReport {
         FactorReport {
             num_perturbed: self.quality.num_perturbed,
@@ -747,9 +775,15 @@ impl<F: BlockScalar> Engine<F::Wide> for HostFactors<F> {
             error: self.quality.checksum,
             largest: self.quality.max_norm,
             epsilon: F::Real::epsilon().to_f64(),
-            host_bytes: self.of_factors(BlockLu::bytes),
-            sizes: Some(self.of_factors(|lu| (lu.lnz(), lu.unz()))),
-            code_path: self.of_factors(BlockLu::code_path),
+            host_bytes: self.of_factors(P::Factors::bytes),
+            sizes: Some(self.of_factors(P::Factors::sizes)),
+            symmetric: self.of_factors(P::Factors::symmetric).map(|mut report| {
+                let old =
+                    |column: usize| self.analysis.transform.col_perm.as_slice()[column] as usize;
+                report.first_zero = report.first_zero.map(old);
+                report
+            }),
+            code_path: self.of_factors(P::Factors::code_path),
             device: DeviceCosts::default(),
         }
     }
@@ -804,12 +838,7 @@ impl<F: BlockScalar> Engine<F::Wide> for HostFactors<F> {
     }
 
     fn determinant(&self) -> Result<Determinant<F::Wide>, Error> {
-        let lu = self.lu()?;
-        let mut product = Determinant::one();
-        if lu.exchanges_are_odd() {
-            product = product.times(-F::Wide::one());
-        }
-        lu.for_each_pivot(|pivot| product = product.times(pivot.widen()));
+        let product = self.lu()?.determinant();
         Ok(self
             .analysis
             .transform
@@ -817,7 +846,7 @@ impl<F: BlockScalar> Engine<F::Wide> for HostFactors<F> {
     }
 }
 
-impl<F: BlockScalar> HostEngine<F::Wide> for HostFactors<F> {
+impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
     fn quality(&self) -> &Quality {
         &self.quality
     }
@@ -830,20 +859,18 @@ impl<F: BlockScalar> HostEngine<F::Wide> for HostFactors<F> {
     }
 
     fn product_bound(&self) -> Result<f64, Error> {
-        let Some(weights) = self.weights()? else {
+        let Some((lu, weights)) = self.weighed()? else {
             return Ok(f64::NAN);
         };
-        Ok(or_unknown(self.lu()?.weighted_product(&weights.products)))
+        Ok(or_unknown(lu.weighted_product(&weights.products)))
     }
 
     fn product_norm(&self) -> Result<f64, Error> {
-        let Some(weights) = self.weights()? else {
+        let Some((lu, weights)) = self.weighed()? else {
             return Ok(f64::NAN);
         };
         let cancel = &self.analysis.limits.cancel;
-        let norm = self
-            .lu()?
-            .product_norm(&weights.rows, &weights.cols, cancel)?;
+        let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
         Ok(or_unknown(norm))
     }
 

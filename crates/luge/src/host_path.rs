@@ -3,22 +3,23 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use luge_ordering::{Matching, Ordering, equilibrate};
+use luge_ordering::{Matching, Ordering, equilibrate, equilibrate_symmetric};
 use luge_sparse::num_traits::Float;
 use luge_sparse::{PivotPolicy, Quality, RealScalar, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
-use crate::backend::{Field, Limits};
+use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
 use crate::host::{AnyHost, HostAnalysis, HostEngine};
 use crate::inform::{Inform, Warning};
-use crate::options::{Options, Pivoting};
+use crate::options::{Options, Pivoting, SingularAction};
 use crate::ordered::{order_within, round_to_powers_of_two, transform_of};
 use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
 use crate::shared::Shared;
 use crate::stored::Rows;
+use crate::symmetric::{self, SymmetricField};
 use crate::task::{Journal, Refactorized, Task};
 use crate::threads::Threads;
 
@@ -40,6 +41,10 @@ const SAME_SCALE: f64 = 1e6;
 /// Beyond this factor the scaling is as stale as the pivots.
 const OTHER_SCALE: f64 = 1e12;
 
+/// Products of the scale factors of a row and a column from the inverse of this power of two on leave entries of ordinary size
+/// in the range of `f32`.
+const TAMEST_EXPONENT: i32 = 120;
+
 /// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
 const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
 
@@ -51,7 +56,7 @@ pub(crate) struct HostPath<W> {
     single: bool,
 }
 
-impl<W: Field> HostPath<W> {
+impl<W: SymmetricField> HostPath<W> {
     pub(crate) fn new(
         options: &Options,
         threads: &Threads,
@@ -73,6 +78,16 @@ impl<W: Field> HostPath<W> {
         })
     }
 
+    /// The path for a symmetric matrix that is planned so.
+    pub(crate) fn symmetric(planned: symmetric::Planned<W>, single: bool) -> Self {
+        let matching_used = planned.ordering.matching_used;
+        Self {
+            analysis: planned.analysis,
+            alternative: matching_used.then_some(Matching::Never),
+            single,
+        }
+    }
+
     /// Orders and plans anew for other values, and if that is given with another matching.
     pub(crate) fn analyze_again(
         &self,
@@ -80,6 +95,20 @@ impl<W: Field> HostPath<W> {
         values: &[W],
         matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
+        if let Some(symmetry) = &shared.symmetry {
+            let request = symmetric::Request {
+                options: &shared.options,
+                threads: &shared.threads,
+                limits: &shared.limits,
+                symmetry,
+                pattern: &shared.pattern,
+                by_columns: shared.by_columns,
+                matching,
+                single: self.single,
+            };
+            let values = W::in_real(values);
+            return Ok(W::plan(&request, Some(&values))?.analysis);
+        }
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
         let turned = Rows::bytes(order, nnz, shared.by_columns);
         let _of_rows = shared.limits.reserve(turned, "ordering")?;
@@ -102,21 +131,20 @@ impl<W: Field> HostPath<W> {
 
     /// Tells what is planned; the ordering predicts `lnz` and `unz`.
     pub(crate) fn describe(&self, inform: &mut Inform, lnz: u64, unz: u64) {
-        let plan = self.analysis.plan();
-        let fronts = plan.front_sizes();
+        let fronts = self.analysis.front_sizes();
         inform.lnz = lnz;
         inform.unz = unz;
         if fronts.columns > 0 {
             inform.num_supernodes = Some(fronts.num_supernodes);
             inform.max_front = Some(fronts.max_front);
         }
-        inform.peak_host_bytes = plan.bytes();
+        inform.peak_host_bytes = self.analysis.plan_bytes();
         inform.precision = self.analysis.precision();
         inform.predicted_host_bytes = Some(self.analysis.predicted_bytes(lnz + unz));
     }
 }
 
-fn host_chain<W: Field>(
+fn host_chain<W: SymmetricField>(
     options: &Options,
     threads: &Threads,
     limits: &Limits,
@@ -167,7 +195,7 @@ pub(crate) struct HostFactors<W> {
     pub bound: f64,
 }
 
-impl<W: Field> HostFactors<W> {
+impl<W: SymmetricField> HostFactors<W> {
     /// The backward error that solutions can be expected to have, for a matrix whose largest entry is `largest`; `rcond` is
     /// that of [`rcond`](Self::rcond).
     fn statement(&self, rcond: Option<f64>, largest: f64, target: f64) -> Option<f64> {
@@ -175,8 +203,16 @@ impl<W: Field> HostFactors<W> {
             return Some(self.bound);
         };
         let (analysis, quality) = (self.analysis.as_ref(), self.engine.quality());
+        // What underflows in a shorter type is no matter of roundings, and without a checksum nothing tells of it.
+        let may_underflow = !analysis.has_checksum()
+            && analysis.epsilon() > f64::EPSILON
+            && analysis.inverse_exponent() > TAMEST_EXPONENT;
         let one_pass = OnePassOf {
-            bound: bound_of_roundings(analysis, quality, largest),
+            bound: if may_underflow {
+                f64::INFINITY
+            } else {
+                bound_of_roundings(analysis, quality, largest)
+            },
             growth: quality.growth,
             rcond,
             epsilon: analysis.epsilon(),
@@ -266,23 +302,28 @@ fn bound_of_roundings<W>(analysis: &dyn AnyHost<W>, quality: &Quality, largest: 
 
 impl<T: Scalar> Task<'_, T> {
     /// What the factors are worth in themselves, that is without refinement, unless perturbed pivots
-    /// or factors in a shorter type need it.
+    /// or factors in a shorter type need it. Factors of a symmetric matrix may need it as well: a larger threshold may
+    /// delay so many pivots that it costs more than any refinement.
     fn probe_factors(
         &self,
         engine: &dyn HostEngine<T::Wide>,
-        epsilon: f64,
+        analysis: &dyn AnyHost<T::Wide>,
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
-        let exact = engine.quality().num_perturbed == 0 && epsilon <= T::Real::epsilon().to_f64();
+        let is_as_long = analysis.epsilon() <= T::Real::epsilon().to_f64();
+        let exact = engine.quality().num_perturbed == 0 && is_as_long;
+        let may_refine = self.shared.symmetry.is_some();
         if exact {
             let start = Instant::now();
             let quick = Probe::quick(self.a, |x| engine.solve_in_place(x, false))?;
             journal.add_probe(start.elapsed());
-            if let Some(probe) = quick {
+            if let Some(probe) = quick
+                && !(may_refine && probe.misses(self.shared.target))
+            {
                 return Ok(probe);
             }
         }
-        let max_steps = if exact {
+        let max_steps = if exact && !may_refine {
             0
         } else {
             self.shared.options.max_refinement_steps
@@ -302,7 +343,7 @@ fn is_accurate<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
 /// Whether they need no probe: what follows from that for A is small too, since what is small in a column of B may be large
 /// in a row of A. `bound` is that of [`bound_of`].
 fn is_trusted<W>(analysis: &dyn AnyHost<W>, quality: &Quality, bound: f64, target: f64) -> bool {
-    is_accurate(analysis, quality) && bound <= SLACK * target
+    analysis.has_checksum() && is_accurate(analysis, quality) && bound <= SLACK * target
 }
 
 /// Whether no column of B is so small or large that its entries lost digits: a scaling that was made for other values may
@@ -329,9 +370,15 @@ fn keeps_scale(quality: &Quality, factor: f64) -> bool {
     quality.min_pivot_ratio * factor >= 1.0 && quality.max_pivot_ratio <= factor
 }
 
-impl<W: Field> HostPath<W> {
+impl<W: SymmetricField> HostPath<W> {
     /// The pivot policies to try, one after another.
-    fn policies(&self, shared: &Shared) -> SmallVec<[PivotPolicy; 2]> {
+    fn policies(&self, shared: &Shared) -> SmallVec<[PivotPolicy; 4]> {
+        if let Some(symmetry) = &shared.symmetry {
+            let policies = shared
+                .options
+                .symmetric_pivots(symmetry.kind, self.analysis.epsilon());
+            return policies.into();
+        }
         match shared.options.searched_pivots() {
             Some(policy) => smallvec![policy],
             None if shared.options.pivoting == Pivoting::Auto => smallvec![
@@ -389,9 +436,13 @@ impl<W: Field> HostPath<W> {
         let _memory = shared
             .limits
             .reserve(turned + 8 * nnz + 48 * order, "numeric")?;
-        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
-        let scaling = equilibrate(&rows.pattern, &rows.values(&W::in_real(task.values)))?;
-        drop(rows);
+        let sizes = W::in_real(task.values);
+        let scaling = if shared.symmetry.is_some() {
+            equilibrate_symmetric(&shared.pattern, &sizes, &shared.limits.cancel)?
+        } else {
+            let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
+            equilibrate(&rows.pattern, &rows.values(&sizes))?
+        };
         self.analysis
             .rescaled(&shared.pattern, shared.by_columns, scaling)
     }
@@ -450,7 +501,11 @@ impl<W: Field> HostPath<W> {
             journal.add_numeric(start.elapsed());
             let engine = match factorized {
                 Ok(engine) => engine,
-                Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) => {
+                Err(
+                    error @ (Error::ZeroPivot { .. }
+                    | Error::Overflow { .. }
+                    | Error::NotPositiveDefinite { .. }),
+                ) => {
                     failure = Some(error);
                     continue;
                 }
@@ -472,7 +527,7 @@ impl<W: Field> HostPath<W> {
                 });
                 break;
             }
-            let probe = task.probe_factors(engine.as_ref(), epsilon, journal)?;
+            let probe = task.probe_factors(engine.as_ref(), analysis.as_ref(), journal)?;
             let reached = !probe.misses(shared.target);
             if best
                 .as_ref()
@@ -498,7 +553,8 @@ impl<W: Field> HostPath<W> {
         let is_doubtful = is_suspicious(quality, epsilon)
             || !is_accurate(analysis.as_ref(), quality)
             || best.probe.is_some_and(|probe| probe.misses(shared.target));
-        if !is_static && is_doubtful {
+        let goes_on = shared.options.singular == SingularAction::Continue;
+        if !is_static && is_doubtful && !goes_on {
             best.condition = Some(condition(&best, task, journal)?);
         }
         Ok(best)
@@ -551,7 +607,8 @@ impl<W: Field> HostPath<W> {
                         backward_error: Some(bound),
                     });
                 }
-                let probe = task.probe_factors(old.engine.as_ref(), epsilon, journal)?;
+                let probe =
+                    task.probe_factors(old.engine.as_ref(), old.analysis.as_ref(), journal)?;
                 let stale_scale = !keeps_scale(quality, OTHER_SCALE)
                     || !is_in_range(old.analysis.as_ref(), quality);
                 let mut condition = None;
@@ -564,7 +621,10 @@ impl<W: Field> HostPath<W> {
                         "pivots between {:.1e} and {:.1e} times the old ones",
                         quality.min_pivot_ratio, quality.max_pivot_ratio
                     ))
-                } else if !is_static && is_suspicious(quality, epsilon) {
+                } else if !is_static
+                    && is_suspicious(quality, epsilon)
+                    && shared.options.singular == SingularAction::Refuse
+                {
                     let start = Instant::now();
                     let estimated = old.engine.condition(task.values)?;
                     journal.add_probe(start.elapsed());
@@ -587,7 +647,11 @@ impl<W: Field> HostPath<W> {
                 }
                 (reason, stale_scale)
             }
-            Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
+            Err(
+                error @ (Error::ZeroPivot { .. }
+                | Error::Overflow { .. }
+                | Error::NotPositiveDefinite { .. }),
+            ) if !is_static => {
                 // The scaling of the old values may be all that is wrong with the new ones.
                 (error.to_string(), true)
             }
@@ -629,7 +693,7 @@ impl<W: Field> HostPath<W> {
     }
 }
 
-impl<W: Field> HostFactors<W> {
+impl<W: SymmetricField> HostFactors<W> {
     fn is_in_range(&self) -> bool {
         is_in_range(self.analysis.as_ref(), self.engine.quality())
     }
@@ -645,7 +709,7 @@ trait Attempt: Sized {
     fn better_than(self, other: Self) -> Self;
 }
 
-impl<W: Field> Attempt for Result<HostFactors<W>, Error> {
+impl<W: SymmetricField> Attempt for Result<HostFactors<W>, Error> {
     fn better_than(self, other: Self) -> Self {
         match (&self, &other) {
             (Ok(found), Ok(best)) if is_above(best.backward_error(), found.backward_error()) => {
@@ -658,7 +722,7 @@ impl<W: Field> Attempt for Result<HostFactors<W>, Error> {
 }
 
 /// The condition of what was factorized, unless it is singular to rounding.
-fn condition<W: Field, T: Scalar<Wide = W>>(
+fn condition<W: SymmetricField, T: Scalar<Wide = W>>(
     factors: &HostFactors<W>,
     task: Task<'_, T>,
     journal: &mut Journal,
@@ -697,6 +761,7 @@ mod tests {
             limits: Limits::default(),
             threads: Threads::new(Some(1)).unwrap(),
             pattern: Arc::new(pattern.clone()),
+            symmetry: None,
             _memory: Arc::new(Reservation::default()),
             by_columns: false,
             of_pattern_alone: false,
@@ -704,7 +769,7 @@ mod tests {
         }
     }
 
-    fn path<W: Field>(shared: &Shared, values: &[W], single: bool) -> HostPath<W> {
+    fn path<W: SymmetricField>(shared: &Shared, values: &[W], single: bool) -> HostPath<W> {
         let Shared {
             options,
             ordering,
@@ -718,7 +783,11 @@ mod tests {
         HostPath::new(options, threads, limits, &rows, ordered, single).unwrap()
     }
 
-    fn factorized<W: Field>(shared: &Shared, values: &[W], single: bool) -> HostFactors<W> {
+    fn factorized<W: SymmetricField>(
+        shared: &Shared,
+        values: &[W],
+        single: bool,
+    ) -> HostFactors<W> {
         let mut found = None;
         with_task(shared, values, |task, journal| {
             found = Some(path(shared, values, single).create(task, journal).unwrap());
@@ -726,7 +795,7 @@ mod tests {
         found.unwrap()
     }
 
-    fn with_task<W: Field>(
+    fn with_task<W: SymmetricField>(
         shared: &Shared,
         values: &[W],
         work: impl FnOnce(Task<'_, W>, &mut Journal),

@@ -70,6 +70,13 @@ pub enum Warning {
         /// Why.
         reason: String,
     },
+    /// The matrix is singular, and the factorization went on with zero pivots.
+    RankDeficient {
+        /// Pivots that are not zero.
+        rank: usize,
+        /// The column of A of the first zero pivot.
+        first_column: usize,
+    },
     /// The backward error stayed above the target.
     TargetMissed {
         /// Normwise backward error.
@@ -121,6 +128,10 @@ impl std::fmt::Display for Warning {
                     "new pivots were searched, because the given ones were not accurate enough: {reason}"
                 )
             }
+            Self::RankDeficient { rank, first_column } => write!(
+                f,
+                "the matrix is singular, of rank {rank}: the first column without a pivot is {first_column}"
+            ),
             Self::TargetMissed {
                 backward_error,
                 target,
@@ -209,11 +220,12 @@ pub struct Inform {
     pub num_off_diagonal: Option<usize>,
     /// Pivots delayed to a later front.
     pub num_delay: Option<usize>,
-    /// 2×2 pivots.
+    /// Pivots of order 2, of a symmetric matrix.
     pub num_two: Option<usize>,
-    /// Negative eigenvalues.
+    /// Negative eigenvalues of a symmetric matrix; [`Factors::inertia`](crate::Factors::inertia) has all counts.
     pub num_neg: Option<usize>,
-    /// Numeric rank: n once factorized, for singular matrices are refused.
+    /// Numeric rank: n once factorized, for singular matrices are refused, unless
+    /// [`SingularAction::Continue`](crate::SingularAction::Continue) lets a symmetric one pass.
     pub rank: Option<usize>,
     /// The [growth](luge_sparse::Quality#growth) of the factors: how much larger |L|·|U| is than B. On the CPU it is
     /// measured, as the max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁. On a device it is estimated: by
@@ -237,6 +249,8 @@ pub struct Inform {
     pub backend: &'static str,
     /// The device in words.
     pub device: Cow<'static, str>,
+    /// `"general"`, `"symmetric"` or `"positive definite"`: what the matrix was factorized as.
+    pub kind: &'static str,
     /// Type of the factors, `"f32"` or `"f64"`.
     pub precision: &'static str,
     /// The ordering that was used.

@@ -1,18 +1,20 @@
-//! Sparse direct solver: factorizes sparse matrices, A = L·U, and solves A·x = b, on NVIDIA GPUs and on CPUs.
+//! Sparse direct solver: factorizes sparse matrices, A = L·U, and solves A·x = b, on NVIDIA GPUs and on CPUs; symmetric
+//! matrices as A = L·D·Lᵀ or A = L·Lᵀ, on CPUs.
 //!
 //! # Contents
 //!
 //! 1. [First solve](#first-solve)
 //! 2. [Matrices](#matrices)
-//! 3. [A sequence of matrices](#a-sequence-of-matrices)
-//! 4. [Many matrices at once](#many-matrices-at-once)
-//! 5. [Data on a device](#data-on-a-device)
-//! 6. [Choosing options](#choosing-options)
-//! 7. [Reading the report](#reading-the-report)
-//! 8. [Errors and warnings](#errors-and-warnings)
-//! 9. [Performance](#performance)
-//! 10. [Features](#features)
-//! 11. [Limitations](#limitations)
+//! 3. [Symmetric matrices](#symmetric-matrices)
+//! 4. [A sequence of matrices](#a-sequence-of-matrices)
+//! 5. [Many matrices at once](#many-matrices-at-once)
+//! 6. [Data on a device](#data-on-a-device)
+//! 7. [Choosing options](#choosing-options)
+//! 8. [Reading the report](#reading-the-report)
+//! 9. [Errors and warnings](#errors-and-warnings)
+//! 10. [Performance](#performance)
+//! 11. [Features](#features)
+//! 12. [Limitations](#limitations)
 //!
 //! # First solve
 //!
@@ -72,6 +74,37 @@
 //! part of it: an entry that is not stored is zero. An entry outside of the analyzed pattern is an [`Error::ExtraEntry`].
 //! [`Analysis::factorize_values`] and [`Factors::refactorize_values`] take the values alone, in the order in which the
 //! analyzed matrix is stored. [`Solver::analyze_pattern`] analyzes a pattern whose values are not known yet.
+//!
+//! # Symmetric matrices
+//!
+//! With [`MatrixKind::Symmetric`] a matrix is factorized as A = L·D·Lᵀ, in half the operations and half the memory. It may be
+//! indefinite and have zeros on the diagonal, as saddle points do: D has pivots of order 1 and 2, which each factorization
+//! searches anew. With [`MatrixKind::PositiveDefinite`] it is A = L·Lᵀ (Cholesky), without a search, and a matrix that is not
+//! positive definite is an [`Error::NotPositiveDefinite`]. [`MatrixKind::Auto`] looks at pattern and values of the analyzed
+//! matrix. One triangle is enough: either one, by rows or by columns.
+//!
+//! ```
+//! use luge::{MatrixKind, MatrixRef, Options, Solver};
+//!
+//! // 2 . 1
+//! // . 3 1    the lower triangle by rows; the last diagonal entry is zero
+//! // 1 1 .
+//! let (offsets, columns, values) = ([0u32, 1, 2, 4], [0u32, 1, 0, 1], [2.0, 3.0, 1.0, 1.0]);
+//! let a = MatrixRef::by_rows(3, 3, &offsets, &columns, &values);
+//! let options = Options::default().kind(MatrixKind::Symmetric);
+//! let factors = Solver::new(options)?.analyze(a)?.factorize(a)?;
+//! let solution = factors.solve(&[5.0, 9.0, 3.0])?;
+//! assert!(solution.x.iter().zip([1.0, 2.0, 3.0_f64]).all(|(x, expected)| (x - expected).abs() < 1e-14));
+//!
+//! let inertia = factors.inertia().expect("the matrix is symmetric");
+//! assert_eq!((inertia.positive, inertia.negative, inertia.zero), (2, 1, 0));
+//! # Ok::<(), luge::Error>(())
+//! ```
+//!
+//! [`Factors::inertia`] counts positive, negative and zero eigenvalues, as interior-point methods ask after each
+//! factorization. A singular matrix is refused, unless [`SingularAction::Continue`] lets the factorization go on; consistent systems are
+//! then solved. Symmetric matrices are factorized on the CPU: [`BackendChoice::Auto`] takes it, and a solver on a device refuses
+//! these kinds.
 //!
 //! # A sequence of matrices
 //!
@@ -134,6 +167,7 @@
 //!
 //! | to | set |
 //! |---|---|
+//! | say that the matrix is symmetric | [`kind`](field@Options::kind) |
 //! | choose the CPU or a GPU | [`backend`](field@Options::backend) |
 //! | say how many factorizations follow, so that the ordering may take longer | [`factorizations`](field@Options::factorizations) |
 //! | use several cores | [`threads`](field@Options::threads): results are the same, bit for bit |
@@ -155,7 +189,7 @@
 //! # Errors and warnings
 //!
 //! Every failure is an [`Error`] that names the row, the column or the option. A matrix that is singular, structurally or
-//! to rounding, is refused. What is worth knowing but no failure is a [`Warning`] in the report: a backward error above
+//! to rounding, is refused (a symmetric one unless [`singular`](field@Options::singular) says otherwise). What is worth knowing but no failure is a [`Warning`] in the report: a backward error above
 //! the target, a matrix so ill-conditioned that its solutions may have no correct digit. Slices of the wrong length are
 //! mistakes of the calling program, and panic.
 //!
@@ -186,6 +220,7 @@
 //! # Limitations
 //!
 //! - Real square matrices, in `f32` or `f64`.
+//! - Symmetric matrices are factorized as such on the CPU alone; on a device they are general.
 //! - At most 2³² − 2 rows.
 
 // What only a device's path calls is compiled without it too, and left out by the linker: one line here in place of many
@@ -211,6 +246,7 @@ mod error;
 mod factors;
 mod host;
 mod host_path;
+mod host_plan;
 mod inform;
 mod options;
 mod ordered;
@@ -221,6 +257,8 @@ mod reductions;
 mod shared;
 mod solver;
 mod stored;
+mod symmetric;
+mod symmetry;
 mod task;
 mod threads;
 
@@ -241,8 +279,8 @@ pub use luge_device as device;
 pub use luge_numeric::gpu::{ColumnMode, ColumnOptions, ColumnReport, ElementAccess};
 pub use luge_ordering as ordering;
 pub use luge_sparse::{
-    CancelFlag, ColPerm, Compression, FilledPattern, Index, Levels, MatrixError, MatrixRef,
-    PatternRef, RealScalar, RowPerm, Scalar,
+    CancelFlag, ColPerm, Compression, FilledPattern, Index, Inertia, Levels, MatrixError,
+    MatrixRef, PatternRef, RealScalar, RowPerm, Scalar,
 };
 /// What [`DeviceColumns`] chooses of the supernodes.
 #[cfg(feature = "gpu")]
@@ -256,7 +294,8 @@ pub use luge_symbolic::gpu::{
 #[cfg(feature = "gpu")]
 pub use options::DeviceColumns;
 pub use options::{
-    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
+    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
+    ResidualCheck, SingularAction,
 };
 pub use solver::{Analysis, Solver};
 /// The crate whose matrices most examples use, in the version that this one takes.

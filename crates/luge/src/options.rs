@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use luge_ordering::{Costs, Method, OrderingOptions};
-use luge_sparse::{CancelFlag, PivotPolicy, PivotPolicyError};
+use luge_sparse::{CancelFlag, PivotPolicy, PivotPolicyError, SmallPivots};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -31,6 +31,55 @@ pub enum BackendChoice {
     },
 }
 
+/// What is known of a matrix beside its entries, and so how it is factorized.
+///
+/// A symmetric matrix may be stored whole, or by one of its triangles with the diagonal; which one is seen from the
+/// entries, and solutions are those of the whole matrix in each case. Where it is stored whole, each entry and its
+/// counterpart across the diagonal must be there and agree to 10⁻¹⁰ of the largest entry; the lower triangle is factorized,
+/// and residuals are those of the matrix as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MatrixKind {
+    /// Any square matrix: A = L·U.
+    #[default]
+    General,
+    /// Symmetric, maybe indefinite: A = L·D·Lᵀ, with pivots of order 1 and 2 that are searched anew for each matrix.
+    Symmetric,
+    /// Symmetric positive definite: A = L·Lᵀ. A matrix that is not is an
+    /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
+    PositiveDefinite,
+    /// As the analyzed matrix is: symmetric if it is stored whole and equals its transpose, entry for entry; then positive
+    /// definite if its diagonal is positive and Cholesky's factorization succeeds. Later matrices of the analysis must be symmetric if the
+    /// analyzed one is. A triangle alone is a triangular matrix, and so general. Matrices on a device, and patterns without
+    /// values, are general.
+    Auto,
+}
+
+impl MatrixKind {
+    /// The name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::General => "general",
+            Self::Symmetric => "symmetric",
+            Self::PositiveDefinite => "positive definite",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+/// What becomes of a symmetric matrix that turns out to be singular while it is factorized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SingularAction {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// The factorization goes on: columns that are zero to rounding (64 ε of the largest entry of the scaled matrix) get a
+    /// zero pivot, which solves take as a zero in the solution. Consistent systems are solved; others miss the target.
+    /// [`Inform::rank`](crate::Inform::rank) has the rank, and a [`Warning::RankDeficient`](crate::Warning::RankDeficient) says so.
+    Continue,
+}
+
 /// How pivots are found. An engine is given a [`PivotPolicy`] made of it and of [`Options::perturbation`], or one after
 /// another.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -48,6 +97,9 @@ pub enum Pivoting {
     Threshold {
         /// The diagonal is taken if it is at least this times the largest candidate, from 0 (any
         /// diagonal that is not zero) to 1 (partial pivoting).
+        ///
+        /// For a [symmetric](MatrixKind::Symmetric) matrix, from 0 to 0.5: entries of L are at most the inverse of it.
+        /// [`Auto`](Self::Auto) takes 0.01 there, and 0.1 and 0.5 where that does not reach the target.
         threshold: f64,
     },
 }
@@ -139,6 +191,11 @@ pub enum ResidualCheck {
 pub struct Options {
     /// Where the phases run.
     pub backend: BackendChoice,
+    /// What kind of matrix it is. Symmetric ones are factorized on the CPU: on a device only
+    /// [`General`](MatrixKind::General) and [`Auto`](MatrixKind::Auto) are accepted.
+    pub kind: MatrixKind,
+    /// What becomes of a singular symmetric matrix.
+    pub singular: SingularAction,
     /// Matching, scaling and the fill-reducing ordering. The solver sets `threads` and `cancel` from its own
     /// options. The times in `costs` are finite and at least 0; `diagonal_threshold` is from 0 to 1, or infinite.
     pub ordering: OrderingOptions,
@@ -205,6 +262,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             backend: BackendChoice::default(),
+            kind: MatrixKind::default(),
+            singular: SingularAction::default(),
             ordering: OrderingOptions::default(),
             factorizations: None,
             pivoting: Pivoting::default(),
@@ -229,6 +288,8 @@ impl Default for Options {
 
 luge_sparse::setters!(Options {
     backend: BackendChoice,
+    kind: MatrixKind,
+    singular: SingularAction,
     ordering: OrderingOptions,
     factorizations: Option<f64>,
     pivoting: Pivoting,
@@ -251,6 +312,20 @@ luge_sparse::setters!(Options {
 luge_sparse::setters!(Options {
     device_columns: DeviceColumns,
 });
+
+/// Thresholds of a symmetric matrix under [`Pivoting::Auto`], one after another: that of SSIDS, and stricter ones.
+const SYMMETRIC_THRESHOLDS: [f64; 3] = [0.01, 0.1, 0.5];
+
+/// What is known of the eigenvalues of a symmetric matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SymmetricKind {
+    /// All are to be positive.
+    Definite,
+    /// The diagonal is positive, so all may be.
+    MaybeDefinite,
+    /// Nothing.
+    Indefinite,
+}
 
 /// Pivots below this times ε · max|B| may be nothing but rounding: the matrix may be singular.
 const NEGLIGIBLE: f64 = 64.0;
@@ -279,8 +354,76 @@ impl Options {
         }
     }
 
+    /// The policies for a symmetric matrix, to be tried one after another, for factors of a type with this ε.
+    pub(crate) fn symmetric_pivots(&self, order: SymmetricKind, epsilon: f64) -> Vec<PivotPolicy> {
+        let small = match self.singular {
+            SingularAction::Refuse => SmallPivots::Stop,
+            SingularAction::Continue => SmallPivots::Accept {
+                below: NEGLIGIBLE * epsilon,
+            },
+        };
+        let symmetric = |threshold| PivotPolicy {
+            small,
+            ..PivotPolicy::symmetric(threshold)
+        };
+        let thresholds = match self.pivoting {
+            Pivoting::Threshold { threshold } => &[threshold][..],
+            Pivoting::Auto | Pivoting::Static => &SYMMETRIC_THRESHOLDS,
+        };
+        let searched = thresholds.iter().map(|&threshold| symmetric(threshold));
+        match order {
+            SymmetricKind::Definite => vec![PivotPolicy::DEFINITE],
+            SymmetricKind::MaybeDefinite => std::iter::once(PivotPolicy::DEFINITE)
+                .chain(searched)
+                .collect(),
+            SymmetricKind::Indefinite => searched.collect(),
+        }
+    }
+
+    /// Refuses what does not go with a symmetric matrix.
+    fn check_symmetric(&self) -> Result<(), Error> {
+        let refuse = |field, value: &dyn Debug, range| {
+            let value = format!("{value:?}");
+            Err(Error::InvalidOption {
+                field,
+                value,
+                range,
+            })
+        };
+        if matches!(
+            self.backend,
+            BackendChoice::Gpu { .. } | BackendChoice::Simulator { .. }
+        ) {
+            return refuse("kind", &self.kind, "General or Auto on a device");
+        }
+        if self.pivoting == Pivoting::Static {
+            let range = "Auto or Threshold for a symmetric matrix";
+            return refuse("pivoting", &self.pivoting, range);
+        }
+        if self.engine == CpuEngine::Columns {
+            return refuse(
+                "engine",
+                &self.engine,
+                "Auto or Fronts for a symmetric matrix",
+            );
+        }
+        if let Pivoting::Threshold { threshold } = self.pivoting {
+            let range = "from 0 to 0.5 for a symmetric matrix";
+            in_range("pivoting.threshold", threshold, range, |v| {
+                (0.0..=0.5).contains(&v)
+            })?;
+        }
+        Ok(())
+    }
+
     /// Refuses a field whose value is outside of the range that it states.
     pub(crate) fn check_ranges(&self) -> Result<(), Error> {
+        if matches!(
+            self.kind,
+            MatrixKind::Symmetric | MatrixKind::PositiveDefinite
+        ) {
+            self.check_symmetric()?;
+        }
         if let Some(policy) = self.searched_pivots() {
             check_pivots("pivoting.threshold", policy)?;
         }
@@ -343,13 +486,11 @@ fn check_pivots(field: &'static str, policy: PivotPolicy) -> Result<(), Error> {
                 range: "from 0 to 1",
             }
         }
-        PivotPolicyError::SearchedAndReplaced => {
-            unreachable!("options make policies that search or replace")
-        }
-        PivotPolicyError::SymmetricThreshold { .. }
+        PivotPolicyError::SearchedAndReplaced
+        | PivotPolicyError::SymmetricThreshold { .. }
         | PivotPolicyError::DefiniteAndSmall
         | PivotPolicyError::AcceptedUnsymmetric => {
-            unreachable!("options make policies for unsymmetric matrices")
+            unreachable!("options make policies of general matrices that search or replace")
         }
     })
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use luge_ordering::{BlockReport, Costs, Matching, MethodUsed, Ordering, OrderingOptions, order};
+use luge_ordering::{
+    BlockReport, Costs, Matching, MethodUsed, Ordering, OrderingOptions, SymmetricOrdering, order,
+};
 use luge_sparse::{Reservation, Scaling, bytes_of};
 
 use crate::backend::Limits;
@@ -107,6 +109,14 @@ impl Inform {
         self.num_blocks = ordering.block_ptr.len() - 1;
         self.ordering = name_of(ordering.method_used);
         self.matched = ordering.rows_matched;
+        self.seconds.ordering += ordering.seconds.total;
+    }
+
+    /// Likewise of an ordering of a symmetric matrix.
+    pub(crate) fn describe_symmetric(&mut self, ordering: &SymmetricOrdering) {
+        self.num_blocks = 1;
+        self.ordering = name_of(ordering.method_used);
+        self.matched = ordering.matching_used;
         self.seconds.ordering += ordering.seconds.total;
     }
 }

@@ -18,6 +18,7 @@ use crate::options::Options;
 use crate::permuted::permuted_rows;
 use crate::reductions::{all_stretches, largest_magnitude, same_integers};
 use crate::stored::{Rows, pattern_of};
+use crate::symmetry::Symmetry;
 use crate::threads::Threads;
 
 /// What an analysis and its factors have in common.
@@ -27,9 +28,11 @@ pub(crate) struct Shared {
     pub ordering: Arc<OrderingOptions>,
     pub limits: Limits,
     pub threads: Threads,
-    /// The pattern that was analyzed, as it is stored.
+    /// The pattern that was analyzed, as it is stored; of a symmetric matrix all of it.
     pub pattern: Arc<CompressedPattern>,
-    /// What is reserved for it.
+    /// What is known of a symmetric matrix.
+    pub symmetry: Option<Arc<Symmetry>>,
+    /// What is reserved for both.
     pub _memory: Arc<Reservation>,
     /// Whether it is stored by columns.
     pub by_columns: bool,
@@ -48,9 +51,41 @@ impl Shared {
         self.pattern.nnz()
     }
 
-    /// The matrix with these values in stored order.
+    /// The pattern that callers store: a triangle, maybe.
+    fn stored(&self) -> &CompressedPattern {
+        let symmetry = self.symmetry.as_ref();
+        let triangle = symmetry.and_then(|symmetry| symmetry.triangle());
+        triangle.unwrap_or(&self.pattern)
+    }
+
+    /// Number of entries that callers store.
+    pub(crate) fn stored_nnz(&self) -> usize {
+        self.stored().nnz()
+    }
+
+    /// The values of all of the matrix and the largest magnitude among them, given those that are stored: they are refused
+    /// if one of them is not finite, or a symmetric matrix is not symmetric.
+    pub(crate) fn accepted<'a, T: Scalar>(
+        &self,
+        stored: Cow<'a, [T]>,
+        threads: usize,
+    ) -> Result<(Cow<'a, [T]>, f64), Error> {
+        let largest = self.check_finite(&stored, threads)?;
+        let values = match &self.symmetry {
+            None => stored,
+            Some(symmetry) => {
+                symmetry.completed(stored, largest, &self.pattern, self.by_columns)?
+            }
+        };
+        Ok((values, largest))
+    }
+
+    /// The matrix with these values, of all of its entries.
     pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
-        if self.by_columns {
+        // What a triangle was completed to is as well by rows as by columns: sums have one order then.
+        let symmetry = self.symmetry.as_ref();
+        let is_completed = symmetry.is_some_and(|symmetry| symmetry.triangle().is_some());
+        if self.by_columns && !is_completed {
             MatrixView::by_columns(&self.pattern, values)
         } else {
             MatrixView::by_rows(&self.pattern, values)
@@ -70,15 +105,16 @@ impl Shared {
     /// Checks that there is one value for each entry.
     #[track_caller]
     pub(crate) fn check_count(&self, values: usize) {
-        let nnz = self.nnz();
+        let nnz = self.stored_nnz();
         assert!(
             values == nnz,
             "there are {values} values; the matrix has {nnz} entries"
         );
     }
 
-    /// The values of `a` in stored order, zero where it has no entry, and the largest magnitude among them, if it has no
-    /// entry that the analyzed matrix has not, and they are finite. Threads share the comparison if there are several.
+    /// The values of `a` at all entries of the analyzed matrix in stored order, zero where it has none, and the largest
+    /// magnitude among them, if it has no entry that the analyzed matrix has not, they are finite, and those of a symmetric
+    /// matrix symmetric. Threads share the comparison if there are several.
     pub(crate) fn values_of<'a, T: Scalar, I: Index>(
         &self,
         a: &MatrixRef<'a, T, I>,
@@ -95,8 +131,7 @@ impl Shared {
             Cow::Owned(self.scattered(a, threads)?)
         };
         self.limits.cancel.check()?;
-        let largest = self.check_finite(&values, threads)?;
-        Ok((values, largest))
+        self.accepted(values, threads)
     }
 
     /// Whether `a` is stored in the way of the analyzed matrix; what follows says whether it is valid then.
@@ -104,14 +139,14 @@ impl Shared {
         let pattern = a.pattern();
         (pattern.compression() == Compression::Columns) == self.by_columns
             && pattern.is_compact()
-            && pattern.indices().len() == self.nnz()
-            && a.values().len() == self.nnz()
+            && pattern.indices().len() == self.stored_nnz()
+            && a.values().len() == self.stored_nnz()
     }
 
     /// Whether the arrays of `a` are those of the analyzed matrix, number for number: then they are valid, too.
     fn is_alike<T, I: Index>(&self, a: &MatrixRef<'_, T, I>, threads: usize) -> bool {
         let (offsets, indices) = (a.pattern().offsets(), a.pattern().indices());
-        let (ptr, idx) = (self.pattern.ptr(), self.pattern.idx());
+        let (ptr, idx) = (self.stored().ptr(), self.stored().idx());
         if !self.is_stored_alike(a) || ptr.len() != offsets.len() {
             return false;
         }
@@ -135,7 +170,8 @@ impl Shared {
         let cancel = &self.limits.cancel;
         let (n, nnz) = (self.n() as u64, a.nnz() as u64);
         // Its pattern, that the other way with the places of its entries, and the values in that order; the result.
-        let bytes = 32 * (n + 1) + 16 * nnz + bytes_of::<T>(a.nnz() + self.nnz());
+        let ours = self.stored();
+        let bytes = 32 * (n + 1) + 16 * nnz + bytes_of::<T>(a.nnz() + ours.nnz());
         let _memory = self.limits.reserve(bytes, "numeric")?;
         let pattern = a.pattern();
         let theirs = pattern_of(&pattern, threads, cancel)?;
@@ -153,13 +189,13 @@ impl Shared {
             let values = map.iter().map(|&p| values[p as usize]).collect();
             (turned, Cow::Owned(values))
         };
-        let mut scattered = vec![T::zero(); self.nnz()];
+        let mut scattered = vec![T::zero(); ours.nnz()];
         for outer in 0..self.n() {
-            let mut ours = self.pattern.range(outer);
+            let mut places = ours.range(outer);
             for p in theirs.range(outer) {
                 let inner = theirs.idx()[p];
-                let at = ours.find(|&q| self.pattern.idx()[q] >= inner);
-                match at.filter(|&q| self.pattern.idx()[q] == inner) {
+                let at = places.find(|&q| ours.idx()[q] >= inner);
+                match at.filter(|&q| ours.idx()[q] == inner) {
                     Some(at) => scattered[at] = values[p],
                     None => {
                         let (row, column) = self.place(outer, inner as usize);
@@ -192,8 +228,9 @@ impl Shared {
         }
         let at = values.iter().position(|v| !v.is_number());
         let at = at.unwrap_or_else(|| unreachable!("one of them made it NaN"));
-        let outer = self.pattern.ptr().partition_point(|&p| p <= at as u64) - 1;
-        let inner = self.pattern.idx()[at] as usize;
+        let stored = self.stored();
+        let outer = stored.ptr().partition_point(|&p| p <= at as u64) - 1;
+        let inner = stored.idx()[at] as usize;
         let (row, column) = self.place(outer, inner);
         Err(Error::NotFinite { row, column })
     }

@@ -1,5 +1,6 @@
 //! The solver and the analysis of a pattern.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,8 +9,8 @@ use std::time::Instant;
 use luge_device::Stream;
 use luge_ordering::{Method, Ordering, OrderingOptions};
 use luge_sparse::{
-    Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget, PatternRef, RealScalar,
-    Reservation, Scalar, to_u32,
+    CompressedPattern, Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget,
+    PatternRef, RealScalar, Reservation, Scalar, to_u32,
 };
 
 #[cfg(feature = "gpu")]
@@ -27,11 +28,13 @@ use crate::host_path::HostPath;
 use crate::inform::{Inform, PredictedSeconds, Seconds, Warning};
 #[cfg(feature = "gpu")]
 use crate::options::BackendChoice;
-use crate::options::{DeviceEngine, FactorPrecision, Options, Pivoting};
+use crate::options::{DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting, SymmetricKind};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
 use crate::path::{Path, Plan};
 use crate::shared::Shared;
 use crate::stored::{Rows, pattern_of, values_in_wide};
+use crate::symmetric;
+use crate::symmetry::Symmetry;
 use crate::threads::Threads;
 
 /// Solves sparse linear systems: options and a device, ready for any number of matrices.
@@ -168,7 +171,7 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::PermutationLength`], [`Error::NotFinite`],
+    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::PermutationLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
     pub fn analyze<'a, T: RealScalar, I: Index>(
@@ -294,13 +297,35 @@ impl Solver {
             .run(nnz as f64 * PATTERN_PER_ENTRY, |threads| {
                 pattern_of(a, threads, &limits.cancel)
             })?;
-        let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
-        // Without values every entry is as good as any other.
-        let in_wide = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_wide);
-        let values = rows.values(&in_wide);
-        limits.cancel.check()?;
         let single =
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
+        // Without values every entry is as good as any other.
+        let in_wide = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_wide);
+        // Matrices on a device are general.
+        let kind = match self.backend {
+            Backend::Cpu { .. } => self.options.kind,
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(_) => MatrixKind::General,
+        };
+        let bytes = Symmetry::search_bytes(kind, order, entries);
+        let of_search = limits.reserve(bytes, "ordering")?;
+        let known = matrix.map(|_| &*in_wide);
+        let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
+        if let Some((symmetry, whole)) = found {
+            // What is left of it is counted with the pattern.
+            drop(of_search);
+            let stored = Stored {
+                pattern: whole.unwrap_or(pattern),
+                memory: of_pattern,
+                by_columns,
+            };
+            let values = matrix.map(|_| in_wide);
+            return self.analyze_symmetric(stored, symmetry, values, limits, single);
+        }
+        drop(of_search);
+        let rows = Rows::new(&pattern, by_columns, &limits.cancel)?;
+        let values = rows.values(&in_wide);
+        limits.cancel.check()?;
         let order = |options: &OrderingOptions| {
             order_within(options, &self.threads, &limits, &rows, &values)
         };
@@ -311,21 +336,10 @@ impl Solver {
             ordering: (ordering, of_ordering),
             predicted,
         } = self.choose((n, nnz), (ordering, of_ordering), order)?;
-        let description = backend.description(self.threads.count());
-        let mut inform = Inform {
-            n,
-            nnz,
-            seconds: Seconds {
-                module_load: description.module_load_seconds,
-                ..Seconds::default()
-            },
-            backend: description.backend,
-            device: description.device,
-            scaled: self.options.ordering.scaling,
-            predicted_seconds: predicted,
-            ..Inform::default()
-        };
+        let mut inform = self.inform_on(&backend, n, nnz);
+        inform.predicted_seconds = predicted;
         inform.describe_ordering(&ordering);
+        let description = backend.description(self.threads.count());
         inform
             .warnings
             .extend(description.no_gpu.map(|reason| Warning::NoGpu { reason }));
@@ -372,32 +386,125 @@ impl Solver {
         };
         drop(values);
         drop((rows, of_rows));
-        Ok(Analysis {
-            plan: Arc::new(Plan {
-                path,
-                shared: Shared {
-                    target: self.options.target_backward_error.unwrap_or(
-                        // An f32 solution cannot do better than its rounding.
-                        if size_of::<T>() == size_of::<f32>() {
-                            1e-6
-                        } else {
-                            1e-12
-                        },
-                    ),
-                    options: Arc::clone(&self.options),
-                    ordering: ordering_options,
-                    limits,
-                    threads: self.threads.clone(),
-                    pattern: Arc::new(pattern),
-                    _memory: Arc::new(of_pattern),
-                    by_columns,
-                    of_pattern_alone,
-                },
-            }),
-            inform: Arc::new(inform),
-            scalar: PhantomData,
-        })
+        let stored = Stored {
+            pattern,
+            memory: of_pattern,
+            by_columns,
+        };
+        let shared = self.shared::<T>(stored, None, limits, ordering_options, of_pattern_alone);
+        Ok(Analysis::new(path, shared, inform))
     }
+
+    /// Analyzes a symmetric matrix, all of whose pattern is `stored`, with the values that the caller stores if they are
+    /// known.
+    fn analyze_symmetric<T: RealScalar>(
+        &self,
+        mut stored: Stored,
+        symmetry: Symmetry,
+        values: Option<Cow<'_, [f64]>>,
+        limits: Limits,
+        single: bool,
+    ) -> Result<Analysis<T>, Error> {
+        let (n, nnz) = (stored.pattern.major_dim(), stored.pattern.nnz());
+        let held = 8 * (n as u64 + 1) + 4 * nnz as u64 + symmetry.bytes();
+        let more = held.saturating_sub(stored.memory.bytes());
+        let grown = stored.memory.grow(more);
+        grown.map_err(|error| Error::from_budget(error, "ordering"))?;
+        let _of_values = limits.reserve(8 * nnz as u64, "ordering")?;
+        let of_pattern_alone = values.is_none();
+        let values = match values {
+            None => None,
+            Some(values) => {
+                let largest = values.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
+                let pattern = &stored.pattern;
+                Some(symmetry.completed(values, largest, pattern, stored.by_columns)?)
+            }
+        };
+        let request = symmetric::Request {
+            options: &self.options,
+            threads: &self.threads,
+            limits: &limits,
+            symmetry: &symmetry,
+            pattern: &stored.pattern,
+            by_columns: stored.by_columns,
+            matching: None,
+            single,
+        };
+        let start = Instant::now();
+        let planned = request.plan(values.as_deref())?;
+        let mut inform = self.inform_on(&Backend::Cpu { no_gpu: None }, n, nnz);
+        inform.describe_symmetric(&planned.ordering);
+        inform.seconds.symbolic = start.elapsed().as_secs_f64() - inform.seconds.ordering;
+        inform.flops = planned.predicted.flops;
+        inform.kind = match symmetry.kind {
+            SymmetricKind::Definite => MatrixKind::PositiveDefinite.name(),
+            SymmetricKind::MaybeDefinite | SymmetricKind::Indefinite => {
+                MatrixKind::Symmetric.name()
+            }
+        };
+        let lnz = planned.predicted.lnz;
+        let path = HostPath::symmetric(planned, single);
+        path.describe(&mut inform, lnz, lnz);
+        let ordering = Arc::clone(&self.ordering);
+        let symmetry = Some(Arc::new(symmetry));
+        let shared = self.shared::<T>(stored, symmetry, limits, ordering, of_pattern_alone);
+        Ok(Analysis::new(Path::Host(path), shared, inform))
+    }
+
+    /// The beginning of a report.
+    fn inform_on(&self, backend: &Backend, n: usize, nnz: usize) -> Inform {
+        let description = backend.description(self.threads.count());
+        Inform {
+            n,
+            nnz,
+            seconds: Seconds {
+                module_load: description.module_load_seconds,
+                ..Seconds::default()
+            },
+            backend: description.backend,
+            device: description.device,
+            scaled: self.options.ordering.scaling,
+            kind: MatrixKind::General.name(),
+            ..Inform::default()
+        }
+    }
+
+    /// What an analysis and its factors have in common.
+    fn shared<T: RealScalar>(
+        &self,
+        stored: Stored,
+        symmetry: Option<Arc<Symmetry>>,
+        limits: Limits,
+        ordering: Arc<OrderingOptions>,
+        of_pattern_alone: bool,
+    ) -> Shared {
+        Shared {
+            target: self.options.target_backward_error.unwrap_or(
+                // An f32 solution cannot do better than its rounding.
+                if size_of::<T>() == size_of::<f32>() {
+                    1e-6
+                } else {
+                    1e-12
+                },
+            ),
+            options: Arc::clone(&self.options),
+            ordering,
+            limits,
+            threads: self.threads.clone(),
+            pattern: Arc::new(stored.pattern),
+            symmetry,
+            _memory: Arc::new(stored.memory),
+            by_columns: stored.by_columns,
+            of_pattern_alone,
+        }
+    }
+}
+
+/// The pattern of a matrix, and what is reserved for it.
+struct Stored {
+    pattern: CompressedPattern,
+    memory: Reservation,
+    by_columns: bool,
 }
 
 /// How to order, for the CPU or for a device.
@@ -431,6 +538,14 @@ const SLACK_PER_THREAD: u64 = 16 << 10;
 const PATTERN_PER_ENTRY: f64 = 1e-9;
 
 impl<T: RealScalar> Analysis<T> {
+    fn new(path: Path<T::Wide>, shared: Shared, inform: Inform) -> Self {
+        Self {
+            plan: Arc::new(Plan { path, shared }),
+            inform: Arc::new(inform),
+            scalar: PhantomData,
+        }
+    }
+
     /// Sizes, times and the code path of the analysis.
     pub fn inform(&self) -> &Inform {
         &self.inform
@@ -461,7 +576,8 @@ impl<T: RealScalar> Analysis<T> {
     /// # Errors
     ///
     /// [`Error::InvalidMatrix`]; [`Error::OtherSize`]; [`Error::ExtraEntry`] if it has an entry that the analyzed matrix
-    /// has not; [`Error::NotFinite`]; [`Error::ZeroPivot`] if it is singular to rounding;
+    /// has not; [`Error::NotFinite`]; [`Error::NotSymmetric`] and [`Error::NotPositiveDefinite`] if it is not of the
+    /// [kind](crate::Options::kind) that the options say; [`Error::ZeroPivot`] if it is singular to rounding;
     /// [`Error::Overflow`]; [`Error::OutOfMemory`]; [`Error::Cancelled`]; those of the device.
     pub fn factorize<'a, I: Index>(
         &self,

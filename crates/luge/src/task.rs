@@ -55,7 +55,8 @@ impl Journal {
 /// How new values were factorized.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub enum Refactorized {
-    /// The old pivots and scaling serve the new values too.
+    /// The old pivots and scaling serve the new values too; of a symmetric matrix, whose pivots are found anew each time, the
+    /// old order and scaling.
     Reused {
         /// Growth, see [`Inform::growth`].
         growth: f64,

@@ -3,13 +3,14 @@
 
 use std::sync::Mutex;
 
-use luge::{BackendChoice, CpuEngine, Error, Options, Solver};
+use luge::{BackendChoice, CpuEngine, Error, MatrixKind, Options, Solver};
 use luge_testkit::allocator::{Counting, measure};
 use luge_testkit::corpus::Corpus;
 use luge_testkit::generators::applications::{
-    circuit, convection_diffusion_2d, convection_diffusion_3d, interior_point_kkt, laplacian_2d,
-    power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
+    circuit, convection_diffusion_2d, convection_diffusion_3d, elasticity_3d, interior_point_kkt,
+    laplacian_2d, power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
 };
+use luge_testkit::generators::mixed::darcy;
 use sprs::CsMat;
 
 #[global_allocator]
@@ -22,6 +23,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 struct Case {
     threads: usize,
     engine: CpuEngine,
+    kind: MatrixKind,
     limit: Option<u64>,
 }
 
@@ -33,6 +35,7 @@ fn peak_of(a: &CsMat<f64>, other: &CsMat<f64>, b: &[f64], case: Case) -> (u64, R
                 .backend(BackendChoice::Cpu)
                 .threads(Some(case.threads))
                 .engine(case.engine)
+                .kind(case.kind)
                 .max_host_bytes(case.limit),
         )?;
         let analysis = solver.analyze(a)?;
@@ -85,7 +88,8 @@ fn ladder(name: &str, a: &CsMat<f64>, case: Case, shares: &[f64]) -> Option<f64>
         }
     }
     println!(
-        "{name:24} {:?} {} threads: {:8.1} KiB, predicted {:5.2}, enough: {least:?}",
+        "{name:24} {:?} {:?} {} threads: {:8.1} KiB, predicted {:5.2}, enough: {least:?}",
+        case.kind,
         case.engine,
         case.threads,
         peak as f64 / 1024.0,
@@ -116,7 +120,43 @@ fn matrices(scale: usize) -> Vec<(&'static str, CsMat<f64>)> {
     ]
 }
 
+/// A matrix whose values across the diagonal are equal, bit for bit.
+fn symmetric(a: &CsMat<f64>) -> CsMat<f64> {
+    let transposed = a.transpose_view().to_csr();
+    let sum = a + &transposed;
+    sum.map(|v| v / 2.0)
+}
+
 const ENGINES: [CpuEngine; 3] = [CpuEngine::Auto, CpuEngine::Columns, CpuEngine::Fronts];
+
+#[test]
+fn limits_are_kept_for_symmetric_matrices() {
+    let _alone = ALONE.lock();
+    let all = matrices(1).into_iter();
+    let some = all.filter(|(name, _)| ["laplacian 2d", "kkt", "saddle point"].contains(name));
+    let others = [
+        ("darcy", darcy(35, 30, 1)),
+        ("elasticity", elasticity_3d(10, 5, 5, 2)),
+    ];
+    for (name, a) in some.chain(others) {
+        for (kind, threads) in [
+            (MatrixKind::Symmetric, 1),
+            (MatrixKind::Symmetric, 2),
+            (MatrixKind::Auto, 1),
+        ] {
+            let case = Case {
+                threads,
+                engine: CpuEngine::Auto,
+                kind,
+                limit: None,
+            };
+            let enough = if threads == 1 { 1.5 } else { 2.5 };
+            let shares = [0.1, 0.4, 0.7, 0.9, 1.0, enough];
+            let least = ladder(name, &symmetric(&a), case, &shares);
+            assert!(least.is_some(), "{name}, {case:?}");
+        }
+    }
+}
 
 #[test]
 fn limits_are_kept_and_not_much_more_than_needed_is_enough() {
@@ -127,6 +167,7 @@ fn limits_are_kept_and_not_much_more_than_needed_is_enough() {
             let case = Case {
                 threads,
                 engine,
+                kind: MatrixKind::General,
                 limit: None,
             };
             // What threads hold at once depends on who is first; what they may hold is counted.
@@ -175,6 +216,7 @@ fn limits_are_kept_on_many_matrices() {
                 let case = Case {
                     threads,
                     engine,
+                    kind: MatrixKind::General,
                     limit: None,
                 };
                 let least = ladder(name, &a, case, &shares);

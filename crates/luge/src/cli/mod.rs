@@ -34,8 +34,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use files::Files;
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
-    BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, Options, Pivoting,
-    RowPerm,
+    BackendChoice, ColPerm, CpuEngine, DeviceEngine, Error, FactorPrecision, MatrixKind, Options,
+    Pivoting, RowPerm, SingularAction,
 };
 
 /// Sparse direct solver for GPUs and CPUs.
@@ -73,6 +73,13 @@ struct SolverArguments {
     /// Seed of the simulator's thread schedule.
     #[arg(long, default_value_t = 0)]
     seed: u64,
+    /// What kind of matrix it is. A symmetric one is factorized as L·D·Lᵀ, or if it is positive definite as L·Lᵀ, on the
+    /// CPU.
+    #[arg(long, value_enum, default_value = "general")]
+    kind: KindName,
+    /// What becomes of a singular symmetric matrix: it is refused, or the factorization continues with zero pivots.
+    #[arg(long, value_enum, default_value = "refuse")]
+    on_singular: SingularName,
     /// Fill-reducing ordering of the columns.
     #[arg(long, value_enum, default_value = "auto")]
     ordering: OrderingName,
@@ -124,6 +131,24 @@ enum BackendName {
     Cpu,
     Gpu,
     Sim,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KindName {
+    /// Any square matrix.
+    General,
+    /// Symmetric, maybe indefinite.
+    Symmetric,
+    /// Symmetric positive definite.
+    Spd,
+    /// Symmetric if pattern and values are.
+    Auto,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum SingularName {
+    Refuse,
+    Continue,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -222,6 +247,8 @@ impl From<Error> for Failure {
             Error::RightHandSideNotFinite { .. } => (2, "right_hand_side_not_finite"),
             Error::InvalidMatrix(_) => (2, "invalid_matrix"),
             Error::ExtraEntry { .. } => (2, "extra_entry"),
+            Error::NotSymmetric { .. } => (2, "not_symmetric"),
+            Error::NotPositiveDefinite { .. } => (3, "not_positive_definite"),
             Error::IndexOverflow(_) => (2, "index_overflow"),
             Error::StructurallySingular { .. } => (3, "structurally_singular"),
             Error::ZerosOnly { .. }
@@ -279,6 +306,16 @@ impl SolverArguments {
             OrderingName::File => self.permutation_from_file(n)?,
         };
         Ok(Options::default()
+            .kind(match self.kind {
+                KindName::General => MatrixKind::General,
+                KindName::Symmetric => MatrixKind::Symmetric,
+                KindName::Spd => MatrixKind::PositiveDefinite,
+                KindName::Auto => MatrixKind::Auto,
+            })
+            .singular(match self.on_singular {
+                SingularName::Refuse => SingularAction::Refuse,
+                SingularName::Continue => SingularAction::Continue,
+            })
             .backend(match self.backend {
                 BackendName::Auto => BackendChoice::Auto,
                 BackendName::Cpu => BackendChoice::Cpu,

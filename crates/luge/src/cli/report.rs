@@ -133,19 +133,7 @@ pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
             plural(inform.num_off_diagonal.unwrap_or(0), "pivot", "pivots")
         ),
     );
-    row(
-        "numeric",
-        times.numeric,
-        format!(
-            "{} in {}, {} pivots, {} off the diagonal, {} perturbed, growth {:.1e}",
-            flops(inform.flops),
-            inform.precision,
-            inform.pivoting.unwrap_or("no"),
-            grouped(inform.num_off_diagonal.unwrap_or(0) as u64),
-            inform.num_perturbed.unwrap_or(0),
-            inform.growth.unwrap_or(1.0)
-        ),
-    );
+    row("numeric", times.numeric, numeric(inform));
     row(
         "probe",
         times.probe,
@@ -183,6 +171,33 @@ pub(crate) fn phases(source: &Source, inform: &Inform) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// What the factorization found.
+fn numeric(inform: &Inform) -> String {
+    let of_pivots = match (inform.num_two, inform.num_neg, inform.rank) {
+        (Some(two), Some(negative), Some(rank)) => format!(
+            "{}, {} of order 2, {} delayed, eigenvalues {} > 0, {} < 0, {} = 0",
+            inform.kind,
+            plural(two, "pivot", "pivots"),
+            grouped(inform.num_delay.unwrap_or(0) as u64),
+            grouped((rank - negative) as u64),
+            grouped(negative as u64),
+            grouped((inform.n - rank) as u64),
+        ),
+        _ => format!(
+            "{} pivots, {} off the diagonal, {} perturbed",
+            inform.pivoting.unwrap_or("no"),
+            grouped(inform.num_off_diagonal.unwrap_or(0) as u64),
+            inform.num_perturbed.unwrap_or(0),
+        ),
+    };
+    format!(
+        "{} in {}, {of_pivots}, growth {:.1e}",
+        flops(inform.flops),
+        inform.precision,
+        inform.growth.unwrap_or(1.0)
+    )
 }
 
 /// The lines below the table.

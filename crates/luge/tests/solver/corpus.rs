@@ -1,15 +1,22 @@
 //! Every file of the corpus up to order 600, and every degenerate one, gives what it must.
 
-use luge::{BackendChoice, Error, Options, Solver};
+use luge::{BackendChoice, Error, MatrixKind, Options, Solver};
 use luge_matrix_io::ReadErrorKind;
 use luge_testkit::corpus::{Corpus, Entry, Expectation, Refusal};
 use luge_testkit::residual::known_solution;
+use nalgebra::DMatrix;
+use sprs::CsMat;
 
 /// Backward error that every solvable matrix must reach.
 const TARGET: f64 = 1e-12;
 
 /// What was made of a file, in the terms of [`Expectation`], or a description of something else.
 fn outcome(entry: &Entry) -> Result<Expectation, String> {
+    outcome_as(entry, MatrixKind::General)
+}
+
+/// The same of a matrix that is said to be of a kind.
+fn outcome_as(entry: &Entry, kind: MatrixKind) -> Result<Expectation, String> {
     let matrix = match entry.read() {
         Ok(matrix) => matrix,
         Err(error) => {
@@ -35,6 +42,7 @@ fn outcome(entry: &Entry) -> Result<Expectation, String> {
     };
     let options = Options::default()
         .backend(BackendChoice::Cpu)
+        .kind(kind)
         .target_backward_error(Some(TARGET));
     let (b, _) = known_solution(&a);
     let solved = Solver::new(options)
@@ -81,6 +89,14 @@ fn meets(outcome: &Result<Expectation, String>, expectations: &[Expectation]) ->
 
 /// Checks all and lists every failure at the end.
 fn check<'a>(entries: impl Iterator<Item = &'a Entry>, at_least: usize) {
+    check_all(entries, at_least, outcome);
+}
+
+fn check_all<'a>(
+    entries: impl Iterator<Item = &'a Entry>,
+    at_least: usize,
+    outcome: impl Fn(&Entry) -> Result<Expectation, String>,
+) {
     let (mut count, mut failures) = (0, Vec::new());
     for entry in entries {
         count += 1;
@@ -102,6 +118,76 @@ fn small_matrices_of_the_corpus_solve() {
     if let Some(corpus) = Corpus::open_or_skip(1) {
         check(corpus.square_real(600).into_iter(), 25);
     }
+}
+
+/// Whether a matrix equals its transpose, bit for bit.
+fn is_symmetric(a: &CsMat<f64>) -> bool {
+    a.rows() == a.cols() && a.iter().all(|(v, (i, j))| a.get(j, i) == Some(v))
+}
+
+#[test]
+fn symmetric_matrices_of_the_corpus_solve_as_such() {
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    let real = corpus.square_real(3200).into_iter();
+    let symmetric = real.filter(|entry| {
+        let read = entry.read().ok().and_then(|matrix| matrix.into_real().ok());
+        read.is_some_and(|a| is_symmetric(&a))
+    });
+    check_all(symmetric, 20, |entry| {
+        outcome_as(entry, MatrixKind::Symmetric)
+    });
+}
+
+#[test]
+fn inertia_of_the_corpus_is_that_of_the_eigenvalues() {
+    let Some(corpus) = Corpus::open_or_skip(1) else {
+        return;
+    };
+    let mut count = 0;
+    for entry in corpus.square_real(700) {
+        let Some(a) = entry.read().ok().and_then(|matrix| matrix.into_real().ok()) else {
+            continue;
+        };
+        if !is_symmetric(&a) {
+            continue;
+        }
+        let options = Options::default()
+            .backend(BackendChoice::Cpu)
+            .kind(MatrixKind::Symmetric);
+        let solver = Solver::new(options).unwrap();
+        let Ok(factors) = solver
+            .analyze(&a)
+            .and_then(|analysis| analysis.factorize(&a))
+        else {
+            continue;
+        };
+        // Scaled as the largest entry of each row asks, so that small eigenvalues are no rounding errors.
+        let scale: Vec<f64> = (a.outer_iterator())
+            .map(|row| {
+                row.iter()
+                    .fold(0.0, |max: f64, (_, v)| max.max(v.abs()))
+                    .powf(-0.5)
+            })
+            .collect();
+        let mut dense = DMatrix::zeros(a.rows(), a.rows());
+        for (&v, (i, j)) in &a {
+            dense[(i, j)] = scale[i] * v * scale[j];
+        }
+        let values = dense.symmetric_eigenvalues();
+        let largest = values.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
+        if values.iter().any(|v| v.abs() < 1e-12 * largest) {
+            continue;
+        }
+        let negative = values.iter().filter(|v| **v < 0.0).count();
+        let inertia = factors.inertia().unwrap();
+        let expected = (a.rows() - negative, negative, 0);
+        let found = (inertia.positive, inertia.negative, inertia.zero);
+        assert_eq!(found, expected, "{}", entry.name);
+        count += 1;
+    }
+    assert!(count >= 10, "only {count} matrices");
 }
 
 #[test]

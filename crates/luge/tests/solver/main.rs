@@ -8,3 +8,4 @@ mod facade;
 mod matrices;
 mod options;
 mod stale_pivots;
+mod symmetric;

@@ -1,0 +1,235 @@
+//! What the CPU path factorizes B by: LU of its diagonal blocks, or a symmetric factorization of all of it.
+
+use std::sync::Arc;
+
+use luge_numeric::cpu::Entries;
+use luge_numeric::cpu::blocks::{BlockLu, BlockPlan, BlockScalar, FrontSizes, Options};
+use luge_sparse::num_traits::One;
+use luge_sparse::{CancelFlag, Cancelled, Inertia, Quality, RowPerm};
+
+use crate::determinant::Determinant;
+use crate::error::PhaseError;
+
+/// Where the entries of B go, and what is known of its factors before they are computed.
+pub(crate) trait HostPlan<F: BlockScalar>: Send + Sync + 'static {
+    type Factors: PlannedFactors<F>;
+
+    /// Whether a factorization measures a checksum of B − L·U.
+    const HAS_CHECKSUM: bool;
+
+    /// Order of B.
+    fn n(&self) -> usize;
+
+    /// For each entry, in the order of the plan, its number among those of A.
+    fn source(&self) -> &[u32];
+
+    /// Replaces the numbers in [`source`](Self::source) by what `map` has for them.
+    fn compose(&mut self, map: impl Fn(u32) -> u32);
+
+    /// Bytes that the plan holds.
+    fn bytes(&self) -> u64;
+
+    /// Seconds that a factorization is predicted to take on one thread.
+    fn seconds(&self) -> f64;
+
+    /// Bytes that factors with so many entries, and the way to them, are predicted to take with so many threads.
+    fn predicted_bytes(&self, entries: u64, threads: usize) -> u64;
+
+    /// ‖B‖₁ for values in the order of the plan.
+    fn norm1(&self, values: &[F]) -> f64;
+
+    fn front_sizes(&self) -> FrontSizes;
+
+    /// Factorizes B, whose values are in the order of the plan.
+    fn factorize(
+        self: &Arc<Self>,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+    ) -> Result<(Self::Factors, Quality), PhaseError>;
+}
+
+/// Factors of one B.
+pub(crate) trait PlannedFactors<F: BlockScalar>: Send + Sync + Sized {
+    /// Factorizes other values in the same memory, and writes to `quality` what was measured. After an error the factors are
+    /// those of no matrix until another call succeeds.
+    fn refactorize(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError>;
+
+    /// Seconds that a refactorization is predicted to take on one thread.
+    fn refactorize_seconds(&self) -> f64;
+
+    /// Likewise for one solve.
+    fn solve_seconds(&self) -> f64;
+
+    /// Bytes that the first solve adds.
+    fn solve_bytes(&self) -> u64;
+
+    /// Bytes that a solve with so many right-hand sides works in.
+    fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64;
+
+    /// Bytes of the factors.
+    fn bytes(&self) -> u64;
+
+    /// Entries of L and of U, each with the diagonal.
+    fn sizes(&self) -> (u64, u64);
+
+    fn code_path(&self) -> Vec<&'static str>;
+
+    /// Row i of the factors is this row of B, if pivoting moved rows between them.
+    fn row_perm(&self) -> Option<RowPerm>;
+
+    /// The determinant of B with its rows in the order of the factors.
+    fn determinant(&self) -> Determinant<F::Wide>;
+
+    /// Replaces right-hand sides, one after another, by solutions with B or its transpose.
+    fn solve(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        transpose: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled>;
+
+    /// The factors by blocks, whose columns were measured.
+    fn as_blocks(&self) -> Option<&BlockLu<F>> {
+        None
+    }
+
+    /// What is known of a symmetric matrix; columns are those of B.
+    fn symmetric(&self) -> Option<SymmetricReport> {
+        None
+    }
+}
+
+/// What the factors of a symmetric matrix tell of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SymmetricReport {
+    /// Whether it was factorized as a positive definite one.
+    pub is_definite: bool,
+    pub inertia: Inertia,
+    /// Pivots of order 2.
+    pub num_two: usize,
+    /// The column of the first zero pivot.
+    pub first_zero: Option<usize>,
+}
+
+impl<F: BlockScalar> HostPlan<F> for BlockPlan {
+    type Factors = BlockLu<F>;
+    const HAS_CHECKSUM: bool = true;
+
+    fn n(&self) -> usize {
+        self.n()
+    }
+
+    fn source(&self) -> &[u32] {
+        self.source()
+    }
+
+    fn compose(&mut self, map: impl Fn(u32) -> u32) {
+        self.compose(map);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn seconds(&self) -> f64 {
+        self.seconds()
+    }
+
+    fn predicted_bytes(&self, entries: u64, threads: usize) -> u64 {
+        self.predicted_bytes::<F>(entries, threads)
+    }
+
+    fn norm1(&self, values: &[F]) -> f64 {
+        self.norm1(values)
+    }
+
+    fn front_sizes(&self) -> FrontSizes {
+        self.front_sizes()
+    }
+
+    fn factorize(
+        self: &Arc<Self>,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+    ) -> Result<(BlockLu<F>, Quality), PhaseError> {
+        Ok(BlockLu::factorize(self, values, options)?)
+    }
+}
+
+impl<F: BlockScalar> PlannedFactors<F> for BlockLu<F> {
+    fn refactorize(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError> {
+        Ok(self.refactorize(values, options, quality)?)
+    }
+
+    fn refactorize_seconds(&self) -> f64 {
+        self.refactorize_seconds()
+    }
+
+    fn solve_seconds(&self) -> f64 {
+        self.solve_seconds()
+    }
+
+    fn solve_bytes(&self) -> u64 {
+        self.solve_bytes()
+    }
+
+    fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
+        self.solve_scratch_bytes(nrhs, threads)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn sizes(&self) -> (u64, u64) {
+        (self.lnz(), self.unz())
+    }
+
+    fn code_path(&self) -> Vec<&'static str> {
+        self.code_path()
+    }
+
+    fn row_perm(&self) -> Option<RowPerm> {
+        self.row_perm()
+    }
+
+    fn determinant(&self) -> Determinant<F::Wide> {
+        let mut product = Determinant::one();
+        if self.exchanges_are_odd() {
+            product = product.times(-F::Wide::one());
+        }
+        self.for_each_pivot(|pivot| product = product.times(pivot.widen()));
+        product
+    }
+
+    fn solve(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        transpose: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        if transpose {
+            self.solve_transpose(x, nrhs, threads, cancel)
+        } else {
+            self.solve(x, nrhs, threads, cancel)
+        }
+    }
+
+    fn as_blocks(&self) -> Option<&BlockLu<F>> {
+        Some(self)
+    }
+}

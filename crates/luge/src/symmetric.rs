@@ -1,0 +1,489 @@
+//! Symmetric matrices on the CPU path: L·D·Lᵀ or L·Lᵀ of all of B, in dense fronts.
+//!
+//! B = S·P·A·Pᵀ·S has one permutation and one scaling for rows and columns, and its lower triangle is what is factorized.
+//! Pivots of an indefinite matrix are searched anew by each factorization, as in SSIDS: a refactorization keeps order,
+//! scaling and tree.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use luge_frontal::{
+    FrontalError, FrontalLdlt, FrontalScalar, Lower, Options as FrontalOptions, Pivot, Symbolic,
+    SymmetricQuality, TreeOptions,
+};
+
+use luge_numeric::cpu::Entries;
+use luge_numeric::cpu::blocks::{BlockScalar, FrontSizes, Options};
+use luge_ordering::{
+    Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, check_rank, order_symmetric,
+};
+use luge_sparse::{
+    CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, RealScalar, Reservation, RowPerm,
+    Scalar, bytes_of,
+};
+
+use num_complex::Complex;
+
+use crate::accuracy::of_growth;
+use crate::backend::{Field, Limits};
+use crate::determinant::Determinant;
+use crate::engine::Transform;
+use crate::error::{Error, PhaseError};
+use crate::host::{AnyHost, HostAnalysis};
+use crate::host_plan::{HostPlan, PlannedFactors, SymmetricReport};
+use crate::options::{SingularAction, SymmetricKind};
+use crate::stored::Rows;
+use crate::symmetry::Symmetry;
+use crate::threads::Threads;
+
+/// The symmetric factorization of B, without values.
+pub(crate) struct SymmetricPlan {
+    symbolic: Arc<Symbolic<Lower>>,
+    /// The lower triangle of B, by columns.
+    triangle: Arc<CompressedPattern>,
+    /// For each of its entries the number in A.
+    source: Vec<u32>,
+    /// What is reserved for these.
+    _memory: Reservation,
+}
+
+/// Factors of one B.
+pub(crate) struct SymmetricFactors<F: FrontalScalar> {
+    plan: Arc<SymmetricPlan>,
+    factors: FrontalLdlt<F>,
+    is_definite: bool,
+    /// For the values of B; empty before the first refactorization.
+    room: Vec<F>,
+    /// What is reserved for the room.
+    memory: Reservation,
+}
+
+/// A symmetric matrix that is to be ordered and planned.
+pub(crate) struct Request<'a> {
+    pub options: &'a crate::options::Options,
+    pub threads: &'a Threads,
+    pub limits: &'a Limits,
+    pub symmetry: &'a Symmetry,
+    pub pattern: &'a CompressedPattern,
+    pub by_columns: bool,
+    /// In place of what the options say, if another attempt is made.
+    pub matching: Option<Matching>,
+    pub single: bool,
+}
+
+/// A planned factorization, and the order that it is for.
+pub(crate) struct Planned<W> {
+    pub analysis: Arc<dyn AnyHost<W>>,
+    pub ordering: SymmetricOrdering,
+    pub predicted: Sizes,
+}
+
+/// What a plan predicts.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizes {
+    pub lnz: u64,
+    pub flops: f64,
+}
+
+/// Bytes that a symmetric ordering takes at most for each row and each entry of the matrix, its result included: those of
+/// the ordering of a general matrix, with the matching and the compressed graph beside.
+const ORDERING_PER_ROW: u64 = 360;
+const ORDERING_PER_ENTRY: u64 = 60;
+
+/// Seconds that ordering takes for each entry, roughly and at least.
+const SECONDS_PER_ENTRY: f64 = 50e-9;
+
+/// Numbers over which symmetric matrices may be planned.
+pub(crate) trait SymmetricField: Field {
+    /// Orders and plans a symmetric matrix, for these values if they are known.
+    fn plan(request: &Request<'_>, values: Option<&[f64]>) -> Result<Planned<Self>, Error>;
+}
+
+impl SymmetricField for f64 {
+    fn plan(request: &Request<'_>, values: Option<&[f64]>) -> Result<Planned<Self>, Error> {
+        request.plan(values)
+    }
+}
+
+impl SymmetricField for Complex<f64> {
+    fn plan(_: &Request<'_>, _: Option<&[f64]>) -> Result<Planned<Self>, Error> {
+        unreachable!("complex matrices are general")
+    }
+}
+
+impl Request<'_> {
+    /// Orders for these values of all entries, if they are known, and plans for factors of `f64` or `f32`.
+    pub(crate) fn plan(&self, values: Option<&[f64]>) -> Result<Planned<f64>, Error> {
+        let (ordering, memory) = self.order(values)?;
+        if self.options.singular == SingularAction::Refuse && self.may_be_deficient(&ordering) {
+            // With the rows that have no partner.
+            check_rank(self.pattern, values, &self.limits.cancel)?;
+        }
+        if self.single {
+            self.plan_in::<f32>(ordering, memory)
+        } else {
+            self.plan_in::<f64>(ordering, memory)
+        }
+    }
+
+    /// Whether the structural rank is not known to be full.
+    fn may_be_deficient(&self, ordering: &SymmetricOrdering) -> bool {
+        let has_diagonal = |(i, line): (usize, &[u32])| line.binary_search(&(i as u32)).is_ok();
+        match ordering.structural_rank {
+            Some(rank) => rank < self.pattern.major_dim(),
+            None => !self.pattern.lines().enumerate().all(has_diagonal),
+        }
+    }
+
+    fn order(&self, values: Option<&[f64]>) -> Result<(SymmetricOrdering, Reservation), Error> {
+        let _span = tracing::info_span!("ordering").entered();
+        let (n, nnz) = (self.pattern.major_dim() as u64, self.pattern.nnz() as u64);
+        let most = ORDERING_PER_ROW * n + ORDERING_PER_ENTRY * nnz;
+        let mut memory = self.limits.reserve(most, "ordering")?;
+        let ordering = &self.options.ordering;
+        let options = SymmetricOptions::default()
+            .method(ordering.method.clone())
+            .matching(self.matching.unwrap_or(ordering.matching))
+            .scaling(match self.matching {
+                _ if !ordering.scaling => SymmetricScaling::None,
+                // Another attempt: the scaling of the matching may be what is wanting.
+                Some(Matching::Always) => SymmetricScaling::Matching,
+                _ => SymmetricScaling::Auto,
+            })
+            .is_definite(match self.symmetry.kind {
+                SymmetricKind::Definite => true,
+                SymmetricKind::MaybeDefinite => self.matching != Some(Matching::Always),
+                SymmetricKind::Indefinite => false,
+            })
+            .costs(crate::ordered::costs_of(self.options))
+            .cancel(self.limits.cancel.clone());
+        let seconds = SECONDS_PER_ENTRY * nnz as f64;
+        let ordered = self.threads.run(seconds, |threads| {
+            order_symmetric(self.pattern, values, &options.threads(threads))
+        })?;
+        memory.shrink_to(32 * n);
+        Ok((ordered, memory))
+    }
+
+    fn plan_in<F: FrontalScalar + BlockScalar + Scalar<Wide = f64>>(
+        &self,
+        mut ordering: SymmetricOrdering,
+        memory: Reservation,
+    ) -> Result<Planned<f64>, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        let transform = Transform {
+            row_perm: RowPerm(ordering.perm.clone().0),
+            col_perm: ordering.perm.clone(),
+            scaling: Arc::new(ordering.scaling.clone()),
+        };
+        let forest = ordering.forest.take();
+        let limits = self.limits;
+        let (n, entries) = (self.pattern.major_dim(), self.pattern.nnz());
+        // The triangle and its sources, and the inverse permutation meanwhile.
+        let of_triangle = (8 * (n + 2) + 4 * n + 4 * (entries + n)) as u64;
+        let reserved = limits.reserve(of_triangle, "symbolic")?;
+        let (triangle, source) = self.lower_triangle(&transform)?;
+        let triangle = Arc::new(triangle);
+        let cols = Arc::clone(&triangle);
+        let options = TreeOptions::default();
+        let in_terms_of_a = |error: FrontalError| {
+            PhaseError::from(error).in_terms_of_a(transform.col_perm.as_slice())
+        };
+        let symbolic = match &forest {
+            Some(forest) => {
+                let seconds = SECONDS_PER_ENTRY * entries as f64;
+                self.threads.run(seconds, |threads| {
+                    Symbolic::<Lower>::analyze_posted(cols, forest, &options, threads)
+                })
+            }
+            None => Symbolic::<Lower>::analyze_within(cols, &options, &limits.of_phase()),
+        };
+        let symbolic = symbolic.map_err(in_terms_of_a)?;
+        let sizes = Sizes {
+            lnz: symbolic.factor_entries(),
+            flops: symbolic.flops(),
+        };
+        let plan = SymmetricPlan {
+            symbolic: Arc::new(symbolic),
+            triangle,
+            source,
+            _memory: reserved,
+        };
+        let rows = Rows {
+            pattern: Cow::Borrowed(self.pattern),
+            entries: None,
+        };
+        let (threads, limits) = (self.threads, self.limits);
+        let analysis =
+            HostAnalysis::<F, _>::with_plan(plan, &rows, transform, threads, limits, memory)?;
+        Ok(Planned {
+            analysis,
+            ordering,
+            predicted: sizes,
+        })
+    }
+
+    /// The lower triangle of B by columns, and for each of its entries its number in A, in the lower triangle there too.
+    fn lower_triangle(
+        &self,
+        transform: &Transform,
+    ) -> Result<(CompressedPattern, Vec<u32>), Cancelled> {
+        let (a, perm) = (self.pattern, transform.col_perm.as_slice());
+        let n = a.major_dim();
+        let new = transform.col_perm.inverse();
+        // Counts are shifted by two, so that after the sums ptr[j + 1] is where column j starts and, once it is filled,
+        // where it ends.
+        let mut ptr = vec![0u64; n + 2];
+        for (i, line) in a.lines().enumerate() {
+            let own = new[i];
+            for &j in line.iter().filter(|&&j| new[j as usize] <= own) {
+                ptr[new[j as usize] as usize + 2] += 1;
+            }
+        }
+        for j in 2..n + 2 {
+            ptr[j] += ptr[j - 1];
+        }
+        let nnz = ptr[n + 1] as usize;
+        let (mut idx, mut source) = (vec![0u32; nnz], vec![0u32; nnz]);
+        // Rows in the order of B, so that every column comes out sorted.
+        for (row, &old) in perm.iter().enumerate() {
+            if row.is_multiple_of(STRIDE) {
+                self.limits.cancel.check()?;
+            }
+            let old = old as usize;
+            for (&j, p) in a.line(old).iter().zip(a.range(old)) {
+                let column = new[j as usize] as usize;
+                if column <= row {
+                    let at = &mut ptr[column + 1];
+                    let is_lower = (j as usize <= old) != self.by_columns || j as usize == old;
+                    idx[*at as usize] = row as u32;
+                    source[*at as usize] = self.symmetry.lower(p as u32, is_lower);
+                    *at += 1;
+                }
+            }
+        }
+        ptr.pop();
+        // SAFETY: rows of a column ascend, and permutations are in range.
+        let triangle = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
+        Ok((triangle, source))
+    }
+}
+
+/// Rows between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
+
+impl SymmetricPlan {
+    /// The options of the fronts.
+    fn options(options: &Options) -> FrontalOptions {
+        FrontalOptions {
+            pivots: options.pivots,
+            max_b: None,
+            threads: options.threads,
+            cancel: options.cancel.clone(),
+            max_bytes: options.max_bytes,
+            memory: options.memory.clone(),
+        }
+    }
+
+    /// ‖B·e_k‖₁ of each column, for the values of the lower triangle.
+    fn norms<F: RealScalar>(&self, values: &[F]) -> Vec<f64> {
+        let mut norms = vec![0.0; self.symbolic.n()];
+        for (j, rows) in self.triangle.lines().enumerate() {
+            let mut own = 0.0;
+            for (&i, &value) in rows.iter().zip(&values[self.triangle.range(j)]) {
+                let magnitude: f64 = value.magnitude().to_f64();
+                own += magnitude;
+                if i as usize != j {
+                    norms[i as usize] += magnitude;
+                }
+            }
+            norms[j] += own;
+        }
+        norms
+    }
+
+    /// What was measured, as the policy of the CPU path takes it. There is no checksum of B − L·D·Lᵀ: what stands in its
+    /// place is what the growth lets expect.
+    fn quality<F: FrontalScalar>(&self, measured: &SymmetricQuality, values: &[F]) -> Quality {
+        let norms = self.norms(values);
+        let epsilon = F::epsilon().to_f64();
+        let max_norm = norms.iter().copied().fold(0.0, f64::max);
+        Quality {
+            growth: measured.growth,
+            checksum: of_growth(epsilon, measured.growth),
+            min_pivot: measured.min_pivot,
+            max_pivot: measured.max_pivot,
+            max_norm,
+            min_norm: norms.iter().copied().fold(f64::INFINITY, f64::min),
+            // Of no column more.
+            max_product: measured.growth * max_norm,
+            num_delayed: measured.num_delayed,
+            ..Quality::default()
+        }
+    }
+}
+
+impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
+    type Factors = SymmetricFactors<F>;
+    const HAS_CHECKSUM: bool = false;
+
+    fn n(&self) -> usize {
+        self.symbolic.n()
+    }
+
+    fn source(&self) -> &[u32] {
+        &self.source
+    }
+
+    fn compose(&mut self, map: impl Fn(u32) -> u32) {
+        self.source.iter_mut().for_each(|p| *p = map(*p));
+    }
+
+    fn bytes(&self) -> u64 {
+        self.symbolic.bytes() + bytes_of::<u32>(self.source.len())
+    }
+
+    fn seconds(&self) -> f64 {
+        self.symbolic.seconds()
+    }
+
+    fn predicted_bytes(&self, _entries: u64, threads: usize) -> u64 {
+        let values = bytes_of::<F>(self.source.len());
+        values + self.symbolic.peak_bytes(size_of::<F>(), threads)
+    }
+
+    fn norm1(&self, values: &[F]) -> f64 {
+        self.norms(values).into_iter().fold(0.0, f64::max)
+    }
+
+    fn front_sizes(&self) -> FrontSizes {
+        FrontSizes {
+            columns: self.symbolic.n(),
+            entries: self.symbolic.factor_entries(),
+            flops: self.symbolic.flops(),
+            num_supernodes: self.symbolic.tree().num_supernodes(),
+            max_front: self.symbolic.tree().max_front(),
+        }
+    }
+
+    fn factorize(
+        self: &Arc<Self>,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+    ) -> Result<(SymmetricFactors<F>, Quality), PhaseError> {
+        let in_budget = |error| PhaseError::from(FrontalError::from(error));
+        let bytes = bytes_of::<F>(values.count()) + 8 * self.symbolic.n() as u64;
+        let _of_room = options.memory.reserve(bytes).map_err(in_budget)?;
+        let mut room = vec![F::zero(); values.count()];
+        values.load(0, &mut room);
+        let (factors, measured) =
+            FrontalLdlt::factorize(&self.symbolic, &room, &Self::options(options))?;
+        let quality = self.quality(&measured, &room);
+        let factors = SymmetricFactors {
+            plan: Arc::clone(self),
+            factors,
+            is_definite: options.pivots.kind == PivotKind::Definite,
+            room: Vec::new(),
+            memory: Reservation::default(),
+        };
+        Ok((factors, quality))
+    }
+}
+
+impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
+    fn refactorize(
+        &mut self,
+        values: &(impl Entries<F> + ?Sized),
+        options: &Options,
+        quality: &mut Quality,
+    ) -> Result<(), PhaseError> {
+        let in_budget = |error| PhaseError::from(FrontalError::from(error));
+        let of_norms = 8 * self.plan.symbolic.n() as u64;
+        let _of_norms = options.memory.reserve(of_norms).map_err(in_budget)?;
+        if self.room.is_empty() {
+            let bytes = bytes_of::<F>(values.count());
+            self.memory = options.memory.reserve(bytes).map_err(in_budget)?;
+            self.room = vec![F::zero(); values.count()];
+        }
+        values.load(0, &mut self.room);
+        let options = SymmetricPlan::options(options);
+        let measured = self.factors.refactorize(&self.room, &options)?;
+        *quality = self.plan.quality(&measured, &self.room);
+        Ok(())
+    }
+
+    fn refactorize_seconds(&self) -> f64 {
+        self.plan.symbolic.seconds()
+    }
+
+    fn solve_seconds(&self) -> f64 {
+        const PER_ENTRY: f64 = 2e-9;
+        self.factors.factor_entries() as f64 * PER_ENTRY
+    }
+
+    fn solve_bytes(&self) -> u64 {
+        0
+    }
+
+    fn solve_scratch_bytes(&self, nrhs: usize, threads: usize) -> u64 {
+        self.factors.solve_scratch_bytes(nrhs, threads)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.factors.bytes() + bytes_of::<F>(self.room.len())
+    }
+
+    /// L with its diagonal, and Lᵀ, which is not stored.
+    fn sizes(&self) -> (u64, u64) {
+        let entries = self.factors.lnz();
+        (entries, entries)
+    }
+
+    fn code_path(&self) -> Vec<&'static str> {
+        vec![if self.is_definite {
+            "numeric: multifrontal Cholesky"
+        } else {
+            "numeric: multifrontal LDLT"
+        }]
+    }
+
+    fn row_perm(&self) -> Option<RowPerm> {
+        None
+    }
+
+    fn determinant(&self) -> Determinant<F::Wide> {
+        let mut product = Determinant::one();
+        self.factors.for_each_pivot(|pivot| {
+            product = match pivot {
+                Pivot::One { d, .. } => product.times(d.widen()),
+                Pivot::Two { d: [a, b, c], .. } => {
+                    // Divided before they are multiplied, so that nothing overflows.
+                    let [a, b, c] = [a, b, c].map(Scalar::widen);
+                    product.times(b).times(a / b * c - b)
+                }
+            };
+        });
+        product
+    }
+
+    fn solve(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        _transpose: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        self.factors.solve(x, nrhs, threads, cancel)
+    }
+
+    fn symmetric(&self) -> Option<SymmetricReport> {
+        let quality = self.factors.quality();
+        Some(SymmetricReport {
+            is_definite: self.is_definite,
+            inertia: quality.inertia,
+            num_two: quality.num_two,
+            first_zero: quality.first_zero,
+        })
+    }
+}

@@ -1,0 +1,428 @@
+//! Symmetric matrices as callers store them: whole, or one of their triangles.
+
+use std::borrow::Cow;
+
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scalar};
+
+use crate::error::Error;
+use crate::options::{MatrixKind, SymmetricKind};
+
+/// How a symmetric matrix is stored, and what is known of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Symmetry {
+    pub kind: SymmetricKind,
+    storage: Storage,
+}
+
+#[derive(Debug, Clone)]
+enum Storage {
+    /// One triangle: its pattern, and for each entry of the whole matrix where its value stands among those of the triangle.
+    Triangle {
+        pattern: CompressedPattern,
+        source: Vec<u32>,
+    },
+    /// All of it: for each entry the place of its counterpart across the diagonal.
+    Whole { mirror: Vec<u32> },
+}
+
+/// Entries of a matrix that is declared symmetric may differ from their counterparts by this times the largest magnitude:
+/// sums of finite elements come in another order there.
+const ASYMMETRY: f64 = 1e-10;
+
+/// Lines between two looks at the cancel flag.
+const STRIDE: usize = 1 << 12;
+
+impl Symmetry {
+    /// What is to be known of a matrix of this kind, and the pattern of all of it where that is not `stored`. `values` are
+    /// those of the stored entries, if they are known. `None` if the matrix is general.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSymmetric`] if it is declared symmetric, and its pattern or its values are not; [`Error::Cancelled`].
+    pub(crate) fn find(
+        kind: MatrixKind,
+        stored: &CompressedPattern,
+        by_columns: bool,
+        values: Option<&[f64]>,
+        cancel: &CancelFlag,
+    ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
+        let kind = match kind {
+            MatrixKind::General => return Ok(None),
+            MatrixKind::Symmetric => SymmetricKind::Indefinite,
+            MatrixKind::PositiveDefinite => SymmetricKind::Definite,
+            MatrixKind::Auto => {
+                let Some(values) = values else {
+                    return Ok(None);
+                };
+                return Self::look(stored, values, cancel);
+            }
+        };
+        let (has_lower, has_upper) = triangles(stored);
+        if has_lower && has_upper {
+            let mirror = match mirror(stored, cancel)? {
+                Ok(mirror) => mirror,
+                Err((line, index)) => return Err(not_symmetric(by_columns, line, index)),
+            };
+            let storage = Storage::Whole { mirror };
+            return Ok(Some((Self { kind, storage }, None)));
+        }
+        let (whole, source) = completed(stored, cancel)?;
+        let storage = Storage::Triangle {
+            pattern: stored.clone(),
+            source,
+        };
+        Ok(Some((Self { kind, storage }, Some(whole))))
+    }
+
+    /// Bytes that [`find`](Self::find) takes at most for a matrix of this order and so many entries, its result included.
+    pub(crate) fn search_bytes(kind: MatrixKind, order: u64, entries: u64) -> u64 {
+        match kind {
+            MatrixKind::General => 0,
+            // The triangle, the whole pattern and where its values are; or counterparts, and where they come next.
+            _ => 24 * (order + 2) + 20 * entries,
+        }
+    }
+
+    /// As [`find`](Self::find) where nothing is declared.
+    fn look(
+        stored: &CompressedPattern,
+        values: &[f64],
+        cancel: &CancelFlag,
+    ) -> Result<Option<(Self, Option<CompressedPattern>)>, Error> {
+        let (has_lower, has_upper) = triangles(stored);
+        if has_lower != has_upper {
+            return Ok(None);
+        }
+        let Ok(mirror) = mirror(stored, cancel)? else {
+            return Ok(None);
+        };
+        let is_equal = |(&value, &other): (&f64, &u32)| value == values[other as usize];
+        if !values.iter().zip(&mirror).all(is_equal) {
+            return Ok(None);
+        }
+        let is_positive = |(i, line): (usize, &[u32])| {
+            let at = line.binary_search(&(i as u32));
+            at.is_ok_and(|k| values[stored.range(i).start + k] > 0.0)
+        };
+        let kind = if stored.lines().enumerate().all(is_positive) {
+            SymmetricKind::MaybeDefinite
+        } else {
+            SymmetricKind::Indefinite
+        };
+        let storage = Storage::Whole { mirror };
+        Ok(Some((Self { kind, storage }, None)))
+    }
+
+    /// Bytes of all this.
+    pub(crate) fn bytes(&self) -> u64 {
+        match &self.storage {
+            Storage::Triangle { pattern, source } => {
+                (8 * pattern.ptr().len() + 4 * pattern.nnz() + 4 * source.len()) as u64
+            }
+            Storage::Whole { mirror } => 4 * mirror.len() as u64,
+        }
+    }
+
+    /// The pattern that is stored, if that is a triangle.
+    pub(crate) fn triangle(&self) -> Option<&CompressedPattern> {
+        match &self.storage {
+            Storage::Triangle { pattern, .. } => Some(pattern),
+            Storage::Whole { .. } => None,
+        }
+    }
+
+    /// The number of the entry in the lower triangle that is the entry of number `p` or its counterpart; `is_lower` says
+    /// whether that is in the lower triangle, or on the diagonal, itself.
+    pub(crate) fn lower(&self, p: u32, is_lower: bool) -> u32 {
+        match &self.storage {
+            Storage::Whole { mirror } if !is_lower => mirror[p as usize],
+            // Of a triangle both have one value.
+            _ => p,
+        }
+    }
+
+    /// The values of the whole matrix, given those that are stored, the `largest` by magnitude; `pattern` is the whole one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotSymmetric`].
+    pub(crate) fn completed<'a, T: Scalar>(
+        &self,
+        values: Cow<'a, [T]>,
+        largest: f64,
+        pattern: &CompressedPattern,
+        by_columns: bool,
+    ) -> Result<Cow<'a, [T]>, Error> {
+        let mirror = match &self.storage {
+            Storage::Triangle { source, .. } => {
+                return Ok(source.iter().map(|&p| values[p as usize]).collect());
+            }
+            Storage::Whole { mirror } => mirror,
+        };
+        let bound = ASYMMETRY * largest;
+        let differs = |(p, &q): (usize, &u32)| {
+            (values[p].widen() - values[q as usize].widen()).magnitude() > bound
+        };
+        match mirror.iter().enumerate().find(|&pair| differs(pair)) {
+            None => Ok(values),
+            Some((p, _)) => {
+                let line = pattern.ptr().partition_point(|&start| start <= p as u64) - 1;
+                let index = pattern.idx()[p] as usize;
+                Err(not_symmetric(by_columns, line, index))
+            }
+        }
+    }
+}
+
+fn not_symmetric(by_columns: bool, line: usize, index: usize) -> Error {
+    let (row, column) = if by_columns {
+        (index, line)
+    } else {
+        (line, index)
+    };
+    Error::NotSymmetric { row, column }
+}
+
+/// Whether there are entries on either side of the diagonal: with smaller indices than their line, and with larger ones.
+fn triangles(pattern: &CompressedPattern) -> (bool, bool) {
+    pattern
+        .lines()
+        .enumerate()
+        .fold((false, false), |(smaller, larger), (i, line)| {
+            let i = i as u32;
+            (
+                smaller || line.first().is_some_and(|&j| j < i),
+                larger || line.last().is_some_and(|&j| j > i),
+            )
+        })
+}
+
+/// For each entry the place of its counterpart across the diagonal; line and index of the first entry that has none
+/// otherwise.
+fn mirror(
+    pattern: &CompressedPattern,
+    cancel: &CancelFlag,
+) -> Result<Result<Vec<u32>, (usize, usize)>, Cancelled> {
+    // Lines come in order, so the counterparts of the entries with one index are met in the order of its line.
+    let mut next: Vec<u64> = pattern.ptr()[..pattern.major_dim()].to_vec();
+    let mut mirror = vec![0; pattern.nnz()];
+    for (i, line) in pattern.lines().enumerate() {
+        if i.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
+        for (&j, p) in line.iter().zip(pattern.range(i)) {
+            let counterpart = &mut next[j as usize];
+            let at = *counterpart as usize;
+            if at >= pattern.range(j as usize).end || pattern.idx()[at] as usize != i {
+                return Ok(Err(without_counterpart(pattern, i, j as usize, at)));
+            }
+            mirror[p] = *counterpart as u32;
+            *counterpart += 1;
+        }
+    }
+    Ok(Ok(mirror))
+}
+
+/// The entry without a counterpart that shows when the entry (i, j) finds another one than its own at place `at` of line j.
+fn without_counterpart(
+    pattern: &CompressedPattern,
+    i: usize,
+    j: usize,
+    at: usize,
+) -> (usize, usize) {
+    let of_other = pattern.idx()[at..pattern.range(j).end].first();
+    match of_other {
+        // Line j has an entry that line `other` should have matched already.
+        Some(&other) if (other as usize) < i => (j, other as usize),
+        _ => (i, j),
+    }
+}
+
+/// The whole pattern of a triangle, and for each of its entries the place of its value in the triangle.
+fn completed(
+    triangle: &CompressedPattern,
+    cancel: &CancelFlag,
+) -> Result<(CompressedPattern, Vec<u32>), Cancelled> {
+    let n = triangle.major_dim();
+    // Counts are shifted by two, so that after the sums ptr[i + 1] is where line i starts and, once it is filled, where it
+    // ends.
+    let mut ptr = vec![0u64; n + 2];
+    for (i, line) in triangle.lines().enumerate() {
+        ptr[i + 2] += line.len() as u64;
+        for &j in line.iter().filter(|&&j| j as usize != i) {
+            ptr[j as usize + 2] += 1;
+        }
+    }
+    for i in 2..n + 2 {
+        ptr[i] += ptr[i - 1];
+    }
+    let nnz = ptr[n + 1] as usize;
+    let (mut idx, mut source) = (vec![0u32; nnz], vec![0u32; nnz]);
+    let mut put = |line: usize, index: u32, p: usize| {
+        let at = &mut ptr[line + 1];
+        idx[*at as usize] = index;
+        source[*at as usize] = p as u32;
+        *at += 1;
+    };
+    // Indices of a line ascend: of a triangle with smaller indices its own entries come before those from later lines, of
+    // one with larger indices those from earlier lines before its own.
+    for (i, line) in triangle.lines().enumerate() {
+        if i.is_multiple_of(STRIDE) {
+            cancel.check()?;
+        }
+        for (&j, p) in line.iter().zip(triangle.range(i)) {
+            put(i, j, p);
+            if j as usize != i {
+                put(j as usize, i as u32, p);
+            }
+        }
+    }
+    ptr.pop();
+    // SAFETY: the lines ascend as said above, and indices are those of the triangle or numbers of its lines.
+    let whole = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
+    Ok((whole, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use luge_testkit::strategies::pattern_from;
+
+    use super::*;
+
+    fn never() -> CancelFlag {
+        CancelFlag::new()
+    }
+
+    fn find(
+        kind: MatrixKind,
+        stored: &CompressedPattern,
+        values: &[f64],
+    ) -> Result<Option<(Symmetry, Option<CompressedPattern>)>, Error> {
+        Symmetry::find(kind, stored, false, Some(values), &never())
+    }
+
+    /// 4 1 .
+    /// 1 5 2
+    /// . 2 6
+    fn whole() -> (CompressedPattern, Vec<f64>) {
+        let places = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 1), (2, 2)];
+        let values = vec![4.0, 1.0, 1.0, 5.0, 2.0, 2.0, 6.0];
+        (pattern_from(3, places), values)
+    }
+
+    #[test]
+    fn either_triangle_is_completed() {
+        let (pattern, values) = whole();
+        let lower = pattern_from(3, [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]);
+        let upper = pattern_from(3, [(0, 0), (0, 1), (1, 1), (1, 2), (2, 2)]);
+        let stored = [4.0, 1.0, 5.0, 2.0, 6.0];
+        for triangle in [lower, upper] {
+            let found = find(MatrixKind::Symmetric, &triangle, &stored).unwrap();
+            let (symmetry, completed) = found.unwrap();
+            assert_eq!(completed.as_ref(), Some(&pattern));
+            assert_eq!(symmetry.triangle(), Some(&triangle));
+            let found = symmetry.completed(Cow::Borrowed(&stored[..]), 6.0, &pattern, false);
+            assert_eq!(found.unwrap(), values);
+            // Nobody said that it is no triangular matrix.
+            assert!(
+                find(MatrixKind::Auto, &triangle, &stored)
+                    .unwrap()
+                    .is_none()
+            );
+        }
+    }
+
+    #[test]
+    fn a_whole_matrix_has_to_be_symmetric() {
+        let (pattern, values) = whole();
+        let (symmetry, completed) = find(MatrixKind::Symmetric, &pattern, &values)
+            .unwrap()
+            .unwrap();
+        assert!(completed.is_none() && symmetry.triangle().is_none());
+        assert_eq!(symmetry.kind, SymmetricKind::Indefinite);
+        let complete = |values: &[f64], by_columns| {
+            let completed = symmetry.completed(Cow::Borrowed(values), 6.0, &pattern, by_columns);
+            completed.map(Cow::into_owned)
+        };
+        assert_eq!(complete(&values, false).unwrap(), values);
+        let mut other = values.clone();
+        other[5] = 2.0 + 5e-10;
+        assert!(complete(&other, false).is_ok(), "rounding");
+        other[5] = 2.0 + 7e-10;
+        for by_columns in [false, true] {
+            let error = complete(&other, by_columns).unwrap_err();
+            let expected = if by_columns { (2, 1) } else { (1, 2) };
+            assert!(
+                matches!(error, Error::NotSymmetric { row, column } if (row, column) == expected),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_entry_without_counterpart_is_named() {
+        let all = [
+            (0, 0),
+            (0, 1),
+            (0, 3),
+            (1, 0),
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (3, 0),
+            (3, 3),
+        ];
+        let full = pattern_from(4, all);
+        assert!(mirror(&full, &never()).unwrap().is_ok());
+        for missing in all.iter().filter(|(i, j)| i != j) {
+            let pattern = pattern_from(4, all.into_iter().filter(|place| place != missing));
+            let values = vec![1.0; pattern.nnz()];
+            let error = find(MatrixKind::Symmetric, &pattern, &values).unwrap_err();
+            let &(j, i) = missing;
+            assert!(
+                matches!(error, Error::NotSymmetric { row, column }
+                    if (row, column) == (i as usize, j as usize)),
+                "{missing:?}: {error}"
+            );
+            assert!(find(MatrixKind::Auto, &pattern, &values).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_not_declared_is_looked_for() {
+        let (pattern, mut values) = whole();
+        let kind = |values: &[f64]| {
+            let found = find(MatrixKind::Auto, &pattern, values).unwrap();
+            found.map(|(symmetry, _)| symmetry.kind)
+        };
+        assert_eq!(kind(&values), Some(SymmetricKind::MaybeDefinite));
+        values[3] = 0.0;
+        assert_eq!(kind(&values), Some(SymmetricKind::Indefinite));
+        values[1] += f64::EPSILON;
+        assert_eq!(kind(&values), None);
+        let found = |kind| {
+            let (pattern, values) = whole();
+            Symmetry::find(kind, &pattern, false, None, &never())
+                .unwrap()
+                .map(|(symmetry, _)| (symmetry.kind, values.len()))
+        };
+        assert_eq!(found(MatrixKind::Auto), None);
+        assert_eq!(found(MatrixKind::General), None);
+        let definite = found(MatrixKind::PositiveDefinite);
+        assert_eq!(definite, Some((SymmetricKind::Definite, 7)));
+    }
+
+    #[test]
+    fn a_diagonal_matrix_is_a_triangle() {
+        let diagonal = pattern_from(3, [(0, 0), (1, 1), (2, 2)]);
+        let values = [1.0, 2.0, 3.0];
+        let (symmetry, completed) = find(MatrixKind::Symmetric, &diagonal, &values)
+            .unwrap()
+            .unwrap();
+        assert_eq!(completed, Some(diagonal.clone()));
+        assert!(symmetry.bytes() > 0);
+        let found = find(MatrixKind::Auto, &diagonal, &values).unwrap();
+        let kind = found.map(|(symmetry, _)| symmetry.kind);
+        assert_eq!(kind, Some(SymmetricKind::MaybeDefinite));
+    }
+}

@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Largest order; 400, on the simulator 40.
     #[arg(long)]
     max_n: Option<usize>,
+    /// Symmetric matrices, which the options say to be so; on the CPU.
+    #[arg(long)]
+    symmetric: bool,
     /// Run the step of this seed (decimal, or hexadecimal after 0x) alone, and print all that happens.
     #[arg(long, value_parser = parse_seed)]
     replay: Option<u64>,
@@ -71,6 +74,11 @@ impl Arguments {
         let mut settings = Settings::new(self.backend, self.seed, self.steps);
         settings.jobs = self.jobs;
         settings.max_n = self.max_n.unwrap_or(settings.max_n);
+        settings.symmetric = self.symmetric;
+        anyhow::ensure!(
+            !self.symmetric || self.backend == Backend::Cpu,
+            "symmetric matrices are factorized on the CPU"
+        );
         if let Some(seed) = self.replay {
             let outcome = run_step(seed, &settings, &mut Default::default(), true);
             outcome

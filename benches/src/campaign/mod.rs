@@ -11,8 +11,8 @@
 //! | a refactorization and its backward error | a solve for a solution that is known here has that error |
 //! | a refused refactorization | the factors give the bits that they gave before |
 //!
-//! A panic is a failure, and so is a step that takes too long. The outcome of a step depends on its seed, the backend and
-//! the largest order alone.
+//! A panic is a failure, and so is a step that takes too long. The outcome of a step depends on its seed, the backend,
+//! the largest order, and whether matrices are symmetric.
 
 mod command;
 pub mod modes;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub steps: u64,
     /// Largest order.
     pub max_n: usize,
+    /// Whether the matrices are symmetric, and mostly said to be; on the CPU alone.
+    pub symmetric: bool,
     /// Steps at a time, each on a thread of its own.
     pub jobs: usize,
     /// How long a step may take.
@@ -75,6 +77,7 @@ impl Settings {
                 Backend::Simulator => 40,
                 Backend::Cpu | Backend::Gpu => 400,
             },
+            symmetric: false,
             jobs: 1,
             patience: match backend {
                 Backend::Simulator => Duration::from_secs(60),
@@ -123,9 +126,8 @@ const THREAD: &str = "campaign";
 
 /// Runs one step; a panic is one of its failures.
 pub fn run_step(seed: u64, settings: &Settings, solvers: &mut Solvers, verbose: bool) -> Outcome {
-    let (backend, max_n) = (settings.backend, settings.max_n);
     let outcome = judged(settings, |outcome| {
-        step::run(seed, backend, max_n, solvers, outcome, verbose);
+        step::run(seed, settings, solvers, outcome, verbose);
     });
     if outcome
         .failures

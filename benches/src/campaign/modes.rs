@@ -2,7 +2,8 @@
 
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
-    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, Options, Pivoting, ResidualCheck,
+    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
+    ResidualCheck,
 };
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -96,6 +97,30 @@ pub fn options(number: u64, backend: Backend) -> Options {
     options
 }
 
+/// The options for a symmetric matrix: those that go with it, and what is said of it.
+pub fn for_symmetric(mut options: Options, rng: &mut StdRng) -> Options {
+    options.kind = of(
+        rng,
+        &[
+            MatrixKind::Symmetric,
+            MatrixKind::Symmetric,
+            MatrixKind::Symmetric,
+            MatrixKind::Auto,
+        ],
+    );
+    options.engine = CpuEngine::Auto;
+    options.pivoting = match options.pivoting {
+        Pivoting::Threshold { threshold } => Pivoting::Threshold {
+            threshold: threshold.min(0.5),
+        },
+        Pivoting::Auto | Pivoting::Static => Pivoting::Auto,
+    };
+    if options.ordering.method == Method::Colamd {
+        options.ordering.method = Method::Auto;
+    }
+    options
+}
+
 fn of<V: Clone>(rng: &mut StdRng, values: &[V]) -> V {
     values
         .choose(rng)
@@ -130,8 +155,9 @@ pub fn group(options: &Options, backend: Backend) -> &'static str {
 pub fn describe(options: &Options) -> String {
     let ordering = &options.ordering;
     format!(
-        "pivoting {:?}, precision {:?}, engine {:?}, device engine {:?}, scaling {}, matching {:?}, blocks {}, \
+        "kind {:?}, pivoting {:?}, precision {:?}, engine {:?}, device engine {:?}, scaling {}, matching {:?}, blocks {}, \
          method {:?}, refinement steps {}, residual check {:?}, condition {}, perturbation {:?}, threads {:?}",
+        options.kind,
         options.pivoting,
         options.precision,
         options.engine,

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use sprs::CsMat;
 
 use super::truth::Truth;
-use super::{Backend, modes};
+use super::{Backend, Settings, modes};
 
 /// The target of solutions in `f64`, where the options name no other.
 const TARGET: f64 = 1e-12;
@@ -59,21 +59,26 @@ pub struct Solvers(BTreeMap<u64, Rc<Solver>>);
 /// Runs the step of a seed.
 pub fn run(
     seed: u64,
-    backend: Backend,
-    max_n: usize,
+    settings: &Settings,
     solvers: &mut Solvers,
     outcome: &mut Outcome,
     verbose: bool,
 ) {
+    let backend = settings.backend;
     let mut rng = StdRng::seed_from_u64(seed);
     let mode = modes::draw(&mut rng, backend);
-    let options = modes::options(mode, backend);
-    let skeleton = Skeleton::draw(&mut rng, max_n);
+    let mut options = modes::options(mode, backend);
+    let mut skeleton = Skeleton::draw(&mut rng, settings.max_n);
     let single = rng.random_bool(0.15);
+    if settings.symmetric {
+        options = modes::for_symmetric(options, &mut rng);
+        skeleton = skeleton.symmetric();
+    }
     let mut step = Step {
         group: modes::group(&options, backend),
         judges_refusals: modes::searches_and_scales(&options),
         is_on_device: backend != Backend::Cpu,
+        is_symmetric: settings.symmetric,
         max_steps: options.max_refinement_steps,
         is_warned: false,
         factor_epsilon: if single || options.precision == luge::FactorPrecision::Single {
@@ -118,6 +123,8 @@ struct Step<'a> {
     group: &'static str,
     judges_refusals: bool,
     is_on_device: bool,
+    /// Whether values are mirrored at the diagonal.
+    is_symmetric: bool,
     /// ε of the type of the factors.
     factor_epsilon: f64,
     /// Steps of refinement that the options allow.
@@ -234,12 +241,21 @@ impl Step<'_> {
             (Some((_, last)), 0) => Rc::clone(last),
             (Some((first, _)), 1) => Rc::clone(first),
             (Some((_, last)), 2..=6) => {
-                let (name, values) =
+                let (name, mut values) =
                     skeleton.changed(&mut self.rng, range, &T::in_f64(last.matrix.data()));
+                if self.is_symmetric {
+                    skeleton.mirror(&mut values);
+                }
                 let kind = Kind {
                     name,
                     is_singular: false,
                 };
+                Rc::new(Truth::new(&skeleton.matrix(&values), kind))
+            }
+            _ if self.is_symmetric => {
+                // What is made to be singular is no more when it is mirrored.
+                let (kind, mut values) = skeleton.regular_values(&mut self.rng, range);
+                skeleton.mirror(&mut values);
                 Rc::new(Truth::new(&skeleton.matrix(&values), kind))
             }
             _ => {
@@ -862,6 +878,7 @@ mod tests {
             group: "searched",
             judges_refusals: true,
             is_on_device: false,
+            is_symmetric: false,
             max_steps: 10,
             is_warned: false,
             factor_epsilon: f64::EPSILON,

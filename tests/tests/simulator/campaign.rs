@@ -36,6 +36,16 @@ fn every_statement_holds_on_the_cpu() {
 }
 
 #[test]
+fn every_statement_holds_for_symmetric_matrices() {
+    for seed in [1, 2] {
+        hold(Settings {
+            symmetric: true,
+            ..Settings::new(Backend::Cpu, seed, 1000)
+        });
+    }
+}
+
+#[test]
 fn every_statement_holds_on_the_simulator() {
     hold(Settings {
         max_n: 16,

@@ -392,3 +392,18 @@ proptest! {
         }
     }
 }
+
+/// An entry of L within the block that is too large: (0.9 + 1) / 0.559 in the row of the third column.
+#[test]
+fn entries_within_a_block_are_bounded() {
+    let rows = [[0.49, 1.0, 1.0], [1.0, 0.9, -1.0], [1.0, -1.0, 1.0]];
+    let a = Dense::from_fn(3, 3, |i, j| rows[i][j]);
+    for (threshold, least) in [(0.5, 0), (0.25, 2)] {
+        for kernels in f64::all_kernels() {
+            let mut front = Front::new(&a, 3);
+            let progress = front.by_blocks(&rule(threshold, 0.0), kernels);
+            assert!(progress.pivots >= least && (least > 0 || progress.pivots == 0));
+            check_block(&a, &front, progress.pivots, threshold);
+        }
+    }
+}

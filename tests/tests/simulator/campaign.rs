@@ -67,10 +67,25 @@ const ONCE_FAILED: [u64; 8] = [
     0x4ac5_722a_a0fd_3af4,
 ];
 
+/// Of symmetric matrices: a pivot of order 2 whose inverse overflows; factors in `f32` whose entries underflow.
+const ONCE_FAILED_SYMMETRIC: [u64; 3] = [
+    0x2ad9_4bec_a3d6_d1ce,
+    0x6170_6c08_d386_232c,
+    0x2622_fe83_911f_25f2,
+];
+
 #[test]
 fn what_once_failed_holds() {
-    let settings = Settings::new(Backend::Cpu, 0, 0);
-    for seed in ONCE_FAILED {
+    let symmetric = ONCE_FAILED_SYMMETRIC.map(|seed| (seed, true));
+    for (seed, symmetric) in ONCE_FAILED
+        .map(|seed| (seed, false))
+        .into_iter()
+        .chain(symmetric)
+    {
+        let settings = Settings {
+            symmetric,
+            ..Settings::new(Backend::Cpu, 0, 0)
+        };
         let outcome = run_step(seed, &settings, &mut Default::default(), true);
         let text = outcome.transcript.join("\n");
         assert!(

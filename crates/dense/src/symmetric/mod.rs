@@ -196,3 +196,19 @@ unsafe fn update_columns<F: RealScalar, S: Simd<F>>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_without_an_inverse_in_range_are_no_pivots() {
+        assert!(is_regular(0.0, 1.0, 0.0) && is_regular(2.0, 1.0, -3.0));
+        assert!(is_regular(0.0, 1e-300, 0.0));
+        // The inverse has entries of 1e311, or its determinant is rounding.
+        assert!(!is_regular(0.0, 1e-311, 0.0) && !is_regular(1.0, 1e-170, 1e-311));
+        assert!(!is_regular(1.0, 1.0 - 1e-9, 1.0));
+        let inverse = inverse_of_two(2.0, 1.0, -3.0);
+        assert_eq!(inverse.map(|v: f64| v * 7.0), [3.0, 1.0, -2.0]);
+    }
+}

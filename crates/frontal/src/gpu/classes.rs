@@ -10,7 +10,7 @@
 use luge_gpu_kernels::frontal::plan::{
     GATHERED, SMALL_FRONT, TILE, TILED_FRONT, WHOLE_FRONT, WIDE_TILE, WIDE_VALUES,
 };
-use luge_gpu_kernels::frontal::solve::layout::{TILE as SOLVE_TILE, WHOLE_ROWS};
+use luge_gpu_kernels::frontal::solve::layout::{STRIP, TILE as SOLVE_TILE, WHOLE_ROWS};
 
 use luge_device::Device;
 
@@ -208,9 +208,9 @@ impl SolveClass {
         matches!(self, Self::Whole | Self::Tiled)
     }
 
-    /// The tiles of a tiled front; a task is a row of them.
+    /// The strips of a tiled front: rows of tiles, each a task.
     pub fn tiling(front: &Front) -> Tiling {
-        Tiling::new(front.pivots, front.below, SOLVE_TILE)
+        Tiling::new(front.pivots, front.below, STRIP)
     }
 }
 

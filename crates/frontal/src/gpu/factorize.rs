@@ -7,10 +7,9 @@ use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::{
     self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
 };
-use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
 use luge_sparse::{PivotPolicy, ResolvedPivots};
 
-use super::solve::{SolveState, Vectors, vector_entries};
+use super::solve::{SolveState, Vectors};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar};
 
@@ -37,8 +36,8 @@ struct Working<T: DeviceScalar> {
     report_on_host: PinnedBuffer<u64>,
     /// Number of factorizations so far, around the end of the integers.
     epoch: u32,
-    /// Those of the solves.
-    vectors: Option<Vectors<T>>,
+    /// What solves work in beside the elements.
+    vectors: Vectors<T>,
 }
 
 impl<T: DeviceScalar> Workspace<T> {
@@ -61,7 +60,7 @@ impl<T: DeviceScalar> Workspace<T> {
                 report: stream.alloc(report::LEN)?,
                 report_on_host: stream.device().alloc_pinned(report::LEN)?,
                 epoch: 0,
-                vectors: None,
+                vectors: Vectors::new(stream)?,
             }),
         })
     }
@@ -69,11 +68,11 @@ impl<T: DeviceScalar> Workspace<T> {
     /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
     pub fn bytes(tree: &DeviceTree) -> u64 {
         let plan = &tree.plan;
-        let values = plan.element_entries + vector_entries(tree) as u64;
+        let values = plan.element_entries * size_of::<T>() as u64;
+        let of_solves = Vectors::<T>::bytes(tree, plan.element_entries);
         let counters = plan.fronts.len() + 2 * plan.num_large + plan.num_flags + words::state::LEN;
-        let counters = counters + CONTROL_WORDS;
         let reports = report::NUM_EXTREMES + report::LEN;
-        values * size_of::<T>() as u64 + (4 * counters + 8 * reports) as u64
+        values + of_solves + (4 * counters + 8 * reports) as u64
     }
 
     fn lock(&self) -> MutexGuard<'_, Working<T>> {
@@ -476,8 +475,9 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         scales: bool,
     ) -> Result<(), DeviceFrontalError> {
         let workspace = Arc::clone(&self.workspace);
-        let vectors = &mut workspace.lock().vectors;
-        self.solve_with(vectors, stream, x, nrhs, transpose, scales)
+        let working = &mut *workspace.lock();
+        let memory = (&mut working.vectors, &mut working.elements);
+        self.solve_with(memory, stream, x, nrhs, transpose, scales)
     }
 
     /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of

@@ -20,7 +20,7 @@ mod triangle;
 
 use luge_kernel::prelude::*;
 
-pub(super) use self::product::FrontReal;
+pub(super) use self::product::{FrontReal, repeated};
 use self::triangle::{solve_lower, solve_upper, subtract};
 use super::plan::{
     BLOCK_VALUES, LargePlan, THREADS, TILE as PART, Task, TaskIn, WHOLE, WHOLE_FRONT, WIDE_TILE,

@@ -65,6 +65,8 @@ macro_rules! repeated {
     };
 }
 
+pub(crate) use repeated;
+
 const _: () = assert!(WIDE_TILE / 32 <= 4);
 
 /// Steps that are asked for at once whether they are done.
@@ -79,6 +81,15 @@ pub trait FrontReal: Real {
         lower: impl Fn(u32, u32) -> Self,
         upper: impl Fn(u32, u32) -> Self,
         sums: &mut [[[Self; 4]; F]; F],
+    );
+
+    /// Adds the products of a warp's matrix of 16 rows and [`DEPTH`] columns with N of as many rows and 8 columns. A lane has
+    /// `left` of the former and `sums` as [`mma_m16n8k8_f64`](matrix::mma_m16n8k8_f64) has them; `right(n, p, j)` is entry
+    /// p, j of number n of the latter.
+    fn add_columns<const N: usize>(
+        left: [Self; 4],
+        right: impl Fn(usize, u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; N]; 1],
     );
 }
 
@@ -102,6 +113,20 @@ impl FrontReal for f64 {
             });
         });
         matrix::mma_m16n8k8_f64(&left, &right, sums);
+    }
+
+    #[inlined]
+    fn add_columns<const N: usize>(
+        left: [Self; 4],
+        right: impl Fn(usize, u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; N]; 1],
+    ) {
+        let (g, t) = (thread::lane_id() / 4, thread::lane_id() % 4);
+        let mut of_right = [[0.0; 2]; N];
+        repeated!(n < N => {
+            of_right[n] = [right(n, t, g), right(n, t + 4, g)];
+        });
+        matrix::mma_m16n8k8_f64(&[left], &of_right, sums);
     }
 }
 
@@ -130,6 +155,33 @@ impl FrontReal for f32 {
                         let sum = sums[i][j][x];
                         sums[i][j][x] = left[i][x / 2].mul_add(right[j][x % 2], sum);
                     });
+                });
+            });
+            p += 1;
+        }
+    }
+
+    #[inlined]
+    fn add_columns<const N: usize>(
+        left: [Self; 4],
+        right: impl Fn(usize, u32, u32) -> Self,
+        sums: &mut [[[Self; 4]; N]; 1],
+    ) {
+        let (first, t) = (thread::lane_id() / 4 * 4, thread::lane_id() % 4);
+        let mut p = 0;
+        while p < DEPTH {
+            let (upper, lower) = if p < 4 {
+                (left[0], left[1])
+            } else {
+                (left[2], left[3])
+            };
+            let upper = warp::shuffle(warp::FULL_MASK, upper, first + p % 4);
+            let lower = warp::shuffle(warp::FULL_MASK, lower, first + p % 4);
+            repeated!(n < N => {
+                repeated!(x < 4 => {
+                    let of_left = if x < 2 { upper } else { lower };
+                    let of_right = right(n, p, 2 * t + x as u32 % 2);
+                    sums[0][n][x] = of_left.mul_add(of_right, sums[0][n][x]);
                 });
             });
             p += 1;

@@ -8,8 +8,8 @@
 //! | fronts of one pivot and nothing else | `many_right_hand_sides_and_many_blocks` |
 //! | fronts of a warp, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` |
 //! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` |
-//! | fronts of more rows, by tiles of [`TILE`], one after another on few blocks; with rows below and without; the last tiles in part | `very_large_fronts_are_solved_by_tiles` |
-//! | 1 right-hand side, up to [`MANY`], and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_tiles` |
+//! | fronts of more rows, by strips of [`STRIP`], one after another on few blocks; of 1, 2 and 3 strips of pivots; with rows below and without; the last strips in part | `very_large_fronts_are_solved_by_strips`, `very_large_fronts_of_more_strips` |
+//! | 1 right-hand side, up to [`MANY`], up to twice as many, and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_strips` |
 //! | more than [`MAX_NRHS`] right-hand sides | `many_right_hand_sides_and_many_blocks` |
 //! | rows of up to [`LONG_ROW`] couplings, of one segment of at most [`SEGMENT`], of several | `long_rows_come_in_segments` |
 //! | up to 32 contributions of children to a row, and more | `solutions_satisfy_the_matrix` |
@@ -40,11 +40,11 @@ pub struct FrontRecord {
 pub struct LargeTask {
     /// The front.
     pub front: u32,
-    /// The tile of it, or [`WHOLE`].
-    pub tile: u32,
+    /// The strip of it, or [`WHOLE`].
+    pub strip: u32,
 }
 
-/// In place of a tile: all of the front.
+/// In place of a strip: all of the front.
 pub const WHOLE: u32 = u32::MAX;
 
 /// Rows of the largest front that is one task of a block, a row a thread.
@@ -214,5 +214,8 @@ pub const MANY: usize = 8;
 /// Threads of a block.
 pub const THREADS: u32 = 256;
 
-/// Rows of a tile, as many as a warp has lanes.
+/// Pivots of a front that are solved for together, as many as a warp has lanes.
 pub const TILE: u32 = 32;
+
+/// Rows of a strip of a very large front.
+pub const STRIP: u32 = 64;

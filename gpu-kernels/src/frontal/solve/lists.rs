@@ -4,6 +4,7 @@ use luge_kernel::prelude::*;
 use luge_kernel::record::InGlobal;
 
 use super::layout::{LargeTask, LevelIn, Lists};
+use super::strips_many::PAIR;
 use super::{Chunk, Front, Sweep};
 
 impl Lists {
@@ -19,7 +20,7 @@ impl Lists {
     }
 }
 
-/// The tasks of one worker: every one of a list for every chunk, chunks fastest. Chunks are counted up to the next power
+/// The tasks of one worker: every one of a list for every chunk, or several together, chunks fastest. Chunks are counted up to the next power
 /// of two: without a division, at the price of some that there are not.
 #[derive(Clone, Copy)]
 struct Turns {
@@ -70,44 +71,89 @@ impl Turns {
     }
 }
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
-    /// Calls `work` for each chunk and each task of the part of a list that worker `worker` of `workers` has;
-    /// `front_of` is the front of a task. Numbers of fronts are read two tasks ahead, fronts one.
+/// The tasks of one worker that are left. Numbers of fronts are read two tasks ahead, fronts one.
+#[derive(Clone, Copy)]
+pub(super) struct Tasks {
+    turns: Turns,
+    /// Chunks of one turn.
+    together: u32,
+    at: u32,
+    front: Front,
+    next: u32,
+    next_number: u32,
+}
+
+impl Tasks {
+    /// Whether one is left.
     #[inlined]
-    fn for_tasks(
+    pub fn is_left(self) -> bool {
+        self.at < self.turns.count
+    }
+
+    /// The next one, which there is: the first of its chunks, its front, and its place in the list. `front_of` as for
+    /// [`Sweep::tasks`].
+    #[inlined]
+    pub fn take<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
+        &mut self,
+        sweep: Sweep<T, R, AHEAD, BELOW>,
+        front_of: impl Fn(usize) -> u32,
+    ) -> (Chunk, Front, usize) {
+        let Self {
+            turns,
+            together,
+            at,
+            front,
+            next,
+            next_number,
+        } = *self;
+        let mut next_front = front;
+        let mut after = next;
+        let mut number_after = 0;
+        if next < turns.count {
+            next_front = sweep.front(next_number);
+            after = turns.after(next);
+            if after < turns.count {
+                number_after = front_of(turns.task(after));
+            }
+        }
+        (self.at, self.front) = (next, next_front);
+        (self.next, self.next_number) = (after, number_after);
+        (
+            sweep.chunk(turns.chunk(at) * together),
+            front,
+            turns.task(at),
+        )
+    }
+}
+
+impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+    /// The tasks of the part of a list that worker `worker` of `workers` has, each for every chunk or for `together` of
+    /// them; `front_of` is the front of a task.
+    #[inlined]
+    fn tasks(
         self,
         front_of: impl Fn(usize) -> u32,
-        part: (u32, u32),
+        (part, together): ((u32, u32), u32),
         (worker, workers): (u32, u32),
-        mut work: impl FnMut(Chunk, Front, usize),
-    ) {
-        let turns = Turns::new(part, self.num_chunks(), workers);
-        let mut at = turns.from(worker);
-        if at >= turns.count {
-            return;
-        }
-        let number = |at: u32| front_of(turns.task(at));
-        let mut front = self.front(number(at));
-        let mut next = turns.after(at);
-        let mut next_number = 0;
-        if next < turns.count {
-            next_number = number(next);
-        }
-        while at < turns.count {
-            let mut next_front = front;
-            let mut after = next;
-            let mut number_after = 0;
-            if next < turns.count {
-                next_front = self.front(next_number);
-                after = turns.after(next);
-                if after < turns.count {
-                    number_after = number(after);
-                }
+    ) -> Tasks {
+        let turns = Turns::new(part, self.num_chunks().div_ceil(together), workers);
+        let at = turns.from(worker);
+        let mut tasks = Tasks {
+            turns,
+            together,
+            at,
+            front: Front::default(),
+            next: at,
+            next_number: 0,
+        };
+        if at < turns.count {
+            tasks.front = self.front(front_of(turns.task(at)));
+            tasks.next = turns.after(at);
+            if tasks.next < turns.count {
+                tasks.next_number = front_of(turns.task(tasks.next));
             }
-            work(self.chunk(turns.chunk(at)), front, turns.task(at));
-            (at, front) = (next, next_front);
-            (next, next_number) = (after, number_after);
         }
+        tasks
     }
 
     /// Calls `work(chunk, front)` for the small fronts of a warp.
@@ -120,23 +166,33 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         mut work: impl FnMut(Chunk, Front),
     ) {
         let front_of = |task: usize| list.get(task);
-        self.for_tasks(front_of, part, worker, |chunk, front, _| {
+        let mut tasks = self.tasks(front_of, (part, 1), worker);
+        while tasks.is_left() {
+            let (chunk, front, _) = tasks.take(self, front_of);
             work(chunk, front);
-        });
+        }
     }
 
-    /// Calls `work(chunk, front, tile)` for the fronts and tiles of a block.
+    /// The fronts and strips of a block.
     #[inlined]
-    pub(super) fn for_large(
+    pub(super) fn large_tasks(
         self,
         list: Records<LargeTask>,
         part: (u32, u32),
         worker: (u32, u32),
-        mut work: impl FnMut(Chunk, Front, u32),
-    ) {
-        let front_of = |task: usize| list.get(task).front();
-        self.for_tasks(front_of, part, worker, |chunk, front, task| {
-            work(chunk, front, list.get(task).tile());
-        });
+    ) -> Tasks {
+        let together = if R == 1 { 1 } else { PAIR as u32 };
+        self.tasks(|task| list.get(task).front(), (part, together), worker)
+    }
+
+    /// The next of them: the first of its chunks, its front, and the strip or [`WHOLE`](super::layout::WHOLE).
+    #[inlined]
+    pub(super) fn take_large(
+        self,
+        tasks: &mut Tasks,
+        list: Records<LargeTask>,
+    ) -> (Chunk, Front, u32) {
+        let (chunk, front, task) = tasks.take(self, |task| list.get(task).front());
+        (chunk, front, list.get(task).strip())
     }
 }

@@ -19,7 +19,7 @@
 //! those of the solution, backwards.
 //!
 //! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
-//! or on a tile of 32 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
+//! or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
 //! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
 //! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits
 //! for numbers and not for other tasks: see the module `handover`.
@@ -36,14 +36,16 @@ mod passes;
 pub mod prepare;
 mod scaled;
 mod small;
-mod tiles;
+mod strips;
+mod strips_many;
 mod whole;
 
 use luge_kernel::prelude::*;
 
 use self::layout::{
-    Couplings, Factored, Lists, MANY, MAX_NRHS, Places, THREADS, TILE, Vectors, WHOLE_ROWS,
+    Couplings, Factored, Lists, MANY, MAX_NRHS, Places, STRIP, THREADS, TILE, Vectors, WHOLE_ROWS,
 };
+use super::large::FrontReal;
 use crate::grid::GridBarrier;
 
 /// Warps of a block.
@@ -53,7 +55,7 @@ const WARPS: u32 = THREADS / warp::WARP_SIZE;
 ///
 /// The triangles that are solved with are parts of the block of its pivots, as it is stored or transposed. The panels
 /// of the rows below are used by columns, one a pivot, one panel upwards and the other one downwards.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Front {
     start: u32,
     k: u32,
@@ -131,6 +133,18 @@ impl Front {
     #[inlined]
     fn pivots_of_tile(self, t: u32) -> u32 {
         (self.k - t * TILE).min(TILE)
+    }
+
+    /// Number of strips of pivots.
+    #[inlined]
+    fn strips_of_pivots(self) -> u32 {
+        self.k.div_ceil(STRIP)
+    }
+
+    /// Number of pivots of strip `t`.
+    #[inlined]
+    fn pivots_of_strip(self, t: u32) -> u32 {
+        (self.k - t * STRIP).min(STRIP)
     }
 }
 
@@ -236,19 +250,85 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 }
 
+impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, R, AHEAD, BELOW>
+{
+    /// Of the chunks from one on, how many are worked on together.
+    #[inlined]
+    fn chunks_from(self, chunk: Chunk) -> u32 {
+        if R > 1 && chunk.first + (R as u32) < self.nrhs {
+            strips_many::PAIR as u32
+        } else {
+            1
+        }
+    }
+
+    /// A front or a strip of one on the way up, for the chunks that are worked on together. All threads of the block call
+    /// it.
+    #[inlined]
+    fn large_up(self, chunk: Chunk, front: Front, strip: u32) {
+        let chunks = self.chunks_from(chunk);
+        if strip == layout::WHOLE {
+            let mut n = 0;
+            while n < chunks {
+                self.whole_up(self.chunk_behind(chunk, n), front);
+                n += 1;
+            }
+        } else if R == 1 {
+            self.strip_up(chunk, front, strip);
+        } else {
+            self.strip_up_many((chunk, chunks), front, strip);
+        }
+    }
+
+    /// A front or a strip of one on the way down, for the chunks that are worked on together. All threads of the block call
+    /// it.
+    #[inlined]
+    fn large_down(self, chunk: Chunk, front: Front, strip: u32) {
+        let chunks = self.chunks_from(chunk);
+        if strip == layout::WHOLE {
+            let mut n = 0;
+            while n < chunks {
+                self.whole_down(self.chunk_behind(chunk, n), front);
+                n += 1;
+            }
+        } else if R == 1 {
+            self.strip_down(chunk, front, strip);
+        } else {
+            self.strip_down_many((chunk, chunks), front, strip);
+        }
+    }
+}
+
 /// Places in shared memory for `many` values of each row of a front, or for a triangle.
 const fn values_places(many: usize) -> usize {
     let of_rows = WHOLE_ROWS as usize * many;
-    if of_rows < tiles::TRIANGLE {
-        tiles::TRIANGLE
+    if of_rows < strips::TRIANGLE {
+        strips::TRIANGLE
     } else {
         of_rows
     }
 }
 
+/// Likewise for what is taken off them, or the sums of the warps.
+const fn products_places(many: usize) -> usize {
+    if many == 1 {
+        strips::SUMS
+    } else {
+        strips_many::SUMS
+    }
+}
+
+const _: () = assert!(strips::SUMS >= WHOLE_ROWS as usize);
+
+/// Values of dynamic shared memory of a block of the kernel for `many` right-hand sides at a time.
+pub const fn shared_values(many: usize) -> usize {
+    values_places(many) + products_places(many)
+}
+
 /// All of a solve, by all threads of the grid.
 #[inlined]
-fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
+fn solve<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>(
     sweep: Sweep<T, R, AHEAD, BELOW>,
     lists: Lists,
     couplings: Couplings<T>,
@@ -281,21 +361,17 @@ fn solve<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
             sweep.small_up(chunk, front);
         });
         let part = lists.part(number, |level| level.blocks_up());
-        sweep.for_large(lists.blocks_up, part, block, |chunk, front, tile| {
-            if tile == layout::WHOLE {
-                sweep.whole_up(chunk, front);
-            } else {
-                sweep.tile_up(chunk, front, tile);
-            }
-        });
+        let mut tasks = sweep.large_tasks(lists.blocks_up, part, block);
+        while tasks.is_left() {
+            let (chunk, front, strip) = sweep.take_large(&mut tasks, lists.blocks_up);
+            sweep.large_up(chunk, front, strip);
+        }
         let part = lists.part(number, |level| level.blocks_down());
-        sweep.for_large(lists.blocks_down, part, block, |chunk, front, tile| {
-            if tile == layout::WHOLE {
-                sweep.whole_down(chunk, front);
-            } else {
-                sweep.tile_down(chunk, front, tile);
-            }
-        });
+        let mut tasks = sweep.large_tasks(lists.blocks_down, part, block);
+        while tasks.is_left() {
+            let (chunk, front, strip) = sweep.take_large(&mut tasks, lists.blocks_down);
+            sweep.large_down(chunk, front, strip);
+        }
         let part = lists.part(number, |level| level.warps_down());
         sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
             sweep.small_down(chunk, front);
@@ -336,7 +412,7 @@ macro_rules! solve_fronts {
                     vectors.control.len() >= layout::CONTROL_WORDS
                 )
             )]
-            pub unsafe fn $name<T: Real>(
+            pub unsafe fn $name<T: FrontReal>(
                 transpose: u32,
                 nrhs: u32,
                 tree: Factored<T>,
@@ -347,8 +423,11 @@ macro_rules! solve_fronts {
                 vectors: Vectors<T>,
             ) {
                 let largest = shared_array![u32; MAX_NRHS];
-                let values = shared_array![T; values_places($many)];
-                let products = shared_array![T; WHOLE_ROWS as usize * $many];
+                let values = dynamic_shared::<T>(0, values_places($many));
+                let products = dynamic_shared::<T>(
+                    values_places($many) * size_of::<T>(),
+                    products_places($many),
+                );
                 let sweep = Sweep::<T, { $many }, $ahead, $below> {
                     transpose: transpose != 0,
                     nrhs,
@@ -373,10 +452,11 @@ solve_fronts! {
     /// times the inverse of 2^`leave.exponents[e]`; for Aᵀ other arrays are passed. Coupling p of a row is of unknown
     /// `couplings.idx[p]`, with value `couplings.coupling[couplings.entries[p]]`.
     ///
-    /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones and on tiles.
+    /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones and on strips.
     /// Writes: the part of `unknowns`, `eliminated` and `x` that belongs to a front's pivots, and the contributions of
     /// its rows below, by whoever has the task alone; flags show them to those who wait. Right-hand sides come in
-    /// by all threads, between barriers of the grid. Shared memory: static, 10.3 KB.
+    /// by all threads, between barriers of the grid. Shared memory: static, 0.3 KB, and [`shared_values`] values of dynamic
+    /// shared memory.
     ///
     /// Launch: cooperative, 1-D, 256 threads a block. Preconditions: the lists are those of the tree that the factors
     /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of

@@ -19,33 +19,6 @@ pub(super) struct Line {
     end: u32,
 }
 
-impl Line {
-    /// Entries `from .. from + count` alone.
-    #[inlined]
-    pub fn part(self, from: u32, count: u32) -> Self {
-        Self {
-            first: self.first.wrapping_add(from.wrapping_mul(self.stride)),
-            stride: self.stride,
-            end: self.end.saturating_sub(from).min(count),
-        }
-    }
-
-    /// Whether it has entry `p`.
-    #[inlined]
-    pub fn has(self, p: u32) -> bool {
-        p < self.end
-    }
-
-    /// The line, or one without entries.
-    #[inlined]
-    pub fn only_if(self, wanted: bool) -> Self {
-        Self {
-            end: if wanted { self.end } else { 0 },
-            ..self
-        }
-    }
-}
-
 impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
     /// Row `row` of a front in the columns of the pivots `first .. first + count` on the way up: those before the
     /// diagonal.

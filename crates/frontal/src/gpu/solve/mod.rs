@@ -30,15 +30,13 @@ pub(super) struct SolveState<T: DeviceScalar> {
     coupling: Buffer<T>,
 }
 
-/// The vectors of a launch.
+/// What launches work in.
+///
+/// Their vectors lie where the elements of a factorization were, which nobody needs any more, if there is room for them.
 #[derive(Debug)]
 pub(super) struct Vectors<T: DeviceScalar> {
-    entered: Buffer<T>,
-    unknowns: Buffer<T>,
-    eliminated: Buffer<T>,
-    carried: Buffer<T>,
-    /// Of segments of long rows right of the diagonal blocks.
-    sums: Buffer<T>,
+    /// Vectors that have no room there.
+    apart: Option<Buffer<T>>,
     control: Buffer<u32>,
 }
 
@@ -98,44 +96,55 @@ pub(super) fn vector_entries(tree: &DeviceTree) -> usize {
     3 * tree.symbolic.tree.n() + tree.symbolic.tree.rows.len() + tree.solve.num_segments()
 }
 
-/// Right-hand sides of a launch at most, if the vectors of one take so many bytes.
-fn most_at_once(bytes_of_one: usize) -> usize {
-    let chunks = VECTOR_BYTES / (MANY * bytes_of_one);
+/// Right-hand sides of a launch at most, if the vectors of one take so many bytes, and the elements of a factorization
+/// `of_elements`.
+fn most_at_once(bytes_of_one: usize, of_elements: usize) -> usize {
+    let chunks = VECTOR_BYTES.max(of_elements) / (MANY * bytes_of_one);
     chunks.clamp(1, MAX_NRHS / MANY) * MANY
 }
 
 impl<T: DeviceScalar> Vectors<T> {
-    /// Vectors for `lanes` right-hand sides: those there are, if they suffice.
-    fn of<'a>(
-        kept: &'a mut Option<Self>,
+    /// For no launch yet.
+    pub(super) fn new(stream: &Stream) -> Result<Self, DeviceFrontalError> {
+        Ok(Self {
+            apart: None,
+            control: stream.alloc(CONTROL_WORDS)?,
+        })
+    }
+
+    /// Bytes on the device of those for one right-hand side, beside elements of so many entries.
+    pub(super) fn bytes(tree: &DeviceTree, of_elements: u64) -> u64 {
+        let entries = vector_entries(tree) as u64;
+        let apart = if entries > of_elements { entries } else { 0 };
+        apart * size_of::<T>() as u64 + 4 * CONTROL_WORDS as u64
+    }
+
+    /// The control, and memory for `entries` values: the `elements` or what there is apart from them, if it suffices.
+    fn memory<'a>(
+        &'a mut self,
+        elements: &'a mut Buffer<T>,
         stream: &Stream,
-        tree: &DeviceTree,
-        lanes: usize,
-    ) -> Result<&'a mut Self, DeviceFrontalError> {
-        let (n, rows) = (tree.symbolic.tree.n(), tree.symbolic.tree.rows.len());
-        let suffices = |v: &Self| v.unknowns.len() >= n * lanes;
+        entries: usize,
+    ) -> Result<(&'a mut Buffer<u32>, &'a mut Buffer<T>), DeviceFrontalError> {
+        if elements.len() >= entries {
+            return Ok((&mut self.control, elements));
+        }
         // Others are freed first: both need not exist at once.
-        let vectors = match kept.take().filter(suffices) {
-            Some(vectors) => vectors,
-            None => Self {
-                entered: stream.alloc(n * lanes)?,
-                unknowns: stream.alloc(n * lanes)?,
-                eliminated: stream.alloc(n * lanes)?,
-                carried: stream.alloc(rows * lanes)?,
-                sums: stream.alloc(tree.solve.num_segments() * lanes)?,
-                control: stream.alloc(CONTROL_WORDS)?,
-            },
+        let apart = match self.apart.take().filter(|apart| apart.len() >= entries) {
+            Some(apart) => apart,
+            None => stream.alloc(entries)?,
         };
-        Ok(kept.insert(vectors))
+        Ok((&mut self.control, self.apart.insert(apart)))
     }
 }
 
 impl<T: DeviceScalar> DeviceFrontalLu<T> {
-    /// Solves in `vectors`, whose former content is of no use; with the scaled matrix itself unless `scales`.
+    /// Solves in `vectors` and the `elements`, whose former content is of no use; with the scaled matrix itself unless
+    /// `scales`.
     #[track_caller]
     pub(super) fn solve_with(
         &mut self,
-        vectors: &mut Option<Vectors<T>>,
+        (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
         x: &mut Buffer<f64>,
         nrhs: usize,
@@ -147,7 +156,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         if x.is_empty() {
             return Ok(());
         }
-        let at_once = most_at_once(vector_entries(&self.tree) * size_of::<T>());
+        let bytes_of_one = vector_entries(&self.tree) * size_of::<T>();
+        let at_once = most_at_once(bytes_of_one, elements.len() * size_of::<T>());
         let zeros = match scales {
             true => None,
             false => {
@@ -160,7 +170,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         while first < nrhs {
             let count = at_once.min(nrhs - first);
             self.launch(
-                vectors,
+                (vectors, elements),
                 stream,
                 x,
                 first..first + count,
@@ -175,7 +185,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     /// Solves for these right-hand sides, with `zeros` in place of the exponents of the scaling if they are given.
     fn launch(
         &mut self,
-        vectors: &mut Option<Vectors<T>>,
+        (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
         stream: &Stream,
         x: &mut Buffer<f64>,
         sides: Range<usize>,
@@ -199,12 +209,23 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         } else {
             kernels::solve_fronts_many::desc::<T>()
         };
-        let resident = stream.device().max_resident_blocks(kernel, THREADS, 0)?;
+        let shared_bytes = (kernels::shared_values(together) * size_of::<T>()) as u32;
+        let device = stream.device();
+        let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
         let blocks = plan.blocks(resident, n, chunks as u32);
-        let config = LaunchConfig::linear(blocks, THREADS).cooperative();
+        let config = LaunchConfig::linear(blocks, THREADS)
+            .cooperative()
+            .with_shared(shared_bytes);
         let SolveState { order, coupling } = &self.solve_state;
-        let vectors = Vectors::of(vectors, stream, tree, chunks * together)?;
-        stream.fill_zero(&mut vectors.control)?;
+        let lanes = chunks * together;
+        let entries = vector_entries(tree) * lanes;
+        let (control, memory) = vectors.memory(elements, stream, entries)?;
+        stream.fill_zero(control)?;
+        let (mut entered, memory) = memory.split_at_mut(n * lanes);
+        let (mut unknowns, memory) = memory.into_split_at(n * lanes);
+        let (mut eliminated, memory) = memory.into_split_at(n * lanes);
+        let (mut carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
+        let (mut sums, _) = memory.into_split_at(plan.num_segments() * lanes);
         let mut x = x.slice_mut(sides.start * n..sides.end * n);
         let factored = FactoredBuffers {
             fronts: &plan.fronts,
@@ -229,12 +250,12 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         };
         let vectors = VectorsBuffers {
             x: &mut x,
-            entered: &mut vectors.entered,
-            unknowns: &mut vectors.unknowns,
-            eliminated: &mut vectors.eliminated,
-            carried: &mut vectors.carried,
-            sums: &mut vectors.sums,
-            control: &mut vectors.control,
+            entered: &mut entered,
+            unknowns: &mut unknowns,
+            eliminated: &mut eliminated,
+            carried: &mut carried,
+            sums: &mut sums,
+            control,
         };
         macro_rules! launch {
             ($kernel:ident) => {
@@ -273,16 +294,22 @@ mod tests {
     fn large_vectors_are_solved_for_in_smaller_groups() {
         assert_eq!((MANY, MAX_NRHS), (8, 64));
         // 64 vectors of 2²⁴ bytes have 2³⁰.
-        for (bytes_of_one, expected) in [
-            (8, 64),
-            (1 << 24, 64),
-            ((1 << 24) + 1, 56),
-            ((1 << 27) / 2, 16),
-            ((1 << 27) / 2 + 1, 8),
-            (1 << 27, 8),
-            (1 << 40, 8),
+        for (bytes_of_one, of_elements, expected) in [
+            (8, 0, 64),
+            (1 << 24, 1 << 20, 64),
+            ((1 << 24) + 1, 0, 56),
+            ((1 << 24) + 1, 1 << 31, 64),
+            ((1 << 27) / 2, 0, 16),
+            ((1 << 27) / 2 + 1, 0, 8),
+            ((1 << 27) / 2 + 1, 1 << 31, 24),
+            (1 << 27, 0, 8),
+            (1 << 40, 1 << 31, 8),
         ] {
-            assert_eq!(most_at_once(bytes_of_one), expected, "{bytes_of_one}");
+            assert_eq!(
+                most_at_once(bytes_of_one, of_elements),
+                expected,
+                "{bytes_of_one}, {of_elements}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a solve on the device does in which order: lists that depend on the tree and the placement alone.
 //!
-//! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each tile of 32
-//! rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
+//! A front is a task of a warp if it is small, else of a block; a very large one is a task of a block for each strip of
+//! 64 rows. Tasks stand in the order of the longest path that is left, with which none comes before one that it waits for.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -422,23 +422,23 @@ impl<'a> LeveledForest<'a> {
         let ((warps_up, blocks_up), (warps_down, blocks_down)) = both(
             threads,
             || {
-                // The path from a front to its root.
-                let mut left = vec![0.0f64; fronts.len()];
+                // The path from a front to its root, without and with the front.
+                let mut left = vec![[0.0f64; 2]; fronts.len()];
                 for (s, front) in fronts.iter().enumerate().rev() {
-                    let above = left.get(front.parent as usize).copied().unwrap_or(0.0);
-                    left[s] = costs.solve_seconds(front.pivots) + above;
+                    let above = left.get(front.parent as usize).map_or(0.0, |left| left[1]);
+                    left[s] = [above, above + costs.solve_seconds(front.pivots)];
                 }
                 tasks_by_paths(tree, (&classes, levels), num_levels, &left, false, threads)
             },
             || {
                 // The path to its farthest leaf.
-                let mut left = vec![0.0f64; fronts.len()];
+                let mut left = vec![[0.0f64; 2]; fronts.len()];
                 for (s, front) in fronts.iter().enumerate() {
-                    left[s] += costs.solve_seconds(front.pivots);
+                    left[s][1] = left[s][0] + costs.solve_seconds(front.pivots);
                     if let Some(parent) = fronts.get(front.parent as usize) {
                         debug_assert!(parent.start > front.start);
-                        let below = left[s];
-                        let parent = &mut left[front.parent as usize];
+                        let below = left[s][1];
+                        let parent = &mut left[front.parent as usize][0];
                         *parent = below.max(*parent);
                     }
                 }
@@ -535,22 +535,25 @@ impl<'a> LeveledForest<'a> {
     }
 }
 
-/// Tasks of warps and of blocks up the forest, or down.
+/// Tasks of warps and of blocks up the forest, or down; what is left of the path is known without each front and with it.
+///
+/// Strips of pivots come by the path from their own step on. Those of rows below need all of the pivots, so they come
+/// behind those of other fronts that are as far from the end: their unknowns are there when their turn comes.
 fn tasks_by_paths(
     tree: &AssemblyTree,
     (classes, levels): (&[SolveClass], &[u32]),
     num_levels: u32,
-    left: &[f64],
+    left: &[[f64; 2]],
     down: bool,
     threads: usize,
 ) -> (TaskList<u32>, TaskList<LargeTask>) {
     let mut warps = Vec::with_capacity(levels.len());
     let mut blocks = Vec::new();
     for (s, front) in tree.fronts().iter().enumerate().rev() {
-        let (number, level, left) = (s as u32, levels[s], left[s]);
-        let task = |tile| LargeTask {
+        let (number, level, [behind, left]) = (s as u32, levels[s], left[s]);
+        let task = |strip| LargeTask {
             front: number,
-            tile,
+            strip,
         };
         match classes[s] {
             SolveClass::Single => {}
@@ -558,11 +561,15 @@ fn tasks_by_paths(
             SolveClass::Whole => blocks.push((level, left, task(WHOLE))),
             SolveClass::Tiled => {
                 let tiling = SolveClass::tiling(front);
-                let of_tile = |tile| (level, left, task(tile));
+                let steps = tiling.steps();
+                // The first strip of rows below is a step of its own.
+                let of_step = (left - behind) / f64::from(steps + 1);
+                let at_step = |step, strip| (level, left - of_step * f64::from(step), task(strip));
                 if down {
-                    blocks.extend((0..tiling.steps()).rev().map(of_tile));
+                    blocks.extend((0..steps).map(|step| at_step(step, steps - 1 - step)));
                 } else {
-                    blocks.extend((0..tiling.sides()).map(of_tile));
+                    let strips = 0..tiling.sides();
+                    blocks.extend(strips.map(|strip| at_step(strip.min(steps), strip)));
                 }
             }
         }
@@ -758,7 +765,10 @@ mod tests {
         assert_eq!(forest.warps_up.tasks, [5, 3, 0, 4, 1, 8, 2]);
         // To the farthest leaf 420, 860, 1300; 420, 1440; 420; 500.
         assert_eq!(forest.warps_down.tasks, [4, 2, 1, 8, 5, 3, 0]);
-        let whole = |front| LargeTask { front, tile: WHOLE };
+        let whole = |front| LargeTask {
+            front,
+            strip: WHOLE,
+        };
         assert_eq!(forest.blocks_up.tasks, [whole(7), whole(6)]);
         assert_eq!(forest.blocks_down.tasks, [whole(7), whole(6)]);
     }

@@ -1,0 +1,376 @@
+//! Very large fronts for several right-hand sides, in the [strips](super::strips) that one has: products are those of
+//! tensor cores, for two chunks of right-hand sides at once.
+//!
+//! A warp has 16 rows of a strip and half of 64 columns. The unknowns of these columns lie in shared memory, in one of two
+//! places in turn, so that one barrier for each strip of columns does.
+
+use luge_kernel::prelude::*;
+
+use super::handover::{give, take};
+use super::strips::{DISTANCE, Rows, TRIANGLE};
+use super::{Chunk, Front, MANY, STRIP, Sweep, WARPS};
+use crate::frontal::large::{FrontReal, repeated};
+
+/// Chunks of right-hand sides that are solved for together.
+pub(super) const PAIR: usize = 2;
+
+/// Columns of one product.
+const DEPTH: u32 = 8;
+
+/// Rows of it.
+const GROUP: u32 = 16;
+
+/// Columns of a strip that a warp has.
+const WIDTH: u32 = STRIP * STRIP / (WARPS * GROUP);
+
+/// Products of a warp for each strip of columns.
+const PRODUCTS: usize = (WIDTH / DEPTH) as usize;
+
+/// Warps that share the columns.
+const SHARERS: u32 = STRIP / WIDTH;
+
+/// Right-hand sides that a thread finishes before the triangle.
+const OWN: usize = 4;
+
+/// Values of one chunk for the rows of a strip.
+const VALUES: u32 = STRIP * MANY as u32;
+
+/// Values of all chunks for them.
+const STAGED: u32 = PAIR as u32 * VALUES;
+
+/// Where the sums of the warps begin, behind two places for unknowns.
+const SUMS_AT: u32 = 2 * STAGED;
+
+/// Places of unknowns and sums in shared memory.
+pub(super) const SUMS: usize = (SUMS_AT + SHARERS * STAGED) as usize;
+
+const _: () = assert!(PRODUCTS <= 4);
+const _: () = assert!(WARPS * warp::WARP_SIZE * OWN as u32 == STAGED && MANY as u32 == DEPTH);
+const _: () = assert!(TRIANGLE >= super::WHOLE_ROWS as usize * MANY);
+const _: () = assert!(SUMS >= super::WHOLE_ROWS as usize * MANY);
+
+/// What a lane has of the sums of a warp, for each chunk.
+type Sums<T> = [[[T; 4]; PAIR]; 1];
+
+/// What a lane has of the products of a warp.
+type Part<T> = [[T; 4]; PRODUCTS];
+
+/// First of the 16 rows of a strip that this warp has, and which of the [`SHARERS`] it is.
+#[inlined]
+fn own_rows() -> (u32, u32) {
+    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    let groups = STRIP / GROUP;
+    (warp % groups * GROUP, warp / groups)
+}
+
+/// Row and column of entry `x` of a lane's part of the left factor of a product.
+#[inlined]
+fn of_left(x: u32) -> (u32, u32) {
+    let lane = thread::lane_id();
+    (lane / 4 + x % 2 * 8, lane % 4 + x / 2 * 4)
+}
+
+/// The chunk, row and first right-hand side that this thread finishes before the triangle: those of a warp are alike.
+#[inlined]
+fn own_value() -> (u32, u32, u32) {
+    let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+    let of_rows = STRIP / warp::WARP_SIZE;
+    let of_chunk = of_rows * (MANY / OWN) as u32;
+    (
+        warp / of_chunk,
+        warp % of_rows * warp::WARP_SIZE + thread::lane_id(),
+        warp % of_chunk / of_rows * OWN as u32,
+    )
+}
+
+impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, R, AHEAD, BELOW>
+{
+    /// Chunk `n` from `chunk` on.
+    #[inlined]
+    pub(super) fn chunk_behind(self, chunk: Chunk, n: u32) -> Chunk {
+        self.chunk(chunk.first / R as u32 + n)
+    }
+
+    /// This lane's part of the `count` columns from `column` on; any entries where there are none.
+    #[inlined]
+    fn part(self, front: Front, rows: Rows, (column, count): (u32, u32)) -> Part<T> {
+        let mut part = [[T::ZERO; 4]; PRODUCTS];
+        let (group, sharer) = own_rows();
+        repeated!(p < PRODUCTS => {
+            repeated!(x < 4 => {
+                let (row, own) = of_left(x as u32);
+                let row = (group + row).min(rows.count - 1);
+                let own = (sharer * WIDTH + p as u32 * DEPTH + own).min(count - 1);
+                let place = rows.first + row * rows.of_rows + (column + own) * rows.of_columns;
+                part[p][x] = -self.factor(front, place);
+            });
+        });
+        part
+    }
+
+    /// Shows in place `at`, for as many `chunks` from one on, the unknowns of `count` columns, which are waited for: those of column p are number `number(p)`
+    /// of `vector`. Behind the last column they are zero.
+    #[inlined]
+    fn stage(
+        self,
+        (chunk, chunks): (Chunk, u32),
+        at: u32,
+        count: u32,
+        vector: GlobalMut<T>,
+        number: impl Fn(u32) -> u32,
+    ) {
+        let thread = thread::thread_idx_x();
+        let of_chunk = VALUES / OWN as u32;
+        let (n, own) = (thread / of_chunk, thread % of_chunk * OWN as u32);
+        let (column, rhs) = (own / MANY as u32, own % MANY as u32);
+        let is_wanted = n < chunks && column < count;
+        let mut from = 0;
+        if is_wanted {
+            let unknowns = self.chunk_behind(chunk, n).unknowns;
+            from = unknowns + number(column) as usize * R + rhs as usize;
+        }
+        let found: [T; OWN] = take(vector, from, is_wanted);
+        // Zeros where there is no second chunk.
+        let mut i = 0;
+        while i < OWN {
+            self.products
+                .set((at + n * VALUES + own) as usize + i, found[i]);
+            i += 1;
+        }
+    }
+
+    /// Takes strips of columns off `sums`, times their unknowns in `vector`: turn number i has the columns `columns(i)`,
+    /// from the first of these on so many, of which each is unknown `number(column)`. `before` turns came before. All
+    /// threads of the block call it.
+    #[inlined]
+    fn subtract_columns(
+        self,
+        (chunk, chunks): (Chunk, u32),
+        (front, rows): (Front, Rows),
+        (before, turns): (u32, u32),
+        columns: impl Fn(u32) -> (u32, u32),
+        vector: GlobalMut<T>,
+        number: impl Fn(u32) -> u32,
+        sums: &mut Sums<T>,
+    ) {
+        if turns == 0 {
+            return;
+        }
+        let (_, sharer) = own_rows();
+        let mut ahead = self.part(front, rows, columns(0));
+        let mut turn = 0;
+        while turn < turns {
+            let now = ahead;
+            let at = (before + turn) % 2 * STAGED;
+            let (column, count) = columns(turn);
+            self.stage((chunk, chunks), at, count, vector, |p| number(column + p));
+            // Not before: what is waited for would come behind it.
+            if turn + 1 < turns {
+                ahead = self.part(front, rows, columns(turn + 1));
+            }
+            thread::sync_threads();
+            repeated!(p < PRODUCTS => {
+                let first = at + (sharer * WIDTH + p as u32 * DEPTH) * MANY as u32;
+                let right = |n: usize, k: u32, rhs: u32| {
+                    let place = first + n as u32 * VALUES + k * MANY as u32 + rhs;
+                    self.products.get(place as usize)
+                };
+                T::add_columns::<PAIR>(now[p], right, sums);
+            });
+            turn += 1;
+        }
+    }
+
+    /// Adds to this thread's `value` what the warps have for it. All threads of the block call it.
+    #[inlined]
+    fn join_columns(self, chunks: u32, sums: &Sums<T>, value: &mut [T; OWN]) {
+        let (group, sharer) = own_rows();
+        let lane = thread::lane_id();
+        let mut n = 0;
+        while n < PAIR {
+            let mut x = 0;
+            while x < 4 {
+                let (row, rhs) = (group + lane / 4 + x / 2 * 8, lane % 4 * 2 + x % 2);
+                let of_chunk = SUMS_AT + sharer * STAGED + n as u32 * VALUES;
+                let at = of_chunk + row * MANY as u32 + rhs;
+                self.products.set(at as usize, sums[0][n][x as usize]);
+                x += 1;
+            }
+            n += 1;
+        }
+        thread::sync_threads();
+        let (n, row, rhs) = own_value();
+        if n < chunks {
+            let mut sharer = 0;
+            while sharer < SHARERS {
+                let of_chunk = SUMS_AT + sharer * STAGED + n * VALUES;
+                let at = of_chunk + row * MANY as u32 + rhs;
+                let mut i = 0;
+                while i < OWN {
+                    value[i] += self.products.get(at as usize + i);
+                    i += 1;
+                }
+                sharer += 1;
+            }
+        }
+    }
+
+    /// The product of the inverse that is shown with the threads' values, as a product has it: hands on each two right-hand
+    /// sides of a row and a chunk to `finish(chunk, row, rhs, values)`. All threads of the block call it.
+    #[inlined]
+    fn times_shown_inverse(
+        self,
+        chunks: u32,
+        value: [T; OWN],
+        mut finish: impl FnMut(u32, u32, u32, [T; 2]),
+    ) {
+        // Unknowns of columns are not needed any more.
+        let (n, row, rhs) = own_value();
+        let at = n * VALUES + row * MANY as u32 + rhs;
+        if n < chunks {
+            let mut i = 0;
+            while i < OWN {
+                self.products.set(at as usize + i, value[i]);
+                i += 1;
+            }
+        }
+        thread::sync_threads();
+        let (group, n) = own_rows();
+        if n < chunks {
+            let mut found = [[[T::ZERO; 4]; 1]; 1];
+            let mut p = 0;
+            while p < STRIP {
+                let mut left = [T::ZERO; 4];
+                let mut x = 0;
+                while x < 4 {
+                    let (row, column) = of_left(x);
+                    let at = (p + column) * DISTANCE + group + row;
+                    left[x as usize] = self.values.get(at as usize);
+                    x += 1;
+                }
+                let right = |_: usize, k: u32, rhs: u32| {
+                    let at = n * VALUES + (p + k) * MANY as u32 + rhs;
+                    self.products.get(at as usize)
+                };
+                T::add_columns::<1>(left, right, &mut found);
+                p += DEPTH;
+            }
+            let lane = thread::lane_id();
+            let [[[a, b, c, d]]] = found;
+            finish(n, group + lane / 4, lane % 4 * 2, [a, b]);
+            finish(n, group + lane / 4 + 8, lane % 4 * 2, [c, d]);
+        }
+    }
+
+    /// One strip on the way up for a chunk or two, as [`strip_up`](Self::strip_up). All threads of the block call it.
+    #[inlined]
+    pub(super) fn strip_up_many(self, (chunk, chunks): (Chunk, u32), front: Front, t: u32) {
+        let (rows, first, before) = self.rows_up(front, t);
+        let is_pivots = t < front.strips_of_pivots();
+        let (n, own, rhs) = own_value();
+        let is_row = n < chunks && own < rows.count;
+        let of_own = self.chunk_behind(chunk, if n < chunks { n } else { 0 });
+        let i = if is_row { first + own } else { first };
+        let mut value = [T::ZERO; OWN];
+        let mut row = i;
+        if is_pivots {
+            row = self.row_as_it_came(front, i);
+            let at = of_own.unknowns + (front.start + row) as usize * R + rhs as usize;
+            let mut r = 0;
+            while r < OWN {
+                value[r] = self.vectors.entered.get(at + r);
+                r += 1;
+            }
+        }
+        let contributions = self.contributions(front, row);
+        if is_pivots {
+            let triangle = self.entries(front, rows, first, rows.count);
+            self.show_inverse::<false>(front, (first, rows.count), triangle, self.transpose);
+        }
+        if n < chunks {
+            self.gather(of_own, rhs, contributions, is_row, &mut value);
+        }
+        let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
+        self.subtract_columns(
+            (chunk, chunks),
+            (front, rows),
+            (0, before),
+            |turn| (turn * STRIP, front.pivots_of_strip(turn)),
+            self.vectors.eliminated,
+            |column| front.start + column,
+            &mut sums,
+        );
+        self.join_columns(chunks, &sums, &mut value);
+        if is_pivots {
+            self.times_shown_inverse(chunks, value, |n, row, rhs, found| {
+                if row < rows.count {
+                    let unknowns = self.chunk_behind(chunk, n).unknowns;
+                    let at = unknowns + (front.start + first + row) as usize * R;
+                    give(self.vectors.eliminated, at + rhs as usize, found);
+                }
+            });
+        } else if is_row {
+            let to = self.carry(front, i) as usize;
+            let at = of_own.carried + to * R + rhs as usize;
+            give(self.vectors.carried, at, value);
+        }
+        // The sums of the warps and the inverse are read.
+        thread::sync_threads();
+    }
+
+    /// One strip of pivots on the way down for a chunk or two, as [`strip_down`](Self::strip_down). All threads of the block call
+    /// it.
+    #[inlined]
+    pub(super) fn strip_down_many(self, (chunk, chunks): (Chunk, u32), front: Front, t: u32) {
+        let first = t * STRIP;
+        let (rows, below) = (self.rows_down(front, t), self.rows_below(front, t));
+        let triangle = self.entries(front, rows, first, rows.count);
+        self.show_inverse::<true>(front, (first, rows.count), triangle, !self.transpose);
+        let (n, own, rhs) = own_value();
+        let mut value = [T::ZERO; OWN];
+        if n < chunks {
+            let is_row = own < rows.count;
+            let row = first + if is_row { own } else { 0 };
+            let of_own = self.chunk_behind(chunk, n).unknowns;
+            let at = of_own + (front.start + row) as usize * R + rhs as usize;
+            value = take(self.vectors.eliminated, at, is_row);
+        }
+        let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
+        let turns_below = front.c.div_ceil(STRIP);
+        self.subtract_columns(
+            (chunk, chunks),
+            (front, below),
+            (0, turns_below),
+            |turn| {
+                let end = front.c - turn * STRIP;
+                let count = end.min(STRIP);
+                (end - count, count)
+            },
+            self.vectors.unknowns,
+            |column| self.tree.row_idx.get((front.rows + column) as usize),
+            &mut sums,
+        );
+        let last = front.strips_of_pivots() - 1;
+        self.subtract_columns(
+            (chunk, chunks),
+            (front, rows),
+            (turns_below, last - t),
+            |turn| {
+                let strip = last - turn;
+                (strip * STRIP, front.pivots_of_strip(strip))
+            },
+            self.vectors.unknowns,
+            |column| self.place_down(front, column),
+            &mut sums,
+        );
+        self.join_columns(chunks, &sums, &mut value);
+        self.times_shown_inverse(chunks, value, |n, row, rhs, found| {
+            if row < rows.count {
+                let e = self.place_down(front, first + row);
+                self.finish(self.chunk_behind(chunk, n), rhs, e, found);
+            }
+        });
+        thread::sync_threads();
+    }
+}

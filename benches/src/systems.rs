@@ -298,7 +298,7 @@ fn fraction(number: u64) -> f64 {
 
 impl System {
     /// Reads a matrix and what goes with it. Refactorizations get the values of the next matrix of its sequence if there
-    /// is one and `rescale` is not wanted, else changed ones.
+    /// is one and `rescale` is not wanted, else changed ones. They are symmetric if the matrix is.
     ///
     /// # Errors
     ///
@@ -308,14 +308,18 @@ impl System {
         let neighbour = source.neighbour().filter(|_| !rescale).and_then(|path| {
             let neighbour = Source::of_file(&path);
             let next = neighbour.read().ok()?;
-            next.has_pattern_of(&a).then_some((next, neighbour.name))
+            let is_like = next.has_pattern_of(&a) && next.is_symmetric() == a.is_symmetric();
+            is_like.then_some((next, neighbour.name))
         });
         let (next, next_from) = neighbour.unwrap_or_else(|| {
             let from = format!("each value times a factor within 1 ± {RESCALING:e}");
-            (
-                a.map_values(|value, number| value * rescaling(number)),
-                from,
-            )
+            let change = |value, number| value * rescaling(number);
+            let next = if a.is_symmetric() {
+                a.map_symmetric_values(change)
+            } else {
+                a.map_values(change)
+            };
+            (next, from)
         });
         Ok(Self::new(a, next, next_from))
     }

@@ -22,12 +22,14 @@
 pub mod cudss;
 #[cfg(feature = "faer")]
 pub mod faer;
+mod forms;
 pub mod klu;
 mod library;
 mod matrix;
 pub mod superlu;
 pub mod umfpack;
 
+pub use forms::{Compressed, Coordinates, Part};
 pub use library::Missing;
 pub use matrix::{Matrix, TooLarge};
 

@@ -1,15 +1,20 @@
 //! A matrix in the forms that the solvers take.
 
+use std::sync::Arc;
+
 use sprs::CsMat;
 
+use crate::forms::{Compressed, Coordinates, Forms, Part};
+
 /// A square matrix by rows for Luge and by columns with 32-bit indices for the others, so that no
-/// solver is timed while it converts its input.
+/// solver is timed while it converts its input. Other forms are made when a solver first asks for them.
 #[derive(Debug, Clone)]
 pub struct Matrix<T = f64> {
     rows: CsMat<T>,
     col_ptr: Vec<u32>,
     row_idx: Vec<u32>,
     values: Vec<T>,
+    forms: Forms<T>,
 }
 
 /// A matrix that is not square, or too large for signed 32-bit indices.
@@ -48,6 +53,7 @@ impl<T: Copy + Default> Matrix<T> {
             col_ptr: narrow(cols.indptr().raw_storage()),
             row_idx: narrow(cols.indices()),
             values: cols.data().to_vec(),
+            forms: Forms::default(),
         })
     }
 
@@ -81,29 +87,87 @@ impl<T: Copy + Default> Matrix<T> {
         &self.values
     }
 
+    /// A part of the matrix by rows with 32-bit indices.
+    pub fn form(&self, part: Part) -> &Arc<Compressed<T>> {
+        self.forms.compressed(&self.rows, part)
+    }
+
+    /// Where the entries of a part are, in the order of [`form`](Self::form).
+    pub fn coordinates(&self, part: Part) -> &Coordinates {
+        self.forms.coordinates(&self.rows, part)
+    }
+
+    /// The upper triangle by rows.
+    pub fn upper_rows(&self) -> &CsMat<T> {
+        self.forms.upper_rows(&self.rows)
+    }
+
     /// Whether `other` has its entries at the same places.
     pub fn has_pattern_of(&self, other: &Self) -> bool {
         self.col_ptr == other.col_ptr && self.row_idx == other.row_idx
     }
 
-    /// The same pattern with each value made of `change(value, its number by rows)`.
+    /// The same pattern with each value made of `change(value, its number by rows)`. As
+    /// [`map_symmetric_values`](Self::map_symmetric_values), but an entry below the diagonal has a number of its own.
     pub fn map_values<S: Copy + Default>(&self, change: impl Fn(T, usize) -> S) -> Matrix<S> {
-        let indptr = self.rows.proper_indptr().into_owned();
         let given = self.rows.data().iter().enumerate();
+        self.with_values(given.map(|(number, &value)| change(value, number)))
+    }
+
+    /// The same pattern, which is symmetric, with each value made of `change(value, number)`: an entry on or above the
+    /// diagonal has its number by rows, one below that of its counterpart. What is symmetric stays so.
+    pub fn map_symmetric_values<S: Copy + Default>(
+        &self,
+        change: impl Fn(T, usize) -> S,
+    ) -> Matrix<S> {
+        // Entry k by columns is the counterpart of entry k by rows. Columns come in order, so their entries in one row are
+        // met in the order of that row.
+        let mut next = self.rows.proper_indptr().into_owned();
+        let mut numbers = vec![0; self.nnz()];
+        for (k, &i) in self.row_idx.iter().enumerate() {
+            let place = &mut next[i as usize];
+            numbers[*place] = k;
+            *place += 1;
+        }
+        let rows = self.rows.iter().zip(self.rows.data()).enumerate();
+        self.with_values(rows.map(|(number, ((_, (i, j)), &value))| {
+            change(value, if j < i { numbers[number] } else { number })
+        }))
+    }
+
+    fn with_values<S: Copy + Default>(&self, values: impl Iterator<Item = S>) -> Matrix<S> {
+        let indptr = self.rows.proper_indptr().into_owned();
         let rows = CsMat::new(
             self.rows.shape(),
             indptr,
             self.rows.indices().to_vec(),
-            given
-                .map(|(number, &value)| change(value, number))
-                .collect(),
+            values.collect(),
         );
         Matrix {
             values: rows.to_csc().data().to_vec(),
             rows,
             col_ptr: self.col_ptr.clone(),
             row_idx: self.row_idx.clone(),
+            forms: Forms::default(),
         }
+    }
+}
+
+impl<T: Copy + Default + PartialOrd> Matrix<T> {
+    /// Whether the matrix equals its transpose.
+    pub fn is_symmetric(&self) -> bool {
+        let same = |ours: &[usize], theirs: &[u32]| {
+            ours.iter().zip(theirs).all(|(&i, &j)| i == j as usize)
+        };
+        let indptr = self.rows.proper_indptr();
+        same(&indptr, &self.col_ptr)
+            && same(self.rows.indices(), &self.row_idx)
+            && self.rows.data() == self.values
+    }
+
+    /// Whether all entries of the diagonal are there and positive.
+    pub fn has_positive_diagonal(&self) -> bool {
+        (0..self.n()).all(|i| self.rows.get(i, i).is_some_and(|&v| v > T::default()))
     }
 }
 
@@ -146,5 +210,61 @@ mod tests {
         let other = CsMat::new((4, 4), vec![0, 1, 2, 3, 4], vec![1, 0, 2, 3], vec![1.0; 4]);
         let other = Matrix::new(other).expect("it is small");
         assert!(!diagonal.has_pattern_of(&other));
+    }
+
+    /// 4 1 0
+    /// 1 0 2
+    /// 0 2 .
+    fn symmetric() -> Matrix {
+        let a = CsMat::new(
+            (3, 3),
+            vec![0, 2, 5, 6],
+            vec![0, 1, 0, 1, 2, 1],
+            vec![4.0, 1.0, 1.0, 0.0, 2.0, 2.0],
+        );
+        Matrix::new(a).expect("it is small")
+    }
+
+    #[test]
+    fn triangles_of_a_symmetric_matrix() {
+        let matrix = symmetric();
+        let upper = matrix.form(Part::Upper);
+        assert_eq!(
+            (&upper.ptr[..], &upper.idx[..]),
+            (&[0, 2, 4, 4][..], &[0, 1, 1, 2][..])
+        );
+        assert_eq!(upper.values, [4.0, 1.0, 0.0, 2.0]);
+        let full = matrix.form(Part::UpperWithDiagonal);
+        assert_eq!(
+            (&full.ptr[..], &full.idx[..]),
+            (&[0, 2, 4, 5][..], &[0, 1, 1, 2, 2][..])
+        );
+        assert_eq!(full.values, [4.0, 1.0, 0.0, 2.0, 0.0]);
+        let coordinates = matrix.coordinates(Part::Upper);
+        assert_eq!(coordinates.rows, [1, 1, 2, 2]);
+        assert_eq!(coordinates.columns, [1, 2, 2, 3]);
+        assert_eq!(matrix.upper_rows().data(), upper.values);
+        let whole = matrix.form(Part::Whole);
+        assert_eq!((&whole.ptr, &whole.idx), (&matrix.col_ptr, &matrix.row_idx));
+        assert_eq!(whole.values, matrix.values);
+    }
+
+    #[test]
+    fn symmetry_is_seen_and_kept() {
+        let matrix = symmetric();
+        assert!(matrix.is_symmetric() && !matrix.has_positive_diagonal());
+        let changed = matrix.map_symmetric_values(|value, number| value + 10.0 * number as f64);
+        assert!(changed.is_symmetric());
+        assert_eq!(
+            changed.form(Part::Upper).values,
+            [4.0, 11.0, 30.0, 42.0],
+            "entries 0, 1, 3 and 4 by rows"
+        );
+        let apart = matrix.map_values(|value, number| value + 10.0 * number as f64);
+        assert!(!apart.is_symmetric(), "the values differ");
+        let triangle = CsMat::new((2, 2), vec![0, 2, 3], vec![0, 1, 1], vec![1.0, 1.0, 1.0]);
+        let triangle = Matrix::new(triangle).expect("it is small");
+        assert!(!triangle.is_symmetric(), "the patterns differ");
+        assert!(triangle.has_positive_diagonal());
     }
 }

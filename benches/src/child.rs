@@ -137,6 +137,8 @@ fn give_back_freed_memory() {
 
 #[cfg(test)]
 mod tests {
+    use luge_peers::Structure;
+
     use super::*;
 
     fn shell(words: &str) -> Command {
@@ -183,7 +185,8 @@ mod tests {
             luge_testkit::corpus::skip_loudly(1, "no other solver is there");
             return;
         };
-        let trial = attempt(&source, found.solver(1).as_mut()).expect("it reads");
+        let mut solver = found.solver(Structure::General, 1).expect("it takes them");
+        let trial = attempt(&source, solver.as_mut()).expect("it reads");
         assert_eq!(trial.refusal, None);
         if let Some(bytes) = trial.resident {
             assert!(bytes > 1 << 20, "{bytes} bytes for 22,500 unknowns");

@@ -140,6 +140,7 @@ impl<T: RealScalar> Entrant<T> {
             run.flops = found.flops;
             run.num_levels = found.num_levels;
             run.num_perturbed = found.num_perturbed;
+            run.inertia = found.inertia;
             run.memory.reported = found.peak_bytes;
             run.memory.device = found.device_bytes;
             run.reused_and_repivoted = found.reused_and_repivoted;

@@ -1,14 +1,18 @@
 //! Luge behind the trait that the peers have: on the CPU or on a device, in any precision, through the public facade.
 
 use luge::device::{Buffer, DeviceError, Stream};
-use luge::{Analysis, Error, Factors, Inform, Options, RealScalar, Refactorized, Solver};
-use luge_peers::{Matrix, Peer, PeerError, Resident, Staged, Statistics};
+use luge::{
+    Analysis, Error, Factors, Inform, MatrixKind, Options, RealScalar, Refactorized, Solver,
+};
+use luge_peers::{Matrix, Peer, PeerError, Resident, Staged, Statistics, Structure};
+use sprs::CsMat;
 
 use crate::results::LUGE;
 
 /// One matrix in Luge.
 pub struct Luge<T: RealScalar> {
     solver: Solver,
+    structure: Structure,
     analysis: Option<Analysis<T>>,
     factors: Option<Factors<T>>,
     on_device: Option<OnDevice>,
@@ -26,14 +30,30 @@ struct OnDevice {
 }
 
 impl<T: RealScalar> Luge<T> {
-    /// A solver with these options.
+    /// A solver of general matrices with these options.
     ///
     /// # Errors
     ///
     /// [`PeerError::Failed`] if the threads cannot be started, or the device cannot be used.
     pub fn new(options: Options) -> Result<Self, PeerError> {
+        Self::told(Structure::General, options)
+    }
+
+    /// A solver that is told this of its matrices, with these options, whose kind it sets. It gets the upper triangle of
+    /// symmetric ones.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn told(structure: Structure, options: Options) -> Result<Self, PeerError> {
+        let options = options.kind(match structure {
+            Structure::General => MatrixKind::General,
+            Structure::Symmetric => MatrixKind::Symmetric,
+            Structure::Definite => MatrixKind::PositiveDefinite,
+        });
         Ok(Self {
             solver: Solver::new(options).map_err(refusal)?,
+            structure,
             analysis: None,
             factors: None,
             on_device: None,
@@ -42,9 +62,9 @@ impl<T: RealScalar> Luge<T> {
         })
     }
 
-    /// Entries of L+U that the analysis predicts, if there is one.
+    /// Entries of L+U, or of L alone, that the analysis predicts, if there is one.
     pub fn predicted_entries(&self) -> Option<u64> {
-        Some(entries(self.analysis.as_ref()?.inform()))
+        Some(entries(self.structure, self.analysis.as_ref()?.inform()))
     }
 
     fn count(&mut self, outcome: &Refactorized) {
@@ -73,14 +93,25 @@ fn refusal(error: Error) -> PeerError {
         | Error::ZerosOnly { .. }
         | Error::ZeroPivot { .. }
         | Error::SingularToRounding { .. } => PeerError::Singular(None),
+        Error::NotPositiveDefinite { .. } => PeerError::NotPositiveDefinite,
         Error::OutOfMemory { .. } => PeerError::OutOfMemory,
         other => PeerError::Failed(other.to_string()),
     }
 }
 
-/// Entries of L+U, the diagonal once.
-fn entries(inform: &Inform) -> u64 {
-    (inform.lnz + inform.unz).saturating_sub(inform.n as u64)
+/// Entries of L+U, the diagonal once; of a symmetric matrix those of L.
+fn entries(structure: Structure, inform: &Inform) -> u64 {
+    match structure {
+        Structure::General => (inform.lnz + inform.unz).saturating_sub(inform.n as u64),
+        Structure::Symmetric | Structure::Definite => inform.lnz,
+    }
+}
+
+fn given<T: RealScalar>(structure: Structure, a: &Matrix<T>) -> &CsMat<T> {
+    match structure {
+        Structure::General => a.rows(),
+        Structure::Symmetric | Structure::Definite => a.upper_rows(),
+    }
 }
 
 fn of_device(error: DeviceError) -> PeerError {
@@ -98,7 +129,7 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
 
     fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_analysis();
-        let analysis = self.solver.analyze(a.rows());
+        let analysis = self.solver.analyze(given(self.structure, a));
         self.analysis = Some(analysis.map_err(refusal)?);
         (self.reused, self.repivoted) = (0, 0);
         Ok(())
@@ -119,14 +150,15 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
     fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_factors();
         let analysis = self.analysis.as_ref().ok_or(PeerError::OutOfOrder)?;
-        let factors = analysis.factorize(a.rows());
+        let factors = analysis.factorize(given(self.structure, a));
         self.factors = Some(factors.map_err(refusal)?);
         Ok(())
     }
 
     fn refactorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
+        let a = given(self.structure, a);
         let factors = self.factors.as_mut().ok_or(PeerError::OutOfOrder)?;
-        let outcome = factors.refactorize(a.rows()).map_err(refusal)?;
+        let outcome = factors.refactorize(a).map_err(refusal)?;
         self.count(&outcome);
         Ok(())
     }
@@ -136,6 +168,10 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
     }
 
     fn solve_transpose(&mut self, x: &mut [T], _: usize) -> Result<(), PeerError> {
+        if self.structure != Structure::General {
+            // It is the same solve again.
+            return Err(PeerError::Unsupported);
+        }
         let solved = self.factors()?.solve_transpose_in_place(x);
         solved.map(drop).map_err(refusal)
     }
@@ -160,13 +196,18 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
         };
         let inform = factors.inform();
         Statistics {
-            factor_entries: Some(entries(inform)),
+            factor_entries: Some(entries(self.structure, inform)),
             flops: Some(inform.flops),
             peak_bytes: Some(inform.peak_host_bytes),
             device_bytes: inform.peak_device_bytes,
             num_levels: inform.num_levels.map(|count| count as u64),
             num_perturbed: inform.num_perturbed.map(|count| count as u64),
-            reused_and_repivoted: Some((self.reused, self.repivoted)),
+            inertia: factors
+                .inertia()
+                .map(|inertia| [inertia.positive as u64, inertia.negative as u64]),
+            // Pivots of symmetric matrices are searched each time.
+            reused_and_repivoted: (self.structure == Structure::General)
+                .then_some((self.reused, self.repivoted)),
             details: inform.warnings.iter().map(ToString::to_string).collect(),
             report: Some(inform.to_json()),
         }

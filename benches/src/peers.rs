@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use luge::{CpuEngine, FactorPrecision, Options, RealScalar, ResidualCheck};
 use luge_peers::cudss::{self, CudssScalar};
-use luge_peers::{Found, Missing, NAMES, Peer, PeerError};
+use luge_peers::{Found, Missing, NAMES, Peer, PeerError, Structure};
 
 use crate::arguments::{
     Backend, EngineName, LibraryArguments, OutputArguments, RoundsArguments, SourceArguments,
@@ -35,10 +35,15 @@ pub struct Arguments {
     /// Types of matrix and factors. Peers on the CPU know f64 alone; mixed is compared with their f64.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "f64")]
     precisions: Vec<Precision>,
+    /// What solvers are told of a matrix: general, symmetric, definite; those that know two of them take part twice. With
+    /// symmetric or definite, symmetric matrices alone are measured, and those that are told definite have a positive diagonal.
+    #[arg(long, value_delimiter = ',', default_value = "general")]
+    structures: Vec<Structure>,
     /// Numbers of threads of solvers on the CPU; KLU and SuperLU always run on one. What runs on a device has all cores.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Other solvers: klu, umfpack, superlu, faer, cudss; `none` for Luge alone.
+    /// Other solvers: klu, umfpack, superlu, faer, mumps, cholmod, pardiso, cudss; `none` for Luge alone. Of matrices that are
+    /// told to be symmetric: mumps, pardiso, and, if definite, cholmod.
     #[arg(
         long,
         value_delimiter = ',',
@@ -89,6 +94,7 @@ enum Check {
 struct Candidate {
     name: &'static str,
     threads: usize,
+    structure: Structure,
     maker: Maker,
 }
 
@@ -170,18 +176,20 @@ impl Arguments {
     fn trial(&self, solver: &str) -> anyhow::Result<Trial> {
         let (name, threads) = solver.split_once('@').context("SOLVER@THREADS")?;
         let threads = threads.parse()?;
+        let structure = self.structures.first().copied().unwrap_or_default();
         let mut peer: Box<dyn Peer> = match name {
-            LUGE => Box::new(Luge::new(self.options(
-                Backend::Cpu,
-                threads,
-                Precision::F64,
-            ))?),
-            peer => Found::load(peer, self.libraries.path(peer).as_ref())?.solver(threads),
+            LUGE => Box::new(Luge::told(
+                structure,
+                self.options(Backend::Cpu, threads, Precision::F64),
+            )?),
+            peer => Found::load(peer, self.libraries.path(peer).as_ref())?
+                .solver(structure, threads)
+                .with_context(|| format!("{peer} takes no {structure} matrices"))?,
         };
         attempt(&self.sources.source_of_trial()?, peer.as_mut())
     }
 
-    /// Every solver that is here with every number of threads; tells of those that are not.
+    /// Every solver that is here with every number of threads and all that it may be told; tells of those that are not.
     fn candidates(&self, infos: &mut Vec<SolverInfo>) -> anyhow::Result<Vec<Candidate>> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut several = self.threads.clone();
@@ -193,12 +201,16 @@ impl Arguments {
         let mut candidates = Vec::new();
         let mut add =
             |name: &'static str, threads: &[usize], maker: &dyn Fn() -> Maker, version| {
-                let of = |&threads| Candidate {
-                    name,
-                    threads,
-                    maker: maker(),
-                };
-                candidates.extend(threads.iter().map(of));
+                for &structure in &self.structures {
+                    let of = |&threads| Candidate {
+                        name,
+                        threads,
+                        structure,
+                        maker: maker(),
+                    };
+                    let here = threads.iter().map(of);
+                    candidates.extend(here.filter(|candidate| candidate.maker.takes(structure)));
+                }
                 let (version, notes) = version;
                 infos.push(SolverInfo {
                     name: name.to_owned(),
@@ -221,12 +233,20 @@ impl Arguments {
             let version = env!("CARGO_PKG_VERSION").to_owned();
             add(LUGE, threads, &|| Maker::Luge(backend), (version, notes));
         }
-        for peer in self.peers.iter().filter(|peer| *peer != "none") {
+        let mut peers: Vec<&String> = self.peers.iter().filter(|p| *p != "none").collect();
+        // It comes with a BLAS under the usual names.
+        peers.sort_by_key(|peer| *peer == "pardiso");
+        for peer in peers {
             let path = self.libraries.path(peer);
             match NAMES.into_iter().find(|name| name == peer) {
                 Some(name) => match Found::load(name, path.as_ref()) {
                     Ok(found) => {
-                        let solver = found.solver(1);
+                        let mut told = self.structures.iter();
+                        let Some(solver) = told.find_map(|&told| found.solver(told, 1)) else {
+                            let reason = "it cannot be told that a matrix is such";
+                            missing.push((name, Missing(reason.to_owned())));
+                            continue;
+                        };
                         let about = (solver.version(), solver.notes());
                         let threads = if found.uses_threads() {
                             &several[..]
@@ -267,16 +287,27 @@ impl Arguments {
         Ok(candidates)
     }
 
-    /// All solvers on one matrix; `None` if its factors are too small.
+    /// All solvers on one matrix; `None` if its factors are too small, or if it is not symmetric and should be.
     fn run_matrix(
         &self,
         source: &Source,
         candidates: &[Candidate],
     ) -> anyhow::Result<Option<MatrixResult>> {
         let system = System::read(source, self.rescale)?;
+        let of_symmetric = self.structures.iter().any(|s| *s != Structure::General);
+        if of_symmetric && !system.a.is_symmetric() {
+            return Ok(None);
+        }
+        let is_definite = system.a.has_positive_diagonal();
+        let candidates: Vec<&Candidate> = candidates
+            .iter()
+            .filter(|candidate| is_definite || candidate.structure != Structure::Definite)
+            .collect();
         if self.min_entries > 0 {
             let first = self.backends.first().copied().unwrap_or(Backend::Cpu);
-            let mut luge = Luge::<f64>::new(self.options(first, 1, Precision::F64))?;
+            let structure = self.structures.first().copied().unwrap_or_default();
+            let options = self.options(first, 1, Precision::F64);
+            let mut luge = Luge::<f64>::told(structure, options)?;
             // A matrix that is refused is run, so that the table says so.
             let filled = luge
                 .analyze(&system.a)
@@ -293,15 +324,22 @@ impl Arguments {
             .iter()
             .any(|p| p.of_peer() == Precision::F64)
         {
-            let mut entrants = self.entrants::<f64>(candidates, Precision::F64, Some(source));
-            for candidate in candidates {
+            let mut entrants = self.entrants::<f64>(&candidates, Precision::F64, Some(source));
+            for candidate in &candidates {
                 if let Maker::OnCpu(found) = &candidate.maker {
-                    let mut run = Run::new(candidate.name, candidate.threads);
+                    let Candidate {
+                        name,
+                        threads,
+                        structure,
+                        ..
+                    } = **candidate;
+                    let mut run = Run::new(name, threads).told(structure);
                     self.try_apart(source, candidate, &mut run);
-                    entrants.push(if run.outcome == Outcome::Measured {
-                        Entrant::new(found.solver(candidate.threads), run)
-                    } else {
-                        Entrant::out(run)
+                    let solver = found.solver(structure, threads);
+                    let solver = solver.filter(|_| run.outcome == Outcome::Measured);
+                    entrants.push(match solver {
+                        Some(solver) => Entrant::new(solver, run),
+                        None => Entrant::out(run),
                     });
                 }
             }
@@ -309,7 +347,7 @@ impl Arguments {
         }
         if self.precisions.contains(&Precision::F32) {
             let single = system.to_type::<f32>();
-            let entrants = self.entrants::<f32>(candidates, Precision::F32, None);
+            let entrants = self.entrants::<f32>(&candidates, Precision::F32, None);
             runs.extend(contest(&single, entrants, &settings));
         }
         Ok(Some(MatrixResult {
@@ -327,7 +365,7 @@ impl Arguments {
     /// matrix of `source`, if there is one.
     fn entrants<T: CudssScalar + RealScalar + Default>(
         &self,
-        candidates: &[Candidate],
+        candidates: &[&Candidate],
         peers: Precision,
         source: Option<&Source>,
     ) -> Vec<Entrant<T>> {
@@ -347,7 +385,12 @@ impl Arguments {
             });
         };
         for candidate in candidates {
-            let Candidate { name, threads, .. } = *candidate;
+            let Candidate {
+                name,
+                threads,
+                structure,
+                ..
+            } = **candidate;
             match &candidate.maker {
                 Maker::OnCpu(_) => {}
                 Maker::Cudss(found) => {
@@ -359,12 +402,14 @@ impl Arguments {
                         |p: &Precision| p.of_peer() == peers && self.precisions.contains(p);
                     for precision in Precision::ALL.into_iter().filter(wanted) {
                         let mut run = Run::new(name, threads)
+                            .told(structure)
                             .in_precision(precision)
                             .in_variant(backend_name(*backend));
                         if let Some(source) = source.filter(|_| *backend == Backend::Cpu) {
                             self.try_apart(source, candidate, &mut run);
                         }
-                        let luge = Luge::new(self.options(*backend, threads, precision));
+                        let options = self.options(*backend, threads, precision);
+                        let luge = Luge::told(structure, options);
                         add(run, luge.map(|luge| Box::new(luge) as _));
                     }
                 }
@@ -382,9 +427,21 @@ impl Arguments {
         if let Some(engine) = self.engine.to_possible_value() {
             words.push(format!("--engine={}", engine.get_name()));
         }
+        words.push(format!("--structures={}", candidate.structure));
         let solver = format!("{}@{}", candidate.name, candidate.threads);
         let limit = self.rounds.settings().time_limit;
         (run.outcome, run.memory.resident) = try_apart(source, &solver, &words, limit);
+    }
+}
+
+impl Maker {
+    /// Whether its solvers can be told this of a matrix. Luge refuses in its own words what it cannot do on a backend.
+    fn takes(&self, structure: Structure) -> bool {
+        match self {
+            Self::Luge(_) => true,
+            Self::OnCpu(found) => found.takes(structure),
+            Self::Cudss(_) => structure == Structure::General,
+        }
     }
 }
 
@@ -406,7 +463,12 @@ fn line(matrix: &MatrixResult) -> String {
             (Outcome::Measured, Some(seconds)) => format!("{:.3} ms", seconds * 1e3),
             (Outcome::Measured, None) => "-".to_owned(),
         };
-        line.push_str(&format!(" {}@{} {words} ", run.solver, run.threads));
+        let told = match run.structure {
+            Structure::General => "",
+            Structure::Symmetric => " sym",
+            Structure::Definite => " spd",
+        };
+        line.push_str(&format!(" {}{told}@{} {words} ", run.solver, run.threads));
     }
     line
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use luge_device::Device;
+use luge_peers::Structure;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{Machine, command_without_folders, commit, now};
@@ -336,6 +337,9 @@ pub struct Run {
     /// The types.
     #[serde(default)]
     pub precision: Precision,
+    /// What it was told of the matrix.
+    #[serde(default)]
+    pub structure: Structure,
     /// What became of it.
     pub outcome: Outcome,
     /// Steps after the first solution that failed; `details` says why.
@@ -349,7 +353,7 @@ pub struct Run {
     /// Calls in one sample of the shortest phase.
     #[serde(default = "one")]
     pub largest_batch: usize,
-    /// Entries that a solve reads: those of L+U.
+    /// Entries that a solve reads: those of L+U, or of L of a symmetric matrix.
     pub factor_entries: Option<u64>,
     /// Operations of the factorization, as the solver counts them.
     pub flops: Option<f64>,
@@ -365,6 +369,9 @@ pub struct Run {
     /// Pivots that were replaced.
     #[serde(default)]
     pub num_perturbed: Option<u64>,
+    /// Positive and negative eigenvalues of a symmetric matrix, as the solver counts them.
+    #[serde(default)]
+    pub inertia: Option<[u64; 2]>,
     /// Refactorizations that kept the pivots, and that searched new ones.
     #[serde(default)]
     pub reused_and_repivoted: Option<(u64, u64)>,
@@ -434,6 +441,7 @@ impl Run {
             variant: String::new(),
             threads,
             precision: Precision::F64,
+            structure: Structure::General,
             outcome: Outcome::Measured,
             failed_steps: 0,
             phases: BTreeMap::new(),
@@ -445,6 +453,7 @@ impl Run {
             memory: Memory::default(),
             errors: Errors::default(),
             num_perturbed: None,
+            inertia: None,
             reused_and_repivoted: None,
             refactorize_error: None,
             equal: None,
@@ -456,6 +465,11 @@ impl Run {
     /// The same in another precision.
     pub fn in_precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
+    }
+
+    /// The same of a solver that was told this of the matrix.
+    pub fn told(self, structure: Structure) -> Self {
+        Self { structure, ..self }
     }
 
     /// The same in a variant.

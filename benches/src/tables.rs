@@ -1,6 +1,7 @@
 //! The tables that people read, as Markdown, out of results.
 
 use comfy_table::{CellAlignment, Table, presets};
+use luge_peers::Structure;
 use luge_testkit::corpus::Kind;
 
 use crate::results::{
@@ -63,6 +64,7 @@ pub struct Series {
     solver: String,
     variant: String,
     precision: Precision,
+    structure: Structure,
     threads: usize,
 }
 
@@ -72,6 +74,7 @@ impl Series {
             solver: run.solver.clone(),
             variant: run.variant.clone(),
             precision: run.precision,
+            structure: run.structure,
             threads: run.threads,
         }
     }
@@ -93,6 +96,9 @@ impl Series {
         let mut label = self.solver.clone();
         if !self.variant.is_empty() {
             label.push_str(&format!(" ({})", self.variant));
+        }
+        if self.structure != Structure::General {
+            label.push_str(&format!(" {}", self.structure));
         }
         if self.precision != Precision::F64 {
             label.push_str(&format!(" {}", self.precision));
@@ -224,6 +230,7 @@ fn means(results: &Results, counted: &Counted) -> String {
             *theirs != ours
                 && (theirs.solver != LUGE || results.benchmark == Benchmark::Symbolic && is_first)
                 && theirs.precision == ours.precision.of_peer()
+                && theirs.structure == ours.structure
         };
         for theirs in all.iter().filter(comparable) {
             for kind in kinds.iter().map(Some).chain([None]) {
@@ -434,6 +441,9 @@ fn remarks(run: &Run) -> String {
     }
     if let Some((_, repivoted)) = run.reused_and_repivoted.filter(|(_, r)| *r > 0) {
         remarks.push(format!("repivoted {repivoted} times"));
+    }
+    if let Some([positive, negative]) = run.inertia {
+        remarks.push(format!("inertia {positive} + {negative} −"));
     }
     if let Some(count) = run.num_perturbed.filter(|&count| count > 0) {
         remarks.push(format!("{count} pivots replaced"));

@@ -6,8 +6,10 @@ use std::process::{Command, Output};
 use luge_benches::device_costs::groups::Group;
 use luge_benches::device_costs::model::Entry;
 use luge_benches::device_costs::{self, Measured};
-use luge_benches::results::{Benchmark, LUGE, Outcome, Phase, Precision, Results, SCHEMA};
-use luge_peers::Found;
+use luge_benches::results::{
+    Benchmark, LUGE, MatrixResult, Outcome, Phase, Precision, Results, Run, SCHEMA,
+};
+use luge_peers::{Found, Structure};
 use luge_testkit::corpus::skip_loudly;
 use luge_testkit::generators::applications::circuit;
 
@@ -93,6 +95,66 @@ fn one_command_makes_results_that_say_who_is_missing() {
     let again = luge_bench(&["report", &path.display().to_string()]);
     assert!(again.status.success(), "{again:?}");
     assert_eq!(String::from_utf8_lossy(&again.stdout), said);
+}
+
+#[test]
+fn symmetric_matrices_are_factorized_as_such() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let families = "--family=darcy:300,convection-diffusion-2d:100,elasticity:300";
+    let output = peers(
+        folder.path(),
+        &[
+            "--structures=symmetric,definite",
+            "--peers=mumps,cholmod,pardiso,klu",
+            families,
+        ],
+    );
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("left out"), "one is not symmetric: {said}");
+    let results = Results::read(&folder.path().join("out.json")).expect("results");
+    let klu = results.solvers.iter().find(|solver| solver.name == "klu");
+    assert!(
+        klu.is_some_and(|solver| solver.missing.is_some()),
+        "{klu:?}"
+    );
+    let [darcy, elasticity] = &results.matrices[..] else {
+        panic!("{} matrices", results.matrices.len());
+    };
+    let here: Vec<&str> = results.solvers.iter().map(|s| s.name.as_str()).collect();
+    for matrix in [darcy, elasticity] {
+        for run in &matrix.runs {
+            assert_eq!(
+                run.outcome,
+                Outcome::Measured,
+                "{} {}",
+                run.solver,
+                matrix.name
+            );
+            assert!(run.wrong_solutions().is_empty(), "{}", run.solver);
+            assert!(run.seconds(Phase::Refactorize).is_some(), "{}", run.solver);
+            assert_eq!(run.seconds(Phase::SolveTranspose), None, "{}", run.solver);
+            assert!(here.contains(&run.solver.as_str()));
+        }
+        let counted = matrix.runs.iter().filter_map(|run| run.inertia);
+        let mut counted: Vec<[u64; 2]> = counted.collect();
+        counted.dedup();
+        assert_eq!(counted.len(), 1, "all count the same on {}", matrix.name);
+    }
+    let told = |matrix: &MatrixResult, structure| {
+        let of = |run: &&Run| run.solver == LUGE && run.structure == structure;
+        matrix.runs.iter().filter(of).count()
+    };
+    assert_eq!(told(darcy, Structure::Symmetric), 1);
+    assert_eq!(
+        told(darcy, Structure::Definite),
+        0,
+        "it has zeros on the diagonal"
+    );
+    assert_eq!(told(elasticity, Structure::Symmetric), 1);
+    assert_eq!(told(elasticity, Structure::Definite), 1);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("luge (cpu) definite"), "{said}");
 }
 
 #[test]

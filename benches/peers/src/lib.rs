@@ -17,7 +17,7 @@
 //! # Current limitations
 //!
 //! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
-//! options but for those that its module names.
+//! options but for those that its module names. None yet is told of symmetry ([`Structure`]).
 
 pub mod cudss;
 #[cfg(feature = "faer")]
@@ -33,8 +33,59 @@ pub use forms::{Compressed, Coordinates, Part};
 pub use library::Missing;
 pub use matrix::{Matrix, TooLarge};
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// What a solver is told of a matrix.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Structure {
+    /// Nothing: A = L·U.
+    #[default]
+    General,
+    /// That it is symmetric, and may be indefinite: A = L·D·Lᵀ. The solver gets a triangle.
+    Symmetric,
+    /// That it is symmetric positive definite: A = L·Lᵀ. The solver gets a triangle.
+    Definite,
+}
+
+impl Structure {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::General, Self::Symmetric, Self::Definite];
+
+    /// Its name, as options and results spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::General => "general",
+            Self::Symmetric => "symmetric",
+            Self::Definite => "definite",
+        }
+    }
+}
+
+impl fmt::Display for Structure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Structure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|known| known.name() == name);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name);
+            format!("{name} is none of {}", names.join(", "))
+        })
+    }
+}
 
 /// A solver with the state of one matrix: nothing, an analysis, or an analysis and factors.
 ///
@@ -71,7 +122,8 @@ pub trait Peer<T = f64> {
     /// The solver's own.
     fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError>;
 
-    /// Factorizes new values on the pattern and the pivots of the factors that are there.
+    /// Factorizes new values on the pattern and the pivots of the factors that are there. Solvers of symmetric systems, and
+    /// those that say so in their [`notes`](Self::notes), search pivots anew within the structures that are there.
     ///
     /// # Errors
     ///
@@ -182,6 +234,8 @@ pub struct Statistics {
     pub num_levels: Option<u64>,
     /// Pivots that were replaced.
     pub num_perturbed: Option<u64>,
+    /// Positive and negative eigenvalues of a matrix that was factorized as a symmetric one.
+    pub inertia: Option<[u64; 2]>,
     /// Refactorizations that kept the pivots and that searched new ones, since the analysis.
     pub reused_and_repivoted: Option<(u64, u64)>,
     /// What else is worth a line: ordering, strategy, blocks.
@@ -196,6 +250,9 @@ pub enum PeerError {
     /// The solver calls the matrix singular.
     #[error("singular{}", .0.map_or(String::new(), |column| format!(", first at column {column}")))]
     Singular(Option<u64>),
+    /// The solver finds that a matrix is not positive definite.
+    #[error("not positive definite")]
+    NotPositiveDefinite,
     /// The solver ran out of memory.
     #[error("out of memory")]
     OutOfMemory,
@@ -256,22 +313,32 @@ impl Found {
         }
     }
 
-    /// The first of [`NAMES`] that is there.
+    /// The first of [`NAMES`] that is there and takes general matrices.
     pub fn first() -> Option<(&'static str, Self)> {
         NAMES
             .into_iter()
-            .find_map(|name| Some((name, Self::load(name, None).ok()?)))
+            .filter_map(|name| Some((name, Self::load(name, None).ok()?)))
+            .find(|(_, found)| found.takes(Structure::General))
     }
 
-    /// A solver that may use `threads` threads.
-    pub fn solver(&self, threads: usize) -> Box<dyn Peer> {
-        match self {
+    /// Whether it has solvers that are told this of a matrix.
+    pub fn takes(&self, structure: Structure) -> bool {
+        structure == Structure::General
+    }
+
+    /// A solver that is told this of its matrices and may use `threads` threads; `None` if it does not
+    /// [take](Self::takes) that.
+    pub fn solver(&self, structure: Structure, threads: usize) -> Option<Box<dyn Peer>> {
+        if !self.takes(structure) {
+            return None;
+        }
+        Some(match self {
             Self::Klu(library) => Box::new(klu::Klu::new(Arc::clone(library))),
             Self::Umfpack(library) => Box::new(umfpack::Umfpack::new(Arc::clone(library), threads)),
             Self::Superlu(library) => Box::new(superlu::Superlu::new(Arc::clone(library), threads)),
             #[cfg(feature = "faer")]
             Self::Faer => Box::new(faer::Faer::new(threads)),
-        }
+        })
     }
 
     /// Whether more than one thread is worth a run: KLU has one, and SuperLU's BLAS calls are small.

@@ -3,16 +3,22 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-use luge_peers::{Found, Matrix, NAMES, Peer, PeerError};
+use luge_peers::{Found, Matrix, NAMES, Peer, PeerError, Structure};
 use luge_testkit::corpus::skip_loudly;
 use luge_testkit::generators::applications::{
-    circuit_sequence, convection_diffusion_2d, staged_columns,
+    circuit_sequence, convection_diffusion_2d, laplacian_2d, staged_columns,
 };
+use luge_testkit::generators::mixed::{darcy, random_symmetric};
 use luge_testkit::residual::{error_bound, known_solution, normwise_backward_error};
 use sprs::CsMat;
 
-/// Runs `check` with a solver of each peer that is here, on one thread and on two.
+/// Runs `check` with a solver of general matrices of each peer that is here, on one thread and on two.
 fn with_peers(check: impl Fn(&mut dyn Peer)) {
+    with_peers_told(Structure::General, check);
+}
+
+/// The same with solvers that are told this of their matrices.
+fn with_peers_told(structure: Structure, check: impl Fn(&mut dyn Peer)) {
     // The BLAS, whose number of threads is set, belongs to all tests of this process.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -20,7 +26,9 @@ fn with_peers(check: impl Fn(&mut dyn Peer)) {
         match Found::load(name, None) {
             Ok(found) => {
                 for threads in [1, 2] {
-                    check(found.solver(threads).as_mut());
+                    if let Some(mut solver) = found.solver(structure, threads) {
+                        check(solver.as_mut());
+                    }
                 }
             }
             Err(missing) => skip_loudly(1, &format!("{name} is missing: {missing}")),
@@ -92,7 +100,7 @@ fn peers_refactorize() {
         peer.analyze(&steps[0]).expect("it analyzes");
         peer.factorize(&steps[0]).expect("it factorizes");
         for a in &steps[1..] {
-            if ["klu", "superlu"].contains(&peer.name()) {
+            if !["umfpack", "faer"].contains(&peer.name()) {
                 peer.refactorize(a).expect("it refactorizes");
             } else {
                 assert_eq!(peer.refactorize(a), Err(PeerError::Unsupported));
@@ -118,6 +126,11 @@ fn peers_refuse_singular_matrices() {
             .analyze(&singular)
             .and_then(|()| peer.factorize(&singular))
             .and_then(|()| {
+                if peer.name() == "pardiso" {
+                    // It solves a matrix beside this one, and says so.
+                    assert_eq!(peer.statistics().num_perturbed, Some(1));
+                    return Err(PeerError::Singular(None));
+                }
                 // faer leaves it to the solution.
                 let mut x = vec![1.0, 2.0, 4.0];
                 peer.solve(&mut x, 1)?;
@@ -157,6 +170,7 @@ fn peers_report_their_factors() {
             "{}: {bytes} bytes",
             peer.name()
         );
+        assert_eq!(statistics.inertia, None, "they are LU");
         if let Some(flops) = statistics.flops {
             assert!((1e3..64e6).contains(&flops), "{}: {flops}", peer.name());
         }
@@ -184,7 +198,7 @@ fn steps_out_of_order_are_errors() {
 #[test]
 fn a_missing_library_is_named() {
     let nowhere = PathBuf::from("no-such-folder/libklu.so.1");
-    for name in ["klu", "umfpack", "superlu"] {
+    for name in NAMES.into_iter().filter(|name| *name != "faer") {
         let missing = Found::load(name, Some(&nowhere))
             .err()
             .expect("it is not there");
@@ -197,8 +211,144 @@ fn a_missing_library_is_named() {
 fn a_library_of_another_layout_is_refused() {
     // A library that is there and is not KLU has no klu_defaults.
     let other = PathBuf::from("libm.so.6");
-    let Err(missing) = Found::load("klu", Some(&other)) else {
-        panic!("libm was taken for KLU");
-    };
-    assert!(missing.to_string().contains("libm"), "{missing}");
+    for name in NAMES.into_iter().filter(|name| *name != "faer") {
+        let Err(missing) = Found::load(name, Some(&other)) else {
+            panic!("libm was taken for {name}");
+        };
+        let words = missing.to_string();
+        // PARDISO may lack what it needs beside its library.
+        assert!(
+            words.contains("libm") || words.contains("libiomp5"),
+            "{words}"
+        );
+    }
+}
+
+/// The backward error of a solve with a known solution, and of two right-hand sides at once.
+fn symmetric_errors(peer: &mut dyn Peer, a: &Matrix) -> [f64; 3] {
+    assert_eq!(
+        peer.solve_transpose(&mut vec![0.0; a.n()], 1),
+        Err(PeerError::Unsupported),
+        "it is the same solve"
+    );
+    let (b, _) = known_solution(a.rows());
+    let mut many = [b.clone(), b.iter().map(|v| -2.0 * v).collect()].concat();
+    peer.solve(&mut many, 2).expect("it solves many");
+    let mut x = b.clone();
+    peer.solve(&mut x, 1).expect("it solves");
+    let doubled: Vec<f64> = b.iter().map(|v| -2.0 * v).collect();
+    [
+        normwise_backward_error(a.rows(), &x, &b),
+        normwise_backward_error(a.rows(), &many[..a.n()], &b),
+        normwise_backward_error(a.rows(), &many[a.n()..], &doubled),
+    ]
+}
+
+fn rescaled(a: &Matrix) -> Matrix {
+    a.map_symmetric_values(|value, number| value * (1.0 + 1e-3 * (number % 7) as f64))
+}
+
+#[test]
+fn peers_solve_symmetric_systems_and_count_eigenvalues() {
+    // 5 × 4 cells: 5·5 + 4·6 = 49 fluxes and 20 pressures.
+    let darcy = (darcy(5, 4, 3), Some([49, 20]));
+    let small = CsMat::new((2, 2), vec![0, 1, 2], vec![1, 0], vec![3.0, 3.0]);
+    let systems = [
+        darcy,
+        (small, Some([1, 1])),
+        (random_symmetric(60, 4, 5), None),
+        (laplacian_2d(9, 8), Some([72, 0])),
+    ];
+    for (a, inertia) in systems.map(|(a, inertia)| (matrix(a), inertia)) {
+        with_peers_told(Structure::Symmetric, |peer| {
+            peer.analyze(&a).expect("it analyzes");
+            peer.factorize(&a).expect("it factorizes");
+            let errors = symmetric_errors(peer, &a);
+            assert_small(peer, &a, errors);
+            let found = peer.statistics();
+            let counted = found.inertia.expect("it counts");
+            assert_eq!(counted[0] + counted[1], a.n() as u64, "{}", peer.name());
+            if let Some(inertia) = inertia {
+                assert_eq!(counted, inertia, "{}", peer.name());
+            }
+            assert!(found.factor_entries.is_some() && found.peak_bytes.is_some());
+            let next = rescaled(&a);
+            peer.refactorize(&next).expect("it refactorizes");
+            let errors = symmetric_errors(peer, &next);
+            assert_small(peer, &next, errors);
+        });
+    }
+}
+
+#[test]
+fn peers_solve_definite_systems() {
+    let a = matrix(laplacian_2d(30, 30));
+    with_peers_told(Structure::Definite, |peer| {
+        assert_eq!(peer.factorize(&a), Err(PeerError::OutOfOrder));
+        peer.analyze(&a).expect("it analyzes");
+        peer.factorize(&a).expect("it factorizes");
+        let errors = symmetric_errors(peer, &a);
+        assert_small(peer, &a, errors);
+        let found = peer.statistics();
+        assert!(
+            found.inertia.is_none_or(|inertia| inertia == [900, 0]),
+            "{}: {:?}",
+            peer.name(),
+            found.inertia
+        );
+        let entries = found.factor_entries.expect("it tells the entries");
+        assert!((2_640..100_000).contains(&entries), "{entries}");
+        let next = rescaled(&a);
+        peer.refactorize(&next).expect("it refactorizes");
+        let errors = symmetric_errors(peer, &next);
+        assert_small(peer, &next, errors);
+        peer.drop_factors();
+        assert_eq!(peer.solve(&mut [1.0; 900], 1), Err(PeerError::OutOfOrder));
+        peer.factorize(&a).expect("the analysis is kept");
+        peer.drop_analysis();
+        assert_eq!(peer.statistics().factor_entries, None);
+    });
+}
+
+#[test]
+fn peers_tell_what_is_not_definite_or_solve_it() {
+    let indefinite = CsMat::new(
+        (2, 2),
+        vec![0, 2, 4],
+        vec![0, 1, 0, 1],
+        vec![1.0, 2.0, 2.0, 1.0],
+    );
+    let a = matrix(indefinite);
+    with_peers_told(Structure::Definite, |peer| {
+        peer.analyze(&a).expect("it analyzes");
+        match peer.factorize(&a) {
+            Err(PeerError::NotPositiveDefinite) => {}
+            // CHOLMOD, row by row, does not look at signs, and says nothing of them.
+            Ok(()) if peer.name() == "cholmod" => {
+                let errors = symmetric_errors(peer, &a);
+                assert_small(peer, &a, errors);
+                assert_eq!(peer.statistics().inertia, None);
+            }
+            other => panic!("{}: {other:?}", peer.name()),
+        }
+    });
+}
+
+#[test]
+fn peers_take_the_structures_that_they_say() {
+    for name in NAMES {
+        let Ok(found) = Found::load(name, None) else {
+            continue;
+        };
+        for structure in Structure::ALL {
+            let solver = found.solver(structure, 1);
+            assert_eq!(
+                solver.is_some(),
+                found.takes(structure),
+                "{name} {structure}"
+            );
+            assert_eq!(structure.name().parse(), Ok(structure));
+        }
+    }
+    assert!("hermitian".parse::<Structure>().is_err());
 }

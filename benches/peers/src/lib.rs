@@ -6,6 +6,7 @@
 //! | [`umfpack`] | UMFPACK (SuiteSparse): unsymmetric multifrontal on BLAS | `libumfpack`, at run time |
 //! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
 //! | `faer` | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate, with the feature `faer` |
+//! | [`mumps`] | MUMPS 5 (sequential): multifrontal LU and L·D·Lᵀ with threshold pivoting, on BLAS | `libdmumps_seq`, at run time |
 //! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
@@ -17,7 +18,7 @@
 //! # Current limitations
 //!
 //! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
-//! options but for those that its module names. None yet is told of symmetry ([`Structure`]).
+//! options but for those that its module names. Only MUMPS is told of symmetry ([`Structure`]).
 
 pub mod cudss;
 #[cfg(feature = "faer")]
@@ -26,6 +27,7 @@ mod forms;
 pub mod klu;
 mod library;
 mod matrix;
+pub mod mumps;
 pub mod superlu;
 pub mod umfpack;
 
@@ -271,7 +273,7 @@ pub enum PeerError {
 }
 
 /// The names of all peers, as [`Found::load`] takes them.
-pub const NAMES: [&str; 4] = ["klu", "umfpack", "superlu", "faer"];
+pub const NAMES: [&str; 5] = ["klu", "umfpack", "superlu", "faer", "mumps"];
 
 /// A peer that is there: makes any number of solvers of one library.
 #[derive(Clone)]
@@ -282,6 +284,8 @@ pub enum Found {
     Umfpack(Arc<umfpack::Library>),
     /// SuperLU.
     Superlu(Arc<superlu::Library>),
+    /// MUMPS.
+    Mumps(Arc<mumps::Library>),
     /// faer.
     #[cfg(feature = "faer")]
     Faer,
@@ -302,6 +306,7 @@ impl Found {
             "superlu" => {
                 superlu::Library::load(path).map(|library| Self::Superlu(Arc::new(library)))
             }
+            "mumps" => mumps::Library::load(path).map(|library| Self::Mumps(Arc::new(library))),
             #[cfg(feature = "faer")]
             "faer" => Ok(Self::Faer),
             #[cfg(not(feature = "faer"))]
@@ -323,7 +328,10 @@ impl Found {
 
     /// Whether it has solvers that are told this of a matrix.
     pub fn takes(&self, structure: Structure) -> bool {
-        structure == Structure::General
+        match self {
+            Self::Mumps(_) => true,
+            _ => structure == Structure::General,
+        }
     }
 
     /// A solver that is told this of its matrices and may use `threads` threads; `None` if it does not
@@ -336,6 +344,9 @@ impl Found {
             Self::Klu(library) => Box::new(klu::Klu::new(Arc::clone(library))),
             Self::Umfpack(library) => Box::new(umfpack::Umfpack::new(Arc::clone(library), threads)),
             Self::Superlu(library) => Box::new(superlu::Superlu::new(Arc::clone(library), threads)),
+            Self::Mumps(library) => {
+                Box::new(mumps::Mumps::new(Arc::clone(library), structure, threads))
+            }
             #[cfg(feature = "faer")]
             Self::Faer => Box::new(faer::Faer::new(threads)),
         })

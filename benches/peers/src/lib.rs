@@ -7,6 +7,7 @@
 //! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
 //! | `faer` | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate, with the feature `faer` |
 //! | [`mumps`] | MUMPS 5 (sequential): multifrontal LU and L·D·Lᵀ with threshold pivoting, on BLAS | `libdmumps_seq`, at run time |
+//! | [`cholmod`] | CHOLMOD (SuiteSparse): Cholesky, supernodal or not, on BLAS | `libcholmod`, at run time |
 //! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
@@ -18,8 +19,9 @@
 //! # Current limitations
 //!
 //! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
-//! options but for those that its module names. Only MUMPS is told of symmetry ([`Structure`]).
+//! options but for those that its module names. Only MUMPS and CHOLMOD are told of symmetry ([`Structure`]).
 
+pub mod cholmod;
 pub mod cudss;
 #[cfg(feature = "faer")]
 pub mod faer;
@@ -273,7 +275,7 @@ pub enum PeerError {
 }
 
 /// The names of all peers, as [`Found::load`] takes them.
-pub const NAMES: [&str; 5] = ["klu", "umfpack", "superlu", "faer", "mumps"];
+pub const NAMES: [&str; 6] = ["klu", "umfpack", "superlu", "faer", "mumps", "cholmod"];
 
 /// A peer that is there: makes any number of solvers of one library.
 #[derive(Clone)]
@@ -286,6 +288,8 @@ pub enum Found {
     Superlu(Arc<superlu::Library>),
     /// MUMPS.
     Mumps(Arc<mumps::Library>),
+    /// CHOLMOD.
+    Cholmod(Arc<cholmod::Library>),
     /// faer.
     #[cfg(feature = "faer")]
     Faer,
@@ -307,6 +311,9 @@ impl Found {
                 superlu::Library::load(path).map(|library| Self::Superlu(Arc::new(library)))
             }
             "mumps" => mumps::Library::load(path).map(|library| Self::Mumps(Arc::new(library))),
+            "cholmod" => {
+                cholmod::Library::load(path).map(|library| Self::Cholmod(Arc::new(library)))
+            }
             #[cfg(feature = "faer")]
             "faer" => Ok(Self::Faer),
             #[cfg(not(feature = "faer"))]
@@ -330,6 +337,7 @@ impl Found {
     pub fn takes(&self, structure: Structure) -> bool {
         match self {
             Self::Mumps(_) => true,
+            Self::Cholmod(_) => structure == Structure::Definite,
             _ => structure == Structure::General,
         }
     }
@@ -347,6 +355,7 @@ impl Found {
             Self::Mumps(library) => {
                 Box::new(mumps::Mumps::new(Arc::clone(library), structure, threads))
             }
+            Self::Cholmod(library) => Box::new(cholmod::Cholmod::new(Arc::clone(library), threads)),
             #[cfg(feature = "faer")]
             Self::Faer => Box::new(faer::Faer::new(threads)),
         })

@@ -8,6 +8,7 @@
 //! | `faer` | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate, with the feature `faer` |
 //! | [`mumps`] | MUMPS 5 (sequential): multifrontal LU and L·D·Lᵀ with threshold pivoting, on BLAS | `libdmumps_seq`, at run time |
 //! | [`cholmod`] | CHOLMOD (SuiteSparse): Cholesky, supernodal or not, on BLAS | `libcholmod`, at run time |
+//! | [`pardiso`] | PARDISO of MKL: supernodal LU, L·D·Lᵀ and Cholesky | `libmkl_rt`, at run time |
 //! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
 //! The C libraries are loaded when a benchmark asks for them ([`Found::load`]) and never linked, so
@@ -19,7 +20,7 @@
 //! # Current limitations
 //!
 //! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
-//! options but for those that its module names. Only MUMPS and CHOLMOD are told of symmetry ([`Structure`]).
+//! options but for those that its module names. Only MUMPS, CHOLMOD and PARDISO are told of symmetry ([`Structure`]).
 
 pub mod cholmod;
 pub mod cudss;
@@ -30,6 +31,7 @@ pub mod klu;
 mod library;
 mod matrix;
 pub mod mumps;
+pub mod pardiso;
 pub mod superlu;
 pub mod umfpack;
 
@@ -225,7 +227,7 @@ pub struct Staged<'a, T> {
 /// What a solver tells of its factors; `None` where it does not.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Statistics {
-    /// Entries that a solve reads: L and U with one diagonal, and the entries outside the diagonal
+    /// Entries that a solve reads: L and U with one diagonal, or L of a symmetric matrix, and the entries outside the diagonal
     /// blocks where the solver keeps a block triangular form.
     pub factor_entries: Option<u64>,
     /// Floating-point operations of the factorization, as the solver counts them.
@@ -275,7 +277,9 @@ pub enum PeerError {
 }
 
 /// The names of all peers, as [`Found::load`] takes them.
-pub const NAMES: [&str; 6] = ["klu", "umfpack", "superlu", "faer", "mumps", "cholmod"];
+pub const NAMES: [&str; 7] = [
+    "klu", "umfpack", "superlu", "faer", "mumps", "cholmod", "pardiso",
+];
 
 /// A peer that is there: makes any number of solvers of one library.
 #[derive(Clone)]
@@ -290,6 +294,8 @@ pub enum Found {
     Mumps(Arc<mumps::Library>),
     /// CHOLMOD.
     Cholmod(Arc<cholmod::Library>),
+    /// PARDISO of MKL.
+    Pardiso(Arc<pardiso::Library>),
     /// faer.
     #[cfg(feature = "faer")]
     Faer,
@@ -297,6 +303,8 @@ pub enum Found {
 
 impl Found {
     /// Finds the peer `name`, one of [`NAMES`]; `path` overrides where its library is looked for.
+    ///
+    /// PARDISO's libraries come with a BLAS under the usual names, which those that are loaded later would call: load it last.
     ///
     /// # Errors
     ///
@@ -313,6 +321,9 @@ impl Found {
             "mumps" => mumps::Library::load(path).map(|library| Self::Mumps(Arc::new(library))),
             "cholmod" => {
                 cholmod::Library::load(path).map(|library| Self::Cholmod(Arc::new(library)))
+            }
+            "pardiso" => {
+                pardiso::Library::load(path).map(|library| Self::Pardiso(Arc::new(library)))
             }
             #[cfg(feature = "faer")]
             "faer" => Ok(Self::Faer),
@@ -336,7 +347,7 @@ impl Found {
     /// Whether it has solvers that are told this of a matrix.
     pub fn takes(&self, structure: Structure) -> bool {
         match self {
-            Self::Mumps(_) => true,
+            Self::Mumps(_) | Self::Pardiso(_) => true,
             Self::Cholmod(_) => structure == Structure::Definite,
             _ => structure == Structure::General,
         }
@@ -356,6 +367,11 @@ impl Found {
                 Box::new(mumps::Mumps::new(Arc::clone(library), structure, threads))
             }
             Self::Cholmod(library) => Box::new(cholmod::Cholmod::new(Arc::clone(library), threads)),
+            Self::Pardiso(library) => Box::new(pardiso::Pardiso::new(
+                Arc::clone(library),
+                structure,
+                threads,
+            )),
             #[cfg(feature = "faer")]
             Self::Faer => Box::new(faer::Faer::new(threads)),
         })

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A peer that is not here, and why.
@@ -24,6 +24,55 @@ impl fmt::Debug for Loaded {
     }
 }
 
+/// The loader's own words.
+fn reason(error: &libloading::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Loads a library with all its calls bound now, so that a BLAS that is loaded later cannot take them.
+///
+/// # Safety
+///
+/// That of [`libloading::Library::new`].
+unsafe fn open_bound(path: &Path) -> Result<libloading::Library, libloading::Error> {
+    #[cfg(unix)]
+    {
+        use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+        // SAFETY: by this function's own precondition.
+        unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }.map(Into::into)
+    }
+    #[cfg(not(unix))]
+    {
+        // SAFETY: by this function's own precondition.
+        unsafe { libloading::Library::new(path) }
+    }
+}
+
+/// Loads a library for the whole process, which others expect to find there, and never unloads it.
+///
+/// # Safety
+///
+/// That of [`libloading::Library::new`].
+pub(crate) unsafe fn open_for_all(path: &Path) -> Result<(), Missing> {
+    let missing = |error| Missing(reason(&error));
+    #[cfg(unix)]
+    {
+        use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+        // SAFETY: by this function's own precondition.
+        let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_GLOBAL) };
+        std::mem::forget(library.map_err(missing)?);
+    }
+    #[cfg(not(unix))]
+    {
+        // SAFETY: by this function's own precondition.
+        let library = unsafe { libloading::Library::new(path) };
+        std::mem::forget(library.map_err(missing)?);
+    }
+    Ok(())
+}
+
 impl Loaded {
     /// Loads the library at `path`, or the first of `names` that the system's loader finds.
     pub fn open(path: Option<&PathBuf>, names: &[&str]) -> Result<Self, Missing> {
@@ -35,7 +84,7 @@ impl Loaded {
         for candidate in candidates {
             // SAFETY: loading runs the initialisers of a numerical library (SuiteSparse, SuperLU,
             // BLAS), which set up their own state and threads and nothing of ours.
-            match unsafe { libloading::Library::new(&candidate) } {
+            match unsafe { open_bound(&candidate) } {
                 Ok(library) => {
                     let file = candidate.file_name().unwrap_or(candidate.as_os_str());
                     return Ok(Self {
@@ -43,10 +92,7 @@ impl Loaded {
                         file: file.to_string_lossy().into_owned(),
                     });
                 }
-                Err(error) => reasons.push(match error.source() {
-                    Some(source) => source.to_string(),
-                    None => error.to_string(),
-                }),
+                Err(error) => reasons.push(reason(&error)),
             }
         }
         Err(Missing(reasons.join("; ")))

@@ -278,8 +278,9 @@ pub struct LibraryArguments {
 }
 
 impl LibraryArguments {
-    /// The last path that is given for `peer`.
+    /// The last path that is given for `peer`; `pardiso-matched` has that of `pardiso`.
     pub fn path(&self, peer: &str) -> Option<PathBuf> {
+        let peer = peer.strip_suffix("-matched").unwrap_or(peer);
         let paths = self.library.iter().filter_map(|word| word.split_once('='));
         paths
             .filter(|(name, _)| *name == peer)

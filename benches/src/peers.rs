@@ -42,8 +42,8 @@ pub struct Arguments {
     /// Numbers of threads of solvers on the CPU; KLU and SuperLU always run on one. What runs on a device has all cores.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Other solvers: klu, umfpack, superlu, faer, mumps, cholmod, pardiso, cudss; `none` for Luge alone. Of matrices that are
-    /// told to be symmetric: mumps, pardiso, and, if definite, cholmod.
+    /// Other solvers: klu, umfpack, superlu, faer, mumps, cholmod, pardiso, cudss; `none` for Luge alone. Those that can be
+    /// told that a matrix is symmetric: mumps, pardiso, pardiso-matched (scaled and matched) and, if it is definite, cholmod.
     #[arg(
         long,
         value_delimiter = ',',
@@ -235,7 +235,7 @@ impl Arguments {
         }
         let mut peers: Vec<&String> = self.peers.iter().filter(|p| *p != "none").collect();
         // It comes with a BLAS under the usual names.
-        peers.sort_by_key(|peer| *peer == "pardiso");
+        peers.sort_by_key(|peer| peer.starts_with("pardiso"));
         for peer in peers {
             let path = self.libraries.path(peer);
             match NAMES.into_iter().find(|name| name == peer) {

@@ -277,8 +277,15 @@ pub enum PeerError {
 }
 
 /// The names of all peers, as [`Found::load`] takes them.
-pub const NAMES: [&str; 7] = [
-    "klu", "umfpack", "superlu", "faer", "mumps", "cholmod", "pardiso",
+pub const NAMES: [&str; 8] = [
+    "klu",
+    "umfpack",
+    "superlu",
+    "faer",
+    "mumps",
+    "cholmod",
+    "pardiso",
+    "pardiso-matched",
 ];
 
 /// A peer that is there: makes any number of solvers of one library.
@@ -296,6 +303,8 @@ pub enum Found {
     Cholmod(Arc<cholmod::Library>),
     /// PARDISO of MKL.
     Pardiso(Arc<pardiso::Library>),
+    /// The same with scaling and matching of symmetric matrices.
+    PardisoMatched(Arc<pardiso::Library>),
     /// faer.
     #[cfg(feature = "faer")]
     Faer,
@@ -325,6 +334,9 @@ impl Found {
             "pardiso" => {
                 pardiso::Library::load(path).map(|library| Self::Pardiso(Arc::new(library)))
             }
+            "pardiso-matched" => {
+                pardiso::Library::load(path).map(|library| Self::PardisoMatched(Arc::new(library)))
+            }
             #[cfg(feature = "faer")]
             "faer" => Ok(Self::Faer),
             #[cfg(not(feature = "faer"))]
@@ -349,6 +361,7 @@ impl Found {
         match self {
             Self::Mumps(_) | Self::Pardiso(_) => true,
             Self::Cholmod(_) => structure == Structure::Definite,
+            Self::PardisoMatched(_) => structure == Structure::Symmetric,
             _ => structure == Structure::General,
         }
     }
@@ -372,6 +385,9 @@ impl Found {
                 structure,
                 threads,
             )),
+            Self::PardisoMatched(library) => {
+                Box::new(pardiso::Pardiso::new(Arc::clone(library), structure, threads).matched())
+            }
             #[cfg(feature = "faer")]
             Self::Faer => Box::new(faer::Faer::new(threads)),
         })

@@ -3,7 +3,8 @@
 //!
 //! The options of `pardisoinit`, but that a solve refines only where pivots were replaced, which no option forbids (the
 //! default is two steps always; [`Peer::solve_refined`] has them), and that indices start at 0. For symmetric matrices these
-//! options have neither scaling nor matching.
+//! options have neither scaling nor matching; the peer `pardiso-matched` has both (`iparm(11)` and `iparm(13)`), as MKL's
+//! reference advises for saddle points and interior-point methods.
 //!
 //! The library finds its parts where it lies, and an OpenMP runtime in the process.
 
@@ -21,7 +22,9 @@ const NAMES: [&str; 3] = ["libmkl_rt.so.3", "libmkl_rt.so.2", "libmkl_rt.so"];
 
 /// Positions in `iparm`, the first one 0.
 const REFINEMENT_STEPS: usize = 7;
+const SCALING: usize = 10;
 const TRANSPOSE: usize = 11;
+const MATCHING: usize = 12;
 const PERTURBED: usize = 13;
 const PEAK_OF_ANALYSIS: usize = 14;
 const PERMANENT_OF_ANALYSIS: usize = 15;
@@ -121,6 +124,8 @@ impl Library {
 pub struct Pardiso {
     library: Arc<Library>,
     structure: Structure,
+    /// Whether symmetric matrices are scaled and matched.
+    is_matched: bool,
     threads: usize,
     /// PARDISO's own memory, if there is an analysis.
     handle: Option<Box<[usize; 64]>>,
@@ -138,6 +143,7 @@ impl Pardiso {
         Self {
             library,
             structure,
+            is_matched: false,
             threads,
             handle: None,
             iparm: [0; 64],
@@ -146,6 +152,12 @@ impl Pardiso {
             n: 0,
             right_hand_side: Vec::new(),
         }
+    }
+
+    /// The same with scaling and matching of symmetric matrices.
+    pub fn matched(mut self) -> Self {
+        self.is_matched = true;
+        self
     }
 
     fn matrix_type(&self) -> c_int {
@@ -221,7 +233,11 @@ impl Pardiso {
 
 impl Peer for Pardiso {
     fn name(&self) -> &'static str {
-        "pardiso"
+        if self.is_matched {
+            "pardiso-matched"
+        } else {
+            "pardiso"
+        }
     }
 
     fn version(&self) -> String {
@@ -246,6 +262,10 @@ impl Peer for Pardiso {
         self.handle = Some(handle);
         self.iparm[INDICES_START_AT_ZERO] = 1;
         self.iparm[REFINEMENT_STEPS] = 0;
+        if self.is_matched {
+            self.iparm[SCALING] = 1;
+            self.iparm[MATCHING] = 1;
+        }
         let analyzed = self.phase(ANALYZE, &mut [], 1);
         if analyzed.is_err() {
             self.drop_analysis();

@@ -413,7 +413,7 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
         if is_pivots {
             let found = self.times_inverse(value);
             let row = thread / TOGETHER;
-            if thread % TOGETHER == 0 && row < count {
+            if thread.is_multiple_of(TOGETHER) && row < count {
                 let at = (front.start + first + row) as usize * R;
                 give(self.vectors.eliminated, chunk.unknowns + at, [found]);
             }
@@ -465,7 +465,7 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
         }
         let value = self.join_strip(sums, front.c > 0, value[0]);
         let found = self.times_inverse(value);
-        if thread % TOGETHER == 0 && own_row < count {
+        if thread.is_multiple_of(TOGETHER) && own_row < count {
             self.finish(chunk, 0, e, [found]);
         }
         thread::sync_threads();

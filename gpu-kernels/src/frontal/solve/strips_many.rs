@@ -144,6 +144,10 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
     /// from the first of these on so many, of which each is unknown `number(column)`. `before` turns came before. All
     /// threads of the block call it.
     #[inlined]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is another part of the strip"
+    )]
     fn subtract_columns(
         self,
         (chunk, chunks): (Chunk, u32),

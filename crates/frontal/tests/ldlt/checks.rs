@@ -106,7 +106,12 @@ fn counts<F: FrontalScalar>(ldlt: &FrontalLdlt<F>) -> (Inertia, usize) {
             num_two += 1;
             let [a, b, c] = d.map(|v| RealScalar::to_f64(v));
             let (mean, radius) = ((a + c) / 2.0, ((a - c) / 2.0).hypot(b));
-            for eigenvalue in [mean - radius, mean + radius] {
+            let large = mean + radius.copysign(mean);
+            // Nothing cancels in it but what is exact (W. Kahan, "On the cost of floating-point computation without
+            // extra-precise arithmetic", 2004): the difference of `mean` and `radius` may have no digit.
+            let square = b * b;
+            let determinant = a.mul_add(c, -square) + (-b).mul_add(b, square);
+            for eigenvalue in [large, determinant / large] {
                 if eigenvalue > 0.0 {
                     inertia.positive += 1;
                 } else {

@@ -13,6 +13,7 @@
 //! In each group a launch is unknown too: what is timed on any matrix. What other groups tell is taken from the table, so
 //! groups are fitted in turn until the table stays.
 
+use luge_frontal::Full;
 use luge_frontal::gpu::DeviceCosts;
 
 use super::fit::nonnegative_least_squares;
@@ -389,7 +390,7 @@ mod tests {
             {
                 let work = Work::of(&case.forest);
                 let (symbolic, _) = case.forest.symbolic().unwrap();
-                let predicted = costs.of_tree(symbolic.tree());
+                let predicted = costs.of_tree::<Full>(symbolic.tree());
                 let expected = match group.timed() {
                     Timed::Factorization => predicted.path + predicted.shared,
                     Timed::Solve => predicted.solve_path,

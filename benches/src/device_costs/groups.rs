@@ -13,7 +13,6 @@
 //! In each group a launch is unknown too: what is timed on any matrix. What other groups tell is taken from the table, so
 //! groups are fitted in turn until the table stays.
 
-use luge_frontal::Full;
 use luge_frontal::gpu::DeviceCosts;
 
 use super::fit::nonnegative_least_squares;
@@ -323,6 +322,8 @@ pub fn fit_all(
 
 #[cfg(test)]
 mod tests {
+    use luge_frontal::Full;
+
     use super::*;
 
     /// A table unlike the default, and seconds of a launch.

@@ -205,6 +205,18 @@ pub mod control {
     pub const EXPONENTS: usize = 64;
 }
 
+/// Bits that name the factors of L·D·Lᵀ that are solved with.
+pub mod factors {
+    /// L.
+    pub const L: u32 = 1;
+    /// D.
+    pub const D: u32 = 2;
+    /// Lᵀ.
+    pub const TRANSPOSED_L: u32 = 4;
+    /// All of them.
+    pub const ALL: u32 = L | D | TRANSPOSED_L;
+}
+
 /// Right-hand sides of one launch, at most.
 pub const MAX_NRHS: usize = 64;
 

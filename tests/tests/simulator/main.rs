@@ -12,6 +12,7 @@ mod facade;
 mod front_kernels;
 mod frontal;
 mod frontal_solve;
+mod frontal_solve_symmetric;
 mod kernel_arguments;
 mod levelize;
 mod module_edges;

@@ -33,6 +33,9 @@ pub use factorize::{DeviceFrontalLu, Workspace};
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
+pub use solve::SymmetricFactors;
+#[doc(hidden)]
+pub use solve::UploadedLdlt;
 pub use tree::DeviceTree;
 
 /// A type that the device factorizes in: `f32` or `f64`.
@@ -45,6 +48,8 @@ pub trait DeviceScalar:
     + kernels::lu_wide_fronts_search::Instance
     + solve_kernels::solve_fronts_single::Instance
     + solve_kernels::solve_fronts_many::Instance
+    + solve_kernels::solve_fronts_symmetric_single::Instance
+    + solve_kernels::solve_fronts_symmetric_many::Instance
     + solve_kernels::prepare::coupling_values::Instance
 {
 }

@@ -102,7 +102,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     pub(crate) fn without_delays(&self, symbolic: &Arc<Symbolic<Lower>>) -> Option<(&[F], &[u32])> {
         self.check_valid();
         let fronts = self.store.records.iter().zip(self.symbolic.tree.fronts());
-        let mut as_planned = fronts.map(|(record, front)| [record.k, record.pivots] == [front.pivots; 2]);
+        let mut as_planned =
+            fronts.map(|(record, front)| [record.k, record.pivots] == [front.pivots; 2]);
         let fits = Arc::ptr_eq(&self.symbolic, symbolic) && as_planned.all(|is_planned| is_planned);
         fits.then(|| (&self.store.values[..], &self.store.cols[..]))
     }

@@ -564,8 +564,8 @@ fn columns_without_a_pivot_are_delayed() {
             }
         };
         let problem = problem(joined(&[k, 4], c, value), &unmerged());
-        for (at, limits) in all_limits().into_iter().enumerate() {
-            let stream = &seeded_streams()[at % 2];
+        let streams = seeded_streams();
+        for (limits, stream) in all_limits().into_iter().zip(streams.iter().cycle()) {
             let what = format!("{k} and {c}, {limits:?}");
             let (factors, quality) = check_factorization::<f64>(stream, &problem, limits, &what);
             assert!(quality.num_delayed >= k, "{what}: {quality:?}");
@@ -591,7 +591,7 @@ fn columns_are_delayed_again_and_again() {
         }
     }
     let problem = problem(entries, &unmerged());
-    for stream in &seeded_streams()[..2] {
+    for stream in seeded_streams().iter().take(2) {
         let what = "a path";
         let (_, quality) = check_factorization::<f64>(stream, &problem, Limits::default(), what);
         assert!(quality.num_delayed > 2, "{quality:?}");

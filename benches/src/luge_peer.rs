@@ -5,7 +5,6 @@ use luge::{
     Analysis, Error, Factors, Inform, MatrixKind, Options, RealScalar, Refactorized, Solver,
 };
 use luge_peers::{Matrix, Peer, PeerError, Resident, Staged, Statistics, Structure};
-use sprs::CsMat;
 
 use crate::results::LUGE;
 
@@ -107,13 +106,6 @@ fn entries(structure: Structure, inform: &Inform) -> u64 {
     }
 }
 
-fn given<T: RealScalar>(structure: Structure, a: &Matrix<T>) -> &CsMat<T> {
-    match structure {
-        Structure::General => a.rows(),
-        Structure::Symmetric | Structure::Definite => a.upper_rows(),
-    }
-}
-
 fn of_device(error: DeviceError) -> PeerError {
     PeerError::Failed(error.to_string())
 }
@@ -129,7 +121,7 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
 
     fn analyze(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_analysis();
-        let analysis = self.solver.analyze(given(self.structure, a));
+        let analysis = self.solver.analyze(a.told(self.structure));
         self.analysis = Some(analysis.map_err(refusal)?);
         (self.reused, self.repivoted) = (0, 0);
         Ok(())
@@ -150,13 +142,13 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
     fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         self.drop_factors();
         let analysis = self.analysis.as_ref().ok_or(PeerError::OutOfOrder)?;
-        let factors = analysis.factorize(given(self.structure, a));
+        let factors = analysis.factorize(a.told(self.structure));
         self.factors = Some(factors.map_err(refusal)?);
         Ok(())
     }
 
     fn refactorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
-        let a = given(self.structure, a);
+        let a = a.told(self.structure);
         let factors = self.factors.as_mut().ok_or(PeerError::OutOfOrder)?;
         let outcome = factors.refactorize(a).map_err(refusal)?;
         self.count(&outcome);
@@ -233,8 +225,8 @@ impl<T: RealScalar> Resident<T> for Luge<T> {
             Ok::<_, PeerError>((upload(b)?, x))
         };
         self.on_device = Some(OnDevice {
-            first: upload(staged.a.rows().data())?,
-            next: upload(staged.next.rows().data())?,
+            first: upload(staged.a.told(self.structure).data())?,
+            next: upload(staged.next.told(self.structure).data())?,
             systems: [system(staged.b[0])?, system(staged.b[1])?],
             stream: stream.clone(),
         });

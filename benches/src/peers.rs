@@ -264,7 +264,7 @@ impl Arguments {
                         .and_then(|device| cudss::Found::load(path.as_ref(), threading, &device));
                     match found {
                         Ok(found) => {
-                            let solver = found.solver::<f64>()?;
+                            let solver = found.solver::<f64>(Structure::General)?;
                             let about = (solver.version(), solver.notes());
                             add("cudss", &[cores], &|| Maker::Cudss(found.clone()), about);
                         }
@@ -394,8 +394,13 @@ impl Arguments {
             match &candidate.maker {
                 Maker::OnCpu(_) => {}
                 Maker::Cudss(found) => {
-                    let run = Run::new(name, threads).in_precision(peers);
-                    add(run, found.solver::<T>().map(|solver| Box::new(solver) as _));
+                    let run = Run::new(name, threads).told(structure).in_precision(peers);
+                    add(
+                        run,
+                        found
+                            .solver::<T>(structure)
+                            .map(|solver| Box::new(solver) as _),
+                    );
                 }
                 Maker::Luge(backend) => {
                     let wanted =
@@ -438,9 +443,8 @@ impl Maker {
     /// Whether its solvers can be told this of a matrix. Luge refuses in its own words what it cannot do on a backend.
     fn takes(&self, structure: Structure) -> bool {
         match self {
-            Self::Luge(_) => true,
+            Self::Luge(_) | Self::Cudss(_) => true,
             Self::OnCpu(found) => found.takes(structure),
-            Self::Cudss(_) => structure == Structure::General,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sprs::CsMat;
 
+use crate::Structure;
 use crate::forms::{Compressed, Coordinates, Forms, Part};
 
 /// A square matrix by rows for Luge and by columns with 32-bit indices for the others, so that no
@@ -100,6 +101,14 @@ impl<T: Copy + Default> Matrix<T> {
     /// The upper triangle by rows.
     pub fn upper_rows(&self) -> &CsMat<T> {
         self.forms.upper_rows(&self.rows)
+    }
+
+    /// What a solver that is told this of it is given by rows: all of it, or the upper triangle.
+    pub fn told(&self, structure: Structure) -> &CsMat<T> {
+        match structure {
+            Structure::General => &self.rows,
+            Structure::Symmetric | Structure::Definite => self.upper_rows(),
+        }
     }
 
     /// Whether `other` has its entries at the same places.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use luge_device::{Device, SimulatorOptions};
+use luge_peers::Structure;
 use luge_peers::cudss::{Cudss, CudssError, Library, THREADING_LAYER, threading_layer_beside};
 use luge_testkit::corpus::skip_loudly;
 
@@ -46,7 +47,7 @@ fn the_simulator_is_refused() {
     let stream = Device::simulator(SimulatorOptions::default())
         .create_stream()
         .expect("a simulated stream");
-    let made = Cudss::<f64>::new(Arc::clone(&library), &stream, None);
+    let made = Cudss::<f64>::new(Arc::clone(&library), &stream, Structure::General, None);
     assert!(matches!(made, Err(CudssError::NoCuda)));
     let missing = library
         .try_on(&stream, Some(Path::new(THREADING_LAYER)))

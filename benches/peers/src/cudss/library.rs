@@ -51,6 +51,8 @@ pub(super) enum DataParam {
     LuNnz = 1,
     /// One `int`.
     NumPivots = 2,
+    /// Two `int`s: positive and negative eigenvalues.
+    Inertia = 3,
     /// Sixteen 64-bit integers: bytes on the device that stay, and at most; the same on the host; more.
     MemoryEstimates = 13,
 }

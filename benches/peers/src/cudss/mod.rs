@@ -1,7 +1,7 @@
 //! cuDSS 1: NVIDIA's sparse direct solver, on a GPU.
 //!
-//! Default options: its own ordering, matching chosen by it, pivots within a block, no refinement. A general
-//! matrix of 32-bit indices by rows. Matrix, right-hand sides and solutions lie in buffers of `luge-device`,
+//! Default options: its own ordering, matching chosen by it, pivots within a block, no refinement. A matrix of 32-bit
+//! indices by rows: all of a general one, the upper triangle of one that it is told to be symmetric or definite. Matrix, right-hand sides and solutions lie in buffers of `luge-device`,
 //! and all work is in the order of one of its streams, so nothing of the CUDA toolkit is needed here. The steps of
 //! [`Cudss`] take what is on the device, and the uploads are calls of their own; [`Solver`] is the
 //! [`Peer`](crate::Peer) made of them.
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_kernel::mem::Element;
 
-use crate::Missing;
+use crate::{Missing, Structure};
 pub use library::Library;
 use library::{
     BASE_ZERO, COLUMN_MAJOR, DataParam, Object, R_32F, R_32I, R_64F, Status, Step, check, name_of,
@@ -30,9 +30,17 @@ pub use peer::{Found, Solver};
 /// File name of the threading layer that comes with cuDSS; its ordering uses the cores of the host by it.
 pub const THREADING_LAYER: &str = "libcudss_mtlayer_gomp.so.1";
 
-/// `CUDSS_MTYPE_GENERAL` and `CUDSS_MVIEW_FULL`.
-const GENERAL: c_int = 0;
-const FULL: c_int = 0;
+/// `cudssMatrixType_t` and `cudssMatrixViewType_t` of what is handed over.
+const fn kind_of(structure: Structure) -> (c_int, c_int) {
+    const GENERAL_FULL: (c_int, c_int) = (0, 0);
+    const SYMMETRIC_UPPER: (c_int, c_int) = (1, 2);
+    const DEFINITE_UPPER: (c_int, c_int) = (3, 2);
+    match structure {
+        Structure::General => GENERAL_FULL,
+        Structure::Symmetric => SYMMETRIC_UPPER,
+        Structure::Definite => DEFINITE_UPPER,
+    }
+}
 
 /// Why cuDSS did not do a step.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +98,8 @@ pub struct CudssStatistics {
     pub factor_entries: u64,
     /// Pivots that were replaced.
     pub num_perturbed: u64,
+    /// Of a symmetric matrix: positive and negative eigenvalues, by the signs of D.
+    pub inertia: Option<[u64; 2]>,
     /// The error indicator: 0, or where something was found wrong.
     pub info: i32,
     /// Most bytes on the device, as cuDSS estimates them, without the buffers of the caller.
@@ -160,6 +170,7 @@ struct System<T: Element> {
 /// One matrix in cuDSS.
 pub struct Cudss<T: CudssScalar> {
     system: Option<System<T>>,
+    structure: Structure,
     config: Owned,
     handle: Owned,
     stream: Stream,
@@ -175,7 +186,8 @@ fn address<T: Element>(buffer: &Buffer<T>) -> Result<*const c_void, CudssError> 
 }
 
 impl<T: CudssScalar> Cudss<T> {
-    /// A solver on `stream`, with cuDSS's default options; `threading` is the file of a threading layer.
+    /// A solver on `stream`, with cuDSS's default options, for matrices of this structure; `threading` is the file of a
+    /// threading layer.
     ///
     /// # Errors
     ///
@@ -184,6 +196,7 @@ impl<T: CudssScalar> Cudss<T> {
     pub fn new(
         library: Arc<Library>,
         stream: &Stream,
+        structure: Structure,
         threading: Option<&Path>,
     ) -> Result<Self, CudssError> {
         let of_driver = stream.driver_stream().ok_or(CudssError::NoCuda)?;
@@ -219,6 +232,7 @@ impl<T: CudssScalar> Cudss<T> {
         };
         Ok(Self {
             system: None,
+            structure,
             config,
             handle,
             stream: stream.clone(),
@@ -226,7 +240,7 @@ impl<T: CudssScalar> Cudss<T> {
         })
     }
 
-    /// Copies a square matrix by rows to the device: `row_ptr` has n + 1 offsets, `col_idx` and `values` one
+    /// Copies a square matrix by rows to the device, of a symmetric one the upper triangle: `row_ptr` has n + 1 offsets, `col_idx` and `values` one
     /// number an entry. What was known of an earlier matrix is forgotten.
     ///
     /// # Errors
@@ -270,6 +284,7 @@ impl<T: CudssScalar> Cudss<T> {
             handle: self.handle.object,
             destroy: self.library.data_destroy,
         };
+        let (kind, view) = kind_of(self.structure);
         let mut object = ptr::null_mut();
         // SAFETY: the arrays are a matrix by rows of order n with indices below 2³¹, as was checked, on the
         // device; the system keeps them for as long as the matrix lives. No row ends are given: the
@@ -287,8 +302,8 @@ impl<T: CudssScalar> Cudss<T> {
                 R_32I,
                 R_32I,
                 T::DATA_TYPE,
-                GENERAL,
-                FULL,
+                kind,
+                view,
                 BASE_ZERO,
             )
         })?;
@@ -558,7 +573,15 @@ impl<T: CudssScalar> Cudss<T> {
         let [pivots] = self.get::<c_int, 1>("cudssDataGet, pivots", DataParam::NumPivots)?;
         let memory = self.get::<i64, 16>("cudssDataGet, memory", DataParam::MemoryEstimates)?;
         let count = |number: i64| u64::try_from(number).unwrap_or(0);
+        let inertia = match self.structure {
+            Structure::General => None,
+            Structure::Symmetric | Structure::Definite => {
+                let signs = self.get::<c_int, 2>("cudssDataGet, inertia", DataParam::Inertia)?;
+                Some(signs.map(|number| count(number.into())))
+            }
+        };
         Ok(CudssStatistics {
+            inertia,
             factor_entries: count(entries),
             num_perturbed: count(pivots.into()),
             info,
@@ -604,7 +627,7 @@ impl Library {
         stream: &Stream,
         threading: Option<&Path>,
     ) -> Result<(), Missing> {
-        let made = Cudss::<f64>::new(Arc::clone(self), stream, threading);
+        let made = Cudss::<f64>::new(Arc::clone(self), stream, Structure::General, threading);
         made.map(drop).map_err(|error| Missing(error.to_string()))
     }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_device::{Buffer, Device, Stream};
+use sprs::CsMat;
 
 use super::{Cudss, CudssError, CudssScalar, Library, threading_layer_beside};
-use crate::{Matrix, Missing, Peer, PeerError, Resident, Staged, Statistics};
+use crate::{Matrix, Missing, Peer, PeerError, Resident, Staged, Statistics, Structure};
 
 /// cuDSS on a GPU: makes any number of solvers.
 #[derive(Clone)]
@@ -59,15 +60,20 @@ impl Found {
         Ok(found)
     }
 
-    /// A solver.
+    /// A solver for matrices of this structure.
     ///
     /// # Errors
     ///
     /// As [`Cudss::new`].
-    pub fn solver<T: CudssScalar + Default>(&self) -> Result<Solver<T>, PeerError> {
+    pub fn solver<T: CudssScalar + Default>(
+        &self,
+        structure: Structure,
+    ) -> Result<Solver<T>, PeerError> {
         let threading: Option<&Path> = self.threading.as_deref();
+        let library = Arc::clone(&self.library);
         Ok(Solver {
-            cudss: Cudss::new(Arc::clone(&self.library), &self.stream, threading)?,
+            cudss: Cudss::new(library, &self.stream, structure, threading)?,
+            structure,
             found: self.clone(),
             seconds: [None, None],
             taken: None,
@@ -80,6 +86,7 @@ impl Found {
 /// One matrix in cuDSS.
 pub struct Solver<T: CudssScalar> {
     cudss: Cudss<T>,
+    structure: Structure,
     found: Found,
     /// Of reordering and symbolic factorization.
     seconds: [Option<f64>; 2],
@@ -100,6 +107,13 @@ impl From<CudssError> for PeerError {
     }
 }
 
+impl<T: CudssScalar + Default> Solver<T> {
+    /// What is handed over of a matrix.
+    fn given<'a>(&self, a: &'a Matrix<T>) -> &'a CsMat<T> {
+        a.told(self.structure)
+    }
+}
+
 impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
     fn name(&self) -> &'static str {
         "cudss"
@@ -117,7 +131,7 @@ impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
         // A `Matrix` has indices that fit 32 bits.
         let narrow =
             |indices: &[usize]| -> Vec<u32> { indices.iter().map(|&i| i as u32).collect() };
-        let rows = a.rows();
+        let rows = self.given(a);
         let (row_ptr, col_idx) = (narrow(rows.indptr().raw_storage()), narrow(rows.indices()));
         self.cudss.take(&row_ptr, &col_idx, rows.data())?;
         let start = Instant::now();
@@ -135,14 +149,15 @@ impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
 
     fn factorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
         // Those that came with the pattern need no second way to the device.
-        if self.taken.take() != Some(a.rows().data().as_ptr().addr()) {
-            self.cudss.set_values(a.rows().data())?;
+        let values = self.given(a).data();
+        if self.taken.take() != Some(values.as_ptr().addr()) {
+            self.cudss.set_values(values)?;
         }
         Ok(self.cudss.factorize()?)
     }
 
     fn refactorize(&mut self, a: &Matrix<T>) -> Result<(), PeerError> {
-        self.cudss.set_values(a.rows().data())?;
+        self.cudss.set_values(self.given(a).data())?;
         Ok(self.cudss.refactorize()?)
     }
 
@@ -168,6 +183,7 @@ impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
                 statistics.device_bytes = Some(found.peak_device_bytes);
                 statistics.peak_bytes = Some(found.peak_host_bytes);
                 statistics.num_perturbed = Some(found.num_perturbed);
+                statistics.inertia = found.inertia;
                 if found.info != 0 {
                     statistics.details.push(format!("info {}", found.info));
                 }
@@ -190,7 +206,7 @@ impl<T: CudssScalar + Default> Peer<T> for Solver<T> {
 impl<T: CudssScalar + Default> Resident<T> for Solver<T> {
     fn stage(&mut self, staged: &Staged<'_, T>) -> Result<(), PeerError> {
         let stream = &self.found.stream;
-        let others = stream.upload(staged.next.rows().data());
+        let others = stream.upload(self.given(staged.next).data());
         self.others = Some(others.map_err(CudssError::from)?);
         self.next_is_staged = false;
         let n = staged.a.n().max(1);

@@ -15,7 +15,7 @@ use luge_frontal::{
 use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{BlockScalar, FrontSizes, Options};
 use luge_ordering::{
-    Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, check_rank, order_symmetric,
+    Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, order_symmetric,
 };
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, RealScalar, Reservation, RowPerm,
@@ -115,23 +115,10 @@ impl Request<'_> {
     /// Orders for these values of all entries, if they are known, and plans for factors of `f64` or `f32`.
     pub(crate) fn plan(&self, values: Option<&[f64]>) -> Result<Planned<f64>, Error> {
         let (ordering, memory) = self.order(values)?;
-        if self.options.singular == SingularAction::Refuse && self.may_be_deficient(&ordering) {
-            // With the rows that have no partner.
-            check_rank(self.pattern, values, &self.limits.cancel)?;
-        }
         if self.single {
             self.plan_in::<f32>(ordering, memory)
         } else {
             self.plan_in::<f64>(ordering, memory)
-        }
-    }
-
-    /// Whether the structural rank is not known to be full.
-    fn may_be_deficient(&self, ordering: &SymmetricOrdering) -> bool {
-        let has_diagonal = |(i, line): (usize, &[u32])| line.binary_search(&(i as u32)).is_ok();
-        match ordering.structural_rank {
-            Some(rank) => rank < self.pattern.major_dim(),
-            None => !self.pattern.lines().enumerate().all(has_diagonal),
         }
     }
 
@@ -155,6 +142,9 @@ impl Request<'_> {
                 SymmetricKind::MaybeDefinite => self.matching != Some(Matching::Always),
                 SymmetricKind::Indefinite => false,
             })
+            // A triangle was completed, and the counterparts of a whole matrix were found.
+            .is_known_symmetric(true)
+            .refuses_singular(self.options.singular == SingularAction::Refuse)
             .costs(crate::ordered::costs_of(self.options))
             .cancel(self.limits.cancel.clone());
         let seconds = SECONDS_PER_ENTRY * nnz as f64;

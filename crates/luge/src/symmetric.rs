@@ -18,8 +18,8 @@ use luge_ordering::{
     Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, order_symmetric,
 };
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, RealScalar, Reservation, RowPerm,
-    Scalar, bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, Reservation, RowPerm, Scalar,
+    bytes_of,
 };
 
 use num_complex::Complex;
@@ -275,38 +275,19 @@ impl SymmetricPlan {
         }
     }
 
-    /// ‖B·e_k‖₁ of each column, for the values of the lower triangle.
-    fn norms<F: RealScalar>(&self, values: &[F]) -> Vec<f64> {
-        let mut norms = vec![0.0; self.symbolic.n()];
-        for (j, rows) in self.triangle.lines().enumerate() {
-            let mut own = 0.0;
-            for (&i, &value) in rows.iter().zip(&values[self.triangle.range(j)]) {
-                let magnitude: f64 = value.magnitude().to_f64();
-                own += magnitude;
-                if i as usize != j {
-                    norms[i as usize] += magnitude;
-                }
-            }
-            norms[j] += own;
-        }
-        norms
-    }
-
     /// What was measured, as the policy of the CPU path takes it. There is no checksum of B − L·D·Lᵀ: what stands in its
     /// place is what the growth lets expect.
-    fn quality<F: FrontalScalar>(&self, measured: &SymmetricQuality, values: &[F]) -> Quality {
-        let norms = self.norms(values);
+    fn quality<F: FrontalScalar>(measured: &SymmetricQuality) -> Quality {
         let epsilon = F::epsilon().to_f64();
-        let max_norm = norms.iter().copied().fold(0.0, f64::max);
         Quality {
             growth: measured.growth,
             checksum: of_growth(epsilon, measured.growth),
             min_pivot: measured.min_pivot,
             max_pivot: measured.max_pivot,
-            max_norm,
-            min_norm: norms.iter().copied().fold(f64::INFINITY, f64::min),
+            max_norm: measured.max_norm,
+            min_norm: measured.min_norm,
             // Of no column more.
-            max_product: measured.growth * max_norm,
+            max_product: measured.growth * measured.max_norm,
             num_delayed: measured.num_delayed,
             ..Quality::default()
         }
@@ -343,7 +324,19 @@ impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
     }
 
     fn norm1(&self, values: &[F]) -> f64 {
-        self.norms(values).into_iter().fold(0.0, f64::max)
+        let mut norms = vec![0.0; self.symbolic.n()];
+        for (j, rows) in self.triangle.lines().enumerate() {
+            let mut own = 0.0;
+            for (&i, &value) in rows.iter().zip(&values[self.triangle.range(j)]) {
+                let magnitude: f64 = value.magnitude().to_f64();
+                own += magnitude;
+                if i as usize != j {
+                    norms[i as usize] += magnitude;
+                }
+            }
+            norms[j] += own;
+        }
+        norms.into_iter().fold(0.0, f64::max)
     }
 
     fn front_sizes(&self) -> FrontSizes {
@@ -362,13 +355,13 @@ impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
         options: &Options,
     ) -> Result<(SymmetricFactors<F>, Quality), PhaseError> {
         let in_budget = |error| PhaseError::from(FrontalError::from(error));
-        let bytes = bytes_of::<F>(values.count()) + 8 * self.symbolic.n() as u64;
+        let bytes = bytes_of::<F>(values.count());
         let _of_room = options.memory.reserve(bytes).map_err(in_budget)?;
         let mut room = vec![F::zero(); values.count()];
         values.load(0, &mut room);
         let (factors, measured) =
             FrontalLdlt::factorize(&self.symbolic, &room, &Self::options(options))?;
-        let quality = self.quality(&measured, &room);
+        let quality = Self::quality::<F>(&measured);
         let factors = SymmetricFactors {
             plan: Arc::clone(self),
             factors,
@@ -388,8 +381,6 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
         quality: &mut Quality,
     ) -> Result<(), PhaseError> {
         let in_budget = |error| PhaseError::from(FrontalError::from(error));
-        let of_norms = 8 * self.plan.symbolic.n() as u64;
-        let _of_norms = options.memory.reserve(of_norms).map_err(in_budget)?;
         if self.room.is_empty() {
             let bytes = bytes_of::<F>(values.count());
             self.memory = options.memory.reserve(bytes).map_err(in_budget)?;
@@ -398,7 +389,7 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
         values.load(0, &mut self.room);
         let options = SymmetricPlan::options(options);
         let measured = self.factors.refactorize(&self.room, &options)?;
-        *quality = self.plan.quality(&measured, &self.room);
+        *quality = SymmetricPlan::quality::<F>(&measured);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use luge_device::{BufferView, Slice, Stream};
+use luge_device::{BufferView, Stream};
 use luge_ordering::{Matching, Ordering, OrderingOptions};
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
@@ -29,7 +29,7 @@ use crate::ordered::{
 use crate::probe::{OnePassOf, Probe, is_above};
 use crate::shared::Shared;
 use crate::stored::Rows;
-use crate::task::{Check, Journal, Refactorized, Task};
+use crate::task::{Journal, Refactorized, Task};
 use crate::threads::Threads;
 
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
@@ -561,52 +561,40 @@ impl DevicePath {
         Ok(best)
     }
 
-    /// Factorizes new values with the pivots of `old`, or with new ones if those do not serve. After an error, of which
-    /// `check` may be the reason, `old` has its old values again.
+    /// Factorizes new values with the pivots of `old`, whose engine keeps no values, or with new ones if those do not serve.
+    /// After an error `old` has its old values again.
     pub(crate) fn refactorize<T: RealScalar>(
         &self,
         old: &mut DeviceFactors,
         task: Task<'_, T>,
-        check: Check<'_>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
         let shared = task.shared;
-        let renewed = if old.engine.resident().is_some() {
-            let values = NewValues::OnHost {
-                values: task.values,
-                check,
-            };
-            self.renew_resident(old, values, shared, &shared.refinement::<T>(), journal)
-        } else {
-            check()?;
-            let pivots = self.kept_pivots(old, shared);
-            let start = Instant::now();
-            let renewed = old.engine.refactorize(task.values, pivots, &shared.limits);
-            journal.add_numeric(start.elapsed());
-            let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
-                let probe = is_to_be_probed(engine, shared).then(|| task.probe(engine, journal));
-                probe.transpose()
-            };
-            self.judge(old, renewed, shared, journal, probe)
+        let pivots = self.kept_pivots(old, shared);
+        let start = Instant::now();
+        let renewed = old.engine.refactorize(task.values, pivots, &shared.limits);
+        journal.add_numeric(start.elapsed());
+        let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
+            let probe = is_to_be_probed(engine, shared).then(|| task.probe(engine, journal));
+            probe.transpose()
         };
-        match renewed {
+        match self.judge(old, renewed, shared, journal, probe) {
             Ok(Verdict::Serve(probe)) => Ok(Self::keep(old, probe, shared.target)),
             Ok(Verdict::Fail(reason)) => self.repivot(old, reason, task, journal),
             Err(error) => Err(old.restored(error)),
         }
     }
 
-    /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there. Where the old
-    /// pivots fail, [`repivot`](Self::repivot) has to go on, whatever it takes to bring the values to the host.
+    /// As [`refactorize`](Self::refactorize), for an engine that keeps values on the device. Where the old
+    /// pivots fail, [`repivot`](Self::repivot) has to go on, whatever it takes to bring all values to the host.
     pub(crate) fn refactorize_resident(
         &self,
         old: &mut DeviceFactors,
-        values: Slice<'_, f64>,
+        values: NewValues<'_>,
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
     ) -> Result<Verdict<Refactorized>, Error> {
-        let values = NewValues::OnDevice(values);
         match self.renew_resident(old, values, shared, refinement, journal) {
             Ok(Verdict::Serve(probe)) => Ok(Verdict::Serve(Self::keep(old, probe, shared.target))),
             Ok(Verdict::Fail(reason)) => Ok(Verdict::Fail(reason)),

@@ -288,13 +288,21 @@ impl Patterns {
         shared: &Shared,
         transpose: bool,
     ) -> Result<Arc<DevicePattern>, Error> {
+        // A triangle was completed to a matrix that is its own transpose.
+        let source = shared.symmetry.as_ref().and_then(|known| known.source());
+        let transpose = transpose && source.is_none();
         let slot = &mut lock(&self.of)[usize::from(transpose)];
         if let Some(pattern) = slot {
             return Ok(Arc::clone(pattern));
         }
         // Copies from the host are done when they return, so other streams see them.
-        let pattern =
-            DevicePattern::upload(stream, &shared.pattern, !shared.by_columns, transpose)?;
+        let (rows, by_rows) = (&shared.pattern, !shared.by_columns);
+        let pattern = match source {
+            Some(source) => {
+                DevicePattern::upload_mapped(stream, rows, source, shared.stored_nnz())?
+            }
+            None => DevicePattern::upload(stream, rows, by_rows, transpose)?,
+        };
         Ok(Arc::clone(slot.insert(Arc::new(pattern))))
     }
 }
@@ -998,7 +1006,7 @@ impl ResidentEngine for TreeEngine {
         }
         let fetched = |numbers| stream.download(numbers);
         let in_probe = |e| Error::from_device(e, "solve");
-        let values = self.download_values()?;
+        let (values, _) = shared.accepted(self.download_values()?.into(), 1)?;
         let (x, b) = (fetched(x).map_err(in_probe)?, fetched(b).map_err(in_probe)?);
         let residual = Residual::new(shared.view(&values), &x, &b);
         Ok((refined, Some(worst_row(&residual, &b))))

@@ -228,6 +228,7 @@
 #![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
 mod accuracy;
+mod attempts;
 mod backend;
 mod batch;
 mod determinant;

@@ -120,6 +120,16 @@ impl Shared {
         a: &MatrixRef<'a, T, I>,
         threads: usize,
     ) -> Result<(Cow<'a, [T]>, f64), Error> {
+        self.accepted(self.stored_values_of(a, threads)?, threads)
+    }
+
+    /// As [`values_of`](Self::values_of) at the entries that callers store. Whether the values are finite, and symmetric, is
+    /// not looked at.
+    pub(crate) fn stored_values_of<'a, T: Scalar, I: Index>(
+        &self,
+        a: &MatrixRef<'a, T, I>,
+        threads: usize,
+    ) -> Result<Cow<'a, [T]>, Error> {
         let n = self.n();
         let (rows, cols) = (a.rows(), a.cols());
         if (rows, cols) != (n, n) {
@@ -131,7 +141,7 @@ impl Shared {
             Cow::Owned(self.scattered(a, threads)?)
         };
         self.limits.cancel.check()?;
-        self.accepted(values, threads)
+        Ok(values)
     }
 
     /// Whether `a` is stored in the way of the analyzed matrix; what follows says whether it is valid then.

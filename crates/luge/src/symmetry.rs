@@ -131,6 +131,15 @@ impl Symmetry {
         }
     }
 
+    /// For each entry of the whole matrix where its value stands among those that are stored, if that is a triangle.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn source(&self) -> Option<&[u32]> {
+        match &self.storage {
+            Storage::Triangle { source, .. } => Some(source),
+            Storage::Whole { .. } => None,
+        }
+    }
+
     /// The number of the entry in the lower triangle that is the entry of number `p` or its counterpart; `is_lower` says
     /// whether that is in the lower triangle, or on the diagonal, itself.
     pub(crate) fn lower(&self, p: u32, is_lower: bool) -> u32 {

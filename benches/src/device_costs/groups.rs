@@ -322,6 +322,8 @@ pub fn fit_all(
 
 #[cfg(test)]
 mod tests {
+    use luge_frontal::Full;
+
     use super::*;
 
     /// A table unlike the default, and seconds of a launch.
@@ -389,7 +391,7 @@ mod tests {
             {
                 let work = Work::of(&case.forest);
                 let (symbolic, _) = case.forest.symbolic().unwrap();
-                let predicted = costs.of_tree(symbolic.tree());
+                let predicted = costs.of_tree::<Full>(symbolic.tree());
                 let expected = match group.timed() {
                     Timed::Factorization => predicted.path + predicted.shared,
                     Timed::Solve => predicted.solve_path,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use luge_frontal::TreeOptions;
 use luge_frontal::gpu::DeviceCosts;
+use luge_frontal::{Full, TreeOptions};
 use luge_ordering::{OrderingOptions, Prediction, TreeCost};
 use luge_sparse::etree::EliminationForest;
 
@@ -43,12 +43,12 @@ struct TreeSeconds(DeviceCosts);
 
 impl TreeCost for TreeSeconds {
     fn seconds(&self, forest: &EliminationForest) -> f64 {
-        let prediction = self.0.of_forest(forest, &TreeOptions::default());
+        let prediction = self.0.of_forest::<Full>(forest, &TreeOptions::default());
         prediction.seconds()
     }
 
     fn estimate(&self, forest: &EliminationForest) -> f64 {
-        self.0.estimate(forest)
+        self.0.estimate::<Full>(forest)
     }
 }
 
@@ -222,11 +222,11 @@ mod tests {
             assert!(shown(&shared) == shown(&analyzed));
             let costs = DeviceCosts::default();
             let (early, late) = (
-                costs.of_forest(&forest, &options),
-                costs.of_tree(posted.tree()),
+                costs.of_forest::<Full>(&forest, &options),
+                costs.of_tree::<Full>(posted.tree()),
             );
             assert_eq!((early.path, early.solve_path), (late.path, late.solve_path));
-            let about = costs.estimate(&forest) / early.seconds();
+            let about = costs.estimate::<Full>(&forest) / early.seconds();
             assert!((0.5..8.0).contains(&about), "{about}");
             // A sum over the same fronts, which the tree may number otherwise.
             assert!((early.shared - late.shared).abs() <= 1e-12 * late.shared);

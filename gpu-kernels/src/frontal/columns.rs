@@ -10,7 +10,7 @@
 use luge_kernel::prelude::*;
 
 use super::plan::Work;
-use super::work::quotient;
+use super::work::{Seen, quotient};
 
 /// Columns that are moved, or not, together.
 const TOGETHER: usize = 8;
@@ -96,5 +96,82 @@ impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
             }
         }
         (finished, next)
+    }
+
+    /// Eliminates the first column of a symmetric matrix, whose pivot is in row `p` < 24, and moves the others up. Of the
+    /// rows above the pivot nothing is used.
+    ///
+    /// The answer: the own rows of the finished column. All lanes of the warp call it.
+    #[inlined]
+    pub fn eliminate_one(&mut self, work: &Work<T>, p: u32, seen: &mut Seen<T>) -> [T; R] {
+        let lane = thread::lane_id();
+        let d = self.first(p);
+        let mut beside = [T::ZERO; N];
+        for c in 1..N {
+            beside[c] = self.first(p + c as u32);
+        }
+        let inverse = d.reciprocal();
+        let mut finished = [T::ZERO; R];
+        let mut multipliers = [T::ZERO; R];
+        for r in 0..R {
+            let value = self.values[0][r];
+            finished[r] = value;
+            if r > 0 || lane > p {
+                seen.entry(value, false);
+                multipliers[r] = work.multiplier(value, d, inverse, seen);
+                finished[r] = multipliers[r];
+            }
+        }
+        for c in 1..N {
+            for r in 0..R {
+                self.values[c - 1][r] = (-multipliers[r]).mul_add(beside[c], self.values[c][r]);
+            }
+        }
+        finished
+    }
+
+    /// Likewise the first two columns, whose pivot of order 2 is in rows `p` and `p` + 1. In the second of them D's entry
+    /// beside the diagonal stands in row `p`, and there is a zero for it in the first.
+    #[inlined]
+    pub fn eliminate_two(&mut self, work: &Work<T>, p: u32, seen: &mut Seen<T>) -> [[T; R]; 2] {
+        let lane = thread::lane_id();
+        let block = [
+            self.first(p),
+            self.first(p + 1),
+            Self::of_lane(self.values[1][0], p + 1),
+        ];
+        let mut beside = [[T::ZERO; 2]; N];
+        for c in 2..N {
+            let row = p + c as u32;
+            beside[c] = [self.first(row), Self::of_lane(self.values[1][0], row)];
+        }
+        let [e11, e21, e22] = work.inverse(block, seen);
+        let mut finished = [[T::ZERO; R]; 2];
+        let mut multipliers = [[T::ZERO; 2]; R];
+        for r in 0..R {
+            let (first, second) = (self.values[0][r], self.values[1][r]);
+            if r > 0 || lane > p + 1 {
+                seen.entry(first, false);
+                seen.entry(second, false);
+                multipliers[r] = [
+                    e21.mul_add(second, e11 * first),
+                    e22.mul_add(second, e21 * first),
+                ];
+                finished[0][r] = multipliers[r][0];
+                finished[1][r] = multipliers[r][1];
+            } else if lane == p {
+                finished[0][r] = block[0];
+                finished[1][r] = block[1];
+            } else if lane == p + 1 {
+                finished[1][r] = block[2];
+            }
+        }
+        for c in 2..N {
+            for r in 0..R {
+                let sum = (-multipliers[r][0]).mul_add(beside[c][0], self.values[c][r]);
+                self.values[c - 2][r] = (-multipliers[r][1]).mul_add(beside[c][1], sum);
+            }
+        }
+        finished
     }
 }

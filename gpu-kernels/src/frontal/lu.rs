@@ -28,6 +28,7 @@ use luge_kernel::prelude::*;
 use super::large::{FrontReal, LargeFronts, NUM_WORDS};
 use super::plan::{self, LargePlan, SmallPlan, TILE, WIDE_TILE, Work};
 use super::small::SmallFronts;
+use super::symmetric::Lu;
 use super::work::Seen;
 
 /// Defines a kernel that factorizes; they differ in how they come by pivots.
@@ -56,12 +57,14 @@ macro_rules! factorization {
             let warp = thread::thread_idx_x() / warp::WARP_SIZE;
             let small_fronts = SmallFronts {
                 work,
+                kind: Lu,
                 plan: small,
                 values: shared,
                 base: warp * plan::SMALL_VALUES,
             };
-            let large_fronts = LargeFronts::<T, TILE> {
+            let large_fronts = LargeFronts::<T, TILE, Lu> {
                 work,
+                kind: Lu,
                 plan: large,
                 values: shared,
                 words,
@@ -73,7 +76,7 @@ macro_rules! factorization {
                 small_fronts.run::<$search>(&mut seen);
             }
             large_fronts.run::<$search>(&mut seen);
-            work.finish(seen);
+            work.finish::<false>(seen);
         }
     };
 }
@@ -131,8 +134,9 @@ macro_rules! wide_factorization {
         pub unsafe fn $name<T: FrontReal>(work: Work<T>, wide: LargePlan) {
             let words = shared_array![u32; NUM_WORDS];
             let rows = shared_array![u32; plan::WIDE_TILE as usize];
-            let fronts = LargeFronts::<T, WIDE_TILE> {
+            let fronts = LargeFronts::<T, WIDE_TILE, Lu> {
                 work,
+                kind: Lu,
                 plan: wide,
                 values: dynamic_shared::<T>(0, plan::WIDE_VALUES as usize),
                 words,
@@ -140,7 +144,7 @@ macro_rules! wide_factorization {
             };
             let mut seen = Seen::nothing();
             fronts.run::<$search>(&mut seen);
-            work.finish(seen);
+            work.finish::<false>(seen);
         }
     };
 }

@@ -2,8 +2,11 @@
 
 mod columns;
 mod large;
+pub mod ldlt;
 pub mod lu;
 pub mod plan;
 mod small;
+mod small_symmetric;
 pub mod solve;
+mod symmetric;
 mod work;

@@ -249,9 +249,10 @@ pub struct Work<T: Real> {
     pub epoch: u32,
     /// Not zero if launches of the factorization came before: their report goes on.
     pub goes_on: u32,
-    /// The diagonal is taken if it reaches so much of the largest candidate.
+    /// The diagonal is taken if it reaches so much of the largest candidate; of a symmetric matrix this is u, the
+    /// reciprocal of how large entries of L may be that a search leaves.
     pub threshold: T,
-    /// A smaller pivot is replaced by this one, with its sign.
+    /// A smaller pivot is replaced by this one, with its sign; of a symmetric matrix what is smaller counts as zero.
     pub smallest: T,
     /// Row of the parent of each row below a front's pivots.
     pub relative: Global<u32>,
@@ -267,9 +268,9 @@ pub struct Work<T: Real> {
     pub factors: GlobalMut<T>,
     /// Elements of the fronts.
     pub elements: GlobalMut<T>,
-    /// Row that changes places with that of each pivot.
+    /// Row that changes places with that of each pivot; of a symmetric matrix the [`kind`] of each pivot.
     pub pivot_rows: GlobalMut<u32>,
-    /// Where each of the pivots' rows goes within its front.
+    /// Where each of the pivots' rows goes within its front; of a symmetric matrix its column goes there too.
     pub row_places: GlobalMut<u32>,
     /// See [`state`].
     pub state: GlobalMut<u32>,
@@ -277,6 +278,32 @@ pub struct Work<T: Real> {
     pub extremes: GlobalMut<u64>,
     /// See [`report`].
     pub report: GlobalMut<u64>,
+}
+
+/// What the factorization of a symmetric matrix needs beside that; see [`ldlt_fronts`](fn@super::ldlt::ldlt_fronts).
+#[derive(Clone, Copy, KernelArgs)]
+pub struct SymmetricWork<T: Real> {
+    /// A search has failed at columns of L with larger entries than this.
+    pub max_l: T,
+    /// Not zero if all pivots have to be positive.
+    pub definite: u32,
+    /// Two values for each pivot, in the order of elimination: D's entry on the diagonal, and the one that couples it with
+    /// the next pivot, zero but for the first of a pivot of order 2.
+    pub diagonal: GlobalMut<T>,
+    /// Number of the last search that failed at the pivot in this place.
+    pub failed: GlobalMut<u32>,
+}
+
+/// Kinds of pivots of symmetric matrices.
+pub mod kind {
+    /// Of order 1.
+    pub const ONE: u32 = 0;
+    /// The first row and column of a pivot of order 2.
+    pub const FIRST_OF_TWO: u32 = 1;
+    /// The second.
+    pub const SECOND_OF_TWO: u32 = 2;
+    /// A search found nothing acceptable: L is zero, and D one.
+    pub const NONE: u32 = 3;
 }
 
 /// What there is to do on small fronts.
@@ -325,15 +352,23 @@ pub mod state {
     pub const BLOCKS_DONE: usize = 2;
     /// Pivots replaced.
     pub const NUM_PERTURBED: usize = 3;
+    /// Negative eigenvalues of D.
+    pub const NUM_NEGATIVE: usize = 4;
+    /// Pivots of order 2.
+    pub const NUM_TWO: usize = 5;
+    /// Pivots that count as zero.
+    pub const NUM_ZERO: usize = 6;
+    /// How often a search failed, a column in several tiles counted in each.
+    pub const NUM_FAILED: usize = 7;
     /// Number of words.
-    pub const LEN: usize = 4;
+    pub const LEN: usize = 8;
 }
 
 /// Extremes, as 64-bit words that are all zero between launches; what was found at the end of one is in its report.
 pub mod report {
     /// Largest magnitude in the diagonal blocks of B: bits of an `f64`, which are ordered as the numbers are.
     pub const MAX_B: usize = 0;
-    /// Largest magnitude in U.
+    /// Largest magnitude in U; of a symmetric matrix in L·D.
     pub const MAX_U: usize = 1;
     /// Largest magnitude in L.
     pub const MAX_L: usize = 2;
@@ -343,10 +378,20 @@ pub mod report {
     pub const FIRST_ZERO: usize = 4;
     /// Likewise of a pivot that is not finite.
     pub const FIRST_NOT_FINITE: usize = 5;
+    /// Likewise of a pivot that is not positive, where all have to be.
+    pub const FIRST_NEGATIVE: usize = 6;
     /// Number of extremes.
-    pub const NUM_EXTREMES: usize = 6;
+    pub const NUM_EXTREMES: usize = 7;
     /// Number of pivots replaced.
-    pub const NUM_PERTURBED: usize = 6;
+    pub const NUM_PERTURBED: usize = 7;
+    /// Number of negative eigenvalues of D, of a symmetric matrix.
+    pub const NUM_NEGATIVE: usize = 8;
+    /// Number of pivots of order 2.
+    pub const NUM_TWO: usize = 9;
+    /// Number of pivots that count as zero.
+    pub const NUM_ZERO: usize = 10;
+    /// How often a search failed, a column in several tiles counted in each.
+    pub const NUM_FAILED: usize = 11;
     /// Number of words of a report.
-    pub const LEN: usize = 7;
+    pub const LEN: usize = 12;
 }

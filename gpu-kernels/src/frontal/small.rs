@@ -11,12 +11,15 @@ use super::plan::{
     Child, NONE, POSITIONS_A_WORD, SMALL_FRONT, SMALL_VALUES, SmallFront, SmallFrontIn, SmallPlan,
     Work, row_and_column, small, split, state,
 };
+use super::small_symmetric::EliminateSmall;
+use super::symmetric::Lu;
 use super::work::{Seen, quotient};
 
 /// The small fronts.
 #[derive(Clone, Copy)]
-pub(super) struct SmallFronts<T: Real> {
+pub(super) struct SmallFronts<T: Real, K> {
     pub work: Work<T>,
+    pub kind: K,
     pub plan: SmallPlan,
     /// The block's values.
     pub values: Shared<T>,
@@ -37,14 +40,28 @@ const AT_ONCE: usize = 2;
 
 /// What is read of a front before its turn comes, besides its words: each lane has its part.
 #[derive(Clone, Copy)]
-struct Ahead {
+pub(super) struct Ahead {
     /// Of the first entries of B: where they go, and which values of A they are.
     place: u32,
     source: u32,
     /// Where the pivots' rows go.
-    row_place: u32,
+    pub row_place: u32,
+    /// The kinds of the pivots of a symmetric matrix.
+    pub kind: u32,
     /// Words of the first children.
     children: u32,
+}
+
+/// Where a front lies in shared memory, and of what it consists.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub first: u32,
+    /// Number of pivots.
+    pub k: u32,
+    /// Number of rows below them.
+    pub c: u32,
+    /// First pivot in the order of elimination.
+    pub start: u32,
 }
 
 /// A front in shared memory, by columns.
@@ -57,15 +74,15 @@ struct Kept {
 
 /// The lanes as a rectangle that covers `rows`: a power of two of rows, as many columns as are left.
 #[derive(Clone, Copy)]
-struct Grid {
-    row: u32,
-    column: u32,
-    columns: u32,
+pub(super) struct Grid {
+    pub row: u32,
+    pub column: u32,
+    pub columns: u32,
 }
 
 impl Grid {
     #[inlined]
-    fn covering(rows: u32) -> Self {
+    pub fn covering(rows: u32) -> Self {
         let lane = thread::lane_id();
         let log = if rows <= 4 {
             2
@@ -84,7 +101,7 @@ impl Grid {
 
 /// The value that lane `lane` has.
 #[inlined]
-fn of_lane<V: Element>(value: V, lane: u32) -> V {
+pub(super) fn of_lane<V: Element>(value: V, lane: u32) -> V {
     warp::shuffle(warp::FULL_MASK, value, lane)
 }
 
@@ -94,7 +111,7 @@ fn front_of(word: u32) -> SmallFrontIn<OfLanes> {
     SmallFront::within(OfLanes { word, first: 0 })
 }
 
-impl<T: Real> SmallFronts<T> {
+impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
     /// Works on fronts until there are none that can be begun. All threads of the grid call it.
     #[inlined]
     pub fn run<const SEARCH: bool>(self, seen: &mut Seen<T>) {
@@ -202,14 +219,19 @@ impl<T: Real> SmallFronts<T> {
         let k = split(front_of(word).sizes()).0;
         let start = front_of(word).start();
         let mut row_place = lane;
+        let mut kind = 0;
         if !SEARCH && lane < k {
             row_place = self.work.row_places.get((start + lane) as usize);
+            if K::SYMMETRIC {
+                kind = self.work.pivot_rows.get((start + lane) as usize);
+            }
         }
         let children = self.read_children(front_of(word).children(), front_of(word).num_children());
         Ahead {
             place,
             source,
             row_place,
+            kind,
             children,
         }
     }
@@ -269,7 +291,8 @@ impl<T: Real> SmallFronts<T> {
         self.add_entries(word, ahead, value, first, m, seen);
         warp::sync_warp(warp::FULL_MASK);
         self.add_children(word, ahead, child, first, m);
-        self.eliminate::<SEARCH>(first, k, c, start, ahead.row_place);
+        let sizes = Sizes { first, k, c, start };
+        K::eliminate::<SEARCH>(self, sizes, ahead, seen);
         warp::sync_warp(warp::FULL_MASK);
         self.store(word, first, k, c, seen);
         warp::sync_warp(warp::FULL_MASK);
@@ -298,12 +321,18 @@ impl<T: Real> SmallFronts<T> {
                 place = self.work.places.get(e);
                 value = self.work.values.get(self.work.source.get(e) as usize);
             }
-            let (row, column) = row_and_column(place);
+            let (row, mut column) = row_and_column(place);
             let row = of_lane(ahead.row_place, row);
+            if K::SYMMETRIC {
+                column = of_lane(ahead.row_place, column);
+            }
             if done + lane < count {
-                let at = self.base + first + column * m + row;
                 let value = self.work.scaled(value, place, seen);
-                self.values.set(at as usize, value);
+                let at = self.base + first;
+                self.values.set((at + column * m + row) as usize, value);
+                if K::SYMMETRIC {
+                    self.values.set((at + row * m + column) as usize, value);
+                }
             }
             done += warp::WARP_SIZE;
         }
@@ -365,6 +394,7 @@ impl<T: Real> SmallFronts<T> {
         row_place: u32,
     ) {
         let placed = of_lane(row_place, position);
+        let of_column = if K::SYMMETRIC { placed } else { position };
         let grid = Grid::covering(c);
         let row = of_lane(placed, grid.row);
         let mut q = grid.column;
@@ -379,7 +409,7 @@ impl<T: Real> SmallFronts<T> {
             }
             for (x, &value) in values.iter().enumerate() {
                 let own = q + x as u32 * grid.columns;
-                let column = of_lane(position, own & (warp::WARP_SIZE - 1));
+                let column = of_lane(of_column, own & (warp::WARP_SIZE - 1));
                 if own < c && grid.row < c {
                     let at = (self.base + first + column * m + row) as usize;
                     self.values.set(at, self.values.get(at) + value);
@@ -391,10 +421,68 @@ impl<T: Real> SmallFronts<T> {
         warp::sync_warp(warp::FULL_MASK);
     }
 
+    /// Writes the panels, and the element if somebody will read it from there.
+    #[inlined]
+    fn store(self, word: u32, first: u32, k: u32, c: u32, seen: &mut Seen<T>) {
+        let m = k + c;
+        let at = |i: u32, j: u32| (self.base + first + j * m + i) as usize;
+        let slot = front_of(word).slot();
+        let grid = Grid::covering(m);
+        let mut j = grid.column;
+        while j < k {
+            if grid.row < m {
+                let value = self.values.get(at(grid.row, j));
+                if !K::SYMMETRIC || grid.row > j {
+                    seen.entry(value, grid.row > j);
+                }
+                let place = slot + u64::from(j * m + grid.row);
+                self.work.factors.set(place as usize, value);
+            }
+            j += grid.columns;
+        }
+        let element = front_of(word).element();
+        let writes_element = front_of(word).flags() & small::WRITES_ELEMENT != 0;
+        let grid = Grid::covering(c);
+        if grid.row < c {
+            let mut i = if K::SYMMETRIC { k } else { grid.column };
+            while i < k {
+                let value = self.values.get(at(i, k + grid.row));
+                seen.entry(value, false);
+                let place = slot + u64::from(k * m + i * c + grid.row);
+                self.work.factors.set(place as usize, value);
+                i += grid.columns;
+            }
+            if writes_element {
+                let mut q = grid.column;
+                while q < c {
+                    let place = element + u64::from(q * c + grid.row);
+                    let value = self.values.get(at(k + grid.row, k + q));
+                    self.work.elements.set(place as usize, value);
+                    q += grid.columns;
+                }
+            }
+        }
+    }
+}
+
+impl<T: Real> EliminateSmall<T> for Lu {
+    #[inlined]
+    fn eliminate<const SEARCH: bool>(
+        fronts: SmallFronts<T, Self>,
+        sizes: Sizes,
+        ahead: Ahead,
+        _: &mut Seen<T>,
+    ) {
+        fronts.eliminate_lu::<SEARCH>(sizes, ahead.row_place);
+    }
+}
+
+impl<T: Real> SmallFronts<T, Lu> {
     /// Eliminates the columns of the pivots, and updates the rest.
     #[inlined]
-    fn eliminate<const SEARCH: bool>(self, first: u32, k: u32, c: u32, start: u32, row_place: u32) {
+    fn eliminate_lu<const SEARCH: bool>(self, sizes: Sizes, row_place: u32) {
         let lane = thread::lane_id();
+        let Sizes { first, k, c, start } = sizes;
         let m = k + c;
         let at = |i: u32, j: u32| (self.base + first + j * m + i) as usize;
         let grid = Grid::covering(m);
@@ -495,46 +583,5 @@ impl<T: Real> SmallFronts<T> {
         }
         // Where there is a NaN the lanes may have found different rows; all must go on with one.
         of_lane(row, 0)
-    }
-
-    /// Writes the panels, and the element if somebody will read it from there.
-    #[inlined]
-    fn store(self, word: u32, first: u32, k: u32, c: u32, seen: &mut Seen<T>) {
-        let m = k + c;
-        let at = |i: u32, j: u32| (self.base + first + j * m + i) as usize;
-        let slot = front_of(word).slot();
-        let grid = Grid::covering(m);
-        let mut j = grid.column;
-        while j < k {
-            if grid.row < m {
-                let value = self.values.get(at(grid.row, j));
-                seen.entry(value, grid.row > j);
-                let place = slot + u64::from(j * m + grid.row);
-                self.work.factors.set(place as usize, value);
-            }
-            j += grid.columns;
-        }
-        let element = front_of(word).element();
-        let writes_element = front_of(word).flags() & small::WRITES_ELEMENT != 0;
-        let grid = Grid::covering(c);
-        if grid.row < c {
-            let mut i = grid.column;
-            while i < k {
-                let value = self.values.get(at(i, k + grid.row));
-                seen.entry(value, false);
-                let place = slot + u64::from(k * m + i * c + grid.row);
-                self.work.factors.set(place as usize, value);
-                i += grid.columns;
-            }
-            if writes_element {
-                let mut q = grid.column;
-                while q < c {
-                    let place = element + u64::from(q * c + grid.row);
-                    let value = self.values.get(at(k + grid.row, k + q));
-                    self.work.elements.set(place as usize, value);
-                    q += grid.columns;
-                }
-            }
-        }
     }
 }

@@ -10,6 +10,14 @@ pub(super) struct Seen<T: Real> {
     pub max_b: f64,
     pub max_u: T,
     pub max_l: T,
+    /// Of a symmetric matrix: negative eigenvalues of D.
+    pub num_negative: u32,
+    /// Its pivots of order 2.
+    pub num_two: u32,
+    /// Those that count as zero.
+    pub num_zero: u32,
+    /// How often a search failed.
+    pub num_failed: u32,
 }
 
 impl<T: Real> Seen<T> {
@@ -19,6 +27,10 @@ impl<T: Real> Seen<T> {
             max_b: 0.0,
             max_u: T::ZERO,
             max_l: T::ZERO,
+            num_negative: 0,
+            num_two: 0,
+            num_zero: 0,
+            num_failed: 0,
         }
     }
 
@@ -57,6 +69,12 @@ fn times_power_of_two(value: f64, exponent: i32) -> f64 {
 fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((1023 + i64::from(exponent)) as u64) << 52)
 }
+
+const _: () = assert!(
+    report::NUM_FAILED - report::NUM_PERTURBED == state::NUM_FAILED - state::NUM_PERTURBED
+        && state::LEN == state::NUM_FAILED + 1,
+    "counts of the state and of the report stand in the same order"
+);
 
 impl<T: Real> Work<T> {
     /// A value of A as an entry of B.
@@ -99,22 +117,25 @@ impl<T: Real> Work<T> {
         let size = self.usable(came).abs().to_f64();
         let is_replaced = came.abs() < self.smallest;
         if is_replaced || size == 0.0 || !size.is_finite() {
-            let first = |which: usize| {
-                let extreme = self.extremes.atomic(which);
-                extreme.fetch_max(u64::from(!pivot), Ordering::Relaxed, Scope::Device);
-            };
             if is_replaced {
                 let count = self.state.atomic(state::NUM_PERTURBED);
                 count.reduce_add(1, Ordering::Relaxed, Scope::Device);
-                first(report::FIRST_PERTURBED);
+                self.note_first(report::FIRST_PERTURBED, pivot);
             }
             if size == 0.0 {
-                first(report::FIRST_ZERO);
+                self.note_first(report::FIRST_ZERO, pivot);
             }
             if !size.is_finite() {
-                first(report::FIRST_NOT_FINITE);
+                self.note_first(report::FIRST_NOT_FINITE, pivot);
             }
         }
+    }
+
+    /// Takes note of a pivot among those of which the first is reported.
+    #[inlined]
+    pub(super) fn note_first(self, which: usize, pivot: u32) {
+        let extreme = self.extremes.atomic(which);
+        extreme.fetch_max(u64::from(!pivot), Ordering::Relaxed, Scope::Device);
     }
 
     /// Tells a large front that an element for it is there. One thread calls it, behind a barrier of those who wrote.
@@ -125,12 +146,18 @@ impl<T: Real> Work<T> {
     }
 
     /// Ends the launch: the last block makes the report, or adds to that of the launches before, and clears what the next
-    /// launch wants to be zero. All threads of the grid call it.
+    /// launch wants to be zero. What is counted of a matrix is counted if it is SYMMETRIC. All threads of the grid call it.
     #[inlined]
-    pub(super) fn finish(self, seen: Seen<T>) {
+    pub(super) fn finish<const SYMMETRIC: bool>(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);
         self.raise(report::MAX_U, seen.max_u.to_f64());
         self.raise(report::MAX_L, seen.max_l.to_f64());
+        if SYMMETRIC {
+            self.count(state::NUM_NEGATIVE, seen.num_negative);
+            self.count(state::NUM_TWO, seen.num_two);
+            self.count(state::NUM_ZERO, seen.num_zero);
+            self.count(state::NUM_FAILED, seen.num_failed);
+        }
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {
             let done = self.state.atomic(state::BLOCKS_DONE);
@@ -146,17 +173,36 @@ impl<T: Real> Work<T> {
                     self.extremes.set(which, 0);
                     which += 1;
                 }
-                let mut perturbed = u64::from(self.state.get(state::NUM_PERTURBED));
-                if self.goes_on != 0 {
-                    perturbed += self.report.get(report::NUM_PERTURBED);
+                let mut which = 0;
+                while which < state::LEN - state::NUM_PERTURBED {
+                    let mut count = u64::from(self.state.get(state::NUM_PERTURBED + which));
+                    if self.goes_on != 0 {
+                        count += self.report.get(report::NUM_PERTURBED + which);
+                    }
+                    self.report.set(report::NUM_PERTURBED + which, count);
+                    which += 1;
                 }
-                self.report.set(report::NUM_PERTURBED, perturbed);
                 let mut which = 0;
                 while which < state::LEN {
                     self.state.set(which, 0);
                     which += 1;
                 }
             }
+        }
+    }
+
+    /// Adds what the lanes of a warp have counted.
+    #[inlined]
+    fn count(self, which: usize, value: u32) {
+        let mut sum = value;
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
+            distance /= 2;
+        }
+        if thread::lane_id() == 0 && sum > 0 {
+            let count = self.state.atomic(which);
+            count.reduce_add(sum, Ordering::Relaxed, Scope::Device);
         }
     }
 

@@ -15,6 +15,7 @@ use luge_gpu_kernels::frontal::solve::layout::{STRIP, TILE as SOLVE_TILE, WHOLE_
 use luge_device::Device;
 
 use super::tiles::Tiling;
+use crate::storage::Storage;
 use crate::tree::{AssemblyTree, Front};
 
 /// Bytes of shared memory at most that a kernel for wide fronts has beside its values.
@@ -62,6 +63,18 @@ impl Limits {
                 tiled_front: u32::MAX,
                 ..self
             }
+        }
+    }
+
+    /// Those for a kind of factorization: no front of a symmetric matrix is wide.
+    pub(super) fn stored_as<S: Storage>(self) -> Self {
+        if S::SYMMETRIC {
+            Self {
+                tiled_front: u32::MAX,
+                ..self
+            }
+        } else {
+            self
         }
     }
 
@@ -149,7 +162,7 @@ impl FrontClass {
         self != Self::Small
     }
 
-    /// The tiles that are worked on one by one: one for a front that is not cut.
+    /// The tiles that are worked on one by one, of L and U: one for a front that is not cut.
     pub fn tiling(self, front: Shape) -> Tiling {
         match self {
             Self::Small | Self::Whole => Tiling::uncut(front.rows()),

@@ -12,6 +12,7 @@ use luge_sparse::etree::{EliminationForest, NONE};
 
 use super::classes::{FrontClass, Limits, Shape};
 use super::tiles::{Tile, Tiling};
+use crate::storage::Storage;
 use crate::tree::{AssemblyTree, Supernodes, TreeOptions, supernodes};
 
 /// Seconds that the steps of a factorization and of a solve take on a device, in `f64`: the one table from which orders of
@@ -147,12 +148,16 @@ struct TileCosts {
 
 impl DeviceCosts {
     /// Predicts what goes with this tree.
-    pub fn of_tree(&self, tree: &AssemblyTree) -> DevicePrediction {
-        self.predict(tree.fronts().iter().map(Shape::from))
+    pub fn of_tree<S: Storage>(&self, tree: &AssemblyTree) -> DevicePrediction {
+        self.predict::<S>(tree.fronts().iter().map(Shape::from))
     }
 
     /// Predicts what goes with the tree that [`Symbolic::analyze_posted`](crate::Symbolic::analyze_posted) makes of this forest.
-    pub fn of_forest(&self, forest: &EliminationForest, options: &TreeOptions) -> DevicePrediction {
+    pub fn of_forest<S: Storage>(
+        &self,
+        forest: &EliminationForest,
+        options: &TreeOptions,
+    ) -> DevicePrediction {
         let Supernodes {
             parent,
             pivots,
@@ -164,14 +169,14 @@ impl DeviceCosts {
             pivots: pivots[s],
             below: below[s],
         };
-        self.predict((0..parent.len()).map(shape))
+        self.predict::<S>((0..parent.len()).map(shape))
     }
 
     /// About the seconds of [`of_forest`](Self::of_forest), from chains of columns of one structure in place of fronts:
     /// mostly more, since fronts are merged, and for sums of many small fronts within a factor of a few.
-    pub fn estimate(&self, forest: &EliminationForest) -> f64 {
+    pub fn estimate<S: Storage>(&self, forest: &EliminationForest) -> f64 {
         let EliminationForest { parent, counts } = forest;
-        let limits = Limits::default();
+        let limits = Limits::default().stored_as::<S>();
         let solve_pivot = self.solve_pivot + self.solve_tile / f64::from(SOLVE_TILE);
         let mut ends = vec![0.0f64; parent.len()];
         let (mut path, mut shared) = (0.0f64, 0.0);
@@ -194,7 +199,8 @@ impl DeviceCosts {
                         tile,
                         blocks,
                     } = self.of_tiles(class);
-                    let tiles = f64::from(Tiling::new(rows, 0, side).len());
+                    let tiles = Tiling::new(rows, 0, side).stored_as::<S>();
+                    let tiles = f64::from(tiles.len());
                     shared += tiles / f64::from(side) * tile / blocks;
                     (self.whole_front, step / f64::from(side))
                 }
@@ -213,8 +219,12 @@ impl DeviceCosts {
     }
 
     /// Predicts from fronts, children before parents.
-    fn predict(&self, fronts: impl ExactSizeIterator<Item = Shape> + Clone) -> DevicePrediction {
-        let classes = FrontClass::of_fronts(fronts.clone(), &Limits::default());
+    fn predict<S: Storage>(
+        &self,
+        fronts: impl ExactSizeIterator<Item = Shape> + Clone,
+    ) -> DevicePrediction {
+        let limits = Limits::default().stored_as::<S>();
+        let classes = FrontClass::of_fronts(fronts.clone(), &limits);
         let mut below = vec![Below::default(); fronts.len()];
         let (mut of_warps, mut of_blocks) = (0.0, 0.0);
         let (mut path, mut solve_path) = (0.0f64, 0.0f64);
@@ -235,7 +245,8 @@ impl DeviceCosts {
                 FrontClass::Whole => of_blocks += own,
                 FrontClass::Tiled | FrontClass::Wide => {
                     let TileCosts { tile, blocks, .. } = self.of_tiles(class);
-                    let updates = class.tiling(front).num_updates() as f64;
+                    let tiling = class.tiling(front).stored_as::<S>();
+                    let updates = tiling.num_updates() as f64;
                     of_blocks += tile * updates * (self.blocks / blocks);
                 }
             }
@@ -325,6 +336,7 @@ impl DeviceCosts {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::storage::Full;
     use crate::symbolic::Symbolic;
     use luge_sparse::{CompressedPattern, etree};
     use proptest::prelude::*;
@@ -356,7 +368,7 @@ pub(super) mod tests {
             pivots,
             below,
         };
-        COSTS.predict(fronts.iter().map(shape))
+        COSTS.predict::<Full>(fronts.iter().map(shape))
     }
 
     #[test]
@@ -467,21 +479,21 @@ pub(super) mod tests {
             counts: counts.to_vec(),
         };
         // One chain of three columns: one front, two solves up and down, three pivots, each a 32nd of a tile.
-        let chain = COSTS.estimate(&forest(&[1, 2, NONE], &[3, 2, 1]));
+        let chain = COSTS.estimate::<Full>(&forest(&[1, 2, NONE], &[3, 2, 1]));
         assert_eq!(
             chain,
             1.0 + 20.0 + 3.0 * (0.25 + 1.5) + (2.0 + 3.0 * 0.25) / 4.0
         );
         // Fronts of every size, none a chain: siblings whose counts fit, a parent whose count does not.
-        let found = COSTS.estimate(&forest(&[4, 4, 4, 4, NONE], &[17, 16, 95, 96, 1]));
+        let found = COSTS.estimate::<Full>(&forest(&[4, 4, 4, 4, NONE], &[17, 16, 95, 96, 1]));
         let path = (3.0 + 20.0 + 30.0 / 64.0 + 1.5) + (1.0 + 20.0 + 0.25 + 1.5);
         let of_warps = 5.0 * 2.0 + 2.0 * 0.25;
         let of_blocks = 2.0 * 0.125 + 4.0 / 64.0 * 8.0;
         assert_eq!(found, path + of_warps / 4.0 + of_blocks / 2.0);
         // The longest path may be of another root than the last.
-        let found = COSTS.estimate(&forest(&[1, NONE, NONE], &[4, 2, 1]));
+        let found = COSTS.estimate::<Full>(&forest(&[1, NONE, NONE], &[4, 2, 1]));
         assert_eq!(found, 2.0 * 22.75 + 3.0 * (2.0 + 0.25) / 4.0);
-        assert_eq!(COSTS.estimate(&forest(&[], &[])), 0.0);
+        assert_eq!(COSTS.estimate::<Full>(&forest(&[], &[])), 0.0);
     }
 
     /// Merged fronts are the same whether they come from a tree or from the forest alone.
@@ -530,9 +542,9 @@ pub(super) mod tests {
                 ..TreeOptions::default()
             };
             let symbolic: Symbolic = Symbolic::analyze(&cols, &options).unwrap();
-            let of_tree = COSTS.of_tree(symbolic.tree());
+            let of_tree = COSTS.of_tree::<Full>(symbolic.tree());
             assert!(of_tree.path > 60.0 && of_tree.shared > 0.0);
-            assert_eq!(of_tree, COSTS.of_forest(&forest, &options));
+            assert_eq!(of_tree, COSTS.of_forest::<Full>(&forest, &options));
         }
     }
 

@@ -12,6 +12,7 @@ use luge_sparse::{PivotPolicy, ResolvedPivots};
 use super::solve::{SolveState, Vectors};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar};
+use crate::storage::Storage;
 
 /// What factorizations and solves with one tree work in.
 ///
@@ -46,7 +47,10 @@ impl<T: DeviceScalar> Workspace<T> {
     /// # Errors
     ///
     /// [`DeviceFrontalError::Device`].
-    pub fn new(stream: &Stream, tree: &DeviceTree) -> Result<Self, DeviceFrontalError> {
+    pub fn new<S: Storage>(
+        stream: &Stream,
+        tree: &DeviceTree<S>,
+    ) -> Result<Self, DeviceFrontalError> {
         let plan = &tree.plan;
         Ok(Self {
             working: Mutex::new(Working {
@@ -66,7 +70,7 @@ impl<T: DeviceScalar> Workspace<T> {
     }
 
     /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
-    pub fn bytes(tree: &DeviceTree) -> u64 {
+    pub fn bytes<S: Storage>(tree: &DeviceTree<S>) -> u64 {
         let plan = &tree.plan;
         let values = plan.element_entries * size_of::<T>() as u64;
         let of_solves = Vectors::<T>::bytes(tree, plan.element_entries);

@@ -9,6 +9,7 @@ use super::DeviceTree;
 use super::classes::{FrontClass, Limits, Shape};
 use super::cost::DeviceCosts;
 use super::plan::elements::Elements;
+use crate::storage::Storage;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
@@ -23,16 +24,26 @@ pub struct MemoryPlan {
 
 impl MemoryPlan {
     /// Of a tree on a device of compute capability 9.0 or later. n·log n for n fronts.
-    pub fn new(symbolic: &Symbolic) -> Self {
+    pub fn new<S: Storage>(symbolic: &Symbolic<S>) -> Self {
         Self::with(symbolic, Limits::default(), DeviceCosts::default())
     }
 
-    pub(super) fn with(symbolic: &Symbolic, limits: Limits, costs: DeviceCosts) -> Self {
+    pub(super) fn with<S: Storage>(
+        symbolic: &Symbolic<S>,
+        limits: Limits,
+        costs: DeviceCosts,
+    ) -> Self {
+        let limits = limits.stored_as::<S>();
         let classes = FrontClass::of_tree(&symbolic.tree, &limits);
         Self {
             limits,
             costs,
-            elements: Arc::new(Elements::new(&symbolic.tree, &classes, &limits, &costs)),
+            elements: Arc::new(Elements::new::<S>(
+                &symbolic.tree,
+                &classes,
+                &limits,
+                &costs,
+            )),
         }
     }
 
@@ -42,21 +53,21 @@ impl MemoryPlan {
     }
 }
 
-impl DeviceTree {
+impl<S: Storage> DeviceTree<S> {
     /// Predicted bytes on the device of a tree, of the factors of one matrix with values of `value_bytes` bytes, and of
     /// its elements. The values of A, the entries right of the diagonal blocks, right-hand sides and
     /// what a solve works in are not counted.
-    pub fn predicted_bytes(symbolic: &Symbolic, memory: &MemoryPlan, value_bytes: usize) -> u64 {
+    pub fn predicted_bytes(symbolic: &Symbolic<S>, memory: &MemoryPlan, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
         let fronts = tree.num_supernodes() as u64;
         let limits = &memory.limits;
         let classes = FrontClass::of_tree(tree, limits);
         let (n, nnz) = (tree.n() as u64, tree.nnz() as u64);
         let rows = tree.rows.len() as u64;
-        let to_factorize = factorization_records(tree, &classes);
+        let to_factorize = factorization_records::<S>(tree, &classes);
         // Each entry of a small element that is added to a large front, and, for nearly each, where the sum is that it
         // goes to.
-        let of_gathered = 3 * 4 * gathered(tree, &classes, limits.gathered);
+        let of_gathered = 3 * 4 * gathered::<S>(tree, &classes, limits.gathered);
         // A description, and about one task in each of two directions, up and down; large ones are few.
         let to_solve = fronts * (size_of::<FrontRecord>() + 4 * size_of::<u32>()) as u64;
         // The row below a pivot, its place in the parent, and where its share of a solution is gathered.
@@ -76,14 +87,17 @@ impl DeviceTree {
     }
 
     /// That part of them that each matrix needs for itself.
-    pub fn factor_bytes(symbolic: &Symbolic, value_bytes: usize) -> u64 {
-        // Exchanges of rows: pivot by pivot, as places, and as a permutation.
-        symbolic.layout.slots * value_bytes as u64 + 3 * 4 * symbolic.n() as u64
+    pub fn factor_bytes(symbolic: &Symbolic<S>, value_bytes: usize) -> u64 {
+        // Exchanges of rows: pivot by pivot, as places, and as a permutation. Of a symmetric matrix the kinds of pivots in
+        // place of the first; and the diagonal, and which pivots failed.
+        let (values, words) = if S::SYMMETRIC { (2, 4) } else { (0, 3) };
+        let n = symbolic.n() as u64;
+        (symbolic.layout.slots + values * n) * value_bytes as u64 + words * 4 * n
     }
 
     /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements, and
     /// counters.
-    pub fn workspace_bytes(symbolic: &Symbolic, memory: &MemoryPlan, value_bytes: usize) -> u64 {
+    pub fn workspace_bytes(symbolic: &Symbolic<S>, memory: &MemoryPlan, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
         let classes = FrontClass::of_tree(tree, &memory.limits);
         let records = tree.fronts().iter().zip(classes);
@@ -91,7 +105,7 @@ impl DeviceTree {
             FrontClass::Small => 1,
             FrontClass::Whole => 2,
             FrontClass::Tiled | FrontClass::Wide => {
-                2 + u64::from(class.tiling(Shape::from(front)).len())
+                2 + u64::from(class.tiling(Shape::from(front)).num_flags())
             }
         });
         memory.elements.entries * value_bytes as u64 + 4 * counters.sum::<u64>()
@@ -99,24 +113,33 @@ impl DeviceTree {
 }
 
 /// Bytes of the records of fronts and tasks. Those of pieces of elements are few beside the elements.
-fn factorization_records(tree: &AssemblyTree, classes: &[FrontClass]) -> u64 {
+fn factorization_records<S: Storage>(tree: &AssemblyTree, classes: &[FrontClass]) -> u64 {
     let records = tree.fronts().iter().zip(classes);
     let bytes = records.map(|(front, &class)| match class {
         // The front, and its record as a child.
         FrontClass::Small => (size_of::<SmallFront>() + size_of::<Child>()) as u64,
         FrontClass::Whole | FrontClass::Tiled | FrontClass::Wide => {
-            u64::from(class.tiling(Shape::from(front)).len()) * size_of::<Task>() as u64
+            let tiling = class.tiling(Shape::from(front)).stored_as::<S>();
+            u64::from(tiling.len()) * size_of::<Task>() as u64
         }
     });
     bytes.sum()
 }
 
 /// Entries of the elements of at most `most` rows, which are added entry by entry to large fronts.
-fn gathered(tree: &AssemblyTree, classes: &[FrontClass], most: u32) -> u64 {
+fn gathered<S: Storage>(tree: &AssemblyTree, classes: &[FrontClass], most: u32) -> u64 {
     let is_gathered = |front: &&Front| {
         let above = classes.get(front.parent as usize);
         front.below <= most && above.is_some_and(|class| class.is_large())
     };
     let gathered = tree.fronts().iter().filter(is_gathered);
-    gathered.map(|front| u64::from(front.below).pow(2)).sum()
+    let entries = gathered.map(|front| {
+        let below = u64::from(front.below);
+        if S::SYMMETRIC {
+            below * (below + 1) / 2
+        } else {
+            below * below
+        }
+    });
+    entries.sum()
 }

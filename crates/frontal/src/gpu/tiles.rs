@@ -15,12 +15,17 @@
 //!          └────┴──┴────┴─┘
 //! ```
 //!
+//! Of a symmetric front ([`Tiling::stored_as`]) there are the tiles on and below the diagonal only; none has U.
+//!
 //! The tile in row i and column j of tiles is updated by the tiles of the steps before min(i, j), and waits for them and,
-//! beside the diagonal, for the diagonal tile of its own step. The kernels cut fronts in the same way
+//! beside the diagonal, for the diagonal tile of its own step; of a symmetric front by the tiles of rows i and j in the columns
+//! of the steps before j. The kernels cut fronts in the same way
 //! (`luge_gpu_kernels::frontal::large`).
 
 use std::iter::once;
 use std::ops::Range;
+
+use crate::storage::Storage;
 
 /// A front cut into tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub(super) struct Tiling {
     side: u32,
     of_pivots: u32,
     sides: u32,
+    /// Whether there is nothing above the diagonal.
+    is_lower: bool,
 }
 
 /// A tile.
@@ -40,7 +47,7 @@ pub(super) struct Tile {
     pub row: u32,
     /// Its column among the columns of tiles.
     pub column: u32,
-    /// Its number in the front, by rows: also that of its flag.
+    /// Its number in the front, by rows of a square: also that of its flag.
     pub number: u32,
     /// How many steps update it; in its own step, if it is not part of the element, it is eliminated or solved for.
     pub step: u32,
@@ -56,6 +63,15 @@ impl Tiling {
             side,
             of_pivots,
             sides: of_pivots + below.div_ceil(side),
+            is_lower: false,
+        }
+    }
+
+    /// Those of the tiles that a kind of factorization works on.
+    pub fn stored_as<S: Storage>(self) -> Self {
+        Self {
+            is_lower: S::SYMMETRIC,
+            ..self
         }
     }
 
@@ -76,12 +92,26 @@ impl Tiling {
 
     /// Number of tiles.
     pub fn len(&self) -> u32 {
+        self.square(self.sides)
+    }
+
+    /// Number of flags: one for each place of a tile in a square, whether there is such a tile or not.
+    pub fn num_flags(&self) -> u32 {
         self.sides * self.sides
     }
 
     /// Number of tiles of the element.
     pub fn num_element_tiles(&self) -> u32 {
-        (self.sides - self.of_pivots).pow(2)
+        self.square(self.sides - self.of_pivots)
+    }
+
+    /// Number of tiles of a square of so many tiles a side.
+    fn square(&self, sides: u32) -> u32 {
+        if self.is_lower {
+            sides * (sides + 1) / 2
+        } else {
+            sides * sides
+        }
     }
 
     /// Whether a tile is part of the element.
@@ -112,15 +142,21 @@ impl Tiling {
     /// All tiles, each after those that it waits for.
     pub fn tiles(self) -> impl Iterator<Item = Tile> {
         let Self {
-            of_pivots, sides, ..
+            of_pivots,
+            sides,
+            is_lower,
+            ..
         } = self;
         let of_step = move |step: u32| {
             let below = (step + 1..sides).map(move |t| (t, step));
-            let right = (step + 1..sides).map(move |t| (step, t));
+            let end = if is_lower { step + 1 } else { sides };
+            let right = (step + 1..end).map(move |t| (step, t));
             once((step, step)).chain(below).chain(right)
         };
-        let element = (of_pivots..sides)
-            .flat_map(move |column| (of_pivots..sides).map(move |row| (row, column)));
+        let element = (of_pivots..sides).flat_map(move |column| {
+            let first = if is_lower { column } else { of_pivots };
+            (first..sides).map(move |row| (row, column))
+        });
         let places = (0..of_pivots).flat_map(of_step).chain(element);
         places.map(move |(row, column)| Tile {
             row,
@@ -143,14 +179,15 @@ impl Tiling {
 
     /// How often tiles are updated, eliminated or solved for, in all: each step concerns the tiles that are left.
     pub fn num_updates(&self) -> u64 {
-        let left = (0..self.of_pivots).map(|step| u64::from(self.sides - step));
-        left.map(|sides| sides * sides).sum()
+        let left = (0..self.of_pivots).map(|step| self.sides - step);
+        left.map(|sides| u64::from(self.square(sides))).sum()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::{Full, Lower};
 
     #[test]
     fn pivots_and_rows_below_are_cut_by_themselves() {
@@ -196,37 +233,72 @@ mod tests {
         );
     }
 
+    #[test]
+    fn of_a_symmetric_front_there_are_the_lower_tiles() {
+        let place = |tile: Tile| (tile.row, tile.column, tile.step);
+        let tiling = Tiling::new(5, 6, 4).stored_as::<Lower>();
+        let places: Vec<_> = tiling.tiles().map(place).collect();
+        let expected = [
+            (0, 0, 0),
+            (1, 0, 0),
+            (2, 0, 0),
+            (3, 0, 0),
+            (1, 1, 1),
+            (2, 1, 1),
+            (3, 1, 1),
+            (2, 2, 2),
+            (3, 2, 2),
+            (3, 3, 2),
+        ];
+        assert_eq!(places, expected);
+        assert_eq!((tiling.len(), tiling.num_flags()), (10, 16));
+        assert_eq!((tiling.num_updates(), tiling.num_element_tiles()), (16, 3));
+    }
+
     /// Whatever the sizes: tiles cover the front, each comes once and behind those that it waits for, and updates are
     /// counted tile by tile.
     #[test]
     fn tiles_of_fronts_of_every_size() {
-        for (pivots, below) in (0..14).flat_map(|k| (0..14).map(move |c| (k, c))) {
-            let tiling = Tiling::new(pivots, below, 4);
-            let rows: Vec<u32> = (0..tiling.sides()).flat_map(|t| tiling.range(t)).collect();
-            assert_eq!(rows, (0..pivots + below).collect::<Vec<_>>());
-            let mut is_done = vec![false; tiling.len() as usize];
-            let (mut updates, mut of_element) = (0, 0);
-            for tile in tiling.tiles() {
-                let number = |row: u32, column: u32| (row * tiling.sides() + column) as usize;
-                let Tile {
-                    row, column, step, ..
-                } = tile;
-                for before in 0..step {
-                    assert!(is_done[number(row, before)] && is_done[number(before, column)]);
-                }
-                let is_of_element = row >= tiling.steps() && column >= tiling.steps();
-                assert_eq!(tiling.is_of_element(tile), is_of_element);
-                assert!(is_of_element || row == column || is_done[number(step, step)]);
-                assert_eq!(tile.number as usize, number(row, column));
-                assert!(!std::mem::replace(&mut is_done[number(row, column)], true));
-                updates += u64::from(step + u32::from(!is_of_element));
-                of_element += u32::from(is_of_element);
-            }
-            assert!(is_done.into_iter().all(|done| done));
-            let last = tiling.tiles().last();
-            assert!(last.is_none_or(|last| last == tiling.last()));
-            assert_eq!(tiling.num_updates(), updates);
-            assert_eq!(tiling.num_element_tiles(), of_element);
+        let sizes = || (0..14).flat_map(|k| (0..14).map(move |c| (k, c)));
+        for (pivots, below) in sizes() {
+            check_tiles::<Full>(pivots, below);
+            check_tiles::<Lower>(pivots, below);
         }
+    }
+
+    fn check_tiles<S: Storage>(pivots: u32, below: u32) {
+        let tiling = Tiling::new(pivots, below, 4).stored_as::<S>();
+        let rows: Vec<u32> = (0..tiling.sides()).flat_map(|t| tiling.range(t)).collect();
+        assert_eq!(rows, (0..pivots + below).collect::<Vec<_>>());
+        let mut is_done = vec![false; tiling.num_flags() as usize];
+        let (mut updates, mut of_element, mut count) = (0, 0, 0);
+        for tile in tiling.tiles() {
+            let number = |row: u32, column: u32| (row * tiling.sides() + column) as usize;
+            let Tile {
+                row, column, step, ..
+            } = tile;
+            assert!(!S::SYMMETRIC || row >= column);
+            count += 1;
+            for before in 0..step {
+                let right = if S::SYMMETRIC {
+                    number(column, before)
+                } else {
+                    number(before, column)
+                };
+                assert!(is_done[number(row, before)] && is_done[right]);
+            }
+            let is_of_element = row >= tiling.steps() && column >= tiling.steps();
+            assert_eq!(tiling.is_of_element(tile), is_of_element);
+            assert!(is_of_element || row == column || is_done[number(step, step)]);
+            assert_eq!(tile.number as usize, number(row, column));
+            assert!(!std::mem::replace(&mut is_done[number(row, column)], true));
+            updates += u64::from(step + u32::from(!is_of_element));
+            of_element += u32::from(is_of_element);
+        }
+        assert_eq!(tiling.len(), count);
+        let last = tiling.tiles().last();
+        assert!(last.is_none_or(|last| last == tiling.last()));
+        assert_eq!(tiling.num_updates(), updates);
+        assert_eq!(tiling.num_element_tiles(), of_element);
     }
 }

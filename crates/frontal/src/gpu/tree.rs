@@ -12,12 +12,13 @@ use super::placement::Placement;
 use super::plan::{LaunchOf, Plan, Source};
 use super::solve::{SolvePlan, SolveRecords};
 use crate::shares::both;
+use crate::storage::{Full, Storage};
 use crate::symbolic::Symbolic;
 
 /// An assembly tree on the device.
 #[derive(Debug)]
-pub struct DeviceTree {
-    pub(super) symbolic: Arc<Symbolic>,
+pub struct DeviceTree<S: Storage = Full> {
+    pub(super) symbolic: Arc<Symbolic<S>>,
     /// Column of A of each pivot, in the order of elimination.
     pub(super) columns: Vec<u32>,
     /// Number of values that A has at least.
@@ -70,7 +71,7 @@ impl DevicePlan {
     }
 }
 
-impl DeviceTree {
+impl<S: Storage> DeviceTree<S> {
     /// Copies a tree to the device, with the places of its entries in A. With `threads` above 1, those of the current
     /// rayon pool share the planning; the plan is the same.
     ///
@@ -84,12 +85,12 @@ impl DeviceTree {
     #[track_caller]
     pub fn upload(
         stream: &Stream,
-        symbolic: &Arc<Symbolic>,
+        symbolic: &Arc<Symbolic<S>>,
         memory: &MemoryPlan,
         placement: &Placement<'_>,
         threads: usize,
     ) -> Result<Self, DeviceError> {
-        let limits = Limits::default().on(&stream.device());
+        let limits = Limits::default().on(&stream.device()).stored_as::<S>();
         if limits == memory.limits {
             Self::upload_planned(stream, symbolic, memory, placement, threads)
         } else {
@@ -109,7 +110,7 @@ impl DeviceTree {
     #[track_caller]
     pub fn upload_with(
         stream: &Stream,
-        symbolic: &Arc<Symbolic>,
+        symbolic: &Arc<Symbolic<S>>,
         placement: &Placement<'_>,
         limits: Limits,
         threads: usize,
@@ -122,7 +123,7 @@ impl DeviceTree {
     #[track_caller]
     fn upload_planned(
         stream: &Stream,
-        symbolic: &Arc<Symbolic>,
+        symbolic: &Arc<Symbolic<S>>,
         memory: &MemoryPlan,
         placement: &Placement<'_>,
         threads: usize,
@@ -174,7 +175,7 @@ impl DeviceTree {
     }
 
     /// The symbolic factorization on the host.
-    pub fn symbolic(&self) -> &Arc<Symbolic> {
+    pub fn symbolic(&self) -> &Arc<Symbolic<S>> {
         &self.symbolic
     }
 }
@@ -196,11 +197,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::storage::Lower;
     use crate::tree::TreeOptions;
 
     /// The columns of the diagonal blocks of `pattern`, so permuted that their order is a postorder, with the
     /// elimination forest; and the rows of what is above them.
-    fn blocks_of(
+    fn blocks_of<S: Storage>(
         pattern: &CompressedPattern,
         block_ptr: &[usize],
     ) -> (CompressedPattern, EliminationForest, Arc<CompressedPattern>) {
@@ -225,7 +227,15 @@ mod tests {
         let post = etree::postorder(&tree_of(&graph(&|i| i)));
         let position = inverse(&post);
         let place = |i: u32| position[i as usize];
-        let columns = pattern_from(n, entries(false).map(|(i, j)| (place(j), place(i))));
+        let columns = entries(false).map(|(i, j)| {
+            let (row, column) = (place(i), place(j));
+            if S::SYMMETRIC {
+                (row.min(column), row.max(column))
+            } else {
+                (column, row)
+            }
+        });
+        let columns = pattern_from(n, columns);
         let graph = graph(&place);
         let parent = tree_of(&graph);
         let counts = etree::column_counts(&parent, |v| graph.line(v as usize).iter().copied());
@@ -238,7 +248,7 @@ mod tests {
     }
 
     /// Trees and plans made with one thread and with several are the same, record for record.
-    fn check_threads(
+    fn check_threads<S: Storage>(
         pattern: &CompressedPattern,
         block_ptr: &[usize],
         row_perm: &RowPerm,
@@ -246,11 +256,11 @@ mod tests {
         limits: Limits,
     ) {
         let n = pattern.major_dim();
-        let (columns, forest, coupling) = blocks_of(pattern, block_ptr);
+        let (columns, forest, coupling) = blocks_of::<S>(pattern, block_ptr);
         let columns = Arc::new(columns);
         let options = TreeOptions::default();
         let analyzed = |threads| {
-            Symbolic::analyze_posted(Arc::clone(&columns), &forest, &options, threads).unwrap()
+            Symbolic::<S>::analyze_posted(Arc::clone(&columns), &forest, &options, threads).unwrap()
         };
         let tree = analyzed(1);
         assert_eq!(format!("{tree:?}"), format!("{:?}", analyzed(4)));
@@ -318,7 +328,8 @@ mod tests {
             }),
             limits in limits(),
         ) {
-            check_threads(&pattern, &block_ptr, &row_perm, &col_perm, limits);
+            check_threads::<Full>(&pattern, &block_ptr, &row_perm, &col_perm, limits);
+            check_threads::<Lower>(&pattern, &block_ptr, &row_perm, &col_perm, limits);
         }
     }
 
@@ -343,7 +354,8 @@ mod tests {
                 apart: 0,
             };
             for block_ptr in [&[0, 150][..], &[0, 50, 150], &[0, 20, 50, 150]] {
-                check_threads(&pattern, block_ptr, &row_perm, &col_perm, limits);
+                check_threads::<Full>(&pattern, block_ptr, &row_perm, &col_perm, limits);
+                check_threads::<Lower>(&pattern, block_ptr, &row_perm, &col_perm, limits);
             }
         }
     }

@@ -6,8 +6,8 @@
 use std::sync::{Arc, OnceLock};
 
 use luge_device::Device;
-use luge_frontal::TreeOptions;
 use luge_frontal::gpu::DeviceCosts;
+use luge_frontal::{Full, TreeOptions};
 use luge_ordering::{Costs, Ordering, OrderingOptions, Prediction};
 
 use super::gpu::GpuBackend;
@@ -139,7 +139,10 @@ fn cpu_seconds(predicted: &Prediction, costs: &Costs, threads: usize, factorizat
 /// columns.
 fn tree_seconds(ordering: &Ordering) -> f64 {
     let costs = DeviceCosts::default();
-    let predict = |forest| costs.of_forest(forest, &TreeOptions::default()).seconds();
+    let predict = |forest| {
+        let prediction = costs.of_forest::<Full>(forest, &TreeOptions::default());
+        prediction.seconds()
+    };
     let predicted = ordering.forest.as_ref().map_or(0.0, predict);
     predicted.max(costs.call)
 }

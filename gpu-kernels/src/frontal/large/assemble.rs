@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::{FrontReal, LargeFronts, Matrix, Tile, wide_product};
+use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, Tile, wide_product};
 use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, WIDE_TILE, row_and_column, split};
 use crate::frontal::work::Seen;
 
@@ -30,7 +30,7 @@ struct PendingSum {
     sources: [u32; AT_ONCE],
 }
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// Brings the tile's entries of B and of the children's elements together. A barrier ends it.
     #[inlined]
     pub(super) fn assemble<const SEARCH: bool>(
@@ -53,6 +53,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             let pivot = (tile.start + tile.row + thread).min(last);
             row_place = self.work.row_places.get(pivot as usize);
         }
+        K::place_columns::<TILE, SEARCH>(self, tile);
         let sum = self.read_sum(thread);
         tile.for_each(|i, j| matrix.set(i, j, T::ZERO));
         let mut value = self.work.values.get(source as usize);
@@ -68,8 +69,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
         let mut e = thread;
         while e < count {
             let value_of_b = self.work.scaled(value, entry, seen);
-            let (row, column) = row_and_column(entry);
-            let row = self.row_places.get(row as usize);
+            let (row, column) = self.placed(tile, row_and_column(entry));
             matrix.set(row, column, value_of_b);
             e += THREADS;
             if e < count {
@@ -87,7 +87,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
                 spin_wait(|| arrived.load(Ordering::Acquire, Scope::Device) == arrivals);
             }
             thread::sync_threads();
-            self.add_sums(matrix, sum, sums);
+            self.add_sums(tile, matrix, sum, sums);
             if pieces > 0 {
                 thread::sync_threads();
                 if TILE == WIDE_TILE {
@@ -102,6 +102,18 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             // Behind the barrier all threads have what they read.
             let assembled = self.plan.assembled.atomic(self.task().front() as usize);
             assembled.reduce_add(1, Ordering::Release, Scope::Device);
+        }
+    }
+
+    /// Where an entry of the tile goes. On the diagonal of a symmetric front that is in the lower triangle.
+    #[inlined]
+    fn placed(self, tile: Tile, (row, column): (u32, u32)) -> (u32, u32) {
+        let row = self.row_places.get(row as usize);
+        let column = K::column_place(self, column);
+        if K::SYMMETRIC && tile.row == tile.column {
+            (row.max(column), row.min(column))
+        } else {
+            (row, column)
         }
     }
 
@@ -152,12 +164,11 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order. The thread's
     /// first sum was read before.
     #[inlined]
-    fn add_sums(self, matrix: Matrix<T>, first: PendingSum, count: u32) {
+    fn add_sums(self, tile: Tile, matrix: Matrix<T>, first: PendingSum, count: u32) {
         let mut sum = first;
         let mut at = thread::thread_idx_x();
         while at < count {
-            let (row, column) = row_and_column(sum.place);
-            let row = self.row_places.get(row as usize);
+            let (row, column) = self.placed(tile, row_and_column(sum.place));
             let mut total = matrix.get(row, column);
             let mut addend = sum.addend;
             let mut sources = sum.sources;
@@ -182,13 +193,15 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     }
 
     /// Adds pieces of elements, one after the other: a warp those columns of each that are its own in the tile, a lane R
-    /// rows of them at most.
+    /// rows of them at most. Of symmetric ones on the diagonal only the lower triangle is added. Columns are a warp's own by
+    /// where they were planned to be, so all that is added to one entry comes from one warp.
     #[inlined]
     fn add_pieces<const R: usize>(self, tile: Tile, matrix: Matrix<T>, count: u32) {
         let lane = thread::lane_id();
         let own = thread::thread_idx_x() / warp::WARP_SIZE;
         let of_lane = |value: u32, lane: u32| warp::shuffle(warp::FULL_MASK, value, lane);
         let first = self.task().pieces();
+        let is_on_diagonal = K::SYMMETRIC && tile.row == tile.column;
         let mut at = 0;
         while at < count {
             let mut word = 0;
@@ -220,13 +233,15 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
                 let mut left = warp::ballot(warp::FULL_MASK, is_own);
                 while left != 0 {
                     let mut from = [0; COLUMNS_AT_ONCE];
+                    let mut numbers = [0; COLUMNS_AT_ONCE];
                     let mut to = [0; COLUMNS_AT_ONCE];
                     let mut values = [[T::ZERO; R]; COLUMNS_AT_ONCE];
                     let mut count = 0;
                     for s in 0..COLUMNS_AT_ONCE {
                         let lane_of = left.trailing_zeros() & (warp::WARP_SIZE - 1);
                         to[s] = of_lane(goes_to, lane_of);
-                        from[s] = element + wide_product(column + q + lane_of, below);
+                        numbers[s] = column + q + lane_of;
+                        from[s] = element + wide_product(numbers[s], below);
                         count += u32::from(left != 0);
                         left &= left.wrapping_sub(1);
                     }
@@ -243,9 +258,15 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
                     for s in 0..COLUMNS_AT_ONCE {
                         for x in 0..R {
                             let i = lane + x as u32 * warp::WARP_SIZE;
-                            if i < rows && (s as u32) < count {
-                                let sum = matrix.get(places[x], to[s]) + values[s][x];
-                                matrix.set(places[x], to[s], sum);
+                            let is_above = is_on_diagonal && row + i < numbers[s];
+                            if i < rows && (s as u32) < count && !is_above {
+                                let mut at = places[x];
+                                let mut column = K::column_place(self, to[s]);
+                                if is_on_diagonal && at < column {
+                                    (at, column) = (column, at);
+                                }
+                                let sum = matrix.get(at, column) + values[s][x];
+                                matrix.set(at, column, sum);
                             }
                         }
                     }

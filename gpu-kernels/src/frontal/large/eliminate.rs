@@ -10,11 +10,12 @@ use super::triangle::{PANEL, lower_panel, solve_lower, solve_upper, subtract};
 use super::{FrontReal, LargeFronts, Matrix, PART, Tile, words};
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{THREADS, WHOLE_FRONT};
+use crate::frontal::symmetric::Lu;
 use crate::frontal::work::quotient;
 
 const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
     #[inlined]
     pub(super) fn eliminate<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {

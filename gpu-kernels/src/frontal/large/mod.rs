@@ -16,16 +16,19 @@
 mod assemble;
 mod eliminate;
 mod product;
+mod symmetric;
 mod triangle;
 
 use luge_kernel::prelude::*;
 
 pub(super) use self::product::{FrontReal, repeated};
+pub(super) use self::symmetric::LargeSymmetric;
 use self::triangle::{solve_lower, solve_upper, subtract};
 use super::plan::{
     BLOCK_VALUES, LargePlan, THREADS, TILE as PART, Task, TaskIn, WHOLE, WHOLE_FRONT, WIDE_TILE,
     WIDE_VALUES, Work, split, state,
 };
+use super::symmetric::{FrontKind, Lu};
 use super::work::Seen;
 
 /// Distance of the columns of a part.
@@ -50,8 +53,9 @@ const _: () = assert!(WIDE_TILE * (WIDE_TILE + 1) + PART * PART_STRIDE <= WIDE_V
 /// The large fronts, in tiles of TILE rows and columns. A tile is eliminated and solved for by parts of [`PART`] pivots: in
 /// one, or in two if its front is wide.
 #[derive(Clone, Copy)]
-pub(super) struct LargeFronts<T: Real, const TILE: u32> {
+pub(super) struct LargeFronts<T: Real, const TILE: u32, K> {
     pub work: Work<T>,
+    pub kind: K,
     pub plan: LargePlan,
     /// The block's values.
     pub values: Shared<T>,
@@ -78,7 +82,7 @@ pub(super) const NUM_WORDS: usize = Task::WORDS + 2;
 
 /// A column-major matrix in the shared memory.
 #[derive(Clone, Copy)]
-struct Matrix<T: Real> {
+pub(super) struct Matrix<T: Real> {
     values: Shared<T>,
     first: u32,
     stride: u32,
@@ -117,7 +121,7 @@ impl<T: Real> Matrix<T> {
 
 /// A task: the tile of rows `row..row + rows` and columns `column..column + columns` of a front, which may be all of it.
 #[derive(Clone, Copy)]
-struct Tile {
+pub(super) struct Tile {
     k: u32,
     c: u32,
     slot: u64,
@@ -165,7 +169,45 @@ impl Tile {
     }
 }
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+/// How the pivots of a kind of large fronts are eliminated. All threads of the block call all of this, and a barrier ends
+/// it.
+pub(super) trait EliminateLarge<T: FrontReal>: FrontKind<T> {
+    /// Makes known where the columns of the tile go, whose rows' places are known behind the next barrier.
+    fn place_columns<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+    );
+
+    /// Where the tile's column `column` goes.
+    fn column_place<const TILE: u32>(fronts: LargeFronts<T, TILE, Self>, column: u32) -> u32;
+
+    /// Eliminates the pivots of a whole front, or of a tile on the diagonal.
+    fn eliminate<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+        matrix: Matrix<T>,
+        seen: &mut Seen<T>,
+    );
+
+    /// Solves for a tile beside or above the diagonal tile of its step.
+    fn solve<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+        matrix: Matrix<T>,
+        step: u32,
+        seen: &mut Seen<T>,
+    );
+
+    /// What the panel has in this row and column of a tile on the diagonal, the row not below the column.
+    fn on_or_above<const TILE: u32>(
+        fronts: LargeFronts<T, TILE, Self>,
+        matrix: Matrix<T>,
+        row: u32,
+        column: u32,
+    ) -> T;
+}
+
+impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// Distance of the columns of a tile.
     const STRIDE: u32 = TILE + 1;
 
@@ -256,12 +298,10 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             self.subtract_products(tile, matrix, (ti, tj), (step * TILE).min(k));
         }
         if step < of_pivots {
-            if ti == tj && TILE == PART {
-                self.eliminate::<SEARCH>(tile, matrix);
-            } else if ti == tj {
-                self.eliminate_by_parts::<SEARCH>(tile, matrix);
+            if ti == tj {
+                K::eliminate::<TILE, SEARCH>(self, tile, matrix, seen);
             } else {
-                self.solve::<SEARCH>(tile, matrix, step, ti > tj);
+                K::solve::<TILE, SEARCH>(self, tile, matrix, step, seen);
             }
         }
         if is_whole || step == of_pivots {
@@ -298,18 +338,24 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
         let Tile { k, c, slot, .. } = tile;
         let m = tile.m();
         tile.for_each(|i, j| {
-            let value = matrix.get(i, j);
             let (row, column) = (tile.row + i, tile.column + j);
+            let value = if !K::SYMMETRIC || row > column {
+                matrix.get(i, j)
+            } else {
+                K::on_or_above(self, matrix, i, j)
+            };
             if column < k {
-                seen.entry(value, row > column);
+                if !K::SYMMETRIC || row > column {
+                    seen.entry(value, row > column);
+                }
                 let place = slot + wide_product(column, m) + u64::from(row);
                 self.work.factors.set(place as usize, value);
-            } else if row >= k {
+            } else if row >= k && (!K::SYMMETRIC || row >= column) {
                 let place = tile.element + wide_product(column - k, c) + u64::from(row - k);
                 self.work.elements.set(place as usize, value);
             }
         });
-        if tile.row >= k || tile.column + tile.columns <= k {
+        if K::SYMMETRIC || tile.row >= k || tile.column + tile.columns <= k {
             return;
         }
         // The rows of pivots right of their columns, by rows: here the columns run fastest.
@@ -329,10 +375,58 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             }
         });
     }
+}
 
+impl<T: FrontReal> EliminateLarge<T> for Lu {
+    #[inlined]
+    fn place_columns<const TILE: u32, const SEARCH: bool>(_: LargeFronts<T, TILE, Self>, _: Tile) {}
+
+    #[inlined]
+    fn column_place<const TILE: u32>(_: LargeFronts<T, TILE, Self>, column: u32) -> u32 {
+        column
+    }
+
+    #[inlined]
+    fn eliminate<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+        matrix: Matrix<T>,
+        _: &mut Seen<T>,
+    ) {
+        if TILE == PART {
+            fronts.eliminate::<SEARCH>(tile, matrix);
+        } else {
+            fronts.eliminate_by_parts::<SEARCH>(tile, matrix);
+        }
+    }
+
+    #[inlined]
+    fn solve<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+        matrix: Matrix<T>,
+        step: u32,
+        _: &mut Seen<T>,
+    ) {
+        fronts.solve::<SEARCH>(tile, matrix, step);
+    }
+
+    #[inlined]
+    fn on_or_above<const TILE: u32>(
+        _: LargeFronts<T, TILE, Self>,
+        matrix: Matrix<T>,
+        row: u32,
+        column: u32,
+    ) -> T {
+        matrix.get(row, column)
+    }
+}
+
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Solves for a tile beside or above the diagonal tile of its step. A barrier ends it.
     #[inlined]
-    fn solve<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>, step: u32, is_below: bool) {
+    fn solve<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>, step: u32) {
+        let is_below = tile.row > tile.column;
         self.await_tile(step, step, 0);
         thread::sync_threads();
         let (pivot, pivots) = Self::stretch(step, tile.k, tile.m());
@@ -411,7 +505,9 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             solve_lower(other, pivots, matrix, tile.columns);
         }
     }
+}
 
+impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// An entry of the columns of the front's pivots.
     #[inlined]
     fn factor(self, tile: Tile, row: u32, column: u32) -> T {

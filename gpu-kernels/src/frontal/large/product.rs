@@ -6,7 +6,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::{LargeFronts, Matrix, PART, Tile, wide_product, words};
+use super::{EliminateLarge, LargeFronts, Matrix, PART, Tile, wide_product, words};
 use crate::frontal::plan::{BLOCK_VALUES, THREADS, WIDE_TILE, WIDE_VALUES};
 
 /// Pivots whose products are added at once.
@@ -198,7 +198,7 @@ struct Source {
     of_pivots: u32,
 }
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K> {
     /// Subtracts from the tile the product of the first `pivots` columns of L and rows of U. A barrier ends it.
     #[inlined]
     pub(super) fn subtract_products(
@@ -208,7 +208,8 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
         (ti, tj): (u32, u32),
         pivots: u32,
     ) {
-        let is_right = tile.column >= tile.k;
+        // Of a symmetric matrix what is above is L·D transposed, and its rows are columns of L in memory.
+        let is_right = K::SYMMETRIC || tile.column >= tile.k;
         match (TILE == PART, is_right) {
             (true, true) => self.products::<2, true>(tile, matrix, (ti, tj), pivots),
             (true, false) => self.products::<2, false>(tile, matrix, (ti, tj), pivots),
@@ -217,8 +218,8 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
         }
     }
 
-    /// As [`subtract_products`](Self::subtract_products); F is a 32nd of TILE, and RIGHT says whether the tile is right of
-    /// all pivots, where rows of U are rows in memory; elsewhere its columns are columns there.
+    /// As [`subtract_products`](Self::subtract_products); F is a 32nd of TILE, and RIGHT says whether rows of U are rows in
+    /// memory, as they are right of all pivots; elsewhere its columns are columns there.
     #[inlined]
     fn products<const F: usize, const RIGHT: bool>(
         self,
@@ -266,7 +267,13 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
                     below = T::ZERO;
                 }
                 self.values.set((lower + p * flat + own) as usize, below);
-                let (own, p) = if RIGHT { (own, p) } else { deep_place(x) };
+                let (own, p) = if K::SYMMETRIC {
+                    near_place::<TILE>(x)
+                } else if RIGHT {
+                    (own, p)
+                } else {
+                    deep_place(x)
+                };
                 if at + p >= pivots {
                     above = T::ZERO;
                 }
@@ -328,7 +335,12 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             first: tile.slot + u64::from(tile.row + own.min(tile.rows - 1)),
             of_pivots: m,
         };
-        let upper = if RIGHT {
+        let upper = if K::SYMMETRIC {
+            Source {
+                first: tile.slot + u64::from(tile.column + own.min(tile.columns - 1)),
+                of_pivots: m,
+            }
+        } else if RIGHT {
             let column = tile.column - tile.k + own.min(tile.columns - 1);
             Source {
                 first: tile.slot + wide_product(tile.k, m) + u64::from(column),
@@ -360,6 +372,13 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             let p = (at + p).min(pivots - 1);
             let place = lower.first + wide_product(p, lower.of_pivots);
             of_lower[x] = self.work.factors.get(place as usize);
+        }
+        if K::SYMMETRIC {
+            return (of_lower, self.load_scaled::<F>(tile, upper, at, pivots));
+        }
+        for x in 0..2 * F {
+            let (_, p) = flat_place::<TILE>(x);
+            let p = (at + p).min(pivots - 1);
             let place = if RIGHT {
                 upper.first + wide_product(p, upper.of_pivots)
             } else {
@@ -370,6 +389,38 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             of_upper[x] = self.work.factors.get(place as usize);
         }
         (of_lower, of_upper)
+    }
+
+    /// What the thread brings of L·D: of one row for consecutive pivots, for those of order 2 couple neighbours.
+    #[inlined]
+    fn load_scaled<const F: usize>(
+        self,
+        tile: Tile,
+        source: Source,
+        at: u32,
+        pivots: u32,
+    ) -> [T; MOST] {
+        let first = at + near_place::<TILE>(0).1;
+        // With a neighbour on each side.
+        let mut values = [T::ZERO; MOST + 2];
+        let mut blocks = [[T::ZERO; 2]; MOST + 2];
+        for x in 0..2 * F + 2 {
+            let p = ((first + x as u32).max(1) - 1).min(pivots - 1);
+            let place = source.first + wide_product(p, source.of_pivots);
+            values[x] = self.work.factors.get(place as usize);
+            blocks[x] = self.kind.kept(tile.start + p);
+        }
+        if first == 0 {
+            // There is none before the first pivot.
+            values[0] = T::ZERO;
+        }
+        let mut scaled = [T::ZERO; MOST];
+        for x in 0..2 * F {
+            let sum = values[x + 1] * blocks[x + 1][0];
+            let sum = values[x + 2].mul_add(blocks[x + 1][1], sum);
+            scaled[x] = values[x].mul_add(blocks[x][1], sum);
+        }
+        scaled
     }
 
     /// Asks which of the steps from `step` on are done that the tile waits for, if it is not known that this one is, and
@@ -384,6 +435,8 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
             if asked < pivots.div_ceil(TILE) {
                 let (row, column) = if lane < ASKED {
                     (ti, asked)
+                } else if K::SYMMETRIC {
+                    (tj, asked)
                 } else {
                     (asked, tj)
                 };
@@ -407,7 +460,8 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
     fn await_step(self, (ti, tj): (u32, u32), step: u32) {
         if self.words.get(words::KNOWN) <= step {
             self.await_tile(ti, step, 0);
-            self.await_tile(step, tj, warp::WARP_SIZE);
+            let (row, column) = if K::SYMMETRIC { (tj, step) } else { (step, tj) };
+            self.await_tile(row, column, warp::WARP_SIZE);
             thread::sync_threads();
         }
     }
@@ -418,6 +472,16 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
 fn flat_place<const TILE: u32>(x: usize) -> (u32, u32) {
     let thread = thread::thread_idx_x();
     (thread % TILE, thread / TILE + x as u32 * (THREADS / TILE))
+}
+
+/// Likewise where a thread has consecutive pivots.
+#[inlined]
+fn near_place<const TILE: u32>(x: usize) -> (u32, u32) {
+    let thread = thread::thread_idx_x();
+    (
+        thread % TILE,
+        thread / TILE * (TILE * CHUNK / THREADS) + x as u32,
+    )
 }
 
 /// Likewise where neighbours have one column.

@@ -4,12 +4,13 @@ use luge_kernel::prelude::*;
 
 use super::{FrontReal, LargeFronts, Matrix, OWN, PART, SIDE, Tile};
 use crate::frontal::plan::THREADS;
+use crate::frontal::symmetric::Lu;
 use crate::frontal::work::quotient;
 
 /// Pivots of a panel.
 pub(super) const PANEL: u32 = 8;
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE> {
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Exchanges the rows of a tile as those of the diagonal tile left of it were, one pivot after the other.
     #[inlined]
     pub(super) fn exchange_rows(self, tile: Tile, matrix: Matrix<T>, pivots: u32) {

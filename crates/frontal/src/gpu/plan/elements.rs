@@ -36,6 +36,7 @@ use luge_sparse::etree::NONE;
 
 use crate::gpu::classes::{FrontClass, Limits, Shape};
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
+use crate::storage::Storage;
 use crate::tree::AssemblyTree;
 
 /// The pool may have the entries of the factors divided by this.
@@ -84,7 +85,7 @@ impl Elements {
     }
 
     /// Of a tree.
-    pub fn new(
+    pub fn new<S: Storage>(
         tree: &AssemblyTree,
         classes: &[FrontClass],
         limits: &Limits,
@@ -92,7 +93,7 @@ impl Elements {
     ) -> Self {
         let mut elements = Self::default();
         let pooled = elements.place_fixed(tree, classes, limits);
-        let pool = Pool::new(tree, classes, costs, pooled);
+        let pool = Pool::new::<S>(tree, classes, costs, pooled);
         let (unit, placed) = if pool.factor_entries <= limits.apart {
             (vec![0; classes.len()], pool.apart())
         } else {
@@ -175,7 +176,7 @@ struct Placed {
 }
 
 impl<'a> Pool<'a> {
-    fn new(
+    fn new<S: Storage>(
         tree: &'a AssemblyTree,
         classes: &[FrontClass],
         costs: &DeviceCosts,
@@ -191,9 +192,9 @@ impl<'a> Pool<'a> {
         };
         let size = fronts.iter().zip(pooled).map(of_pool).collect();
         let numbers = 0..fronts.len() as u32;
-        let factor_entries = fronts.iter().map(|front| {
-            u64::from(front.pivots) * (u64::from(front.pivots) + 2 * u64::from(front.below))
-        });
+        let factor_entries = fronts
+            .iter()
+            .map(|front| S::slot_entries(front.pivots, front.below));
         let large: Vec<u32> = numbers
             .filter(|&s| classes[s as usize].is_large())
             .collect();
@@ -227,7 +228,7 @@ impl<'a> Pool<'a> {
             };
             path[s] = above + costs.front_seconds(shape, class);
             if class.is_large() {
-                let tiling = class.tiling(shape);
+                let tiling = class.tiling(shape).stored_as::<S>();
                 pool.num_tasks[s] = u64::from(tiling.len());
                 let last = tiling.last();
                 let left = costs.rest_seconds(shape, class, last);
@@ -696,6 +697,7 @@ mod tests {
     use super::super::{Plan, Planner};
     use super::*;
     use crate::gpu::MemoryPlan;
+    use crate::storage::{Full, Lower};
     use crate::symbolic::Symbolic;
     use crate::tree::TreeOptions;
 
@@ -748,11 +750,16 @@ mod tests {
 
     /// Checks that no element is written over before it was read, whatever order the waits leave open; returns the
     /// elements, and the entries of all that are in the pool.
-    fn check(symbolic: &Symbolic, limits: Limits, costs: &DeviceCosts) -> (Elements, u64) {
+    fn check<S: Storage>(
+        symbolic: &Symbolic<S>,
+        limits: Limits,
+        costs: &DeviceCosts,
+    ) -> (Elements, u64) {
         let tree = symbolic.tree();
         let fronts = tree.fronts();
+        let limits = limits.stored_as::<S>();
         let classes = FrontClass::of_tree(tree, &limits);
-        let elements = Elements::new(tree, &classes, &limits, costs);
+        let elements = Elements::new::<S>(tree, &classes, &limits, costs);
         let (plan, large) = placed(symbolic, |source| {
             let memory = MemoryPlan::with(symbolic, limits, *costs);
             let large = Planner::new(symbolic, source, &memory, 1).large;
@@ -890,7 +897,7 @@ mod tests {
         let costs = DeviceCosts::default();
         let classes = FrontClass::of_tree(tree, &TINY);
         let is_pooled = Elements::default().place_fixed(tree, &classes, &TINY);
-        let pool = Pool::new(tree, &classes, &costs, is_pooled);
+        let pool = Pool::new::<Full>(tree, &classes, &costs, is_pooled);
         let unit = vec![0; classes.len()];
         let order = pool.in_order(&unit);
         let peak = pool.peak_in(order.iter().copied());
@@ -968,9 +975,14 @@ mod tests {
             apart in prop_oneof![Just(0u64), 0u64..500],
         ) {
             let merged = TreeOptions { zero_fraction: 0.0, tiny_zero_fraction: 0.0, ..TreeOptions::default() };
-            let symbolic = Symbolic::analyze(&pattern, &merged).unwrap();
             let tiled_front = whole_front + more;
             let limits = Limits { small_front, whole_front, tiled_front, gathered, apart };
+            let symbolic = Symbolic::<Full>::analyze(&pattern, &merged).unwrap();
+            check(&symbolic, limits, &DeviceCosts::default());
+            let entries = pattern.lines().enumerate();
+            let entries = entries.flat_map(|(j, line)| line.iter().map(move |&i| (j as u32, i)));
+            let lower = pattern_from(pattern.major_dim(), entries.map(|(i, j)| (i.min(j), i.max(j))));
+            let symbolic = Symbolic::<Lower>::analyze(&lower, &merged).unwrap();
             check(&symbolic, limits, &DeviceCosts::default());
         }
     }

@@ -9,6 +9,7 @@ use super::{Entries, LaunchOf, Plan, Planner, longest_first};
 use crate::gpu::classes::{FrontClass, Shape};
 use crate::gpu::tiles::Tiling;
 use crate::shares::{collected, joined, mapped, shares, split};
+use crate::storage::Storage;
 
 /// What comes of some consecutive large fronts. Offsets are within the share.
 #[derive(Default)]
@@ -45,7 +46,7 @@ fn all<T: Copy + Default + Send + Sync>(
     joined(lists.collect())
 }
 
-impl Planner<'_> {
+impl<S: Storage> Planner<'_, S> {
     /// Makes tasks of the large fronts, which are `large`; where entries come from and go to is written to `sources` and
     /// `places`.
     pub(super) fn plan_large(
@@ -98,7 +99,7 @@ impl Planner<'_> {
             let front = self.fronts[s];
             let (shape, class) = (Shape::from(&front), self.classes[s]);
             let is_whole = class == FrontClass::Whole;
-            let tiling = class.tiling(shape);
+            let tiling = class.tiling(shape).stored_as::<S>();
             let arrivals: u32 = self
                 .tree
                 .children(s)
@@ -119,7 +120,7 @@ impl Planner<'_> {
             let num_waits = self.elements.await_ptr[s + 1] - first_wait;
             let first_flag = share.num_flags;
             if !is_whole {
-                share.num_flags += tiling.len();
+                share.num_flags += tiling.num_flags();
             }
             for tile in tiling.tiles() {
                 let number = tile.number as usize;
@@ -260,12 +261,13 @@ impl Planner<'_> {
             FrontClass::Small | FrontClass::Whole => 1,
             class @ (FrontClass::Tiled | FrontClass::Wide) => {
                 let tiling = class.tiling(Shape::from(&self.fronts[s]));
-                tiling.num_element_tiles()
+                tiling.stored_as::<S>().num_element_tiles()
             }
         }
     }
 
-    /// Sorts the entries of B and the elements of the children of a front into its tiles.
+    /// Sorts the entries of B and the elements of the children of a front into its tiles. Of a symmetric matrix that is the
+    /// lower triangle: rows of a child ascend in the parent too, so its lower triangle goes there.
     fn sort_into_tiles(&self, s: usize, tiling: &Tiling, tiles: &mut FrontTiles) {
         let front = self.fronts[s];
         let sides = tiling.sides() as usize;
@@ -317,7 +319,8 @@ impl Planner<'_> {
                 for (q, &column) in relative.iter().enumerate() {
                     let tj = tiles.tile_of[column as usize];
                     let column = column - tiling.start(tj);
-                    for (i, &row) in relative.iter().enumerate() {
+                    let first = if S::SYMMETRIC { q } else { 0 };
+                    for (i, &row) in relative.iter().enumerate().skip(first) {
                         let ti = tiles.tile_of[row as usize];
                         let row = row - tiling.start(ti);
                         let addend = element as u32 + q as u32 * below + i as u32;
@@ -336,8 +339,9 @@ impl Planner<'_> {
                     _ => cuts.push((tile, i as u32, 1u32)),
                 }
             }
-            for &(tj, column, columns) in &cuts {
-                for &(ti, row, rows) in &cuts {
+            for (q, &(tj, column, columns)) in cuts.iter().enumerate() {
+                let first = if S::SYMMETRIC { q } else { 0 };
+                for &(ti, row, rows) in &cuts[first..] {
                     tiles.pieces[ti as usize * sides + tj as usize].push(Piece {
                         element,
                         relative: child.rows,

@@ -14,6 +14,7 @@ pub(super) mod elements;
 mod large;
 mod small;
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use luge_gpu_kernels::frontal::plan::{Child, Piece, SmallFront, Sum, Task, Wait, place};
@@ -26,6 +27,7 @@ use super::memory::MemoryPlan;
 use super::placement::PlacedOnHost;
 use crate::layout::Layout;
 use crate::shares::{both, collected, sort};
+use crate::storage::Storage;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
@@ -66,7 +68,7 @@ pub(super) struct LaunchOf {
 }
 
 /// A tree and how its matrix comes about.
-struct Planner<'a> {
+struct Planner<'a, S: Storage> {
     tree: &'a AssemblyTree,
     layout: &'a Layout,
     fronts: &'a [Front],
@@ -82,6 +84,7 @@ struct Planner<'a> {
     elements: &'a Elements,
     /// Seconds of the path from the beginning of each front to the root.
     path: Vec<f64>,
+    storage: PhantomData<S>,
 }
 
 /// Sources and places of entries, written from front to back.
@@ -121,8 +124,8 @@ fn longest_first(
 
 impl Plan {
     /// Plans the factorization of a tree. The records are the same for any number of threads.
-    pub fn new(
-        symbolic: &Symbolic,
+    pub fn new<S: Storage>(
+        symbolic: &Symbolic<S>,
         source: Source<'_>,
         memory: &MemoryPlan,
         threads: usize,
@@ -157,9 +160,9 @@ impl Plan {
     }
 }
 
-impl<'a> Planner<'a> {
+impl<'a, S: Storage> Planner<'a, S> {
     fn new(
-        symbolic: &'a Symbolic,
+        symbolic: &'a Symbolic<S>,
         source: Source<'a>,
         memory: &'a MemoryPlan,
         threads: usize,
@@ -193,18 +196,20 @@ impl<'a> Planner<'a> {
             large,
             elements,
             path: Vec::new(),
+            storage: PhantomData,
         };
         planner.path = planner.paths();
         planner
     }
 }
 
-impl Planner<'_> {
+impl<S: Storage> Planner<'_, S> {
     fn is_large(&self, s: usize) -> bool {
         self.classes[s].is_large()
     }
 
-    /// Row and column in the front of entry `e` of the layout.
+    /// Row and column in the front of entry `e` of the layout: of a symmetric matrix on or below the diagonal, since the
+    /// panel of L is all there is.
     fn cell(&self, front: &Front, e: usize) -> (u32, u32) {
         let (k, c, m) = (front.pivots, front.below, front.size());
         let place = self.layout.target[e];
@@ -306,7 +311,10 @@ pub(super) mod tests {
     }
 
     /// What `of` makes of a tree of a matrix that is neither permuted nor scaled.
-    pub(super) fn placed<R>(symbolic: &Symbolic, of: impl FnOnce(Source<'_>) -> R) -> R {
+    pub(super) fn placed<S: Storage, R>(
+        symbolic: &Symbolic<S>,
+        of: impl FnOnce(Source<'_>) -> R,
+    ) -> R {
         let tree = symbolic.tree();
         let n = tree.n();
         let coupling = CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap();

@@ -9,6 +9,7 @@ use luge_sparse::etree::NONE;
 
 use super::{Entries, Planner, longest_first};
 use crate::shares::{mapped, shares, split};
+use crate::storage::Storage;
 
 /// What comes of some consecutive small fronts.
 struct SmallShare<'a> {
@@ -36,7 +37,7 @@ pub(super) struct Turn {
     ends: bool,
 }
 
-impl Planner<'_> {
+impl<S: Storage> Planner<'_, S> {
     /// Describes the small fronts.
     pub(super) fn plan_small(
         &self,

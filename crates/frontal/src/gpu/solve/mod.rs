@@ -17,6 +17,7 @@ use luge_gpu_kernels::frontal::solve::layout::{
 pub(super) use plan::{SolvePlan, SolveRecords};
 
 use super::{DeviceFrontalError, DeviceFrontalLu, DeviceScalar, DeviceTree};
+use crate::storage::Storage;
 
 /// Bytes of the vectors of a launch from which on it takes fewer right-hand sides.
 const VECTOR_BYTES: usize = 1 << 30;
@@ -42,7 +43,10 @@ pub(super) struct Vectors<T: DeviceScalar> {
 
 impl<T: DeviceScalar> SolveState<T> {
     /// For factors that are not there yet.
-    pub(super) fn new(stream: &Stream, tree: &DeviceTree) -> Result<Self, DeviceFrontalError> {
+    pub(super) fn new<S: Storage>(
+        stream: &Stream,
+        tree: &DeviceTree<S>,
+    ) -> Result<Self, DeviceFrontalError> {
         Ok(Self {
             order: stream.alloc(tree.symbolic.tree.n())?,
             coupling: stream.alloc(tree.solve.coupling_entries.len())?,
@@ -50,10 +54,10 @@ impl<T: DeviceScalar> SolveState<T> {
     }
 
     /// Takes from the values `a` of A, and from the exchanges if they are `new_pivots`, what solves need.
-    pub(super) fn refresh(
+    pub(super) fn refresh<S: Storage>(
         &mut self,
         stream: &Stream,
-        tree: &DeviceTree,
+        tree: &DeviceTree<S>,
         a: &Buffer<f64>,
         pivot_rows: &Buffer<u32>,
         new_pivots: bool,
@@ -92,7 +96,7 @@ impl<T: DeviceScalar> SolveState<T> {
 }
 
 /// Entries of the vectors for one right-hand side.
-pub(super) fn vector_entries(tree: &DeviceTree) -> usize {
+pub(super) fn vector_entries<S: Storage>(tree: &DeviceTree<S>) -> usize {
     3 * tree.symbolic.tree.n() + tree.symbolic.tree.rows.len() + tree.solve.num_segments()
 }
 
@@ -113,7 +117,7 @@ impl<T: DeviceScalar> Vectors<T> {
     }
 
     /// Bytes on the device of those for one right-hand side, beside elements of so many entries.
-    pub(super) fn bytes(tree: &DeviceTree, of_elements: u64) -> u64 {
+    pub(super) fn bytes<S: Storage>(tree: &DeviceTree<S>, of_elements: u64) -> u64 {
         let entries = vector_entries(tree) as u64;
         let apart = if entries > of_elements { entries } else { 0 };
         apart * size_of::<T>() as u64 + 4 * CONTROL_WORDS as u64

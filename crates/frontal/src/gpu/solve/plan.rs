@@ -17,6 +17,7 @@ use crate::gpu::classes::SolveClass;
 use crate::gpu::cost::{DeviceCosts, longest_first_key};
 use crate::gpu::placement::{Placed, PlacedOnHost, Placement, exponent};
 use crate::shares::{both, collected, mapped, shares, sort, split};
+use crate::storage::Storage;
 use crate::symbolic::Symbolic;
 use crate::tree::{AssemblyTree, Front};
 
@@ -114,7 +115,11 @@ impl Transposed {
         }
     }
 
-    fn lists(&self, stream: &Stream, tree: &Symbolic) -> Result<Arc<DeviceLists>, DeviceError> {
+    fn lists<S: Storage>(
+        &self,
+        stream: &Stream,
+        tree: &Symbolic<S>,
+    ) -> Result<Arc<DeviceLists>, DeviceError> {
         let mut made = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lists) = &*made {
             return Ok(Arc::clone(lists));
@@ -271,8 +276,8 @@ impl SolveRecords {
     ///
     /// If there are 2³² rows of fronts.
     #[track_caller]
-    pub(in crate::gpu) fn new(
-        symbolic: &Symbolic,
+    pub(in crate::gpu) fn new<S: Storage>(
+        symbolic: &Symbolic<S>,
         placement: &Placement<'_>,
         costs: &DeviceCosts,
         threads: usize,
@@ -315,7 +320,7 @@ impl SolveRecords {
     }
 }
 
-fn front_records(symbolic: &Symbolic, threads: usize) -> Vec<FrontRecord> {
+fn front_records<S: Storage>(symbolic: &Symbolic<S>, threads: usize) -> Vec<FrontRecord> {
     let fronts = symbolic.tree.fronts();
     let record = |s: usize| {
         let front = &fronts[s];
@@ -364,10 +369,10 @@ impl SolvePlan {
     }
 
     /// Who works on what in solves with B, or Bᵀ.
-    pub(super) fn lists(
+    pub(super) fn lists<S: Storage>(
         &self,
         stream: &Stream,
-        symbolic: &Symbolic,
+        symbolic: &Symbolic<S>,
         transpose: bool,
     ) -> Result<Arc<DeviceLists>, DeviceError> {
         match &self.transposed {
@@ -402,8 +407,8 @@ fn useful_blocks(warp_tasks: u32, block_tasks: u32, n: usize, chunks: u32) -> u3
 }
 
 /// The fronts of a tree as tasks, by the levels of their diagonal blocks.
-struct LeveledForest<'a> {
-    symbolic: &'a Symbolic,
+struct LeveledForest<'a, S: Storage> {
+    symbolic: &'a Symbolic<S>,
     levels: &'a [u32],
     classes: Vec<SolveClass>,
     warps_up: TaskList<u32>,
@@ -413,8 +418,13 @@ struct LeveledForest<'a> {
     num_levels: u32,
 }
 
-impl<'a> LeveledForest<'a> {
-    fn new(symbolic: &'a Symbolic, levels: &'a [u32], costs: &DeviceCosts, threads: usize) -> Self {
+impl<'a, S: Storage> LeveledForest<'a, S> {
+    fn new(
+        symbolic: &'a Symbolic<S>,
+        levels: &'a [u32],
+        costs: &DeviceCosts,
+        threads: usize,
+    ) -> Self {
         let tree = &symbolic.tree;
         let classes = SolveClass::of_tree(tree);
         let fronts = tree.fronts();

@@ -1,0 +1,543 @@
+//! Large fronts of symmetric matrices.
+//!
+//! The lower triangle of a tile on the diagonal is what counts; what is above it serves as room for rows of D·Lᵀ. Only a
+//! search fills both triangles, so that candidates can be compared by columns.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "rows and columns by their numbers, which are constants in the unrolled loops"
+)]
+
+use luge_kernel::prelude::*;
+
+use super::triangle::{PANEL, solve_upper, subtract};
+use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile, words};
+use crate::frontal::columns::Columns;
+use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
+use crate::frontal::symmetric::{FrontKind, Verdict};
+use crate::frontal::work::Seen;
+
+/// What large fronts of symmetric matrices need beside the others. Arrays have a place for each column of a tile or of a
+/// whole front.
+#[derive(Clone, Copy)]
+pub(in crate::frontal) struct LargeSymmetric<T: Real> {
+    pub work: SymmetricWork<T>,
+    /// The kinds of the tile's pivots.
+    pub kinds: Shared<u32>,
+    /// Where the tile's columns go.
+    pub column_places: Shared<u32>,
+    /// What a search says of its candidates.
+    pub verdicts: Shared<u32>,
+}
+
+impl<T: Real> FrontKind<T> for LargeSymmetric<T> {
+    const SYMMETRIC: bool = true;
+
+    #[inlined]
+    fn kept(self, pivot: u32) -> [T; 2] {
+        self.work.kept(pivot)
+    }
+}
+
+impl<T: FrontReal> EliminateLarge<T> for LargeSymmetric<T> {
+    #[inlined]
+    fn place_columns<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+    ) {
+        let thread = thread::thread_idx_x();
+        if thread < tile.columns {
+            let column = tile.column + thread;
+            let (mut place, mut of_kind) = (thread, kind::ONE);
+            if !SEARCH && column < tile.k {
+                let pivot = (tile.start + column) as usize;
+                place = fronts.work.row_places.get(pivot) - tile.column;
+                of_kind = fronts.work.pivot_rows.get(pivot);
+            }
+            fronts.kind.column_places.set(thread as usize, place);
+            fronts.kind.kinds.set(thread as usize, of_kind);
+        }
+    }
+
+    #[inlined]
+    fn column_place<const TILE: u32>(fronts: LargeFronts<T, TILE, Self>, column: u32) -> u32 {
+        fronts.kind.column_places.get(column as usize)
+    }
+
+    #[inlined]
+    fn eliminate<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+        matrix: Matrix<T>,
+        seen: &mut Seen<T>,
+    ) {
+        fronts.eliminate_symmetric::<SEARCH>(tile, matrix, seen);
+    }
+
+    #[inlined]
+    fn solve<const TILE: u32, const SEARCH: bool>(
+        fronts: LargeFronts<T, TILE, Self>,
+        tile: Tile,
+        matrix: Matrix<T>,
+        step: u32,
+        seen: &mut Seen<T>,
+    ) {
+        fronts.solve_symmetric::<SEARCH>(tile, matrix, step, seen);
+    }
+
+    #[inlined]
+    fn on_or_above<const TILE: u32>(
+        fronts: LargeFronts<T, TILE, Self>,
+        matrix: Matrix<T>,
+        row: u32,
+        column: u32,
+    ) -> T {
+        let is_of_d = row == column
+            || row + 1 == column && fronts.kind.kinds.get(row as usize) == kind::FIRST_OF_TWO;
+        if is_of_d {
+            matrix.get(row, column)
+        } else {
+            T::ZERO
+        }
+    }
+}
+
+impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
+    #[inlined]
+    fn kind_of(self, pivot: u32) -> u32 {
+        self.kind.kinds.get(pivot as usize)
+    }
+
+    /// Eliminates the pivots of a whole front or of a tile on the diagonal, and keeps D. A barrier ends it.
+    #[inlined]
+    fn eliminate_symmetric<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        seen: &mut Seen<T>,
+    ) {
+        let thread = thread::thread_idx_x();
+        let k = tile.k.min(tile.row + tile.columns) - tile.row;
+        if SEARCH {
+            self.search_symmetric(tile, matrix, k, seen);
+        } else {
+            self.eliminate_symmetric_panels(matrix, (k, tile.rows), seen);
+        }
+        if thread < k {
+            let pivot = tile.start + tile.row + thread;
+            let of_kind = self.kind_of(thread);
+            let next = (thread + 1).min(k - 1);
+            let block = [
+                matrix.get(thread, thread),
+                matrix.get(thread, next),
+                matrix.get(next, next),
+            ];
+            self.kind
+                .work
+                .keep(&self.work, (pivot, of_kind), block, seen);
+            if SEARCH {
+                self.work.pivot_rows.set(pivot as usize, of_kind);
+                let came_from = self.row_places.get(thread as usize);
+                let place = (tile.start + tile.row + came_from) as usize;
+                self.work.row_places.set(place, tile.row + thread);
+            }
+        }
+        thread::sync_threads();
+    }
+
+    /// Eliminates the first `k` of `m` columns, a panel after the other. A barrier ends it.
+    #[inlined]
+    fn eliminate_symmetric_panels(self, matrix: Matrix<T>, (k, m): (u32, u32), seen: &mut Seen<T>) {
+        let mut j = 0;
+        while j < k {
+            let mut pivots = (k - j).min(PANEL);
+            // A pivot of order 2 is in one panel.
+            pivots -= u32::from(self.kind_of(j + pivots - 1) == kind::FIRST_OF_TWO);
+            if thread::thread_idx_x() < warp::WARP_SIZE {
+                let left = m - j;
+                if left <= warp::WARP_SIZE {
+                    self.eliminate_symmetric_panel::<1>(matrix, m, (j, pivots), seen);
+                } else if left <= 2 * warp::WARP_SIZE {
+                    self.eliminate_symmetric_panel::<2>(matrix, m, (j, pivots), seen);
+                } else {
+                    self.eliminate_symmetric_panel::<3>(matrix, m, (j, pivots), seen);
+                }
+            }
+            thread::sync_threads();
+            let next = j + pivots;
+            if next < m {
+                self.scale_rows(matrix, (j, pivots), (next, m));
+                thread::sync_threads();
+                subtract(matrix, matrix, matrix, (j, pivots), (next, m), (next, m));
+                thread::sync_threads();
+            }
+            j = next;
+        }
+    }
+
+    /// Eliminates the columns of a panel in the rows from its first pivot to row `m`, of which each lane has at most R. One
+    /// warp calls it.
+    #[inlined]
+    fn eliminate_symmetric_panel<const R: usize>(
+        self,
+        matrix: Matrix<T>,
+        m: u32,
+        (j, pivots): (u32, u32),
+        seen: &mut Seen<T>,
+    ) {
+        let lane = thread::lane_id();
+        let row = |r: usize| j + lane + r as u32 * warp::WARP_SIZE;
+        let mut columns = Columns::<T, { PANEL as usize }, R>::zero();
+        for r in 0..R {
+            if row(r) < m {
+                for c in 0..PANEL {
+                    // Beyond the panel, its last column once more, which nobody looks at; above the diagonal something
+                    // that nobody looks at either.
+                    let value = matrix.get(row(r), j + c.min(pivots - 1));
+                    columns.set(c as usize, r, value);
+                }
+            }
+        }
+        let mut p = 0;
+        while p < pivots {
+            let store = |p: u32, first: u32, column: [T; R]| {
+                for r in 0..R {
+                    if row(r) < m && (r > 0 || lane >= first) {
+                        matrix.set(row(r), j + p, column[r]);
+                    }
+                }
+            };
+            if self.kind_of(j + p) == kind::FIRST_OF_TWO {
+                let [first, second] = columns.eliminate_two(&self.work, p, seen);
+                store(p, p, first);
+                store(p + 1, p, second);
+                p += 2;
+            } else {
+                let column = columns.eliminate_one(&self.work, p, seen);
+                store(p, p, column);
+                p += 1;
+            }
+        }
+    }
+
+    /// Puts the rows of D·Lᵀ of a panel above the diagonal, in the columns `from..to`.
+    #[inlined]
+    fn scale_rows(self, matrix: Matrix<T>, (j, pivots): (u32, u32), (from, to): (u32, u32)) {
+        let mut column = from + thread::thread_idx_x();
+        while column < to {
+            let mut p = j;
+            while p < j + pivots {
+                let first = matrix.get(column, p);
+                let d = matrix.get(p, p);
+                if self.kind_of(p) == kind::FIRST_OF_TWO {
+                    let second = matrix.get(column, p + 1);
+                    let (off, next) = (matrix.get(p, p + 1), matrix.get(p + 1, p + 1));
+                    matrix.set(p, column, off.mul_add(second, d * first));
+                    matrix.set(p + 1, column, off.mul_add(first, next * second));
+                    p += 2;
+                } else {
+                    matrix.set(p, column, d * first);
+                    p += 1;
+                }
+            }
+            column += THREADS;
+        }
+    }
+
+    /// Searches pivots for as many of the first `k` columns as have acceptable ones, eliminates these one after another, and
+    /// leaves the others out: their L is zero and D one. A barrier ends it.
+    #[inlined]
+    fn search_symmetric(self, tile: Tile, matrix: Matrix<T>, k: u32, seen: &mut Seen<T>) {
+        let thread = thread::thread_idx_x();
+        let m = tile.rows;
+        tile.for_each(|i, j| {
+            if i < j {
+                matrix.set(i, j, matrix.get(j, i));
+            }
+        });
+        thread::sync_threads();
+        let mut j = 0;
+        while j < k {
+            self.judge(tile, matrix, (j, k, m));
+            thread::sync_threads();
+            if thread == 0 {
+                let mut p = j;
+                while p < k && self.kind.verdicts.get(p as usize) == Verdict::UNFIT {
+                    p += 1;
+                }
+                self.words.set(words::NEXT, p);
+            }
+            thread::sync_threads();
+            let column = self.words.get(words::NEXT);
+            if column == k {
+                break;
+            }
+            let (verdict, partner) = Verdict::split(self.kind.verdicts.get(column as usize));
+            // All have read what the next turn writes.
+            thread::sync_threads();
+            if verdict == Verdict::TWO {
+                self.exchange(matrix, m, j, column.min(partner));
+                // The first exchange has left it where it was, for it stands behind the other one.
+                self.exchange(matrix, m, j + 1, column.max(partner));
+                self.eliminate_two(tile, matrix, j, seen);
+                j += 2;
+            } else {
+                self.exchange(matrix, m, j, column);
+                self.eliminate_one(tile, matrix, j, seen);
+                j += 1;
+            }
+        }
+        let left_out = Tile {
+            columns: k - j,
+            ..tile
+        };
+        left_out.for_each(|i, p| {
+            if i >= j {
+                let value = if i == j + p { T::ONE } else { T::ZERO };
+                matrix.set(i, j + p, value);
+            }
+        });
+        if thread >= j && thread < k {
+            self.kind.kinds.set(thread as usize, kind::NONE);
+        }
+        thread::sync_threads();
+    }
+
+    /// Has each candidate looked at by a thread.
+    #[inlined]
+    fn judge(self, tile: Tile, matrix: Matrix<T>, (j, k, m): (u32, u32, u32)) {
+        let p = thread::thread_idx_x();
+        if p < j || p >= k {
+            return;
+        }
+        let entry = |i: u32, p: u32| matrix.get(i, p);
+        let mut said = self.work.verdict(entry, p, (j, k, m));
+        if said == Verdict::NOT_FINITE {
+            let pivot = tile.start + tile.row + p;
+            self.work.note_first(report::FIRST_NOT_FINITE, pivot);
+            said = Verdict::UNFIT;
+        }
+        self.kind.verdicts.set(p as usize, said);
+    }
+
+    /// Exchanges rows and columns `a` and `b` of `m`, and where they came from. A barrier ends it if there is something to do.
+    #[inlined]
+    fn exchange(self, matrix: Matrix<T>, m: u32, a: u32, b: u32) {
+        if a == b {
+            return;
+        }
+        let thread = thread::thread_idx_x();
+        if thread < m {
+            let value = matrix.get(a, thread);
+            matrix.set(a, thread, matrix.get(b, thread));
+            matrix.set(b, thread, value);
+        }
+        thread::sync_threads();
+        if thread < m {
+            let value = matrix.get(thread, a);
+            matrix.set(thread, a, matrix.get(thread, b));
+            matrix.set(thread, b, value);
+        }
+        if thread == 0 {
+            let came_from = self.row_places.get(a as usize);
+            self.row_places
+                .set(a as usize, self.row_places.get(b as usize));
+            self.row_places.set(b as usize, came_from);
+        }
+        thread::sync_threads();
+    }
+
+    /// Eliminates column `j`, in both triangles. A barrier ends it.
+    #[inlined]
+    fn eliminate_one(self, tile: Tile, matrix: Matrix<T>, j: u32, seen: &mut Seen<T>) {
+        let thread = thread::thread_idx_x();
+        let d = matrix.get(j, j);
+        let inverse = d.reciprocal();
+        if thread == 0 {
+            self.kind.kinds.set(j as usize, kind::ONE);
+        }
+        let mut i = j + 1 + thread;
+        while i < tile.rows {
+            let value = matrix.get(i, j);
+            seen.entry(value, false);
+            // What it was stays above the diagonal.
+            matrix.set(i, j, self.work.multiplier(value, d, inverse, seen));
+            i += THREADS;
+        }
+        thread::sync_threads();
+        tile.for_each(|i, q| {
+            if q > j && q <= i {
+                let sum = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
+                matrix.set(i, q, sum);
+                matrix.set(q, i, sum);
+            }
+        });
+        thread::sync_threads();
+    }
+
+    /// Eliminates columns `j` and `j + 1`, likewise.
+    #[inlined]
+    fn eliminate_two(self, tile: Tile, matrix: Matrix<T>, j: u32, seen: &mut Seen<T>) {
+        let thread = thread::thread_idx_x();
+        let block = [
+            matrix.get(j, j),
+            matrix.get(j, j + 1),
+            matrix.get(j + 1, j + 1),
+        ];
+        let [e11, e21, e22] = self.work.inverse(block, seen);
+        if thread == 0 {
+            self.kind.kinds.set(j as usize, kind::FIRST_OF_TWO);
+            self.kind.kinds.set(j as usize + 1, kind::SECOND_OF_TWO);
+            matrix.set(j + 1, j, T::ZERO);
+        }
+        let mut i = j + 2 + thread;
+        while i < tile.rows {
+            let (first, second) = (matrix.get(i, j), matrix.get(i, j + 1));
+            seen.entry(first, false);
+            seen.entry(second, false);
+            matrix.set(i, j, e21.mul_add(second, e11 * first));
+            matrix.set(i, j + 1, e22.mul_add(second, e21 * first));
+            i += THREADS;
+        }
+        thread::sync_threads();
+        tile.for_each(|i, q| {
+            if q > j + 1 && q <= i {
+                let sum = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
+                let sum = (-matrix.get(i, j + 1)).mul_add(matrix.get(j + 1, q), sum);
+                matrix.set(i, q, sum);
+                matrix.set(q, i, sum);
+            }
+        });
+        thread::sync_threads();
+    }
+
+    /// Solves for a tile below the diagonal tile of its step: with the unit triangle of L, and with D. A barrier ends it.
+    #[inlined]
+    fn solve_symmetric<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        step: u32,
+        seen: &mut Seen<T>,
+    ) {
+        self.await_tile(step, step, 0);
+        thread::sync_threads();
+        let other = self.other();
+        let thread = thread::thread_idx_x();
+        let pivots = tile.columns;
+        if thread < pivots {
+            let pivot = (tile.start + tile.column + thread) as usize;
+            self.kind
+                .kinds
+                .set(thread as usize, self.work.pivot_rows.get(pivot));
+            if SEARCH {
+                let place = self.work.row_places.get(pivot) - tile.column;
+                self.kind.column_places.set(thread as usize, place);
+            }
+        }
+        if SEARCH {
+            thread::sync_threads();
+            tile.for_each(|i, j| {
+                let place = self.kind.column_places.get(j as usize);
+                other.set(i, place, matrix.get(i, j));
+            });
+            thread::sync_threads();
+            tile.for_each(|i, j| matrix.set(i, j, other.get(i, j)));
+            thread::sync_threads();
+        }
+        self.read_transposed(tile);
+        thread::sync_threads();
+        solve_upper(other, pivots, matrix, tile.rows);
+        if thread < pivots {
+            let of_kind = self.kind_of(thread);
+            let pivot = tile.start + tile.column + thread;
+            let [d, off] = self.kind.kept(pivot);
+            let mut inverse = [d.reciprocal(), d, T::ZERO];
+            if of_kind == kind::FIRST_OF_TWO {
+                let next = self.kind.kept(pivot + 1)[0];
+                inverse = self.work.inverse([d, off, next], seen);
+            }
+            for x in 0..3 {
+                other.set(x as u32, thread, inverse[x]);
+            }
+        }
+        thread::sync_threads();
+        tile.for_each(|i, p| self.divide::<SEARCH>(tile, matrix, (i, p), seen));
+        thread::sync_threads();
+    }
+
+    /// Multiplies row `i` of the tile with the inverse of D's block that begins with the tile's pivot `p`.
+    #[inlined]
+    fn divide<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        (i, p): (u32, u32),
+        seen: &mut Seen<T>,
+    ) {
+        let other = self.other();
+        let of_kind = self.kind_of(p);
+        if of_kind == kind::SECOND_OF_TWO {
+            return;
+        }
+        let is_two = of_kind == kind::FIRST_OF_TWO;
+        let pivot = tile.start + tile.column + p;
+        let first = matrix.get(i, p);
+        let mut found = [T::ZERO; 2];
+        seen.entry(first, false);
+        if is_two {
+            let second = matrix.get(i, p + 1);
+            seen.entry(second, false);
+            let (e11, e21, e22) = (other.get(0, p), other.get(1, p), other.get(2, p));
+            found[0] = e21.mul_add(second, e11 * first);
+            found[1] = e22.mul_add(second, e21 * first);
+        } else if of_kind == kind::ONE {
+            let (inverse, d) = (other.get(0, p), other.get(1, p));
+            found[0] = self.work.multiplier(first, d, inverse, seen);
+        }
+        if SEARCH {
+            let bound = self.kind.work.max_l;
+            // What is not a number is not within the bound either.
+            if !(found[0].abs() <= bound && found[1].abs() <= bound) {
+                self.kind.work.fail(&self.work, pivot, seen);
+                if is_two {
+                    self.kind.work.fail(&self.work, pivot + 1, seen);
+                }
+                // The tiles above go on without them.
+                found = [T::ZERO; 2];
+            }
+        } else if !(found[0].is_number() && found[1].is_number()) {
+            seen.max_l = T::ZERO.reciprocal();
+        }
+        matrix.set(i, p, found[0]);
+        if is_two {
+            matrix.set(i, p + 1, found[1]);
+        }
+    }
+
+    /// Copies the triangle of L on the diagonal behind the tile, transposed, with ones on the diagonal, as
+    /// [`solve_upper`] wants it.
+    #[inlined]
+    fn read_transposed(self, tile: Tile) {
+        let other = self.other();
+        let thread = thread::thread_idx_x();
+        let (row, column) = (thread & (PART - 1), thread / PART);
+        let pivots = tile.columns;
+        // All that the thread reads is on its way before it waits for the first.
+        let mut values = [T::ZERO; PART_VALUES];
+        for x in 0..PART_VALUES {
+            let i = tile.column + row.min(pivots - 1);
+            let j = tile.column + (column + x as u32 * (THREADS / PART)).min(pivots - 1);
+            values[x] = self.factor(tile, i, j);
+        }
+        for x in 0..PART_VALUES {
+            let j = column + x as u32 * (THREADS / PART);
+            if row < pivots && j <= row {
+                other.set(j, row, if j == row { T::ONE } else { values[x] });
+            }
+        }
+        if thread < pivots {
+            other.set(PART, thread, T::ONE);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Multifrontal LDLᵀ of symmetric matrices, from the leaves of the assembly tree to its roots in one launch.
+//!
+//! I. S. Duff and J. K. Reid, "The multifrontal solution of indefinite sparse symmetric linear equations", ACM Trans. Math.
+//! Software 9 (1983); on a GPU J. Hogg, E. Ovtchinnikov and J. Scott, "A sparse symmetric indefinite direct solver for GPU
+//! architectures", ACM Trans. Math. Software 42 (2016).
+//!
+//! # A front
+//!
+//! Work goes as in [`lu`](super::lu), on small fronts, whole ones and tiles, but of a front only the lower triangle is
+//! assembled, eliminated and kept, with D on the diagonal: of a pivot of order 2 in columns j and j + 1, D's entry that
+//! couples them is in row j of column j + 1. Elements of small fronts have both triangles, those of large ones the lower.
+//! Every entry is one chain of operations in an order that neither the schedule nor the grid enters.
+//!
+//! # Pivots
+//!
+//! [`ldlt_fronts_search`](fn@ldlt_fronts_search) looks for pivots of order 1 and 2 by threshold partial pivoting: in small
+//! and whole fronts among all columns of the front's pivots, with all its rows; in fronts of several tiles within the
+//! tile on the diagonal, and the tiles below it are checked a posteriori. The first candidate with an acceptable pivot is
+//! taken, with that of order 1 or 2 that bounds L better. Where none is acceptable, columns are left out and marked: they
+//! have to be eliminated later in the front, or with its parent. In a launch without marks,
+//! the search has found where each row and column goes, and the kind of each pivot.
+//!
+//! [`ldlt_fronts`](fn@ldlt_fronts) puts rows and columns there from the start and searches nothing. Its report tells the
+//! largest entry of L: if it is within the bound, so are these pivots for these values, a posteriori.
+
+use luge_kernel::prelude::*;
+
+use super::large::{FrontReal, LargeFronts, LargeSymmetric, NUM_WORDS};
+use super::plan::{self, LargePlan, SmallPlan, SymmetricWork, TILE, Work};
+use super::small::SmallFronts;
+use super::work::Seen;
+
+/// Defines a kernel that factorizes; they differ in how they come by pivots.
+macro_rules! factorization {
+    ($(#[$doc:meta])* $name:ident, $search:literal) => {
+        $(#[$doc])*
+        #[kernel(
+            T = [f32, f64],
+            max_threads(256),
+            min_blocks(2),
+            require(
+                small.fronts.len() == small.joined.len(),
+                work.source.len() == work.places.len(),
+                large.sums.len() >= 2,
+                work.arrived.len() == large.assembled.len(),
+                work.pivot_rows.len() == work.row_places.len(),
+                symmetric.diagonal.len() == 2 * work.row_places.len(),
+                symmetric.failed.len() == work.row_places.len(),
+                work.state.len() == plan::state::LEN,
+                work.extremes.len() == plan::report::NUM_EXTREMES,
+                work.report.len() == plan::report::LEN
+            )
+        )]
+        pub unsafe fn $name<T: FrontReal>(
+            work: Work<T>,
+            symmetric: SymmetricWork<T>,
+            small: SmallPlan,
+            large: LargePlan,
+        ) {
+            let words = shared_array![u32; NUM_WORDS];
+            let rows = shared_array![u32; plan::WHOLE_FRONT as usize];
+            let columns = shared_array![u32; plan::WHOLE_FRONT as usize];
+            let kinds = shared_array![u32; plan::WHOLE_FRONT as usize];
+            let verdicts = shared_array![u32; plan::WHOLE_FRONT as usize];
+            let shared = dynamic_shared::<T>(0, plan::BLOCK_VALUES as usize);
+            let warp = thread::thread_idx_x() / warp::WARP_SIZE;
+            let small_fronts = SmallFronts {
+                work,
+                kind: symmetric,
+                plan: small,
+                values: shared,
+                base: warp * plan::SMALL_VALUES,
+            };
+            let large_fronts = LargeFronts::<T, TILE, LargeSymmetric<T>> {
+                work,
+                kind: LargeSymmetric {
+                    work: symmetric,
+                    kinds,
+                    column_places: columns,
+                    verdicts,
+                },
+                plan: large,
+                values: shared,
+                words,
+                row_places: rows,
+            };
+            let mut seen = Seen::nothing();
+            // The first launch of a factorization works on all of these.
+            if work.goes_on == 0 {
+                small_fronts.run::<$search>(&mut seen);
+            }
+            large_fronts.run::<$search>(&mut seen);
+            work.finish::<true>(seen);
+        }
+    };
+}
+
+factorization! {
+    /// Factorizes P·B·Pᵀ = L·D·Lᵀ in the fronts of an assembly tree, with pivots as a search found them.
+    ///
+    /// The records of the plans are those of the module [`plan`], as for [`lu_fronts`](fn@super::lu::lu_fronts), but: a front's
+    /// panel has its (k + c) × k values and no others; of tiles there are those on and below the diagonal; and places,
+    /// sums and elements on the diagonal are those of rows not above columns. Row and column i of a front's pivots, which
+    /// begin with pivot s, come to lie in row and column `row_places[s + i]`, and `pivot_rows` has the
+    /// [kinds](plan::kind) of pivots in the order in which they lie there; a pivot of order 2 lies in one tile.
+    ///
+    /// A pivot below `smallest` counts as zero. Where its column does not, or where the determinant of a pivot of order 2
+    /// is nothing but rounding, the largest entry of L is reported as infinite.
+    ///
+    /// Threads, writes, orders, launch and preconditions: as there. Also writes D, for each pivot whoever eliminates it; tiles
+    /// read it behind the flag of the tile on the diagonal.
+    ldlt_fronts, false
+}
+
+factorization! {
+    /// As [`ldlt_fronts`](fn@ldlt_fronts), but searches pivots, and writes `row_places` and `pivot_rows` instead of reading
+    /// them.
+    ///
+    /// For a pivot that no acceptable one was found for, or whose column of L has an entry above `max_l` in the tiles below,
+    /// `failed` has the epoch. What it leaves as factors is of no use.
+    ///
+    /// Threads, writes, orders, launch and preconditions: as there.
+    ldlt_fronts_search, true
+}

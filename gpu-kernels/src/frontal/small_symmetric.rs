@@ -1,0 +1,286 @@
+//! Elimination in the small fronts of symmetric matrices.
+//!
+//! A warp has both triangles of a front in its shared memory until the pivots are eliminated: what is computed for one is
+//! written to the other too. So candidates can be compared by columns, and the parent finds the element as it is in LU.
+
+use luge_kernel::prelude::*;
+
+use super::plan::{SymmetricWork, kind, report};
+use super::small::{Ahead, Grid, Sizes, SmallFronts, of_lane};
+use super::symmetric::{FrontKind, Verdict};
+use super::work::Seen;
+
+/// How the pivots of a small front are eliminated.
+pub(super) trait EliminateSmall<T: Real>: FrontKind<T> {
+    /// Eliminates the columns of the pivots, and updates the rest. All lanes of a warp call it.
+    fn eliminate<const SEARCH: bool>(
+        fronts: SmallFronts<T, Self>,
+        sizes: Sizes,
+        ahead: Ahead,
+        seen: &mut Seen<T>,
+    );
+}
+
+impl<T: Real> EliminateSmall<T> for SymmetricWork<T> {
+    #[inlined]
+    fn eliminate<const SEARCH: bool>(
+        fronts: SmallFronts<T, Self>,
+        sizes: Sizes,
+        ahead: Ahead,
+        seen: &mut Seen<T>,
+    ) {
+        fronts.eliminate_symmetric::<SEARCH>(sizes, ahead, seen);
+    }
+}
+
+/// What a search came to, the same in all lanes.
+#[derive(Clone, Copy)]
+struct Choice {
+    verdict: u32,
+    column: u32,
+    partner: u32,
+}
+
+impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
+    #[inlined]
+    fn place(self, sizes: Sizes, i: u32, j: u32) -> usize {
+        (self.base + sizes.first + j * (sizes.k + sizes.c) + i) as usize
+    }
+
+    #[inlined]
+    fn entry(self, sizes: Sizes, i: u32, j: u32) -> T {
+        self.values.get(self.place(sizes, i, j))
+    }
+
+    #[inlined]
+    fn eliminate_symmetric<const SEARCH: bool>(
+        self,
+        sizes: Sizes,
+        ahead: Ahead,
+        seen: &mut Seen<T>,
+    ) {
+        let lane = thread::lane_id();
+        let Sizes { k, start, .. } = sizes;
+        // Which column, as they came, is where the lane's number is.
+        let mut came_from = ahead.row_place;
+        let mut of_kind = ahead.kind;
+        let mut j = 0;
+        while j < k {
+            let is_two;
+            if SEARCH {
+                let choice = self.choose(sizes, j);
+                if choice.verdict == Verdict::UNFIT {
+                    self.give_up(sizes, j);
+                    if lane >= j {
+                        of_kind = kind::NONE;
+                    }
+                    break;
+                }
+                is_two = choice.verdict == Verdict::TWO;
+                let (first, second) = if is_two {
+                    let (p, t) = (choice.column, choice.partner);
+                    (p.min(t), p.max(t))
+                } else {
+                    (choice.column, choice.column)
+                };
+                self.exchange(sizes, j, first, &mut came_from);
+                if is_two {
+                    // The first exchange has left it where it was, for it stands behind the other one.
+                    self.exchange(sizes, j + 1, second, &mut came_from);
+                }
+                if lane == j {
+                    of_kind = if is_two {
+                        kind::FIRST_OF_TWO
+                    } else {
+                        kind::ONE
+                    };
+                } else if is_two && lane == j + 1 {
+                    of_kind = kind::SECOND_OF_TWO;
+                }
+            } else {
+                is_two = of_lane(of_kind, j) == kind::FIRST_OF_TWO;
+            }
+            if is_two {
+                self.eliminate_two(sizes, j, seen);
+                j += 2;
+            } else {
+                self.eliminate_one(sizes, j, seen);
+                j += 1;
+            }
+        }
+        self.clear_above(sizes, of_kind);
+        if lane < k {
+            let pivot = start + lane;
+            let next = (lane + 1).min(k - 1);
+            let off = self.entry(sizes, lane, next);
+            let block = [
+                self.entry(sizes, lane, lane),
+                off,
+                self.entry(sizes, next, next),
+            ];
+            self.kind.keep(&self.work, (pivot, of_kind), block, seen);
+            if SEARCH {
+                self.work.pivot_rows.set(pivot as usize, of_kind);
+                self.work.row_places.set((start + came_from) as usize, lane);
+            }
+        }
+    }
+
+    /// The pivot to be taken in place `j`: that of the first column that has an acceptable one.
+    #[inlined]
+    fn choose(self, sizes: Sizes, j: u32) -> Choice {
+        let lane = thread::lane_id();
+        let Sizes { k, c, start, .. } = sizes;
+        let mut said = Verdict::UNFIT;
+        if lane >= j && lane < k {
+            let entry = |i: u32, p: u32| self.entry(sizes, i, p);
+            said = self.work.verdict(entry, lane, (j, k, k + c));
+            if said == Verdict::NOT_FINITE {
+                self.work.note_first(report::FIRST_NOT_FINITE, start + lane);
+                said = Verdict::UNFIT;
+            }
+        }
+        let fit = warp::ballot(warp::FULL_MASK, said != Verdict::UNFIT);
+        // A vote orders no memory: what was read here may be exchanged now.
+        warp::sync_warp(warp::FULL_MASK);
+        let column = fit.trailing_zeros() & (warp::WARP_SIZE - 1);
+        let (verdict, partner) = Verdict::split(of_lane(said, column));
+        Choice {
+            verdict: if fit == 0 { Verdict::UNFIT } else { verdict },
+            column,
+            partner,
+        }
+    }
+
+    /// Exchanges rows and columns `a` and `b`, and where they came from.
+    #[inlined]
+    fn exchange(self, sizes: Sizes, a: u32, b: u32, came_from: &mut u32) {
+        if a == b {
+            return;
+        }
+        let lane = thread::lane_id();
+        let m = sizes.k + sizes.c;
+        let swap = |one: usize, other: usize| {
+            let value = self.values.get(one);
+            self.values.set(one, self.values.get(other));
+            self.values.set(other, value);
+        };
+        if lane < m {
+            swap(self.place(sizes, a, lane), self.place(sizes, b, lane));
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        if lane < m {
+            swap(self.place(sizes, lane, a), self.place(sizes, lane, b));
+        }
+        let (of_a, of_b) = (of_lane(*came_from, a), of_lane(*came_from, b));
+        if lane == a {
+            *came_from = of_b;
+        } else if lane == b {
+            *came_from = of_a;
+        }
+        warp::sync_warp(warp::FULL_MASK);
+    }
+
+    /// Leaves columns `j..k` out: L is zero and D one.
+    #[inlined]
+    fn give_up(self, sizes: Sizes, j: u32) {
+        let grid = Grid::covering(sizes.k + sizes.c);
+        let mut q = j + grid.column;
+        while q < sizes.k {
+            if grid.row >= j && grid.row < sizes.k + sizes.c {
+                let value = if grid.row == q { T::ONE } else { T::ZERO };
+                self.values.set(self.place(sizes, grid.row, q), value);
+            }
+            q += grid.columns;
+        }
+        warp::sync_warp(warp::FULL_MASK);
+    }
+
+    #[inlined]
+    fn eliminate_one(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) {
+        let m = sizes.k + sizes.c;
+        let grid = Grid::covering(m);
+        let d = self.entry(sizes, j, j);
+        let inverse = d.reciprocal();
+        let is_below = grid.row > j && grid.row < m;
+        let mut multiplier = T::ZERO;
+        if is_below {
+            let value = self.entry(sizes, grid.row, j);
+            multiplier = self.work.multiplier(value, d, inverse, seen);
+            seen.entry(value, false);
+            let mut q = j + 1 + grid.column;
+            while q <= grid.row {
+                let sum = self.entry(sizes, grid.row, q);
+                let sum = (-multiplier).mul_add(self.entry(sizes, q, j), sum);
+                self.values.set(self.place(sizes, grid.row, q), sum);
+                self.values.set(self.place(sizes, q, grid.row), sum);
+                q += grid.columns;
+            }
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        // All have read the column, and nobody will again.
+        if grid.column == 0 && is_below {
+            self.values.set(self.place(sizes, grid.row, j), multiplier);
+        }
+        warp::sync_warp(warp::FULL_MASK);
+    }
+
+    #[inlined]
+    fn eliminate_two(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) {
+        let m = sizes.k + sizes.c;
+        let grid = Grid::covering(m);
+        let block = [
+            self.entry(sizes, j, j),
+            self.entry(sizes, j + 1, j),
+            self.entry(sizes, j + 1, j + 1),
+        ];
+        let [e11, e21, e22] = self.work.inverse(block, seen);
+        let is_below = grid.row > j + 1 && grid.row < m;
+        let mut multipliers = [T::ZERO; 2];
+        if is_below {
+            let first = self.entry(sizes, grid.row, j);
+            let second = self.entry(sizes, grid.row, j + 1);
+            seen.entry(first, false);
+            seen.entry(second, false);
+            multipliers = [
+                e21.mul_add(second, e11 * first),
+                e22.mul_add(second, e21 * first),
+            ];
+            let mut q = j + 2 + grid.column;
+            while q <= grid.row {
+                let sum = self.entry(sizes, grid.row, q);
+                let sum = (-multipliers[0]).mul_add(self.entry(sizes, q, j), sum);
+                let sum = (-multipliers[1]).mul_add(self.entry(sizes, q, j + 1), sum);
+                self.values.set(self.place(sizes, grid.row, q), sum);
+                self.values.set(self.place(sizes, q, grid.row), sum);
+                q += grid.columns;
+            }
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        if grid.column == 0 && is_below {
+            self.values
+                .set(self.place(sizes, grid.row, j), multipliers[0]);
+            self.values
+                .set(self.place(sizes, grid.row, j + 1), multipliers[1]);
+        } else if grid.column == 0 && grid.row == j + 1 {
+            self.values.set(self.place(sizes, j + 1, j), T::ZERO);
+        }
+        warp::sync_warp(warp::FULL_MASK);
+    }
+
+    /// Leaves of what is above the diagonal of the pivots' columns D's entries alone.
+    #[inlined]
+    fn clear_above(self, sizes: Sizes, of_kind: u32) {
+        let firsts = warp::ballot(warp::FULL_MASK, of_kind == kind::FIRST_OF_TWO);
+        let grid = Grid::covering(sizes.k);
+        let mut q = grid.column;
+        while q < sizes.k {
+            let is_of_d = q == grid.row + 1 && firsts >> grid.row & 1 != 0;
+            if grid.row < q && !is_of_d {
+                self.values.set(self.place(sizes, grid.row, q), T::ZERO);
+            }
+            q += grid.columns;
+        }
+        warp::sync_warp(warp::FULL_MASK);
+    }
+}

@@ -1,0 +1,271 @@
+//! What small and large fronts of symmetric matrices have in common: which pivots are acceptable, and what is kept and
+//! noted of them.
+//!
+//! A pivot of order 1 in column p is acceptable if |a(p, p)| ≥ u · max |a(i, p)| over the other rows i that are left; one of
+//! order 2, with the block E in columns p and t, if |E⁻¹|·(max |a(i, p)|, max |a(i, t)|)ᵀ ≤ 1/u over the other i, and its
+//! determinant is more than the rounding of the products it is the difference of. (I. S. Duff and J. K. Reid, "The
+//! multifrontal solution of indefinite sparse symmetric linear equations", ACM Trans. Math. Software 9, 1983, with the
+//! bounds of J. Hogg, E. Ovtchinnikov and J. Scott, "A sparse symmetric indefinite direct solver for GPU architectures",
+//! ACM Trans. Math. Software 42, 2016.) Both bound the entries of L by 1/u.
+
+use luge_kernel::prelude::*;
+
+use super::plan::{SymmetricWork, Work, kind, report};
+use super::work::Seen;
+
+/// The kind of a factorization, by what it stores of a front.
+pub(super) trait FrontKind<T: Real>: Copy {
+    /// Whether rows and columns of pivots move together, and only the lower triangle is kept.
+    const SYMMETRIC: bool;
+
+    /// D's entry on the diagonal for a pivot in the order of elimination, and the one that couples it with the next, zero but
+    /// for the first of a pivot of order 2. LU has no such thing.
+    fn kept(self, pivot: u32) -> [T; 2];
+}
+
+/// Both triangles.
+#[derive(Clone, Copy)]
+pub(super) struct Lu;
+
+impl<T: Real> FrontKind<T> for Lu {
+    const SYMMETRIC: bool = false;
+
+    #[inlined]
+    fn kept(self, _: u32) -> [T; 2] {
+        [T::ONE, T::ZERO]
+    }
+}
+
+impl<T: Real> FrontKind<T> for SymmetricWork<T> {
+    const SYMMETRIC: bool = true;
+
+    #[inlined]
+    fn kept(self, pivot: u32) -> [T; 2] {
+        let at = 2 * pivot as usize;
+        [self.diagonal.get(at), self.diagonal.get(at + 1)]
+    }
+}
+
+/// What a search says of a column; [`Verdict::PARTNER`] is added times the partner's.
+pub(super) struct Verdict;
+
+impl Verdict {
+    /// No pivot with this column is acceptable.
+    pub const UNFIT: u32 = 0;
+    /// All that is left of it counts as zero.
+    pub const ZERO: u32 = 1;
+    /// A pivot of order 1.
+    pub const ONE: u32 = 2;
+    /// A pivot of order 2.
+    pub const TWO: u32 = 3;
+    /// It has entries that are not finite.
+    pub const NOT_FINITE: u32 = 4;
+    /// What the partner's number is multiplied by.
+    pub const PARTNER: u32 = 8;
+
+    /// What it says, and the partner.
+    #[inlined]
+    pub fn split(verdict: u32) -> (u32, u32) {
+        (verdict % Self::PARTNER, verdict / Self::PARTNER)
+    }
+}
+
+/// A pivot of order 1 that reaches so much of its column is taken without a look at others: where that of order 2 has the
+/// smaller growth (J. R. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear
+/// systems", Math. Comp. 31, 1977).
+const ALPHA: f64 = 0.64;
+
+/// E⁻¹ for E = `[d11 d21; d21 d22]`, as (11), (21), (22).
+#[inlined]
+pub(super) fn inverse_of_two<T: Real>(d11: T, d21: T, d22: T) -> [T; 3] {
+    // Scaled, so that no product of two entries overflows.
+    let size = d11.abs().max(d21.abs()).max(d22.abs());
+    let determinant = (d11 / size) * d22 - (d21 / size) * d21;
+    [
+        d22 / size / determinant,
+        -d21 / size / determinant,
+        d11 / size / determinant,
+    ]
+}
+
+/// Whether the determinant of a block of order 2 is at least half as large as the larger of the products it is the
+/// difference of.
+#[inlined]
+fn is_regular<T: Real>(d11: T, d21: T, d22: T) -> bool {
+    let size = d11.abs().max(d21.abs()).max(d22.abs());
+    let (left, right) = ((d11 / size) * d22, (d21 / size) * d21);
+    let least = T::from_f64(0.5) * left.abs().max(right.abs());
+    let determinant = (left - right).abs();
+    determinant >= least && determinant > T::ZERO
+}
+
+impl<T: Real> Work<T> {
+    /// Whether a magnitude counts as zero.
+    #[inlined]
+    pub(super) fn counts_as_zero(self, size: T) -> bool {
+        size == T::ZERO || size < self.smallest
+    }
+
+    /// What L has for the entry `value` left in the column of a pivot `d` of order 1, whose reciprocal is `inverse`. A pivot
+    /// that counts as zero has a column that does so too, or what was seen says that it does not serve.
+    #[inlined]
+    pub(super) fn multiplier(self, value: T, d: T, inverse: T, seen: &mut Seen<T>) -> T {
+        if !self.counts_as_zero(d.abs()) {
+            return super::work::quotient(value, d, inverse);
+        }
+        if !self.counts_as_zero(value.abs()) {
+            seen.max_l = T::ZERO.reciprocal();
+        }
+        T::ZERO
+    }
+
+    /// The inverse of a pivot of order 2; zeros if it has none, in which case what was seen says so.
+    #[inlined]
+    pub(super) fn inverse(self, [d11, d21, d22]: [T; 3], seen: &mut Seen<T>) -> [T; 3] {
+        let size = d11.abs().max(d21.abs()).max(d22.abs());
+        if self.counts_as_zero(size) || !is_regular(d11, d21, d22) {
+            seen.max_l = T::ZERO.reciprocal();
+            return [T::ZERO; 3];
+        }
+        inverse_of_two(d11, d21, d22)
+    }
+
+    /// What a search says of column `p` of a front of which the columns `j..k` are candidates and the rows `j..m` are left.
+    /// `entry` has both triangles.
+    #[inlined]
+    pub(super) fn verdict(
+        self,
+        entry: impl Fn(u32, u32) -> T,
+        p: u32,
+        (j, k, m): (u32, u32, u32),
+    ) -> u32 {
+        let diagonal = entry(p, p);
+        let size = diagonal.abs();
+        let mut is_finite = diagonal.is_number();
+        // The largest and the second largest of the candidates, and the largest below them.
+        let (mut most, mut partner) = (T::ZERO, p);
+        let (mut second, mut below) = (T::ZERO, T::ZERO);
+        let mut i = j;
+        while i < m {
+            if i != p {
+                let value = entry(i, p);
+                let size = value.abs();
+                is_finite = is_finite && value.is_number();
+                if i >= k {
+                    below = below.max(size);
+                } else if size > most {
+                    second = most;
+                    (most, partner) = (size, i);
+                } else {
+                    second = second.max(size);
+                }
+            }
+            i += 1;
+        }
+        let beside = most.max(below);
+        if !is_finite {
+            return Verdict::NOT_FINITE;
+        }
+        if self.counts_as_zero(size.max(beside)) {
+            return Verdict::ZERO;
+        }
+        let may_be_one = !self.counts_as_zero(size) && size >= self.threshold * beside;
+        if may_be_one && size >= T::from_f64(ALPHA) * beside {
+            return Verdict::ONE;
+        }
+        let growth = self.growth_of_two(&entry, (p, partner), (j, m), second.max(below));
+        let may_be_two = self.threshold * growth <= T::ONE;
+        // 0 · ∞ is no growth, and compares as such.
+        if may_be_one && !(growth * size < beside) {
+            Verdict::ONE
+        } else if may_be_two {
+            Verdict::TWO + partner * Verdict::PARTNER
+        } else {
+            Verdict::UNFIT
+        }
+    }
+
+    /// The bound of the entries of L that a pivot of order 2 of these columns leads to; infinite if it is not one.
+    /// `of_first` is the largest magnitude in the first column but for both rows.
+    #[inlined]
+    fn growth_of_two(
+        self,
+        entry: impl Fn(u32, u32) -> T,
+        (p, t): (u32, u32),
+        (j, m): (u32, u32),
+        of_first: T,
+    ) -> T {
+        let mut of_second = T::ZERO;
+        let mut i = j;
+        while i < m {
+            if i != p && i != t {
+                let value = entry(i, t);
+                if !value.is_number() {
+                    return T::ZERO.reciprocal();
+                }
+                of_second = of_second.max(value.abs());
+            }
+            i += 1;
+        }
+        let (d11, d21, d22) = (entry(p, p), entry(t, p), entry(t, t));
+        let size = d11.abs().max(d21.abs()).max(d22.abs());
+        if p == t || self.counts_as_zero(size) || !is_regular(d11, d21, d22) || !d22.is_number() {
+            return T::ZERO.reciprocal();
+        }
+        let [e11, e21, e22] = inverse_of_two(d11, d21, d22);
+        let (e11, e21, e22) = (e11.abs(), e21.abs(), e22.abs());
+        (e11 * of_first + e21 * of_second).max(e21 * of_first + e22 * of_second)
+    }
+}
+
+impl<T: Real> SymmetricWork<T> {
+    /// Keeps pivot `pivot` of the order of elimination in D, and takes note of it: D has `d` on the diagonal, and for the
+    /// first of a pivot of order 2 `off` beside it and `next` in the next place.
+    #[inlined]
+    pub(super) fn keep(
+        self,
+        work: &Work<T>,
+        (pivot, of_kind): (u32, u32),
+        [d, off, next]: [T; 3],
+        seen: &mut Seen<T>,
+    ) {
+        let is_first = of_kind == kind::FIRST_OF_TWO;
+        let off = if is_first { off } else { T::ZERO };
+        self.diagonal.set(2 * pivot as usize, d);
+        self.diagonal.set(2 * pivot as usize + 1, off);
+        seen.entry(d, false);
+        seen.entry(off, false);
+        if !d.is_number() || !off.is_number() {
+            work.note_first(report::FIRST_NOT_FINITE, pivot);
+        }
+        if of_kind == kind::ONE {
+            seen.num_negative += u32::from(d < T::ZERO);
+            if work.counts_as_zero(d.abs()) {
+                seen.num_zero += 1;
+                work.note_first(report::FIRST_ZERO, pivot);
+            }
+            if self.definite != 0 && !(d > T::ZERO) {
+                work.note_first(report::FIRST_NEGATIVE, pivot);
+            }
+        } else if is_first {
+            seen.num_two += 1;
+            let size = d.abs().max(off.abs()).max(next.abs());
+            // Half as large as one of the products at least, so its sign is right.
+            let determinant = (d / size) * next - (off / size) * off;
+            if determinant < T::ZERO {
+                seen.num_negative += 1;
+            } else if d < T::ZERO {
+                seen.num_negative += 2;
+            }
+        } else if of_kind == kind::NONE {
+            self.fail(work, pivot, seen);
+        }
+    }
+
+    /// Takes note that the search failed at this pivot.
+    #[inlined]
+    pub(super) fn fail(self, work: &Work<T>, pivot: u32, seen: &mut Seen<T>) {
+        self.failed.set(pivot as usize, work.epoch);
+        seen.num_failed += 1;
+    }
+}

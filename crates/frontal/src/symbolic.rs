@@ -3,6 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+#[cfg(feature = "gpu")]
+use luge_sparse::IndexOverflow;
 use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CancelFlag, CompressedPattern, Limits, Reservation};
 
@@ -13,6 +15,8 @@ use crate::shares::both;
 use crate::storage::{Full, Storage};
 use crate::totals::Totals;
 use crate::tree::{Analysis, AssemblyTree, CostModel, TreeOptions};
+#[cfg(feature = "gpu")]
+use crate::tree::{Move, moved};
 
 /// The symbolic factorization of one irreducible diagonal block (or any square matrix): its assembly tree, where the
 /// factors of each front are stored, where each entry of the matrix goes, and what the factorization is predicted to
@@ -22,6 +26,9 @@ pub struct Symbolic<S: Storage = Full> {
     pub(crate) tree: AssemblyTree,
     pub(crate) layout: Layout,
     pub(crate) totals: Totals,
+    /// By which seconds were predicted.
+    #[cfg(feature = "gpu")]
+    model: CostModel,
     /// What is reserved for all of this but the pattern.
     memory: Reservation,
     storage: PhantomData<S>,
@@ -126,6 +133,43 @@ impl<S: Storage> Symbolic<S> {
             tree,
             layout,
             totals,
+            #[cfg(feature = "gpu")]
+            model: *model,
+            memory: Reservation::default(),
+            storage: PhantomData,
+        })
+    }
+
+    /// The symbolic factorization in which these columns are eliminated later, at the end of their front or in one above.
+    /// Its memory is not reserved.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexOverflow`] if a front exceeds 32-bit positions.
+    ///
+    /// # Panics
+    ///
+    /// If a column moves twice.
+    #[cfg(feature = "gpu")]
+    #[track_caller]
+    pub(crate) fn moved(&self, moves: &[Move]) -> Result<Self, IndexOverflow> {
+        let made = moved(&self.tree, moves, |structure| {
+            let layout = Layout::new::<S>(structure, 1, &CancelFlag::new())?;
+            let totals = Totals::new::<S>(structure.fronts, structure.children, &self.model);
+            Ok((layout, totals))
+        });
+        let (tree, (layout, totals)) = match made {
+            Ok(made) => made,
+            Err(FrontalError::IndexOverflow(error)) => return Err(error),
+            Err(error) => {
+                unreachable!("nothing else can go wrong, and nothing is cancelled: {error}")
+            }
+        };
+        Ok(Self {
+            tree,
+            layout,
+            totals,
+            model: self.model,
             memory: Reservation::default(),
             storage: PhantomData,
         })

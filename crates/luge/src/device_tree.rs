@@ -265,6 +265,12 @@ fn numeric_error(error: DeviceFrontalError) -> Error {
     match error {
         DeviceFrontalError::ZeroPivot { column } => Error::ZeroPivot { column },
         DeviceFrontalError::NotFinite { column } => Error::Overflow { column },
+        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot { column },
+        DeviceFrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
+            column,
+            pivot: value,
+        },
+        DeviceFrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
         DeviceFrontalError::Device(e) => Error::from_device(e, "numeric"),
     }
 }

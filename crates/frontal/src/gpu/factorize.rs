@@ -1,204 +1,57 @@
 //! Factors of one matrix.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use luge_device::{Buffer, LaunchConfig, PinnedBuffer, Stream};
+use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
-use luge_gpu_kernels::frontal::plan::{
-    self as words, LargePlanBuffers, SmallPlanBuffers, WorkBuffers, report,
-};
-use luge_sparse::{PivotPolicy, ResolvedPivots};
+use luge_gpu_kernels::frontal::plan::report as words;
+use luge_sparse::PivotPolicy;
 
-use super::solve::{SolveState, Vectors};
+use super::launch::{Arguments, Factorization, FrontKernels, Workspace};
+use super::solve::SolveState;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceQuality, DeviceScalar};
-use crate::storage::Storage;
 
-/// What factorizations and solves with one tree work in.
-///
-/// Factors of several matrices may share it if all their work is on one stream, which has it in order, and nobody
-/// begins a factorization before the report on the last one was read.
-#[derive(Debug)]
-pub struct Workspace<T: DeviceScalar> {
-    working: Mutex<Working<T>>,
+/// The kernels of LU.
+struct LuKernels {
+    search: bool,
 }
 
-#[derive(Debug)]
-struct Working<T: DeviceScalar> {
-    elements: Buffer<T>,
-    /// Counters and flags of the factorizations.
-    joined: Buffer<u32>,
-    arrived: Buffer<u32>,
-    assembled: Buffer<u32>,
-    flags: Buffer<u32>,
-    state: Buffer<u32>,
-    extremes: Buffer<u64>,
-    report: Buffer<u64>,
-    report_on_host: PinnedBuffer<u64>,
-    /// Number of factorizations so far, around the end of the integers.
-    epoch: u32,
-    /// What solves work in beside the elements.
-    vectors: Vectors<T>,
-}
-
-impl<T: DeviceScalar> Workspace<T> {
-    /// Memory for factors on `tree`.
-    ///
-    /// # Errors
-    ///
-    /// [`DeviceFrontalError::Device`].
-    pub fn new<S: Storage>(
-        stream: &Stream,
-        tree: &DeviceTree<S>,
-    ) -> Result<Self, DeviceFrontalError> {
-        let plan = &tree.plan;
-        Ok(Self {
-            working: Mutex::new(Working {
-                elements: stream.alloc(plan.element_entries as usize)?,
-                joined: stream.alloc_zeroed(plan.fronts.len())?,
-                arrived: stream.alloc_zeroed(plan.num_large)?,
-                assembled: stream.alloc_zeroed(plan.num_large)?,
-                flags: stream.alloc_zeroed(plan.num_flags)?,
-                state: stream.alloc_zeroed(words::state::LEN)?,
-                extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
-                report: stream.alloc(report::LEN)?,
-                report_on_host: stream.device().alloc_pinned(report::LEN)?,
-                epoch: 0,
-                vectors: Vectors::new(stream)?,
-            }),
-        })
-    }
-
-    /// Bytes on the device that it takes, with what a solve for one right-hand side works in.
-    pub fn bytes<S: Storage>(tree: &DeviceTree<S>) -> u64 {
-        let plan = &tree.plan;
-        let values = plan.element_entries * size_of::<T>() as u64;
-        let of_solves = Vectors::<T>::bytes(tree, plan.element_entries);
-        let counters = plan.fronts.len() + 2 * plan.num_large + plan.num_flags + words::state::LEN;
-        let reports = report::NUM_EXTREMES + report::LEN;
-        values + of_solves + (4 * counters + 8 * reports) as u64
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Working<T>> {
-        self.working.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What the launches of a factorization have in common.
-struct Launch<'a, T: DeviceScalar> {
-    epoch: u32,
-    pivots: ResolvedPivots<T>,
-    tree: &'a DeviceTree,
-    values: &'a Buffer<f64>,
-    factors: &'a mut Buffer<T>,
-    pivot_rows: &'a mut Buffer<u32>,
-    row_places: &'a mut Buffer<u32>,
-    working: &'a mut Working<T>,
-}
-
-impl<T: DeviceScalar> Launch<'_, T> {
-    /// Enqueues a launch of those that the plan asks for; the first also works on the small fronts.
-    fn enqueue(
-        &mut self,
-        stream: &Stream,
-        number: usize,
-        search: bool,
-    ) -> Result<(), DeviceFrontalError> {
-        let device = stream.device();
-        let plan = &self.tree.plan;
-        let of = plan.launches[number].clone();
-        let kernel = match (of.is_wide, search) {
+impl<T: DeviceScalar> FrontKernels<T> for LuKernels {
+    fn desc(&self, is_wide: bool) -> &'static KernelDesc {
+        match (is_wide, self.search) {
             (false, false) => kernels::lu_fronts::desc::<T>(),
             (false, true) => kernels::lu_fronts_search::desc::<T>(),
             (true, false) => kernels::lu_wide_fronts::desc::<T>(),
             (true, true) => kernels::lu_wide_fronts_search::desc::<T>(),
-        };
-        let values = if of.is_wide {
-            words::WIDE_VALUES
-        } else {
-            words::BLOCK_VALUES
-        };
-        let shared_bytes = values * size_of::<T>() as u32;
-        let resident = device.max_resident_blocks(kernel, words::THREADS, shared_bytes)?;
-        let warps = words::THREADS as usize / 32;
-        let of_small = if number == 0 { plan.starts.len() } else { 0 };
-        let blocks = of_small.div_ceil(warps).max(of.tasks.len());
-        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
-        let config = LaunchConfig::linear(blocks.clamp(1, resident.max(1)), words::THREADS)
-            .with_shared(shared_bytes);
-        let (work, small, large) = self.buffers(number);
-        // SAFETY: the plan is that of a valid tree, and A has a value for each of its entries; the counters were zero at
-        // first, and each launch leaves them as the next wants them. What tasks wait for is done in this launch or in one
-        // before.
+        }
+    }
+
+    unsafe fn launch(
+        &mut self,
+        stream: &Stream,
+        config: &LaunchConfig,
+        is_wide: bool,
+        arguments: Arguments<'_, T>,
+    ) -> Result<(), DeviceError> {
+        let Arguments { work, small, large } = arguments;
+        // SAFETY: the caller's contract.
         unsafe {
-            match (of.is_wide, search) {
+            match (is_wide, self.search) {
                 (false, false) => {
-                    kernels::lu_fronts::launch::<T, _>(stream, &config, work, small, large)?;
+                    kernels::lu_fronts::launch::<T, _>(stream, config, work, small, large)
                 }
                 (false, true) => {
-                    kernels::lu_fronts_search::launch::<T, _>(stream, &config, work, small, large)?;
+                    kernels::lu_fronts_search::launch::<T, _>(stream, config, work, small, large)
                 }
                 (true, false) => {
-                    kernels::lu_wide_fronts::launch::<T, _>(stream, &config, work, large)?;
+                    kernels::lu_wide_fronts::launch::<T, _>(stream, config, work, large)
                 }
                 (true, true) => {
-                    kernels::lu_wide_fronts_search::launch::<T, _>(stream, &config, work, large)?;
+                    kernels::lu_wide_fronts_search::launch::<T, _>(stream, config, work, large)
                 }
             }
         }
-        // Counted once a launch is made: flags and epoch go together.
-        self.working.epoch = self.epoch;
-        Ok(())
-    }
-
-    /// The arguments of a launch.
-    fn buffers(
-        &mut self,
-        number: usize,
-    ) -> (
-        WorkBuffers<'_, T>,
-        SmallPlanBuffers<'_>,
-        LargePlanBuffers<'_>,
-    ) {
-        let (tree, working) = (self.tree, &mut *self.working);
-        let plan = &tree.plan;
-        let tasks = &plan.launches[number].tasks;
-        let work = WorkBuffers {
-            epoch: self.epoch,
-            goes_on: (number > 0).into(),
-            threshold: self.pivots.threshold,
-            smallest: self.pivots.small,
-            relative: &tree.relative,
-            source: &plan.source,
-            places: &plan.places,
-            values: self.values,
-            arrived: &mut working.arrived,
-            factors: self.factors,
-            elements: &mut working.elements,
-            pivot_rows: self.pivot_rows,
-            row_places: self.row_places,
-            state: &mut working.state,
-            extremes: &mut working.extremes,
-            report: &mut working.report,
-        };
-        let small = SmallPlanBuffers {
-            fronts: &plan.fronts,
-            children: &plan.children,
-            starts: &plan.starts,
-            joined: &mut working.joined,
-        };
-        let large = LargePlanBuffers {
-            first_task: tasks.start,
-            num_tasks: tasks.end - tasks.start,
-            tasks: &plan.tasks,
-            pieces: &plan.pieces,
-            sums: &plan.sums,
-            addends: &plan.addends,
-            waits: &plan.waits,
-            assembled: &mut working.assembled,
-            flags: &mut working.flags,
-        };
-        (work, small, large)
     }
 }
 
@@ -342,34 +195,30 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     ///
     /// As [`factorize`](Self::factorize).
     pub fn report(&mut self) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
-        let tree = &*self.tree;
-        if tree.symbolic.tree.num_supernodes() == 0 {
+        if self.tree.is_empty() {
             return Ok(Some(DeviceQuality::default()));
         }
-        let working = self.workspace.lock();
-        let report = working.report_on_host.as_slice()?;
-        let column = |which: usize| {
-            let pivot = !(report[which] as u32);
-            (report[which] != 0).then(|| tree.columns[pivot as usize] as usize)
-        };
-        let extreme = |which: usize| f64::from_bits(report[which]);
-        let max_b = extreme(report::MAX_B);
-        if max_b.is_finite() && max_b > 0.0 && !(0.25..=4.0).contains(&(max_b / self.scale)) {
+        let report = self.workspace.report()?;
+        if let Some(max_b) = report.other_scale(self.scale) {
             self.scale = max_b;
             return Ok(None);
         }
-        if let Some(column) = column(report::FIRST_NOT_FINITE) {
+        let column = |which: usize| {
+            let pivot = report.first(which);
+            pivot.map(|pivot| self.tree.columns[pivot as usize] as usize)
+        };
+        if let Some(column) = column(words::FIRST_NOT_FINITE) {
             return Err(DeviceFrontalError::NotFinite { column });
         }
-        if let Some(column) = column(report::FIRST_ZERO) {
+        if let Some(column) = column(words::FIRST_ZERO) {
             return Err(DeviceFrontalError::ZeroPivot { column });
         }
         Ok(Some(DeviceQuality {
-            num_perturbed: report[report::NUM_PERTURBED] as u32,
-            first_perturbed: column(report::FIRST_PERTURBED),
-            max_b,
-            max_u: extreme(report::MAX_U),
-            max_l: extreme(report::MAX_L),
+            num_perturbed: report.count(words::NUM_PERTURBED) as u32,
+            first_perturbed: column(words::FIRST_PERTURBED),
+            max_b: report.extreme(words::MAX_B),
+            max_u: report.extreme(words::MAX_U),
+            max_l: report.extreme(words::MAX_L),
         }))
     }
 
@@ -380,7 +229,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<f64>,
         new_pivots: bool,
     ) -> Result<(), DeviceFrontalError> {
-        if self.tree.symbolic.tree.num_supernodes() == 0 {
+        if self.tree.is_empty() {
             return Ok(());
         }
         self.solve_state
@@ -396,34 +245,17 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         pivots: &PivotPolicy,
         search: bool,
     ) -> Result<(), DeviceFrontalError> {
-        let tree = &*self.tree;
         let pivots = pivots.resolve_static::<T>(|| self.scale);
-        assert!(
-            a.len() >= tree.max_source,
-            "a value for each entry of the tree"
-        );
-        if tree.symbolic.tree.num_supernodes() == 0 {
-            return Ok(());
-        }
-        let plan = &tree.plan;
-        let mut working = self.workspace.lock();
-        let working = &mut *working;
-        let mut launch = Launch {
-            epoch: working.epoch.wrapping_add(1),
-            pivots,
-            tree,
+        let factorization = Factorization {
+            tree: &*self.tree,
             values: a,
+            threshold: pivots.threshold,
+            smallest: pivots.small,
             factors: &mut self.factors,
             pivot_rows: &mut self.pivot_rows,
             row_places: &mut self.row_places,
-            working,
         };
-        for number in 0..plan.launches.len() {
-            launch.enqueue(stream, number, search)?;
-        }
-        let working = launch.working;
-        stream.copy_to_pinned(&working.report, &mut working.report_on_host, 0)?;
-        Ok(())
+        factorization.enqueue(stream, &self.workspace, &mut LuKernels { search })
     }
 
     /// Enqueues a solve of A·X = R, or Aᵀ·X = R, in place, for `nrhs` right-hand sides of A's order, one after another.
@@ -479,9 +311,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         scales: bool,
     ) -> Result<(), DeviceFrontalError> {
         let workspace = Arc::clone(&self.workspace);
-        let working = &mut *workspace.lock();
-        let memory = (&mut working.vectors, &mut working.elements);
-        self.solve_with(memory, stream, x, nrhs, transpose, scales)
+        let mut working = workspace.lock();
+        self.solve_with(working.memory(), stream, x, nrhs, transpose, scales)
     }
 
     /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of

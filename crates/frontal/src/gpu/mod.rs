@@ -13,7 +13,10 @@
 
 mod classes;
 mod cost;
+mod delays;
 mod factorize;
+mod launch;
+mod ldlt;
 mod memory;
 mod parts;
 mod placement;
@@ -23,13 +26,17 @@ mod tiles;
 mod tree;
 
 use luge_device::{DeviceError, KernelDesc};
+use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
+use luge_sparse::IndexOverflow;
 
 pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
-pub use factorize::{DeviceFrontalLu, Workspace};
+pub use factorize::DeviceFrontalLu;
+pub use launch::Workspace;
+pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, UploadTree};
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
@@ -43,6 +50,8 @@ pub trait DeviceScalar:
     + kernels::lu_fronts_search::Instance
     + kernels::lu_wide_fronts::Instance
     + kernels::lu_wide_fronts_search::Instance
+    + symmetric_kernels::ldlt_fronts::Instance
+    + symmetric_kernels::ldlt_fronts_search::Instance
     + solve_kernels::solve_fronts_single::Instance
     + solve_kernels::solve_fronts_many::Instance
     + solve_kernels::prepare::coupling_values::Instance
@@ -78,6 +87,23 @@ pub enum DeviceFrontalError {
         /// The column.
         column: usize,
     },
+    /// A pivot of a definite matrix is not positive.
+    #[error("the pivot of column {column} is {value}: the matrix is not positive definite")]
+    NotPositiveDefinite {
+        /// The column.
+        column: usize,
+        /// The pivot, zero or negative.
+        value: f64,
+    },
+    /// Columns of a symmetric matrix were put off again and again, and no acceptable pivots were found for them.
+    #[error("no acceptable pivot was found for column {column}")]
+    NoPivots {
+        /// One of the columns.
+        column: usize,
+    },
+    /// A front with delayed columns is too large.
+    #[error(transparent)]
+    IndexOverflow(#[from] IndexOverflow),
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -19,6 +19,8 @@ use crate::symbolic::Symbolic;
 #[derive(Debug)]
 pub struct DeviceTree<S: Storage = Full> {
     pub(super) symbolic: Arc<Symbolic<S>>,
+    /// Where classes of fronts end.
+    pub(super) limits: Limits,
     /// Column of A of each pivot, in the order of elimination.
     pub(super) columns: Vec<u32>,
     /// Number of values that A has at least.
@@ -165,8 +167,14 @@ impl<S: Storage> DeviceTree<S> {
             relative,
             max_source: num_sources(placement.entries).max(num_sources(placement.coupling_entries)),
             columns: cols.places,
+            limits: memory.limits,
             symbolic: Arc::clone(symbolic),
         })
+    }
+
+    /// Whether there is no front.
+    pub(super) fn is_empty(&self) -> bool {
+        self.symbolic.tree.num_supernodes() == 0
     }
 
     /// Launches of a factorization: one, unless fronts are wide.

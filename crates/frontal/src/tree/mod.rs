@@ -3,11 +3,15 @@
 //! factorization.
 
 mod cost;
+#[cfg(feature = "gpu")]
+mod moved;
 mod structure;
 mod supernodes;
 
 pub use cost::CostModel;
 pub(crate) use cost::{front_entries, front_flops, lower_entries, lower_flops};
+#[cfg(feature = "gpu")]
+pub(crate) use moved::{Move, moved};
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;

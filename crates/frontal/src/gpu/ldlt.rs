@@ -1,0 +1,609 @@
+//! Factors L·D·Lᵀ of one symmetric matrix.
+
+use std::sync::Arc;
+
+use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
+use luge_gpu_kernels::frontal::ldlt as kernels;
+use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
+use luge_sparse::{Inertia, PivotPolicy, RealScalar, ResolvedSymmetric};
+
+use super::delays::Delays;
+use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
+use super::tree::DeviceTree;
+use super::{DeviceFrontalError, DeviceScalar};
+use crate::storage::Lower;
+use crate::symbolic::Symbolic;
+
+/// Searches with ever larger thresholds, until pivots serve in the order of sums of a factorization too.
+const SEARCHES: u32 = 3;
+
+/// Copies a tree to the device in which columns have moved, as
+/// [`DeviceTree::upload`](super::DeviceTree::upload) does for the placement of the tree that it was made of: the pattern is
+/// the same.
+pub type UploadTree<'a> =
+    dyn Fn(&Arc<Symbolic<Lower>>) -> Result<DeviceTree<Lower>, DeviceError> + 'a;
+
+/// What a factorization of a symmetric matrix measured. Columns are those of A.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct DeviceSymmetricQuality {
+    /// Eigenvalues of D by their signs: by Sylvester's law those of B. Zero are the accepted zero pivots.
+    pub inertia: Inertia,
+    /// Pivots of order 2.
+    pub num_two: usize,
+    /// Columns accepted as zero pivots.
+    pub num_zero: usize,
+    /// The first of them in the order of elimination.
+    pub first_zero: Option<usize>,
+    /// Columns delayed to a parent, counted once for every front they were put off.
+    pub num_delayed: usize,
+    /// Largest magnitude in the diagonal blocks of B.
+    pub max_b: f64,
+    /// Largest magnitude in D and in L·D.
+    pub max_u: f64,
+    /// Largest magnitude in L below its unit diagonal: at most 1/u, but for rounding, except in a definite matrix.
+    pub max_l: f64,
+}
+
+/// Factors P·B·Pᵀ = L·D·Lᵀ of one symmetric matrix on the device.
+///
+/// The pattern of the tree is that of one triangle: each unordered pair {i, j} of a row and a column is stored once. Rows
+/// and columns of B have the same permutation and scaling.
+///
+/// A factorization searches pivots in launches of their own: by threshold partial pivoting within fronts, and in those of
+/// several tiles within a tile, with all rows. Columns without an acceptable pivot are moved to a later place in their
+/// front or to the parent, the tree is planned anew, and the search goes on, until nothing fails. A refactorization has the
+/// pivots and the tree of the last search, and is one launch; the entries of L tell whether these serve.
+/// [`SymmetricPivoting`](luge_sparse::SymmetricPivoting) makes no difference.
+#[derive(Debug)]
+pub struct DeviceFrontalLdlt<T: DeviceScalar> {
+    tree: Arc<DeviceTree<Lower>>,
+    workspace: Arc<Workspace<T>>,
+    pub(super) panels: Panels<T>,
+    /// Where rows and columns of pivots go within their front, on the host.
+    places: Vec<u32>,
+    /// Largest magnitude in B, by which small pivots are told.
+    scale: f64,
+    /// By what the last launch compared.
+    rule: Option<ResolvedSymmetric<T>>,
+    num_delayed: usize,
+    quality: DeviceSymmetricQuality,
+}
+
+/// What the kernels write.
+#[derive(Debug)]
+pub(super) struct Panels<T: DeviceScalar> {
+    pub factors: Buffer<T>,
+    /// The kind of each pivot.
+    pub kinds: Buffer<u32>,
+    /// Where rows and columns of pivots go within their front.
+    pub row_places: Buffer<u32>,
+    /// D: two values for each pivot.
+    pub diagonal: Buffer<T>,
+    /// Number (epoch) of the last search that failed at each pivot.
+    failed: Buffer<u32>,
+}
+
+impl<T: DeviceScalar> Panels<T> {
+    /// For a tree; pivots are of order 1, in the order of the tree.
+    fn new(stream: &Stream, symbolic: &Symbolic<Lower>) -> Result<Self, DeviceError> {
+        let n = symbolic.n();
+        Ok(Self {
+            factors: stream.alloc(symbolic.layout.slots as usize)?,
+            kinds: stream.alloc_zeroed(n)?,
+            row_places: stream.upload(&in_order(symbolic))?,
+            diagonal: stream.alloc(2 * n)?,
+            failed: stream.alloc_zeroed(n)?,
+        })
+    }
+}
+
+/// Places of rows that stay where they are.
+fn in_order(symbolic: &Symbolic<Lower>) -> Vec<u32> {
+    let fronts = symbolic.tree().fronts().iter();
+    fronts.flat_map(|front| 0..front.pivots).collect()
+}
+
+/// The kernels of LDLᵀ.
+struct LdltKernels<'a, T: DeviceScalar> {
+    search: bool,
+    max_l: T,
+    definite: bool,
+    diagonal: &'a mut Buffer<T>,
+    failed: &'a mut Buffer<u32>,
+}
+
+impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
+    fn desc(&self, _: bool) -> &'static KernelDesc {
+        if self.search {
+            kernels::ldlt_fronts_search::desc::<T>()
+        } else {
+            kernels::ldlt_fronts::desc::<T>()
+        }
+    }
+
+    unsafe fn launch(
+        &mut self,
+        stream: &Stream,
+        config: &LaunchConfig,
+        is_wide: bool,
+        arguments: Arguments<'_, T>,
+    ) -> Result<(), DeviceError> {
+        assert!(!is_wide, "no front of a symmetric matrix is wide");
+        let Arguments { work, small, large } = arguments;
+        let symmetric = SymmetricWorkBuffers {
+            max_l: self.max_l,
+            definite: self.definite.into(),
+            diagonal: &mut *self.diagonal,
+            failed: &mut *self.failed,
+        };
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.search {
+                kernels::ldlt_fronts_search::launch::<T, _>(
+                    stream, config, work, symmetric, small, large,
+                )
+            } else {
+                kernels::ldlt_fronts::launch::<T, _>(stream, config, work, symmetric, small, large)
+            }
+        }
+    }
+}
+
+/// Whether known pivots serve the values that were factorized with them.
+enum Fit {
+    Good(DeviceSymmetricQuality),
+    /// An entry of L is too large, or a value is not finite.
+    Poor {
+        quality: DeviceSymmetricQuality,
+        /// The first column with such a value.
+        not_finite: Option<usize>,
+    },
+}
+
+impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
+    /// Factorizes B for the values `a` of A. `upload` is asked for trees in which columns have moved.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::ZeroPivot`] with a column in which nothing but zeros is left, unless zero pivots are
+    /// [accepted](luge_sparse::SmallPivots::Accept); [`DeviceFrontalError::NotPositiveDefinite`];
+    /// [`DeviceFrontalError::NotFinite`]; [`DeviceFrontalError::NoPivots`] if the search for pivots does not end;
+    /// [`DeviceFrontalError::IndexOverflow`] if a front gets too large; [`DeviceFrontalError::Device`], also from `upload`.
+    ///
+    /// # Panics
+    ///
+    /// If `a` has fewer values than the placement of the tree refers to, or
+    /// [`PivotPolicy::resolve_symmetric`] refuses the policy.
+    #[track_caller]
+    pub fn factorize(
+        stream: &Stream,
+        tree: &Arc<DeviceTree<Lower>>,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        upload: &UploadTree<'_>,
+    ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
+        let workspace = Arc::new(Workspace::new(stream, tree)?);
+        Self::factorize_in(&workspace, stream, tree, a, pivots, upload)
+    }
+
+    /// As [`factorize`](Self::factorize), in memory that was made for the same tree on the same stream. Once columns have
+    /// moved, the factors have memory of their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
+    #[track_caller]
+    pub fn factorize_in(
+        workspace: &Arc<Workspace<T>>,
+        stream: &Stream,
+        tree: &Arc<DeviceTree<Lower>>,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        upload: &UploadTree<'_>,
+    ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
+        let symbolic = tree.symbolic();
+        let mut factors = Self {
+            panels: Panels::new(stream, symbolic)?,
+            places: in_order(symbolic),
+            scale: 1.0,
+            rule: None,
+            num_delayed: 0,
+            quality: DeviceSymmetricQuality::default(),
+            workspace: Arc::clone(workspace),
+            tree: Arc::clone(tree),
+        };
+        let quality = factors.factorize_anew(stream, a, pivots, upload)?;
+        Ok((factors, quality))
+    }
+
+    /// Factorizes B for other values of A in place, with the pivots found before. Where these do not serve, pivots are
+    /// searched again, and if columns fail, on a tree in which they have moved. After an error the factors are those of no
+    /// matrix.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
+    #[track_caller]
+    pub fn refactorize(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        upload: &UploadTree<'_>,
+    ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
+        match self.with_known_pivots(stream, a, pivots)? {
+            Fit::Good(quality) => Ok(quality),
+            Fit::Poor { .. } => self.factorize_anew(stream, a, pivots, upload),
+        }
+    }
+
+    /// Enqueues a factorization with the pivots found before, and does not wait for it. Work enqueued afterwards uses the new
+    /// factors, whatever their [`report`](Self::report) will say of them.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
+    #[track_caller]
+    pub fn begin_refactorize(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(), DeviceFrontalError> {
+        let rule = pivots.resolve_symmetric(|| self.scale);
+        if rule.method.is_none() {
+            self.keep_order(stream)?;
+        }
+        self.launch(stream, a, rule, false)
+    }
+
+    /// Waits for the factorization that was begun last, and tells what became of it. `None` if the pivots do not serve its
+    /// values, or if small ones were told by a magnitude of B far from its own: then the values have to be
+    /// [factorized](Self::refactorize) again.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::ZeroPivot`], [`DeviceFrontalError::NotPositiveDefinite`],
+    /// [`DeviceFrontalError::NotFinite`] of a definite matrix; [`DeviceFrontalError::Device`].
+    pub fn report(
+        &mut self,
+        stream: &Stream,
+    ) -> Result<Option<DeviceSymmetricQuality>, DeviceFrontalError> {
+        Ok(match self.fit(stream)? {
+            Some(Fit::Good(quality)) => Some(quality),
+            Some(Fit::Poor { .. }) | None => None,
+        })
+    }
+
+    /// What small pivots are compared with: max|B| of the last factorization, or of one before it whose entries were of that
+    /// size.
+    pub fn scale(&self) -> f64 {
+        self.scale
+    }
+
+    /// Brings back a [scale](Self::scale), so that a factorization of the values of then has the bits of then.
+    pub fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
+    }
+
+    /// The tree of the factors: that of the last search, in which columns may have moved.
+    pub fn tree(&self) -> &Arc<DeviceTree<Lower>> {
+        &self.tree
+    }
+
+    /// What the last factorization measured of itself.
+    pub fn quality(&self) -> &DeviceSymmetricQuality {
+        &self.quality
+    }
+
+    /// Eigenvalues of D by their signs: by Sylvester's law those of the matrix.
+    pub fn inertia(&self) -> Inertia {
+        self.quality.inertia
+    }
+
+    /// Number of pivots of order 2.
+    pub fn num_two(&self) -> usize {
+        self.quality.num_two
+    }
+
+    /// Number of columns that were accepted as zero pivots.
+    pub fn num_zero(&self) -> usize {
+        self.quality.num_zero
+    }
+
+    /// Number of columns that are eliminated in a later front than first planned, counted once for every front they were put
+    /// off.
+    pub fn num_delayed(&self) -> usize {
+        self.num_delayed
+    }
+
+    /// Rank of D as the factorization found it: columns that were not accepted as zero pivots.
+    pub fn rank(&self) -> usize {
+        self.tree.symbolic.n() - self.quality.num_zero
+    }
+
+    /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values by
+    /// columns, of [`Lower`].
+    pub fn factors(&self) -> &Buffer<T> {
+        &self.panels.factors
+    }
+
+    /// For each pivot of the [tree](Self::tree) where in its front its row and column are.
+    pub fn row_places(&self) -> &Buffer<u32> {
+        &self.panels.row_places
+    }
+
+    /// D: for each pivot, in the order in which they are in the panels, its entry on the diagonal, and the one that couples
+    /// it with the next, zero but for the first of a pivot of order 2.
+    pub fn diagonal(&self) -> &Buffer<T> {
+        &self.panels.diagonal
+    }
+
+    /// Searches pivots and factorizes.
+    #[track_caller]
+    fn factorize_anew(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        upload: &UploadTree<'_>,
+    ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
+        let rule = pivots.resolve_symmetric::<T>(|| self.scale);
+        let mut searches = 0;
+        loop {
+            if rule.method.is_some() {
+                self.search(stream, a, pivots, f64::from(1 << searches), upload)?;
+            }
+            searches += 1;
+            let (quality, not_finite) = match self.with_known_pivots(stream, a, pivots)? {
+                Fit::Good(quality) => return Ok(quality),
+                Fit::Poor {
+                    quality,
+                    not_finite,
+                } => (quality, not_finite),
+            };
+            if let Some(column) = not_finite {
+                return Err(DeviceFrontalError::NotFinite { column });
+            }
+            if searches < SEARCHES {
+                continue;
+            }
+            // Columns that are little but rounding have other pivots with every order of sums. On the CPU there is one
+            // order, and what comes is taken.
+            return match quality.first_zero {
+                Some(column) if !rule.accept => Err(DeviceFrontalError::ZeroPivot { column }),
+                _ if quality.max_l.is_finite() => Ok(quality),
+                first => Err(DeviceFrontalError::NoPivots {
+                    column: first.unwrap_or(0),
+                }),
+            };
+        }
+    }
+
+    /// Factorizes with the pivots that are known, small ones told by the magnitude of B.
+    #[track_caller]
+    fn with_known_pivots(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<Fit, DeviceFrontalError> {
+        loop {
+            self.begin_refactorize(stream, a, pivots)?;
+            if let Some(fit) = self.fit(stream)? {
+                return Ok(fit);
+            }
+        }
+    }
+
+    /// Waits for the factorization that was begun last; `None` if small pivots were told by another magnitude of B.
+    fn fit(&mut self, stream: &Stream) -> Result<Option<Fit>, DeviceFrontalError> {
+        let (Some(rule), false) = (self.rule, self.tree.is_empty()) else {
+            return Ok(Some(Fit::Good(DeviceSymmetricQuality::default())));
+        };
+        let report = self.workspace.report()?;
+        if rule.small > T::ZERO
+            && let Some(max_b) = report.other_scale(self.scale)
+        {
+            self.scale = max_b;
+            return Ok(None);
+        }
+        let not_finite = report.first(words::FIRST_NOT_FINITE);
+        if rule.method.is_none() {
+            // What is not a number is not positive either.
+            let negative = report.first(words::FIRST_NEGATIVE);
+            let negative = negative.filter(|&pivot| not_finite.is_none_or(|other| pivot < other));
+            if let Some(pivot) = negative {
+                let column = self.column(&self.places, pivot);
+                let at = 2 * pivot as usize;
+                let value = stream.download(&self.panels.diagonal.slice(at..at + 1))?;
+                let value = RealScalar::to_f64(value[0]);
+                return Err(DeviceFrontalError::NotPositiveDefinite { column, value });
+            }
+        }
+        let not_finite = not_finite.map(|pivot| self.column(&self.places, pivot));
+        let quality = self.measured(&report);
+        let most =
+            (1.0 + RealScalar::to_f64(T::epsilon()).sqrt()) / RealScalar::to_f64(rule.threshold);
+        let is_bounded = quality.max_l.is_finite() && quality.max_l <= most;
+        if not_finite.is_some() || !is_bounded && rule.method.is_some() {
+            return Ok(Some(Fit::Poor {
+                quality,
+                not_finite,
+            }));
+        }
+        if let Some(column) = quality.first_zero
+            && !rule.accept
+        {
+            return Err(DeviceFrontalError::ZeroPivot { column });
+        }
+        self.quality = quality;
+        Ok(Some(Fit::Good(quality)))
+    }
+
+    /// What the report on a factorization says.
+    fn measured(&self, report: &Report) -> DeviceSymmetricQuality {
+        let negative = report.count(words::NUM_NEGATIVE);
+        let zero = report.count(words::NUM_ZERO);
+        let first_zero = report.first(words::FIRST_ZERO);
+        DeviceSymmetricQuality {
+            inertia: Inertia {
+                positive: self.tree.symbolic.n() - negative - zero,
+                negative,
+                zero,
+            },
+            num_two: report.count(words::NUM_TWO),
+            num_zero: zero,
+            first_zero: first_zero.map(|pivot| self.column(&self.places, pivot)),
+            num_delayed: self.num_delayed,
+            max_b: report.extreme(words::MAX_B),
+            max_u: report.extreme(words::MAX_U),
+            max_l: report.extreme(words::MAX_L),
+        }
+    }
+
+    /// Searches pivots, with so many times the threshold, on trees in which ever more columns have moved, until none fails.
+    #[track_caller]
+    fn search(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        times: f64,
+        upload: &UploadTree<'_>,
+    ) -> Result<(), DeviceFrontalError> {
+        let mut delays = Delays::default();
+        loop {
+            let mut rule = pivots.resolve_symmetric::<T>(|| self.scale);
+            // Up to one half there always is a pivot.
+            let threshold = (RealScalar::to_f64(rule.threshold) * times).min(0.5);
+            rule.threshold = <T as RealScalar>::from_f64(threshold);
+            self.launch(stream, a, rule, true)?;
+            if self.tree.is_empty() {
+                return Ok(());
+            }
+            let report = self.workspace.report()?;
+            let max_b = report.extreme(words::MAX_B);
+            if rule.small > T::ZERO && max_b.is_finite() && max_b > 0.0 && max_b != self.scale {
+                self.scale = max_b;
+                continue;
+            }
+            let places = stream.download(&self.panels.row_places)?;
+            if let Some(pivot) = report.first(words::FIRST_NOT_FINITE) {
+                let column = self.column(&places, pivot);
+                return Err(DeviceFrontalError::NotFinite { column });
+            }
+            self.places = places;
+            if report.count(words::NUM_FAILED) == 0 {
+                self.num_delayed += delays.num_delayed;
+                return Ok(());
+            }
+            self.delay(stream, report.epoch, &mut delays, upload)?;
+        }
+    }
+
+    /// Goes over to a tree in which the columns have moved that the last search failed at.
+    fn delay(
+        &mut self,
+        stream: &Stream,
+        epoch: u32,
+        delays: &mut Delays,
+        upload: &UploadTree<'_>,
+    ) -> Result<(), DeviceFrontalError> {
+        let by_place = stream.download(&self.panels.failed)?;
+        let symbolic = &self.tree.symbolic;
+        let mut failed = Vec::new();
+        for front in symbolic.tree().fronts() {
+            let has_failed = |&e: &usize| {
+                let place = front.start + self.places[e];
+                by_place[place as usize] == epoch
+            };
+            failed.extend(front.pivot_range().filter(has_failed).map(|e| e as u32));
+        }
+        let Some(moves) = delays.moves(symbolic, &self.tree.limits, &failed) else {
+            let first = failed.first().map_or(0, |&pivot| pivot as usize);
+            let column = self.tree.columns[first] as usize;
+            return Err(DeviceFrontalError::NoPivots { column });
+        };
+        let moved = Arc::new(symbolic.moved(&moves)?);
+        let tree = Arc::new(upload(&moved)?);
+        let workspace = Arc::new(Workspace::new(stream, &tree)?);
+        self.panels = Panels::new(stream, &moved)?;
+        (self.tree, self.workspace, self.places) = (tree, workspace, in_order(&moved));
+        Ok(())
+    }
+
+    /// Makes all pivots of order 1, in the order of the tree.
+    fn keep_order(&mut self, stream: &Stream) -> Result<(), DeviceFrontalError> {
+        let places = in_order(&self.tree.symbolic);
+        if self.rule.is_some_and(|rule| rule.method.is_some()) {
+            self.panels.row_places = stream.upload(&places)?;
+            stream.fill_zero(&mut self.panels.kinds)?;
+            self.places = places;
+        }
+        Ok(())
+    }
+
+    /// The column of A of the pivot in this place of the order of elimination, for these places of columns in their fronts.
+    fn column(&self, places: &[u32], pivot: u32) -> usize {
+        let fronts = self.tree.symbolic.tree().fronts();
+        let at = fronts.partition_point(|front| front.start <= pivot) - 1;
+        let start = fronts[at].start;
+        let mut own = fronts[at].pivot_range();
+        let planned = own.find(|&e| start + places[e] == pivot);
+        self.tree.columns[planned.unwrap_or(pivot as usize)] as usize
+    }
+
+    /// Enqueues a search or a factorization.
+    #[track_caller]
+    fn launch(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        rule: ResolvedSymmetric<T>,
+        search: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        self.rule = Some(rule);
+        let Panels {
+            factors,
+            kinds,
+            row_places,
+            diagonal,
+            failed,
+        } = &mut self.panels;
+        let factorization = Factorization {
+            tree: &*self.tree,
+            values: a,
+            threshold: rule.threshold,
+            smallest: rule.small,
+            factors,
+            pivot_rows: kinds,
+            row_places,
+        };
+        let mut kernels = LdltKernels {
+            search,
+            max_l: bound(rule.threshold),
+            definite: rule.method.is_none(),
+            diagonal,
+            failed,
+        };
+        factorization.enqueue(stream, &self.workspace, &mut kernels)
+    }
+}
+
+/// 1/u, infinite where any pivot does.
+fn bound<T: DeviceScalar>(threshold: T) -> T {
+    RealScalar::from_f64(1.0 / RealScalar::to_f64(threshold))
+}

@@ -1,0 +1,881 @@
+//! Symmetric fronts on the device: P·B·Pᵀ = L·D·Lᵀ with bounded L, the same inertia as on the CPU, whatever schedule made
+//! the factors, and always with the same bits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use luge_device::Stream;
+use luge_frontal::gpu::{
+    DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, DeviceTree,
+    Limits, Placement,
+};
+use luge_frontal::{FrontalLdlt, Lower, Options, Symbolic, TreeOptions};
+use luge_sparse::{
+    ColPerm, CompressedPattern, Inertia, Permutation, PivotKind, PivotPolicy, RealScalar, RowPerm,
+    Scaling, SmallPivots, SymmetricPivoting,
+};
+use luge_testkit::strategies::symmetric_matrices;
+use proptest::prelude::*;
+
+use crate::chain::{noise, seeded_streams, streams};
+
+const U: f64 = 0.01;
+
+/// Zero pivots end the factorization.
+const STOP: PivotPolicy = PivotPolicy::symmetric(U);
+
+/// Columns of zeros are zero pivots.
+const ACCEPT: PivotPolicy = PivotPolicy {
+    kind: PivotKind::Symmetric {
+        threshold: U,
+        method: SymmetricPivoting::Columns,
+    },
+    small: SmallPivots::Accept { below: 1e-14 },
+};
+
+/// Uniform in −1 .. 1.
+fn uniform(seed: u64, i: usize) -> f64 {
+    (noise(seed, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+}
+
+/// A symmetric matrix, of which each entry is stored once, in either triangle, with its tree.
+struct Problem {
+    n: usize,
+    /// By unordered pairs, the smaller first.
+    entries: BTreeMap<(usize, usize), f64>,
+    columns: CompressedPattern,
+    values: Vec<f64>,
+    symbolic: Arc<Symbolic<Lower>>,
+}
+
+impl Problem {
+    /// Of entries anywhere; of those with the same unordered pair the last counts.
+    fn new(
+        n: usize,
+        entries: impl IntoIterator<Item = (usize, usize, f64)>,
+        options: &TreeOptions,
+    ) -> Self {
+        let pairs = entries.into_iter();
+        let entries: BTreeMap<_, _> = pairs.map(|(i, j, v)| ((i.min(j), i.max(j)), v)).collect();
+        let mut stored: Vec<_> = entries
+            .iter()
+            .map(|(&(i, j), &v)| {
+                if (i + j).is_multiple_of(3) {
+                    (i, j, v)
+                } else {
+                    (j, i, v)
+                }
+            })
+            .collect();
+        stored.sort_by_key(|&(column, row, _)| (column, row));
+        let mut ptr = vec![0u64; n + 1];
+        for &(column, ..) in &stored {
+            ptr[column + 1] += 1;
+        }
+        for j in 0..n {
+            ptr[j + 1] += ptr[j];
+        }
+        let rows = stored.iter().map(|&(_, row, _)| row as u32).collect();
+        let columns = CompressedPattern::new(n, ptr, rows).unwrap();
+        Self {
+            n,
+            entries,
+            values: stored.iter().map(|&(.., v)| v).collect(),
+            symbolic: Arc::new(Symbolic::analyze(&columns, options).unwrap()),
+            columns,
+        }
+    }
+
+    /// The same pattern and tree with other values.
+    fn with(&self, value: impl Fn(usize, usize, f64) -> f64) -> Self {
+        let changed = |(&(i, j), &v): (&(usize, usize), &f64)| ((i, j), value(i, j, v));
+        let entries: BTreeMap<_, _> = self.entries.iter().map(changed).collect();
+        let mut values = Vec::new();
+        for j in 0..self.n {
+            for p in self.columns.range(j) {
+                let i = self.columns.idx()[p] as usize;
+                values.push(entries[&(i.min(j), i.max(j))]);
+            }
+        }
+        Self {
+            n: self.n,
+            entries,
+            columns: self.columns.clone(),
+            values,
+            symbolic: Arc::clone(&self.symbolic),
+        }
+    }
+
+    fn dense(&self) -> Vec<Vec<f64>> {
+        let mut dense = vec![vec![0.0; self.n]; self.n];
+        for (&(i, j), &v) in &self.entries {
+            dense[i][j] = v;
+            dense[j][i] = v;
+        }
+        dense
+    }
+
+    fn max_b(&self) -> f64 {
+        self.values.iter().fold(0.0, |max: f64, v| max.max(v.abs()))
+    }
+
+    /// A tree on the device, of this matrix, neither permuted nor scaled.
+    fn uploaded(
+        &self,
+        stream: &Stream,
+        symbolic: &Arc<Symbolic<Lower>>,
+        limits: Limits,
+    ) -> DeviceTree<Lower> {
+        let n = self.n;
+        let placement = Placement {
+            row_perm: &RowPerm(Permutation::identity(n)),
+            col_perm: &ColPerm(Permutation::identity(n)),
+            scaling: &Scaling::identity(n, n),
+            entries: &(0..self.columns.nnz() as u32).collect::<Vec<_>>(),
+            block_ptr: &[0, n],
+            coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
+            coupling_entries: &[],
+        };
+        DeviceTree::upload_with(stream, symbolic, &placement, limits, 1).unwrap()
+    }
+
+    fn factorize<T: DeviceScalar>(
+        &self,
+        stream: &Stream,
+        limits: Limits,
+        pivots: &PivotPolicy,
+    ) -> Result<(DeviceFrontalLdlt<T>, DeviceSymmetricQuality), DeviceFrontalError> {
+        let tree = Arc::new(self.uploaded(stream, &self.symbolic, limits));
+        let values = stream.upload(&self.values).unwrap();
+        let upload = |symbolic: &Arc<Symbolic<Lower>>| Ok(self.uploaded(stream, symbolic, limits));
+        DeviceFrontalLdlt::factorize(stream, &tree, &values, pivots, &upload)
+    }
+
+    fn refactorize<T: DeviceScalar>(
+        &self,
+        stream: &Stream,
+        limits: Limits,
+        factors: &mut DeviceFrontalLdlt<T>,
+        pivots: &PivotPolicy,
+    ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
+        let values = stream.upload(&self.values).unwrap();
+        let upload = |symbolic: &Arc<Symbolic<Lower>>| Ok(self.uploaded(stream, symbolic, limits));
+        factors.refactorize(stream, &values, pivots, &upload)
+    }
+
+    /// What the CPU finds of the matrix.
+    fn on_host(&self, pivots: &PivotPolicy) -> luge_frontal::SymmetricQuality {
+        let options = Options {
+            pivots: *pivots,
+            ..Options::default()
+        };
+        let (_, quality) =
+            FrontalLdlt::<f64>::factorize(&self.symbolic, &self.values, &options).unwrap();
+        quality
+    }
+}
+
+/// L (rows of B by pivots) and D of factors on the device.
+fn dense_factors<T: DeviceScalar>(
+    stream: &Stream,
+    factors: &DeviceFrontalLdlt<T>,
+) -> [Vec<Vec<f64>>; 2] {
+    let tree = factors.tree().symbolic().tree();
+    let n = tree.n();
+    let panels = stream.download(factors.factors()).unwrap();
+    let places = stream.download(factors.row_places()).unwrap();
+    let diagonal = stream.download(factors.diagonal()).unwrap();
+    let at = |p: usize| RealScalar::to_f64(panels[p]);
+    // The column of B that each pivot is.
+    let mut column = vec![usize::MAX; n];
+    for front in tree.fronts() {
+        let start = front.start as usize;
+        for e in start..start + front.pivots as usize {
+            let to = &mut column[start + places[e] as usize];
+            assert_eq!(*to, usize::MAX, "two columns in one place");
+            *to = tree.perm()[e] as usize;
+        }
+    }
+    let (mut l, mut d) = (vec![vec![0.0; n]; n], vec![vec![0.0; n]; n]);
+    let mut slot = 0;
+    for (s, front) in tree.fronts().iter().enumerate() {
+        let (start, k) = (front.start as usize, front.pivots as usize);
+        let m = k + front.below as usize;
+        for j in 0..k {
+            let p = start + j;
+            let [own, off] = [diagonal[2 * p], diagonal[2 * p + 1]].map(|v| RealScalar::to_f64(v));
+            l[column[p]][p] = 1.0;
+            d[p][p] = own;
+            assert_eq!(at(slot + j * m + j), own, "D of pivot {p}");
+            for i in 0..j {
+                let expected = if i + 1 == j {
+                    RealScalar::to_f64(diagonal[2 * p - 1])
+                } else {
+                    0.0
+                };
+                assert_eq!(at(slot + j * m + i), expected, "row {i} above pivot {j}");
+            }
+            if off != 0.0 {
+                assert!(j + 1 < k, "a pivot of order 2 is in one front");
+                assert_eq!(at(slot + j * m + j + 1), 0.0, "L in a pivot of order 2");
+                d[p][p + 1] = off;
+                d[p + 1][p] = off;
+            }
+            for i in j + 1..k {
+                l[column[start + i]][p] = at(slot + j * m + i);
+            }
+            for (i, &row) in tree.rows_below(s).iter().enumerate() {
+                // Rows below stand as the tree has them.
+                l[tree.perm()[row as usize] as usize][p] = at(slot + j * m + k + i);
+            }
+        }
+        slot += k * m;
+    }
+    [l, d]
+}
+
+/// Checks factors and what is reported of them by the definition.
+fn check<T: DeviceScalar>(
+    stream: &Stream,
+    problem: &Problem,
+    factors: &DeviceFrontalLdlt<T>,
+    quality: &DeviceSymmetricQuality,
+    what: &str,
+) {
+    let n = problem.n;
+    let epsilon = if size_of::<T>() == 4 {
+        f64::from(f32::EPSILON)
+    } else {
+        f64::EPSILON
+    };
+    let [l, d] = dense_factors(stream, factors);
+    let mut max_l = 0.0f64;
+    let (mut num_two, mut inertia) = (0, Inertia::default());
+    let mut p = 0;
+    while p < n {
+        for row in &l {
+            max_l = max_l.max(if row[p] == 1.0 { 0.0 } else { row[p].abs() });
+        }
+        if p + 1 < n && d[p + 1][p] != 0.0 {
+            num_two += 1;
+            let (a, b, c) = (d[p][p], d[p + 1][p], d[p + 1][p + 1]);
+            if a * c - b * b < 0.0 {
+                inertia.positive += 1;
+                inertia.negative += 1;
+            } else if a > 0.0 {
+                inertia.positive += 2;
+            } else {
+                inertia.negative += 2;
+            }
+            p += 1;
+        } else if d[p][p] > 0.0 {
+            inertia.positive += 1;
+        } else if d[p][p] < 0.0 {
+            inertia.negative += 1;
+        } else {
+            inertia.zero += 1;
+        }
+        p += 1;
+    }
+    assert_eq!(quality.inertia, inertia, "{what}");
+    assert_eq!(
+        (quality.num_two, quality.num_zero),
+        (num_two, inertia.zero),
+        "{what}"
+    );
+    assert_eq!(quality.max_b, problem.max_b(), "{what}");
+    let dense = problem.dense();
+    // Row by row: L·D is sparse.
+    let mut worst = 0.0f64;
+    for i in 0..n {
+        let (mut row, mut sizes) = (vec![0.0; n], vec![0.0; n]);
+        for p in 0..n {
+            let mut of_d = d[p][p] * l[i][p];
+            let mut size = d[p][p].abs() * l[i][p].abs();
+            for q in [p.wrapping_sub(1), p + 1] {
+                if q < n && d[q][p] != 0.0 {
+                    of_d += d[q][p] * l[i][q];
+                    size += d[q][p].abs() * l[i][q].abs();
+                }
+            }
+            if size != 0.0 {
+                for (j, (sum, total)) in row.iter_mut().zip(&mut sizes).enumerate() {
+                    *sum += of_d * l[j][p];
+                    *total += size * l[j][p].abs();
+                }
+            }
+        }
+        for j in 0..n {
+            let bound = sizes[j]
+                + dense[i][j].abs()
+                + if quality.num_zero > 0 {
+                    problem.max_b()
+                } else {
+                    0.0
+                };
+            let error = (row[j] - dense[i][j]).abs();
+            assert!(error.is_finite(), "{what}: row {i}, column {j}");
+            if error > 0.0 {
+                worst = worst.max(error / bound);
+            }
+        }
+    }
+    let bound = 8.0 * n as f64 * epsilon;
+    assert!(
+        worst <= bound,
+        "{what}: {worst:e} of P·B·Pᵀ, at most {bound:e}"
+    );
+    if let PivotKind::Symmetric { threshold, .. } = STOP.kind {
+        let most = (1.0 + epsilon.sqrt()) / threshold;
+        assert!(quality.max_l <= most, "{what}: |L| of {}", quality.max_l);
+    }
+    assert!(
+        max_l <= quality.max_l,
+        "{what}: {max_l} of {}",
+        quality.max_l
+    );
+}
+
+/// Each way to work on a front by itself as far as the matrices allow, and all together.
+fn all_limits() -> [Limits; 5] {
+    let limits = |small_front, whole_front, gathered| Limits {
+        small_front,
+        whole_front,
+        gathered,
+        apart: 0,
+        ..Limits::default()
+    };
+    [
+        Limits::default(),
+        limits(0, 95, 0),
+        limits(0, 0, 16),
+        limits(0, 0, 0),
+        limits(6, 20, 3),
+    ]
+}
+
+fn unmerged() -> TreeOptions {
+    TreeOptions {
+        zero_fraction: 0.0,
+        tiny_zero_fraction: 0.0,
+        ..TreeOptions::default()
+    }
+}
+
+/// Dense blocks of these numbers of pivots below one of `c`, each without entries in one of its columns, so that they need
+/// not be merged. `value(block, i, j)` for rows and columns counted within blocks; the last block is that of `c`, and
+/// between blocks values are about one.
+fn joined(
+    pivots: &[usize],
+    c: usize,
+    value: impl Fn(usize, usize, usize) -> f64,
+) -> Vec<(usize, usize, f64)> {
+    let mut blocks = Vec::new();
+    for (block, &k) in pivots.iter().chain([&c]).enumerate() {
+        let start = blocks.len();
+        blocks.extend(std::iter::repeat_n((block, start), k));
+    }
+    let n = blocks.len();
+    let mut entries = Vec::new();
+    for i in 0..n {
+        for j in 0..=i {
+            let ((block, start), (other, _)) = (blocks[j], blocks[i]);
+            if block == other {
+                entries.push((i, j, value(block, i - start, j - start)));
+            } else if other == pivots.len() && i != n - 1 - block {
+                entries.push((i, j, uniform(3, i * n + j)));
+            }
+        }
+    }
+    entries
+}
+
+/// A dense matrix; every third column has a zero on the diagonal.
+fn dense(n: usize) -> Vec<(usize, usize, f64)> {
+    joined(&[], n, |_, i, j| {
+        if i == j && i % 3 == 0 {
+            0.0
+        } else {
+            uniform(1, i * n + j)
+        }
+    })
+}
+
+/// The Laplacian of a grid, shifted so that it is indefinite.
+fn grid(nx: usize, ny: usize, diagonal: f64) -> Vec<(usize, usize, f64)> {
+    let mut entries = Vec::new();
+    for p in 0..nx * ny {
+        entries.push((p, p, diagonal + 0.3 * uniform(7, p)));
+        if p % nx + 1 < nx {
+            entries.push((p, p + 1, -1.0));
+        }
+        if p + nx < nx * ny {
+            entries.push((p, p + nx, -1.0));
+        }
+    }
+    entries
+}
+
+/// [0 A; Aᵀ H], zeros first.
+fn saddle(n: usize, m: usize) -> Vec<(usize, usize, f64)> {
+    let mut entries = Vec::new();
+    for i in 0..n {
+        entries.push((m + i, m + i, 2.0 + uniform(4, i)));
+        if i + 1 < n {
+            entries.push((m + i, m + i + 1, uniform(5, i)));
+        }
+    }
+    for c in 0..m {
+        entries.push((c, c, 0.0));
+        for t in 0..3 {
+            entries.push((c, m + (c * n / m + 2 * t) % n, 1.5 + uniform(6, 3 * c + t)));
+        }
+    }
+    entries
+}
+
+fn order_of(entries: &[(usize, usize, f64)]) -> usize {
+    entries
+        .iter()
+        .map(|&(i, j, _)| i.max(j) + 1)
+        .max()
+        .unwrap_or(0)
+}
+
+fn problem(entries: Vec<(usize, usize, f64)>, options: &TreeOptions) -> Problem {
+    Problem::new(order_of(&entries), entries, options)
+}
+
+fn named_problems() -> Vec<(&'static str, Problem)> {
+    let of = |entries| problem(entries, &TreeOptions::default());
+    vec![
+        (
+            "one",
+            of(dense(1).into_iter().map(|(i, j, _)| (i, j, -3.0)).collect()),
+        ),
+        ("line", of(grid(33, 1, 0.5))),
+        ("dense 33", of(dense(33))),
+        ("dense 120", of(dense(120))),
+        ("grid", of(grid(17, 16, 1.1))),
+        ("grid, unmerged", problem(grid(12, 11, 0.7), &unmerged())),
+        ("saddle", of(saddle(60, 20))),
+        (
+            "joined",
+            of(joined(&[5, 20, 40], 30, |block, i, j| {
+                uniform(8, (block * 50 + i) * 50 + j)
+            })),
+        ),
+        (
+            "tiled",
+            problem(
+                joined(&[70, 100], 90, |_, i, j| uniform(9, i * 100 + j)),
+                &unmerged(),
+            ),
+        ),
+    ]
+}
+
+/// Factorizes, and compares with the CPU.
+fn check_factorization<T: DeviceScalar>(
+    stream: &Stream,
+    problem: &Problem,
+    limits: Limits,
+    what: &str,
+) -> (DeviceFrontalLdlt<T>, DeviceSymmetricQuality) {
+    let (factors, quality) = problem.factorize::<T>(stream, limits, &STOP).unwrap();
+    check(stream, problem, &factors, &quality, what);
+    assert_eq!(quality.inertia, problem.on_host(&STOP).inertia, "{what}");
+    assert_eq!(quality, *factors.quality());
+    (factors, quality)
+}
+
+#[test]
+fn ldlt_fronts_of_named_matrices() {
+    for (schedule, stream) in streams().iter().enumerate() {
+        for (at, (name, problem)) in named_problems().iter().enumerate() {
+            // After the first schedule they take turns.
+            if schedule == 0 || (schedule + at) % 3 == 0 {
+                check_factorization::<f64>(stream, problem, Limits::default(), name);
+            }
+            if schedule == 0 {
+                check_factorization::<f32>(stream, problem, Limits::default(), name);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_way_to_work_on_a_symmetric_front_does_alone() {
+    let stream = &streams()[0];
+    for (at, (name, problem)) in named_problems().iter().enumerate() {
+        for limits in all_limits().into_iter().skip(1 + at % 2).step_by(2) {
+            check_factorization::<f64>(stream, problem, limits, &format!("{name}, {limits:?}"));
+        }
+    }
+}
+
+#[test]
+fn symmetric_fronts_of_every_order() {
+    let stream = &streams()[0];
+    let orders = (1..=18).chain([31, 32, 33, 63, 64, 65, 94, 95, 96]);
+    for n in orders {
+        let problem = problem(dense(n), &TreeOptions::default());
+        if n > 1 {
+            check_factorization::<f64>(stream, &problem, Limits::default(), &n.to_string());
+        }
+    }
+}
+
+#[test]
+fn symmetric_tiled_fronts_of_orders_around_tiles() {
+    let stream = &streams()[0];
+    let [_, _, tiled, ..] = all_limits();
+    for n in [2, 30, 63, 64, 65, 127, 128, 129, 150, 193] {
+        let problem = problem(dense(n), &TreeOptions::default());
+        check_factorization::<f64>(stream, &problem, tiled, &n.to_string());
+    }
+}
+
+#[test]
+fn symmetric_tiles_with_rows_below() {
+    let stream = &streams()[0];
+    for (k, c) in [(3, 5), (64, 3), (65, 64), (100, 70), (130, 130)] {
+        let value = |_, i: usize, j: usize| uniform(2, i * 200 + j);
+        let problem = problem(joined(&[k, 7], c, value), &unmerged());
+        let [default, _, gathered, pieces, _] = all_limits();
+        for limits in [default, gathered, pieces] {
+            let what = format!("{k} and {c}, {limits:?}");
+            check_factorization::<f64>(stream, &problem, limits, &what);
+        }
+    }
+}
+
+/// Fronts whose pivots are all zero, and have nonzeros in the rows below only: every column is delayed.
+#[test]
+fn columns_without_a_pivot_are_delayed() {
+    for (k, c) in [(1, 4), (3, 10), (9, 12), (20, 40), (50, 60), (100, 110)] {
+        let value = |block, i: usize, j: usize| {
+            if block == 0 {
+                0.0
+            } else {
+                uniform(2, i * 200 + j)
+            }
+        };
+        let problem = problem(joined(&[k, 4], c, value), &unmerged());
+        for (at, limits) in all_limits().into_iter().enumerate() {
+            let stream = &seeded_streams()[at % 2];
+            let what = format!("{k} and {c}, {limits:?}");
+            let (factors, quality) = check_factorization::<f64>(stream, &problem, limits, &what);
+            assert!(quality.num_delayed >= k, "{what}: {quality:?}");
+            assert_eq!(factors.num_delayed(), quality.num_delayed);
+            assert_eq!(factors.rank(), problem.n);
+        }
+    }
+}
+
+/// A column that nothing but the root has a pivot for passes all fronts of a path.
+#[test]
+fn columns_are_delayed_again_and_again() {
+    // A path of fronts, whose first columns have nonzeros in the last column alone.
+    let n = 40;
+    let mut entries = Vec::new();
+    for i in 0..n {
+        entries.push((i, i, if i < 2 { 0.0 } else { 4.0 }));
+        if i + 1 < n {
+            entries.push((i, i + 1, if i < 2 { 0.0 } else { 1.0 }));
+        }
+        if i < 2 {
+            entries.push((i, n - 2 + i, 1.0));
+        }
+    }
+    let problem = problem(entries, &unmerged());
+    for stream in &seeded_streams()[..2] {
+        let what = "a path";
+        let (_, quality) = check_factorization::<f64>(stream, &problem, Limits::default(), what);
+        assert!(quality.num_delayed > 2, "{quality:?}");
+    }
+}
+
+/// A tile on the diagonal of zeros: its columns have pivots with those of other tiles.
+#[test]
+fn columns_of_a_tile_without_pivots_are_mixed_with_others() {
+    let stream = &seeded_streams()[0];
+    let [_, _, tiled, ..] = all_limits();
+    for n in [100, 128, 150, 200] {
+        let value = |_, i: usize, j: usize| {
+            if i < n / 2 && j < n / 2 {
+                0.0
+            } else {
+                uniform(1, i * n + j)
+            }
+        };
+        // At a root, and below one.
+        for (pivots, c) in [(&[][..], n), (&[n][..], 20)] {
+            let problem = problem(joined(pivots, c, value), &unmerged());
+            check_factorization::<f64>(stream, &problem, tiled, &format!("{n}, {pivots:?}"));
+        }
+    }
+}
+
+#[test]
+fn refactorizing_symmetric_fronts_repeats_the_bits_whatever_the_schedule() {
+    for (name, problem) in named_problems().into_iter().skip(4) {
+        let mut bits: Option<(Vec<f64>, Vec<f64>)> = None;
+        for stream in seeded_streams() {
+            let limits = Limits::default();
+            let (mut factors, quality) = problem.factorize::<f64>(&stream, limits, &STOP).unwrap();
+            let download = |factors: &DeviceFrontalLdlt<f64>| {
+                let panels = stream.download(factors.factors()).unwrap();
+                (panels, stream.download(factors.diagonal()).unwrap())
+            };
+            let first = download(&factors);
+            let again = problem
+                .refactorize(&stream, limits, &mut factors, &STOP)
+                .unwrap();
+            assert_eq!(
+                (again, download(&factors)),
+                (quality, first.clone()),
+                "{name}"
+            );
+            assert_eq!(*bits.get_or_insert_with(|| first.clone()), first, "{name}");
+        }
+    }
+}
+
+#[test]
+fn other_values_have_the_pivots_that_serve_or_others() {
+    let stream = &seeded_streams()[0];
+    for (name, problem) in named_problems().into_iter().skip(1) {
+        let limits = Limits::default();
+        let (mut factors, _) = problem.factorize::<f64>(stream, limits, &STOP).unwrap();
+        let tree = Arc::clone(factors.tree());
+        let alike = problem.with(|i, j, v| v * (1.0 + 1e-3 * uniform(11, i * 500 + j)));
+        let quality = alike
+            .refactorize(stream, limits, &mut factors, &STOP)
+            .unwrap();
+        check(stream, &alike, &factors, &quality, name);
+        assert!(
+            Arc::ptr_eq(&tree, factors.tree()),
+            "{name}: the tree is kept"
+        );
+        // Other pivots, zeros among them.
+        let unlike = problem.with(|i, j, v| {
+            if i == j && i % 4 == 1 {
+                0.0
+            } else {
+                v * (1.0 + uniform(12, i * 500 + j))
+            }
+        });
+        let quality = unlike
+            .refactorize(stream, limits, &mut factors, &STOP)
+            .unwrap();
+        check(stream, &unlike, &factors, &quality, name);
+        assert_eq!(quality.inertia, unlike.on_host(&STOP).inertia, "{name}");
+        let values = stream.upload(&unlike.values).unwrap();
+        factors.begin_refactorize(stream, &values, &STOP).unwrap();
+        assert_eq!(factors.report(stream).unwrap(), Some(quality), "{name}");
+    }
+}
+
+/// Rows and columns of zeros in fronts of each kind.
+fn with_zeros(columns: &[usize]) -> Problem {
+    let mut entries = Vec::new();
+    let mut start = 0;
+    for n in [12, 40, 100] {
+        for i in 0..n {
+            for j in 0..=i {
+                let is_zero = columns.contains(&(start + i)) || columns.contains(&(start + j));
+                let value = if is_zero { 0.0 } else { uniform(1, i * n + j) };
+                entries.push((start + i, start + j, value));
+            }
+        }
+        start += n;
+    }
+    problem(entries, &TreeOptions::default())
+}
+
+#[test]
+fn zero_pivots_are_counted_or_refused() {
+    let stream = &seeded_streams()[0];
+    for columns in [
+        &[5][..],
+        &[30],
+        &[60],
+        &[140],
+        &[0, 11, 12, 51, 52, 115, 116, 151],
+    ] {
+        let problem = with_zeros(columns);
+        let (factors, quality) = problem
+            .factorize::<f64>(stream, Limits::default(), &ACCEPT)
+            .unwrap();
+        check(stream, &problem, &factors, &quality, "zeros");
+        let on_host = problem.on_host(&ACCEPT);
+        assert_eq!(quality.num_zero, columns.len());
+        assert_eq!(quality.inertia, on_host.inertia);
+        assert_eq!(factors.rank(), problem.n - columns.len());
+        assert!(
+            quality
+                .first_zero
+                .is_some_and(|first| columns.contains(&first)),
+            "{quality:?}"
+        );
+        match problem.factorize::<f64>(stream, Limits::default(), &STOP) {
+            Err(DeviceFrontalError::ZeroPivot { column }) => {
+                assert!(columns.contains(&column), "{column} of {columns:?}");
+            }
+            other => panic!("{columns:?}: {:?}", other.map(|(_, quality)| quality)),
+        }
+    }
+}
+
+/// What is smaller than a part of the largest entry is a zero pivot, whatever the scale.
+#[test]
+fn small_columns_are_zero_pivots() {
+    let stream = &seeded_streams()[0];
+    let problem =
+        with_zeros(&[5, 30, 140]).with(|i, j, v| if i == j && v == 0.0 { 1e-16 } else { v });
+    for factor in [1.0, 2f64.powi(30), 2f64.powi(-30)] {
+        let scaled = problem.with(|_, _, v| v * factor);
+        let (mut factors, quality) = scaled
+            .factorize::<f64>(stream, Limits::default(), &ACCEPT)
+            .unwrap();
+        assert_eq!((quality.num_zero, quality.inertia.zero), (3, 3));
+        check(stream, &scaled, &factors, &quality, "small columns");
+        assert_eq!(factors.scale(), scaled.max_b());
+        let larger = scaled.with(|_, _, v| v * 1024.0);
+        let quality = larger
+            .refactorize(stream, Limits::default(), &mut factors, &ACCEPT)
+            .unwrap();
+        assert_eq!(quality.num_zero, 3);
+        let quality = larger
+            .refactorize(stream, Limits::default(), &mut factors, &STOP)
+            .unwrap();
+        assert_eq!(quality.num_zero, 0);
+    }
+}
+
+fn definite(n: usize) -> Vec<(usize, usize, f64)> {
+    joined(&[5, 30], n, |_, i, j| {
+        if i == j {
+            2.0 * n as f64
+        } else {
+            uniform(1, i * n + j)
+        }
+    })
+}
+
+#[test]
+fn definite_matrices_have_positive_pivots_in_their_order() {
+    for stream in &streams() {
+        let problem = problem(definite(100), &unmerged());
+        for limits in all_limits() {
+            let (factors, quality) = problem
+                .factorize::<f64>(stream, limits, &PivotPolicy::DEFINITE)
+                .unwrap();
+            check(stream, &problem, &factors, &quality, "definite");
+            assert_eq!(quality.inertia.positive, problem.n);
+            assert_eq!((quality.num_two, quality.num_delayed), (0, 0));
+        }
+    }
+}
+
+#[test]
+fn the_first_pivot_that_is_not_positive_is_named() {
+    let stream = &seeded_streams()[0];
+    let whole = problem(definite(100), &unmerged());
+    for columns in [&[3][..], &[20], &[50], &[120, 134], &[134, 20]] {
+        for of_value in [-5.0, 0.0] {
+            let problem = whole.with(|i, j, v| {
+                if i == j && columns.contains(&i) {
+                    of_value
+                } else {
+                    v
+                }
+            });
+            let options = Options {
+                pivots: PivotPolicy::DEFINITE,
+                ..Options::default()
+            };
+            let expected =
+                FrontalLdlt::<f64>::factorize(&problem.symbolic, &problem.values, &options);
+            let (expected, expected_value) = match expected {
+                Err(luge_frontal::FrontalError::NotPositiveDefinite { column, value }) => {
+                    (column, value)
+                }
+                other => panic!("{:?}", other.map(|(_, quality)| quality)),
+            };
+            match problem.factorize::<f64>(stream, Limits::default(), &PivotPolicy::DEFINITE) {
+                Err(DeviceFrontalError::NotPositiveDefinite { column, value }) => {
+                    assert_eq!(column, expected, "{columns:?}");
+                    assert!((value - expected_value).abs() < 1e-10, "{value}");
+                }
+                other => panic!("{columns:?}: {:?}", other.map(|(_, quality)| quality)),
+            }
+        }
+    }
+    // Factors of a definite matrix and of others take turns.
+    let limits = Limits::default();
+    let (mut factors, first) = whole
+        .factorize::<f64>(stream, limits, &PivotPolicy::DEFINITE)
+        .unwrap();
+    let other = whole.with(|i, j, v| if i == j && i % 3 == 0 { 0.0 } else { v });
+    let quality = other
+        .refactorize(stream, limits, &mut factors, &STOP)
+        .unwrap();
+    check(stream, &other, &factors, &quality, "indefinite");
+    let again = whole
+        .refactorize(stream, limits, &mut factors, &PivotPolicy::DEFINITE)
+        .unwrap();
+    assert_eq!(again.inertia, first.inertia);
+    check(stream, &whole, &factors, &again, "definite again");
+}
+
+#[test]
+fn values_that_are_not_finite_are_refused() {
+    let stream = &seeded_streams()[0];
+    for value in [f64::INFINITY, f64::NAN] {
+        for column in [3, 20, 50, 130] {
+            let problem = problem(definite(100), &unmerged());
+            let problem =
+                problem.with(|i, j, v| if i == column && j == column { value } else { v });
+            for pivots in [STOP, ACCEPT, PivotPolicy::DEFINITE] {
+                match problem.factorize::<f64>(stream, Limits::default(), &pivots) {
+                    Err(DeviceFrontalError::NotFinite { .. }) => {}
+                    other => panic!("{value}, {column}: {:?}", other.map(|(_, quality)| quality)),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_has_no_pivots() {
+    let stream = &seeded_streams()[0];
+    let problem = Problem::new(0, [], &TreeOptions::default());
+    for pivots in [STOP, ACCEPT, PivotPolicy::DEFINITE] {
+        let (mut factors, quality) = problem
+            .factorize::<f64>(stream, Limits::default(), &pivots)
+            .unwrap();
+        assert_eq!(quality, DeviceSymmetricQuality::default());
+        let again = problem.refactorize(stream, Limits::default(), &mut factors, &pivots);
+        assert_eq!(again.unwrap(), quality);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn ldlt_fronts_of_any_symmetric_matrix(a in symmetric_matrices(40), at in 0usize..5) {
+        let stream = &streams()[0];
+        let entries = a.iter().map(|(&v, (i, j))| (i, j, v));
+        let problem = Problem::new(a.rows(), entries, &TreeOptions::default());
+        let limits = all_limits()[at];
+        let (factors, quality) = problem.factorize::<f64>(stream, limits, &ACCEPT).unwrap();
+        check(stream, &problem, &factors, &quality, "any");
+        let on_host = problem.on_host(&ACCEPT);
+        if on_host.min_pivot > 1e-6 {
+            prop_assert_eq!(quality.inertia, on_host.inertia);
+        }
+    }
+}

@@ -109,21 +109,24 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
             }
         }
         self.clear_above(sizes, of_kind);
+        let own = lane.min(k - 1);
+        let next = (lane + 1).min(k - 1);
+        let block = [
+            self.entry(sizes, own, own),
+            self.entry(sizes, own, next),
+            self.entry(sizes, next, next),
+        ];
+        warp::sync_warp(warp::FULL_MASK);
         if lane < k {
             let pivot = start + lane;
-            let next = (lane + 1).min(k - 1);
-            let off = self.entry(sizes, lane, next);
-            let block = [
-                self.entry(sizes, lane, lane),
-                off,
-                self.entry(sizes, next, next),
-            ];
-            self.kind.keep(&self.work, (pivot, of_kind), block, seen);
+            let d = self.kind.keep(&self.work, (pivot, of_kind), block, seen);
+            self.values.set(self.place(sizes, lane, lane), d);
             if SEARCH {
                 self.work.pivot_rows.set(pivot as usize, of_kind);
                 self.work.row_places.set((start + came_from) as usize, lane);
             }
         }
+        warp::sync_warp(warp::FULL_MASK);
     }
 
     /// The pivot to be taken in place `j`: that of the first column that has an acceptable one.

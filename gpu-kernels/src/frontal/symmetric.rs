@@ -220,7 +220,8 @@ impl<T: Real> Work<T> {
 
 impl<T: Real> SymmetricWork<T> {
     /// Keeps pivot `pivot` of the order of elimination in D, and takes note of it: D has `d` on the diagonal, and for the
-    /// first of a pivot of order 2 `off` beside it and `next` in the next place.
+    /// first of a pivot of order 2 `off` beside it and `next` in the next place. Returns what D has on the diagonal: zero if
+    /// the pivot counts as zero.
     #[inlined]
     pub(super) fn keep(
         self,
@@ -228,9 +229,11 @@ impl<T: Real> SymmetricWork<T> {
         (pivot, of_kind): (u32, u32),
         [d, off, next]: [T; 3],
         seen: &mut Seen<T>,
-    ) {
+    ) -> T {
         let is_first = of_kind == kind::FIRST_OF_TWO;
         let off = if is_first { off } else { T::ZERO };
+        let is_zero = of_kind == kind::ONE && work.counts_as_zero(d.abs());
+        let d = if is_zero { T::ZERO } else { d };
         self.diagonal.set(2 * pivot as usize, d);
         self.diagonal.set(2 * pivot as usize + 1, off);
         seen.entry(d, false);
@@ -240,7 +243,7 @@ impl<T: Real> SymmetricWork<T> {
         }
         if of_kind == kind::ONE {
             seen.num_negative += u32::from(d < T::ZERO);
-            if work.counts_as_zero(d.abs()) {
+            if is_zero {
                 seen.num_zero += 1;
                 work.note_first(report::FIRST_ZERO, pivot);
             }
@@ -260,12 +263,15 @@ impl<T: Real> SymmetricWork<T> {
         } else if of_kind == kind::NONE {
             self.fail(work, pivot, seen);
         }
+        d
     }
 
     /// Takes note that the search failed at this pivot.
     #[inlined]
     pub(super) fn fail(self, work: &Work<T>, pivot: u32, seen: &mut Seen<T>) {
-        self.failed.set(pivot as usize, work.epoch);
+        // Several rows of a column may fail.
+        let failed = self.failed.atomic(pivot as usize);
+        failed.store(work.epoch, Ordering::Relaxed, Scope::Device);
         seen.num_failed += 1;
     }
 }

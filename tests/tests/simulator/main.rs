@@ -13,6 +13,7 @@ mod front_kernels;
 mod frontal;
 mod frontal_ldlt;
 mod frontal_solve;
+mod frontal_solve_symmetric;
 mod kernel_arguments;
 mod levelize;
 mod module_edges;

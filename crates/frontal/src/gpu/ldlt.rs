@@ -88,7 +88,8 @@ impl<T: DeviceScalar> Panels<T> {
     fn new(stream: &Stream, symbolic: &Symbolic<Lower>) -> Result<Self, DeviceError> {
         let n = symbolic.n();
         Ok(Self {
-            factors: stream.alloc(symbolic.layout.slots as usize)?,
+            // Nobody writes the tiles above the diagonal.
+            factors: stream.alloc_zeroed(symbolic.layout.slots as usize)?,
             kinds: stream.alloc_zeroed(n)?,
             row_places: stream.upload(&in_order(symbolic))?,
             diagonal: stream.alloc(2 * n)?,

@@ -40,6 +40,9 @@ pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, UploadTree};
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
+pub use solve::SymmetricFactors;
+#[doc(hidden)]
+pub use solve::UploadedLdlt;
 pub use tree::DeviceTree;
 
 /// A type that the device factorizes in: `f32` or `f64`.
@@ -54,6 +57,8 @@ pub trait DeviceScalar:
     + symmetric_kernels::ldlt_fronts_search::Instance
     + solve_kernels::solve_fronts_single::Instance
     + solve_kernels::solve_fronts_many::Instance
+    + solve_kernels::solve_fronts_symmetric_single::Instance
+    + solve_kernels::solve_fronts_symmetric_many::Instance
     + solve_kernels::prepare::coupling_values::Instance
 {
 }

@@ -1,8 +1,12 @@
 //! Reading the factors, and writing D.
 
+use std::sync::Arc;
+
 use luge_dense::FrontalScalar;
 
 use super::{FrontView, FrontalLdlt};
+use crate::storage::Lower;
+use crate::symbolic::Symbolic;
 
 /// A pivot: a block of D, with its columns of the pattern.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,6 +95,17 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             Pivot::Two { columns, .. } => order.extend(columns),
         });
         order
+    }
+
+    /// The panels of all fronts of `symbolic`, and the column of each pivot in the order before pivots were searched; `None`
+    /// if pivots were delayed, or this is no factorization on that tree.
+    pub(crate) fn without_delays(&self, symbolic: &Arc<Symbolic<Lower>>) -> Option<(&[F], &[u32])> {
+        self.check_valid();
+        let fronts = self.store.records.iter().zip(self.symbolic.tree.fronts());
+        let mut as_planned =
+            fronts.map(|(record, front)| [record.k, record.pivots] == [front.pivots; 2]);
+        let fits = Arc::ptr_eq(&self.symbolic, symbolic) && as_planned.all(|is_planned| is_planned);
+        fits.then(|| (&self.store.values[..], &self.store.cols[..]))
     }
 
     /// Visits the entries of L with (row of B, pivot column, value): everything below the unit diagonal, explicit zeros

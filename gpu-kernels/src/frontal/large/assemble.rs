@@ -249,7 +249,12 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
                         for x in 0..R {
                             // Beyond the piece, something of it once more.
                             let i = (lane + x as u32 * warp::WARP_SIZE).min(rows - 1);
-                            let place = from[s] + u64::from(row + i);
+                            let mut row = row + i;
+                            if is_on_diagonal {
+                                // Nobody has written what is above.
+                                row = row.max(numbers[s]);
+                            }
+                            let place = from[s] + u64::from(row);
                             values[s][x] = self.work.elements.get(place as usize);
                         }
                     }

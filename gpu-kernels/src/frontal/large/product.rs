@@ -401,11 +401,13 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
         pivots: u32,
     ) -> [T; MOST] {
         let first = at + near_place::<TILE>(0).1;
-        // With a neighbour on each side.
+        // With a neighbour on each side, but for those of a later step, which need not be there yet: no pivot of order 2 is
+        // in two tiles.
+        let end = (at - at % TILE + TILE).min(pivots);
         let mut values = [T::ZERO; MOST + 2];
         let mut blocks = [[T::ZERO; 2]; MOST + 2];
         for x in 0..2 * F + 2 {
-            let p = ((first + x as u32).max(1) - 1).min(pivots - 1);
+            let p = ((first + x as u32).max(1) - 1).min(end - 1);
             let place = source.first + wide_product(p, source.of_pivots);
             values[x] = self.work.factors.get(place as usize);
             blocks[x] = self.kind.kept(tile.start + p);

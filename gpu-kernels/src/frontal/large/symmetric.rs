@@ -123,18 +123,19 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         } else {
             self.eliminate_symmetric_panels(matrix, (k, tile.rows), seen);
         }
+        let (own, next) = (thread.min(k - 1), (thread + 1).min(k - 1));
+        let block = [
+            matrix.get(own, own),
+            matrix.get(own, next),
+            matrix.get(next, next),
+        ];
+        thread::sync_threads();
         if thread < k {
             let pivot = tile.start + tile.row + thread;
             let of_kind = self.kind_of(thread);
-            let next = (thread + 1).min(k - 1);
-            let block = [
-                matrix.get(thread, thread),
-                matrix.get(thread, next),
-                matrix.get(next, next),
-            ];
-            self.kind
-                .work
-                .keep(&self.work, (pivot, of_kind), block, seen);
+            let of_pivot = (pivot, of_kind);
+            let d = self.kind.work.keep(&self.work, of_pivot, block, seen);
+            matrix.set(thread, thread, d);
             if SEARCH {
                 self.work.pivot_rows.set(pivot as usize, of_kind);
                 let came_from = self.row_places.get(thread as usize);
@@ -484,6 +485,8 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         let pivot = tile.start + tile.column + p;
         let first = matrix.get(i, p);
         let mut found = [T::ZERO; 2];
+        // A column that is zero in the tile on the diagonal need not be so here.
+        let mut is_lost = false;
         seen.entry(first, false);
         if is_two {
             let second = matrix.get(i, p + 1);
@@ -493,12 +496,14 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
             found[1] = e22.mul_add(second, e21 * first);
         } else if of_kind == kind::ONE {
             let (inverse, d) = (other.get(0, p), other.get(1, p));
+            let counts_as_zero = |value: T| self.work.counts_as_zero(value.abs());
+            is_lost = counts_as_zero(d) && !counts_as_zero(first);
             found[0] = self.work.multiplier(first, d, inverse, seen);
         }
         if SEARCH {
             let bound = self.kind.work.max_l;
             // What is not a number is not within the bound either.
-            if !(found[0].abs() <= bound && found[1].abs() <= bound) {
+            if is_lost || !(found[0].abs() <= bound && found[1].abs() <= bound) {
                 self.kind.work.fail(&self.work, pivot, seen);
                 if is_two {
                     self.kind.work.fail(&self.work, pivot + 1, seen);

@@ -5,11 +5,14 @@
 
 use luge_kernel::prelude::*;
 
+use super::kinds::Kind;
 use super::layout::{CoupledRow, Couplings, Lists, Segment, Single};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// Coupling `p` times its unknown, negative.
     #[inlined]
     fn coupled_term(self, couplings: Couplings<T>, chunk: Chunk, p: u32, r: usize) -> T {
@@ -169,19 +172,14 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
 
     /// The fronts `part` of `list`, which have one pivot and nothing else. All threads of the grid call it.
     #[inlined]
-    pub(super) fn solve_singles(
-        self,
-        couplings: Couplings<T>,
-        list: Records<Single>,
-        part: (u32, u32),
-    ) {
+    pub(super) fn solve_singles(self, list: Records<Single>, part: (u32, u32)) {
         self.for_lanes(part, |chunk, i| {
             if i >= part.1 {
                 return;
             }
             let single = list.get(i as usize);
             let e = single.pivot();
-            let inverse = self.tree.factors.get(single.slot() as usize).reciprocal();
+            let inverse = self.kind.inverse_of_single(self.tree, single);
             let mut value = [T::ZERO; R];
             let at = chunk.unknowns + e as usize * R;
             let mut r = 0;
@@ -189,8 +187,10 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
                 value[r] = self.vectors.entered.get(at + r);
                 r += 1;
             }
-            let own = (single.begin(), single.end());
-            self.uncouple(couplings, chunk, own, &mut value);
+            if let Some(couplings) = self.kind.couplings() {
+                let own = (single.begin(), single.end());
+                self.uncouple(couplings, chunk, own, &mut value);
+            }
             let mut r = 0;
             while r < R {
                 value[r] *= inverse;

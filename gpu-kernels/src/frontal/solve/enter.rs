@@ -3,12 +3,15 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{awaited, give};
+use super::kinds::Kind;
 use super::layout::{MAX_NRHS, Places, control};
 use super::scaled::{BIAS, biased_exponent, headroom, shifted};
 use super::{Chunk, Sweep};
 use crate::grid::GridBarrier;
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// Right-hand side `rhs` of B is 2 to this power times what is solved with. Once the barrier after the search for
     /// it is passed.
     #[inlined]

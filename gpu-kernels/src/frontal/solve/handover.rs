@@ -8,6 +8,7 @@
 
 use luge_kernel::prelude::*;
 
+use super::kinds::Kind;
 use super::{Chunk, Front, Sweep};
 
 /// Contributions of children to one row from which on a warp adds them up together.
@@ -108,7 +109,9 @@ pub(super) fn take<T: Real, const N: usize>(from: GlobalMut<T>, at: usize, wante
     values[0]
 }
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// Where the contributions of children to row `row` of a front lie; anything if it has no such row.
     #[inlined]
     pub(super) fn contributions(self, front: Front, row: u32) -> (u32, u32) {
@@ -119,6 +122,21 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             self.tree.gather_ptr.get(at),
             self.tree.gather_ptr.get(at + 1),
         )
+    }
+
+    /// What the way down begins with for `pivot` of a front and `N` right-hand sides from `rhs` on, if it is `wanted`, else
+    /// zeros; it is waited for. All lanes of a warp call it.
+    #[inlined]
+    pub(super) fn take_eliminated<const N: usize>(
+        self,
+        (chunk, rhs): (Chunk, u32),
+        front: Front,
+        pivot: u32,
+        wanted: bool,
+    ) -> [T; N] {
+        let place = |e: u32| chunk.unknowns + e as usize * R + rhs as usize;
+        let (from, e) = (self.vectors.eliminated, front.start + pivot);
+        self.kind.take_eliminated(from, place, e, wanted)
     }
 
     /// Adds the contributions `begin .. end` to `value` as they come if they are `wanted`, for `N` right-hand sides from

@@ -1,18 +1,20 @@
 //! What a solve is given: the records of the lists that the host makes, and the kernels' arguments.
 //!
-//! Size classes, and the tests in `tests/tests/frontal_solve.rs` that run each of them on the simulator, with A and with
-//! its transpose:
+//! Size classes, and the tests in `tests/tests/simulator` that run each of them on the simulator, with A and with its
+//! transpose in `frontal_solve.rs`, with symmetric matrices in `frontal_solve_symmetric.rs`:
 //!
-//! | class | test |
-//! |---|---|
-//! | fronts of one pivot and nothing else | `many_right_hand_sides_and_many_blocks` |
-//! | fronts of a warp, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` |
-//! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` |
-//! | fronts of more rows, by strips of [`STRIP`], one after another on few blocks; of 1, 2 and 3 strips of pivots; with rows below and without; the last strips in part | `very_large_fronts_are_solved_by_strips`, `very_large_fronts_of_more_strips` |
-//! | 1 right-hand side, up to [`MANY`], up to twice as many, and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_strips` |
-//! | more than [`MAX_NRHS`] right-hand sides | `many_right_hand_sides_and_many_blocks` |
-//! | rows of up to [`LONG_ROW`] couplings, of one segment of at most [`SEGMENT`], of several | `long_rows_come_in_segments` |
-//! | up to 32 contributions of children to a row, and more | `solutions_satisfy_the_matrix` |
+//! | class | test | symmetric |
+//! |---|---|---|
+//! | fronts of one pivot and nothing else | `many_right_hand_sides_and_many_blocks` | `fronts_of_one_pivot` |
+//! | fronts of a warp, of up to 32 rows and of more | `solutions_satisfy_the_matrix`, `small_fronts_of_more_rows_than_lanes` | `small_fronts_with_pivots_of_both_orders`, `small_fronts_of_more_rows_than_lanes` |
+//! | fronts of a block, of up to [`WHOLE_ROWS`] rows, with one tile of pivots and with several | `solutions_satisfy_the_matrix` | `fronts_of_a_block`, `factors_of_any_policy` |
+//! | fronts of more rows, by strips of [`STRIP`], one after another on few blocks; of 1, 2 and more strips of pivots; with rows below and without; the last strips in part | `very_large_fronts_are_solved_by_strips`, `very_large_fronts_of_more_strips` | the same |
+//! | 1 right-hand side, up to [`MANY`], up to twice as many, and more, not a multiple of it | `many_right_hand_sides_and_many_blocks`, `very_large_fronts_are_solved_by_strips` | `fronts_of_a_block` |
+//! | more than [`MAX_NRHS`] right-hand sides | `many_right_hand_sides_and_many_blocks` | `fronts_of_a_block` |
+//! | pivots of order 2 within a warp, between two warps, between two strips; zero pivots | | `small_fronts_with_pivots_of_both_orders`, `fronts_of_a_block`, `very_large_fronts_of_more_strips` |
+//! | some of the factors L, D, Lᵀ | | `fronts_of_one_pivot`, `small_fronts_of_more_rows_than_lanes`, `fronts_of_a_block`, `very_large_fronts_are_solved_by_strips` |
+//! | rows of up to [`LONG_ROW`] couplings, of one segment of at most [`SEGMENT`], of several | `long_rows_come_in_segments` | |
+//! | up to 32 contributions of children to a row, and more | `solutions_satisfy_the_matrix` | the same code |
 
 use luge_kernel::prelude::*;
 
@@ -127,7 +129,8 @@ pub struct Factored<T: Real> {
     pub carry_to: Global<u32>,
     /// The unknown of each row below a front.
     pub row_idx: Global<u32>,
-    /// The exchanges of rows: see [`compose_exchanges`](fn@super::prepare::compose_exchanges).
+    /// The exchanges of rows: see [`compose_exchanges`](fn@super::prepare::compose_exchanges), for L·D·Lᵀ
+    /// [`invert_places`](fn@super::prepare::invert_places).
     pub order: Global<u32>,
     /// The panels.
     pub factors: Global<T>,
@@ -203,6 +206,18 @@ pub mod control {
     pub const BARRIER: usize = 0;
     /// The largest exponent of each right-hand side.
     pub const EXPONENTS: usize = 64;
+}
+
+/// Bits that name the factors of L·D·Lᵀ that are solved with.
+pub mod factors {
+    /// L.
+    pub const L: u32 = 1;
+    /// D.
+    pub const D: u32 = 2;
+    /// Lᵀ.
+    pub const TRANSPOSED_L: u32 = 4;
+    /// All of them.
+    pub const ALL: u32 = L | D | TRANSPOSED_L;
 }
 
 /// Right-hand sides of one launch, at most.

@@ -3,6 +3,7 @@
 use luge_kernel::prelude::*;
 use luge_kernel::record::InGlobal;
 
+use super::kinds::Kind;
 use super::layout::{LargeTask, LevelIn, Lists};
 use super::strips_many::PAIR;
 use super::{Chunk, Front, Sweep};
@@ -93,9 +94,9 @@ impl Tasks {
     /// The next one, which there is: the first of its chunks, its front, and its place in the list. `front_of` as for
     /// [`Sweep::tasks`].
     #[inlined]
-    pub fn take<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize>(
+    pub fn take<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
         &mut self,
-        sweep: Sweep<T, R, AHEAD, BELOW>,
+        sweep: Sweep<T, K, R, AHEAD, BELOW>,
         front_of: impl Fn(usize) -> u32,
     ) -> (Chunk, Front, usize) {
         let Self {
@@ -126,7 +127,9 @@ impl Tasks {
     }
 }
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// The tasks of the part of a list that worker `worker` of `workers` has, each for every chunk or for `together` of
     /// them; `front_of` is the front of a task.
     #[inlined]

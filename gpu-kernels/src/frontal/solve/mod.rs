@@ -16,7 +16,8 @@
 //! below, which its ancestors have found, and solves with the other triangle.
 //!
 //! B = L·U with the rows of each front's pivots exchanged: upwards those of the right-hand side are, for Bᵀ downwards
-//! those of the solution, backwards.
+//! those of the solution, backwards. For a symmetric B = L·D·Lᵀ both are, and downwards begins with D⁻¹: see the module
+//! `kinds`.
 //!
 //! Who works on what is planned by the host (see `luge_frontal::gpu`): a warp on a small front, a block on a larger one,
 //! or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
@@ -30,8 +31,10 @@
 mod coupling;
 mod enter;
 mod handover;
+mod kinds;
 pub mod layout;
 mod lists;
+mod parts;
 mod passes;
 pub mod prepare;
 mod scaled;
@@ -42,6 +45,7 @@ mod whole;
 
 use luge_kernel::prelude::*;
 
+use self::kinds::{General, Kind, Side, Symmetric};
 use self::layout::{
     Couplings, Factored, Lists, MANY, MAX_NRHS, Places, STRIP, THREADS, TILE, Vectors, WHOLE_ROWS,
 };
@@ -53,8 +57,7 @@ const WARPS: u32 = THREADS / warp::WARP_SIZE;
 
 /// A front: its pivots, and where its panels lie.
 ///
-/// The triangles that are solved with are parts of the block of its pivots, as it is stored or transposed. The panels
-/// of the rows below are used by columns, one a pivot, one panel upwards and the other one downwards.
+/// What of it is used in which direction is told by a [`Side`].
 #[derive(Clone, Copy, Default)]
 struct Front {
     start: u32,
@@ -63,7 +66,6 @@ struct Front {
     /// Where its rows below begin among those of all fronts.
     rows: u32,
     slot: u64,
-    transpose: bool,
 }
 
 impl Front {
@@ -71,56 +73,6 @@ impl Front {
     #[inlined]
     fn m(self) -> u32 {
         self.k + self.c
-    }
-
-    /// How far it is from one row of the pivots' block to the next.
-    #[inlined]
-    fn along_row(self) -> u32 {
-        if self.transpose { self.m() } else { 1 }
-    }
-
-    /// How far it is from one column of the pivots' block to the next.
-    #[inlined]
-    fn along_col(self) -> u32 {
-        if self.transpose { 1 } else { self.m() }
-    }
-
-    /// Place of (i, j) of the pivots' block.
-    #[inlined]
-    fn pivot(self, i: u32, j: u32) -> u32 {
-        i * self.along_row() + j * self.along_col()
-    }
-
-    /// Where the panel begins whose columns are those of L below the pivots, and how far they are apart.
-    #[inlined]
-    fn lower(self) -> (u32, u32) {
-        (self.k, self.m())
-    }
-
-    /// Likewise of the rows of U right of the pivots.
-    #[inlined]
-    fn upper(self) -> (u32, u32) {
-        (self.k * self.m(), self.c)
-    }
-
-    /// Likewise of the panel that is used upwards.
-    #[inlined]
-    fn up(self) -> (u32, u32) {
-        if self.transpose {
-            self.upper()
-        } else {
-            self.lower()
-        }
-    }
-
-    /// Likewise of the panel that is used downwards.
-    #[inlined]
-    fn down(self) -> (u32, u32) {
-        if self.transpose {
-            self.lower()
-        } else {
-            self.upper()
-        }
     }
 
     /// Number of tiles of pivots.
@@ -164,8 +116,8 @@ struct Chunk {
 /// Of a row of a small front `AHEAD` entries are under way at once, of a row of the panel that is used downwards `BELOW`:
 /// as many as there are registers for.
 #[derive(Clone, Copy)]
-struct Sweep<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> {
-    transpose: bool,
+struct Sweep<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize> {
+    kind: K,
     nrhs: u32,
     tree: Factored<T>,
     leave: Places,
@@ -178,7 +130,9 @@ struct Sweep<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> {
     products: Shared<T>,
 }
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// Order of the matrix.
     #[inlined]
     fn n(self) -> usize {
@@ -200,6 +154,12 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         }
     }
 
+    /// Chunk `n` from `chunk` on.
+    #[inlined]
+    fn chunk_behind(self, chunk: Chunk, n: u32) -> Chunk {
+        self.chunk(chunk.first / R as u32 + n)
+    }
+
     #[inlined]
     fn front(self, s: u32) -> Front {
         let front = self.tree.fronts.get(s as usize);
@@ -209,8 +169,19 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             c: front.below(),
             rows: front.rows(),
             slot: front.slot(),
-            transpose: self.transpose,
         }
+    }
+
+    /// What the way up uses of the fronts.
+    #[inlined]
+    fn up(self) -> Side {
+        self.kind.side(true)
+    }
+
+    /// What the way down uses of them.
+    #[inlined]
+    fn down(self) -> Side {
+        self.kind.side(false)
     }
 
     #[inlined]
@@ -232,7 +203,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let is_pivot = row < front.k;
         let pivot = if is_pivot { row } else { 0 };
         let exchanged = self.tree.order.get((front.start + pivot) as usize);
-        if is_pivot && !self.transpose {
+        if is_pivot && self.up().exchanges() {
             exchanged
         } else {
             row
@@ -242,7 +213,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// Place of the solution for `pivot` of a front.
     #[inlined]
     fn place_down(self, front: Front, pivot: u32) -> u32 {
-        if self.transpose {
+        if self.down().exchanges() {
             self.unexchanged(front, pivot)
         } else {
             front.start + pivot
@@ -250,8 +221,8 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     }
 }
 
-impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
-    Sweep<T, R, AHEAD, BELOW>
+impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
 {
     /// Of the chunks from one on, how many are worked on together.
     #[inlined]
@@ -268,7 +239,9 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
     #[inlined]
     fn large_up(self, chunk: Chunk, front: Front, strip: u32) {
         let chunks = self.chunks_from(chunk);
-        if strip == layout::WHOLE {
+        if !self.kind.goes(true) {
+            self.pass_on((chunk, chunks), front, parts::own_pivot(strip));
+        } else if strip == layout::WHOLE {
             let mut n = 0;
             while n < chunks {
                 self.whole_up(self.chunk_behind(chunk, n), front);
@@ -286,7 +259,9 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
     #[inlined]
     fn large_down(self, chunk: Chunk, front: Front, strip: u32) {
         let chunks = self.chunks_from(chunk);
-        if strip == layout::WHOLE {
+        if !self.kind.goes(false) {
+            self.leave_eliminated((chunk, chunks), front, parts::own_pivot(strip));
+        } else if strip == layout::WHOLE {
             let mut n = 0;
             while n < chunks {
                 self.whole_down(self.chunk_behind(chunk, n), front);
@@ -328,10 +303,9 @@ pub const fn shared_values(many: usize) -> usize {
 
 /// All of a solve, by all threads of the grid.
 #[inlined]
-fn solve<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>(
-    sweep: Sweep<T, R, AHEAD, BELOW>,
+fn solve<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>(
+    sweep: Sweep<T, K, R, AHEAD, BELOW>,
     lists: Lists,
-    couplings: Couplings<T>,
     enter: Places,
     largest: Shared<u32>,
 ) {
@@ -349,16 +323,19 @@ fn solve<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>(
         if number > 0 {
             barrier.wait();
         }
-        sweep.couple(couplings, lists, number, &mut barrier);
-        sweep.solve_singles(
-            couplings,
-            lists.singles,
-            lists.part(number, |level| level.singles()),
-        );
+        if let Some(couplings) = sweep.kind.couplings() {
+            sweep.couple(couplings, lists, number, &mut barrier);
+        }
+        let part = lists.part(number, |level| level.singles());
+        sweep.solve_singles(lists.singles, part);
         // No task of a warp waits on the way up for one of a block, nor one of a block on the way down for one of a warp.
         let part = lists.part(number, |level| level.warps_up());
         sweep.for_small(lists.warps_up, part, warp, |chunk, front| {
-            sweep.small_up(chunk, front);
+            if sweep.kind.goes(true) {
+                sweep.small_up(chunk, front);
+            } else {
+                sweep.pass_on((chunk, 1), front, thread::lane_id());
+            }
         });
         let part = lists.part(number, |level| level.blocks_up());
         let mut tasks = sweep.large_tasks(lists.blocks_up, part, block);
@@ -374,73 +351,81 @@ fn solve<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>(
         }
         let part = lists.part(number, |level| level.warps_down());
         sweep.for_small(lists.warps_down, part, warp, |chunk, front| {
-            sweep.small_down(chunk, front);
+            if sweep.kind.goes(false) {
+                sweep.small_down(chunk, front);
+            } else {
+                sweep.leave_eliminated((chunk, 1), front, thread::lane_id());
+            }
         });
         number += 1;
     }
 }
 
-/// One kernel for each number of right-hand sides that are solved for together, with what is under way at once and the
-/// blocks of a multiprocessor.
+/// A kernel for a kind of factors and for as many right-hand sides as are solved for together, with what is under way at
+/// once and the blocks of a multiprocessor. The kind is made of two arguments of its own.
 macro_rules! solve_fronts {
-    ($($(#[$doc:meta])* $name:ident: $many:expr, $ahead:literal, $below:literal, $blocks:literal;)*) => {
-        $(
-            $(#[$doc])*
-            #[kernel(
-                T = [f32, f64],
-                max_threads(256),
-                min_blocks($blocks),
-                require(
-                    nrhs >= 1,
-                    nrhs as usize <= MAX_NRHS,
-                    tree.gather_ptr.len() == tree.order.len() + tree.row_idx.len() + 1,
-                    tree.carry_to.len() == tree.row_idx.len(),
-                    enter.places.len() == tree.order.len(),
-                    enter.exponents.len() == tree.order.len(),
-                    leave.places.len() == tree.order.len(),
-                    leave.exponents.len() == tree.order.len(),
-                    couplings.entries.len() == couplings.idx.len(),
-                    vectors.x.len() == nrhs as usize * tree.order.len(),
-                    vectors.unknowns.len()
-                        >= (nrhs as usize).div_ceil($many) * $many * tree.order.len(),
-                    vectors.eliminated.len() == vectors.unknowns.len(),
-                    vectors.carried.len()
-                        >= (nrhs as usize).div_ceil($many) * $many * tree.row_idx.len(),
-                    vectors.entered.len() == vectors.unknowns.len(),
-                    vectors.sums.len()
-                        >= (nrhs as usize).div_ceil($many) * $many * lists.segments.len(),
-                    vectors.control.len() >= layout::CONTROL_WORDS
-                )
-            )]
-            pub unsafe fn $name<T: FrontReal>(
-                transpose: u32,
-                nrhs: u32,
-                tree: Factored<T>,
-                lists: Lists,
-                couplings: Couplings<T>,
-                enter: Places,
-                leave: Places,
-                vectors: Vectors<T>,
-            ) {
-                let largest = shared_array![u32; MAX_NRHS];
-                let values = dynamic_shared::<T>(0, values_places($many));
-                let products = dynamic_shared::<T>(
-                    values_places($many) * size_of::<T>(),
-                    products_places($many),
-                );
-                let sweep = Sweep::<T, { $many }, $ahead, $below> {
-                    transpose: transpose != 0,
-                    nrhs,
-                    tree,
-                    leave,
-                    vectors,
-                    num_segments: lists.segments.len() as u32,
-                    values,
-                    products,
-                };
-                solve(sweep, lists, couplings, enter, largest);
-            }
-        )*
+    (
+        $(#[$doc:meta])*
+        $name:ident: $many:expr, $ahead:literal, $below:literal, $blocks:literal;
+        ($word:ident: u32, $tree:ident, $own:ident: $($own_type:tt)*)
+        require($($require:tt)*)
+        $kind:expr
+    ) => {
+        $(#[$doc])*
+        #[kernel(
+            T = [f32, f64],
+            max_threads(256),
+            min_blocks($blocks),
+            require(
+                nrhs >= 1,
+                nrhs as usize <= MAX_NRHS,
+                $tree.gather_ptr.len() == $tree.order.len() + $tree.row_idx.len() + 1,
+                $tree.carry_to.len() == $tree.row_idx.len(),
+                enter.places.len() == $tree.order.len(),
+                enter.exponents.len() == $tree.order.len(),
+                leave.places.len() == $tree.order.len(),
+                leave.exponents.len() == $tree.order.len(),
+                vectors.x.len() == nrhs as usize * $tree.order.len(),
+                vectors.unknowns.len()
+                    >= (nrhs as usize).div_ceil($many) * $many * $tree.order.len(),
+                vectors.eliminated.len() == vectors.unknowns.len(),
+                vectors.carried.len()
+                    >= (nrhs as usize).div_ceil($many) * $many * $tree.row_idx.len(),
+                vectors.entered.len() == vectors.unknowns.len(),
+                vectors.sums.len()
+                    >= (nrhs as usize).div_ceil($many) * $many * lists.segments.len(),
+                vectors.control.len() >= layout::CONTROL_WORDS,
+                $($require)*
+            )
+        )]
+        pub unsafe fn $name<T: FrontReal>(
+            $word: u32,
+            nrhs: u32,
+            $tree: Factored<T>,
+            lists: Lists,
+            $own: $($own_type)*,
+            enter: Places,
+            leave: Places,
+            vectors: Vectors<T>,
+        ) {
+            let largest = shared_array![u32; MAX_NRHS];
+            let values = dynamic_shared::<T>(0, values_places($many));
+            let products = dynamic_shared::<T>(
+                values_places($many) * size_of::<T>(),
+                products_places($many),
+            );
+            let sweep = Sweep::<T, _, { $many }, $ahead, $below> {
+                kind: $kind,
+                nrhs,
+                tree: $tree,
+                leave,
+                vectors,
+                num_segments: lists.segments.len() as u32,
+                values,
+                products,
+            };
+            solve(sweep, lists, enter, largest);
+        }
     };
 }
 
@@ -462,7 +447,40 @@ solve_fronts! {
     /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of
     /// blocks downwards and of warps downwards; pivots are normal numbers; `control` is zero.
     solve_fronts_single: 1, 8, 4, 2;
+    (transpose: u32, tree, couplings: Couplings<T>)
+    require(couplings.entries.len() == couplings.idx.len())
+    General { transpose: transpose != 0, couplings }
+}
+
+solve_fronts! {
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for eight right-hand sides at a time, which share each entry of
     /// the factors that is read.
     solve_fronts_many: MANY, 4, 2, 2;
+    (transpose: u32, tree, couplings: Couplings<T>)
+    require(couplings.entries.len() == couplings.idx.len())
+    General { transpose: transpose != 0, couplings }
+}
+
+solve_fronts! {
+    /// Solves with the factors of P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, or with those of them that `factors` names (see
+    /// [`factors`](layout::factors)), in place in `x`, for one right-hand side after another.
+    ///
+    /// As [`solve_fronts_single`](fn@solve_fronts_single), but for these: a front has one panel, that of L; D is in
+    /// `diagonal`, with two values for each pivot, its own entry and the one that couples it to the next pivot, zero if
+    /// none does; the unknown of a zero pivot is zero before the way down; pivots of order 2 are regular; there are no
+    /// couplings of diagonal blocks, so `levels` has one level at most. With some of the factors alone, entry e of `x`
+    /// takes the place that it has in the solution.
+    solve_fronts_symmetric_single: 1, 8, 4, 2;
+    (factors: u32, tree, diagonal: Global<T>)
+    require(diagonal.len() == 2 * tree.order.len())
+    Symmetric { factors, diagonal }
+}
+
+solve_fronts! {
+    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for eight right-hand sides at a time, which
+    /// share each entry of the factors that is read.
+    solve_fronts_symmetric_many: MANY, 4, 2, 2;
+    (factors: u32, tree, diagonal: Global<T>)
+    require(diagonal.len() == 2 * tree.order.len())
+    Symmetric { factors, diagonal }
 }

@@ -2,6 +2,7 @@
 
 use luge_kernel::prelude::*;
 
+use super::kinds::Kind;
 use super::{Front, Sweep};
 
 /// Entries of a row of a larger front that are under way at once.
@@ -19,19 +20,21 @@ pub(super) struct Line {
     end: u32,
 }
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// Row `row` of a front in the columns of the pivots `first .. first + count` on the way up: those before the
     /// diagonal.
     #[inlined]
     pub(super) fn line_up(self, front: Front, first: u32, count: u32, row: u32) -> Line {
         if row < front.k {
             Line {
-                first: front.pivot(row, first),
-                stride: front.along_col(),
+                first: self.up().pivot(front, row, first),
+                stride: self.up().along_col(front),
                 end: row.saturating_sub(first).min(count),
             }
         } else {
-            let (begin, stride) = front.up();
+            let (begin, stride) = self.up().panel(front);
             Line {
                 first: begin + (row - front.k) + first * stride,
                 stride,
@@ -45,8 +48,8 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     pub(super) fn line_down(self, front: Front, first: u32, count: u32, row: u32) -> Line {
         let last = first + count - 1;
         Line {
-            first: front.pivot(row, last),
-            stride: front.along_col().wrapping_neg(),
+            first: self.down().pivot(front, row, last),
+            stride: self.down().along_col(front).wrapping_neg(),
             end: if row < front.k {
                 last.saturating_sub(row).min(count)
             } else {
@@ -87,7 +90,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     #[inlined]
     pub(super) fn pivot_of(self, front: Front, row: u32) -> T {
         let row = if row < front.k { row } else { 0 };
-        self.factor(front, front.pivot(row, row))
+        self.factor(front, row * front.m() + row)
     }
 
     /// One over pivot `row` if it is divided by, else 1.
@@ -189,7 +192,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
     /// nothing.
     #[inlined]
     pub(super) fn read_below(self, front: Front, spread: Spread, p: u32) -> [T; BELOW] {
-        let (first, stride) = front.down();
+        let (first, stride) = self.down().panel(front);
         let line = first + spread.row * stride;
         let mut entries = [T::ZERO; BELOW];
         let mut u = 0;

@@ -75,3 +75,30 @@ pub unsafe fn compose_exchanges(
         s += warps as usize;
     }
 }
+
+/// For each front the row of the front before that is each row of the pivots' block, `order`, from where each row has gone:
+/// `order[start + row_places[start + i]]` is i.
+///
+/// Threads: a warp a front, in a grid stride; a lane has every 32nd row. Writes: the part of `order` for the pivots of a
+/// front by its warp alone, each entry once. Shared memory: none. Launch: 1-D, a multiple of 32 threads. Preconditions:
+/// `fronts` describes fronts (see [`layout`](super::layout)) with these pivots; the places of a front are a permutation.
+#[kernel(require(order.len() == row_places.len()))]
+pub unsafe fn invert_places(
+    fronts: Records<FrontRecord>,
+    row_places: Global<u32>,
+    order: GlobalMut<u32>,
+) {
+    let warps = thread::num_threads_1d() / warp::WARP_SIZE;
+    let num_fronts = fronts.len();
+    let mut s = (thread::index_1d() / warp::WARP_SIZE) as usize;
+    while s < num_fronts {
+        let (start, k) = (fronts.get(s).start(), fronts.get(s).pivots());
+        let mut i = thread::lane_id();
+        while i < k {
+            let place = row_places.get((start + i) as usize);
+            order.set((start + place) as usize, i);
+            i += warp::WARP_SIZE;
+        }
+        s += warps as usize;
+    }
+}

@@ -2,11 +2,14 @@
 
 use luge_kernel::prelude::*;
 
-use super::handover::{give, take, take_several};
+use super::handover::{give, take_several};
+use super::kinds::Kind;
 use super::passes::Spread;
 use super::{Chunk, Front, Sweep};
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// One front on the way up. What does not depend on children is read before they are waited for.
     #[inlined]
     pub(super) fn small_up(self, chunk: Chunk, front: Front) {
@@ -21,7 +24,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let own = self.contributions(front, row);
         let mut value = self.entered_at(chunk, front, row);
         self.gather(chunk, 0, own, lane < m, &mut value);
-        let inverse = if is_pivot && self.transpose {
+        let inverse = if is_pivot && self.up().divides() {
             pivot.reciprocal()
         } else {
             T::ONE
@@ -91,8 +94,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let e = self.place_down(front, if is_pivot { lane } else { 0 });
         let spread = Spread::over(0, k, c);
         // It is there before the unknowns above are, which come from it as all else that leads to the root.
-        let at = chunk.unknowns + (front.start + lane) as usize * R;
-        let mut value: [T; R] = take(self.vectors.eliminated, at, is_pivot);
+        let mut value: [T; R] = self.take_eliminated((chunk, 0), front, lane, is_pivot);
         let mut sums = [T::ZERO; R];
         if c > 0 {
             sums = self.products_below(chunk, front, spread);
@@ -102,7 +104,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             value[r] -= sums[r];
             r += 1;
         }
-        let inverse = if is_pivot && !self.transpose {
+        let inverse = if is_pivot && self.down().divides() {
             pivot.reciprocal()
         } else {
             T::ONE

@@ -23,6 +23,7 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
+use super::kinds::{Kind, Side};
 use super::{Chunk, Front, STRIP, Sweep, WARPS};
 use crate::frontal::large::FrontReal;
 
@@ -83,18 +84,18 @@ fn first_column() -> u32 {
     thread::thread_idx_x() / warp::WARP_SIZE * WIDTH
 }
 
-impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
-    Sweep<T, R, AHEAD, BELOW>
+impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
 {
     /// The rows of strip `t` on the way up; the first of them, and how many strips of pivots are before them.
     #[inlined]
     pub(super) fn rows_up(self, front: Front, t: u32) -> (Rows, u32, u32) {
         let of_pivots = front.strips_of_pivots();
         if t < of_pivots {
-            (self.rows_down(front, t), t * STRIP, t)
+            (self.rows_of_pivots(front, self.up(), t), t * STRIP, t)
         } else {
             let below = (t - of_pivots) * STRIP;
-            let (begin, stride) = front.up();
+            let (begin, stride) = self.up().panel(front);
             let rows = Rows {
                 first: begin + below,
                 of_rows: 1,
@@ -107,11 +108,11 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
 
     /// The rows of strip `t` of the pivots' block.
     #[inlined]
-    pub(super) fn rows_down(self, front: Front, t: u32) -> Rows {
+    pub(super) fn rows_of_pivots(self, front: Front, side: Side, t: u32) -> Rows {
         Rows {
-            first: front.pivot(t * STRIP, 0),
-            of_rows: front.along_row(),
-            of_columns: front.along_col(),
+            first: side.pivot(front, t * STRIP, 0),
+            of_rows: side.along_row(front),
+            of_columns: side.along_col(front),
             count: front.pivots_of_strip(t),
         }
     }
@@ -119,7 +120,7 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
     /// The rows of strip `t` of pivots in the panel that is used downwards.
     #[inlined]
     pub(super) fn rows_below(self, front: Front, t: u32) -> Rows {
-        let (begin, stride) = front.down();
+        let (begin, stride) = self.down().panel(front);
         Rows {
             first: begin + t * STRIP * stride,
             of_rows: stride,
@@ -391,7 +392,7 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
         let contributions = self.contributions(front, row);
         if is_pivots {
             let triangle = if t == 0 { ahead } else { own_of(t) };
-            self.show_inverse::<false>(front, (first, count), triangle, self.transpose);
+            self.show_inverse::<false>(front, (first, count), triangle, self.up().divides());
         }
         if thread < STRIP {
             self.gather(chunk, 0, contributions, is_row, &mut value);
@@ -431,18 +432,17 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
         let thread = thread::thread_idx_x();
         let first = t * STRIP;
         let count = front.pivots_of_strip(t);
-        let rows = self.rows_down(front, t);
+        let rows = self.rows_of_pivots(front, self.down(), t);
         let own_of = |j: u32| self.entries(front, rows, j * STRIP, front.pivots_of_strip(j));
         let triangle = own_of(t);
         let own_row = thread / TOGETHER;
         let e = self.place_down(front, first + own_row.min(count - 1));
-        self.show_inverse::<true>(front, (first, count), triangle, !self.transpose);
+        self.show_inverse::<true>(front, (first, count), triangle, self.down().divides());
         self.show_below(chunk, front, self.rows_below(front, t));
         let mut value = [T::ZERO];
         if thread < STRIP {
             let is_row = thread < count;
-            let at = (front.start + first + thread) as usize * R;
-            value = take(self.vectors.eliminated, chunk.unknowns + at, is_row);
+            value = self.take_eliminated((chunk, 0), front, first + thread, is_row);
         }
         let mut sums = [T::ZERO; ROWS];
         let last = front.strips_of_pivots() - 1;

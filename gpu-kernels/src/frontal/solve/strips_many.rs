@@ -7,6 +7,7 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
+use super::kinds::Kind;
 use super::strips::{DISTANCE, Rows, TRIANGLE};
 use super::{Chunk, Front, MANY, STRIP, Sweep, WARPS};
 use crate::frontal::large::{FrontReal, repeated};
@@ -83,15 +84,9 @@ fn own_value() -> (u32, u32, u32) {
     )
 }
 
-impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
-    Sweep<T, R, AHEAD, BELOW>
+impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
 {
-    /// Chunk `n` from `chunk` on.
-    #[inlined]
-    pub(super) fn chunk_behind(self, chunk: Chunk, n: u32) -> Chunk {
-        self.chunk(chunk.first / R as u32 + n)
-    }
-
     /// This lane's part of the `count` columns from `column` on; any entries where there are none.
     #[inlined]
     fn part(self, front: Front, rows: Rows, (column, count): (u32, u32)) -> Part<T> {
@@ -290,7 +285,7 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
         let contributions = self.contributions(front, row);
         if is_pivots {
             let triangle = self.entries(front, rows, first, rows.count);
-            self.show_inverse::<false>(front, (first, rows.count), triangle, self.transpose);
+            self.show_inverse::<false>(front, (first, rows.count), triangle, self.up().divides());
         }
         if n < chunks {
             self.gather(of_own, rhs, contributions, is_row, &mut value);
@@ -328,17 +323,19 @@ impl<T: FrontReal, const R: usize, const AHEAD: usize, const BELOW: usize>
     #[inlined]
     pub(super) fn strip_down_many(self, (chunk, chunks): (Chunk, u32), front: Front, t: u32) {
         let first = t * STRIP;
-        let (rows, below) = (self.rows_down(front, t), self.rows_below(front, t));
+        let (rows, below) = (
+            self.rows_of_pivots(front, self.down(), t),
+            self.rows_below(front, t),
+        );
         let triangle = self.entries(front, rows, first, rows.count);
-        self.show_inverse::<true>(front, (first, rows.count), triangle, !self.transpose);
+        self.show_inverse::<true>(front, (first, rows.count), triangle, self.down().divides());
         let (n, own, rhs) = own_value();
         let mut value = [T::ZERO; OWN];
         if n < chunks {
             let is_row = own < rows.count;
             let row = first + if is_row { own } else { 0 };
-            let of_own = self.chunk_behind(chunk, n).unknowns;
-            let at = of_own + (front.start + row) as usize * R + rhs as usize;
-            value = take(self.vectors.eliminated, at, is_row);
+            let of_own = self.chunk_behind(chunk, n);
+            value = self.take_eliminated((of_own, rhs), front, row, is_row);
         }
         let mut sums = [[[T::ZERO; 4]; PAIR]; 1];
         let turns_below = front.c.div_ceil(STRIP);

@@ -6,13 +6,16 @@
 use luge_kernel::prelude::*;
 
 use super::handover::{give, take};
+use super::kinds::Kind;
 use super::layout::{TILE, WHOLE_ROWS};
 use super::passes::{FAR_AHEAD, Line, Spread};
 use super::{Chunk, Front, Sweep, WARPS};
 
 const _: () = assert!(WHOLE_ROWS == WARPS * warp::WARP_SIZE && TILE == warp::WARP_SIZE);
 
-impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R, AHEAD, BELOW> {
+impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize>
+    Sweep<T, K, R, AHEAD, BELOW>
+{
     /// Shows the unknowns of tile `t`, this warp's. Tiles take turns in two places, so that one barrier a tile does.
     #[inlined]
     fn show(self, t: u32, value: [T; R]) {
@@ -64,7 +67,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
         let contributions = self.contributions(front, row);
         let mut value = self.entered_at(chunk, front, row);
         self.gather(chunk, 0, contributions, thread < m, &mut value);
-        let inverse = if is_pivot && self.transpose {
+        let inverse = if is_pivot && self.up().divides() {
             pivot.reciprocal()
         } else {
             T::ONE
@@ -133,8 +136,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
             unknown = self.tree.row_idx.get((front.rows + q) as usize) as usize;
         }
         // It is there before the unknowns below are.
-        let at = chunk.unknowns + (front.start + thread) as usize * R;
-        let mut value: [T; R] = take(self.vectors.eliminated, at, is_pivot);
+        let mut value: [T; R] = self.take_eliminated((chunk, 0), front, thread, is_pivot);
         let found: [T; R] = take(
             self.vectors.unknowns,
             chunk.unknowns + unknown * R,
@@ -190,7 +192,7 @@ impl<T: Real, const R: usize, const AHEAD: usize, const BELOW: usize> Sweep<T, R
                 r += 1;
             }
         }
-        let inverse = if is_pivot && !self.transpose {
+        let inverse = if is_pivot && self.down().divides() {
             pivot.reciprocal()
         } else {
             T::ONE

@@ -1,0 +1,292 @@
+//! Launches of solves, the same for all kinds of factors but for the kernel and two of its arguments.
+
+use std::ops::Range;
+
+use luge_device::{Buffer, KernelDesc, LaunchConfig, Stream};
+use luge_gpu_kernels::frontal::solve as kernels;
+use luge_gpu_kernels::frontal::solve::layout::{
+    CouplingsBuffers, FactoredBuffers, MANY, MAX_NRHS, PlacesBuffers, THREADS, VectorsBuffers,
+    factors,
+};
+
+use super::{Vectors, vector_entries};
+use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
+use crate::storage::Storage;
+
+/// Bytes of the vectors of a launch from which on it takes fewer right-hand sides.
+const VECTOR_BYTES: usize = 1 << 30;
+
+/// Right-hand sides of a launch at most, if the vectors of one take so many bytes, and the elements of a factorization
+/// `of_elements`.
+fn most_at_once(bytes_of_one: usize, of_elements: usize) -> usize {
+    let chunks = VECTOR_BYTES.max(of_elements) / (MANY * bytes_of_one);
+    chunks.clamp(1, MAX_NRHS / MANY) * MANY
+}
+
+/// Which of the factors of P·B·Pᵀ = L·D·Lᵀ a solve is with. The solves with [`L`](Self::L), [`D`](Self::D) and
+/// [`TRANSPOSED_L`](Self::TRANSPOSED_L) one after the other are the one with [`ALL`](Self::ALL).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SymmetricFactors(u32);
+
+impl SymmetricFactors {
+    /// L·X = P·R; the entry of X for a pivot takes the place of its column.
+    pub const L: Self = Self(factors::L);
+    /// D·X = R, each pivot's entry in the place of its column; zero where the pivot is zero.
+    pub const D: Self = Self(factors::D);
+    /// Lᵀ·P·X = R, with each pivot's entry of R in the place of its column.
+    pub const TRANSPOSED_L: Self = Self(factors::TRANSPOSED_L);
+    /// D·Lᵀ·P·X = R.
+    pub const D_AND_TRANSPOSED_L: Self = Self(factors::D | factors::TRANSPOSED_L);
+    /// B·X = R.
+    pub const ALL: Self = Self(factors::ALL);
+
+    fn has(self, factor: u32) -> bool {
+        self.0 & factor != 0
+    }
+}
+
+/// A kind of factors, with what it has of its own.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::gpu) enum Kind<'a, T: DeviceScalar> {
+    /// L·U, or its transpose.
+    General {
+        transpose: bool,
+        /// Entries right of the diagonal blocks.
+        coupling: &'a Buffer<T>,
+    },
+    /// L·D·Lᵀ, or some of its factors.
+    Symmetric {
+        factors: SymmetricFactors,
+        /// Two values for each pivot: its entry of D, and the one that couples it to the next pivot.
+        diagonal: &'a Buffer<T>,
+    },
+}
+
+impl<T: DeviceScalar> Kind<'_, T> {
+    fn is_transposed(self) -> bool {
+        matches!(
+            self,
+            Self::General {
+                transpose: true,
+                ..
+            }
+        )
+    }
+
+    /// Whether right-hand sides are scaled where the matrix is, and whether solutions are.
+    fn scales(self) -> [bool; 2] {
+        match self {
+            Self::General { .. } => [true, true],
+            Self::Symmetric { factors: of, .. } => {
+                [of.has(factors::L), of.has(factors::TRANSPOSED_L)]
+            }
+        }
+    }
+
+    /// The kernel for one right-hand side, or for several.
+    fn kernel(self, is_single: bool) -> &'static KernelDesc {
+        match (self, is_single) {
+            (Self::General { .. }, true) => kernels::solve_fronts_single::desc::<T>(),
+            (Self::General { .. }, false) => kernels::solve_fronts_many::desc::<T>(),
+            (Self::Symmetric { .. }, true) => kernels::solve_fronts_symmetric_single::desc::<T>(),
+            (Self::Symmetric { .. }, false) => kernels::solve_fronts_symmetric_many::desc::<T>(),
+        }
+    }
+}
+
+/// Factors of one matrix, to solve with.
+#[derive(Debug)]
+pub(in crate::gpu) struct Solve<'a, T: DeviceScalar, S: Storage> {
+    pub tree: &'a DeviceTree<S>,
+    pub panels: &'a Buffer<T>,
+    /// The exchanges of rows of each front as one permutation.
+    pub order: &'a Buffer<u32>,
+    pub kind: Kind<'a, T>,
+    /// Whether right-hand sides and solutions are those of A, not of the scaled matrix.
+    pub scales: bool,
+}
+
+impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
+    /// Solves in place in `x`, in `vectors` and the `elements`, whose former content is of no use.
+    ///
+    /// # Panics
+    ///
+    /// If `x` has not `nrhs` right-hand sides.
+    #[track_caller]
+    pub fn enqueue(
+        &self,
+        (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+    ) -> Result<(), DeviceFrontalError> {
+        let n = self.tree.symbolic.tree.n();
+        assert_eq!(x.len(), n * nrhs, "{nrhs} right-hand sides of length {n}");
+        if x.is_empty() {
+            return Ok(());
+        }
+        let bytes_of_one = vector_entries(self.tree) * size_of::<T>();
+        let at_once = most_at_once(bytes_of_one, elements.len() * size_of::<T>());
+        let zeros = match self.scales && self.kind.scales() == [true, true] {
+            true => None,
+            false => {
+                let mut zeros = stream.alloc(n)?;
+                stream.fill_zero(&mut zeros)?;
+                Some(zeros)
+            }
+        };
+        let mut first = 0;
+        while first < nrhs {
+            let count = at_once.min(nrhs - first);
+            self.launch(
+                (vectors, elements),
+                stream,
+                x,
+                first..first + count,
+                zeros.as_ref(),
+            )?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    /// Solves for these right-hand sides, with `zeros` in place of exponents that do not count.
+    fn launch(
+        &self,
+        (vectors, elements): (&mut Vectors<T>, &mut Buffer<T>),
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        sides: Range<usize>,
+        zeros: Option<&Buffer<i32>>,
+    ) -> Result<(), DeviceFrontalError> {
+        let nrhs = sides.len();
+        let tree = self.tree;
+        let plan = &tree.solve;
+        let n = tree.symbolic.tree.n();
+        let transpose = self.kind.is_transposed();
+        let lists = plan.lists(stream, &tree.symbolic, transpose)?;
+        let (enter, leave) = if transpose {
+            (&plan.cols, &plan.rows)
+        } else {
+            (&plan.rows, &plan.cols)
+        };
+        let together = if nrhs == 1 { 1 } else { MANY };
+        let chunks = nrhs.div_ceil(together);
+        let shared_bytes = (kernels::shared_values(together) * size_of::<T>()) as u32;
+        let device = stream.device();
+        let kernel = self.kind.kernel(nrhs == 1);
+        let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
+        let blocks = plan.blocks(resident, n, chunks as u32);
+        let config = LaunchConfig::linear(blocks, THREADS)
+            .cooperative()
+            .with_shared(shared_bytes);
+        let lanes = chunks * together;
+        let entries = vector_entries(tree) * lanes;
+        let (control, memory) = vectors.memory(elements, stream, entries)?;
+        stream.fill_zero(control)?;
+        let (mut entered, memory) = memory.split_at_mut(n * lanes);
+        let (mut unknowns, memory) = memory.into_split_at(n * lanes);
+        let (mut eliminated, memory) = memory.into_split_at(n * lanes);
+        let (mut carried, memory) = memory.into_split_at(tree.symbolic.tree.rows.len() * lanes);
+        let (mut sums, _) = memory.into_split_at(plan.num_segments() * lanes);
+        let mut x = x.slice_mut(sides.start * n..sides.end * n);
+        let factored = FactoredBuffers {
+            fronts: &plan.fronts,
+            gather_ptr: &plan.gather_ptr,
+            carry_to: &plan.carry_to,
+            row_idx: &tree.row_idx,
+            order: self.order,
+            factors: self.panels,
+        };
+        let [enter_scales, leave_scales] = self.kind.scales().map(|scales| scales && self.scales);
+        let enter = PlacesBuffers {
+            places: &enter.places,
+            exponents: zeros.filter(|_| !enter_scales).unwrap_or(&enter.exponents),
+        };
+        let leave = PlacesBuffers {
+            places: &leave.places,
+            exponents: zeros.filter(|_| !leave_scales).unwrap_or(&leave.exponents),
+        };
+        let vectors = VectorsBuffers {
+            x: &mut x,
+            entered: &mut entered,
+            unknowns: &mut unknowns,
+            eliminated: &mut eliminated,
+            carried: &mut carried,
+            sums: &mut sums,
+            control,
+        };
+        macro_rules! launch {
+            ($single:ident, $many:ident, $word:expr, $own:expr) => {{
+                let (word, own, nrhs) = ($word, $own, nrhs as u32);
+                let (tree, lists) = (factored, lists.buffers());
+                // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
+                // waits for; the control is zero.
+                unsafe {
+                    if together == 1 {
+                        kernels::$single::launch::<T, _>(
+                            stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
+                        )?;
+                    } else {
+                        kernels::$many::launch::<T, _>(
+                            stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
+                        )?;
+                    }
+                }
+            }};
+        }
+        match self.kind {
+            Kind::General {
+                transpose,
+                coupling,
+            } => {
+                let couplings = CouplingsBuffers {
+                    coupling,
+                    idx: &lists.coupled_idx,
+                    entries: &lists.coupled_entries,
+                };
+                launch!(
+                    solve_fronts_single,
+                    solve_fronts_many,
+                    transpose.into(),
+                    couplings
+                );
+            }
+            Kind::Symmetric { factors, diagonal } => launch!(
+                solve_fronts_symmetric_single,
+                solve_fronts_symmetric_many,
+                factors.0,
+                diagonal
+            ),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_vectors_are_solved_for_in_smaller_groups() {
+        assert_eq!((MANY, MAX_NRHS), (8, 64));
+        // 64 vectors of 2²⁴ bytes have 2³⁰.
+        for (bytes_of_one, of_elements, expected) in [
+            (8, 0, 64),
+            (1 << 24, 1 << 20, 64),
+            ((1 << 24) + 1, 0, 56),
+            ((1 << 24) + 1, 1 << 31, 64),
+            ((1 << 27) / 2, 0, 16),
+            ((1 << 27) / 2 + 1, 0, 8),
+            ((1 << 27) / 2 + 1, 1 << 31, 24),
+            (1 << 27, 0, 8),
+            (1 << 40, 1 << 31, 8),
+        ] {
+            assert_eq!(
+                most_at_once(bytes_of_one, of_elements),
+                expected,
+                "{bytes_of_one}, {of_elements}"
+            );
+        }
+    }
+}

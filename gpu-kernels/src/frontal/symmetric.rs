@@ -176,7 +176,8 @@ impl<T: Real> Work<T> {
         let growth = self.growth_of_two(&entry, (p, partner), (j, m), second.max(below));
         let may_be_two = self.threshold * growth <= T::ONE;
         // 0 · ∞ is no growth, and compares as such.
-        if may_be_one && !(growth * size < beside) {
+        let bounds_better = growth * size < beside;
+        if may_be_one && !bounds_better {
             Verdict::ONE
         } else if may_be_two {
             Verdict::TWO + partner * Verdict::PARTNER
@@ -247,7 +248,9 @@ impl<T: Real> SymmetricWork<T> {
                 seen.num_zero += 1;
                 work.note_first(report::FIRST_ZERO, pivot);
             }
-            if self.definite != 0 && !(d > T::ZERO) {
+            // What is not a number is not positive.
+            let is_positive = d > T::ZERO;
+            if self.definite != 0 && !is_positive {
                 work.note_first(report::FIRST_NEGATIVE, pivot);
             }
         } else if is_first {

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use luge_device::Stream;
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, DeviceTree,
-    Limits, Placement,
+    Limits, MemoryPlan, Placement, Workspace,
 };
 use luge_frontal::{FrontalLdlt, Lower, Options, Symbolic, TreeOptions};
+use luge_gpu_kernels::frontal::plan::{report, state};
+use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
 use luge_sparse::{
     ColPerm, CompressedPattern, Inertia, Permutation, PivotKind, PivotPolicy, RealScalar, RowPerm,
     Scaling, SmallPivots, SymmetricPivoting,
@@ -859,6 +861,48 @@ fn nothing_has_no_pivots() {
         assert_eq!(quality, DeviceSymmetricQuality::default());
         let again = problem.refactorize(stream, Limits::default(), &mut factors, &pivots);
         assert_eq!(again.unwrap(), quality);
+    }
+}
+
+/// Factors, workspaces and trees take what is said before they are there.
+#[test]
+fn symmetric_factors_take_what_was_predicted() {
+    let stream = &seeded_streams()[0];
+    let device = stream.device();
+    for (name, problem) in named_problems() {
+        // No column moves.
+        let problem = problem.with(|i, j, v| if i == j { 300.0 } else { v });
+        let symbolic = &problem.symbolic;
+        let memory = MemoryPlan::new(symbolic);
+        let before = device.allocated_bytes();
+        let tree = Arc::new(problem.uploaded(stream, symbolic, Limits::default()));
+        let of_tree = device.allocated_bytes() - before;
+        let values = stream.upload(&problem.values).unwrap();
+        let before = device.allocated_bytes();
+        let workspace = Arc::new(Workspace::<f64>::new(stream, &tree).unwrap());
+        let of_workspace = device.allocated_bytes() - before;
+        let predicted = DeviceTree::workspace_bytes(symbolic, &memory, 8);
+        let of_reports = 4 * state::LEN + 8 * (report::NUM_EXTREMES + report::LEN);
+        let of_rest = (of_reports + 4 * CONTROL_WORDS) as u64;
+        assert_eq!(of_workspace, predicted + of_rest, "{name}");
+
+        let before = device.allocated_bytes();
+        let never = |_: &Arc<Symbolic<Lower>>| panic!("{name}: a column has moved");
+        let factors =
+            DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &never);
+        let (_factors, _) = factors.unwrap();
+        let of_factors = device.allocated_bytes() - before;
+        assert_eq!(of_factors, DeviceTree::factor_bytes(symbolic, 8), "{name}");
+        if problem.n > 100 {
+            let predicted = DeviceTree::predicted_bytes(symbolic, &memory, 8)
+                - predicted
+                - DeviceTree::factor_bytes(symbolic, 8);
+            let ratio = of_tree as f64 / predicted as f64;
+            assert!(
+                (0.8..1.3).contains(&ratio),
+                "{name}: {of_tree} bytes, {ratio:.3}"
+            );
+        }
     }
 }
 

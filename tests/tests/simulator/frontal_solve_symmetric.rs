@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use luge_device::{Backend, Device, SimulatorOptions, Stream};
+use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
-    DeviceScalar, DeviceTree, MemoryPlan, Placement, SymmetricFactors, UploadedLdlt,
+    DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, Placement, SymmetricFactors,
+    UploadedLdlt,
 };
 use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options, Symbolic, TreeOptions};
 use luge_sparse::{
@@ -120,6 +121,7 @@ struct System<T: FrontalScalar> {
     factors_of_scaling: Vec<f64>,
     symbolic: Arc<Symbolic<Lower>>,
     pattern: CompressedPattern,
+    values: Vec<T>,
     factors: FrontalLdlt<T>,
 }
 
@@ -170,11 +172,16 @@ impl<T: DeviceScalar + FrontalScalar> System<T> {
             factors_of_scaling: (0..n).map(factor).collect(),
             symbolic,
             pattern,
+            values,
             factors,
         }
     }
 
-    fn uploaded(&self, stream: &Stream) -> UploadedLdlt<T> {
+    fn tree(
+        &self,
+        stream: &Stream,
+        symbolic: &Arc<Symbolic<Lower>>,
+    ) -> Result<DeviceTree<Lower>, DeviceError> {
         let (row_perm, col_perm) = (
             RowPerm::new(self.perm.clone()).unwrap(),
             ColPerm::new(self.perm.clone()).unwrap(),
@@ -193,9 +200,36 @@ impl<T: DeviceScalar + FrontalScalar> System<T> {
             coupling: &Arc::new(none),
             coupling_entries: &[],
         };
-        let memory = MemoryPlan::new(&self.symbolic);
-        let tree = DeviceTree::upload(stream, &self.symbolic, &memory, &placement, 1).unwrap();
+        DeviceTree::upload(stream, symbolic, &MemoryPlan::new(symbolic), &placement, 1)
+    }
+
+    /// The factors of the CPU on the device.
+    fn uploaded(&self, stream: &Stream) -> UploadedLdlt<T> {
+        let tree = self.tree(stream, &self.symbolic).unwrap();
         UploadedLdlt::upload(stream, &Arc::new(tree), &self.factors).unwrap()
+    }
+
+    /// Right-hand sides of A without entries where the matrix has none, so the unknowns there are zero.
+    fn consistent(&self, nrhs: usize) -> Vec<f64> {
+        let mut is_met = vec![false; self.n];
+        for j in 0..self.n {
+            for p in self.pattern.range(j) {
+                let is_entry = self.values[p] != T::zero();
+                is_met[j] |= is_entry;
+                is_met[self.pattern.idx()[p] as usize] |= is_entry;
+            }
+        }
+        let mut b = vec![0.0; self.n * nrhs];
+        for rhs in 0..nrhs {
+            for (i, &old) in self.perm.iter().enumerate() {
+                let at = rhs * self.n + old as usize;
+                let factor = self.factors_of_scaling[old as usize];
+                if is_met[i] {
+                    b[at] = (1.5 + uniform(3, at)) / factor;
+                }
+            }
+        }
+        b
     }
 
     /// What the CPU makes of right-hand sides of A with some of the factors.
@@ -456,7 +490,7 @@ fn with_twos_at(pivots: &[usize], c: usize, firsts: &[usize]) -> System<f64> {
         [k, ..] => (*k, c - 1),
     };
     let zeros = (1..30).flat_map(|first| (33..size.max(34)).map(move |second| [first, second]));
-    let systems = zeros.map(|zeros| {
+    let mut systems = zeros.map(|zeros| {
         let entries = joined_fronts(pivots, c, at_ends(zeros));
         System::new(&entries, &apart(), 10)
     });
@@ -464,10 +498,7 @@ fn with_twos_at(pivots: &[usize], c: usize, firsts: &[usize]) -> System<f64> {
         let found = system.firsts_of_two(size as u32, below as u32);
         firsts.iter().all(|first| found.contains(first))
     };
-    systems
-        .filter(fits)
-        .next()
-        .expect("pivots of order 2 there")
+    systems.find(fits).expect("pivots of order 2 there")
 }
 
 /// A block works on each, whose warps have 32 rows.
@@ -585,5 +616,65 @@ fn bits_do_not_depend_on_the_grid_or_the_schedule() {
             .map(|&nrhs| system.check(stream, &mut factors, nrhs, of, "mixed"))
             .collect();
         assert!(*expected.get_or_insert_with(|| found.clone()) == found);
+    }
+}
+
+/// Factors that the device made, with refactorizations.
+#[test]
+fn factors_of_the_device() {
+    let entries = [
+        small_fronts(),
+        joined_fronts(&[36, 34], 70, at_ends([20, 60])),
+        vec![(0, 0, 3.0)],
+    ];
+    let system = System::<f64>::new(&side_by_side(&entries), &apart(), 20);
+    for stream in &seeded_streams()[..1] {
+        let tree = Arc::new(system.tree(stream, &system.symbolic).unwrap());
+        let upload = |moved: &Arc<Symbolic<Lower>>| system.tree(stream, moved);
+        let mut a = Vec::new();
+        for j in 0..system.n {
+            for p in system.pattern.range(j) {
+                let i = system.pattern.idx()[p] as usize;
+                let factor = |i: usize| system.factors_of_scaling[system.perm[i] as usize];
+                a.push(system.values[p] / factor(i) / factor(j));
+            }
+        }
+        let values = stream.upload(&a).unwrap();
+        let (mut factors, quality) =
+            DeviceFrontalLdlt::factorize(stream, &tree, &values, &PIVOTS, &upload).unwrap();
+        assert_eq!(quality.num_zero, system.factors.quality().num_zero);
+        assert!(quality.num_two > 20);
+        let compare = |factors: &mut DeviceFrontalLdlt<f64>, times: f64| {
+            for nrhs in [1, 9] {
+                let b = system.consistent(nrhs);
+                let expected = system.expected(&b, nrhs, SymmetricFactors::ALL);
+                let mut x = stream.upload(&b).unwrap();
+                factors.solve(stream, &mut x, nrhs).unwrap();
+                let found = stream.download(&x).unwrap();
+                let mut one_by_one = stream.upload(&b).unwrap();
+                for of in [
+                    SymmetricFactors::L,
+                    SymmetricFactors::D,
+                    SymmetricFactors::TRANSPOSED_L,
+                ] {
+                    let x = &mut one_by_one;
+                    factors.solve_with(stream, x, nrhs, of).unwrap();
+                }
+                let one_by_one = stream.download(&one_by_one).unwrap();
+                for (i, &wanted) in expected.iter().enumerate() {
+                    let factor = system.factors_of_scaling[i % system.n];
+                    for x in [found[i], one_by_one[i]] {
+                        let difference = (x * times - wanted).abs() / factor;
+                        assert!(difference < 1e-11, "unknown {i}: {difference:e}");
+                    }
+                }
+            }
+        };
+        compare(&mut factors, 1.0);
+        let doubled: Vec<f64> = a.iter().map(|v| v * 2.0).collect();
+        let values = stream.upload(&doubled).unwrap();
+        let refactorized = factors.refactorize(stream, &values, &PIVOTS, &upload);
+        refactorized.unwrap();
+        compare(&mut factors, 2.0);
     }
 }

@@ -114,16 +114,8 @@ impl Delays {
         }
         let column = |pivot: u32| tree.perm()[pivot as usize] as usize;
         let is_root = front.parent == NONE;
-        let again = before
-            .iter()
-            .copied()
-            .filter(|&pivot| !is_root && self.was_last[column(pivot)]);
-        let again: Vec<u32> = again.collect();
-        let once = before
-            .iter()
-            .copied()
-            .filter(|pivot| !again.contains(pivot));
-        let mut to_end: Vec<u32> = once.collect();
+        let is_again = |pivot: &u32| !is_root && self.was_last[column(*pivot)];
+        let (again, mut to_end): (Vec<u32>, Vec<u32>) = before.iter().copied().partition(is_again);
         self.leave(tree, front, &again, moves);
         if to_end.is_empty() {
             return;
@@ -145,4 +137,117 @@ fn mixed(number: u64) -> u64 {
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use luge_testkit::strategies::pattern_from;
+
+    use super::*;
+    use crate::tree::TreeOptions;
+
+    /// A path of fronts with these numbers of pivots, each with a row for the first pivot of the next.
+    fn path(pivots: &[u32]) -> Symbolic<Lower> {
+        let mut entries = Vec::new();
+        let mut start = 0;
+        for &k in pivots {
+            let end = start + k;
+            let last = pivots.iter().sum::<u32>();
+            let rows = start..(end + 1).min(last);
+            entries.extend(
+                rows.clone()
+                    .flat_map(|j| (j..rows.end).map(move |i| (j, i))),
+            );
+            start = end;
+        }
+        let options = TreeOptions {
+            zero_fraction: 0.0,
+            tiny_zero_fraction: 0.0,
+            ..TreeOptions::default()
+        };
+        let symbolic = Symbolic::analyze(&pattern_from(start as usize, entries), &options).unwrap();
+        let found = symbolic.tree().fronts().iter().map(|front| front.pivots);
+        assert!(found.eq(pivots.iter().copied()));
+        symbolic
+    }
+
+    fn up(moves: Option<Vec<Move>>) -> Vec<(u32, u32)> {
+        let moves = moves.into_iter().flatten();
+        moves.map(|Move { pivot, up }| (pivot, up)).collect()
+    }
+
+    #[test]
+    fn the_lowest_fronts_are_acted_on_first() {
+        let symbolic = path(&[2, 2, 2, 2, 2, 2]);
+        let limits = Limits::default();
+        let mut delays = Delays::default();
+        let mut moves = |failed: &[u32]| up(delays.moves(&symbolic, &limits, failed));
+        assert_eq!(moves(&[3, 5, 6, 7]), [(3, 1)]);
+        assert_eq!(moves(&[8, 9]), [(8, 1), (9, 1)]);
+        for _ in 2..ROUNDS_A_STRIDE {
+            assert_eq!(moves(&[0, 2]), [(0, 1)]);
+        }
+        // Farther, but not beyond the root.
+        assert_eq!(moves(&[0, 2]), [(0, 2)]);
+        assert_eq!(moves(&[9]), [(9, 1)]);
+        assert_eq!(moves(&[0, 2]), [(0, 2), (2, 2)]);
+        // From a root nothing goes anywhere.
+        assert_eq!(moves(&[10]), []);
+        assert_eq!(delays.num_delayed, 3 + 4 + 2 + 1 + 4);
+    }
+
+    #[test]
+    fn columns_of_tiles_are_mixed_with_the_last_one_before_they_leave() {
+        let symbolic = path(&[150, 100]);
+        let limits = Limits {
+            small_front: 0,
+            whole_front: 0,
+            ..Limits::default()
+        };
+        let mut delays = Delays::default();
+        let mut moves = |failed: &[u32]| up(delays.moves(&symbolic, &limits, failed));
+        let sorted = |mut moves: Vec<(u32, u32)>| {
+            moves.sort_unstable();
+            moves
+        };
+        let last = |first: &[u32]| -> Vec<(u32, u32)> {
+            let last = first.iter().copied().chain(128..150);
+            last.map(|pivot| (pivot, 0)).collect()
+        };
+        assert_eq!(moves(&[130, 149]), [(130, 1), (149, 1)]);
+        let mixed = moves(&[3, 70, 140, 200]);
+        assert!(!mixed.is_sorted());
+        assert_eq!(sorted(mixed), last(&[3, 70]));
+        // A second time they leave.
+        let (leave, stay): (Vec<_>, Vec<_>) =
+            moves(&[3, 71]).into_iter().partition(|&(_, up)| up > 0);
+        assert_eq!((leave, sorted(stay)), (vec![(3, 1)], last(&[71])));
+        assert_eq!(moves(&[70]), [(70, 1)]);
+        // At a root they are mixed in ever other orders.
+        let at_root = |moves: Vec<(u32, u32)>| {
+            assert!(
+                moves
+                    .iter()
+                    .all(|&(pivot, up)| up == 0 && (pivot == 150 || pivot >= 214))
+            );
+            assert_eq!(moves.len(), 1 + 36);
+            moves
+        };
+        let (one, other) = (at_root(moves(&[150])), at_root(moves(&[150, 220])));
+        assert_ne!(one, other);
+        assert_eq!(delays.num_delayed, 4);
+    }
+
+    #[test]
+    fn there_is_an_end_of_rounds() {
+        let symbolic = path(&[100]);
+        let limits = Limits {
+            whole_front: 0,
+            ..Limits::default()
+        };
+        let mut delays = Delays::default();
+        let rounds =
+            (0..2 * ROUNDS).take_while(|_| delays.moves(&symbolic, &limits, &[5]).is_some());
+        assert_eq!(rounds.count() as u32, ROUNDS - 1);
+    }
 }

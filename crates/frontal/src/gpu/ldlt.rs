@@ -9,6 +9,7 @@ use luge_sparse::{Inertia, PivotPolicy, RealScalar, ResolvedSymmetric};
 
 use super::delays::Delays;
 use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
+use super::solve::invert_places;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Lower;
@@ -56,8 +57,8 @@ pub struct DeviceSymmetricQuality {
 /// [`SymmetricPivoting`](luge_sparse::SymmetricPivoting) makes no difference.
 #[derive(Debug)]
 pub struct DeviceFrontalLdlt<T: DeviceScalar> {
-    tree: Arc<DeviceTree<Lower>>,
-    workspace: Arc<Workspace<T>>,
+    pub(super) tree: Arc<DeviceTree<Lower>>,
+    pub(super) workspace: Arc<Workspace<T>>,
     pub(super) panels: Panels<T>,
     /// Where rows and columns of pivots go within their front, on the host.
     places: Vec<u32>,
@@ -77,6 +78,8 @@ pub(super) struct Panels<T: DeviceScalar> {
     pub kinds: Buffer<u32>,
     /// Where rows and columns of pivots go within their front.
     pub row_places: Buffer<u32>,
+    /// The inverse of that, which solves need.
+    pub order: Buffer<u32>,
     /// D: two values for each pivot.
     pub diagonal: Buffer<T>,
     /// Number (epoch) of the last search that failed at each pivot.
@@ -92,6 +95,7 @@ impl<T: DeviceScalar> Panels<T> {
             factors: stream.alloc_zeroed(symbolic.layout.slots as usize)?,
             kinds: stream.alloc_zeroed(n)?,
             row_places: stream.upload(&in_order(symbolic))?,
+            order: stream.upload(&in_order(symbolic))?,
             diagonal: stream.alloc(2 * n)?,
             failed: stream.alloc_zeroed(n)?,
         })
@@ -509,6 +513,10 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             self.places = places;
             if report.count(words::NUM_FAILED) == 0 {
                 self.num_delayed += delays.num_delayed;
+                let Panels {
+                    row_places, order, ..
+                } = &mut self.panels;
+                invert_places(stream, &self.tree, row_places, order)?;
                 return Ok(());
             }
             self.delay(stream, report.epoch, &mut delays, upload)?;
@@ -551,6 +559,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let places = in_order(&self.tree.symbolic);
         if self.rule.is_some_and(|rule| rule.method.is_some()) {
             self.panels.row_places = stream.upload(&places)?;
+            self.panels.order = stream.upload(&places)?;
             stream.fill_zero(&mut self.panels.kinds)?;
             self.places = places;
         }
@@ -583,6 +592,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             row_places,
             diagonal,
             failed,
+            ..
         } = &mut self.panels;
         let factorization = Factorization {
             tree: &*self.tree,

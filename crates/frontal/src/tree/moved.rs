@@ -301,7 +301,7 @@ mod tests {
 
     /// One triangle of a matrix by columns, in either triangle, with its values.
     fn triangle(a: &CsMat<f64>) -> (CompressedPattern, Vec<f64>) {
-        let is_upper = |i: usize, j: usize| i == j || (i < j) == ((i + j) % 3 == 0);
+        let is_upper = |i: usize, j: usize| i == j || (i < j) == (i + j).is_multiple_of(3);
         let mut entries: Vec<_> = a.iter().map(|(&v, (i, j))| (j, i, v)).collect();
         entries.retain(|&(j, i, _)| is_upper(i, j));
         entries.sort_by_key(|&(j, i, _)| (j, i));

@@ -7,7 +7,7 @@ mod launch;
 mod plan;
 mod symmetric;
 
-use luge_device::{Buffer, LaunchConfig, Stream};
+use luge_device::{Buffer, DeviceError, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::solve as kernels;
 use luge_gpu_kernels::frontal::solve::layout::{CONTROL_WORDS, THREADS};
 
@@ -88,28 +88,28 @@ impl<T: DeviceScalar> SolveState<T> {
         }
         Ok(())
     }
+}
 
-    /// Takes from where the rows and columns of pivots went within their fronts what solves with symmetric factors need.
-    pub(super) fn refresh_symmetric(
-        &mut self,
-        stream: &Stream,
-        tree: &DeviceTree<Lower>,
-        row_places: &Buffer<u32>,
-    ) -> Result<(), DeviceFrontalError> {
-        if self.order.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the plan describes the fronts with these pivots.
-        unsafe {
-            kernels::prepare::invert_places::launch(
-                stream,
-                &warp_a_front(tree),
-                &tree.solve.fronts,
-                row_places,
-                &mut self.order,
-            )?;
-        }
-        Ok(())
+/// Makes of where the rows and columns of pivots went within their fronts the `order` that solves with symmetric factors
+/// need.
+pub(super) fn invert_places(
+    stream: &Stream,
+    tree: &DeviceTree<Lower>,
+    row_places: &Buffer<u32>,
+    order: &mut Buffer<u32>,
+) -> Result<(), DeviceError> {
+    if order.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: the plan describes the fronts with these pivots.
+    unsafe {
+        kernels::prepare::invert_places::launch(
+            stream,
+            &warp_a_front(tree),
+            &tree.solve.fronts,
+            row_places,
+            order,
+        )
     }
 }
 

@@ -1,14 +1,100 @@
-//! Solves with factors of a symmetric matrix that the CPU made.
+//! Solves with factors of a symmetric matrix, made on the device or by the CPU.
 
 use std::sync::Arc;
 
 use luge_dense::FrontalScalar;
 use luge_device::{Buffer, Stream};
 
-use super::{Kind, Solve, SolveState, SymmetricFactors, Vectors};
-use crate::gpu::{DeviceFrontalError, DeviceScalar, DeviceTree};
+use super::{Kind, Solve, SymmetricFactors, Vectors, invert_places};
+use crate::gpu::{DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceTree};
 use crate::ldlt::FrontalLdlt;
 use crate::storage::Lower;
+
+impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
+    /// Enqueues a solve of A·X = R in place, for `nrhs` right-hand sides of A's order, one after another.
+    ///
+    /// Right-hand sides may be of any magnitude. The unknown of a zero pivot is zero before the substitution with Lᵀ, so
+    /// a consistent singular system is solved. The bits of a solution depend on the factors, its right-hand side and
+    /// whether it comes alone. Nothing is waited for: errors of the device may come later.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If `x` has not n · `nrhs` values.
+    #[track_caller]
+    pub fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+    ) -> Result<(), DeviceFrontalError> {
+        self.solve_in_workspace(stream, x, nrhs, SymmetricFactors::ALL, true)
+    }
+
+    /// As [`solve`](Self::solve), with some of the factors of the scaled matrix: right-hand sides are scaled if L is among
+    /// them, and solutions if Lᵀ is.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// As [`solve`](Self::solve).
+    #[track_caller]
+    pub fn solve_with(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        factors: SymmetricFactors,
+    ) -> Result<(), DeviceFrontalError> {
+        self.solve_in_workspace(stream, x, nrhs, factors, true)
+    }
+
+    /// As [`solve`](Self::solve) for one right-hand side, with the scaled matrix, its rows and columns in the order of A.
+    ///
+    /// # Errors
+    ///
+    /// As [`solve`](Self::solve).
+    ///
+    /// # Panics
+    ///
+    /// As [`solve`](Self::solve).
+    #[track_caller]
+    pub fn solve_scaled(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+    ) -> Result<(), DeviceFrontalError> {
+        self.solve_in_workspace(stream, x, 1, SymmetricFactors::ALL, false)
+    }
+
+    #[track_caller]
+    fn solve_in_workspace(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        factors: SymmetricFactors,
+        scales: bool,
+    ) -> Result<(), DeviceFrontalError> {
+        let solve = Solve {
+            tree: &self.tree,
+            panels: &self.panels.factors,
+            order: &self.panels.order,
+            kind: Kind::Symmetric {
+                factors,
+                diagonal: &self.panels.diagonal,
+            },
+            scales,
+        };
+        solve.enqueue(self.workspace.lock().memory(), stream, x, nrhs)
+    }
+}
 
 /// Factors L·D·Lᵀ from the CPU on the device, which solves as with those that the device makes: what tests of the solves
 /// compare.
@@ -18,7 +104,7 @@ pub struct UploadedLdlt<T: DeviceScalar> {
     tree: Arc<DeviceTree<Lower>>,
     panels: Buffer<T>,
     diagonal: Buffer<T>,
-    state: SolveState<T>,
+    order: Buffer<u32>,
     vectors: Vectors<T>,
     /// None: a solve takes memory of its own.
     elements: Buffer<T>,
@@ -51,12 +137,12 @@ impl<T: DeviceScalar + FrontalScalar> UploadedLdlt<T> {
             }
         }
         let row_places = stream.upload(&row_places)?;
-        let mut state = SolveState::new(stream, tree)?;
-        state.refresh_symmetric(stream, tree, &row_places)?;
+        let mut order = stream.alloc(row_places.len())?;
+        invert_places(stream, tree, &row_places, &mut order)?;
         Ok(Self {
             panels: stream.upload(panels)?,
             diagonal: stream.upload(&factors.d())?,
-            state,
+            order,
             vectors: Vectors::new(stream)?,
             elements: stream.alloc(0)?,
             tree: Arc::clone(tree),
@@ -83,7 +169,7 @@ impl<T: DeviceScalar + FrontalScalar> UploadedLdlt<T> {
         let solve = Solve {
             tree: &self.tree,
             panels: &self.panels,
-            order: &self.state.order,
+            order: &self.order,
             kind: Kind::Symmetric {
                 factors,
                 diagonal: &self.diagonal,

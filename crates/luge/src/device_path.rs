@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use luge_device::{BufferView, Stream};
+use luge_frontal::gpu::DeviceFrontalLu;
 use luge_ordering::{Matching, Ordering, OrderingOptions};
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
@@ -13,12 +14,15 @@ use smallvec::{SmallVec, smallvec};
 use crate::accuracy::{
     BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
 };
+use crate::attempts::Found;
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
 use crate::device_choice;
 use crate::device_columns::ColumnAnalysis;
-use crate::device_tree::Forest;
+use crate::device_forest::Forest;
+use crate::device_symmetric;
+use crate::device_tree::TreeAnalysis;
 use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
 use crate::inform::{Inform, Warning};
@@ -45,10 +49,10 @@ pub(crate) struct DevicePath {
     pub backend: GpuBackend,
     /// What else might do if static pivots on this analysis do not.
     pub alternative: Option<Matching>,
-    /// The engine that was chosen, and how rows are matched for it.
+    /// The engine that was chosen, and how rows of a general matrix are matched for it.
     engine: DeviceEngine,
     matching: Matching,
-    single: bool,
+    pub single: bool,
 }
 
 /// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
@@ -96,8 +100,17 @@ impl DevicePlace<'_> {
     /// The tree on the device, if there is memory for its factors.
     fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
         self.backend.check_memory(forest.device_bytes())?;
-        let upload = |count| forest.upload(self.backend, self.threads, count);
-        Ok(self.threads.run(self.work(), upload)?)
+        let (backend, threads) = (self.backend, self.threads);
+        threads.run(
+            self.work(),
+            |count| -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+                Ok(if self.single {
+                    TreeAnalysis::<DeviceFrontalLu<f32>>::upload(forest, backend, threads, count)?
+                } else {
+                    TreeAnalysis::<DeviceFrontalLu<f64>>::upload(forest, backend, threads, count)?
+                })
+            },
+        )
     }
 
     /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
@@ -107,6 +120,23 @@ impl DevicePlace<'_> {
 }
 
 impl DevicePath {
+    /// The path by a tree that is there.
+    pub(crate) fn of_tree(
+        analysis: Arc<dyn AnyDeviceAnalysis>,
+        backend: &GpuBackend,
+        alternative: Option<Matching>,
+        single: bool,
+    ) -> Self {
+        Self {
+            analysis,
+            backend: backend.clone(),
+            alternative,
+            engine: DeviceEngine::Tree,
+            matching: Matching::Auto,
+            single,
+        }
+    }
+
     /// Chooses an engine for a matrix with these values by rows, and plans for it. Where that takes another ordering
     /// than the one there is, the inform hears of it.
     pub(crate) fn choose(
@@ -209,8 +239,10 @@ pub(crate) struct DeviceFactors {
     pub engine: Box<dyn AnyDeviceEngine>,
     /// None where the options ask for none.
     pub probe: Option<Probe>,
-    /// Off-diagonal pivots, if they were searched.
+    /// Off-diagonal pivots, if they were searched on the CPU.
     pub searched: Option<usize>,
+    /// By what the pivots of a symmetric matrix were searched.
+    pub pivots: Option<PivotPolicy>,
     /// Estimated if pivots were searched.
     pub condition: Option<Condition>,
     /// That of the analysis's scaling, once somebody asks.
@@ -219,7 +251,7 @@ pub(crate) struct DeviceFactors {
 
 impl DeviceFactors {
     /// Of a new engine, pivots not searched.
-    fn new(
+    pub(crate) fn new(
         analysis: Arc<dyn AnyDeviceAnalysis>,
         engine: Box<dyn AnyDeviceEngine>,
         probe: Probe,
@@ -229,14 +261,10 @@ impl DeviceFactors {
             engine,
             probe: Some(probe),
             searched: None,
+            pivots: None,
             condition: None,
             inverse_exponent: OnceLock::new(),
         }
-    }
-
-    /// The backward error that the probe measured, if there was one.
-    pub(crate) fn backward_error(&self) -> Option<f64> {
-        self.probe.map(|probe| probe.backward_error)
     }
 
     /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
@@ -256,16 +284,22 @@ impl DeviceFactors {
         } else {
             of_probe
         };
-        // Entries of B that are subnormal in the type of the factors, or nearly, have lost digits.
-        let is_in_range = if report.epsilon > f64::EPSILON {
-            ORDINARY_SINGLE.contains(&report.largest)
-        } else {
-            ORDINARY.contains(&report.largest)
-        };
-        if report.num_perturbed > 0 || !is_in_range || is_above(bound, SLACK * target) {
+        if report.num_perturbed > 0
+            || !self.holds_digits(&report)
+            || is_above(bound, SLACK * target)
+        {
             OnePass::Measured
         } else {
             OnePass::Bounded(bound)
+        }
+    }
+
+    /// Whether entries of B are not subnormal in the type of the factors, or nearly: those have lost digits.
+    pub(crate) fn holds_digits(&self, report: &FactorReport) -> bool {
+        if report.epsilon > f64::EPSILON {
+            ORDINARY_SINGLE.contains(&report.largest)
+        } else {
+            ORDINARY.contains(&report.largest)
         }
     }
 
@@ -283,16 +317,25 @@ impl DeviceFactors {
     }
 
     /// The backward error that solutions can be expected to have, if there was a probe.
-    fn statement(&self, target: f64) -> Option<f64> {
-        let probe = self.probe?;
+    fn statement(&self, target: f64) -> Result<Option<f64>, Error> {
+        let Some(probe) = self.probe else {
+            return Ok(None);
+        };
         let report = self.engine.report();
+        // The threshold of a symmetric matrix leaves much to refinement, so one solve tells whether it converges for others as
+        // it did in the probe.
+        let rcond = match &self.condition {
+            Some(condition) => Some(condition.rcond),
+            None if self.pivots.is_some() && probe.is_refined() => Some(self.engine.screen()?),
+            None => None,
+        };
         let one_pass = OnePassOf {
             bound: self.bound_of_growth(&report, &probe),
             growth: report.growth,
-            rcond: self.condition.as_ref().map(|condition| condition.rcond),
+            rcond,
             epsilon: report.epsilon,
         };
-        probe.statement(&one_pass, target)
+        Ok(probe.statement(&one_pass, target))
     }
 
     /// Brings the factors of the old values back, and gives `error`, or what kept them from coming back.
@@ -351,7 +394,11 @@ impl<T: RealScalar> Task<'_, T> {
     /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
     /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
     /// engine keeps the values there.
-    fn probe(&self, engine: &dyn AnyDeviceEngine, journal: &mut Journal) -> Result<Probe, Error> {
+    pub(crate) fn probe_on_device(
+        &self,
+        engine: &dyn AnyDeviceEngine,
+        journal: &mut Journal,
+    ) -> Result<Probe, Error> {
         let start = Instant::now();
         if let Some(resident) = engine.resident() {
             let refinement = self.shared.refinement::<T>();
@@ -378,6 +425,14 @@ impl<T: RealScalar> Task<'_, T> {
     }
 }
 
+/// What was looked at of factors that serve.
+pub(crate) struct Judged {
+    /// Where the options ask for it.
+    probe: Option<Probe>,
+    /// Where pivots raised the question.
+    condition: Option<Condition>,
+}
+
 /// What came of factors with some pivots.
 pub(crate) enum Verdict<T> {
     /// They serve.
@@ -387,11 +442,18 @@ pub(crate) enum Verdict<T> {
 }
 
 impl DevicePath {
+    /// ε of the type of the factors.
+    pub(crate) fn epsilon(&self) -> f64 {
+        if self.single {
+            f64::from(f32::EPSILON)
+        } else {
+            f64::EPSILON
+        }
+    }
+
     /// The policy of factorizations whose pivots are not searched.
     fn static_pivots(&self, shared: &Shared) -> PivotPolicy {
-        let single = f64::from(f32::EPSILON);
-        let epsilon = if self.single { single } else { f64::EPSILON };
-        shared.options.static_pivots(epsilon)
+        shared.options.static_pivots(self.epsilon())
     }
 
     /// Finds factors by the pivoting that the options ask for.
@@ -400,6 +462,9 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
+        if task.shared.symmetry.is_some() {
+            return self.create_symmetric(task, journal);
+        }
         match self.create_on(&self.analysis, self.alternative, task, journal) {
             Err(error) if is_numerical(&error) => {
                 self.establish_anew(task, journal).map_err(|_| error)
@@ -480,7 +545,7 @@ impl DevicePath {
             }
             Err(error) => return Err(error),
         };
-        let probe = task.probe(engine.as_ref(), journal)?;
+        let probe = task.probe_on_device(engine.as_ref(), journal)?;
         let report = engine.report();
         let reason = if report.num_perturbed > 0 {
             Some(format!("{} tiny pivots", report.num_perturbed))
@@ -535,12 +600,11 @@ impl DevicePath {
                 &shared.limits,
             )?;
             journal.add_numeric(start.elapsed());
-            let probe = task.probe(engine.as_ref(), journal)?;
+            let probe = task.probe_on_device(engine.as_ref(), journal)?;
             let reached = !probe.misses(shared.target);
             if best
                 .as_ref()
-                .and_then(DeviceFactors::backward_error)
-                .is_none_or(|best| !is_above(probe.backward_error, best))
+                .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
             {
                 best = Some(DeviceFactors {
                     searched: Some(found.num_off_diagonal),
@@ -575,11 +639,12 @@ impl DevicePath {
         let renewed = old.engine.refactorize(task.values, pivots, &shared.limits);
         journal.add_numeric(start.elapsed());
         let probe = |engine: &dyn AnyDeviceEngine, journal: &mut Journal| {
-            let probe = is_to_be_probed(engine, shared).then(|| task.probe(engine, journal));
+            let probe =
+                is_to_be_probed(engine, shared).then(|| task.probe_on_device(engine, journal));
             probe.transpose()
         };
         match self.judge(old, renewed, shared, journal, probe) {
-            Ok(Verdict::Serve(probe)) => Ok(Self::keep(old, probe, shared.target)),
+            Ok(Verdict::Serve(judged)) => Self::keep(old, judged, shared.target),
             Ok(Verdict::Fail(reason)) => self.repivot(old, reason, task, journal),
             Err(error) => Err(old.restored(error)),
         }
@@ -596,7 +661,9 @@ impl DevicePath {
         journal: &mut Journal,
     ) -> Result<Verdict<Refactorized>, Error> {
         match self.renew_resident(old, values, shared, refinement, journal) {
-            Ok(Verdict::Serve(probe)) => Ok(Verdict::Serve(Self::keep(old, probe, shared.target))),
+            Ok(Verdict::Serve(judged)) => {
+                Self::keep(old, judged, shared.target).map(Verdict::Serve)
+            }
             Ok(Verdict::Fail(reason)) => Ok(Verdict::Fail(reason)),
             Err(error) => Err(old.restored(error)),
         }
@@ -610,7 +677,7 @@ impl DevicePath {
         shared: &Shared,
         refinement: &refine::Options,
         journal: &mut Journal,
-    ) -> Result<Verdict<Option<Probe>>, Error> {
+    ) -> Result<Verdict<Judged>, Error> {
         let pivots = self.kept_pivots(old, shared);
         let is_always_probed = shared.options.residual_check == ResidualCheck::Always;
         let engine = old
@@ -649,7 +716,9 @@ impl DevicePath {
 
     /// The policy of a refactorization of `old`: pivots that were searched are used as they are.
     fn kept_pivots(&self, old: &DeviceFactors, shared: &Shared) -> PivotPolicy {
-        if old.searched.is_some() || shared.options.searched_pivots().is_some() {
+        if let Some(pivots) = old.pivots {
+            pivots
+        } else if old.searched.is_some() || shared.options.searched_pivots().is_some() {
             PivotPolicy::STATIC
         } else {
             self.static_pivots(shared)
@@ -664,11 +733,15 @@ impl DevicePath {
         shared: &Shared,
         journal: &mut Journal,
         probe: impl FnOnce(&dyn AnyDeviceEngine, &mut Journal) -> Result<Option<Probe>, Error>,
-    ) -> Result<Verdict<Option<Probe>>, Error> {
+    ) -> Result<Verdict<Judged>, Error> {
         let is_static = shared.options.pivoting == Pivoting::Static;
         match renewed {
             Ok(()) => {}
-            Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if !is_static => {
+            Err(
+                error @ (Error::ZeroPivot { .. }
+                | Error::Overflow { .. }
+                | Error::NotPositiveDefinite { .. }),
+            ) if !is_static => {
                 return Ok(Verdict::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
@@ -696,18 +769,31 @@ impl DevicePath {
             None => hopeless.or(growth.filter(|_| !is_overruled)),
         };
         match failure {
-            None => Ok(Verdict::Serve(probe)),
+            None => Ok(match device_symmetric::looked_at(engine, shared)? {
+                Ok(condition) => Verdict::Serve(Judged { probe, condition }),
+                Err(reason) => Verdict::Fail(reason),
+            }),
             Some(reason) if !is_static => Ok(Verdict::Fail(reason)),
             Some(_) => Err(unstable(engine, probe)),
         }
     }
 
-    fn keep(old: &mut DeviceFactors, probe: Option<Probe>, target: f64) -> Refactorized {
-        old.engine.keep();
-        (old.probe, old.condition) = (probe, None);
-        Refactorized::Reused {
-            growth: old.engine.report().growth,
-            backward_error: old.statement(target),
+    /// Accepts the factors of new values. They stay those of the old ones if what can be said of them cannot be found out.
+    fn keep(old: &mut DeviceFactors, judged: Judged, target: f64) -> Result<Refactorized, Error> {
+        let before = (old.probe, old.condition.take());
+        (old.probe, old.condition) = (judged.probe, judged.condition);
+        match old.statement(target) {
+            Ok(backward_error) => {
+                old.engine.keep();
+                Ok(Refactorized::Reused {
+                    growth: old.engine.report().growth,
+                    backward_error,
+                })
+            }
+            Err(error) => {
+                (old.probe, old.condition) = before;
+                Err(old.restored(error))
+            }
         }
     }
 
@@ -720,14 +806,23 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
-        let factors = match self.new_pivots(old, task, journal) {
-            Ok(factors) => factors,
+        let found = if task.shared.symmetry.is_some() {
+            self.new_symmetric_pivots(old, task, journal)
+        } else {
+            self.new_pivots(old, task, journal)
+        };
+        let found = found.and_then(|factors| {
+            let statement = factors.statement(task.shared.target)?;
+            Ok((factors, statement))
+        });
+        let (factors, backward_error) = match found {
+            Ok(found) => found,
             Err(error) => return Err(old.restored(error)),
         };
         let outcome = Refactorized::Repivoted {
             reason: reason.clone(),
             growth: factors.engine.report().growth,
-            backward_error: factors.statement(task.shared.target),
+            backward_error,
         };
         journal.warnings.push(Warning::PivotsSearched { reason });
         *old = factors;

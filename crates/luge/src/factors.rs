@@ -440,9 +440,14 @@ impl<T: RealScalar> Factors<T> {
         Ok(true)
     }
 
-    /// What is known of one pass of triangular solves.
+    /// What is known of one pass of triangular solves. Of a singular matrix nothing: what is left of an inconsistent system
+    /// is no rounding error.
     fn one_pass(&self, transpose: bool) -> OnePass {
         let target = self.plan.shared.target;
+        if self.plan.shared.symmetry.is_some() && self.inertia().is_some_and(|known| known.zero > 0)
+        {
+            return OnePass::Measured;
+        }
         match &self.computed {
             Computed::Host(host) => host.one_pass(target, transpose),
             #[cfg(feature = "gpu")]
@@ -687,8 +692,8 @@ impl<T: RealScalar> Factors<T> {
 
     /// Factorizes a new matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
     ///
-    /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time; a probe tells whether the
-    /// factors reach the target.
+    /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time, on a device where those of the
+    /// matrix before leave entries of L that are too large; a probe tells whether the factors reach the target.
     ///
     /// Pivots and scaling of others are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
@@ -830,7 +835,8 @@ impl<T: RealScalar> Factors<T> {
 #[cfg(feature = "gpu")]
 impl<T: RealScalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
-    /// which the analyzed matrix is stored.
+    /// which the analyzed matrix is stored. Those of a symmetric matrix that is stored whole are not compared across the
+    /// diagonal: the lower triangle is factorized, and the probe's residual, with all values, tells if that is another matrix.
     ///
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
@@ -1241,7 +1247,7 @@ impl<T: RealScalar> Factors<T> {
                     inform.code_path.insert(0, search);
                 }
                 inform.num_off_diagonal = device.searched;
-                inform.backward_error = device.backward_error();
+                inform.backward_error = device.probe.map(|probe| probe.backward_error);
                 (device.probe, device.searched.is_some())
             }
         };
@@ -1313,6 +1319,7 @@ impl Inform {
             self.pivoting = Some("static");
         } else {
             self.kind = MatrixKind::Symmetric.name();
+            self.pivoting = Some("threshold");
         }
         if let Some(first_column) = symmetric.first_zero {
             self.warnings

@@ -91,17 +91,7 @@ impl<W: SymmetricField> HostPath<W> {
         values: &[W],
         matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
-        if let Some(symmetry) = &shared.symmetry {
-            let request = symmetric::Request {
-                options: &shared.options,
-                threads: &shared.threads,
-                limits: &shared.limits,
-                symmetry,
-                pattern: &shared.pattern,
-                by_columns: shared.by_columns,
-                matching,
-                single: self.single,
-            };
+        if let Some(request) = symmetric::Request::again(shared, matching, self.single, false) {
             let values = W::in_real(values);
             return Ok(W::plan(&request, Some(&values))?.analysis);
         }

@@ -220,7 +220,6 @@
 //! # Limitations
 //!
 //! - Real square matrices, in `f32` or `f64`.
-//! - Symmetric matrices are factorized as such on the CPU alone; on a device they are general.
 //! - At most 2³² − 2 rows.
 
 // What only a device's path calls is compiled without it too, and left out by the linker: one line here in place of many
@@ -239,7 +238,15 @@ mod device_choice;
 #[cfg(feature = "gpu")]
 mod device_columns;
 #[cfg(feature = "gpu")]
+mod device_factors;
+#[cfg(feature = "gpu")]
+mod device_forest;
+#[cfg(feature = "gpu")]
 mod device_path;
+#[cfg(feature = "gpu")]
+mod device_scratch;
+#[cfg(feature = "gpu")]
+mod device_symmetric;
 #[cfg(feature = "gpu")]
 mod device_tree;
 mod engine;

@@ -80,6 +80,20 @@ impl Shared {
         Ok((values, largest))
     }
 
+    /// The values that callers store, given those of all entries.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn stored_part<'a, T: Scalar>(&self, whole: &'a [T]) -> Cow<'a, [T]> {
+        let source = self.symmetry.as_ref().and_then(|known| known.source());
+        let Some(source) = source else {
+            return Cow::Borrowed(whole);
+        };
+        let mut stored = vec![T::zero(); self.stored_nnz()];
+        for (&p, &value) in source.iter().zip(whole) {
+            stored[p as usize] = value;
+        }
+        Cow::Owned(stored)
+    }
+
     /// The matrix with these values, of all of its entries.
     pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
         // What a triangle was completed to is as well by rows as by columns: sums have one order then.

@@ -1,4 +1,4 @@
-//! Symmetric matrices on the CPU path: L·D·Lᵀ or L·Lᵀ of all of B, in dense fronts.
+//! Symmetric matrices: their order, and on the CPU path L·D·Lᵀ or L·Lᵀ of all of B, in dense fronts.
 //!
 //! B = S·P·A·Pᵀ·S has one permutation and one scaling for rows and columns, and its lower triangle is what is factorized.
 //! Pivots of an indefinite matrix are searched anew by each factorization, as in SSIDS: a refactorization keeps order,
@@ -15,7 +15,8 @@ use luge_frontal::{
 use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{BlockScalar, FrontSizes, Options};
 use luge_ordering::{
-    Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, order_symmetric,
+    Costs, Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, TreeCost,
+    order_symmetric,
 };
 use luge_sparse::{
     CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, Reservation, RowPerm, Scalar,
@@ -27,11 +28,17 @@ use num_complex::Complex;
 use crate::accuracy::of_growth;
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
+#[cfg(feature = "gpu")]
+use crate::device_choice;
+#[cfg(feature = "gpu")]
+use crate::device_forest::Forest;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
 use crate::host::{AnyHost, HostAnalysis};
 use crate::host_plan::{HostPlan, PlannedFactors, SymmetricReport};
 use crate::options::{SingularAction, SymmetricKind};
+use crate::ordered::costs_of;
+use crate::shared::Shared;
 use crate::stored::Rows;
 use crate::symmetry::Symmetry;
 use crate::threads::Threads;
@@ -69,6 +76,8 @@ pub(crate) struct Request<'a> {
     /// In place of what the options say, if another attempt is made.
     pub matching: Option<Matching>,
     pub single: bool,
+    /// Whether it is to be factorized on a device.
+    pub on_device: bool,
 }
 
 /// A planned factorization, and the order that it is for.
@@ -101,7 +110,7 @@ pub(crate) trait SymmetricField: Field {
 
 impl SymmetricField for f64 {
     fn plan(request: &Request<'_>, values: Option<&[f64]>) -> Result<Planned<Self>, Error> {
-        request.plan(values)
+        request.plan(request.order(values)?)
     }
 }
 
@@ -111,10 +120,32 @@ impl SymmetricField for Complex<f64> {
     }
 }
 
-impl Request<'_> {
-    /// Orders for these values of all entries, if they are known, and plans for factors of `f64` or `f32`.
-    pub(crate) fn plan(&self, values: Option<&[f64]>) -> Result<Planned<f64>, Error> {
-        let (ordering, memory) = self.order(values)?;
+impl<'a> Request<'a> {
+    /// For other values of a matrix that was analyzed, if that is symmetric.
+    pub(crate) fn again(
+        shared: &'a Shared,
+        matching: Option<Matching>,
+        single: bool,
+        on_device: bool,
+    ) -> Option<Self> {
+        Some(Self {
+            options: &shared.options,
+            threads: &shared.threads,
+            limits: &shared.limits,
+            symmetry: shared.symmetry.as_ref()?,
+            pattern: &shared.pattern,
+            by_columns: shared.by_columns,
+            matching,
+            single,
+            on_device,
+        })
+    }
+
+    /// Plans for factors of `f64` or `f32` on the CPU.
+    pub(crate) fn plan(
+        &self,
+        (ordering, memory): (SymmetricOrdering, Reservation),
+    ) -> Result<Planned<f64>, Error> {
         if self.single {
             self.plan_in::<f32>(ordering, memory)
         } else {
@@ -122,7 +153,11 @@ impl Request<'_> {
         }
     }
 
-    fn order(&self, values: Option<&[f64]>) -> Result<(SymmetricOrdering, Reservation), Error> {
+    /// Orders for these values of all entries, if they are known.
+    pub(crate) fn order(
+        &self,
+        values: Option<&[f64]>,
+    ) -> Result<(SymmetricOrdering, Reservation), Error> {
         let _span = tracing::info_span!("ordering").entered();
         let (n, nnz) = (self.pattern.major_dim() as u64, self.pattern.nnz() as u64);
         let most = ORDERING_PER_ROW * n + ORDERING_PER_ENTRY * nnz;
@@ -145,14 +180,58 @@ impl Request<'_> {
             // A triangle was completed, and the counterparts of a whole matrix were found.
             .is_known_symmetric(true)
             .refuses_singular(self.options.singular == SingularAction::Refuse)
-            .costs(crate::ordered::costs_of(self.options))
+            .costs(self.costs())
+            .tree_cost(self.tree_cost())
             .cancel(self.limits.cancel.clone());
-        let seconds = SECONDS_PER_ENTRY * nnz as f64;
-        let ordered = self.threads.run(seconds, |threads| {
+        let ordered = self.threads.run(self.seconds(), |threads| {
             order_symmetric(self.pattern, values, &options.threads(threads))
         })?;
         memory.shrink_to(32 * n);
         Ok((ordered, memory))
+    }
+
+    /// Seconds that a step takes which looks at all entries, at least.
+    pub(crate) fn seconds(&self) -> f64 {
+        SECONDS_PER_ENTRY * self.pattern.nnz() as f64
+    }
+
+    fn costs(&self) -> Costs {
+        #[cfg(feature = "gpu")]
+        if self.on_device {
+            return device_choice::costs_for_tree(self.options);
+        }
+        costs_of(self.options)
+    }
+
+    /// What orders are compared by in place of operations.
+    fn tree_cost(&self) -> Option<Arc<dyn TreeCost>> {
+        #[cfg(feature = "gpu")]
+        if self.on_device {
+            let given = self.options.ordering.tree_cost.clone();
+            return given.or_else(|| Some(device_choice::tree_cost::<Lower>()));
+        }
+        None
+    }
+
+    /// The plan for factors on a device, without its elimination forest from then on.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn forest(&self, ordering: &mut SymmetricOrdering) -> Result<Forest<Lower>, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        let transform = transform_of(ordering);
+        let elimination = ordering.forest.take();
+        let (triangle, mut source) = self.lower_triangle(&transform)?;
+        if let Some(stored) = self.symmetry.source() {
+            source.iter_mut().for_each(|p| *p = stored[*p as usize]);
+        }
+        self.threads.run(self.seconds(), |threads| {
+            Forest::analyze_symmetric(
+                (triangle, source),
+                transform,
+                elimination.as_ref(),
+                self.single,
+                threads,
+            )
+        })
     }
 
     fn plan_in<F: FrontalScalar + BlockScalar + Scalar<Wide = f64>>(
@@ -161,11 +240,7 @@ impl Request<'_> {
         memory: Reservation,
     ) -> Result<Planned<f64>, Error> {
         let _span = tracing::info_span!("symbolic").entered();
-        let transform = Transform {
-            row_perm: RowPerm(ordering.perm.clone().0),
-            col_perm: ordering.perm.clone(),
-            scaling: Arc::new(ordering.scaling.clone()),
-        };
+        let transform = transform_of(&ordering);
         let forest = ordering.forest.take();
         let limits = self.limits;
         let (n, entries) = (self.pattern.major_dim(), self.pattern.nnz());
@@ -180,12 +255,9 @@ impl Request<'_> {
             PhaseError::from(error).in_terms_of_a(transform.col_perm.as_slice())
         };
         let symbolic = match &forest {
-            Some(forest) => {
-                let seconds = SECONDS_PER_ENTRY * entries as f64;
-                self.threads.run(seconds, |threads| {
-                    Symbolic::<Lower>::analyze_posted(cols, forest, &options, threads)
-                })
-            }
+            Some(forest) => self.threads.run(self.seconds(), |threads| {
+                Symbolic::<Lower>::analyze_posted(cols, forest, &options, threads)
+            }),
             None => Symbolic::<Lower>::analyze_within(cols, &options, &limits.of_phase()),
         };
         let symbolic = symbolic.map_err(in_terms_of_a)?;
@@ -256,6 +328,15 @@ impl Request<'_> {
         // SAFETY: rows of a column ascend, and permutations are in range.
         let triangle = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
         Ok((triangle, source))
+    }
+}
+
+/// One permutation and one scaling for rows and columns.
+fn transform_of(ordering: &SymmetricOrdering) -> Transform {
+    Transform {
+        row_perm: RowPerm(ordering.perm.clone().0),
+        col_perm: ordering.perm.clone(),
+        scaling: Arc::new(ordering.scaling.clone()),
     }
 }
 

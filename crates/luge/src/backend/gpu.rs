@@ -129,7 +129,6 @@ impl GpuBackend {
             backend,
             device: properties.name.clone().into(),
             module_load_seconds,
-            no_gpu: None,
         }
     }
 

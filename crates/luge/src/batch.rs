@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
 #[cfg(feature = "gpu")]
-use crate::device_path::DevicePath;
+use crate::device_plan::DevicePath;
 use crate::error::Error;
 use crate::factors::{Factors, Solution};
 use crate::inform::Inform;

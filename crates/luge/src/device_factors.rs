@@ -1,483 +1,264 @@
-//! Factors of one kind and type on a device, as the tree engine works with them.
+//! Factors on a device, whichever engine made them, and what is known of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
-use luge_device::{Buffer, DeviceError, Stream};
-use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, MemoryPlan, Workspace,
+use luge_sparse::{PivotPolicy, RealScalar};
+
+use crate::accuracy::{
+    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
 };
-use luge_frontal::{Full, Lower, Storage, Symbolic};
-use luge_sparse::{PivotKind, PivotPolicy};
-
-use crate::backend::Limits;
-use crate::determinant::Determinant;
-use crate::device_forest::Forest;
+use crate::attempts::{Found, is_suspicious};
+use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
+use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
-use crate::host_plan::SymmetricReport;
+use crate::options::SingularAction;
+use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
+use crate::shared::Shared;
+use crate::task::{Journal, Task};
 
-/// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
-/// a front cost no fill.
-const FRONT_THRESHOLD: f64 = 0.1;
-
-/// What a factorization measured. Columns are those of A.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct TreeQuality {
-    pub num_perturbed: usize,
-    pub first_perturbed: Option<usize>,
-    /// Largest magnitudes in B, and in the factors: in U, or in L·D, and in L.
-    pub max_b: f64,
-    pub max_u: f64,
-    pub max_l: f64,
-    /// Of a symmetric matrix.
-    pub symmetric: Option<SymmetricReport>,
-    pub num_delayed: Option<usize>,
+/// Factors on the device that passed their probe, or the best there were.
+pub(crate) struct DeviceFactors {
+    pub analysis: Arc<dyn AnyDeviceAnalysis>,
+    pub engine: Box<dyn AnyDeviceEngine>,
+    /// None where the options ask for none.
+    pub probe: Option<Probe>,
+    /// Off-diagonal pivots, if they were searched on the CPU.
+    pub searched: Option<usize>,
+    /// By what the pivots of a symmetric matrix were searched.
+    pub pivots: Option<PivotPolicy>,
+    /// Estimated if pivots were searched.
+    pub condition: Option<Condition>,
+    /// That of the analysis's scaling, once somebody asks.
+    inverse_exponent: OnceLock<i32>,
 }
 
-impl TreeQuality {
-    /// The growth, estimated by the largest magnitudes; see [`Inform::growth`](crate::Inform::growth).
-    pub(crate) fn growth(&self) -> f64 {
-        if self.max_b == 0.0 {
-            return 0.0;
-        }
-        self.max_u * self.max_l.max(1.0) / self.max_b
-    }
-}
-
-/// What became of a factorization.
-pub(crate) enum Outcome {
-    Done(TreeQuality),
-    /// The magnitude of B is another than that by which small pivots were told: it has to be begun again.
-    OtherScale,
-    /// The pivots do not serve these values, and others have to be searched.
-    OtherPivots,
-}
-
-/// Where factors are made.
-pub(crate) struct Place<'a, L: TreeFactors> {
-    pub forest: &'a Forest<L::Storage>,
-    pub tree: &'a Arc<DeviceTree<L::Storage>>,
-    pub space: &'a Arc<Workspace<L::Value>>,
-    pub stream: &'a Stream,
-}
-
-/// Factors of one matrix. All work on them is enqueued on the stream of their place, in order.
-pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
-    type Value: DeviceScalar;
-    type Storage: Storage;
-
-    /// Factorizes the matrix with these values of A, with pivots that are searched.
-    fn factorize(
-        place: Place<'_, Self>,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(Self, TreeQuality), Error>;
-
-    /// Enqueues a factorization of other values with the pivots that are there; work that is enqueued after it uses the new
-    /// factors.
-    fn begin_refactorize(
-        &mut self,
-        stream: &Stream,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(), Error>;
-
-    /// Waits for it; the policy is that with which it was begun.
-    fn report(&mut self, stream: &Stream, pivots: &PivotPolicy) -> Result<Outcome, Error>;
-
-    /// What pivots are compared with: the magnitude of B.
-    fn scale(&self) -> f64;
-
-    /// Brings back a scale, so that a factorization of the values of then has the bits of then.
-    fn set_scale(&mut self, scale: f64);
-
-    /// Enqueues a solve of A·X = R, or Aᵀ·X = R, in place.
-    fn solve(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<(), Error>;
-
-    /// Likewise for one right-hand side with the scaled matrix, its rows and columns in the order of A.
-    fn solve_scaled(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        transpose: bool,
-    ) -> Result<(), Error>;
-
-    /// The determinant of B.
-    fn determinant(
-        &self,
-        stream: &Stream,
-        forest: &Forest<Self::Storage>,
-    ) -> Result<Determinant, Error>;
-
-    /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted; `None` if
-    /// there is no D.
-    fn pivot_range(&self, stream: &Stream) -> Result<Option<[f64; 2]>, Error>;
-
-    /// Entries of L and of U, where they differ from what the plan predicts.
-    fn sizes(&self) -> Option<(u64, u64)>;
-
-    /// What ran, with so many launches, and this outcome.
-    fn code_path(num_launches: usize, quality: &TreeQuality) -> &'static str;
-
-    /// The plan for B with rows that a search of pivots on the host moves, and how many pivots it takes off the diagonal;
-    /// `None` if no row has to move, or a factorization searches by itself.
-    fn with_searched_pivots(
-        forest: &Forest<Self::Storage>,
-        a: &[f64],
-        pivots: PivotPolicy,
-        limits: &Limits,
-    ) -> Result<Option<(Forest<Self::Storage>, usize)>, Error>;
-}
-
-pub(crate) fn numeric_error(error: DeviceFrontalError) -> Error {
-    match error {
-        DeviceFrontalError::ZeroPivot { column } => Error::ZeroPivot { column },
-        DeviceFrontalError::NotFinite { column } => Error::Overflow { column },
-        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot { column },
-        DeviceFrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
-            column,
-            pivot: value,
-        },
-        DeviceFrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
-        DeviceFrontalError::Device(e) => Error::from_device(e, "numeric"),
-    }
-}
-
-fn solve_error(error: DeviceFrontalError) -> Error {
-    match error {
-        DeviceFrontalError::Device(e) => Error::from_device(e, "solve"),
-        other => numeric_error(other),
-    }
-}
-
-/// Numbers on the device as `f64` on the host.
-fn download<T: DeviceScalar>(stream: &Stream, numbers: &Buffer<T>) -> Result<Vec<f64>, Error> {
-    let in_numeric = |e: DeviceError| Error::from_device(e, "numeric");
-    let numbers = stream.download(numbers).map_err(in_numeric)?;
-    Ok(T::in_f64(&numbers).into_owned())
-}
-
-impl From<DeviceQuality> for TreeQuality {
-    fn from(quality: DeviceQuality) -> Self {
+impl DeviceFactors {
+    /// Of a new engine, pivots not searched.
+    pub(crate) fn new(
+        analysis: Arc<dyn AnyDeviceAnalysis>,
+        engine: Box<dyn AnyDeviceEngine>,
+        probe: Probe,
+    ) -> Self {
         Self {
-            num_perturbed: quality.num_perturbed as usize,
-            first_perturbed: quality.first_perturbed,
-            max_b: quality.max_b,
-            max_u: quality.max_u,
-            max_l: quality.max_l,
-            ..Self::default()
-        }
-    }
-}
-
-impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
-    type Value = T;
-    type Storage = Full;
-
-    fn factorize(
-        place: Place<'_, Self>,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(Self, TreeQuality), Error> {
-        let Place {
-            tree,
-            space,
-            stream,
-            ..
-        } = place;
-        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
-        let (lu, quality) =
-            Self::factorize_in(space, stream, tree, values, &pivots).map_err(numeric_error)?;
-        Ok((lu, quality.into()))
-    }
-
-    fn begin_refactorize(
-        &mut self,
-        stream: &Stream,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(), Error> {
-        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
-        let begun = self.begin_refactorize(stream, values, &pivots);
-        begun.map_err(numeric_error)
-    }
-
-    fn report(&mut self, _stream: &Stream, _pivots: &PivotPolicy) -> Result<Outcome, Error> {
-        let quality = self.report().map_err(numeric_error)?;
-        Ok(quality.map_or(Outcome::OtherScale, |quality| Outcome::Done(quality.into())))
-    }
-
-    fn scale(&self) -> f64 {
-        self.scale()
-    }
-
-    fn set_scale(&mut self, scale: f64) {
-        self.set_scale(scale);
-    }
-
-    fn solve(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<(), Error> {
-        let solved = self.solve(stream, x, nrhs, transpose);
-        solved.map_err(solve_error)
-    }
-
-    fn solve_scaled(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        transpose: bool,
-    ) -> Result<(), Error> {
-        let solved = self.solve_scaled(stream, x, transpose);
-        solved.map_err(solve_error)
-    }
-
-    fn determinant(&self, stream: &Stream, forest: &Forest) -> Result<Determinant, Error> {
-        let panels = download(stream, self.factors())?;
-        let pivot_rows = stream.download(self.pivot_rows());
-        let pivot_rows = pivot_rows.map_err(|e| Error::from_device(e, "numeric"))?;
-        let mut product = Determinant::one();
-        let mut slot = 0;
-        for front in forest.symbolic.tree().fronts() {
-            let (start, pivots) = (front.start as usize, front.pivots as usize);
-            let rows = front.size() as usize;
-            for j in 0..pivots {
-                let pivot = panels[slot + j * (rows + 1)];
-                let exchanged = pivot_rows[start + j] as usize != j;
-                product = product.times(if exchanged { -pivot } else { pivot });
-            }
-            slot += pivots * (rows + front.below as usize);
-        }
-        Ok(product)
-    }
-
-    fn pivot_range(&self, _stream: &Stream) -> Result<Option<[f64; 2]>, Error> {
-        Ok(None)
-    }
-
-    fn sizes(&self) -> Option<(u64, u64)> {
-        None
-    }
-
-    fn code_path(num_launches: usize, _quality: &TreeQuality) -> &'static str {
-        if num_launches == 1 {
-            "numeric: fronts up the forest, one launch"
-        } else {
-            "numeric: fronts up the forest, launches for wide fronts among them"
+            analysis,
+            engine,
+            probe: Some(probe),
+            searched: None,
+            pivots: None,
+            condition: None,
+            inverse_exponent: OnceLock::new(),
         }
     }
 
-    fn with_searched_pivots(
-        forest: &Forest,
-        a: &[f64],
-        pivots: PivotPolicy,
-        limits: &Limits,
-    ) -> Result<Option<(Forest, usize)>, Error> {
-        forest.with_searched_pivots(a, pivots, limits)
-    }
-}
-
-/// What a factorization by this policy measured.
-fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> TreeQuality {
-    TreeQuality {
-        max_b: quality.max_b,
-        max_u: quality.max_u,
-        max_l: quality.max_l,
-        symmetric: Some(SymmetricReport {
-            is_definite: pivots.kind == PivotKind::Definite,
-            inertia: quality.inertia,
-            num_two: quality.num_two,
-            first_zero: quality.first_zero,
-        }),
-        num_delayed: Some(quality.num_delayed),
-        ..TreeQuality::default()
-    }
-}
-
-/// A pivot of a symmetric matrix.
-enum Pivot {
-    One(f64),
-    /// The entries (1, 1), (2, 1) and (2, 2).
-    Two([f64; 3]),
-}
-
-/// The pivots of which these are the entries of D: of each the one on the diagonal, and the one that couples it with the next.
-fn pivots_of(diagonal: &[f64]) -> impl Iterator<Item = Pivot> + '_ {
-    let mut entries = diagonal.chunks_exact(2);
-    std::iter::from_fn(move || {
-        let first = entries.next()?;
-        if first[1] == 0.0 {
-            return Some(Pivot::One(first[0]));
-        }
-        let second = entries.next()?;
-        Some(Pivot::Two([first[0], first[1], second[0]]))
-    })
-}
-
-impl Pivot {
-    /// The magnitudes of its eigenvalues, the smaller one first.
-    fn magnitudes(&self) -> [f64; 2] {
-        match *self {
-            Self::One(d) => [d.abs(); 2],
-            Self::Two([a, b, c]) => {
-                // Scaled, so that no product of two entries overflows.
-                let size = a.abs().max(b.abs()).max(c.abs());
-                let determinant = (a / size) * c - (b / size) * b;
-                let large = (a / 2.0 + c / 2.0).abs() + (a / 2.0 - c / 2.0).hypot(b);
-                // The product of the eigenvalues is the determinant.
-                [determinant.abs() * (size / large), large]
-            }
-        }
-    }
-}
-
-impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
-    type Value = T;
-    type Storage = Lower;
-
-    fn factorize(
-        place: Place<'_, Self>,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(Self, TreeQuality), Error> {
-        let Place {
-            forest,
-            tree,
-            space,
-            stream,
-        } = place;
-        let upload = |moved: &Arc<Symbolic<Lower>>| {
-            let memory = MemoryPlan::new(moved);
-            forest.upload(moved, &memory, stream, 1)
+    /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
+    pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
+        let Some(probe) = self.probe else {
+            return OnePass::Unknown;
         };
-        let (factors, quality) = Self::factorize_in(space, stream, tree, values, pivots, &upload)
-            .map_err(numeric_error)?;
-        Ok((factors, symmetric_quality(&quality, pivots)))
+        let report = self.engine.report();
+        let of_growth = self.bound_of_growth(&report, &probe);
+        let of_probe = if transpose || of_growth > WILD {
+            f64::INFINITY
+        } else {
+            probe.bound(report.epsilon)
+        };
+        let bound = if report.growth_bounds {
+            of_growth.min(of_probe)
+        } else {
+            of_probe
+        };
+        if report.num_perturbed > 0
+            || !self.holds_digits(&report)
+            || is_above(bound, SLACK * target)
+        {
+            OnePass::Measured
+        } else {
+            OnePass::Bounded(bound)
+        }
     }
 
-    fn begin_refactorize(
-        &mut self,
-        stream: &Stream,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(), Error> {
-        let begun = self.begin_refactorize(stream, values, pivots);
-        begun.map_err(numeric_error)
+    /// Whether entries of B are not subnormal in the type of the factors, or nearly: those have lost digits.
+    pub(crate) fn holds_digits(&self, report: &FactorReport) -> bool {
+        if report.epsilon > f64::EPSILON {
+            ORDINARY_SINGLE.contains(&report.largest)
+        } else {
+            ORDINARY.contains(&report.largest)
+        }
     }
 
-    fn report(&mut self, stream: &Stream, pivots: &PivotPolicy) -> Result<Outcome, Error> {
-        let before = self.scale();
-        let quality = self.report(stream).map_err(numeric_error)?;
-        Ok(match quality {
-            Some(quality) => Outcome::Done(symmetric_quality(&quality, pivots)),
-            None if self.scale() != before => Outcome::OtherScale,
-            None => Outcome::OtherPivots,
+    /// The bound of one pass that follows from the growth.
+    fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
+        bound(BoundOf {
+            epsilon: report.epsilon,
+            product: report.growth * report.largest,
+            residual: 0.0,
+            norm_a: probe.norm_a,
+            exponent: *self
+                .inverse_exponent
+                .get_or_init(|| inverse_exponent(&self.analysis.transform().scaling)),
         })
     }
 
-    fn scale(&self) -> f64 {
-        self.scale()
+    /// The backward error that solutions can be expected to have, if there was a probe.
+    pub(crate) fn statement(&self, target: f64) -> Result<Option<f64>, Error> {
+        let Some(probe) = self.probe else {
+            return Ok(None);
+        };
+        let report = self.engine.report();
+        // The threshold of a symmetric matrix leaves much to refinement, so one solve tells whether it converges for others as
+        // it did in the probe.
+        let rcond = match &self.condition {
+            Some(condition) => Some(condition.rcond),
+            None if self.pivots.is_some() && probe.is_refined() => Some(self.engine.screen()?),
+            None => None,
+        };
+        let one_pass = OnePassOf {
+            bound: self.bound_of_growth(&report, &probe),
+            growth: report.growth,
+            rcond,
+            epsilon: report.epsilon,
+        };
+        Ok(probe.statement(&one_pass, target))
     }
 
-    fn set_scale(&mut self, scale: f64) {
-        self.set_scale(scale);
+    /// Brings the factors of the old values back, and gives `error`, or what kept them from coming back.
+    pub(crate) fn restored(&mut self, error: Error) -> Error {
+        self.engine.restore().err().unwrap_or(error)
     }
 
-    fn solve(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        nrhs: usize,
-        _transpose: bool,
-    ) -> Result<(), Error> {
-        let solved = self.solve(stream, x, nrhs);
-        solved.map_err(solve_error)
+    pub(crate) fn misses(&self, target: f64) -> bool {
+        self.probe.is_none_or(|probe| probe.misses(target))
     }
 
-    fn solve_scaled(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        _transpose: bool,
-    ) -> Result<(), Error> {
-        let solved = self.solve_scaled(stream, x);
-        solved.map_err(solve_error)
-    }
-
-    fn determinant(&self, stream: &Stream, _: &Forest<Lower>) -> Result<Determinant, Error> {
-        let diagonal = download(stream, self.diagonal())?;
-        let product = pivots_of(&diagonal).fold(Determinant::one(), |product, pivot| match pivot {
-            Pivot::One(d) => product.times(d),
-            // Divided before they are multiplied, so that nothing overflows.
-            Pivot::Two([a, b, c]) => product.times(b).times(a / b * c - b),
-        });
-        Ok(product)
-    }
-
-    fn pivot_range(&self, stream: &Stream) -> Result<Option<[f64; 2]>, Error> {
-        let diagonal = download(stream, self.diagonal())?;
-        let magnitudes = pivots_of(&diagonal).map(|pivot| pivot.magnitudes());
-        let not_zero = magnitudes.filter(|&[_, large]| large != 0.0);
-        let range = not_zero.fold([f64::INFINITY, 0.0], |[least, most], [small, large]| {
-            [f64::min(least, small), f64::max(most, large)]
-        });
-        Ok(Some(range))
-    }
-
-    fn sizes(&self) -> Option<(u64, u64)> {
-        let entries = self.tree().symbolic().factor_entries();
-        Some((entries, entries))
-    }
-
-    fn code_path(_num_launches: usize, quality: &TreeQuality) -> &'static str {
-        if quality
-            .symmetric
-            .is_some_and(|symmetric| symmetric.is_definite)
-        {
-            "numeric: fronts of Cholesky up the forest, one launch"
-        } else {
-            "numeric: fronts of LDLT up the forest, one launch with known pivots"
-        }
-    }
-
-    fn with_searched_pivots(
-        _: &Forest<Lower>,
-        _: &[f64],
-        _: PivotPolicy,
-        _: &Limits,
-    ) -> Result<Option<(Forest<Lower>, usize)>, Error> {
-        Ok(None)
+    pub(crate) fn unstable(&self) -> Error {
+        unstable(self.engine.as_ref(), self.probe)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// ε of the factors times their growth: rounding errors are about that large, relative to B.
+pub(crate) fn expected_error(engine: &dyn AnyDeviceEngine) -> f64 {
+    let report = engine.report();
+    report.growth * report.epsilon
+}
 
-    #[test]
-    fn pivots_are_read_from_two_values_each() {
-        let diagonal = [3.0, 0.0, 0.0, 2.0, 1.0, 0.0, -5.0, 0.0];
-        let found: Vec<[f64; 2]> = pivots_of(&diagonal).map(|p| p.magnitudes()).collect();
-        let two = |sign: f64| (0.5 + sign * 4.25f64.sqrt()).abs();
-        let expected = [[3.0, 3.0], [two(-1.0), two(1.0)], [5.0, 5.0]];
-        for (found, expected) in found.iter().zip(expected) {
-            for (found, expected) in found.iter().zip(expected) {
-                assert!((found - expected).abs() < 1e-14, "{found} {expected}");
+pub(crate) fn unstable(engine: &dyn AnyDeviceEngine, probe: Option<Probe>) -> Error {
+    let growth = engine.report().growth;
+    match probe {
+        Some(probe) => probe.unstable(growth),
+        None => Error::Unstable {
+            row: 0,
+            growth,
+            backward_error: expected_error(engine),
+        },
+    }
+}
+
+/// What was looked at of factors that serve.
+pub(crate) struct Judged {
+    /// Where the options ask for it.
+    pub probe: Option<Probe>,
+    /// Where pivots raised the question.
+    pub condition: Option<Condition>,
+}
+
+impl<T: RealScalar> Task<'_, T> {
+    /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
+    /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
+    /// engine keeps the values there.
+    pub(crate) fn probe_on_device(
+        &self,
+        engine: &dyn AnyDeviceEngine,
+        journal: &mut Journal,
+    ) -> Result<Probe, Error> {
+        let start = Instant::now();
+        if let Some(resident) = engine.resident() {
+            let refinement = self.shared.refinement::<T>();
+            let probe = Probe::resident(resident, self.shared, None, &refinement)?;
+            journal.add_probe(start.elapsed());
+            if let Some(probe) = probe {
+                return Ok(probe);
             }
+            return self.probe_with(self.shared.options.max_refinement_steps, engine, journal);
         }
-        assert_eq!(found.len(), 3);
-        // Entries whose squares are out of range.
-        let [small, large] = Pivot::Two([1e200, 2e200, 1e200]).magnitudes();
-        assert!((small / 1e200 - 1.0).abs() < 1e-14 && (large / 3e200 - 1.0).abs() < 1e-14);
+        let quick = Probe::quick(self.a, |x| {
+            let solution = engine.solve(x, 1, false)?;
+            x.copy_from_slice(&solution);
+            Ok(())
+        })?;
+        journal.add_probe(start.elapsed());
+        match quick {
+            Some(probe) if !probe.misses(self.shared.target) => Ok(probe),
+            _ => Ok(Probe {
+                unrefined: quick.map_or(f64::INFINITY, |probe| probe.unrefined),
+                ..self.probe_with(self.shared.options.max_refinement_steps, engine, journal)?
+            }),
+        }
+    }
+}
+
+/// The condition of what was factorized, unless it is singular to rounding.
+pub(crate) fn regular(engine: &dyn AnyDeviceEngine) -> Result<Condition, Error> {
+    let condition = resident(engine).condition_of_values()?;
+    condition.refuse_below(SINGULAR)?;
+    Ok(condition)
+}
+
+/// Whether pivots are so far apart that the matrix may be singular.
+fn has_suspicious_pivots(engine: &dyn AnyDeviceEngine) -> Result<bool, Error> {
+    let range = resident(engine).pivot_range()?;
+    let epsilon = engine.report().epsilon;
+    Ok(range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon)))
+}
+
+fn resident(engine: &dyn AnyDeviceEngine) -> &dyn ResidentEngine {
+    let resident = engine.resident();
+    resident.unwrap_or_else(|| unreachable!("the tree keeps the values of a symmetric matrix"))
+}
+
+/// The condition of a symmetric matrix that is to be refused if it is singular, where its pivots raise the question in a
+/// refactorization; in words if it is singular.
+pub(crate) fn looked_at(
+    engine: &dyn AnyDeviceEngine,
+    shared: &Shared,
+) -> Result<Result<Option<Condition>, String>, Error> {
+    let refuses = shared.symmetry.is_some() && shared.options.singular == SingularAction::Refuse;
+    if !refuses || !has_suspicious_pivots(engine)? {
+        return Ok(Ok(None));
+    }
+    match regular(engine) {
+        Ok(condition) => Ok(Ok(Some(condition))),
+        Err(error @ Error::SingularToRounding { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+impl DeviceFactors {
+    /// Whether a new factorization leaves a doubt that the matrix is regular, which it has to be.
+    pub(crate) fn is_doubtful(&self, shared: &Shared) -> Result<bool, Error> {
+        if shared.options.singular == SingularAction::Continue {
+            return Ok(false);
+        }
+        let growth = self.engine.report().growth;
+        Ok(!self.serves(shared)
+            || growth.is_nan()
+            || growth > TRUSTED_GROWTH
+            || has_suspicious_pivots(self.engine.as_ref())?)
+    }
+}
+
+impl Found for DeviceFactors {
+    fn backward_error(&self) -> f64 {
+        self.probe
+            .map_or(f64::INFINITY, |probe| probe.backward_error)
+    }
+
+    fn is_in_range(&self) -> bool {
+        let report = self.engine.report();
+        report.largest == 0.0 || self.holds_digits(&report)
+    }
+
+    fn serves(&self, shared: &Shared) -> bool {
+        self.is_in_range() && self.probe.is_some_and(|probe| !probe.misses(shared.target))
     }
 }

@@ -41,6 +41,10 @@ pub(crate) struct Forest<S: Storage = Full> {
     pub seconds: f64,
 }
 
+/// The plan for B with rows that a search of pivots on the host moved, and how many of the pivots were off the diagonal; `None`
+/// if no row has to move.
+pub(crate) type Searched<S = Full> = Option<(Forest<S>, usize)>;
+
 impl Forest<Full> {
     /// Analyzes the diagonal blocks of B for the pattern of A; `elimination` is what is known of them.
     pub(crate) fn analyze(
@@ -77,7 +81,7 @@ impl Forest<Full> {
         a: &[f64],
         pivots: PivotPolicy,
         limits: &Limits,
-    ) -> Result<Option<(Self, usize)>, Error> {
+    ) -> Result<Searched, Error> {
         let moved = if self.single {
             search::<f32>(self, a, pivots, limits)
         } else {

@@ -1,40 +1,26 @@
 //! How the device path comes by factors it can trust: static pivots first, searched ones if they fail.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
-use luge_device::{BufferView, Stream};
-use luge_frontal::gpu::DeviceFrontalLu;
-use luge_ordering::{Matching, Ordering, OrderingOptions};
+use luge_device::BufferView;
+use luge_ordering::Matching;
 use luge_solve::gpu::Measures;
 use luge_solve::refine;
 use luge_sparse::{PivotPolicy, RealScalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::accuracy::{
-    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
-};
 use crate::attempts::Found;
-use crate::backend::Limits;
-use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
-use crate::device_choice;
-use crate::device_columns::ColumnAnalysis;
-use crate::device_forest::Forest;
-use crate::device_symmetric;
-use crate::device_tree::TreeAnalysis;
-use crate::engine::{Condition, FactorReport, SINGULAR};
+use crate::device_factors::{DeviceFactors, Judged, expected_error, looked_at, unstable};
+use crate::device_plan::DevicePath;
+use crate::engine::SINGULAR;
 use crate::error::Error;
-use crate::inform::{Inform, Warning};
-use crate::options::{DeviceEngine, Options, Pivoting, ResidualCheck};
-use crate::ordered::{
-    costs_of, for_static_pivots, order_rows, round_to_powers_of_two, transform_of,
-};
-use crate::probe::{OnePassOf, Probe, is_above};
+use crate::inform::Warning;
+use crate::options::{Pivoting, ResidualCheck};
+use crate::probe::{Probe, is_above};
 use crate::shared::Shared;
-use crate::stored::Rows;
 use crate::task::{Journal, Refactorized, Task};
-use crate::threads::Threads;
 
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
 const SEARCH_THRESHOLD: f64 = 0.01;
@@ -43,339 +29,12 @@ const SEARCH_THRESHOLD: f64 = 0.01;
 /// refined: under [`Pivoting::Auto`] others are searched beyond that.
 const WORST_UNREFINED: f64 = 1e3;
 
-/// A device.
-pub(crate) struct DevicePath {
-    pub analysis: Arc<dyn AnyDeviceAnalysis>,
-    pub backend: GpuBackend,
-    /// What else might do if static pivots on this analysis do not.
-    pub alternative: Option<Matching>,
-    /// The engine that was chosen, and how rows of a general matrix are matched for it.
-    engine: DeviceEngine,
-    matching: Matching,
-    pub single: bool,
-}
-
-/// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
-const TREE_PER_ENTRY: f64 = 20e-9;
-
-/// What plans for a device are made of.
-#[derive(Clone, Copy)]
-pub(crate) struct DevicePlace<'a> {
-    pub backend: &'a GpuBackend,
-    pub limits: &'a Limits,
-    pub threads: &'a Threads,
-    pub rows: &'a Rows<'a>,
-    pub single: bool,
-}
-
-impl DevicePlace<'_> {
-    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        let transform = transform_of(ordering).0;
-        Ok(if self.single {
-            ColumnAnalysis::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
-        } else {
-            ColumnAnalysis::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
-        })
-    }
-
-    fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
-        let _span = tracing::info_span!("symbolic").entered();
-        if ordering.log10_matching_product.is_some() {
-            round_to_powers_of_two(&mut ordering.scaling);
-        }
-        let elimination = ordering.forest.take();
-        let (transform, block_ptr) = transform_of(ordering);
-        self.threads.run(self.work(), |threads| {
-            Forest::analyze(
-                self.rows,
-                transform,
-                block_ptr,
-                elimination.as_ref(),
-                self.single,
-                threads,
-            )
-        })
-    }
-
-    /// The tree on the device, if there is memory for its factors.
-    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        self.backend.check_memory(forest.device_bytes())?;
-        let (backend, threads) = (self.backend, self.threads);
-        threads.run(
-            self.work(),
-            |count| -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-                Ok(if self.single {
-                    TreeAnalysis::<DeviceFrontalLu<f32>>::upload(forest, backend, threads, count)?
-                } else {
-                    TreeAnalysis::<DeviceFrontalLu<f64>>::upload(forest, backend, threads, count)?
-                })
-            },
-        )
-    }
-
-    /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
-    fn work(self) -> f64 {
-        self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY
-    }
-}
-
-impl DevicePath {
-    /// The path by a tree that is there.
-    pub(crate) fn of_tree(
-        analysis: Arc<dyn AnyDeviceAnalysis>,
-        backend: &GpuBackend,
-        alternative: Option<Matching>,
-        single: bool,
-    ) -> Self {
-        Self {
-            analysis,
-            backend: backend.clone(),
-            alternative,
-            engine: DeviceEngine::Tree,
-            matching: Matching::Auto,
-            single,
-        }
-    }
-
-    /// Chooses an engine for a matrix with these values by rows, and plans for it. Where that takes another ordering
-    /// than the one there is, the inform hears of it.
-    pub(crate) fn choose(
-        options: &Options,
-        ordering_options: &OrderingOptions,
-        place: DevicePlace<'_>,
-        values: &[f64],
-        ordering: Ordering,
-        inform: &mut Inform,
-    ) -> Result<Self, Error> {
-        let path = |engine, matching, alternative, analysis| Self {
-            analysis,
-            backend: place.backend.clone(),
-            alternative,
-            engine,
-            matching,
-            single: place.single,
-        };
-        let matching = ordering_options.matching;
-        let wanted = options.device_engine;
-        if wanted == DeviceEngine::Columns {
-            let analysis = place.columns(ordering)?;
-            return Ok(path(DeviceEngine::Columns, matching, None, analysis));
-        }
-        let predicted = ordering.predicted;
-        let is_matched = ordering.log10_matching_product.is_some();
-        let forest = place.forest(ordering)?;
-        let n = place.rows.pattern.major_dim();
-        let value_bytes = if place.single { 4 } else { 8 };
-        let chosen = device_choice::choose(
-            forest.device_bytes(),
-            device_choice::column_bytes(n, &predicted, value_bytes),
-            place.backend.available_bytes()?,
-        );
-        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
-            let unmatched = matching == Matching::Auto && !is_matched;
-            let alternative = unmatched.then_some(Matching::Always);
-            let analysis = place.tree(forest)?;
-            return Ok(path(DeviceEngine::Tree, matching, alternative, analysis));
-        }
-        let matching = for_static_pivots(matching);
-        // The columns' levels are not the tree's.
-        let for_columns = ordering_options
-            .clone()
-            .matching(matching)
-            .costs(costs_of(options))
-            .tree_cost(None);
-        let ordering = order_rows(&for_columns, place.threads, place.rows, values)?;
-        inform.describe_ordering(&ordering);
-        let analysis = place.columns(ordering)?;
-        Ok(path(DeviceEngine::Columns, matching, None, analysis))
-    }
-}
-
-impl DevicePath {
-    /// The same plan for work on another stream, if the engine can share it.
-    pub(crate) fn on_stream(&self, stream: &Stream) -> Result<Option<Self>, Error> {
-        let analysis = Arc::clone(&self.analysis).on_stream(stream)?;
-        Ok(analysis.map(|analysis| Self {
-            analysis,
-            backend: self.backend.on_stream(stream),
-            ..*self
-        }))
-    }
-
-    /// Orders and plans anew for other values, and if that is given with another matching.
-    pub(crate) fn analyze_again(
-        &self,
-        shared: &Shared,
-        values: &[f64],
-        matching: Option<Matching>,
-    ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
-        let by_rows = rows.values(values);
-        let mut options = (*shared.ordering)
-            .clone()
-            .matching(matching.unwrap_or(self.matching));
-        if self.engine == DeviceEngine::Columns {
-            options.costs = costs_of(&shared.options);
-            options.tree_cost = None;
-        }
-        let ordering = order_rows(&options, &shared.threads, &rows, &by_rows)?;
-        let place = DevicePlace {
-            backend: &self.backend,
-            limits: &shared.limits,
-            threads: &shared.threads,
-            rows: &rows,
-            single: self.single,
-        };
-        match self.engine {
-            DeviceEngine::Columns => place.columns(ordering),
-            DeviceEngine::Tree | DeviceEngine::Auto => place.tree(place.forest(ordering)?),
-        }
-    }
-}
-
-/// Factors on the device that passed their probe, or the best there were.
-pub(crate) struct DeviceFactors {
-    pub analysis: Arc<dyn AnyDeviceAnalysis>,
-    pub engine: Box<dyn AnyDeviceEngine>,
-    /// None where the options ask for none.
-    pub probe: Option<Probe>,
-    /// Off-diagonal pivots, if they were searched on the CPU.
-    pub searched: Option<usize>,
-    /// By what the pivots of a symmetric matrix were searched.
-    pub pivots: Option<PivotPolicy>,
-    /// Estimated if pivots were searched.
-    pub condition: Option<Condition>,
-    /// That of the analysis's scaling, once somebody asks.
-    inverse_exponent: OnceLock<i32>,
-}
-
-impl DeviceFactors {
-    /// Of a new engine, pivots not searched.
-    pub(crate) fn new(
-        analysis: Arc<dyn AnyDeviceAnalysis>,
-        engine: Box<dyn AnyDeviceEngine>,
-        probe: Probe,
-    ) -> Self {
-        Self {
-            analysis,
-            engine,
-            probe: Some(probe),
-            searched: None,
-            pivots: None,
-            condition: None,
-            inverse_exponent: OnceLock::new(),
-        }
-    }
-
-    /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
-    pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
-        let Some(probe) = self.probe else {
-            return OnePass::Unknown;
-        };
-        let report = self.engine.report();
-        let of_growth = self.bound_of_growth(&report, &probe);
-        let of_probe = if transpose || of_growth > WILD {
-            f64::INFINITY
-        } else {
-            probe.bound(report.epsilon)
-        };
-        let bound = if report.growth_bounds {
-            of_growth.min(of_probe)
-        } else {
-            of_probe
-        };
-        if report.num_perturbed > 0
-            || !self.holds_digits(&report)
-            || is_above(bound, SLACK * target)
-        {
-            OnePass::Measured
-        } else {
-            OnePass::Bounded(bound)
-        }
-    }
-
-    /// Whether entries of B are not subnormal in the type of the factors, or nearly: those have lost digits.
-    pub(crate) fn holds_digits(&self, report: &FactorReport) -> bool {
-        if report.epsilon > f64::EPSILON {
-            ORDINARY_SINGLE.contains(&report.largest)
-        } else {
-            ORDINARY.contains(&report.largest)
-        }
-    }
-
-    /// The bound of one pass that follows from the growth.
-    fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
-        bound(BoundOf {
-            epsilon: report.epsilon,
-            product: report.growth * report.largest,
-            residual: 0.0,
-            norm_a: probe.norm_a,
-            exponent: *self
-                .inverse_exponent
-                .get_or_init(|| inverse_exponent(&self.analysis.transform().scaling)),
-        })
-    }
-
-    /// The backward error that solutions can be expected to have, if there was a probe.
-    fn statement(&self, target: f64) -> Result<Option<f64>, Error> {
-        let Some(probe) = self.probe else {
-            return Ok(None);
-        };
-        let report = self.engine.report();
-        // The threshold of a symmetric matrix leaves much to refinement, so one solve tells whether it converges for others as
-        // it did in the probe.
-        let rcond = match &self.condition {
-            Some(condition) => Some(condition.rcond),
-            None if self.pivots.is_some() && probe.is_refined() => Some(self.engine.screen()?),
-            None => None,
-        };
-        let one_pass = OnePassOf {
-            bound: self.bound_of_growth(&report, &probe),
-            growth: report.growth,
-            rcond,
-            epsilon: report.epsilon,
-        };
-        Ok(probe.statement(&one_pass, target))
-    }
-
-    /// Brings the factors of the old values back, and gives `error`, or what kept them from coming back.
-    pub(crate) fn restored(&mut self, error: Error) -> Error {
-        self.engine.restore().err().unwrap_or(error)
-    }
-
-    fn misses(&self, target: f64) -> bool {
-        self.probe.is_none_or(|probe| probe.misses(target))
-    }
-
-    fn unstable(&self) -> Error {
-        unstable(self.engine.as_ref(), self.probe)
-    }
-}
-
-/// ε of the factors times their growth: rounding errors are about that large, relative to B.
-fn expected_error(engine: &dyn AnyDeviceEngine) -> f64 {
-    let report = engine.report();
-    report.growth * report.epsilon
-}
-
 /// Whether the options want the new factors of a refactorization measured by a solve.
 fn is_to_be_probed(engine: &dyn AnyDeviceEngine, shared: &Shared) -> bool {
     match shared.options.residual_check {
         ResidualCheck::Always => true,
         ResidualCheck::WhereInDoubt => is_above(expected_error(engine), shared.target),
         ResidualCheck::Never => false,
-    }
-}
-
-fn unstable(engine: &dyn AnyDeviceEngine, probe: Option<Probe>) -> Error {
-    let growth = engine.report().growth;
-    match probe {
-        Some(probe) => probe.unstable(growth),
-        None => Error::Unstable {
-            row: 0,
-            growth,
-            backward_error: expected_error(engine),
-        },
     }
 }
 
@@ -390,49 +49,6 @@ fn is_numerical(error: &Error) -> bool {
     )
 }
 
-impl<T: RealScalar> Task<'_, T> {
-    /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
-    /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
-    /// engine keeps the values there.
-    pub(crate) fn probe_on_device(
-        &self,
-        engine: &dyn AnyDeviceEngine,
-        journal: &mut Journal,
-    ) -> Result<Probe, Error> {
-        let start = Instant::now();
-        if let Some(resident) = engine.resident() {
-            let refinement = self.shared.refinement::<T>();
-            let probe = Probe::resident(resident, self.shared, None, &refinement)?;
-            journal.add_probe(start.elapsed());
-            if let Some(probe) = probe {
-                return Ok(probe);
-            }
-            return self.probe_with(self.shared.options.max_refinement_steps, engine, journal);
-        }
-        let quick = Probe::quick(self.a, |x| {
-            let solution = engine.solve(x, 1, false)?;
-            x.copy_from_slice(&solution);
-            Ok(())
-        })?;
-        journal.add_probe(start.elapsed());
-        match quick {
-            Some(probe) if !probe.misses(self.shared.target) => Ok(probe),
-            _ => Ok(Probe {
-                unrefined: quick.map_or(f64::INFINITY, |probe| probe.unrefined),
-                ..self.probe_with(self.shared.options.max_refinement_steps, engine, journal)?
-            }),
-        }
-    }
-}
-
-/// What was looked at of factors that serve.
-pub(crate) struct Judged {
-    /// Where the options ask for it.
-    probe: Option<Probe>,
-    /// Where pivots raised the question.
-    condition: Option<Condition>,
-}
-
 /// What came of factors with some pivots.
 pub(crate) enum Verdict<T> {
     /// They serve.
@@ -442,15 +58,6 @@ pub(crate) enum Verdict<T> {
 }
 
 impl DevicePath {
-    /// ε of the type of the factors.
-    pub(crate) fn epsilon(&self) -> f64 {
-        if self.single {
-            f64::from(f32::EPSILON)
-        } else {
-            f64::EPSILON
-        }
-    }
-
     /// The policy of factorizations whose pivots are not searched.
     fn static_pivots(&self, shared: &Shared) -> PivotPolicy {
         shared.options.static_pivots(self.epsilon())
@@ -593,6 +200,7 @@ impl DevicePath {
                 &shared.limits,
             )?;
             *journal.seconds.pivot_search.get_or_insert(0.0) += found.seconds;
+            let num_off_diagonal = found.num_off_diagonal;
             let start = Instant::now();
             let engine = Arc::clone(&found.analysis).factorize(
                 task.values,
@@ -606,10 +214,9 @@ impl DevicePath {
                 .as_ref()
                 .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
             {
-                best = Some(DeviceFactors {
-                    searched: Some(found.num_off_diagonal),
-                    ..DeviceFactors::new(found.analysis, engine, probe)
-                });
+                let mut found = DeviceFactors::new(found.analysis, engine, probe);
+                found.searched = Some(num_off_diagonal);
+                best = Some(found);
             }
             if reached {
                 break;
@@ -769,7 +376,7 @@ impl DevicePath {
             None => hopeless.or(growth.filter(|_| !is_overruled)),
         };
         match failure {
-            None => Ok(match device_symmetric::looked_at(engine, shared)? {
+            None => Ok(match looked_at(engine, shared)? {
                 Ok(condition) => Verdict::Serve(Judged { probe, condition }),
                 Err(reason) => Verdict::Fail(reason),
             }),

@@ -11,17 +11,13 @@ use luge_frontal::gpu::DeviceFrontalLdlt;
 use luge_ordering::{Matching, SymmetricOrdering};
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use crate::attempts::{
-    Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, is_suspicious, other_matchings,
-};
+use crate::attempts::{Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings};
 use crate::backend::gpu::GpuBackend;
-use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
-use crate::device_path::{DeviceFactors, DevicePath};
+use crate::device_analysis::AnyDeviceAnalysis;
+use crate::device_factors::{DeviceFactors, regular};
+use crate::device_plan::DevicePath;
 use crate::device_tree::TreeAnalysis;
-use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
-use crate::options::SingularAction;
-use crate::probe::TRUSTED_GROWTH;
 use crate::shared::Shared;
 use crate::symmetric::Request;
 use crate::task::{Journal, Task};
@@ -179,71 +175,5 @@ impl DevicePath {
             Err(error) if !is_numerical(&error) => Err(error),
             _ => self.symmetric_anew(&OTHER_SCALINGS, task, journal),
         }
-    }
-}
-
-/// The condition of what was factorized, unless it is singular to rounding.
-fn regular(engine: &dyn AnyDeviceEngine) -> Result<Condition, Error> {
-    let condition = resident(engine).condition_of_values()?;
-    condition.refuse_below(SINGULAR)?;
-    Ok(condition)
-}
-
-/// Whether pivots are so far apart that the matrix may be singular.
-fn has_suspicious_pivots(engine: &dyn AnyDeviceEngine) -> Result<bool, Error> {
-    let range = resident(engine).pivot_range()?;
-    let epsilon = engine.report().epsilon;
-    Ok(range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon)))
-}
-
-fn resident(engine: &dyn AnyDeviceEngine) -> &dyn ResidentEngine {
-    let resident = engine.resident();
-    resident.unwrap_or_else(|| unreachable!("the tree keeps the values of a symmetric matrix"))
-}
-
-/// The condition of a symmetric matrix that is to be refused if it is singular, where its pivots raise the question in a
-/// refactorization; in words if it is singular.
-pub(crate) fn looked_at(
-    engine: &dyn AnyDeviceEngine,
-    shared: &Shared,
-) -> Result<Result<Option<Condition>, String>, Error> {
-    let refuses = shared.symmetry.is_some() && shared.options.singular == SingularAction::Refuse;
-    if !refuses || !has_suspicious_pivots(engine)? {
-        return Ok(Ok(None));
-    }
-    match regular(engine) {
-        Ok(condition) => Ok(Ok(Some(condition))),
-        Err(error @ Error::SingularToRounding { .. }) => Ok(Err(error.to_string())),
-        Err(error) => Err(error),
-    }
-}
-
-impl DeviceFactors {
-    /// Whether a new factorization leaves a doubt that the matrix is regular, which it has to be.
-    fn is_doubtful(&self, shared: &Shared) -> Result<bool, Error> {
-        if shared.options.singular == SingularAction::Continue {
-            return Ok(false);
-        }
-        let growth = self.engine.report().growth;
-        Ok(!self.serves(shared)
-            || growth.is_nan()
-            || growth > TRUSTED_GROWTH
-            || has_suspicious_pivots(self.engine.as_ref())?)
-    }
-}
-
-impl Found for DeviceFactors {
-    fn backward_error(&self) -> f64 {
-        self.probe
-            .map_or(f64::INFINITY, |probe| probe.backward_error)
-    }
-
-    fn is_in_range(&self) -> bool {
-        let report = self.engine.report();
-        report.largest == 0.0 || self.holds_digits(&report)
-    }
-
-    fn serves(&self, shared: &Shared) -> bool {
-        self.is_in_range() && self.probe.is_some_and(|probe| !probe.misses(shared.target))
     }
 }

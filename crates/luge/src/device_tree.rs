@@ -24,7 +24,6 @@ use crate::device_analysis::{
     AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, NewValues, ResidentEngine, Search,
     SearchedPivots, System,
 };
-use crate::device_factors::{Outcome, Place, TreeFactors, TreeQuality, numeric_error};
 use crate::device_forest::Forest;
 use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
@@ -34,6 +33,7 @@ use crate::probe::{is_above, worst_row};
 use crate::shared::Shared;
 use crate::task::Check;
 use crate::threads::Threads;
+use crate::tree_factors::{Outcome, Place, TreeFactors, TreeQuality, numeric_error};
 
 /// Bytes of the words that measures and searches leave, at most.
 const SMALL_BUFFERS: u64 = 256;

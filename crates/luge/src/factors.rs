@@ -22,7 +22,11 @@ use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
 use crate::device_analysis::{NewValues, ResidentEngine, Search, System};
 #[cfg(feature = "gpu")]
-use crate::device_path::{DeviceFactors, DevicePath, Verdict};
+use crate::device_factors::DeviceFactors;
+#[cfg(feature = "gpu")]
+use crate::device_path::Verdict;
+#[cfg(feature = "gpu")]
+use crate::device_plan::DevicePath;
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;

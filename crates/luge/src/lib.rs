@@ -244,6 +244,8 @@ mod device_forest;
 #[cfg(feature = "gpu")]
 mod device_path;
 #[cfg(feature = "gpu")]
+mod device_plan;
+#[cfg(feature = "gpu")]
 mod device_scratch;
 #[cfg(feature = "gpu")]
 mod device_symmetric;
@@ -269,6 +271,8 @@ mod symmetric;
 mod symmetry;
 mod task;
 mod threads;
+#[cfg(feature = "gpu")]
+mod tree_factors;
 
 pub use accuracy::Accuracy;
 pub use batch::BatchFactors;

@@ -23,7 +23,7 @@ use crate::backend::{Backend, Limits};
 #[cfg(feature = "gpu")]
 use crate::device_choice;
 #[cfg(feature = "gpu")]
-use crate::device_path::{DevicePath, DevicePlace};
+use crate::device_plan::{DevicePath, DevicePlace};
 use crate::error::Error;
 use crate::factors::Factors;
 use crate::host_path::HostPath;

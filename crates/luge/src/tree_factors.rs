@@ -139,7 +139,9 @@ pub(crate) fn numeric_error(error: DeviceFrontalError) -> Error {
     match error {
         DeviceFrontalError::ZeroPivot { column } => Error::ZeroPivot { column },
         DeviceFrontalError::NotFinite { column } => Error::Overflow { column },
-        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot { column },
+        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot {
+            column: column.unwrap_or(0),
+        },
         DeviceFrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
             column,
             pivot: value,

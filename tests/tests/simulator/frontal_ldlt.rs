@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use luge_device::Stream;
+use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, DeviceTree,
     Limits, MemoryPlan, Placement, Workspace,
@@ -16,6 +16,8 @@ use luge_sparse::{
     ColPerm, CompressedPattern, Inertia, Permutation, PivotKind, PivotPolicy, RealScalar, RowPerm,
     Scaling, SmallPivots, SymmetricPivoting,
 };
+use luge_testkit::generators::applications::{interior_point_kkt, saddle_point};
+use luge_testkit::generators::mixed::{darcy, stokes};
 use luge_testkit::strategies::symmetric_matrices;
 use proptest::prelude::*;
 
@@ -598,6 +600,43 @@ fn columns_are_delayed_again_and_again() {
     }
 }
 
+/// Saddle points in orders that meet zeros on the diagonal first: trees are planned anew a few times, not for each column.
+#[test]
+fn delays_take_few_rounds() {
+    let stream = &seeded_streams()[0];
+    for (name, a) in [
+        ("saddle point", saddle_point(120, 50, 3)),
+        ("interior point", interior_point_kkt(80, 40, 1e-4, 5)),
+        ("Stokes", stokes(5, 5)),
+        ("Darcy", darcy(5, 5, 2)),
+    ] {
+        let n = a.rows();
+        let entries = a.iter().map(|(&v, (i, j))| (n - 1 - i, n - 1 - j, v));
+        let problem = Problem::new(n, entries, &TreeOptions::default());
+        let limits = Limits::default();
+        let tree = Arc::new(problem.uploaded(stream, &problem.symbolic, limits));
+        let values = stream.upload(&problem.values).unwrap();
+        let rounds = std::cell::Cell::new(0);
+        let upload = |symbolic: &Arc<Symbolic<Lower>>| {
+            rounds.set(rounds.get() + 1);
+            Ok(problem.uploaded(stream, symbolic, limits))
+        };
+        let made = DeviceFrontalLdlt::<f64>::factorize(stream, &tree, &values, &ACCEPT, &upload);
+        let (factors, quality) = made.unwrap();
+        check(stream, &problem, &factors, &quality, name);
+        let on_host = problem.on_host(&ACCEPT);
+        assert_eq!(quality.inertia, on_host.inertia, "{name}");
+        // The search of the CPU has other columns to choose from, and puts off about as many.
+        assert!(
+            quality.num_delayed <= on_host.num_delayed + on_host.num_delayed / 4,
+            "{name}: {} delays, {} on the CPU",
+            quality.num_delayed,
+            on_host.num_delayed
+        );
+        assert!(rounds.get() <= 8, "{name}: {} rounds", rounds.get());
+    }
+}
+
 /// A tile on the diagonal of zeros: its columns have pivots with those of other tiles.
 #[test]
 fn columns_of_a_tile_without_pivots_are_mixed_with_others() {
@@ -619,11 +658,22 @@ fn columns_of_a_tile_without_pivots_are_mixed_with_others() {
     }
 }
 
+/// Streams of the devices of other tests, and of one on which one block is resident.
+fn few_and_many_blocks() -> Vec<Stream> {
+    let mut streams = seeded_streams();
+    if luge_tests::backend() == Backend::Simulator {
+        let mut options = SimulatorOptions::with_seed(luge_tests::SEEDS[0]);
+        options.simulator.resident_blocks = 1;
+        streams.push(Device::simulator(options).create_stream().unwrap());
+    }
+    streams
+}
+
 #[test]
 fn refactorizing_symmetric_fronts_repeats_the_bits_whatever_the_schedule() {
     for (name, problem) in named_problems().into_iter().skip(4) {
         let mut bits: Option<(Vec<f64>, Vec<f64>)> = None;
-        for stream in seeded_streams() {
+        for stream in few_and_many_blocks() {
             let limits = Limits::default();
             let (mut factors, quality) = problem.factorize::<f64>(&stream, limits, &STOP).unwrap();
             let download = |factors: &DeviceFrontalLdlt<f64>| {

@@ -390,9 +390,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             return match quality.first_zero {
                 Some(column) if !rule.accept => Err(DeviceFrontalError::ZeroPivot { column }),
                 _ if quality.max_l.is_finite() => Ok(quality),
-                first => Err(DeviceFrontalError::NoPivots {
-                    column: first.unwrap_or(0),
-                }),
+                column => Err(DeviceFrontalError::NoPivots { column }),
             };
         }
     }
@@ -542,8 +540,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             failed.extend(front.pivot_range().filter(has_failed).map(|e| e as u32));
         }
         let Some(moves) = delays.moves(symbolic, &self.tree.limits, &failed) else {
-            let first = failed.first().map_or(0, |&pivot| pivot as usize);
-            let column = self.tree.columns[first] as usize;
+            let first = failed.first();
+            let column = first.map(|&pivot| self.tree.columns[pivot as usize] as usize);
             return Err(DeviceFrontalError::NoPivots { column });
         };
         let moved = Arc::new(symbolic.moved(&moves)?);

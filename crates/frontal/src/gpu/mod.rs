@@ -77,6 +77,16 @@ pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     ]
 }
 
+/// Likewise for symmetric matrices.
+pub fn symmetric_kernels<T: DeviceScalar>() -> [&'static KernelDesc; 4] {
+    [
+        symmetric_kernels::ldlt_fronts_search::desc::<T>(),
+        symmetric_kernels::ldlt_fronts::desc::<T>(),
+        solve_kernels::solve_fronts_symmetric_single::desc::<T>(),
+        solve_kernels::prepare::invert_places::desc(),
+    ]
+}
+
 /// Why there are no factors. Columns are those of A.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceFrontalError {
@@ -100,11 +110,12 @@ pub enum DeviceFrontalError {
         /// The pivot, zero or negative.
         value: f64,
     },
-    /// Columns of a symmetric matrix were put off again and again, and no acceptable pivots were found for them.
-    #[error("no acceptable pivot was found for column {column}")]
+    /// No acceptable pivots were found for a symmetric matrix: columns were put off again and again, or with every search
+    /// entries of L overflow in a factorization with the pivots that it found.
+    #[error("no acceptable pivots were found")]
     NoPivots {
-        /// One of the columns.
-        column: usize,
+        /// One of the columns without a pivot, if one is known.
+        column: Option<usize>,
     },
     /// A front with delayed columns is too large.
     #[error(transparent)]

@@ -1,11 +1,14 @@
 //! Reading the factors, and writing D.
 
+#[cfg(feature = "gpu")]
 use std::sync::Arc;
 
 use luge_dense::FrontalScalar;
 
 use super::{FrontView, FrontalLdlt};
+#[cfg(feature = "gpu")]
 use crate::storage::Lower;
+#[cfg(feature = "gpu")]
 use crate::symbolic::Symbolic;
 
 /// A pivot: a block of D, with its columns of the pattern.
@@ -99,6 +102,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
 
     /// The panels of all fronts of `symbolic`, and the column of each pivot in the order before pivots were searched; `None`
     /// if pivots were delayed, or this is no factorization on that tree.
+    #[cfg(feature = "gpu")]
     pub(crate) fn without_delays(&self, symbolic: &Arc<Symbolic<Lower>>) -> Option<(&[F], &[u32])> {
         self.check_valid();
         let fronts = self.store.records.iter().zip(self.symbolic.tree.fronts());

@@ -36,6 +36,9 @@ pub(crate) struct Forest<S: Storage = Full> {
     /// The rows of B right of its diagonal blocks.
     pub coupling: Arc<CompressedPattern>,
     pub coupling_entries: Vec<u32>,
+    /// Values of A that callers store, and entries of A that residuals are computed with.
+    pub num_values: usize,
+    pub num_entries: usize,
     pub single: bool,
     /// What the analysis took.
     pub seconds: f64,
@@ -138,9 +141,10 @@ impl Forest<Full> {
 
 impl Forest<Lower> {
     /// Analyzes a symmetric B, whose lower triangle by columns this is; `source` is the place of each of its entries among the
-    /// values of A that callers store, and `elimination` what is known of it.
+    /// values of A that callers store, `elimination` what is known of it. A has so many values, and entries in both triangles.
     pub(crate) fn analyze_symmetric(
         (triangle, source): (CompressedPattern, Vec<u32>),
+        (num_values, num_entries): (usize, usize),
         transform: Transform,
         elimination: Option<&EliminationForest>,
         single: bool,
@@ -158,7 +162,11 @@ impl Forest<Lower> {
             None => Symbolic::analyze(columns, &options),
         };
         let analyzed = tree.map(|tree| (tree, parts));
-        Self::of_tree(analyzed, transform, block_ptr, single, start)
+        Ok(Self {
+            num_values,
+            num_entries,
+            ..Self::of_tree(analyzed, transform, block_ptr, single, start)?
+        })
     }
 }
 
@@ -174,6 +182,7 @@ impl<S: Storage> Forest<S> {
             FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
             other => unreachable!("an analysis of a square pattern: {other}"),
         })?;
+        let num_values = parts.source.len();
         Ok(Self {
             memory: MemoryPlan::new(&tree),
             symbolic: Arc::new(tree),
@@ -184,6 +193,8 @@ impl<S: Storage> Forest<S> {
             entries: parts.entries,
             coupling: parts.coupling,
             coupling_entries: parts.coupling_entries,
+            num_values,
+            num_entries: num_values,
             single,
             seconds: start.elapsed().as_secs_f64(),
         })
@@ -193,11 +204,11 @@ impl<S: Storage> Forest<S> {
     /// in.
     pub(crate) fn device_bytes(&self) -> u64 {
         let value_bytes = if self.single { 4 } else { 8 };
-        let values = 2 * size_of::<f64>() * self.source.len();
+        let values = 2 * size_of::<f64>() * self.num_values;
         let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
-        let (n, nnz) = (self.symbolic.n(), self.source.len());
+        let n = self.symbolic.n();
         DeviceTree::<S>::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
-            + DevicePattern::predicted_bytes(n, nnz)
+            + DevicePattern::predicted_bytes(n, self.num_entries)
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
 

@@ -194,16 +194,17 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
     fn batch_bytes(&self) -> Option<BatchBytes> {
         let Forest {
             symbolic,
-            source,
             coupling,
+            num_values,
+            num_entries,
             ..
         } = &*self.forest;
-        let (n, nnz) = (symbolic.n(), source.len());
+        let n = symbolic.n();
         let value_bytes = size_of::<L::Value>();
         let workspace = Workspace::<L::Value>::bytes(&self.on_device);
-        let values = 2 * size_of::<f64>() * nnz + value_bytes * coupling.nnz();
+        let values = 2 * size_of::<f64>() * num_values + value_bytes * coupling.nnz();
         Some(BatchBytes {
-            common: DevicePattern::predicted_bytes(n, nnz),
+            common: DevicePattern::predicted_bytes(n, *num_entries),
             stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
             system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes) + values as u64,
         })

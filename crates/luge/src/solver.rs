@@ -108,13 +108,17 @@ pub struct Analysis<T: Scalar> {
 
 #[cfg(feature = "gpu")]
 impl<O> Choice<O> {
-    /// Takes over what was chosen.
-    fn take(&mut self, chosen: Chosen<(O, Reservation)>, auto: &Auto) {
-        self.backend = chosen.backend;
-        self.predicted = Some(chosen.predicted);
-        if let Some(order) = chosen.order {
-            self.options = Arc::clone(&auto.ordering);
-            self.ordering = order;
+    /// With what was chosen in place of what the options name.
+    fn with(self, chosen: Chosen<(O, Reservation)>, auto: &Auto) -> Self {
+        let (options, ordering) = match chosen.order {
+            Some(order) => (Arc::clone(&auto.ordering), order),
+            None => (self.options, self.ordering),
+        };
+        Self {
+            backend: chosen.backend,
+            options,
+            ordering,
+            predicted: Some(chosen.predicted),
         }
     }
 }
@@ -250,7 +254,7 @@ impl Solver {
         ordered: (Ordering, Reservation),
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
     ) -> Result<Choice<Ordering>, Error> {
-        let mut choice = self.not_chosen(ordered);
+        let choice = self.not_chosen(ordered);
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto {
             let predicted = choice.ordering.0.predicted;
@@ -261,7 +265,8 @@ impl Solver {
             };
             let seconds = |(ordering, _): &(Ordering, _)| tree_seconds::<Full>(&ordering.forest);
             let order = || order(&auto.ordering);
-            choice.take(auto.choose(&self.options, work, order, seconds)?, auto);
+            let chosen = auto.choose(&self.options, work, order, seconds)?;
+            return Ok(choice.with(chosen, auto));
         }
         #[cfg(not(feature = "gpu"))]
         drop((order, matrix));
@@ -275,7 +280,7 @@ impl Solver {
         ordered: (SymmetricOrdering, Reservation),
         values: Option<&[f64]>,
     ) -> Result<Choice<SymmetricOrdering>, Error> {
-        let mut choice = self.not_chosen(ordered);
+        let choice = self.not_chosen(ordered);
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto
             && self.options.device_engine != DeviceEngine::Columns
@@ -295,7 +300,8 @@ impl Solver {
                 };
                 on_device.order(values)
             };
-            choice.take(auto.choose(&self.options, work, order, seconds)?, auto);
+            let chosen = auto.choose(&self.options, work, order, seconds)?;
+            return Ok(choice.with(chosen, auto));
         }
         #[cfg(not(feature = "gpu"))]
         let _ = (request, values);
@@ -305,8 +311,10 @@ impl Solver {
     /// The backend that the options name.
     fn not_chosen<O>(&self, ordering: (O, Reservation)) -> Choice<O> {
         let mut backend = self.backend.clone();
-        if let Backend::Cpu { no_gpu } = &mut backend {
-            no_gpu.clone_from(&self.no_gpu);
+        match &mut backend {
+            Backend::Cpu { no_gpu } => no_gpu.clone_from(&self.no_gpu),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(_) => {}
         }
         Choice {
             backend,

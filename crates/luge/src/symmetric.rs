@@ -220,12 +220,16 @@ impl<'a> Request<'a> {
         let transform = transform_of(ordering);
         let elimination = ordering.forest.take();
         let (triangle, mut source) = self.lower_triangle(&transform)?;
+        let num_entries = self.pattern.nnz();
+        let mut num_values = num_entries;
         if let Some(stored) = self.symmetry.source() {
             source.iter_mut().for_each(|p| *p = stored[*p as usize]);
+            num_values = triangle.nnz();
         }
         self.threads.run(self.seconds(), |threads| {
             Forest::analyze_symmetric(
                 (triangle, source),
+                (num_values, num_entries),
                 transform,
                 elimination.as_ref(),
                 self.single,

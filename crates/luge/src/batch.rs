@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::accuracy::Accuracy;
 #[cfg(feature = "gpu")]
-use crate::device_path::DevicePath;
+use crate::device_plan::DevicePath;
 use crate::error::Error;
 use crate::factors::{Factors, Solution};
 use crate::inform::Inform;
@@ -205,7 +205,7 @@ impl<T: RealScalar> Analysis<T> {
         let Path::Device(path) = &self.plan.path else {
             panic!("an analysis for the CPU takes no values on a device")
         };
-        check_length(values.len(), self.plan.shared.nnz(), count);
+        check_length(values.len(), self.plan.shared.stored_nnz(), count);
         let values = path.fetch(values)?.into_iter().map(T::from_f64);
         self.factorize_batch(&values.collect::<Vec<T>>(), count)
     }
@@ -327,10 +327,7 @@ impl<T: RealScalar> BatchFactors<T> {
                         let (values, largest) = shared.accepted(Cow::Borrowed(values), 1)?;
                         Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                     },
-                    |factors, plan| {
-                        let (values, largest) = plan.shared.accepted(Cow::Borrowed(values), 1)?;
-                        factors.renew(plan, values, largest, &|| Ok(()), 1)
-                    },
+                    |factors, plan| factors.renew(plan, Cow::Borrowed(values), 1),
                 )
             })
     }
@@ -352,7 +349,7 @@ impl<T: RealScalar> BatchFactors<T> {
         &mut self,
         values: &Buffer<f64>,
     ) -> Result<Vec<Result<Refactorized, Error>>, Error> {
-        let nnz = self.plan.shared.nnz();
+        let nnz = self.plan.shared.stored_nnz();
         self.check_device("factors on the CPU take no values on a device");
         check_length(values.len(), nnz, self.systems.len());
         let before = self.enqueued()?;
@@ -367,8 +364,7 @@ impl<T: RealScalar> BatchFactors<T> {
             slot.renew(
                 |slot| {
                     let values = slot.fetch(&before, values)?;
-                    let largest = slot.plan.shared.check_finite(&values, 1)?;
-                    let values = Cow::Owned(values);
+                    let (values, largest) = slot.plan.shared.accepted(Cow::Owned(values), 1)?;
                     Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                 },
                 |factors, plan| {

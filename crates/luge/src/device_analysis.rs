@@ -14,7 +14,7 @@ use luge_sparse::{FilledPattern, Levels, PivotPolicy};
 
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
-use crate::engine::{Engine, Transform};
+use crate::engine::{Condition, Engine, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::shared::Shared;
@@ -30,7 +30,8 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
     /// The filled pattern of B and its levels.
     fn structure(&self, shared: &Shared) -> Result<(FilledPattern, Levels), Error>;
 
-    /// Factorizes the values `a` of A in stored order; `pivots` are static.
+    /// Factorizes the values `a` of A in the order in which callers store them; `pivots` are static, or those of a symmetric
+    /// matrix.
     fn factorize(
         self: Arc<Self>,
         a: &[f64],
@@ -126,6 +127,13 @@ pub(crate) trait ResidentEngine {
         x: &Buffer<f64>,
     ) -> Result<Vec<Measures>, Error>;
 
+    /// As [`Engine::condition`], for the values that were factorized.
+    fn condition_of_values(&self) -> Result<Condition, Error>;
+
+    /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted; `None` if
+    /// the matrix is general.
+    fn pivot_range(&self) -> Result<Option<[f64; 2]>, Error>;
+
     /// The values that were factorized, copied to the host.
     fn download_values(&self) -> Result<Vec<f64>, Error>;
 }
@@ -141,7 +149,7 @@ pub(crate) struct BatchBytes {
     pub system: u64,
 }
 
-/// New values of A, in stored order.
+/// New values of A, in the order in which callers store them.
 #[derive(Clone, Copy)]
 pub(crate) enum NewValues<'a> {
     OnHost {

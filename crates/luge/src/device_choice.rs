@@ -1,14 +1,15 @@
 //! Which engine factorizes on a device, and what the tree is predicted to take.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use luge_frontal::gpu::DeviceCosts;
-use luge_frontal::{Full, TreeOptions};
-use luge_ordering::{OrderingOptions, Prediction, TreeCost};
+use luge_frontal::{Full, Storage, TreeOptions};
+use luge_ordering::{Costs, OrderingOptions, Prediction, TreeCost};
 use luge_sparse::etree::EliminationForest;
 
 use crate::backend::auto::FACTORIZATIONS;
-use crate::options::DeviceEngine;
+use crate::options::{DeviceEngine, Options};
 
 /// Bytes that the columns take for each entry of L+U beside its value: its row, its column, its place in the other
 /// order, and about as much again while the pattern is found.
@@ -37,18 +38,31 @@ pub(crate) fn choose(tree: u64, columns: u64, available: u64) -> DeviceEngine {
     }
 }
 
-/// Orders are compared by the trees that they lead to.
+/// Orders are compared by the trees that they lead to, for factors stored so.
 #[derive(Debug)]
-struct TreeSeconds(DeviceCosts);
+struct TreeSeconds<S>(DeviceCosts, PhantomData<S>);
 
-impl TreeCost for TreeSeconds {
+impl<S: Storage> TreeCost for TreeSeconds<S> {
     fn seconds(&self, forest: &EliminationForest) -> f64 {
-        let prediction = self.0.of_forest::<Full>(forest, &TreeOptions::default());
+        let prediction = self.0.of_forest::<S>(forest, &TreeOptions::default());
         prediction.seconds()
     }
 
     fn estimate(&self, forest: &EliminationForest) -> f64 {
-        self.0.estimate::<Full>(forest)
+        self.0.estimate::<S>(forest)
+    }
+}
+
+/// What orders for the tree are compared by.
+pub(crate) fn tree_cost<S: Storage>() -> Arc<dyn TreeCost> {
+    Arc::new(TreeSeconds::<S>(DeviceCosts::default(), PhantomData))
+}
+
+/// What is assumed about the machine where orders are compared by their trees.
+pub(crate) fn costs_for_tree(options: &Options) -> Costs {
+    Costs {
+        factorizations: options.factorizations.unwrap_or(FACTORIZATIONS),
+        ..options.ordering.costs
     }
 }
 
@@ -58,9 +72,7 @@ pub(crate) fn ordering_for_tree(
     factorizations: Option<f64>,
 ) -> OrderingOptions {
     options.costs.factorizations = factorizations.unwrap_or(FACTORIZATIONS);
-    options
-        .tree_cost
-        .get_or_insert_with(|| Arc::new(TreeSeconds(DeviceCosts::default())));
+    options.tree_cost.get_or_insert_with(tree_cost::<Full>);
     options
 }
 
@@ -127,7 +139,7 @@ mod tests {
     }
 
     fn seconds(ordering: &Ordering) -> f64 {
-        TreeSeconds(DeviceCosts::default()).seconds(ordering.forest.as_ref().unwrap())
+        tree_cost::<Full>().seconds(ordering.forest.as_ref().unwrap())
     }
 
     /// A hub, and paths of two vertices beside it.

@@ -8,249 +8,93 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use luge_device::{Buffer, DeviceError, PinnedBuffer, Stream};
-use luge_frontal::gpu::{
-    DeviceFrontalError, DeviceFrontalLu, DeviceQuality, DeviceTree, MemoryPlan, Parts, Placement,
-    Workspace,
-};
-use luge_frontal::{FrontalError, Symbolic, TreeOptions};
-use luge_numeric::cpu::columns::{self, ColumnLu};
+use luge_device::{Buffer, Stream};
+use luge_frontal::gpu::{DeviceTree, Workspace};
 use luge_solve::backward_error::Residual;
-use luge_solve::gpu::{
-    self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined, Residuals,
-};
+use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
 use luge_solve::refine;
-use luge_sparse::etree::EliminationForest;
-use luge_sparse::{
-    CompressedPattern, FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar,
-};
+use luge_sparse::num_traits::Float;
+use luge_sparse::{FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar};
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
 use crate::device_analysis::{
-    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, IdleSearches, NewValues, ResidentEngine,
-    Search, SearchedPivots, System,
+    AnyDeviceAnalysis, AnyDeviceEngine, BatchBytes, NewValues, ResidentEngine, Search,
+    SearchedPivots, System,
 };
+use crate::device_forest::Forest;
+use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
 use crate::engine::{self, Condition, Engine, FactorReport, Transform};
-use crate::error::{Error, PhaseError};
+use crate::error::Error;
 use crate::inform::Inform;
-use crate::permuted::permuted_columns_shared;
 use crate::probe::{is_above, worst_row};
 use crate::shared::Shared;
-use crate::stored::Rows;
 use crate::task::Check;
 use crate::threads::Threads;
-
-/// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
-/// a front cost no fill.
-const FRONT_THRESHOLD: f64 = 0.1;
-
-/// Bytes on the device of an entry right of the diagonal blocks, beside its value: where it comes from, its scaling, and
-/// its place and number in the lists of two directions.
-const COUPLING_BYTES: usize = (2 + 2 * 2) * 4;
-
-/// Bytes on the device of a row of a system with a known solution: right-hand side, solution, residual.
-const KNOWN_BYTES_PER_ROW: usize = 3 * 8;
+use crate::tree_factors::{Outcome, Place, TreeFactors, TreeQuality, numeric_error};
 
 /// Bytes of the words that measures and searches leave, at most.
 const SMALL_BUFFERS: u64 = 256;
 
-/// The plan for a pattern on the host.
-pub(crate) struct Forest {
-    symbolic: Arc<Symbolic>,
-    memory: MemoryPlan,
-    transform: Transform,
-    block_ptr: Vec<usize>,
-    /// B by columns, and the place of each entry among those of A, as it is stored.
-    columns: Arc<CompressedPattern>,
-    source: Arc<Vec<u32>>,
-    /// Place in A of each entry of the tree.
-    entries: Arc<Vec<u32>>,
-    /// The rows of B right of its diagonal blocks.
-    coupling: Arc<CompressedPattern>,
-    coupling_entries: Vec<u32>,
-    single: bool,
-    seconds: f64,
-}
-
-/// The analysis for the tree engine: the plan on the device, and what solves and refinement need beside it.
-pub(crate) struct TreeAnalysis {
-    forest: Arc<Forest>,
-    on_device: Arc<DeviceTree>,
+/// The analysis for the tree engine, for factors of the kind and type of `L`: the plan on the device, and what solves and
+/// refinement need beside it.
+pub(crate) struct TreeAnalysis<L: TreeFactors> {
+    forest: Arc<Forest<L::Storage>>,
+    on_device: Arc<DeviceTree<L::Storage>>,
     /// All work of its engines is on it, in order.
     stream: Stream,
     /// Those of the host that share in copies.
     threads: Threads,
     patterns: Arc<Patterns>,
     /// What its engines work in, if they share it; each its own otherwise.
-    scratch: Option<Arc<Scratch>>,
+    scratch: Option<Arc<Scratch<L::Value>>>,
     /// Seconds of transfers before the plan was made.
     earlier_transfers: f64,
     upload_seconds: f64,
 }
 
-/// A's pattern for products with A and with Aᵀ, on the device once somebody needs it.
-#[derive(Default)]
-struct Patterns {
-    of: Mutex<[Option<Arc<DevicePattern>>; 2]>,
-}
-
-/// What engines on one stream work in, one after another.
-struct Scratch {
-    lu: TreeWorkspace,
-    known: Mutex<Option<Known>>,
-    idle: IdleSearches,
-}
-
-/// In the type of the factors.
-enum TreeWorkspace {
-    Single(Arc<Workspace<f32>>),
-    Double(Arc<Workspace<f64>>),
-}
-
-/// A system whose solution is known, and what comes of solving it.
-struct Known {
-    x: Buffer<f64>,
-    b: Buffer<f64>,
-    residual: Buffer<f64>,
-    residuals: Residuals,
-    measures: PinnedBuffer<u64>,
-}
-
-/// Factors in the type that was asked for.
-enum TreeLu {
-    Single(DeviceFrontalLu<f32>),
-    Double(DeviceFrontalLu<f64>),
-}
-
-struct TreeEngine {
-    analysis: Arc<TreeAnalysis>,
-    scratch: Arc<Scratch>,
+struct TreeEngine<L: TreeFactors> {
+    analysis: Arc<TreeAnalysis<L>>,
+    scratch: Arc<Scratch<L::Value>>,
     /// A solve works in memory of the factors.
-    lu: Mutex<TreeLu>,
-    /// The values of A in stored order.
+    factors: Mutex<L>,
+    /// The values of A as callers store them.
     values: Buffer<f64>,
     /// For other values, once there were some.
     spare: Option<Buffer<f64>>,
     pivots: PivotPolicy,
-    quality: DeviceQuality,
-    /// How `spare` was factorized, and with which scale, until the values that came after it are kept.
-    previous: Option<(PivotPolicy, DeviceQuality, f64)>,
+    quality: TreeQuality,
+    /// How `spare` was factorized, until the values that came after it are kept.
+    previous: Option<Previous<L>>,
 }
 
-impl Forest {
-    /// Analyzes the diagonal blocks of B for the pattern of A; `elimination` is what is known of them.
-    pub(crate) fn analyze(
-        a: &Rows<'_>,
-        transform: Transform,
-        block_ptr: Vec<usize>,
-        elimination: Option<&EliminationForest>,
-        single: bool,
-        threads: usize,
-    ) -> Result<Self, Error> {
-        let start = Instant::now();
-        let make = || {
-            let entries = a.entries.as_deref();
-            let (columns, source) =
-                permuted_columns_shared(&a.pattern, entries, &transform, threads);
-            let parts = Parts::new(columns, source, &block_ptr, threads);
-            (Arc::clone(&parts.blocks), parts)
-        };
-        let options = TreeOptions::default();
-        let analyzed = match elimination {
-            Some(forest) => Symbolic::analyze_posted_beside(make, forest, &options, threads),
-            None => {
-                let (blocks, parts) = make();
-                Symbolic::analyze(&blocks, &options).map(|tree| (tree, parts))
-            }
-        };
-        Self::of_tree(analyzed, transform, block_ptr, single, start)
-    }
+/// How values were factorized, so that they can be factorized so again.
+struct Previous<L> {
+    pivots: PivotPolicy,
+    quality: TreeQuality,
+    scale: f64,
+    /// The factors, if others had to be made.
+    factors: Option<L>,
+}
 
-    fn of_columns(
-        columns: CompressedPattern,
-        source: Vec<u32>,
-        transform: Transform,
-        block_ptr: Vec<usize>,
-        single: bool,
-    ) -> Result<Self, Error> {
-        let start = Instant::now();
-        let parts = Parts::new(columns, source, &block_ptr, 1);
-        let tree = Symbolic::analyze(&parts.blocks, &TreeOptions::default());
-        let analyzed = tree.map(|tree| (tree, parts));
-        Self::of_tree(analyzed, transform, block_ptr, single, start)
-    }
-
-    fn of_tree(
-        analyzed: Result<(Symbolic, Parts), FrontalError>,
-        transform: Transform,
-        block_ptr: Vec<usize>,
-        single: bool,
-        start: Instant,
-    ) -> Result<Self, Error> {
-        let (tree, parts) = analyzed.map_err(|e| match e {
-            FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
-            other => unreachable!("an analysis of a square pattern: {other}"),
-        })?;
-        Ok(Self {
-            memory: MemoryPlan::new(&tree),
-            symbolic: Arc::new(tree),
-            transform,
-            block_ptr,
-            columns: parts.columns,
-            source: parts.source,
-            entries: parts.entries,
-            coupling: parts.coupling,
-            coupling_entries: parts.coupling_entries,
-            single,
-            seconds: start.elapsed().as_secs_f64(),
-        })
-    }
-
-    /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, and what a probe works
-    /// in.
-    pub(crate) fn device_bytes(&self) -> u64 {
-        let value_bytes = if self.single { 4 } else { 8 };
-        let values = 2 * size_of::<f64>() * self.source.len();
-        let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
-        let (n, nnz) = (self.symbolic.n(), self.source.len());
-        DeviceTree::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
-            + DevicePattern::predicted_bytes(n, nnz)
-            + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
-    }
-
+impl<L: TreeFactors> TreeAnalysis<L> {
     /// Copies the plan to the device. `count` of `threads` share the work, if it is above 1 in their pool.
     pub(crate) fn upload(
-        self,
+        forest: Forest<L::Storage>,
         backend: &GpuBackend,
         threads: &Threads,
         count: usize,
-    ) -> Result<Arc<TreeAnalysis>, Error> {
+    ) -> Result<Arc<Self>, Error> {
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
-        let Transform {
-            row_perm,
-            col_perm,
-            scaling,
-        } = &self.transform;
-        let placement = Placement {
-            row_perm,
-            col_perm,
-            scaling,
-            entries: &self.entries,
-            block_ptr: &self.block_ptr,
-            coupling: &self.coupling,
-            coupling_entries: &self.coupling_entries,
-        };
-        let on_device =
-            DeviceTree::upload(&stream, &self.symbolic, &self.memory, &placement, count)
-                .map_err(|e| Error::from_device(e, "symbolic"))?;
-        Ok(Arc::new(TreeAnalysis {
+        let on_device = forest.upload(&forest.symbolic, &forest.memory, &stream, count);
+        let on_device = on_device.map_err(|e| Error::from_device(e, "symbolic"))?;
+        Ok(Arc::new(Self {
             on_device: Arc::new(on_device),
-            forest: Arc::new(self),
+            forest: Arc::new(forest),
             stream,
             threads: threads.clone(),
             patterns: Arc::default(),
@@ -259,249 +103,29 @@ impl Forest {
             upload_seconds: start.elapsed().as_secs_f64(),
         }))
     }
-}
 
-fn numeric_error(error: DeviceFrontalError) -> Error {
-    match error {
-        DeviceFrontalError::ZeroPivot { column } => Error::ZeroPivot { column },
-        DeviceFrontalError::NotFinite { column } => Error::Overflow { column },
-        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot {
-            column: column.unwrap_or(0),
-        },
-        DeviceFrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
-            column,
-            pivot: value,
-        },
-        DeviceFrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
-        DeviceFrontalError::Device(e) => Error::from_device(e, "numeric"),
-    }
-}
-
-fn solve_error(error: DeviceFrontalError) -> Error {
-    match error {
-        DeviceFrontalError::Device(e) => Error::from_device(e, "solve"),
-        other => numeric_error(other),
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Patterns {
-    /// The pattern of A, or of Aᵀ, for products with it.
-    fn get(
-        &self,
-        stream: &Stream,
-        shared: &Shared,
-        transpose: bool,
-    ) -> Result<Arc<DevicePattern>, Error> {
-        let slot = &mut lock(&self.of)[usize::from(transpose)];
-        if let Some(pattern) = slot {
-            return Ok(Arc::clone(pattern));
-        }
-        // Copies from the host are done when they return, so other streams see them.
-        let pattern =
-            DevicePattern::upload(stream, &shared.pattern, !shared.by_columns, transpose)?;
-        Ok(Arc::clone(slot.insert(Arc::new(pattern))))
-    }
-}
-
-impl Scratch {
-    fn new(stream: &Stream, tree: &DeviceTree, single: bool) -> Result<Self, DeviceFrontalError> {
-        Ok(Self {
-            lu: if single {
-                TreeWorkspace::Single(Arc::new(Workspace::new(stream, tree)?))
-            } else {
-                TreeWorkspace::Double(Arc::new(Workspace::new(stream, tree)?))
-            },
-            known: Mutex::default(),
-            idle: IdleSearches::default(),
-        })
-    }
-}
-
-impl Known {
-    fn new(stream: &Stream, pattern: &DevicePattern) -> Result<Self, Error> {
-        let in_probe = |e| Error::from_device(e, "numeric");
-        let alloc = || stream.alloc(pattern.n()).map_err(in_probe);
-        let device = stream.device();
-        Ok(Self {
-            x: alloc()?,
-            b: alloc()?,
-            residual: alloc()?,
-            residuals: Residuals::new(stream, pattern, 1)?,
-            measures: device.alloc_pinned(Measures::NUM_WORDS).map_err(in_probe)?,
-        })
-    }
-
-    /// Makes a right-hand side of the known solution, solves and measures. Nothing is waited for.
-    fn enqueue(
-        &mut self,
-        stream: &Stream,
-        a: DeviceMatrix<'_>,
-        solve: impl FnOnce(&mut Buffer<f64>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let in_probe = |e| Error::from_device(e, "solve");
-        let Self {
-            x,
-            b,
-            residual,
-            residuals,
-            measures,
-        } = self;
-        solve_gpu::set_known_solution(stream, x)?;
-        // 0 − A·x is the right-hand side of −x.
-        stream.fill_zero(residual).map_err(in_probe)?;
-        residuals.enqueue(stream, a, x, residual, b)?;
-        stream.copy(x, b).map_err(in_probe)?;
-        solve(x)?;
-        residuals.enqueue(stream, a, x, b, residual)?;
-        let words = residuals.words();
-        stream.copy_to_pinned(words, measures, 0).map_err(in_probe)
-    }
-
-    /// Waits for what was measured last.
-    fn measures(&self) -> Result<Measures, Error> {
-        let words = self.measures.as_slice();
-        let words = words.map_err(|e| Error::from_device(e, "solve"))?;
-        Ok(Measures::from_words(words))
-    }
-}
-
-impl TreeLu {
-    fn factorize(
-        scratch: &Scratch,
-        stream: &Stream,
-        tree: &Arc<DeviceTree>,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
-        Ok(match &scratch.lu {
-            TreeWorkspace::Single(space) => {
-                let (lu, quality) =
-                    DeviceFrontalLu::factorize_in(space, stream, tree, values, pivots)?;
-                (Self::Single(lu), quality)
-            }
-            TreeWorkspace::Double(space) => {
-                let (lu, quality) =
-                    DeviceFrontalLu::factorize_in(space, stream, tree, values, pivots)?;
-                (Self::Double(lu), quality)
-            }
-        })
-    }
-
-    fn begin_refactorize(
-        &mut self,
-        stream: &Stream,
-        values: &Buffer<f64>,
-        pivots: &PivotPolicy,
-    ) -> Result<(), DeviceFrontalError> {
-        match self {
-            Self::Single(lu) => lu.begin_refactorize(stream, values, pivots),
-            Self::Double(lu) => lu.begin_refactorize(stream, values, pivots),
+    /// Where its engines make factors.
+    fn place<'a>(&'a self, scratch: &'a Scratch<L::Value>) -> Place<'a, L> {
+        Place {
+            forest: &self.forest,
+            tree: &self.on_device,
+            space: &scratch.space,
+            stream: &self.stream,
         }
     }
 
-    /// See [`DeviceFrontalLu::scale`].
-    fn scale(&self) -> f64 {
-        match self {
-            Self::Single(lu) => lu.scale(),
-            Self::Double(lu) => lu.scale(),
-        }
-    }
-
-    /// See [`DeviceFrontalLu::set_scale`].
-    fn set_scale(&mut self, scale: f64) {
-        match self {
-            Self::Single(lu) => lu.set_scale(scale),
-            Self::Double(lu) => lu.set_scale(scale),
-        }
-    }
-
-    /// See [`DeviceFrontalLu::report`].
-    fn report(&mut self) -> Result<Option<DeviceQuality>, DeviceFrontalError> {
-        match self {
-            Self::Single(lu) => lu.report(),
-            Self::Double(lu) => lu.report(),
-        }
-    }
-
-    fn solve(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        nrhs: usize,
-        transpose: bool,
-    ) -> Result<(), DeviceFrontalError> {
-        match self {
-            Self::Single(lu) => lu.solve(stream, x, nrhs, transpose),
-            Self::Double(lu) => lu.solve(stream, x, nrhs, transpose),
-        }
-    }
-
-    /// See [`DeviceFrontalLu::solve_scaled`].
-    fn solve_scaled(
-        &mut self,
-        stream: &Stream,
-        x: &mut Buffer<f64>,
-        transpose: bool,
-    ) -> Result<(), DeviceFrontalError> {
-        match self {
-            Self::Single(lu) => lu.solve_scaled(stream, x, transpose),
-            Self::Double(lu) => lu.solve_scaled(stream, x, transpose),
-        }
-    }
-
-    /// The panels of all fronts in `f64`, and the row that each pivot was exchanged with.
-    fn download(&self, stream: &Stream) -> Result<(Vec<f64>, Vec<u32>), DeviceError> {
-        Ok(match self {
-            Self::Single(lu) => (
-                f32::in_f64(&stream.download(lu.factors())?).into_owned(),
-                stream.download(lu.pivot_rows())?,
-            ),
-            Self::Double(lu) => (
-                stream.download(lu.factors())?,
-                stream.download(lu.pivot_rows())?,
-            ),
-        })
+    fn scratch(&self, stream: &Stream) -> Result<Arc<Scratch<L::Value>>, Error> {
+        let space = Workspace::new(stream, &self.on_device);
+        Ok(Arc::new(Scratch::new(space.map_err(numeric_error)?)))
     }
 }
 
-impl TreeAnalysis {
-    /// ε of the type of the factors.
-    fn epsilon(&self) -> f64 {
-        if self.forest.single {
-            f64::from(f32::EPSILON)
-        } else {
-            f64::EPSILON
-        }
-    }
-
-    /// Factors of the values `a` of A by rows or columns, as B is scaled: ‖B‖₁.
-    fn norm1(&self, a: &[f64]) -> f64 {
-        let Forest {
-            columns,
-            source,
-            transform,
-            ..
-        } = &*self.forest;
-        let (rows, cols) = (transform.row_perm.as_slice(), transform.col_perm.as_slice());
-        let sums = (0..columns.major_dim()).map(|j| {
-            columns
-                .range(j)
-                .map(|p| {
-                    let row = rows[columns.idx()[p] as usize] as usize;
-                    let value = a[source[p] as usize];
-                    transform.scaling.apply(row, cols[j] as usize, value).abs()
-                })
-                .sum()
-        });
-        sums.fold(0.0, f64::max)
-    }
+/// ε of the type of the factors.
+fn epsilon<L: TreeFactors>() -> f64 {
+    <L::Value as Float>::epsilon().to_f64()
 }
 
-impl AnyDeviceAnalysis for TreeAnalysis {
+impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
     fn transform(&self) -> &Transform {
         &self.forest.transform
     }
@@ -509,25 +133,14 @@ impl AnyDeviceAnalysis for TreeAnalysis {
     fn describe(&self, inform: &mut Inform) {
         let forest = &self.forest;
         let symbolic = &forest.symbolic;
-        let triangle = (symbolic.factor_entries() + symbolic.n() as u64) / 2;
-        inform.lnz = triangle;
-        inform.unz = triangle + forest.coupling.nnz() as u64;
+        (inform.lnz, inform.unz) = forest.sizes();
         inform.flops = symbolic.flops();
         inform.num_supernodes = Some(symbolic.tree().num_supernodes());
         inform.max_front = Some(symbolic.tree().max_front());
-        let lists = forest.source.len() + forest.entries.len() + forest.coupling_entries.len();
-        let patterns = [&*forest.columns, &forest.coupling];
-        let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
-        let held = 4 * lists + patterns.iter().sum::<usize>();
-        let held = symbolic.bytes() + forest.memory.host_bytes() + held as u64;
-        inform.peak_host_bytes = inform.peak_host_bytes.max(held);
+        inform.peak_host_bytes = inform.peak_host_bytes.max(forest.host_bytes());
         inform.predicted_device_bytes = Some(forest.device_bytes());
         inform.seconds.symbolic = forest.seconds + self.upload_seconds;
-        inform.precision = if forest.single {
-            <f32 as Scalar>::NAME
-        } else {
-            <f64 as Scalar>::NAME
-        };
+        inform.precision = L::Value::NAME;
         inform.code_path = vec!["symbolic: forest of fronts, on the CPU"];
     }
 
@@ -542,23 +155,17 @@ impl AnyDeviceAnalysis for TreeAnalysis {
         _limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
-        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
         let values = self
             .threads
             .upload(&self.stream, a)
             .map_err(|e| Error::from_device(e, "numeric"))?;
         let scratch = match &self.scratch {
             Some(scratch) => Arc::clone(scratch),
-            None => {
-                let scratch = Scratch::new(&self.stream, &self.on_device, self.forest.single);
-                Arc::new(scratch.map_err(numeric_error)?)
-            }
+            None => self.scratch(&self.stream)?,
         };
-        let (lu, quality) =
-            TreeLu::factorize(&scratch, &self.stream, &self.on_device, &values, &pivots)
-                .map_err(numeric_error)?;
+        let (factors, quality) = L::factorize(self.place(&scratch), &values, &pivots)?;
         Ok(Box::new(TreeEngine {
-            lu: Mutex::new(lu),
+            factors: Mutex::new(factors),
             scratch,
             values,
             spare: None,
@@ -573,15 +180,13 @@ impl AnyDeviceAnalysis for TreeAnalysis {
         self: Arc<Self>,
         stream: &Stream,
     ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
-        let scratch = Scratch::new(stream, &self.on_device, self.forest.single);
-        let scratch = scratch.map_err(numeric_error)?;
         Ok(Some(Arc::new(Self {
             forest: Arc::clone(&self.forest),
             on_device: Arc::clone(&self.on_device),
             stream: stream.clone(),
             threads: self.threads.clone(),
             patterns: Arc::clone(&self.patterns),
-            scratch: Some(Arc::new(scratch)),
+            scratch: Some(self.scratch(stream)?),
             ..*self
         })))
     }
@@ -589,22 +194,19 @@ impl AnyDeviceAnalysis for TreeAnalysis {
     fn batch_bytes(&self) -> Option<BatchBytes> {
         let Forest {
             symbolic,
-            source,
             coupling,
-            single,
+            num_values,
+            num_entries,
             ..
         } = &*self.forest;
-        let (n, nnz) = (symbolic.n(), source.len());
-        let (value_bytes, workspace) = if *single {
-            (4, Workspace::<f32>::bytes(&self.on_device))
-        } else {
-            (8, Workspace::<f64>::bytes(&self.on_device))
-        };
-        let values = 2 * size_of::<f64>() * nnz + value_bytes * coupling.nnz();
+        let n = symbolic.n();
+        let value_bytes = size_of::<L::Value>();
+        let workspace = Workspace::<L::Value>::bytes(&self.on_device);
+        let values = 2 * size_of::<f64>() * num_values + value_bytes * coupling.nnz();
         Some(BatchBytes {
-            common: DevicePattern::predicted_bytes(n, nnz),
+            common: DevicePattern::predicted_bytes(n, *num_entries),
             stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
-            system: DeviceTree::factor_bytes(symbolic, value_bytes) + values as u64,
+            system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes) + values as u64,
         })
     }
 
@@ -617,121 +219,26 @@ impl AnyDeviceAnalysis for TreeAnalysis {
     ) -> Result<SearchedPivots, Error> {
         let _span = tracing::info_span!("pivot search").entered();
         let start = Instant::now();
-        let forest = &self.forest;
-        let moved = if forest.single {
-            search::<f32>(forest, a, pivots, limits)
-        } else {
-            search::<f64>(forest, a, pivots, limits)
-        }?;
-        let Some((moved, num_off_diagonal)) = moved else {
-            return Ok(SearchedPivots {
-                analysis: self,
-                num_off_diagonal: 0,
-                seconds: start.elapsed().as_secs_f64(),
-            });
+        let moved = L::with_searched_pivots(&self.forest, a, pivots, limits)?;
+        let (analysis, num_off_diagonal): (Arc<dyn AnyDeviceAnalysis>, usize) = match moved {
+            None => (self, 0),
+            Some((forest, num_off_diagonal)) => {
+                backend.check_memory(forest.device_bytes())?;
+                let moved = Self::upload(forest, backend, &self.threads, 1)?;
+                (moved, num_off_diagonal)
+            }
         };
-        let transform = Transform {
-            row_perm: RowPerm(forest.transform.row_perm.then(&moved)),
-            ..forest.transform.clone()
-        };
-        let new_row = moved.inverse();
-        let mut idx = Vec::with_capacity(forest.columns.nnz());
-        let mut source = Vec::with_capacity(forest.columns.nnz());
-        let mut column: Vec<(u32, u32)> = Vec::new();
-        for j in 0..forest.columns.major_dim() {
-            column.clear();
-            column.extend(forest.columns.range(j).map(|p| {
-                let row = forest.columns.idx()[p] as usize;
-                (new_row[row], forest.source[p])
-            }));
-            column.sort_unstable();
-            idx.extend(column.iter().map(|&(row, _)| row));
-            source.extend(column.iter().map(|&(_, entry)| entry));
-        }
-        let columns = CompressedPattern::new(
-            forest.columns.minor_dim(),
-            forest.columns.ptr().to_vec(),
-            idx,
-        )
-        .unwrap_or_else(|e| unreachable!("permuted columns stay valid: {e}"));
-        let forest = Forest::of_columns(
-            columns,
-            source,
-            transform,
-            forest.block_ptr.clone(),
-            forest.single,
-        )?;
-        backend.check_memory(forest.device_bytes())?;
         Ok(SearchedPivots {
-            analysis: forest.upload(backend, &self.threads, 1)?,
+            analysis,
             num_off_diagonal,
             seconds: start.elapsed().as_secs_f64(),
         })
     }
 }
 
-/// What is there, or a new one.
-fn known<'a>(
-    slot: &'a mut Option<Known>,
-    stream: &Stream,
-    pattern: &DevicePattern,
-) -> Result<&'a mut Known, Error> {
-    Ok(match slot {
-        Some(known) => known,
-        None => slot.insert(Known::new(stream, pattern)?),
-    })
-}
-
-/// Searches pivots in the columns of B: where its rows go, and how many pivots are off the diagonal; `None` if all are
-/// on it. A column has no entry below its block, so rows stay in their blocks.
-fn search<F: crate::backend::DeviceScalar>(
-    forest: &Forest,
-    a: &[f64],
-    pivots: PivotPolicy,
-    limits: &Limits,
-) -> Result<Option<(RowPerm, usize)>, Error> {
-    let Transform {
-        row_perm,
-        col_perm,
-        scaling,
-    } = &forest.transform;
-    let mut values: Vec<F> = Vec::with_capacity(forest.source.len());
-    for (&col, rows) in col_perm.as_slice().iter().zip(forest.columns.lines()) {
-        let first = values.len();
-        values.extend(rows.iter().zip(&forest.source[first..]).map(|(&i, &p)| {
-            let row = row_perm.as_slice()[i as usize] as usize;
-            F::from_f64(scaling.apply(row, col as usize, a[p as usize]))
-        }));
-    }
-    let options = columns::Options {
-        pivots,
-        cancel: limits.cancel.clone(),
-        max_bytes: limits.max_host_bytes,
-        ..columns::Options::default()
-    };
-    let (found, quality) = ColumnLu::factorize(&forest.columns, &values, &options)
-        .map_err(|e| PhaseError::from(e).in_terms_of_a(col_perm.as_slice()))?;
-    let count = quality.num_off_diagonal;
-    Ok((count > 0).then(|| (found.row_perm().clone(), count)))
-}
-
-impl TreeEngine {
-    fn lu(&self) -> MutexGuard<'_, TreeLu> {
-        lock(&self.lu)
-    }
-
-    /// The growth, estimated by the largest magnitudes; see [`Inform::growth`].
-    fn growth(&self) -> f64 {
-        let DeviceQuality {
-            max_b,
-            max_u,
-            max_l,
-            ..
-        } = self.quality;
-        if max_b == 0.0 {
-            return 0.0;
-        }
-        max_u * max_l.max(1.0) / max_b
+impl<L: TreeFactors> TreeEngine<L> {
+    fn factors(&self) -> MutexGuard<'_, L> {
+        lock(&self.factors)
     }
 
     /// The matrix that was factorized, or its transpose, on the device.
@@ -757,7 +264,8 @@ impl TreeEngine {
     ) -> Result<Option<Measures>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         let stream = &self.analysis.stream;
-        let lu = self.lu.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let factors = self.factors.get_mut();
+        let factors = factors.unwrap_or_else(PoisonError::into_inner);
         let values = &self.values;
         let mut slot = lock(&self.scratch.known);
         let mut known = match probed {
@@ -769,19 +277,33 @@ impl TreeEngine {
         };
         let mut check = Some(check);
         loop {
-            lu.begin_refactorize(stream, values, &self.pivots)
-                .map_err(numeric_error)?;
+            factors.begin_refactorize(stream, values, &self.pivots)?;
             if let Some((known, matrix)) = &mut known {
-                known.enqueue(stream, *matrix, |x| {
-                    lu.solve(stream, x, 1, false).map_err(solve_error)
-                })?;
+                known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
             }
             let checked = check.take().map_or(Ok(()), |check| check());
-            let report = lu.report();
+            let report = factors.report(stream, &self.pivots);
             checked?;
-            if let Some(quality) = report.map_err(numeric_error)? {
-                self.quality = quality;
-                break;
+            match report? {
+                Outcome::Done(quality) => {
+                    self.quality = quality;
+                    break;
+                }
+                Outcome::OtherScale => {}
+                Outcome::OtherPivots => {
+                    // Beside the old ones, which come back if these are not kept.
+                    let place = self.analysis.place(&self.scratch);
+                    let (found, quality) = L::factorize(place, values, &self.pivots)?;
+                    let old = std::mem::replace(factors, found);
+                    if let Some(previous) = &mut self.previous {
+                        previous.factors.get_or_insert(old);
+                    }
+                    self.quality = quality;
+                    if let Some((known, matrix)) = &mut known {
+                        known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
+                    }
+                    break;
+                }
             }
         }
         known.map(|(known, _)| known.measures()).transpose()
@@ -800,22 +322,25 @@ impl TreeEngine {
     }
 }
 
-impl Engine<f64> for TreeEngine {
+impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
     fn report(&self) -> FactorReport {
         let device = self.analysis.stream.device();
+        let quality = &self.quality;
         FactorReport {
-            num_perturbed: self.quality.num_perturbed as usize,
-            first_perturbed: self.quality.first_perturbed,
-            growth: self.growth(),
+            num_perturbed: quality.num_perturbed,
+            first_perturbed: quality.first_perturbed,
+            num_delayed: quality.num_delayed,
+            growth: quality.growth(),
             growth_bounds: true,
-            error: of_growth(self.analysis.epsilon(), self.growth()),
-            largest: self.quality.max_b,
-            epsilon: self.analysis.epsilon(),
-            code_path: vec![if self.analysis.on_device.num_launches() == 1 {
-                "numeric: fronts up the forest, one launch"
-            } else {
-                "numeric: fronts up the forest, launches for wide fronts among them"
-            }],
+            error: of_growth(epsilon::<L>(), quality.growth()),
+            largest: quality.max_b,
+            epsilon: epsilon::<L>(),
+            symmetric: quality.symmetric,
+            sizes: self.factors().sizes(),
+            code_path: vec![L::code_path(
+                self.analysis.on_device.num_launches(),
+                quality,
+            )],
             device: DeviceCosts {
                 peak_bytes: Some(device.peak_bytes()),
                 transfer_seconds: Some(
@@ -831,9 +356,7 @@ impl Engine<f64> for TreeEngine {
         let stream = &self.analysis.stream;
         let threads = &self.analysis.threads;
         let mut x = threads.upload(stream, b).map_err(in_solve)?;
-        self.lu()
-            .solve(stream, &mut x, nrhs, transpose)
-            .map_err(solve_error)?;
+        self.factors().solve(stream, &mut x, nrhs, transpose)?;
         stream.download(&x).map_err(in_solve)
     }
 
@@ -854,8 +377,7 @@ impl Engine<f64> for TreeEngine {
         }
         let stream = &self.analysis.stream;
         let mut there = self.analysis.threads.upload(stream, &x).map_err(in_solve)?;
-        let solved = self.lu().solve_scaled(stream, &mut there, transpose);
-        solved.map_err(solve_error)?;
+        self.factors().solve_scaled(stream, &mut there, transpose)?;
         stream.copy_to_host(&there, &mut x).map_err(in_solve)?;
         for (c, &old) in c.iter_mut().zip(leave) {
             *c = x[old as usize];
@@ -875,39 +397,20 @@ impl Engine<f64> for TreeEngine {
         })
     }
 
-    fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
-        let transform = &self.analysis.forest.transform;
-        let norm1 = || self.analysis.norm1(a);
-        let solve = |x: &mut [f64]| self.solve_permuted(x, false);
-        let solve_transpose = |x: &mut [f64]| self.solve_permuted(x, true);
-        let epsilon = self.analysis.epsilon();
-        Condition::estimate(transform, epsilon, norm1, solve, solve_transpose)
+    fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
+        self.condition_of_values()
     }
 
     fn determinant(&self) -> Result<Determinant, Error> {
-        let (panels, pivot_rows) = self
-            .lu()
-            .download(&self.analysis.stream)
-            .map_err(|e| Error::from_device(e, "numeric"))?;
-        let transform = &self.analysis.forest.transform;
-        let mut product = Determinant::one();
-        let mut slot = 0;
-        for front in self.analysis.forest.symbolic.tree().fronts() {
-            let (start, pivots) = (front.start as usize, front.pivots as usize);
-            let rows = front.size() as usize;
-            for j in 0..pivots {
-                let pivot = panels[slot + j * (rows + 1)];
-                let exchanged = pivot_rows[start + j] as usize != j;
-                product = product.times(if exchanged { -pivot } else { pivot });
-            }
-            slot += pivots * (rows + front.below as usize);
-        }
+        let forest = &self.analysis.forest;
+        let product = self.factors().determinant(&self.analysis.stream, forest)?;
+        let transform = &forest.transform;
         // Rows and columns go to the order of elimination alike, which changes no sign.
         Ok(transform.undo_determinant(&transform.row_perm, product))
     }
 }
 
-impl AnyDeviceEngine for TreeEngine {
+impl<L: TreeFactors> AnyDeviceEngine for TreeEngine<L> {
     fn refactorize(
         &mut self,
         a: &[f64],
@@ -927,17 +430,20 @@ impl AnyDeviceEngine for TreeEngine {
     }
 
     fn restore(&mut self) -> Result<(), Error> {
-        let (Some((pivots, quality, scale)), Some(spare)) =
-            (self.previous.take(), self.spare.take())
-        else {
+        let (Some(previous), Some(spare)) = (self.previous.take(), self.spare.take()) else {
             return Ok(());
         };
         self.spare = Some(std::mem::replace(&mut self.values, spare));
-        self.pivots = pivots;
-        self.lu().set_scale(scale);
+        self.pivots = previous.pivots;
+        let factors = self.factors.get_mut();
+        let factors = factors.unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = previous.factors {
+            *factors = old;
+        }
+        factors.set_scale(previous.scale);
         self.renew(None, &|| Ok(()))?;
         // What was measured of the old factors when they were accepted.
-        self.quality = quality;
+        self.quality = previous.quality;
         Ok(())
     }
 
@@ -950,7 +456,7 @@ impl AnyDeviceEngine for TreeEngine {
     }
 }
 
-impl ResidentEngine for TreeEngine {
+impl<L: TreeFactors> ResidentEngine for TreeEngine<L> {
     fn refactorize_resident(
         &mut self,
         a: NewValues<'_>,
@@ -970,20 +476,25 @@ impl ResidentEngine for TreeEngine {
         };
         copied.map_err(|e| Error::from_device(e, "numeric"))?;
         self.spare = Some(std::mem::replace(&mut self.values, spare));
-        let scale = self.lu().scale();
-        self.previous = Some((self.pivots, self.quality, scale));
-        self.pivots = pivots.in_fronts(FRONT_THRESHOLD);
+        let scale = self.factors().scale();
+        self.previous = Some(Previous {
+            pivots: self.pivots,
+            quality: self.quality,
+            scale,
+            factors: None,
+        });
+        self.pivots = pivots;
         self.renew(pattern.as_deref(), check)
     }
 
     fn probe(&self, shared: &Shared) -> Result<Measures, Error> {
         let pattern = self.pattern(shared, false)?;
         let stream = &self.analysis.stream;
-        let mut lu = self.lu();
+        let mut factors = self.factors();
         let mut slot = lock(&self.scratch.known);
         let known = known(&mut slot, stream, &pattern)?;
         known.enqueue(stream, self.matrix(&pattern), |x| {
-            lu.solve(stream, x, 1, false).map_err(solve_error)
+            factors.solve(stream, x, 1, false)
         })?;
         known.measures()
     }
@@ -995,10 +506,10 @@ impl ResidentEngine for TreeEngine {
     ) -> Result<(Refined, Option<usize>), Error> {
         let pattern = self.pattern(shared, false)?;
         let stream = &self.analysis.stream;
-        let mut lu = self.lu();
+        let mut factors = self.factors();
         let mut slot = lock(&self.scratch.known);
         let Known { x, b, .. } = known(&mut slot, stream, &pattern)?;
-        let solve = |x: &mut Buffer<f64>| lu.solve(stream, x, 1, false).map_err(solve_error);
+        let solve = |x: &mut Buffer<f64>| factors.solve(stream, x, 1, false);
         let matrix = self.matrix(&pattern);
         let refined = solve_gpu::refine(stream, matrix, b, x, 1, solve, options)?[0];
         if !is_above(refined.measures.normwise(), options.target) {
@@ -1006,7 +517,7 @@ impl ResidentEngine for TreeEngine {
         }
         let fetched = |numbers| stream.download(numbers);
         let in_probe = |e| Error::from_device(e, "solve");
-        let values = self.download_values()?;
+        let (values, _) = shared.accepted(self.download_values()?.into(), 1)?;
         let (x, b) = (fetched(x).map_err(in_probe)?, fetched(b).map_err(in_probe)?);
         let residual = Residual::new(shared.view(&values), &x, &b);
         Ok((refined, Some(worst_row(&residual, &b))))
@@ -1019,9 +530,7 @@ impl ResidentEngine for TreeEngine {
         transpose: bool,
     ) -> Result<Search, Error> {
         let stream = &self.analysis.stream;
-        self.lu()
-            .solve(stream, x, nrhs, transpose)
-            .map_err(solve_error)?;
+        self.factors().solve(stream, x, nrhs, transpose)?;
         Search::begin(
             &self.scratch.idle,
             stream,
@@ -1044,11 +553,10 @@ impl ResidentEngine for TreeEngine {
         } = system;
         let pattern = self.pattern(shared, transpose)?;
         let stream = &self.analysis.stream;
-        let mut lu = self.lu();
+        let mut factors = self.factors();
         let copied = stream.copy(x, b);
         copied.map_err(|e| Error::from_device(e, "solve"))?;
-        let mut solve =
-            |x: &mut Buffer<f64>| lu.solve(stream, x, nrhs, transpose).map_err(solve_error);
+        let mut solve = |x: &mut Buffer<f64>| factors.solve(stream, x, nrhs, transpose);
         solve(x)?;
         solve_gpu::refine(stream, self.matrix(&pattern), b, x, nrhs, solve, options)
     }
@@ -1072,6 +580,25 @@ impl ResidentEngine for TreeEngine {
             &mut residual,
             system.nrhs,
         )?)
+    }
+
+    fn condition_of_values(&self) -> Result<Condition, Error> {
+        let forest = &self.analysis.forest;
+        let values = self.download_values()?;
+        let norm1 = || forest.norm1(&values);
+        let solve = |x: &mut [f64]| self.solve_permuted(x, false);
+        let solve_transpose = |x: &mut [f64]| self.solve_permuted(x, true);
+        Condition::estimate(
+            &forest.transform,
+            epsilon::<L>(),
+            norm1,
+            solve,
+            solve_transpose,
+        )
+    }
+
+    fn pivot_range(&self) -> Result<Option<[f64; 2]>, Error> {
+        self.factors().pivot_range(&self.analysis.stream)
     }
 
     fn download_values(&self) -> Result<Vec<f64>, Error> {

@@ -17,11 +17,16 @@ use luge_sparse::{
 };
 
 use crate::accuracy::{Accuracy, ORDINARY, OnePass};
+use crate::attempts::Found;
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
-use crate::device_analysis::{ResidentEngine, Search, System};
+use crate::device_analysis::{NewValues, ResidentEngine, Search, System};
 #[cfg(feature = "gpu")]
-use crate::device_path::{DeviceFactors, DevicePath, Verdict};
+use crate::device_factors::DeviceFactors;
+#[cfg(feature = "gpu")]
+use crate::device_path::Verdict;
+#[cfg(feature = "gpu")]
+use crate::device_plan::DevicePath;
 use crate::engine::{Condition, Engine, FactorReport, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
@@ -31,7 +36,7 @@ use crate::options::{MatrixKind, Pivoting};
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
 use crate::reductions;
-use crate::task::{Check, Journal, Refactorized, Task};
+use crate::task::{Journal, Refactorized, Task};
 
 /// Seconds that the comparison of a pattern and the copy of its values take for each entry, roughly and
 /// at least.
@@ -250,10 +255,9 @@ impl<T: RealScalar> Factors<T> {
         }
         #[cfg(feature = "gpu")]
         if let Some((engine, _)) = self.resident() {
-            let values = engine.download_values()?.into_iter();
-            return Ok(self
-                .values
-                .get_or_init(|| values.map(T::from_f64).collect()));
+            let values = engine.download_values()?.into_iter().map(T::from_f64);
+            let (values, _) = self.plan.shared.accepted(values.collect(), 1)?;
+            return Ok(self.values.get_or_init(|| values.into_owned()));
         }
         unreachable!("values are here unless an engine has them")
     }
@@ -440,9 +444,14 @@ impl<T: RealScalar> Factors<T> {
         Ok(true)
     }
 
-    /// What is known of one pass of triangular solves.
+    /// What is known of one pass of triangular solves. Of a singular matrix nothing: what is left of an inconsistent system
+    /// is no rounding error.
     fn one_pass(&self, transpose: bool) -> OnePass {
         let target = self.plan.shared.target;
+        if self.plan.shared.symmetry.is_some() && self.inertia().is_some_and(|known| known.zero > 0)
+        {
+            return OnePass::Measured;
+        }
         match &self.computed {
             Computed::Host(host) => host.one_pass(target, transpose),
             #[cfg(feature = "gpu")]
@@ -687,8 +696,8 @@ impl<T: RealScalar> Factors<T> {
 
     /// Factorizes a new matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
     ///
-    /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time; a probe tells whether the
-    /// factors reach the target.
+    /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time, on a device where those of the
+    /// matrix before leave entries of L that are too large; a probe tells whether the factors reach the target.
     ///
     /// Pivots and scaling of others are kept if the growth stays below
     /// [`max_growth`](crate::Options::max_growth) (on a device a measured solve may overrule that), no pivot has to be replaced (under
@@ -722,14 +731,17 @@ impl<T: RealScalar> Factors<T> {
         // Threads that are called once serve all steps.
         let seconds = RENEWAL_PER_ENTRY * a.nnz() as f64;
         shared.threads.run(seconds, |threads| {
+            #[cfg(feature = "gpu")]
             if shared.is_stored_alike(&a) && self.computed.has_values() {
                 // The device works with them in the meantime. A part of the pattern has fewer of them.
-                let check = || shared.values_of(&a, threads).map(drop);
-                let values = Cow::Borrowed(a.values());
-                return self.renew(&plan, values, f64::NAN, &check, threads);
+                let values = NewValues::OnHost {
+                    values: &T::in_wide(a.values()),
+                    check: &|| shared.values_of(&a, threads).map(drop),
+                };
+                return self.renew_resident(&plan, values, threads);
             }
-            let (values, largest) = shared.values_of(&a, threads)?;
-            self.renew(&plan, values, largest, &|| Ok(()), threads)
+            let values = shared.stored_values_of(&a, threads)?;
+            self.renew(&plan, values, threads)
         })
     }
 
@@ -750,24 +762,41 @@ impl<T: RealScalar> Factors<T> {
         shared.limits.cancel.check()?;
         let seconds = RENEWAL_PER_ENTRY * values.len() as f64;
         shared.threads.run(seconds, |threads| {
-            let of_values = Cow::Borrowed(values);
-            if self.computed.has_values() {
-                let check = || shared.check_finite(values, threads).map(drop);
-                return self.renew(&plan, of_values, f64::NAN, &check, threads);
-            }
-            let (of_values, largest) = shared.accepted(of_values, threads)?;
-            self.renew(&plan, of_values, largest, &|| Ok(()), threads)
+            self.renew(&plan, Cow::Borrowed(values), threads)
         })
     }
 
-    /// Factorizes these values, in the stored order of the analysis and all finite if `check` says so. On the CPU the
-    /// `largest` of them by magnitude is known.
+    /// Factorizes these values, in the order in which callers store the analyzed matrix.
     pub(crate) fn renew(
+        &mut self,
+        plan: &Plan<T::Wide>,
+        stored: Cow<'_, [T]>,
+        threads: usize,
+    ) -> Result<Refactorized, Error> {
+        let shared = &plan.shared;
+        #[cfg(feature = "gpu")]
+        if self.computed.has_values() {
+            let check = || {
+                let accepted = shared.accepted(Cow::Borrowed(&*stored), threads);
+                accepted.map(drop)
+            };
+            let values = NewValues::OnHost {
+                values: &T::in_wide(&stored),
+                check: &check,
+            };
+            return self.renew_resident(plan, values, threads);
+        }
+        let (values, largest) = shared.accepted(stored, threads)?;
+        self.renew_on_host(plan, values, largest, threads)
+    }
+
+    /// Factorizes these values, of all entries of the analyzed matrix and the `largest` by magnitude, with an engine that
+    /// keeps no values itself.
+    fn renew_on_host(
         &mut self,
         plan: &Plan<T::Wide>,
         values: Cow<'_, [T]>,
         largest: f64,
-        check: Check<'_>,
         threads: usize,
     ) -> Result<Refactorized, Error> {
         let norms = OnceLock::new();
@@ -787,19 +816,17 @@ impl<T: RealScalar> Factors<T> {
             (Path::Host(path), Computed::Host(factors)) => {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
-                check()?;
                 path.refactorize(factors, &T::in_wide(old), task, &mut journal)?
             }
             #[cfg(feature = "gpu")]
             (Path::Device(path), Computed::Device(factors)) => {
-                path.refactorize(factors, task, check, &mut journal)?
+                path.refactorize(factors, task, &mut journal)?
             }
             #[cfg(feature = "gpu")]
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_wide);
         match self.values.get_mut() {
-            _ if self.computed.has_values() => self.values = OnceLock::new(),
             Some(old) => reductions::copy(&values, old, threads),
             None => self.values = OnceLock::from(values.into_owned()),
         }
@@ -812,7 +839,8 @@ impl<T: RealScalar> Factors<T> {
 #[cfg(feature = "gpu")]
 impl<T: RealScalar> Factors<T> {
     /// As [`refactorize`](Self::refactorize), for values that are on the device and stay there: `f64`, in the order in
-    /// which the analyzed matrix is stored.
+    /// which the analyzed matrix is stored. Those of a symmetric matrix that is stored whole are not compared across the
+    /// diagonal: the lower triangle is factorized, and the probe's residual, with all values, tells if that is another matrix.
     ///
     /// Everything is enqueued on [`Solver::stream`](crate::Solver::stream): a copy of the values, the factorization, and
     /// a probe. The host waits once, for a report of a few words. The guard is that of `refactorize`:
@@ -877,45 +905,78 @@ impl<T: RealScalar> Factors<T> {
         values: Slice<'_, f64>,
     ) -> Result<Refactorized, Error> {
         let plan = Arc::clone(&self.plan);
+        if self.computed.has_values() {
+            return self.renew_resident(&plan, NewValues::OnDevice(values), 1);
+        }
+        let Path::Device(path) = &plan.path else {
+            unreachable!("factors on a device")
+        };
+        let values = NewValues::OnDevice(values);
+        let (values, largest) = Self::whole_values(&plan, path, values, 1)?;
+        self.renew_on_host(&plan, Cow::Owned(values), largest, 1)
+    }
+
+    /// Factorizes new values, which are in the order in which callers store the analyzed matrix, with an engine that keeps
+    /// them. They are on the host after it only where the old pivots do not serve.
+    fn renew_resident(
+        &mut self,
+        plan: &Plan<T::Wide>,
+        values: NewValues<'_>,
+        threads: usize,
+    ) -> Result<Refactorized, Error> {
         let shared = &plan.shared;
         let (Path::Device(path), Computed::Device(factors)) = (&plan.path, &mut self.computed)
         else {
             unreachable!("factors on a device")
         };
         let mut journal = Journal::after(&self.analyzed);
-        let mut reason = None;
-        if factors.engine.resident().is_some() {
-            let refinement = shared.refinement::<T>();
+        let work = work_bytes::<T>(shared.n(), shared.nnz());
+        let _of_work = shared.limits.reserve(work, "numeric")?;
+        let refinement = shared.refinement::<T>();
+        let reason =
             match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
                 Verdict::Serve(outcome) => {
                     self.values = OnceLock::new();
                     self.accept(OnceLock::new(), journal)?;
                     return Ok(outcome);
                 }
-                Verdict::Fail(failure) => reason = Some(failure),
-            }
-        }
-        let fetched = path.fetch(&values).and_then(|in_f64| {
-            shared.check_finite(&in_f64, 1)?;
-            let values: Vec<T> = in_f64.iter().map(|&v| T::from_f64(v)).collect();
-            Ok((in_f64, values))
-        });
-        let (in_f64, values) = fetched.map_err(|error| factors.restored(error))?;
+                Verdict::Fail(reason) => reason,
+            };
+        let whole = Self::whole_values(plan, path, values, threads);
+        let (values, largest) = whole.map_err(|error| factors.restored(error))?;
         let norms = OnceLock::new();
         let task = Task {
             shared,
             a: shared.view(&values),
-            values: &in_f64,
-            largest: f64::NAN,
+            values: &T::in_wide(&values),
+            largest,
             norms: &norms,
         };
-        let outcome = match reason {
-            Some(reason) => path.repivot(factors, reason, task, &mut journal),
-            None => path.refactorize(factors, task, &|| Ok(()), &mut journal),
-        }?;
+        let outcome = path.repivot(factors, reason, task, &mut journal)?;
         self.values = OnceLock::from(values);
         self.accept(norms, journal)?;
         Ok(outcome)
+    }
+
+    /// The values of all entries of the analyzed matrix, given those that callers store, and the largest magnitude among
+    /// them.
+    fn whole_values(
+        plan: &Plan<T::Wide>,
+        path: &DevicePath,
+        values: NewValues<'_>,
+        threads: usize,
+    ) -> Result<(Vec<T>, f64), Error> {
+        let fetched;
+        let stored = match values {
+            NewValues::OnHost { values, .. } => values,
+            NewValues::OnDevice(values) => {
+                fetched = path.fetch(&values)?;
+                &fetched[..]
+            }
+        };
+        let stored = stored.iter().map(|&v| T::from_f64(v)).collect();
+        let (values, largest) = plan.shared.accepted(stored, threads)?;
+        Ok((values.into_owned(), largest))
     }
 
     /// Replaces right-hand sides on the device, `f64` and one after another, by solutions of A·X = B, or of Aᵀ·X = B if
@@ -1190,7 +1251,7 @@ impl<T: RealScalar> Factors<T> {
                     inform.code_path.insert(0, search);
                 }
                 inform.num_off_diagonal = device.searched;
-                inform.backward_error = device.backward_error();
+                inform.backward_error = device.probe.map(|probe| probe.backward_error);
                 (device.probe, device.searched.is_some())
             }
         };
@@ -1262,6 +1323,7 @@ impl Inform {
             self.pivoting = Some("static");
         } else {
             self.kind = MatrixKind::Symmetric.name();
+            self.pivoting = Some("threshold");
         }
         if let Some(first_column) = symmetric.first_zero {
             self.warnings

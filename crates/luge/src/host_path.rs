@@ -9,6 +9,9 @@ use luge_sparse::{PivotPolicy, Quality, RealScalar, Reservation, Scalar};
 use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
+use crate::attempts::{
+    self, Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings,
+};
 use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
@@ -30,10 +33,6 @@ const DIAGONAL_PREFERENCE: f64 = 1e-3;
 /// good as any: a probe would only repeat the measurement.
 const TRUSTED_CHECKSUM: f64 = 512.0;
 
-/// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
-/// matrix worth a condition estimate before it is accepted.
-const SUSPICIOUS_PIVOTS: f64 = 512.0;
-
 /// As long as each pivot stays within this factor of what it was, rows and columns have kept their
 /// scale, and what is small in the norm of the matrix is small in each of its rows.
 const SAME_SCALE: f64 = 1e6;
@@ -44,9 +43,6 @@ const OTHER_SCALE: f64 = 1e12;
 /// Products of the scale factors of a row and a column from the inverse of this power of two on leave entries of ordinary size
 /// in the range of `f32`.
 const TAMEST_EXPONENT: i32 = 120;
-
-/// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
-const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
 
 /// The CPU, for matrices whose [wide](Scalar::Wide) type is `W`.
 pub(crate) struct HostPath<W> {
@@ -95,17 +91,7 @@ impl<W: SymmetricField> HostPath<W> {
         values: &[W],
         matching: Option<Matching>,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
-        if let Some(symmetry) = &shared.symmetry {
-            let request = symmetric::Request {
-                options: &shared.options,
-                threads: &shared.threads,
-                limits: &shared.limits,
-                symmetry,
-                pattern: &shared.pattern,
-                by_columns: shared.by_columns,
-                matching,
-                single: self.single,
-            };
+        if let Some(request) = symmetric::Request::again(shared, matching, self.single, false) {
             let values = W::in_real(values);
             return Ok(W::plan(&request, Some(&values))?.analysis);
         }
@@ -234,11 +220,6 @@ impl<W: SymmetricField> HostFactors<W> {
         }
     }
 
-    /// The backward error that is known of these factors: the probe's, else the bound.
-    pub(crate) fn backward_error(&self) -> f64 {
-        self.probe.map_or(self.bound, |probe| probe.backward_error)
-    }
-
     /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
     pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
         let of_probe = match self.probe {
@@ -353,17 +334,10 @@ fn is_in_range<W>(analysis: &dyn AnyHost<W>, quality: &Quality) -> bool {
     quality.max_norm == 0.0 || (quality.min_norm >= least && quality.max_norm <= most)
 }
 
-/// Whether other pivots might do better.
-fn is_numerical(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::ZeroPivot { .. } | Error::Overflow { .. } | Error::SingularToRounding { .. }
-    )
-}
-
+/// Whether pivots are so small, beside others or what they were computed from, that the matrix may be singular.
 fn is_suspicious(quality: &Quality, epsilon: f64) -> bool {
-    let small = SUSPICIOUS_PIVOTS * epsilon;
-    quality.min_pivot < small * quality.max_pivot || quality.min_relative_pivot < small
+    attempts::is_suspicious(quality.min_pivot, quality.max_pivot, epsilon)
+        || attempts::is_suspicious(quality.min_relative_pivot, 1.0, epsilon)
 }
 
 fn keeps_scale(quality: &Quality, factor: f64) -> bool {
@@ -401,19 +375,7 @@ impl<W: SymmetricField> HostPath<W> {
             Arc::clone(&self.analysis)
         };
         let found = self.create_on(&analysis, &self.policies(task.shared), task, journal);
-        let matchings: SmallVec<[Option<Matching>; 3]> = match (&found, self.alternative) {
-            (Ok(found), _) if found.serves(task.shared) => SmallVec::new(),
-            (Ok(_), _) if task.shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
-            (Ok(_), Some(matching)) => smallvec![Some(matching)],
-            (Ok(found), None) if found.is_in_range() => SmallVec::new(),
-            (Ok(_), None) => smallvec![None],
-            (Err(error), _) if !is_numerical(error) => SmallVec::new(),
-            (Err(_), Some(matching)) => {
-                let others = OTHER_SCALINGS.into_iter();
-                std::iter::once(Some(matching)).chain(others).collect()
-            }
-            (Err(_), None) => OTHER_SCALINGS.into_iter().collect(),
-        };
+        let matchings = other_matchings(&found, self.alternative, task.shared);
         if matchings.is_empty() {
             return found;
         }
@@ -448,8 +410,7 @@ impl<W: SymmetricField> HostPath<W> {
     }
 
     /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
-    /// gives the best. The scaling of other values, or one by a matching of largest product, may be too wild for the norm of A;
-    /// or the rows need it all the same, and then other pivots do not make up for it.
+    /// gives the best.
     fn establish_anew<T: Scalar<Wide = W>>(
         &self,
         matchings: &[Option<Matching>],
@@ -457,8 +418,7 @@ impl<W: SymmetricField> HostPath<W> {
         journal: &mut Journal,
     ) -> Result<HostFactors<W>, Error> {
         let shared = task.shared;
-        let mut best: Option<Result<HostFactors<W>, Error>> = None;
-        for &matching in matchings {
+        best_of(matchings, shared, |matching| {
             let mut policies = self.policies(shared);
             if matching == Some(Matching::Always) && self.alternative == matching {
                 policies.truncate(1);
@@ -466,21 +426,8 @@ impl<W: SymmetricField> HostPath<W> {
             let start = Instant::now();
             let analysis = self.analyze_again(shared, task.values, matching);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            let found =
-                analysis.and_then(|analysis| self.create_on(&analysis, &policies, task, journal));
-            let done = match &found {
-                Ok(found) => found.serves(shared),
-                Err(error) => !is_numerical(error),
-            };
-            best = Some(match best {
-                None => found,
-                Some(best) => found.better_than(best),
-            });
-            if done || shared.options.pivoting == Pivoting::Static {
-                break;
-            }
-        }
-        best.unwrap_or_else(|| unreachable!("there is a matching to try"))
+            self.create_on(&analysis?, &policies, task, journal)
+        })
     }
 
     /// Tries the policies one after another until the factors can be trusted, and keeps the best.
@@ -693,31 +640,17 @@ impl<W: SymmetricField> HostPath<W> {
     }
 }
 
-impl<W: SymmetricField> HostFactors<W> {
+impl<W: SymmetricField> Found for HostFactors<W> {
+    fn backward_error(&self) -> f64 {
+        self.probe.map_or(self.bound, |probe| probe.backward_error)
+    }
+
     fn is_in_range(&self) -> bool {
         is_in_range(self.analysis.as_ref(), self.engine.quality())
     }
 
     fn serves(&self, shared: &Shared) -> bool {
         self.is_in_range() && self.probe.is_none_or(|probe| !probe.misses(shared.target))
-    }
-}
-
-/// Of two attempts to factorize a matrix.
-trait Attempt: Sized {
-    /// This one if it is better than the `other`: factors before an error, and those of the smaller backward error.
-    fn better_than(self, other: Self) -> Self;
-}
-
-impl<W: SymmetricField> Attempt for Result<HostFactors<W>, Error> {
-    fn better_than(self, other: Self) -> Self {
-        match (&self, &other) {
-            (Ok(found), Ok(best)) if is_above(best.backward_error(), found.backward_error()) => {
-                self
-            }
-            (Ok(_), Err(_)) => self,
-            _ => other,
-        }
     }
 }
 

@@ -229,7 +229,8 @@ pub struct Inform {
     pub rank: Option<usize>,
     /// The [growth](luge_sparse::Quality#growth) of the factors: how much larger |L|·|U| is than B. On the CPU it is
     /// measured, as the max over columns k of ‖ |L|·|U|·e_k ‖₁ / ‖B·e_k‖₁. On a device it is estimated: by
-    /// max(1, max|L|) · max|U| / max|B| with the tree, by max|U| / max|B| with the columns, which do not measure L.
+    /// max(1, max|L|) · max|U| / max|B| with the tree, U being L·D of a symmetric matrix, by max|U| / max|B| with the columns,
+    /// which do not measure L.
     pub growth: Option<f64>,
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
     pub rcond: Option<f64>,

@@ -220,7 +220,6 @@
 //! # Limitations
 //!
 //! - Real square matrices, in `f32` or `f64`.
-//! - Symmetric matrices are factorized as such on the CPU alone; on a device they are general.
 //! - At most 2³² − 2 rows.
 
 // What only a device's path calls is compiled without it too, and left out by the linker: one line here in place of many
@@ -228,6 +227,7 @@
 #![cfg_attr(not(feature = "gpu"), allow(dead_code))]
 
 mod accuracy;
+mod attempts;
 mod backend;
 mod batch;
 mod determinant;
@@ -238,7 +238,17 @@ mod device_choice;
 #[cfg(feature = "gpu")]
 mod device_columns;
 #[cfg(feature = "gpu")]
+mod device_factors;
+#[cfg(feature = "gpu")]
+mod device_forest;
+#[cfg(feature = "gpu")]
 mod device_path;
+#[cfg(feature = "gpu")]
+mod device_plan;
+#[cfg(feature = "gpu")]
+mod device_scratch;
+#[cfg(feature = "gpu")]
+mod device_symmetric;
 #[cfg(feature = "gpu")]
 mod device_tree;
 mod engine;
@@ -261,6 +271,8 @@ mod symmetric;
 mod symmetry;
 mod task;
 mod threads;
+#[cfg(feature = "gpu")]
+mod tree_factors;
 
 pub use accuracy::Accuracy;
 pub use batch::BatchFactors;

@@ -43,15 +43,16 @@ pub enum MatrixKind {
     /// Any square matrix: A = L·U.
     #[default]
     General,
-    /// Symmetric, maybe indefinite: A = L·D·Lᵀ, with pivots of order 1 and 2 that are searched anew for each matrix.
+    /// Symmetric, maybe indefinite: A = L·D·Lᵀ, with pivots of order 1 and 2 that are searched anew for each matrix; on a
+    /// device where those of the matrix before do not serve.
     Symmetric,
     /// Symmetric positive definite: A = L·Lᵀ. A matrix that is not is an
     /// [`Error::NotPositiveDefinite`](crate::Error::NotPositiveDefinite).
     PositiveDefinite,
     /// As the analyzed matrix is: symmetric if it is stored whole and equals its transpose, entry for entry; then positive
     /// definite if its diagonal is positive and Cholesky's factorization succeeds. Later matrices of the analysis must be symmetric if the
-    /// analyzed one is. A triangle alone is a triangular matrix, and so general. Matrices on a device, and patterns without
-    /// values, are general.
+    /// analyzed one is. A triangle alone is a triangular matrix, and so general. Patterns without values are general, and so
+    /// is what [`DeviceEngine::Columns`] factorizes.
     Auto,
 }
 
@@ -128,7 +129,8 @@ pub enum DeviceEngine {
     /// say otherwise.
     Columns,
     /// The diagonal blocks of the block triangular form are factorized as a forest of dense fronts, with pivots
-    /// searched within each front. New values take the memory of the old ones.
+    /// searched within each front. New values take the memory of the old ones. A
+    /// [symmetric](MatrixKind::Symmetric) matrix is one block, and columns that find no pivot in their front are delayed.
     Tree,
 }
 
@@ -191,8 +193,8 @@ pub enum ResidualCheck {
 pub struct Options {
     /// Where the phases run.
     pub backend: BackendChoice,
-    /// What kind of matrix it is. Symmetric ones are factorized on the CPU: on a device only
-    /// [`General`](MatrixKind::General) and [`Auto`](MatrixKind::Auto) are accepted.
+    /// What kind of matrix it is. Symmetric ones are factorized in fronts: on the CPU by
+    /// [`CpuEngine::Fronts`], on a device by [`DeviceEngine::Tree`].
     pub kind: MatrixKind,
     /// What becomes of a singular symmetric matrix.
     pub singular: SingularAction,
@@ -390,11 +392,12 @@ impl Options {
                 range,
             })
         };
-        if matches!(
-            self.backend,
-            BackendChoice::Gpu { .. } | BackendChoice::Simulator { .. }
-        ) {
-            return refuse("kind", &self.kind, "General or Auto on a device");
+        if self.device_engine == DeviceEngine::Columns {
+            return refuse(
+                "device_engine",
+                &self.device_engine,
+                "Auto or Tree for a symmetric matrix",
+            );
         }
         if self.pivoting == Pivoting::Static {
             let range = "Auto or Threshold for a symmetric matrix";

@@ -1,7 +1,7 @@
 //! What carries out the phases after the ordering.
 
 #[cfg(feature = "gpu")]
-use crate::device_path::DevicePath;
+use crate::device_plan::DevicePath;
 use crate::host_path::HostPath;
 use crate::shared::Shared;
 

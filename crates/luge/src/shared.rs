@@ -80,6 +80,20 @@ impl Shared {
         Ok((values, largest))
     }
 
+    /// The values that callers store, given those of all entries.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn stored_part<'a, T: Scalar>(&self, whole: &'a [T]) -> Cow<'a, [T]> {
+        let source = self.symmetry.as_ref().and_then(|known| known.source());
+        let Some(source) = source else {
+            return Cow::Borrowed(whole);
+        };
+        let mut stored = vec![T::zero(); self.stored_nnz()];
+        for (&p, &value) in source.iter().zip(whole) {
+            stored[p as usize] = value;
+        }
+        Cow::Owned(stored)
+    }
+
     /// The matrix with these values, of all of its entries.
     pub(crate) fn view<'a, T: Scalar>(&'a self, values: &'a [T]) -> MatrixView<'a, T> {
         // What a triangle was completed to is as well by rows as by columns: sums have one order then.
@@ -120,6 +134,16 @@ impl Shared {
         a: &MatrixRef<'a, T, I>,
         threads: usize,
     ) -> Result<(Cow<'a, [T]>, f64), Error> {
+        self.accepted(self.stored_values_of(a, threads)?, threads)
+    }
+
+    /// As [`values_of`](Self::values_of) at the entries that callers store. Whether the values are finite, and symmetric, is
+    /// not looked at.
+    pub(crate) fn stored_values_of<'a, T: Scalar, I: Index>(
+        &self,
+        a: &MatrixRef<'a, T, I>,
+        threads: usize,
+    ) -> Result<Cow<'a, [T]>, Error> {
         let n = self.n();
         let (rows, cols) = (a.rows(), a.cols());
         if (rows, cols) != (n, n) {
@@ -131,7 +155,7 @@ impl Shared {
             Cow::Owned(self.scattered(a, threads)?)
         };
         self.limits.cancel.check()?;
-        self.accepted(values, threads)
+        Ok(values)
     }
 
     /// Whether `a` is stored in the way of the analyzed matrix; what follows says whether it is valid then.

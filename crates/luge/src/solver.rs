@@ -7,21 +7,23 @@ use std::time::Instant;
 
 #[cfg(feature = "gpu")]
 use luge_device::Stream;
-use luge_ordering::{Method, Ordering, OrderingOptions};
+#[cfg(feature = "gpu")]
+use luge_frontal::{Full, Lower};
+use luge_ordering::{Method, Ordering, OrderingOptions, SymmetricOrdering};
 use luge_sparse::{
     CompressedPattern, Compression, FilledPattern, Index, Levels, MatrixRef, MemoryBudget,
     PatternRef, RealScalar, Reservation, Scalar, to_u32,
 };
 
 #[cfg(feature = "gpu")]
-use crate::backend::auto::Auto;
+use crate::backend::auto::{Auto, Chosen, CpuWork, Work, tree_seconds};
 #[cfg(feature = "gpu")]
 use crate::backend::gpu::GpuBackend;
 use crate::backend::{Backend, Limits};
 #[cfg(feature = "gpu")]
 use crate::device_choice;
 #[cfg(feature = "gpu")]
-use crate::device_path::{DevicePath, DevicePlace};
+use crate::device_plan::{DevicePath, DevicePlace};
 use crate::error::Error;
 use crate::factors::Factors;
 use crate::host_path::HostPath;
@@ -88,10 +90,10 @@ pub struct Solver {
 }
 
 /// Where a matrix goes, and its order for that place.
-struct Choice {
+struct Choice<O> {
     backend: Backend,
     options: Arc<OrderingOptions>,
-    ordering: (Ordering, Reservation),
+    ordering: (O, Reservation),
     predicted: Option<PredictedSeconds>,
 }
 
@@ -102,6 +104,36 @@ pub struct Analysis<T: Scalar> {
     pub(crate) plan: Arc<Plan<T::Wide>>,
     pub(crate) inform: Arc<Inform>,
     scalar: PhantomData<T>,
+}
+
+#[cfg(feature = "gpu")]
+impl<O> Choice<O> {
+    /// With what was chosen in place of what the options name.
+    fn with(self, chosen: Chosen<(O, Reservation)>, auto: &Auto) -> Self {
+        let (options, ordering) = match chosen.order {
+            Some(order) => (Arc::clone(&auto.ordering), order),
+            None => (self.options, self.ordering),
+        };
+        Self {
+            backend: chosen.backend,
+            options,
+            ordering,
+            predicted: Some(chosen.predicted),
+        }
+    }
+}
+
+impl Inform {
+    /// Warns if there is no GPU where one was asked for.
+    fn warn_of(&mut self, backend: &Backend) {
+        if let Backend::Cpu {
+            no_gpu: Some(reason),
+        } = backend
+        {
+            let reason = reason.clone();
+            self.warnings.push(Warning::NoGpu { reason });
+        }
+    }
 }
 
 impl Solver {
@@ -221,37 +253,75 @@ impl Solver {
         matrix: (usize, usize),
         ordered: (Ordering, Reservation),
         order: impl FnOnce(&OrderingOptions) -> Result<(Ordering, Reservation), Error>,
-    ) -> Result<Choice, Error> {
-        let mut choice = Choice {
-            backend: self.backend.clone(),
-            options: Arc::clone(&self.ordering),
-            ordering: ordered,
-            predicted: None,
-        };
+    ) -> Result<Choice<Ordering>, Error> {
+        let choice = self.not_chosen(ordered);
         #[cfg(feature = "gpu")]
         if let Some(auto) = &self.auto {
-            let on_cpu = choice.ordering.0.predicted;
-            let threads = self.threads.count();
-            let options = &self.options;
-            let chosen =
-                auto.choose(options, threads, matrix, &on_cpu, order, |(ordering, _)| {
-                    ordering
-                })?;
-            choice.backend = chosen.backend;
-            choice.predicted = Some(chosen.predicted);
-            if let Some(order) = chosen.order {
-                choice.options = Arc::clone(&auto.ordering);
-                choice.ordering = order;
-            }
-        }
-        if let Backend::Cpu { no_gpu } = &mut choice.backend
-            && let Some(reason) = &self.no_gpu
-        {
-            *no_gpu = Some(reason.clone());
+            let predicted = choice.ordering.0.predicted;
+            let work = Work {
+                matrix,
+                on_cpu: CpuWork::General(&predicted),
+                threads: self.threads.count(),
+            };
+            let seconds = |(ordering, _): &(Ordering, _)| tree_seconds::<Full>(&ordering.forest);
+            let order = || order(&auto.ordering);
+            let chosen = auto.choose(&self.options, work, order, seconds)?;
+            return Ok(choice.with(chosen, auto));
         }
         #[cfg(not(feature = "gpu"))]
         drop((order, matrix));
         Ok(choice)
+    }
+
+    /// Likewise for a symmetric matrix.
+    fn choose_symmetric(
+        &self,
+        request: &symmetric::Request<'_>,
+        ordered: (SymmetricOrdering, Reservation),
+        values: Option<&[f64]>,
+    ) -> Result<Choice<SymmetricOrdering>, Error> {
+        let choice = self.not_chosen(ordered);
+        #[cfg(feature = "gpu")]
+        if let Some(auto) = &self.auto
+            && self.options.device_engine != DeviceEngine::Columns
+        {
+            let predicted = choice.ordering.0.predicted;
+            let work = Work {
+                matrix: (request.pattern.major_dim(), request.pattern.nnz()),
+                on_cpu: CpuWork::Symmetric(&predicted),
+                threads: self.threads.count(),
+            };
+            let seconds =
+                |(ordering, _): &(SymmetricOrdering, _)| tree_seconds::<Lower>(&ordering.forest);
+            let order = || {
+                let on_device = symmetric::Request {
+                    on_device: true,
+                    ..*request
+                };
+                on_device.order(values)
+            };
+            let chosen = auto.choose(&self.options, work, order, seconds)?;
+            return Ok(choice.with(chosen, auto));
+        }
+        #[cfg(not(feature = "gpu"))]
+        let _ = (request, values);
+        Ok(choice)
+    }
+
+    /// The backend that the options name.
+    fn not_chosen<O>(&self, ordering: (O, Reservation)) -> Choice<O> {
+        let mut backend = self.backend.clone();
+        match &mut backend {
+            Backend::Cpu { no_gpu } => no_gpu.clone_from(&self.no_gpu),
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(_) => {}
+        }
+        Choice {
+            backend,
+            options: Arc::clone(&self.ordering),
+            ordering,
+            predicted: None,
+        }
     }
 
     /// Analyzes a checked pattern, with the values of a matrix that has it if they are known.
@@ -301,11 +371,13 @@ impl Solver {
             self.options.precision == FactorPrecision::Single || size_of::<T>() == size_of::<f32>();
         // Without values every entry is as good as any other.
         let in_wide = matrix.map_or_else(|| vec![1.0; nnz].into(), values_in_wide);
-        // Matrices on a device are general.
+        // The columns of a device know of no symmetric matrices.
         let kind = match self.backend {
-            Backend::Cpu { .. } => self.options.kind,
             #[cfg(feature = "gpu")]
-            Backend::Gpu(_) => MatrixKind::General,
+            Backend::Gpu(_) if self.options.device_engine == DeviceEngine::Columns => {
+                MatrixKind::General
+            }
+            _ => self.options.kind,
         };
         let bytes = Symmetry::search_bytes(kind, order, entries);
         let of_search = limits.reserve(bytes, "ordering")?;
@@ -339,10 +411,7 @@ impl Solver {
         let mut inform = self.inform_on(&backend, n, nnz);
         inform.predicted_seconds = predicted;
         inform.describe_ordering(&ordering);
-        let description = backend.description(self.threads.count());
-        inform
-            .warnings
-            .extend(description.no_gpu.map(|reason| Warning::NoGpu { reason }));
+        inform.warn_of(&backend);
         let path = match &backend {
             Backend::Cpu { .. } => {
                 let start = Instant::now();
@@ -429,26 +498,48 @@ impl Solver {
             by_columns: stored.by_columns,
             matching: None,
             single,
+            on_device: !matches!(self.backend, Backend::Cpu { .. }),
         };
-        let start = Instant::now();
-        let planned = request.plan(values.as_deref())?;
-        let mut inform = self.inform_on(&Backend::Cpu { no_gpu: None }, n, nnz);
-        inform.describe_symmetric(&planned.ordering);
-        inform.seconds.symbolic = start.elapsed().as_secs_f64() - inform.seconds.ordering;
-        inform.flops = planned.predicted.flops;
+        let ordered = request.order(values.as_deref())?;
+        let Choice {
+            backend,
+            ordering,
+            predicted,
+            ..
+        } = self.choose_symmetric(&request, ordered, values.as_deref())?;
+        let mut inform = self.inform_on(&backend, n, nnz);
+        inform.predicted_seconds = predicted;
+        inform.describe_symmetric(&ordering.0);
+        inform.warn_of(&backend);
         inform.kind = match symmetry.kind {
             SymmetricKind::Definite => MatrixKind::PositiveDefinite.name(),
             SymmetricKind::MaybeDefinite | SymmetricKind::Indefinite => {
                 MatrixKind::Symmetric.name()
             }
         };
-        let lnz = planned.predicted.lnz;
-        let path = HostPath::symmetric(planned, single);
-        path.describe(&mut inform, lnz, lnz);
+        let path = match &backend {
+            Backend::Cpu { .. } => {
+                let start = Instant::now();
+                let planned = request.plan(ordering)?;
+                inform.seconds.symbolic = start.elapsed().as_secs_f64();
+                inform.flops = planned.predicted.flops;
+                let lnz = planned.predicted.lnz;
+                let path = HostPath::symmetric(planned, single);
+                path.describe(&mut inform, lnz, lnz);
+                Path::Host(path)
+            }
+            #[cfg(feature = "gpu")]
+            Backend::Gpu(backend) => {
+                let (mut ordering, _memory) = ordering;
+                let path = DevicePath::symmetric(&request, &mut ordering, backend)?;
+                path.analysis.describe(&mut inform);
+                Path::Device(path)
+            }
+        };
         let ordering = Arc::clone(&self.ordering);
         let symmetry = Some(Arc::new(symmetry));
         let shared = self.shared::<T>(stored, symmetry, limits, ordering, of_pattern_alone);
-        Ok(Analysis::new(Path::Host(path), shared, inform))
+        Ok(Analysis::new(path, shared, inform))
     }
 
     /// The beginning of a report.

@@ -1,4 +1,4 @@
-//! Symmetric matrices on the CPU path: L·D·Lᵀ or L·Lᵀ of all of B, in dense fronts.
+//! Symmetric matrices: their order, and on the CPU path L·D·Lᵀ or L·Lᵀ of all of B, in dense fronts.
 //!
 //! B = S·P·A·Pᵀ·S has one permutation and one scaling for rows and columns, and its lower triangle is what is factorized.
 //! Pivots of an indefinite matrix are searched anew by each factorization, as in SSIDS: a refactorization keeps order,
@@ -15,11 +15,12 @@ use luge_frontal::{
 use luge_numeric::cpu::Entries;
 use luge_numeric::cpu::blocks::{BlockScalar, FrontSizes, Options};
 use luge_ordering::{
-    Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, check_rank, order_symmetric,
+    Costs, Matching, SymmetricOptions, SymmetricOrdering, SymmetricScaling, TreeCost,
+    order_symmetric,
 };
 use luge_sparse::{
-    CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, RealScalar, Reservation, RowPerm,
-    Scalar, bytes_of,
+    CancelFlag, Cancelled, CompressedPattern, PivotKind, Quality, Reservation, RowPerm, Scalar,
+    bytes_of,
 };
 
 use num_complex::Complex;
@@ -27,11 +28,17 @@ use num_complex::Complex;
 use crate::accuracy::of_growth;
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
+#[cfg(feature = "gpu")]
+use crate::device_choice;
+#[cfg(feature = "gpu")]
+use crate::device_forest::Forest;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
 use crate::host::{AnyHost, HostAnalysis};
 use crate::host_plan::{HostPlan, PlannedFactors, SymmetricReport};
 use crate::options::{SingularAction, SymmetricKind};
+use crate::ordered::costs_of;
+use crate::shared::Shared;
 use crate::stored::Rows;
 use crate::symmetry::Symmetry;
 use crate::threads::Threads;
@@ -69,6 +76,8 @@ pub(crate) struct Request<'a> {
     /// In place of what the options say, if another attempt is made.
     pub matching: Option<Matching>,
     pub single: bool,
+    /// Whether it is to be factorized on a device.
+    pub on_device: bool,
 }
 
 /// A planned factorization, and the order that it is for.
@@ -101,7 +110,7 @@ pub(crate) trait SymmetricField: Field {
 
 impl SymmetricField for f64 {
     fn plan(request: &Request<'_>, values: Option<&[f64]>) -> Result<Planned<Self>, Error> {
-        request.plan(values)
+        request.plan(request.order(values)?)
     }
 }
 
@@ -111,14 +120,32 @@ impl SymmetricField for Complex<f64> {
     }
 }
 
-impl Request<'_> {
-    /// Orders for these values of all entries, if they are known, and plans for factors of `f64` or `f32`.
-    pub(crate) fn plan(&self, values: Option<&[f64]>) -> Result<Planned<f64>, Error> {
-        let (ordering, memory) = self.order(values)?;
-        if self.options.singular == SingularAction::Refuse && self.may_be_deficient(&ordering) {
-            // With the rows that have no partner.
-            check_rank(self.pattern, values, &self.limits.cancel)?;
-        }
+impl<'a> Request<'a> {
+    /// For other values of a matrix that was analyzed, if that is symmetric.
+    pub(crate) fn again(
+        shared: &'a Shared,
+        matching: Option<Matching>,
+        single: bool,
+        on_device: bool,
+    ) -> Option<Self> {
+        Some(Self {
+            options: &shared.options,
+            threads: &shared.threads,
+            limits: &shared.limits,
+            symmetry: shared.symmetry.as_ref()?,
+            pattern: &shared.pattern,
+            by_columns: shared.by_columns,
+            matching,
+            single,
+            on_device,
+        })
+    }
+
+    /// Plans for factors of `f64` or `f32` on the CPU.
+    pub(crate) fn plan(
+        &self,
+        (ordering, memory): (SymmetricOrdering, Reservation),
+    ) -> Result<Planned<f64>, Error> {
         if self.single {
             self.plan_in::<f32>(ordering, memory)
         } else {
@@ -126,16 +153,11 @@ impl Request<'_> {
         }
     }
 
-    /// Whether the structural rank is not known to be full.
-    fn may_be_deficient(&self, ordering: &SymmetricOrdering) -> bool {
-        let has_diagonal = |(i, line): (usize, &[u32])| line.binary_search(&(i as u32)).is_ok();
-        match ordering.structural_rank {
-            Some(rank) => rank < self.pattern.major_dim(),
-            None => !self.pattern.lines().enumerate().all(has_diagonal),
-        }
-    }
-
-    fn order(&self, values: Option<&[f64]>) -> Result<(SymmetricOrdering, Reservation), Error> {
+    /// Orders for these values of all entries, if they are known.
+    pub(crate) fn order(
+        &self,
+        values: Option<&[f64]>,
+    ) -> Result<(SymmetricOrdering, Reservation), Error> {
         let _span = tracing::info_span!("ordering").entered();
         let (n, nnz) = (self.pattern.major_dim() as u64, self.pattern.nnz() as u64);
         let most = ORDERING_PER_ROW * n + ORDERING_PER_ENTRY * nnz;
@@ -155,14 +177,65 @@ impl Request<'_> {
                 SymmetricKind::MaybeDefinite => self.matching != Some(Matching::Always),
                 SymmetricKind::Indefinite => false,
             })
-            .costs(crate::ordered::costs_of(self.options))
+            // A triangle was completed, and the counterparts of a whole matrix were found.
+            .is_known_symmetric(true)
+            .refuses_singular(self.options.singular == SingularAction::Refuse)
+            .costs(self.costs())
+            .tree_cost(self.tree_cost())
             .cancel(self.limits.cancel.clone());
-        let seconds = SECONDS_PER_ENTRY * nnz as f64;
-        let ordered = self.threads.run(seconds, |threads| {
+        let ordered = self.threads.run(self.seconds(), |threads| {
             order_symmetric(self.pattern, values, &options.threads(threads))
         })?;
         memory.shrink_to(32 * n);
         Ok((ordered, memory))
+    }
+
+    /// Seconds that a step takes which looks at all entries, at least.
+    pub(crate) fn seconds(&self) -> f64 {
+        SECONDS_PER_ENTRY * self.pattern.nnz() as f64
+    }
+
+    fn costs(&self) -> Costs {
+        #[cfg(feature = "gpu")]
+        if self.on_device {
+            return device_choice::costs_for_tree(self.options);
+        }
+        costs_of(self.options)
+    }
+
+    /// What orders are compared by in place of operations.
+    fn tree_cost(&self) -> Option<Arc<dyn TreeCost>> {
+        #[cfg(feature = "gpu")]
+        if self.on_device {
+            let given = self.options.ordering.tree_cost.clone();
+            return given.or_else(|| Some(device_choice::tree_cost::<Lower>()));
+        }
+        None
+    }
+
+    /// The plan for factors on a device, without its elimination forest from then on.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn forest(&self, ordering: &mut SymmetricOrdering) -> Result<Forest<Lower>, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        let transform = transform_of(ordering);
+        let elimination = ordering.forest.take();
+        let (triangle, mut source) = self.lower_triangle(&transform)?;
+        let num_entries = self.pattern.nnz();
+        let mut num_values = num_entries;
+        if let Some(stored) = self.symmetry.source() {
+            source.iter_mut().for_each(|p| *p = stored[*p as usize]);
+            num_values = triangle.nnz();
+        }
+        self.threads.run(self.seconds(), |threads| {
+            Forest::analyze_symmetric(
+                (triangle, source),
+                (num_values, num_entries),
+                transform,
+                elimination.as_ref(),
+                self.single,
+                threads,
+            )
+        })
     }
 
     fn plan_in<F: FrontalScalar + BlockScalar + Scalar<Wide = f64>>(
@@ -171,11 +244,7 @@ impl Request<'_> {
         memory: Reservation,
     ) -> Result<Planned<f64>, Error> {
         let _span = tracing::info_span!("symbolic").entered();
-        let transform = Transform {
-            row_perm: RowPerm(ordering.perm.clone().0),
-            col_perm: ordering.perm.clone(),
-            scaling: Arc::new(ordering.scaling.clone()),
-        };
+        let transform = transform_of(&ordering);
         let forest = ordering.forest.take();
         let limits = self.limits;
         let (n, entries) = (self.pattern.major_dim(), self.pattern.nnz());
@@ -190,12 +259,9 @@ impl Request<'_> {
             PhaseError::from(error).in_terms_of_a(transform.col_perm.as_slice())
         };
         let symbolic = match &forest {
-            Some(forest) => {
-                let seconds = SECONDS_PER_ENTRY * entries as f64;
-                self.threads.run(seconds, |threads| {
-                    Symbolic::<Lower>::analyze_posted(cols, forest, &options, threads)
-                })
-            }
+            Some(forest) => self.threads.run(self.seconds(), |threads| {
+                Symbolic::<Lower>::analyze_posted(cols, forest, &options, threads)
+            }),
             None => Symbolic::<Lower>::analyze_within(cols, &options, &limits.of_phase()),
         };
         let symbolic = symbolic.map_err(in_terms_of_a)?;
@@ -269,6 +335,15 @@ impl Request<'_> {
     }
 }
 
+/// One permutation and one scaling for rows and columns.
+fn transform_of(ordering: &SymmetricOrdering) -> Transform {
+    Transform {
+        row_perm: RowPerm(ordering.perm.clone().0),
+        col_perm: ordering.perm.clone(),
+        scaling: Arc::new(ordering.scaling.clone()),
+    }
+}
+
 /// Rows between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
@@ -285,38 +360,19 @@ impl SymmetricPlan {
         }
     }
 
-    /// ‖B·e_k‖₁ of each column, for the values of the lower triangle.
-    fn norms<F: RealScalar>(&self, values: &[F]) -> Vec<f64> {
-        let mut norms = vec![0.0; self.symbolic.n()];
-        for (j, rows) in self.triangle.lines().enumerate() {
-            let mut own = 0.0;
-            for (&i, &value) in rows.iter().zip(&values[self.triangle.range(j)]) {
-                let magnitude: f64 = value.magnitude().to_f64();
-                own += magnitude;
-                if i as usize != j {
-                    norms[i as usize] += magnitude;
-                }
-            }
-            norms[j] += own;
-        }
-        norms
-    }
-
     /// What was measured, as the policy of the CPU path takes it. There is no checksum of B − L·D·Lᵀ: what stands in its
     /// place is what the growth lets expect.
-    fn quality<F: FrontalScalar>(&self, measured: &SymmetricQuality, values: &[F]) -> Quality {
-        let norms = self.norms(values);
+    fn quality<F: FrontalScalar>(measured: &SymmetricQuality) -> Quality {
         let epsilon = F::epsilon().to_f64();
-        let max_norm = norms.iter().copied().fold(0.0, f64::max);
         Quality {
             growth: measured.growth,
             checksum: of_growth(epsilon, measured.growth),
             min_pivot: measured.min_pivot,
             max_pivot: measured.max_pivot,
-            max_norm,
-            min_norm: norms.iter().copied().fold(f64::INFINITY, f64::min),
+            max_norm: measured.max_norm,
+            min_norm: measured.min_norm,
             // Of no column more.
-            max_product: measured.growth * max_norm,
+            max_product: measured.growth * measured.max_norm,
             num_delayed: measured.num_delayed,
             ..Quality::default()
         }
@@ -353,7 +409,19 @@ impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
     }
 
     fn norm1(&self, values: &[F]) -> f64 {
-        self.norms(values).into_iter().fold(0.0, f64::max)
+        let mut norms = vec![0.0; self.symbolic.n()];
+        for (j, rows) in self.triangle.lines().enumerate() {
+            let mut own = 0.0;
+            for (&i, &value) in rows.iter().zip(&values[self.triangle.range(j)]) {
+                let magnitude: f64 = value.magnitude().to_f64();
+                own += magnitude;
+                if i as usize != j {
+                    norms[i as usize] += magnitude;
+                }
+            }
+            norms[j] += own;
+        }
+        norms.into_iter().fold(0.0, f64::max)
     }
 
     fn front_sizes(&self) -> FrontSizes {
@@ -372,13 +440,13 @@ impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
         options: &Options,
     ) -> Result<(SymmetricFactors<F>, Quality), PhaseError> {
         let in_budget = |error| PhaseError::from(FrontalError::from(error));
-        let bytes = bytes_of::<F>(values.count()) + 8 * self.symbolic.n() as u64;
+        let bytes = bytes_of::<F>(values.count());
         let _of_room = options.memory.reserve(bytes).map_err(in_budget)?;
         let mut room = vec![F::zero(); values.count()];
         values.load(0, &mut room);
         let (factors, measured) =
             FrontalLdlt::factorize(&self.symbolic, &room, &Self::options(options))?;
-        let quality = self.quality(&measured, &room);
+        let quality = Self::quality::<F>(&measured);
         let factors = SymmetricFactors {
             plan: Arc::clone(self),
             factors,
@@ -398,8 +466,6 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
         quality: &mut Quality,
     ) -> Result<(), PhaseError> {
         let in_budget = |error| PhaseError::from(FrontalError::from(error));
-        let of_norms = 8 * self.plan.symbolic.n() as u64;
-        let _of_norms = options.memory.reserve(of_norms).map_err(in_budget)?;
         if self.room.is_empty() {
             let bytes = bytes_of::<F>(values.count());
             self.memory = options.memory.reserve(bytes).map_err(in_budget)?;
@@ -408,7 +474,7 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
         values.load(0, &mut self.room);
         let options = SymmetricPlan::options(options);
         let measured = self.factors.refactorize(&self.room, &options)?;
-        *quality = self.plan.quality(&measured, &self.room);
+        *quality = SymmetricPlan::quality::<F>(&measured);
         Ok(())
     }
 

@@ -131,6 +131,15 @@ impl Symmetry {
         }
     }
 
+    /// For each entry of the whole matrix where its value stands among those that are stored, if that is a triangle.
+    #[cfg(feature = "gpu")]
+    pub(crate) fn source(&self) -> Option<&[u32]> {
+        match &self.storage {
+            Storage::Triangle { source, .. } => Some(source),
+            Storage::Whole { .. } => None,
+        }
+    }
+
     /// The number of the entry in the lower triangle that is the entry of number `p` or its counterpart; `is_lower` says
     /// whether that is in the lower triangle, or on the diagonal, itself.
     pub(crate) fn lower(&self, p: u32, is_lower: bool) -> u32 {
@@ -197,45 +206,15 @@ fn triangles(pattern: &CompressedPattern) -> (bool, bool) {
         })
 }
 
-/// For each entry the place of its counterpart across the diagonal; line and index of the first entry that has none
-/// otherwise.
+/// For each entry the place of its counterpart across the diagonal; line and index of an entry that has none otherwise.
 fn mirror(
     pattern: &CompressedPattern,
     cancel: &CancelFlag,
 ) -> Result<Result<Vec<u32>, (usize, usize)>, Cancelled> {
-    // Lines come in order, so the counterparts of the entries with one index are met in the order of its line.
-    let mut next: Vec<u64> = pattern.ptr()[..pattern.major_dim()].to_vec();
     let mut mirror = vec![0; pattern.nnz()];
-    for (i, line) in pattern.lines().enumerate() {
-        if i.is_multiple_of(STRIDE) {
-            cancel.check()?;
-        }
-        for (&j, p) in line.iter().zip(pattern.range(i)) {
-            let counterpart = &mut next[j as usize];
-            let at = *counterpart as usize;
-            if at >= pattern.range(j as usize).end || pattern.idx()[at] as usize != i {
-                return Ok(Err(without_counterpart(pattern, i, j as usize, at)));
-            }
-            mirror[p] = *counterpart as u32;
-            *counterpart += 1;
-        }
-    }
-    Ok(Ok(mirror))
-}
-
-/// The entry without a counterpart that shows when the entry (i, j) finds another one than its own at place `at` of line j.
-fn without_counterpart(
-    pattern: &CompressedPattern,
-    i: usize,
-    j: usize,
-    at: usize,
-) -> (usize, usize) {
-    let of_other = pattern.idx()[at..pattern.range(j).end].first();
-    match of_other {
-        // Line j has an entry that line `other` should have matched already.
-        Some(&other) if (other as usize) < i => (j, other as usize),
-        _ => (i, j),
-    }
+    let visit = |p: usize, counterpart: usize| mirror[p] = counterpart as u32;
+    let found = pattern.try_visit_counterparts(|| cancel.check(), visit)?;
+    Ok(found.map(|()| mirror))
 }
 
 /// The whole pattern of a triangle, and for each of its entries the place of its value in the triangle.

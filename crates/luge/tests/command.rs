@@ -270,6 +270,40 @@ fn the_simulator_solves() {
     assert!(text(&output.stdout).contains("imulator"));
 }
 
+#[cfg(feature = "simulator")]
+#[test]
+fn symmetric_matrices_are_solved_on_the_simulator() {
+    // 4 1 . / 1 -3 2 / . 2 5, as one triangle.
+    let matrix = "%%MatrixMarket matrix coordinate real symmetric\n3 3 5\n1 1 4\n2 1 1\n2 2 -3\n3 2 2\n3 3 5\n";
+    let (folder, path) = file("a.mtx", matrix);
+    for kind in ["symmetric", "auto"] {
+        let json = folder.path().join(format!("{kind}.json"));
+        let output = luge(&[
+            "solve",
+            as_str(&path),
+            "--kind",
+            kind,
+            "--backend",
+            "sim",
+            "--json",
+            as_str(&json),
+        ]);
+        expect_code(&output, 0);
+        let report: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+        let inform = &report["inform"];
+        assert_eq!(inform["kind"], "symmetric");
+        assert_eq!(
+            (&inform["backend"], &inform["num_neg"]),
+            (&"simulator".into(), &1.into())
+        );
+        assert!(inform["backward_error"].as_f64().unwrap() <= 1e-12);
+    }
+    let output = luge(&["solve", as_str(&path), "--kind", "spd", "--backend", "sim"]);
+    assert!(!output.status.success());
+    let printed = text(&output.stderr);
+    assert!(printed.contains("not positive definite"), "{printed}");
+}
+
 #[test]
 fn every_option_of_the_ordering_solves() {
     let (folder, reversed) = file(

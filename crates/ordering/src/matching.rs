@@ -229,6 +229,36 @@ pub fn check_rank(
         .expect("n pairs of a square matrix are a perfect matching"))
 }
 
+/// The refusal of a symmetric matrix of which a matching of largest cardinality, of its nonzero values if they are known, leaves
+/// these rows and the same columns out.
+pub(crate) fn deficient(
+    a: &CompressedPattern,
+    values: Option<&[f64]>,
+    unmatched: Vec<u32>,
+    cancel: &CancelFlag,
+) -> Result<OrderingError, Cancelled> {
+    let n = a.major_dim();
+    let rank = n - unmatched.len();
+    let has_zeros = values.is_some_and(|values| values.contains(&0.0));
+    if has_zeros {
+        // The pattern alone may have a larger one.
+        let structural = maximum_cardinality(a, cancel)?;
+        if structural.num_matched() < n {
+            return Ok(structurally_singular(&structural));
+        }
+        return Ok(OrderingError::NumericallySingular {
+            rank,
+            unmatched_rows: unmatched.clone(),
+            unmatched_cols: unmatched,
+        });
+    }
+    Ok(OrderingError::StructurallySingular {
+        rank,
+        unmatched_rows: unmatched.clone(),
+        unmatched_cols: unmatched,
+    })
+}
+
 fn structurally_singular(matching: &CardinalityMatching) -> OrderingError {
     OrderingError::StructurallySingular {
         rank: matching.num_matched(),

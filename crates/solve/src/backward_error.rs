@@ -34,26 +34,39 @@ pub struct RowNorms {
     pub sums: Vec<f64>,
     /// Largest magnitude of each row.
     pub maxima: Vec<f64>,
+    /// The largest sum.
+    infinity: f64,
+    /// The smallest; infinite if there is none.
+    smallest: f64,
 }
 
 impl RowNorms {
     /// Norms of the rows of `a`. For those of the transpose hand in `a.transpose()`.
     pub fn new<T: Scalar>(a: MatrixView<'_, T>) -> Self {
-        let mut norms = Self {
-            sums: vec![0.0; a.rows()],
-            maxima: vec![0.0; a.rows()],
-        };
+        let mut sums = vec![0.0; a.rows()];
+        let mut maxima = vec![0.0f64; a.rows()];
         a.for_each(|i, _, v| {
             let v = v.widen().magnitude();
-            norms.sums[i] += v;
-            norms.maxima[i] = norms.maxima[i].max(v);
+            sums[i] += v;
+            maxima[i] = maxima[i].max(v);
         });
-        norms
+        Self::of_rows(sums, maxima)
+    }
+
+    fn of_rows(sums: Vec<f64>, maxima: Vec<f64>) -> Self {
+        let infinity = max_abs(&sums);
+        let smallest = sums.iter().copied().fold(f64::INFINITY, f64::min);
+        Self {
+            sums,
+            maxima,
+            infinity,
+            smallest,
+        }
     }
 
     /// ‖A‖∞, the largest row sum.
     pub fn infinity_norm(&self) -> f64 {
-        max_abs(&self.sums)
+        self.infinity
     }
 }
 
@@ -92,6 +105,7 @@ pub fn is_safe(norm_a: f64, norm_x: f64, norm_b: f64) -> bool {
 /// Whether a row that is not zero is so small that its residual may have lost digits to underflow.
 fn has_tiny_rows<W: Scalar<Real = f64>>(norms: &RowNorms, norm_x: f64, b: &[W]) -> bool {
     norm_x > 0.0
+        && norms.smallest * norm_x < *SAFE.start()
         && norms.sums.iter().zip(b).fold(false, |tiny, (sum, b)| {
             let b = b.magnitude();
             let size = sum * norm_x + b;
@@ -332,10 +346,7 @@ mod tests {
     #[test]
     fn tiny_rows_are_those_whose_residuals_lose_digits() {
         let has = |sums: [f64; 3], norm_x: f64, b: [f64; 3]| {
-            let norms = RowNorms {
-                sums: sums.to_vec(),
-                maxima: sums.to_vec(),
-            };
+            let norms = RowNorms::of_rows(sums.to_vec(), sums.to_vec());
             has_tiny_rows(&norms, norm_x, &b)
         };
         assert!(!has([1.0, 1e-260, 1.0], 1.0, [0.0; 3]));

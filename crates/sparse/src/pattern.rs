@@ -229,6 +229,49 @@ impl CompressedPattern {
         Ok((transposed, map))
     }
 
+    /// Visits each entry of a symmetric pattern, in stored order, with the position of its counterpart across the diagonal.
+    /// Calls `check` every few thousand lines and stops when that fails. Answers with line and index of the first entry that
+    /// is seen to have none, if there is one; nothing that was visited counts then.
+    ///
+    /// # Errors
+    ///
+    /// What `check` gives back.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many lines as indices.
+    #[track_caller]
+    pub fn try_visit_counterparts<E>(
+        &self,
+        check: impl Fn() -> Result<(), E>,
+        mut visit: impl FnMut(usize, usize),
+    ) -> Result<Result<(), (usize, usize)>, E> {
+        assert_eq!(self.major_dim(), self.minor_dim(), "a square pattern");
+        // Lines come in order, so the counterparts of the entries with one index are met in the order of its line.
+        let mut next: Vec<u64> = self.ptr[..self.major_dim()].to_vec();
+        for (i, line) in self.lines().enumerate() {
+            if i.is_multiple_of(STRIDE) {
+                check()?;
+            }
+            for (&j, p) in line.iter().zip(self.range(i)) {
+                let counterpart = &mut next[j as usize];
+                let at = *counterpart as usize;
+                match self.idx[at..self.range(j as usize).end].first() {
+                    Some(&found) if found as usize == i => {
+                        visit(p, at);
+                        *counterpart += 1;
+                    }
+                    // Line j has an entry that line `other` should have matched already.
+                    Some(&other) if (other as usize) < i => {
+                        return Ok(Err((j as usize, other as usize)));
+                    }
+                    _ => return Ok(Err((i, j as usize))),
+                }
+            }
+        }
+        Ok(Ok(()))
+    }
+
     /// Gives the arrays back: offsets and indices.
     pub fn into_parts(self) -> (Vec<u64>, Vec<u32>) {
         (self.ptr, self.idx)
@@ -315,6 +358,26 @@ mod tests {
         })
     }
 
+    /// Symmetric ones, and such as lack an entry for that.
+    fn square_patterns() -> impl Strategy<Value = CompressedPattern> {
+        (1usize..9).prop_flat_map(|n| {
+            let places = proptest::collection::btree_set((0..n, 0..n), 0..2 * n);
+            let missing = proptest::option::of((0..n, 0..n));
+            (places, missing).prop_map(move |(places, missing)| {
+                let has = |i, j| {
+                    (places.contains(&(i, j)) || places.contains(&(j, i)))
+                        && missing != Some((i, j))
+                };
+                let (mut ptr, mut idx) = (vec![0], Vec::new());
+                for i in 0..n {
+                    idx.extend((0..n).filter(|&j| has(i, j)).map(|j| j as u32));
+                    ptr.push(idx.len() as u64);
+                }
+                CompressedPattern::new(n, ptr, idx).unwrap()
+            })
+        })
+    }
+
     proptest! {
         #[test]
         fn transposing_maps_every_entry(p in patterns()) {
@@ -325,6 +388,25 @@ mod tests {
                     prop_assert_eq!(p.idx()[map[q] as usize] as usize, j);
                     prop_assert!(p.range(t.idx()[q] as usize).contains(&(map[q] as usize)));
                 }
+            }
+        }
+
+        #[test]
+        fn counterparts_are_those_of_the_transpose(p in square_patterns()) {
+            let (t, map) = p.transpose_with_map();
+            let mut visited = Vec::new();
+            let found = p.try_visit_counterparts(|| Ok::<_, Infallible>(()), |at, q| {
+                assert_eq!(at, visited.len());
+                visited.push(q as u64);
+            });
+            let Ok(found) = found;
+            let has = |i: usize, j: usize| p.line(i).binary_search(&(j as u32)).is_ok();
+            match found {
+                Ok(()) => {
+                    prop_assert_eq!(&t, &p);
+                    prop_assert_eq!(visited, map);
+                }
+                Err((i, j)) => prop_assert!(has(i, j) && !has(j, i)),
             }
         }
 

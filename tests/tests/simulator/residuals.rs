@@ -94,6 +94,34 @@ fn residuals_match_the_definition() {
 }
 
 #[test]
+fn entries_may_share_a_value() {
+    // All entries of a row have the value of that row; every other value belongs to nobody.
+    for stream in seeded_streams() {
+        for n in [1, 33, 300] {
+            let rows = pattern(n);
+            let of_rows: Vec<f64> = (0..2 * n).map(|p| integer(2, p)).collect();
+            let lines = (0..n).flat_map(|i| rows.line(i).iter().map(move |_| 2 * i as u32));
+            let entries: Vec<u32> = lines.collect();
+            let values: Vec<f64> = entries.iter().map(|&p| of_rows[p as usize]).collect();
+            let a = MatrixView::by_rows(&rows, &values);
+            let x: Vec<f64> = (0..n).map(|i| integer(3, i)).collect();
+            let b: Vec<f64> = (0..n).map(|i| integer(4, i)).collect();
+            let there = DeviceMatrix {
+                pattern: &DevicePattern::upload_mapped(&stream, &rows, &entries, 2 * n).unwrap(),
+                values: &stream.upload(&of_rows).unwrap(),
+            };
+            let mut r = stream.alloc(n).unwrap();
+            let (x_there, b_there) = (stream.upload(&x).unwrap(), stream.upload(&b).unwrap());
+            let measured = residuals(&stream, there, &x_there, &b_there, &mut r, 1).unwrap();
+            let expected = Residual::new(a, &x, &b);
+            assert_eq!(stream.download(&r).unwrap(), expected.residual, "n {n}");
+            let norm = RowNorms::new(a).infinity_norm();
+            assert_eq!(measured[0].norm_a, norm, "n {n}");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_a_number_is_measured() {
     let stream = &seeded_streams()[0];
     let n = 70;

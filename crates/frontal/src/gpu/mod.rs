@@ -77,6 +77,16 @@ pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     ]
 }
 
+/// Likewise for symmetric matrices.
+pub fn symmetric_kernels<T: DeviceScalar>() -> [&'static KernelDesc; 4] {
+    [
+        symmetric_kernels::ldlt_fronts_search::desc::<T>(),
+        symmetric_kernels::ldlt_fronts::desc::<T>(),
+        solve_kernels::solve_fronts_symmetric_single::desc::<T>(),
+        solve_kernels::prepare::invert_places::desc(),
+    ]
+}
+
 /// Why there are no factors. Columns are those of A.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceFrontalError {

@@ -31,6 +31,10 @@ pub struct SymmetricQuality {
     /// not count. It is summed up exactly while the fronts are at hand, at a multiplication and two additions for each
     /// entry of L: what [`Quality::growth`](luge_sparse::Quality::growth) is for L·U.
     pub growth: f64,
+    /// Smallest ‖B·e_k‖₁ of a column; infinite if there is none.
+    pub min_norm: f64,
+    /// Largest of them.
+    pub max_norm: f64,
     /// Pivot columns found by blocks, by a posteriori pivoting or, in a definite matrix, without a search.
     pub num_first_pass: usize,
     /// Pivot columns found one by one, by threshold partial pivoting.
@@ -50,6 +54,8 @@ impl Default for SymmetricQuality {
             min_pivot: f64::INFINITY,
             max_pivot: 0.0,
             growth: 1.0,
+            min_norm: f64::INFINITY,
+            max_norm: 0.0,
             num_first_pass: 0,
             num_second_pass: 0,
         }
@@ -99,6 +105,8 @@ impl SymmetricQuality {
     /// Takes in ‖ |L|·|D|·|Lᵀ|·e_k ‖₁ and ‖B·e_k‖₁ of a column.
     #[inline(always)]
     pub(super) fn add_column(&mut self, product: f64, norm: f64) {
+        lessen(&mut self.min_norm, norm);
+        enlarge(&mut self.max_norm, norm);
         // Divided only where it matters: what is not a number compares as neither.
         let is_usual = product <= self.growth * norm;
         if !is_usual && norm > 0.0 {
@@ -124,6 +132,8 @@ impl SymmetricQuality {
         self.min_pivot = self.min_pivot.min(part.min_pivot);
         self.max_pivot = self.max_pivot.max(part.max_pivot);
         self.growth = larger(self.growth, part.growth);
+        self.min_norm = self.min_norm.min(part.min_norm);
+        self.max_norm = self.max_norm.max(part.max_norm);
         self.num_first_pass += part.num_first_pass;
         self.num_second_pass += part.num_second_pass;
     }

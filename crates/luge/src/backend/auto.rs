@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 
 use luge_device::Device;
 use luge_frontal::gpu::DeviceCosts;
-use luge_frontal::{Full, TreeOptions};
-use luge_ordering::{Costs, Ordering, OrderingOptions, Prediction};
+use luge_frontal::{Storage, TreeOptions};
+use luge_ordering::{Costs, OrderingOptions, Prediction};
+use luge_sparse::etree::EliminationForest;
 
 use super::gpu::GpuBackend;
 use super::{Backend, could_not_open};
@@ -48,6 +49,21 @@ pub(crate) struct Auto {
     gpu: Arc<OnceLock<Result<GpuBackend, String>>>,
 }
 
+/// What there is to do with a matrix.
+pub(crate) struct Work<'a> {
+    /// Its rows and entries.
+    pub matrix: (usize, usize),
+    pub on_cpu: CpuWork<'a>,
+    /// On the CPU.
+    pub threads: usize,
+}
+
+/// What is predicted for the CPU.
+pub(crate) enum CpuWork<'a> {
+    General(&'a Prediction),
+    Symmetric(&'a Prediction),
+}
+
 /// Where a matrix goes.
 pub(crate) struct Chosen<O> {
     pub backend: Backend,
@@ -71,20 +87,23 @@ impl Auto {
         self.gpu.get()?.as_ref().ok()
     }
 
-    /// Chooses for a matrix of so many rows and entries that is predicted to take so much on the CPU; `order` orders it for
-    /// the GPU.
+    /// Chooses where to do some work; `order` orders the matrix for the GPU, and `seconds` predicts a factorization and a
+    /// solve by the tree there.
     pub(crate) fn choose<O>(
         &self,
         options: &Options,
-        threads: usize,
-        (rows, entries): (usize, usize),
-        on_cpu: &Prediction,
-        order: impl FnOnce(&OrderingOptions) -> Result<O, Error>,
-        ordering_of: impl Fn(&O) -> &Ordering,
+        work: Work<'_>,
+        order: impl FnOnce() -> Result<O, Error>,
+        seconds: impl Fn(&O) -> f64,
     ) -> Result<Chosen<O>, Error> {
+        let Work {
+            matrix: (rows, entries),
+            on_cpu,
+            threads,
+        } = work;
         let factorizations = options.factorizations.unwrap_or(FACTORIZATIONS);
         let start = if GpuBackend::is_up() { 0.0 } else { START };
-        let cpu = cpu_seconds(on_cpu, &self.ordering.costs, threads, factorizations);
+        let cpu = cpu_seconds(&on_cpu, &self.ordering.costs, threads, factorizations);
         let passage = PASSAGE + PASSAGE_PER_ENTRY * entries as f64 + PASSAGE_PER_ROW * rows as f64;
         let on_device = |of_tree: f64| start + factorizations * (passage + of_tree);
         let least = on_device(DeviceCosts::default().call);
@@ -100,8 +119,8 @@ impl Auto {
         if cpu <= least {
             return Ok(on_cpu(least, None));
         }
-        let ordered = order(&self.ordering)?;
-        let device = on_device(tree_seconds(ordering_of(&ordered)));
+        let ordered = order()?;
+        let device = on_device(seconds(&ordered));
         if cpu <= device {
             return Ok(on_cpu(device, None));
         }
@@ -120,9 +139,18 @@ impl Auto {
     }
 }
 
-/// Seconds of so many factorizations on the CPU, all but the first on known pivots, each with a solve.
-fn cpu_seconds(predicted: &Prediction, costs: &Costs, threads: usize, factorizations: f64) -> f64 {
+/// Seconds of so many factorizations on the CPU, each with a solve: those of a general matrix all but the first on known
+/// pivots, those of a symmetric one in fronts, which search anew.
+fn cpu_seconds(work: &CpuWork<'_>, costs: &Costs, threads: usize, factorizations: f64) -> f64 {
     let speed = 1.0 + SPEED_OF_A_THREAD * (threads - 1) as f64;
+    let predicted = match work {
+        CpuWork::General(predicted) => predicted,
+        CpuWork::Symmetric(predicted) => {
+            // Up and down with L.
+            let solve = 2.0 * predicted.lnz as f64 * SOLVE_PER_ENTRY;
+            return factorizations * (predicted.front_seconds(costs) / speed + solve);
+        }
+    };
     let columns = predicted.column_seconds(costs);
     let fronts = predicted.front_seconds(costs) / speed;
     let (first, renewal) = if columns <= fronts {
@@ -135,21 +163,22 @@ fn cpu_seconds(predicted: &Prediction, costs: &Costs, threads: usize, factorizat
     first * (firsts + renewal * (factorizations - firsts)) + factorizations * solve
 }
 
-/// Seconds of a factorization and a solve of the tree on the GPU; the least that they take where the order is for the
-/// columns.
-fn tree_seconds(ordering: &Ordering) -> f64 {
+/// Seconds of a factorization and a solve by the tree of this forest on the GPU, for factors stored so; the least that they
+/// take where there is none, since the order is for the columns.
+pub(crate) fn tree_seconds<S: Storage>(forest: &Option<EliminationForest>) -> f64 {
     let costs = DeviceCosts::default();
     let predict = |forest| {
-        let prediction = costs.of_forest::<Full>(forest, &TreeOptions::default());
+        let prediction = costs.of_forest::<S>(forest, &TreeOptions::default());
         prediction.seconds()
     };
-    let predicted = ordering.forest.as_ref().map_or(0.0, predict);
+    let predicted = forest.as_ref().map_or(0.0, predict);
     predicted.max(costs.call)
 }
 
 #[cfg(test)]
 mod tests {
-    use luge_ordering::order;
+    use luge_frontal::{Full, Lower};
+    use luge_ordering::{Ordering, SymmetricOptions, order, order_symmetric};
     use luge_sparse::CompressedPattern;
 
     use super::*;
@@ -181,9 +210,13 @@ mod tests {
         };
         let ordered = full(n);
         let cpu = ordered.predicted;
-        let matrix = (n, n * n);
-        let chosen = auto.choose(options, 1, matrix, &cpu, |_| Ok(ordered), |ordered| ordered);
-        let chosen = chosen.unwrap();
+        let work = Work {
+            matrix: (n, n * n),
+            on_cpu: CpuWork::General(&cpu),
+            threads: 1,
+        };
+        let seconds = |ordered: &Ordering| tree_seconds::<Full>(&ordered.forest);
+        let chosen = auto.choose(options, work, || Ok(ordered), seconds).unwrap();
         let asked = match chosen.backend {
             Backend::Cpu { no_gpu } => no_gpu.is_some(),
             Backend::Gpu(_) => unreachable!("there is none"),
@@ -207,7 +240,8 @@ mod tests {
     fn threads_share_fronts() {
         let predicted = full(600).predicted;
         let costs = Costs::default();
-        let [one, four] = [1, 4].map(|threads| cpu_seconds(&predicted, &costs, threads, 1.0));
+        let work = CpuWork::General(&predicted);
+        let [one, four] = [1, 4].map(|threads| cpu_seconds(&work, &costs, threads, 1.0));
         assert!(four < 0.5 * one && one < 3.2 * four, "{one} {four}");
     }
 
@@ -221,13 +255,34 @@ mod tests {
             (full(n), RENEWAL_OF_FRONTS),
         ] {
             let predicted = ordering.predicted;
-            let of = |factorizations| cpu_seconds(&predicted, &costs, 1, factorizations);
+            let work = CpuWork::General(&predicted);
+            let of = |factorizations| cpu_seconds(&work, &costs, 1, factorizations);
             let solve = (predicted.lnz + predicted.unz) as f64 * SOLVE_PER_ENTRY;
             let (first, half) = (of(1.0) - solve, of(0.5));
             assert!((half - 0.5 * of(1.0)).abs() < 1e-12 * half);
             let expected = first + 10.0 * renewal * first + 11.0 * solve;
             assert!((of(11.0) / expected - 1.0).abs() < 1e-12, "{renewal}");
         }
+    }
+
+    #[test]
+    fn symmetric_matrices_take_half_the_work_and_find_their_pivots_each_time() {
+        let n = 600u32;
+        let idx = (0..n).flat_map(|_| 0..n).collect();
+        let ptr = (0..=u64::from(n)).map(|i| i * u64::from(n)).collect();
+        let a = CompressedPattern::new(n as usize, ptr, idx).unwrap();
+        let ordering = order_symmetric(&a, None, &SymmetricOptions::default()).unwrap();
+        let general = full(n as usize);
+        let costs = Costs::default();
+        let work = CpuWork::Symmetric(&ordering.predicted);
+        let of = |factorizations| cpu_seconds(&work, &costs, 1, factorizations);
+        assert!((of(7.0) / of(1.0) - 7.0).abs() < 1e-12);
+        let of_general = cpu_seconds(&CpuWork::General(&general.predicted), &costs, 1, 1.0);
+        let ratio = of(1.0) / of_general;
+        assert!((0.3..0.9).contains(&ratio), "{ratio}");
+        let lower = tree_seconds::<Lower>(&ordering.forest);
+        let whole = tree_seconds::<Full>(&general.forest);
+        assert!(0.0 < lower && lower < whole, "{lower} {whole}");
     }
 
     #[test]
@@ -239,8 +294,13 @@ mod tests {
         let ordered = full(600);
         let device = |matrix| {
             let options = Options::default().factorizations(1e5);
-            let (cpu, order) = (ordered.predicted, |_: &_| Ok(ordered.clone()));
-            let chosen = auto.choose(&options, 1, matrix, &cpu, order, |ordered| ordered);
+            let work = Work {
+                matrix,
+                on_cpu: CpuWork::General(&ordered.predicted),
+                threads: 1,
+            };
+            let seconds = |ordered: &&Ordering| tree_seconds::<Full>(&ordered.forest);
+            let chosen = auto.choose(&options, work, || Ok(&ordered), seconds);
             chosen.unwrap().predicted.device
         };
         let more = device((600, 361_000)) - device((600, 360_000));

@@ -19,7 +19,7 @@ use luge_symbolic::gpu::{self as symbolic, DeviceFilled};
 
 use super::{AnyColumnPlan, Description, DeviceCosts, Limits, NumericFactors, PlanReport};
 use crate::error::{Error, PhaseError};
-use crate::options::{DeviceColumns, DeviceEngine, FactorPrecision, Options};
+use crate::options::{DeviceColumns, DeviceEngine, FactorPrecision, MatrixKind, Options};
 
 /// See [`GpuBackend::is_up`].
 static IS_UP: AtomicBool = AtomicBool::new(false);
@@ -76,8 +76,8 @@ impl GpuBackend {
     fn on(device: &Device, options: &Options) -> Result<Self, DeviceError> {
         // Of an f32 matrix nobody knows yet: its kernels are loaded at their first launch.
         device.load_kernels(&match options.precision {
-            FactorPrecision::Matrix => kernels_of::<f64>(options.device_engine),
-            FactorPrecision::Single => kernels_of::<f32>(options.device_engine),
+            FactorPrecision::Matrix => kernels_of::<f64>(options),
+            FactorPrecision::Single => kernels_of::<f32>(options),
         })?;
         device.set_budget(options.max_device_bytes);
         Ok(Self {
@@ -129,7 +129,6 @@ impl GpuBackend {
             backend,
             device: properties.name.clone().into(),
             module_load_seconds,
-            no_gpu: None,
         }
     }
 
@@ -203,9 +202,18 @@ impl GpuBackend {
 
 /// What an engine launches for any matrix and one right-hand side.
 fn kernels_of<F: SolveScalar + luge_frontal::gpu::DeviceScalar>(
-    engine: DeviceEngine,
+    options: &Options,
 ) -> Vec<&'static KernelDesc> {
-    match engine {
+    let is_symmetric = matches!(
+        options.kind,
+        MatrixKind::Symmetric | MatrixKind::PositiveDefinite
+    );
+    match options.device_engine {
+        DeviceEngine::Auto | DeviceEngine::Tree if is_symmetric => [
+            luge_frontal::gpu::symmetric_kernels::<F>().as_slice(),
+            &luge_solve::gpu::kernels(),
+        ]
+        .concat(),
         DeviceEngine::Auto | DeviceEngine::Tree => [
             luge_frontal::gpu::kernels::<F>().as_slice(),
             &luge_solve::gpu::kernels(),

@@ -102,8 +102,6 @@ pub(crate) struct Description {
     pub device: Cow<'static, str>,
     /// Seconds spent loading kernels so far.
     pub module_load_seconds: Option<f64>,
-    /// Why a GPU was asked for by `Auto` and not used.
-    pub no_gpu: Option<String>,
 }
 
 /// Sizes that the analysis of a pattern found, and its times.
@@ -216,14 +214,13 @@ impl Backend {
 
     pub(crate) fn description(&self, threads: usize) -> Description {
         match self {
-            Self::Cpu { no_gpu } => Description {
+            Self::Cpu { .. } => Description {
                 backend: "cpu",
                 device: match threads {
                     1 => "CPU, 1 thread".into(),
                     count => format!("CPU, {count} threads").into(),
                 },
                 module_load_seconds: None,
-                no_gpu: no_gpu.clone(),
             },
             #[cfg(feature = "gpu")]
             Self::Gpu(gpu) => gpu.description(),

@@ -73,8 +73,7 @@ struct SolverArguments {
     /// Seed of the simulator's thread schedule.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// What kind of matrix it is. A symmetric one is factorized as L·D·Lᵀ, or if it is positive definite as L·Lᵀ, on the
-    /// CPU.
+    /// What kind of matrix it is. A symmetric one is factorized as L·D·Lᵀ, or if it is positive definite as L·Lᵀ.
     #[arg(long, value_enum, default_value = "general")]
     kind: KindName,
     /// What becomes of a singular symmetric matrix: it is refused, or the factorization continues with zero pivots.

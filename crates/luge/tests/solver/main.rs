@@ -9,3 +9,4 @@ mod matrices;
 mod options;
 mod stale_pivots;
 mod symmetric;
+mod symmetric_device;

@@ -3,8 +3,8 @@
 use luge::ordering::{Matching, OrderingOptions};
 use luge::sprs::{CsMat, TriMat};
 use luge::{
-    BackendChoice, CancelFlag, CpuEngine, DeviceEngine, Error, FactorPrecision, Factors, Inertia,
-    MatrixKind, MatrixRef, Options, Pivoting, Refactorized, SingularAction, Solver, Warning,
+    BackendChoice, CancelFlag, CpuEngine, Error, FactorPrecision, Factors, Inertia, MatrixKind,
+    MatrixRef, Options, Pivoting, Refactorized, SingularAction, Solver, Warning,
 };
 use luge_testkit::generators::applications::{
     elasticity_3d, interior_point_kkt, laplacian_2d, random_unsymmetric, saddle_point,
@@ -466,12 +466,8 @@ fn user_orders_are_followed() {
 
 #[test]
 fn options_that_do_not_go_with_a_symmetric_matrix_are_refused() {
-    let on_device = symmetric()
-        .backend(BackendChoice::Simulator { seed: 1 })
-        .device_engine(DeviceEngine::Tree);
     let threshold = |threshold| symmetric().pivoting(Pivoting::Threshold { threshold });
     for (options, field) in [
-        (on_device, "kind"),
         (symmetric().pivoting(Pivoting::Static), "pivoting"),
         (symmetric().engine(CpuEngine::Columns), "engine"),
         (threshold(0.6), "pivoting.threshold"),

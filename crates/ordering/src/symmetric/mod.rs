@@ -43,9 +43,6 @@ pub use options::{SymmetricOptions, SymmetricOrdering, SymmetricScaling};
 use pairs::Pairs;
 use prepared::Prepared;
 
-/// Rows between two looks at the cancel flag.
-const STRIDE: usize = 1 << 12;
-
 /// Orders and scales the symmetric matrix whose pattern, both triangles, is `a`, with `values` in the same order; without
 /// values there is no scaling. Values that differ across the diagonal are not refused; the order then fits one of them.
 ///
@@ -72,14 +69,15 @@ const STRIDE: usize = 1 << 12;
 ///
 /// # Singular matrices
 ///
-/// A structurally singular matrix is no error: a solver may go on after zero pivots. Its largest structurally nonsingular
-/// block is matched, the other rows stay single, and
+/// A structurally singular matrix is no error unless [`refuses_singular`](field@SymmetricOptions::refuses_singular) is set: a
+/// solver may go on after zero pivots. Its largest structurally nonsingular block is matched, the other rows stay single, and
 /// [`structural_rank`](SymmetricOrdering::structural_rank) tells.
 ///
 /// # Errors
 ///
 /// [`OrderingError`]: not square; a pattern that is not symmetric; a method, a permutation or a scaling that makes no sense
-/// here; a value that is not finite; cancelled; from a forced method, a graph too large for it.
+/// here; a value that is not finite; cancelled; from a forced method, a graph too large for it; structurally singular, if that
+/// is to be refused, with stored zeros ([`OrderingError::NumericallySingular`]) or by its pattern.
 ///
 /// # Panics
 ///
@@ -103,7 +101,9 @@ pub fn order_symmetric(
         ..options.clone()
     };
     options.cancel.check()?;
-    check_symmetric(a, &options.cancel)?;
+    if !options.is_known_symmetric {
+        check_symmetric(a, &options.cancel)?;
+    }
     if let Some(values) = values {
         check_finite(a, values)?;
     }
@@ -197,27 +197,8 @@ fn check_options(n: usize, options: &SymmetricOptions) -> Result<(), OrderingErr
 
 /// Refuses patterns that are not symmetric.
 fn check_symmetric(a: &CompressedPattern, cancel: &CancelFlag) -> Result<(), OrderingError> {
-    // The entry of each line whose counterpart comes next: lines come in order, and so do the entries of each.
-    let mut next: Vec<usize> = (0..a.major_dim()).map(|i| a.range(i).start).collect();
-    for (i, line) in a.lines().enumerate() {
-        if i.is_multiple_of(STRIDE) {
-            cancel.check()?;
-        }
-        for &j in line {
-            let place = &mut next[j as usize];
-            let found = a.idx()[*place..a.range(j as usize).end].first();
-            let (row, column) = match found {
-                Some(&k) if k as usize == i => {
-                    *place += 1;
-                    continue;
-                }
-                Some(&k) if (k as usize) < i => (j as usize, k as usize),
-                _ => (i, j as usize),
-            };
-            return Err(OrderingError::NotSymmetric { row, column });
-        }
-    }
-    Ok(())
+    let found = a.try_visit_counterparts(|| cancel.check(), |_, _| {})?;
+    found.map_err(|(row, column)| OrderingError::NotSymmetric { row, column })
 }
 
 /// An order of all columns.

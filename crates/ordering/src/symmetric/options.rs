@@ -41,6 +41,11 @@ pub struct SymmetricOptions {
     pub scaling: SymmetricScaling,
     /// The matrix is known to be positive or negative definite: nothing is paired, and it is equilibrated at most.
     pub is_definite: bool,
+    /// The pattern was seen to be symmetric, and is not looked through for that again. If it is not, the order is of no use.
+    pub is_known_symmetric: bool,
+    /// A structurally singular matrix is refused before it is ordered: one whose matching is not perfect, if a matching is
+    /// looked for, or whose diagonal has holes that no other entries make up for.
+    pub refuses_singular: bool,
     /// What the choice of a method assumes about the machine.
     pub costs: Costs,
     /// Predicts, in place of `costs`, what a factorization takes; the choice is then between trees.
@@ -59,6 +64,8 @@ impl Default for SymmetricOptions {
             matching: Matching::Auto,
             scaling: SymmetricScaling::Auto,
             is_definite: false,
+            is_known_symmetric: false,
+            refuses_singular: false,
             costs: Costs::default(),
             tree_cost: None,
             threads: 1,
@@ -72,6 +79,8 @@ luge_sparse::setters!(SymmetricOptions {
     matching: Matching,
     scaling: SymmetricScaling,
     is_definite: bool,
+    is_known_symmetric: bool,
+    refuses_singular: bool,
     costs: Costs,
     threads: usize,
     cancel: CancelFlag,

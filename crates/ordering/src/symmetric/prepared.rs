@@ -1,11 +1,13 @@
 //! The scaling of a symmetric matrix, and which of its entries are paired.
 
-use luge_sparse::{Cancelled, CompressedPattern};
+use luge_sparse::CompressedPattern;
 
 use super::matched::{Matched, matched};
 use super::options::{SymmetricOptions, SymmetricScaling};
 use super::pairs::{Pairs, pairs, scaled_entry};
 use super::scaling::{equilibrium, rounded};
+use crate::error::OrderingError;
+use crate::matching::{NONE, check_rank, deficient};
 use crate::options::{Matching, Method};
 
 /// [`Matching::Auto`] looks for pairs if more than one in so many diagonal entries is poor.
@@ -32,12 +34,12 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`Cancelled`].
+    /// [`OrderingError::Cancelled`], and where that is asked for those of a structurally singular matrix.
     pub fn new(
         a: &CompressedPattern,
         values: Option<&[f64]>,
         options: &SymmetricOptions,
-    ) -> Result<Self, Cancelled> {
+    ) -> Result<Self, OrderingError> {
         let n = a.major_dim();
         let cancel = &options.cancel;
         let equilibrated = match values {
@@ -60,12 +62,23 @@ impl Prepared {
             && values.is_some();
         let mut found = None;
         let mut paired = None;
+        let mut is_regular = false;
         if wants_pairs || wants_scaling {
             // Without values all entries are alike: the diagonal is matched as far as it is there.
             let ones = values.is_none().then(|| vec![1.0; a.nnz()]);
+            let given = values;
             let values = values.or(ones.as_deref()).unwrap_or_default();
             found = matched(a, values, options.threads > 1, cancel)?;
             cancel.check()?;
+            is_regular = found.as_ref().is_some_and(|found| found.rank == n);
+            if let Some(found) = found.as_ref()
+                && options.refuses_singular
+                && !is_regular
+            {
+                let is_unmatched = |column: &u32| found.row_of_col[*column as usize] == NONE;
+                let unmatched = (0..n as u32).filter(is_unmatched).collect();
+                return Err(deficient(a, given, unmatched, cancel)?);
+            }
             let is_free =
                 options.matching == Matching::Auto && options.scaling != SymmetricScaling::Matching;
             let is_wild = |found: &Matched| found.is_wild(&equilibrated);
@@ -75,6 +88,9 @@ impl Prepared {
             if let Some(found) = found.as_ref().filter(|_| wants_pairs) {
                 paired = pairs(a, values, &found.row_of_col, &found.log_scale, cancel)?;
             }
+        }
+        if options.refuses_singular && !is_regular && !has_diagonal(a) {
+            check_rank(a, values, cancel)?;
         }
         let by_matching = found
             .as_ref()
@@ -95,6 +111,12 @@ impl Prepared {
                 .map(|found| found.log10_product),
         })
     }
+}
+
+/// Whether no diagonal entry is missing: then the pattern is not structurally singular.
+fn has_diagonal(a: &CompressedPattern) -> bool {
+    let has = |(i, line): (usize, &[u32])| line.binary_search(&(i as u32)).is_ok();
+    a.lines().enumerate().all(has)
 }
 
 /// Diagonal entries that are missing, zero, or small in the matrix scaled by factors with these logarithms.

@@ -447,6 +447,43 @@ fn structurally_singular_matrices_are_ordered() {
 }
 
 #[test]
+fn structurally_singular_matrices_are_refused_if_asked_for() {
+    let refused = |n, entries: &[_], matching, has_values: bool| {
+        let (a, values) = symmetric(n, entries);
+        let options = options().matching(matching).refuses_singular(true);
+        let values = has_values.then_some(&values[..]);
+        order_symmetric(&a, values, &options).err()
+    };
+    let singular = [(0, 1, 1.0), (0, 2, 64.0), (0, 3, 512.0), (4, 4, 1.0)];
+    for matching in [Matching::Always, Matching::Never] {
+        for has_values in [true, false] {
+            match refused(5, &singular, matching, has_values) {
+                Some(OrderingError::StructurallySingular {
+                    rank,
+                    unmatched_rows,
+                    unmatched_cols,
+                }) => {
+                    assert_eq!(
+                        (rank, unmatched_rows.len(), unmatched_cols.len()),
+                        (3, 2, 2)
+                    );
+                    assert!(unmatched_rows.iter().all(|row| (1..=3).contains(row)));
+                }
+                other => panic!("{matching:?}: {other:?}"),
+            }
+        }
+        // Holes that others make up for, and zeros that hold a place.
+        assert_eq!(refused(2, &[(0, 1, 1.0)], matching, true), None);
+        let zeros = [(0, 1, 0.0), (0, 2, 1.0), (1, 2, 3.0), (2, 2, 1.0)];
+        match refused(3, &zeros, matching, true) {
+            Some(OrderingError::NumericallySingular { rank: 2, .. }) => {}
+            other => panic!("{matching:?}: {other:?}"),
+        }
+        assert_eq!(refused(3, &zeros, matching, false), None);
+    }
+}
+
+#[test]
 fn scalings_are_the_ones_asked_for() {
     let a = interior_point_kkt(60, 30, 1e-6, 5);
     let (pattern, values) = (pattern_of(&a), a.data());

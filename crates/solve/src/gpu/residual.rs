@@ -20,7 +20,7 @@ pub struct DevicePattern {
     entries: Buffer<u32>,
     long_rows: LongRows,
     n: usize,
-    nnz: usize,
+    num_values: usize,
 }
 
 /// Rows that several warps share.
@@ -75,7 +75,7 @@ impl LongRows {
 pub struct DeviceMatrix<'a> {
     /// For products with it.
     pub pattern: &'a DevicePattern,
-    /// One value for each entry.
+    /// As many values as that says.
     pub values: &'a Buffer<f64>,
 }
 
@@ -163,19 +163,56 @@ impl DevicePattern {
         } else {
             (pattern, Vec::new())
         };
+        Self::of_lines(stream, lines, &entries, pattern.nnz())
+    }
+
+    /// Copies the rows of a square matrix to the device whose values stand in another order, or of which some share one:
+    /// entry p has the value of number `entries[p]`, of so many.
+    ///
+    /// # Errors
+    ///
+    /// [`SolveError::Device`].
+    ///
+    /// # Panics
+    ///
+    /// If the matrix is not square, has 2³² entries, or not one number for each that is below that of the values.
+    #[track_caller]
+    pub fn upload_mapped(
+        stream: &Stream,
+        rows: &CompressedPattern,
+        entries: &[u32],
+        num_values: usize,
+    ) -> Result<Self, SolveError> {
+        assert_eq!(rows.major_dim(), rows.minor_dim(), "a square matrix");
+        assert!(u32::try_from(rows.nnz()).is_ok(), "fewer than 2³² entries");
+        assert_eq!(entries.len(), rows.nnz(), "a value for each entry");
+        let last = entries.iter().fold(0, |last, &entry| last.max(entry));
+        assert!(
+            entries.is_empty() || (last as usize) < num_values,
+            "a value beyond the last one"
+        );
+        Self::of_lines(stream, rows, entries, num_values)
+    }
+
+    fn of_lines(
+        stream: &Stream,
+        lines: &CompressedPattern,
+        entries: &[u32],
+        num_values: usize,
+    ) -> Result<Self, SolveError> {
         let long_rows = LongRowsPlan::new(lines);
         let mut uploads = Uploads::new(stream);
         let there = Self {
             ptr: uploads.add(lines.ptr())?,
             idx: uploads.add(lines.idx())?,
-            entries: uploads.add(&entries)?,
+            entries: uploads.add(entries)?,
             long_rows: LongRows {
                 rows: uploads.add(&long_rows.rows)?,
                 ptr: uploads.add(&long_rows.ptr)?,
                 segments: uploads.add_records(&long_rows.segments)?,
             },
-            n,
-            nnz: pattern.nnz(),
+            n: lines.major_dim(),
+            num_values,
         };
         uploads.finish()?;
         Ok(there)
@@ -195,9 +232,9 @@ impl DevicePattern {
         self.n
     }
 
-    /// Number of its entries.
-    pub fn nnz(&self) -> usize {
-        self.nnz
+    /// Number of its values.
+    pub fn num_values(&self) -> usize {
+        self.num_values
     }
 }
 
@@ -246,7 +283,7 @@ impl Residuals {
     ) -> Result<(), SolveError> {
         let DeviceMatrix { pattern, values } = a;
         let nrhs = self.words.len() / measure::LEN;
-        assert_eq!(values.len(), pattern.nnz, "one value for each entry of A");
+        assert_eq!(values.len(), pattern.num_values, "the values of A");
         assert_eq!(x.len(), pattern.n * nrhs, "nrhs solutions of length n");
         assert_eq!(b.len(), x.len(), "a right-hand side for each solution");
         assert_eq!(residual.len(), x.len(), "a residual for each solution");

@@ -1,0 +1,106 @@
+//! Several attempts to factorize a matrix: which come after one, and which is kept.
+
+use luge_ordering::Matching;
+use smallvec::{SmallVec, smallvec};
+
+use crate::error::Error;
+use crate::options::Pivoting;
+use crate::probe::is_above;
+use crate::shared::Shared;
+
+/// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
+pub(crate) const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
+
+/// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
+/// matrix worth a condition estimate before it is accepted.
+const SUSPICIOUS_PIVOTS: f64 = 512.0;
+
+/// Whether a number is so small beside another one, in factors of a type with this ε, that it may be nothing but rounding.
+pub(crate) fn is_suspicious(smallest: f64, largest: f64, epsilon: f64) -> bool {
+    smallest < SUSPICIOUS_PIVOTS * epsilon * largest
+}
+
+/// Factors that an attempt found.
+pub(crate) trait Found {
+    /// The backward error that is known of them.
+    fn backward_error(&self) -> f64;
+
+    /// Whether no number of B is so small or large that it lost digits in the type of the factors.
+    fn is_in_range(&self) -> bool;
+
+    /// Whether they are in range and reach the target.
+    fn serves(&self, shared: &Shared) -> bool;
+}
+
+/// Of two attempts to factorize a matrix.
+pub(crate) trait Attempt: Sized {
+    /// This one if it is better than the `other`: factors before an error, and those of the smaller backward error.
+    fn better_than(self, other: Self) -> Self;
+}
+
+impl<F: Found> Attempt for Result<F, Error> {
+    fn better_than(self, other: Self) -> Self {
+        match (&self, &other) {
+            (Ok(found), Ok(best)) if is_above(best.backward_error(), found.backward_error()) => {
+                self
+            }
+            (Ok(_), Err(_)) => self,
+            _ => other,
+        }
+    }
+}
+
+/// Whether other pivots, or another scaling, might do better.
+pub(crate) fn is_numerical(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ZeroPivot { .. } | Error::Overflow { .. } | Error::SingularToRounding { .. }
+    )
+}
+
+/// The matchings to order and scale with anew after a first attempt, one after another; `alternative` is what else might do.
+pub(crate) fn other_matchings<F: Found>(
+    first: &Result<F, Error>,
+    alternative: Option<Matching>,
+    shared: &Shared,
+) -> SmallVec<[Option<Matching>; 3]> {
+    match (first, alternative) {
+        (Ok(found), _) if found.serves(shared) => SmallVec::new(),
+        (Ok(_), _) if shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
+        (Ok(_), Some(matching)) => smallvec![Some(matching)],
+        (Ok(found), None) if found.is_in_range() => SmallVec::new(),
+        (Ok(_), None) => smallvec![None],
+        (Err(error), _) if !is_numerical(error) => SmallVec::new(),
+        (Err(_), Some(matching)) => {
+            let others = OTHER_SCALINGS.into_iter();
+            std::iter::once(Some(matching)).chain(others).collect()
+        }
+        (Err(_), None) => OTHER_SCALINGS.into_iter().collect(),
+    }
+}
+
+/// Makes attempts with one matching after another until factors serve, and gives the best. The scaling of other values, or one
+/// by a matching of largest product, may be too wild for the norm of A; or the rows need it all the same, and then other pivots
+/// do not make up for it.
+pub(crate) fn best_of<F: Found>(
+    matchings: &[Option<Matching>],
+    shared: &Shared,
+    mut attempt: impl FnMut(Option<Matching>) -> Result<F, Error>,
+) -> Result<F, Error> {
+    let mut best: Option<Result<F, Error>> = None;
+    for &matching in matchings {
+        let found = attempt(matching);
+        let is_done = match &found {
+            Ok(found) => found.serves(shared),
+            Err(error) => !is_numerical(error),
+        };
+        best = Some(match best {
+            None => found,
+            Some(best) => found.better_than(best),
+        });
+        if is_done || shared.options.pivoting == Pivoting::Static {
+            break;
+        }
+    }
+    best.unwrap_or_else(|| unreachable!("there is a matching to try"))
+}

@@ -1,0 +1,264 @@
+//! Factors on a device, whichever engine made them, and what is known of them.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use luge_sparse::{PivotPolicy, RealScalar};
+
+use crate::accuracy::{
+    BoundOf, ORDINARY, ORDINARY_SINGLE, OnePass, SLACK, WILD, bound, inverse_exponent,
+};
+use crate::attempts::{Found, is_suspicious};
+use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine};
+use crate::engine::{Condition, FactorReport, SINGULAR};
+use crate::error::Error;
+use crate::options::SingularAction;
+use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
+use crate::shared::Shared;
+use crate::task::{Journal, Task};
+
+/// Factors on the device that passed their probe, or the best there were.
+pub(crate) struct DeviceFactors {
+    pub analysis: Arc<dyn AnyDeviceAnalysis>,
+    pub engine: Box<dyn AnyDeviceEngine>,
+    /// None where the options ask for none.
+    pub probe: Option<Probe>,
+    /// Off-diagonal pivots, if they were searched on the CPU.
+    pub searched: Option<usize>,
+    /// By what the pivots of a symmetric matrix were searched.
+    pub pivots: Option<PivotPolicy>,
+    /// Estimated if pivots were searched.
+    pub condition: Option<Condition>,
+    /// That of the analysis's scaling, once somebody asks.
+    inverse_exponent: OnceLock<i32>,
+}
+
+impl DeviceFactors {
+    /// Of a new engine, pivots not searched.
+    pub(crate) fn new(
+        analysis: Arc<dyn AnyDeviceAnalysis>,
+        engine: Box<dyn AnyDeviceEngine>,
+        probe: Probe,
+    ) -> Self {
+        Self {
+            analysis,
+            engine,
+            probe: Some(probe),
+            searched: None,
+            pivots: None,
+            condition: None,
+            inverse_exponent: OnceLock::new(),
+        }
+    }
+
+    /// What is known of one pass of solves, where `target` is to be reached. The probe knows nothing of the transpose.
+    pub(crate) fn one_pass(&self, target: f64, transpose: bool) -> OnePass {
+        let Some(probe) = self.probe else {
+            return OnePass::Unknown;
+        };
+        let report = self.engine.report();
+        let of_growth = self.bound_of_growth(&report, &probe);
+        let of_probe = if transpose || of_growth > WILD {
+            f64::INFINITY
+        } else {
+            probe.bound(report.epsilon)
+        };
+        let bound = if report.growth_bounds {
+            of_growth.min(of_probe)
+        } else {
+            of_probe
+        };
+        if report.num_perturbed > 0
+            || !self.holds_digits(&report)
+            || is_above(bound, SLACK * target)
+        {
+            OnePass::Measured
+        } else {
+            OnePass::Bounded(bound)
+        }
+    }
+
+    /// Whether entries of B are not subnormal in the type of the factors, or nearly: those have lost digits.
+    pub(crate) fn holds_digits(&self, report: &FactorReport) -> bool {
+        if report.epsilon > f64::EPSILON {
+            ORDINARY_SINGLE.contains(&report.largest)
+        } else {
+            ORDINARY.contains(&report.largest)
+        }
+    }
+
+    /// The bound of one pass that follows from the growth.
+    fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
+        bound(BoundOf {
+            epsilon: report.epsilon,
+            product: report.growth * report.largest,
+            residual: 0.0,
+            norm_a: probe.norm_a,
+            exponent: *self
+                .inverse_exponent
+                .get_or_init(|| inverse_exponent(&self.analysis.transform().scaling)),
+        })
+    }
+
+    /// The backward error that solutions can be expected to have, if there was a probe.
+    pub(crate) fn statement(&self, target: f64) -> Result<Option<f64>, Error> {
+        let Some(probe) = self.probe else {
+            return Ok(None);
+        };
+        let report = self.engine.report();
+        // The threshold of a symmetric matrix leaves much to refinement, so one solve tells whether it converges for others as
+        // it did in the probe.
+        let rcond = match &self.condition {
+            Some(condition) => Some(condition.rcond),
+            None if self.pivots.is_some() && probe.is_refined() => Some(self.engine.screen()?),
+            None => None,
+        };
+        let one_pass = OnePassOf {
+            bound: self.bound_of_growth(&report, &probe),
+            growth: report.growth,
+            rcond,
+            epsilon: report.epsilon,
+        };
+        Ok(probe.statement(&one_pass, target))
+    }
+
+    /// Brings the factors of the old values back, and gives `error`, or what kept them from coming back.
+    pub(crate) fn restored(&mut self, error: Error) -> Error {
+        self.engine.restore().err().unwrap_or(error)
+    }
+
+    pub(crate) fn misses(&self, target: f64) -> bool {
+        self.probe.is_none_or(|probe| probe.misses(target))
+    }
+
+    pub(crate) fn unstable(&self) -> Error {
+        unstable(self.engine.as_ref(), self.probe)
+    }
+}
+
+/// ε of the factors times their growth: rounding errors are about that large, relative to B.
+pub(crate) fn expected_error(engine: &dyn AnyDeviceEngine) -> f64 {
+    let report = engine.report();
+    report.growth * report.epsilon
+}
+
+pub(crate) fn unstable(engine: &dyn AnyDeviceEngine, probe: Option<Probe>) -> Error {
+    let growth = engine.report().growth;
+    match probe {
+        Some(probe) => probe.unstable(growth),
+        None => Error::Unstable {
+            row: 0,
+            growth,
+            backward_error: expected_error(engine),
+        },
+    }
+}
+
+/// What was looked at of factors that serve.
+pub(crate) struct Judged {
+    /// Where the options ask for it.
+    pub probe: Option<Probe>,
+    /// Where pivots raised the question.
+    pub condition: Option<Condition>,
+}
+
+impl<T: RealScalar> Task<'_, T> {
+    /// Solves for a known solution and writes down how long that took. One solve does where it shows that the factors
+    /// are as good as they must be; else refinement shows what can be made of them. All of that is on the device if the
+    /// engine keeps the values there.
+    pub(crate) fn probe_on_device(
+        &self,
+        engine: &dyn AnyDeviceEngine,
+        journal: &mut Journal,
+    ) -> Result<Probe, Error> {
+        let start = Instant::now();
+        if let Some(resident) = engine.resident() {
+            let refinement = self.shared.refinement::<T>();
+            let probe = Probe::resident(resident, self.shared, None, &refinement)?;
+            journal.add_probe(start.elapsed());
+            if let Some(probe) = probe {
+                return Ok(probe);
+            }
+            return self.probe_with(self.shared.options.max_refinement_steps, engine, journal);
+        }
+        let quick = Probe::quick(self.a, |x| {
+            let solution = engine.solve(x, 1, false)?;
+            x.copy_from_slice(&solution);
+            Ok(())
+        })?;
+        journal.add_probe(start.elapsed());
+        match quick {
+            Some(probe) if !probe.misses(self.shared.target) => Ok(probe),
+            _ => Ok(Probe {
+                unrefined: quick.map_or(f64::INFINITY, |probe| probe.unrefined),
+                ..self.probe_with(self.shared.options.max_refinement_steps, engine, journal)?
+            }),
+        }
+    }
+}
+
+/// The condition of what was factorized, unless it is singular to rounding.
+pub(crate) fn regular(engine: &dyn AnyDeviceEngine) -> Result<Condition, Error> {
+    let condition = resident(engine).condition_of_values()?;
+    condition.refuse_below(SINGULAR)?;
+    Ok(condition)
+}
+
+/// Whether pivots are so far apart that the matrix may be singular.
+fn has_suspicious_pivots(engine: &dyn AnyDeviceEngine) -> Result<bool, Error> {
+    let range = resident(engine).pivot_range()?;
+    let epsilon = engine.report().epsilon;
+    Ok(range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon)))
+}
+
+fn resident(engine: &dyn AnyDeviceEngine) -> &dyn ResidentEngine {
+    let resident = engine.resident();
+    resident.unwrap_or_else(|| unreachable!("the tree keeps the values of a symmetric matrix"))
+}
+
+/// The condition of a symmetric matrix that is to be refused if it is singular, where its pivots raise the question in a
+/// refactorization; in words if it is singular.
+pub(crate) fn looked_at(
+    engine: &dyn AnyDeviceEngine,
+    shared: &Shared,
+) -> Result<Result<Option<Condition>, String>, Error> {
+    let refuses = shared.symmetry.is_some() && shared.options.singular == SingularAction::Refuse;
+    if !refuses || !has_suspicious_pivots(engine)? {
+        return Ok(Ok(None));
+    }
+    match regular(engine) {
+        Ok(condition) => Ok(Ok(Some(condition))),
+        Err(error @ Error::SingularToRounding { .. }) => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+impl DeviceFactors {
+    /// Whether a new factorization leaves a doubt that the matrix is regular, which it has to be.
+    pub(crate) fn is_doubtful(&self, shared: &Shared) -> Result<bool, Error> {
+        if shared.options.singular == SingularAction::Continue {
+            return Ok(false);
+        }
+        let growth = self.engine.report().growth;
+        Ok(!self.serves(shared)
+            || growth.is_nan()
+            || growth > TRUSTED_GROWTH
+            || has_suspicious_pivots(self.engine.as_ref())?)
+    }
+}
+
+impl Found for DeviceFactors {
+    fn backward_error(&self) -> f64 {
+        self.probe
+            .map_or(f64::INFINITY, |probe| probe.backward_error)
+    }
+
+    fn is_in_range(&self) -> bool {
+        let report = self.engine.report();
+        report.largest == 0.0 || self.holds_digits(&report)
+    }
+
+    fn serves(&self, shared: &Shared) -> bool {
+        self.is_in_range() && self.probe.is_some_and(|probe| !probe.misses(shared.target))
+    }
+}

@@ -1,0 +1,317 @@
+//! The plan of the tree engine on the host: the diagonal blocks of B, or a symmetric B, as one forest of fronts.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use luge_device::{DeviceError, Stream};
+use luge_frontal::gpu::{DeviceTree, MemoryPlan, Parts, Placement};
+use luge_frontal::{FrontalError, Full, Lower, Storage, Symbolic, TreeOptions};
+use luge_numeric::cpu::columns::{self, ColumnLu};
+use luge_solve::gpu::DevicePattern;
+use luge_sparse::etree::EliminationForest;
+use luge_sparse::{CompressedPattern, PivotPolicy, RowPerm};
+
+use crate::backend::{DeviceScalar, Limits};
+use crate::device_scratch::KNOWN_BYTES_PER_ROW;
+use crate::engine::Transform;
+use crate::error::{Error, PhaseError};
+use crate::permuted::permuted_columns_shared;
+use crate::stored::Rows;
+
+/// Bytes on the device of an entry right of the diagonal blocks, beside its value: where it comes from, its scaling, and
+/// its place and number in the lists of two directions.
+const COUPLING_BYTES: usize = (2 + 2 * 2) * 4;
+
+/// The plan for a pattern on the host.
+pub(crate) struct Forest<S: Storage = Full> {
+    pub symbolic: Arc<Symbolic<S>>,
+    pub memory: MemoryPlan,
+    pub transform: Transform,
+    pub block_ptr: Vec<usize>,
+    /// B by columns, of a symmetric B the lower triangle; and the place of each entry among those of A that callers store.
+    pub columns: Arc<CompressedPattern>,
+    pub source: Arc<Vec<u32>>,
+    /// Place in A of each entry of the tree.
+    pub entries: Arc<Vec<u32>>,
+    /// The rows of B right of its diagonal blocks.
+    pub coupling: Arc<CompressedPattern>,
+    pub coupling_entries: Vec<u32>,
+    /// Values of A that callers store, and entries of A that residuals are computed with.
+    pub num_values: usize,
+    pub num_entries: usize,
+    pub single: bool,
+    /// What the analysis took.
+    pub seconds: f64,
+}
+
+/// The plan for B with rows that a search of pivots on the host moved, and how many of the pivots were off the diagonal; `None`
+/// if no row has to move.
+pub(crate) type Searched<S = Full> = Option<(Forest<S>, usize)>;
+
+impl Forest<Full> {
+    /// Analyzes the diagonal blocks of B for the pattern of A; `elimination` is what is known of them.
+    pub(crate) fn analyze(
+        a: &Rows<'_>,
+        transform: Transform,
+        block_ptr: Vec<usize>,
+        elimination: Option<&EliminationForest>,
+        single: bool,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let make = || {
+            let entries = a.entries.as_deref();
+            let (columns, source) =
+                permuted_columns_shared(&a.pattern, entries, &transform, threads);
+            let parts = Parts::new(columns, source, &block_ptr, threads);
+            (Arc::clone(&parts.blocks), parts)
+        };
+        let options = TreeOptions::default();
+        let analyzed = match elimination {
+            Some(forest) => Symbolic::analyze_posted_beside(make, forest, &options, threads),
+            None => {
+                let (blocks, parts) = make();
+                Symbolic::analyze(&blocks, &options).map(|tree| (tree, parts))
+            }
+        };
+        Self::of_tree(analyzed, transform, block_ptr, single, start)
+    }
+
+    /// The plan for B with its rows as a search of pivots by columns moves them, and how many of the pivots were off the
+    /// diagonal; `None` if no row has to move.
+    pub(crate) fn with_searched_pivots(
+        &self,
+        a: &[f64],
+        pivots: PivotPolicy,
+        limits: &Limits,
+    ) -> Result<Searched, Error> {
+        let moved = if self.single {
+            search::<f32>(self, a, pivots, limits)
+        } else {
+            search::<f64>(self, a, pivots, limits)
+        }?;
+        let Some((moved, num_off_diagonal)) = moved else {
+            return Ok(None);
+        };
+        let transform = Transform {
+            row_perm: RowPerm(self.transform.row_perm.then(&moved)),
+            ..self.transform.clone()
+        };
+        let new_row = moved.inverse();
+        let mut idx = Vec::with_capacity(self.columns.nnz());
+        let mut source = Vec::with_capacity(self.columns.nnz());
+        let mut column: Vec<(u32, u32)> = Vec::new();
+        for j in 0..self.columns.major_dim() {
+            column.clear();
+            column.extend(self.columns.range(j).map(|p| {
+                let row = self.columns.idx()[p] as usize;
+                (new_row[row], self.source[p])
+            }));
+            column.sort_unstable();
+            idx.extend(column.iter().map(|&(row, _)| row));
+            source.extend(column.iter().map(|&(_, entry)| entry));
+        }
+        let columns =
+            CompressedPattern::new(self.columns.minor_dim(), self.columns.ptr().to_vec(), idx)
+                .unwrap_or_else(|e| unreachable!("permuted columns stay valid: {e}"));
+        let moved = Self::of_columns(
+            columns,
+            source,
+            transform,
+            self.block_ptr.clone(),
+            self.single,
+        )?;
+        Ok(Some((moved, num_off_diagonal)))
+    }
+
+    fn of_columns(
+        columns: CompressedPattern,
+        source: Vec<u32>,
+        transform: Transform,
+        block_ptr: Vec<usize>,
+        single: bool,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let parts = Parts::new(columns, source, &block_ptr, 1);
+        let tree = Symbolic::analyze(&parts.blocks, &TreeOptions::default());
+        let analyzed = tree.map(|tree| (tree, parts));
+        Self::of_tree(analyzed, transform, block_ptr, single, start)
+    }
+}
+
+impl Forest<Lower> {
+    /// Analyzes a symmetric B, whose lower triangle by columns this is; `source` is the place of each of its entries among the
+    /// values of A that callers store, `elimination` what is known of it. A has so many values, and entries in both triangles.
+    pub(crate) fn analyze_symmetric(
+        (triangle, source): (CompressedPattern, Vec<u32>),
+        (num_values, num_entries): (usize, usize),
+        transform: Transform,
+        elimination: Option<&EliminationForest>,
+        single: bool,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let start = Instant::now();
+        let block_ptr = vec![0, triangle.major_dim()];
+        let parts = Parts::new(triangle, source, &block_ptr, threads);
+        let options = TreeOptions::default();
+        let columns = &parts.columns;
+        let tree = match elimination {
+            Some(forest) => {
+                Symbolic::analyze_posted(Arc::clone(columns), forest, &options, threads)
+            }
+            None => Symbolic::analyze(columns, &options),
+        };
+        let analyzed = tree.map(|tree| (tree, parts));
+        Ok(Self {
+            num_values,
+            num_entries,
+            ..Self::of_tree(analyzed, transform, block_ptr, single, start)?
+        })
+    }
+}
+
+impl<S: Storage> Forest<S> {
+    fn of_tree(
+        analyzed: Result<(Symbolic<S>, Parts), FrontalError>,
+        transform: Transform,
+        block_ptr: Vec<usize>,
+        single: bool,
+        start: Instant,
+    ) -> Result<Self, Error> {
+        let (tree, parts) = analyzed.map_err(|e| match e {
+            FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
+            other => unreachable!("an analysis of a square pattern: {other}"),
+        })?;
+        let num_values = parts.source.len();
+        Ok(Self {
+            memory: MemoryPlan::new(&tree),
+            symbolic: Arc::new(tree),
+            transform,
+            block_ptr,
+            columns: parts.columns,
+            source: parts.source,
+            entries: parts.entries,
+            coupling: parts.coupling,
+            coupling_entries: parts.coupling_entries,
+            num_values,
+            num_entries: num_values,
+            single,
+            seconds: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, and what a probe works
+    /// in.
+    pub(crate) fn device_bytes(&self) -> u64 {
+        let value_bytes = if self.single { 4 } else { 8 };
+        let values = 2 * size_of::<f64>() * self.num_values;
+        let couplings = (COUPLING_BYTES + value_bytes) * self.coupling.nnz();
+        let n = self.symbolic.n();
+        DeviceTree::<S>::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
+            + DevicePattern::predicted_bytes(n, self.num_entries)
+            + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
+    }
+
+    /// Copies a tree to the device: that of the plan, or one of the same entries in which columns have moved. `count` threads
+    /// share the work, if it is above 1 in their pool.
+    pub(crate) fn upload(
+        &self,
+        symbolic: &Arc<Symbolic<S>>,
+        memory: &MemoryPlan,
+        stream: &Stream,
+        count: usize,
+    ) -> Result<DeviceTree<S>, DeviceError> {
+        let Transform {
+            row_perm,
+            col_perm,
+            scaling,
+        } = &self.transform;
+        let placement = Placement {
+            row_perm,
+            col_perm,
+            scaling,
+            entries: &self.entries,
+            block_ptr: &self.block_ptr,
+            coupling: &self.coupling,
+            coupling_entries: &self.coupling_entries,
+        };
+        DeviceTree::upload(stream, symbolic, memory, &placement, count)
+    }
+
+    /// ‖B‖₁ for the values `a` of A that callers store.
+    pub(crate) fn norm1(&self, a: &[f64]) -> f64 {
+        let Transform {
+            row_perm,
+            col_perm,
+            scaling,
+        } = &self.transform;
+        let (rows, cols) = (row_perm.as_slice(), col_perm.as_slice());
+        let mut sums = vec![0.0f64; self.symbolic.n()];
+        for (j, lines) in self.columns.lines().enumerate() {
+            let mut own = 0.0;
+            for (&i, &p) in lines.iter().zip(&self.source[self.columns.range(j)]) {
+                let row = rows[i as usize] as usize;
+                let size = scaling.apply(row, cols[j] as usize, a[p as usize]).abs();
+                own += size;
+                if S::SYMMETRIC && i as usize != j {
+                    sums[i as usize] += size;
+                }
+            }
+            sums[j] += own;
+        }
+        sums.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Entries of L and of U, as they are predicted.
+    pub(crate) fn sizes(&self) -> (u64, u64) {
+        let symbolic = &self.symbolic;
+        if S::SYMMETRIC {
+            let lower = symbolic.factor_entries();
+            return (lower, lower);
+        }
+        let triangle = (symbolic.factor_entries() + symbolic.n() as u64) / 2;
+        (triangle, triangle + self.coupling.nnz() as u64)
+    }
+
+    /// Bytes of all this on the host.
+    pub(crate) fn host_bytes(&self) -> u64 {
+        let lists = self.source.len() + self.entries.len() + self.coupling_entries.len();
+        let patterns = [&*self.columns, &self.coupling];
+        let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
+        let held = 4 * lists + patterns.iter().sum::<usize>();
+        self.symbolic.bytes() + self.memory.host_bytes() + held as u64
+    }
+}
+
+/// Searches pivots in the columns of B: where its rows go, and how many pivots are off the diagonal; `None` if all are
+/// on it. A column has no entry below its block, so rows stay in their blocks.
+fn search<F: DeviceScalar>(
+    forest: &Forest,
+    a: &[f64],
+    pivots: PivotPolicy,
+    limits: &Limits,
+) -> Result<Option<(RowPerm, usize)>, Error> {
+    let Transform {
+        row_perm,
+        col_perm,
+        scaling,
+    } = &forest.transform;
+    let mut values: Vec<F> = Vec::with_capacity(forest.source.len());
+    for (&col, rows) in col_perm.as_slice().iter().zip(forest.columns.lines()) {
+        let first = values.len();
+        values.extend(rows.iter().zip(&forest.source[first..]).map(|(&i, &p)| {
+            let row = row_perm.as_slice()[i as usize] as usize;
+            F::from_f64(scaling.apply(row, col as usize, a[p as usize]))
+        }));
+    }
+    let options = columns::Options {
+        pivots,
+        cancel: limits.cancel.clone(),
+        max_bytes: limits.max_host_bytes,
+        ..columns::Options::default()
+    };
+    let (found, quality) = ColumnLu::factorize(&forest.columns, &values, &options)
+        .map_err(|e| PhaseError::from(e).in_terms_of_a(col_perm.as_slice()))?;
+    let count = quality.num_off_diagonal;
+    Ok((count > 0).then(|| (found.row_perm().clone(), count)))
+}

@@ -1,0 +1,223 @@
+//! A device's path: which engine, and how it is planned.
+
+use std::sync::Arc;
+
+use luge_device::Stream;
+use luge_frontal::gpu::DeviceFrontalLu;
+use luge_ordering::{Matching, Ordering, OrderingOptions};
+
+use crate::backend::Limits;
+use crate::backend::gpu::GpuBackend;
+use crate::device_analysis::AnyDeviceAnalysis;
+use crate::device_choice;
+use crate::device_columns::ColumnAnalysis;
+use crate::device_forest::Forest;
+use crate::device_tree::TreeAnalysis;
+use crate::error::Error;
+use crate::inform::Inform;
+use crate::options::{DeviceEngine, Options};
+use crate::ordered::{
+    costs_of, for_static_pivots, order_rows, round_to_powers_of_two, transform_of,
+};
+use crate::shared::Shared;
+use crate::stored::Rows;
+use crate::threads::Threads;
+
+/// A device.
+pub(crate) struct DevicePath {
+    pub analysis: Arc<dyn AnyDeviceAnalysis>,
+    pub backend: GpuBackend,
+    /// What else might do if static pivots on this analysis do not.
+    pub alternative: Option<Matching>,
+    /// The engine that was chosen, and how rows of a general matrix are matched for it.
+    engine: DeviceEngine,
+    matching: Matching,
+    pub single: bool,
+}
+
+/// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
+const TREE_PER_ENTRY: f64 = 20e-9;
+
+/// What plans for a device are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct DevicePlace<'a> {
+    pub backend: &'a GpuBackend,
+    pub limits: &'a Limits,
+    pub threads: &'a Threads,
+    pub rows: &'a Rows<'a>,
+    pub single: bool,
+}
+
+impl DevicePlace<'_> {
+    fn columns(self, ordering: Ordering) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+        let transform = transform_of(ordering).0;
+        Ok(if self.single {
+            ColumnAnalysis::<f32>::analyze(self.rows, transform, self.backend, self.limits)?
+        } else {
+            ColumnAnalysis::<f64>::analyze(self.rows, transform, self.backend, self.limits)?
+        })
+    }
+
+    fn forest(self, mut ordering: Ordering) -> Result<Forest, Error> {
+        let _span = tracing::info_span!("symbolic").entered();
+        if ordering.log10_matching_product.is_some() {
+            round_to_powers_of_two(&mut ordering.scaling);
+        }
+        let elimination = ordering.forest.take();
+        let (transform, block_ptr) = transform_of(ordering);
+        self.threads.run(self.work(), |threads| {
+            Forest::analyze(
+                self.rows,
+                transform,
+                block_ptr,
+                elimination.as_ref(),
+                self.single,
+                threads,
+            )
+        })
+    }
+
+    /// The tree on the device, if there is memory for its factors.
+    fn tree(self, forest: Forest) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+        self.backend.check_memory(forest.device_bytes())?;
+        let (backend, threads) = (self.backend, self.threads);
+        threads.run(
+            self.work(),
+            |count| -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+                Ok(if self.single {
+                    TreeAnalysis::<DeviceFrontalLu<f32>>::upload(forest, backend, threads, count)?
+                } else {
+                    TreeAnalysis::<DeviceFrontalLu<f64>>::upload(forest, backend, threads, count)?
+                })
+            },
+        )
+    }
+
+    /// Seconds of the analysis of a tree on one thread, or of its upload, at least.
+    fn work(self) -> f64 {
+        self.rows.pattern.nnz() as f64 * TREE_PER_ENTRY
+    }
+}
+
+impl DevicePath {
+    /// The path by a tree that is there.
+    pub(crate) fn of_tree(
+        analysis: Arc<dyn AnyDeviceAnalysis>,
+        backend: &GpuBackend,
+        alternative: Option<Matching>,
+        single: bool,
+    ) -> Self {
+        Self {
+            analysis,
+            backend: backend.clone(),
+            alternative,
+            engine: DeviceEngine::Tree,
+            matching: Matching::Auto,
+            single,
+        }
+    }
+
+    /// Chooses an engine for a matrix with these values by rows, and plans for it. Where that takes another ordering
+    /// than the one there is, the inform hears of it.
+    pub(crate) fn choose(
+        options: &Options,
+        ordering_options: &OrderingOptions,
+        place: DevicePlace<'_>,
+        values: &[f64],
+        ordering: Ordering,
+        inform: &mut Inform,
+    ) -> Result<Self, Error> {
+        let path = |engine, matching, alternative, analysis| Self {
+            analysis,
+            backend: place.backend.clone(),
+            alternative,
+            engine,
+            matching,
+            single: place.single,
+        };
+        let matching = ordering_options.matching;
+        let wanted = options.device_engine;
+        if wanted == DeviceEngine::Columns {
+            let analysis = place.columns(ordering)?;
+            return Ok(path(DeviceEngine::Columns, matching, None, analysis));
+        }
+        let predicted = ordering.predicted;
+        let is_matched = ordering.log10_matching_product.is_some();
+        let forest = place.forest(ordering)?;
+        let n = place.rows.pattern.major_dim();
+        let value_bytes = if place.single { 4 } else { 8 };
+        let chosen = device_choice::choose(
+            forest.device_bytes(),
+            device_choice::column_bytes(n, &predicted, value_bytes),
+            place.backend.available_bytes()?,
+        );
+        if wanted == DeviceEngine::Tree || chosen == DeviceEngine::Tree {
+            let unmatched = matching == Matching::Auto && !is_matched;
+            let alternative = unmatched.then_some(Matching::Always);
+            let analysis = place.tree(forest)?;
+            return Ok(path(DeviceEngine::Tree, matching, alternative, analysis));
+        }
+        let matching = for_static_pivots(matching);
+        // The columns' levels are not the tree's.
+        let for_columns = ordering_options
+            .clone()
+            .matching(matching)
+            .costs(costs_of(options))
+            .tree_cost(None);
+        let ordering = order_rows(&for_columns, place.threads, place.rows, values)?;
+        inform.describe_ordering(&ordering);
+        let analysis = place.columns(ordering)?;
+        Ok(path(DeviceEngine::Columns, matching, None, analysis))
+    }
+}
+
+impl DevicePath {
+    /// ε of the type of the factors.
+    pub(crate) fn epsilon(&self) -> f64 {
+        if self.single {
+            f64::from(f32::EPSILON)
+        } else {
+            f64::EPSILON
+        }
+    }
+
+    /// The same plan for work on another stream, if the engine can share it.
+    pub(crate) fn on_stream(&self, stream: &Stream) -> Result<Option<Self>, Error> {
+        let analysis = Arc::clone(&self.analysis).on_stream(stream)?;
+        Ok(analysis.map(|analysis| Self {
+            analysis,
+            backend: self.backend.on_stream(stream),
+            ..*self
+        }))
+    }
+
+    /// Orders and plans anew for other values, and if that is given with another matching.
+    pub(crate) fn analyze_again(
+        &self,
+        shared: &Shared,
+        values: &[f64],
+        matching: Option<Matching>,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+        let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
+        let by_rows = rows.values(values);
+        let mut options = (*shared.ordering)
+            .clone()
+            .matching(matching.unwrap_or(self.matching));
+        if self.engine == DeviceEngine::Columns {
+            options.costs = costs_of(&shared.options);
+            options.tree_cost = None;
+        }
+        let ordering = order_rows(&options, &shared.threads, &rows, &by_rows)?;
+        let place = DevicePlace {
+            backend: &self.backend,
+            limits: &shared.limits,
+            threads: &shared.threads,
+            rows: &rows,
+            single: self.single,
+        };
+        match self.engine {
+            DeviceEngine::Columns => place.columns(ordering),
+            DeviceEngine::Tree | DeviceEngine::Auto => place.tree(place.forest(ordering)?),
+        }
+    }
+}

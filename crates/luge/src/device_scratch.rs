@@ -1,0 +1,137 @@
+//! What engines of the tree work in beside their factors: patterns for residuals, and a system with a known solution.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use luge_device::{Buffer, PinnedBuffer, Stream};
+use luge_frontal::gpu::{DeviceScalar, Workspace};
+use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Residuals};
+
+use crate::device_analysis::IdleSearches;
+use crate::error::Error;
+use crate::shared::Shared;
+
+/// Bytes on the device of a row of a system with a known solution: right-hand side, solution, residual.
+pub(crate) const KNOWN_BYTES_PER_ROW: usize = 3 * 8;
+
+/// A's pattern for products with A and with Aᵀ, on the device once somebody needs it.
+#[derive(Default)]
+pub(crate) struct Patterns {
+    of: Mutex<[Option<Arc<DevicePattern>>; 2]>,
+}
+
+/// What engines on one stream work in, one after another.
+pub(crate) struct Scratch<T: DeviceScalar> {
+    pub space: Arc<Workspace<T>>,
+    pub known: Mutex<Option<Known>>,
+    pub idle: IdleSearches,
+}
+
+/// A system whose solution is known, and what comes of solving it.
+pub(crate) struct Known {
+    pub x: Buffer<f64>,
+    pub b: Buffer<f64>,
+    residual: Buffer<f64>,
+    residuals: Residuals,
+    measures: PinnedBuffer<u64>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Patterns {
+    /// The pattern of A, or of Aᵀ, for products with it.
+    pub(crate) fn get(
+        &self,
+        stream: &Stream,
+        shared: &Shared,
+        transpose: bool,
+    ) -> Result<Arc<DevicePattern>, Error> {
+        // A triangle was completed to a matrix that is its own transpose.
+        let source = shared.symmetry.as_ref().and_then(|known| known.source());
+        let transpose = transpose && source.is_none();
+        let slot = &mut lock(&self.of)[usize::from(transpose)];
+        if let Some(pattern) = slot {
+            return Ok(Arc::clone(pattern));
+        }
+        // Copies from the host are done when they return, so other streams see them.
+        let (rows, by_rows) = (&shared.pattern, !shared.by_columns);
+        let pattern = match source {
+            Some(source) => {
+                DevicePattern::upload_mapped(stream, rows, source, shared.stored_nnz())?
+            }
+            None => DevicePattern::upload(stream, rows, by_rows, transpose)?,
+        };
+        Ok(Arc::clone(slot.insert(Arc::new(pattern))))
+    }
+}
+
+impl<T: DeviceScalar> Scratch<T> {
+    pub(crate) fn new(space: Workspace<T>) -> Self {
+        Self {
+            space: Arc::new(space),
+            known: Mutex::default(),
+            idle: IdleSearches::default(),
+        }
+    }
+}
+
+impl Known {
+    fn new(stream: &Stream, pattern: &DevicePattern) -> Result<Self, Error> {
+        let in_probe = |e| Error::from_device(e, "numeric");
+        let alloc = || stream.alloc(pattern.n()).map_err(in_probe);
+        let device = stream.device();
+        Ok(Self {
+            x: alloc()?,
+            b: alloc()?,
+            residual: alloc()?,
+            residuals: Residuals::new(stream, pattern, 1)?,
+            measures: device.alloc_pinned(Measures::NUM_WORDS).map_err(in_probe)?,
+        })
+    }
+
+    /// Makes a right-hand side of the known solution, solves and measures. Nothing is waited for.
+    pub(crate) fn enqueue(
+        &mut self,
+        stream: &Stream,
+        a: DeviceMatrix<'_>,
+        solve: impl FnOnce(&mut Buffer<f64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let in_probe = |e| Error::from_device(e, "solve");
+        let Self {
+            x,
+            b,
+            residual,
+            residuals,
+            measures,
+        } = self;
+        solve_gpu::set_known_solution(stream, x)?;
+        // 0 − A·x is the right-hand side of −x.
+        stream.fill_zero(residual).map_err(in_probe)?;
+        residuals.enqueue(stream, a, x, residual, b)?;
+        stream.copy(x, b).map_err(in_probe)?;
+        solve(x)?;
+        residuals.enqueue(stream, a, x, b, residual)?;
+        let words = residuals.words();
+        stream.copy_to_pinned(words, measures, 0).map_err(in_probe)
+    }
+
+    /// Waits for what was measured last.
+    pub(crate) fn measures(&self) -> Result<Measures, Error> {
+        let words = self.measures.as_slice();
+        let words = words.map_err(|e| Error::from_device(e, "solve"))?;
+        Ok(Measures::from_words(words))
+    }
+}
+
+/// What is there, or a new one.
+pub(crate) fn known<'a>(
+    slot: &'a mut Option<Known>,
+    stream: &Stream,
+    pattern: &DevicePattern,
+) -> Result<&'a mut Known, Error> {
+    Ok(match slot {
+        Some(known) => known,
+        None => slot.insert(Known::new(stream, pattern)?),
+    })
+}

@@ -1,0 +1,179 @@
+//! How a device's path comes by factors of a symmetric matrix it can trust.
+//!
+//! Pivots are searched by each new factorization on the device, with one threshold after another, and kept while they serve
+//! new values; which factors are good enough is decided as on the CPU path, but for growth and pivots that are measured by
+//! extremes.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use luge_frontal::gpu::DeviceFrontalLdlt;
+use luge_ordering::{Matching, SymmetricOrdering};
+use luge_sparse::{PivotPolicy, RealScalar};
+
+use crate::attempts::{Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings};
+use crate::backend::gpu::GpuBackend;
+use crate::device_analysis::AnyDeviceAnalysis;
+use crate::device_factors::{DeviceFactors, regular};
+use crate::device_plan::DevicePath;
+use crate::device_tree::TreeAnalysis;
+use crate::error::Error;
+use crate::shared::Shared;
+use crate::symmetric::Request;
+use crate::task::{Journal, Task};
+
+/// Orders a symmetric matrix for the tree and plans for it, if there is memory for its factors.
+fn planned(
+    request: &Request<'_>,
+    ordering: &mut SymmetricOrdering,
+    backend: &GpuBackend,
+) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+    let forest = request.forest(ordering)?;
+    backend.check_memory(forest.device_bytes())?;
+    let threads = request.threads;
+    let upload = |count| -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+        Ok(if request.single {
+            TreeAnalysis::<DeviceFrontalLdlt<f32>>::upload(forest, backend, threads, count)?
+        } else {
+            TreeAnalysis::<DeviceFrontalLdlt<f64>>::upload(forest, backend, threads, count)?
+        })
+    };
+    threads.run(request.seconds(), upload)
+}
+
+impl DevicePath {
+    /// The path for a symmetric matrix that is so ordered.
+    pub(crate) fn symmetric(
+        request: &Request<'_>,
+        ordering: &mut SymmetricOrdering,
+        backend: &GpuBackend,
+    ) -> Result<Self, Error> {
+        let alternative = ordering.matching_used.then_some(Matching::Never);
+        let analysis = planned(request, ordering, backend)?;
+        Ok(Self::of_tree(
+            analysis,
+            backend,
+            alternative,
+            request.single,
+        ))
+    }
+
+    /// Orders and plans a symmetric matrix anew for other values, and if that is given with another matching.
+    fn symmetric_again(
+        &self,
+        shared: &Shared,
+        values: &[f64],
+        matching: Option<Matching>,
+    ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
+        let Some(request) = Request::again(shared, matching, self.single, true) else {
+            unreachable!("a symmetric matrix")
+        };
+        let (mut ordering, _memory) = request.order(Some(values))?;
+        planned(&request, &mut ordering, &self.backend)
+    }
+
+    /// Finds factors of a symmetric matrix by the pivoting that the options ask for.
+    pub(crate) fn create_symmetric<T: RealScalar>(
+        &self,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        let found = self.search_on(&self.analysis, task, journal);
+        let matchings = other_matchings(&found, self.alternative, task.shared);
+        if matchings.is_empty() {
+            return found;
+        }
+        self.symmetric_anew(&matchings, task, journal)
+            .better_than(found)
+    }
+
+    /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
+    /// gives the best.
+    fn symmetric_anew<T: RealScalar>(
+        &self,
+        matchings: &[Option<Matching>],
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        best_of(matchings, task.shared, |matching| {
+            let start = Instant::now();
+            let analysis = self.symmetric_again(task.shared, task.values, matching);
+            *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+            self.search_on(&analysis?, task, journal)
+        })
+    }
+
+    /// Tries the policies one after another until the factors reach the target, and keeps the best.
+    fn search_on<T: RealScalar>(
+        &self,
+        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        let shared = task.shared;
+        let values = shared.stored_part(task.values);
+        let mut best: Option<DeviceFactors> = None;
+        let mut failure = None;
+        for pivots in self.symmetric_policies(shared) {
+            let start = Instant::now();
+            let factorized = Arc::clone(analysis).factorize(&values, pivots, &shared.limits);
+            journal.add_numeric(start.elapsed());
+            let engine = match factorized {
+                Ok(engine) => engine,
+                Err(
+                    error @ (Error::ZeroPivot { .. }
+                    | Error::Overflow { .. }
+                    | Error::NotPositiveDefinite { .. }),
+                ) => {
+                    failure = Some(error);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let probe = task.probe_on_device(engine.as_ref(), journal)?;
+            let mut found = DeviceFactors::new(Arc::clone(analysis), engine, probe);
+            found.pivots = Some(pivots);
+            let is_done = found.serves(shared);
+            best = Some(match best {
+                Some(best) if best.backward_error() < found.backward_error() => best,
+                _ => found,
+            });
+            if is_done {
+                break;
+            }
+        }
+        let Some(mut best) = best else {
+            return Err(failure.unwrap_or_else(|| unreachable!("there is a policy to try")));
+        };
+        if best.is_doubtful(shared)? {
+            let start = Instant::now();
+            best.condition = Some(regular(best.engine.as_ref())?);
+            journal.add_probe(start.elapsed());
+        }
+        Ok(best)
+    }
+
+    /// The pivot policies to try, one after another.
+    fn symmetric_policies(&self, shared: &Shared) -> Vec<PivotPolicy> {
+        let Some(symmetry) = &shared.symmetry else {
+            unreachable!("a symmetric matrix")
+        };
+        let options = &shared.options;
+        options.symmetric_pivots(symmetry.kind, self.epsilon())
+    }
+
+    /// New pivots for new values of a symmetric matrix, on the old order and scaling; if those do not serve, everything anew
+    /// for the new values.
+    pub(crate) fn new_symmetric_pivots<T: RealScalar>(
+        &self,
+        old: &DeviceFactors,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        match self.search_on(&old.analysis, task, journal) {
+            Ok(found) if found.serves(task.shared) => Ok(found),
+            Err(error) if !is_numerical(&error) => Err(error),
+            _ => self.symmetric_anew(&OTHER_SCALINGS, task, journal),
+        }
+    }
+}

@@ -1,0 +1,485 @@
+//! Factors of one kind and type on a device, as the tree engine works with them.
+
+use std::sync::Arc;
+
+use luge_device::{Buffer, DeviceError, Stream};
+use luge_frontal::gpu::{
+    DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
+    DeviceSymmetricQuality, DeviceTree, MemoryPlan, Workspace,
+};
+use luge_frontal::{Full, Lower, Storage, Symbolic};
+use luge_sparse::{PivotKind, PivotPolicy};
+
+use crate::backend::Limits;
+use crate::determinant::Determinant;
+use crate::device_forest::{Forest, Searched};
+use crate::error::Error;
+use crate::host_plan::SymmetricReport;
+
+/// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
+/// a front cost no fill.
+const FRONT_THRESHOLD: f64 = 0.1;
+
+/// What a factorization measured. Columns are those of A.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TreeQuality {
+    pub num_perturbed: usize,
+    pub first_perturbed: Option<usize>,
+    /// Largest magnitudes in B, and in the factors: in U, or in L·D, and in L.
+    pub max_b: f64,
+    pub max_u: f64,
+    pub max_l: f64,
+    /// Of a symmetric matrix.
+    pub symmetric: Option<SymmetricReport>,
+    pub num_delayed: Option<usize>,
+}
+
+impl TreeQuality {
+    /// The growth, estimated by the largest magnitudes; see [`Inform::growth`](crate::Inform::growth).
+    pub(crate) fn growth(&self) -> f64 {
+        if self.max_b == 0.0 {
+            return 0.0;
+        }
+        self.max_u * self.max_l.max(1.0) / self.max_b
+    }
+}
+
+/// What became of a factorization.
+pub(crate) enum Outcome {
+    Done(TreeQuality),
+    /// The magnitude of B is another than that by which small pivots were told: it has to be begun again.
+    OtherScale,
+    /// The pivots do not serve these values, and others have to be searched.
+    OtherPivots,
+}
+
+/// Where factors are made.
+pub(crate) struct Place<'a, L: TreeFactors> {
+    pub forest: &'a Forest<L::Storage>,
+    pub tree: &'a Arc<DeviceTree<L::Storage>>,
+    pub space: &'a Arc<Workspace<L::Value>>,
+    pub stream: &'a Stream,
+}
+
+/// Factors of one matrix. All work on them is enqueued on the stream of their place, in order.
+pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
+    type Value: DeviceScalar;
+    type Storage: Storage;
+
+    /// Factorizes the matrix with these values of A, with pivots that are searched.
+    fn factorize(
+        place: Place<'_, Self>,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(Self, TreeQuality), Error>;
+
+    /// Enqueues a factorization of other values with the pivots that are there; work that is enqueued after it uses the new
+    /// factors.
+    fn begin_refactorize(
+        &mut self,
+        stream: &Stream,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(), Error>;
+
+    /// Waits for it; the policy is that with which it was begun.
+    fn report(&mut self, stream: &Stream, pivots: &PivotPolicy) -> Result<Outcome, Error>;
+
+    /// What pivots are compared with: the magnitude of B.
+    fn scale(&self) -> f64;
+
+    /// Brings back a scale, so that a factorization of the values of then has the bits of then.
+    fn set_scale(&mut self, scale: f64);
+
+    /// Enqueues a solve of A·X = R, or Aᵀ·X = R, in place.
+    fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), Error>;
+
+    /// Likewise for one right-hand side with the scaled matrix, its rows and columns in the order of A.
+    fn solve_scaled(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        transpose: bool,
+    ) -> Result<(), Error>;
+
+    /// The determinant of B.
+    fn determinant(
+        &self,
+        stream: &Stream,
+        forest: &Forest<Self::Storage>,
+    ) -> Result<Determinant, Error>;
+
+    /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted; `None` if
+    /// there is no D.
+    fn pivot_range(&self, stream: &Stream) -> Result<Option<[f64; 2]>, Error>;
+
+    /// Entries of L and of U, where they differ from what the plan predicts.
+    fn sizes(&self) -> Option<(u64, u64)>;
+
+    /// What ran, with so many launches, and this outcome.
+    fn code_path(num_launches: usize, quality: &TreeQuality) -> &'static str;
+
+    /// The plan for B with rows that a search of pivots on the host moves, and how many pivots it takes off the diagonal;
+    /// `None` if no row has to move, or a factorization searches by itself.
+    fn with_searched_pivots(
+        forest: &Forest<Self::Storage>,
+        a: &[f64],
+        pivots: PivotPolicy,
+        limits: &Limits,
+    ) -> Result<Searched<Self::Storage>, Error>;
+}
+
+pub(crate) fn numeric_error(error: DeviceFrontalError) -> Error {
+    match error {
+        DeviceFrontalError::ZeroPivot { column } => Error::ZeroPivot { column },
+        DeviceFrontalError::NotFinite { column } => Error::Overflow { column },
+        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot {
+            column: column.unwrap_or(0),
+        },
+        DeviceFrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
+            column,
+            pivot: value,
+        },
+        DeviceFrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
+        DeviceFrontalError::Device(e) => Error::from_device(e, "numeric"),
+    }
+}
+
+fn solve_error(error: DeviceFrontalError) -> Error {
+    match error {
+        DeviceFrontalError::Device(e) => Error::from_device(e, "solve"),
+        other => numeric_error(other),
+    }
+}
+
+/// Numbers on the device as `f64` on the host.
+fn download<T: DeviceScalar>(stream: &Stream, numbers: &Buffer<T>) -> Result<Vec<f64>, Error> {
+    let in_numeric = |e: DeviceError| Error::from_device(e, "numeric");
+    let numbers = stream.download(numbers).map_err(in_numeric)?;
+    Ok(T::in_f64(&numbers).into_owned())
+}
+
+impl From<DeviceQuality> for TreeQuality {
+    fn from(quality: DeviceQuality) -> Self {
+        Self {
+            num_perturbed: quality.num_perturbed as usize,
+            first_perturbed: quality.first_perturbed,
+            max_b: quality.max_b,
+            max_u: quality.max_u,
+            max_l: quality.max_l,
+            ..Self::default()
+        }
+    }
+}
+
+impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
+    type Value = T;
+    type Storage = Full;
+
+    fn factorize(
+        place: Place<'_, Self>,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(Self, TreeQuality), Error> {
+        let Place {
+            tree,
+            space,
+            stream,
+            ..
+        } = place;
+        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
+        let (lu, quality) =
+            Self::factorize_in(space, stream, tree, values, &pivots).map_err(numeric_error)?;
+        Ok((lu, quality.into()))
+    }
+
+    fn begin_refactorize(
+        &mut self,
+        stream: &Stream,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(), Error> {
+        let pivots = pivots.in_fronts(FRONT_THRESHOLD);
+        let begun = self.begin_refactorize(stream, values, &pivots);
+        begun.map_err(numeric_error)
+    }
+
+    fn report(&mut self, _stream: &Stream, _pivots: &PivotPolicy) -> Result<Outcome, Error> {
+        let quality = self.report().map_err(numeric_error)?;
+        Ok(quality.map_or(Outcome::OtherScale, |quality| Outcome::Done(quality.into())))
+    }
+
+    fn scale(&self) -> f64 {
+        self.scale()
+    }
+
+    fn set_scale(&mut self, scale: f64) {
+        self.set_scale(scale);
+    }
+
+    fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), Error> {
+        let solved = self.solve(stream, x, nrhs, transpose);
+        solved.map_err(solve_error)
+    }
+
+    fn solve_scaled(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        transpose: bool,
+    ) -> Result<(), Error> {
+        let solved = self.solve_scaled(stream, x, transpose);
+        solved.map_err(solve_error)
+    }
+
+    fn determinant(&self, stream: &Stream, forest: &Forest) -> Result<Determinant, Error> {
+        let panels = download(stream, self.factors())?;
+        let pivot_rows = stream.download(self.pivot_rows());
+        let pivot_rows = pivot_rows.map_err(|e| Error::from_device(e, "numeric"))?;
+        let mut product = Determinant::one();
+        let mut slot = 0;
+        for front in forest.symbolic.tree().fronts() {
+            let (start, pivots) = (front.start as usize, front.pivots as usize);
+            let rows = front.size() as usize;
+            for j in 0..pivots {
+                let pivot = panels[slot + j * (rows + 1)];
+                let exchanged = pivot_rows[start + j] as usize != j;
+                product = product.times(if exchanged { -pivot } else { pivot });
+            }
+            slot += pivots * (rows + front.below as usize);
+        }
+        Ok(product)
+    }
+
+    fn pivot_range(&self, _stream: &Stream) -> Result<Option<[f64; 2]>, Error> {
+        Ok(None)
+    }
+
+    fn sizes(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn code_path(num_launches: usize, _quality: &TreeQuality) -> &'static str {
+        if num_launches == 1 {
+            "numeric: fronts up the forest, one launch"
+        } else {
+            "numeric: fronts up the forest, launches for wide fronts among them"
+        }
+    }
+
+    fn with_searched_pivots(
+        forest: &Forest,
+        a: &[f64],
+        pivots: PivotPolicy,
+        limits: &Limits,
+    ) -> Result<Searched, Error> {
+        forest.with_searched_pivots(a, pivots, limits)
+    }
+}
+
+/// What a factorization by this policy measured.
+fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> TreeQuality {
+    TreeQuality {
+        max_b: quality.max_b,
+        max_u: quality.max_u,
+        max_l: quality.max_l,
+        symmetric: Some(SymmetricReport {
+            is_definite: pivots.kind == PivotKind::Definite,
+            inertia: quality.inertia,
+            num_two: quality.num_two,
+            first_zero: quality.first_zero,
+        }),
+        num_delayed: Some(quality.num_delayed),
+        ..TreeQuality::default()
+    }
+}
+
+/// A pivot of a symmetric matrix.
+enum Pivot {
+    One(f64),
+    /// The entries (1, 1), (2, 1) and (2, 2).
+    Two([f64; 3]),
+}
+
+/// The pivots of which these are the entries of D: of each the one on the diagonal, and the one that couples it with the next.
+fn pivots_of(diagonal: &[f64]) -> impl Iterator<Item = Pivot> + '_ {
+    let mut entries = diagonal.chunks_exact(2);
+    std::iter::from_fn(move || {
+        let first = entries.next()?;
+        if first[1] == 0.0 {
+            return Some(Pivot::One(first[0]));
+        }
+        let second = entries.next()?;
+        Some(Pivot::Two([first[0], first[1], second[0]]))
+    })
+}
+
+impl Pivot {
+    /// The magnitudes of its eigenvalues, the smaller one first.
+    fn magnitudes(&self) -> [f64; 2] {
+        match *self {
+            Self::One(d) => [d.abs(); 2],
+            Self::Two([a, b, c]) => {
+                // Scaled, so that no product of two entries overflows.
+                let size = a.abs().max(b.abs()).max(c.abs());
+                let determinant = (a / size) * c - (b / size) * b;
+                let large = (a / 2.0 + c / 2.0).abs() + (a / 2.0 - c / 2.0).hypot(b);
+                // The product of the eigenvalues is the determinant.
+                [determinant.abs() * (size / large), large]
+            }
+        }
+    }
+}
+
+impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
+    type Value = T;
+    type Storage = Lower;
+
+    fn factorize(
+        place: Place<'_, Self>,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(Self, TreeQuality), Error> {
+        let Place {
+            forest,
+            tree,
+            space,
+            stream,
+        } = place;
+        let upload = |moved: &Arc<Symbolic<Lower>>| {
+            let memory = MemoryPlan::new(moved);
+            forest.upload(moved, &memory, stream, 1)
+        };
+        let (factors, quality) = Self::factorize_in(space, stream, tree, values, pivots, &upload)
+            .map_err(numeric_error)?;
+        Ok((factors, symmetric_quality(&quality, pivots)))
+    }
+
+    fn begin_refactorize(
+        &mut self,
+        stream: &Stream,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(), Error> {
+        let begun = self.begin_refactorize(stream, values, pivots);
+        begun.map_err(numeric_error)
+    }
+
+    fn report(&mut self, stream: &Stream, pivots: &PivotPolicy) -> Result<Outcome, Error> {
+        let before = self.scale();
+        let quality = self.report(stream).map_err(numeric_error)?;
+        Ok(match quality {
+            Some(quality) => Outcome::Done(symmetric_quality(&quality, pivots)),
+            None if self.scale() != before => Outcome::OtherScale,
+            None => Outcome::OtherPivots,
+        })
+    }
+
+    fn scale(&self) -> f64 {
+        self.scale()
+    }
+
+    fn set_scale(&mut self, scale: f64) {
+        self.set_scale(scale);
+    }
+
+    fn solve(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        _transpose: bool,
+    ) -> Result<(), Error> {
+        let solved = self.solve(stream, x, nrhs);
+        solved.map_err(solve_error)
+    }
+
+    fn solve_scaled(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        _transpose: bool,
+    ) -> Result<(), Error> {
+        let solved = self.solve_scaled(stream, x);
+        solved.map_err(solve_error)
+    }
+
+    fn determinant(&self, stream: &Stream, _: &Forest<Lower>) -> Result<Determinant, Error> {
+        let diagonal = download(stream, self.diagonal())?;
+        let product = pivots_of(&diagonal).fold(Determinant::one(), |product, pivot| match pivot {
+            Pivot::One(d) => product.times(d),
+            // Divided before they are multiplied, so that nothing overflows.
+            Pivot::Two([a, b, c]) => product.times(b).times(a / b * c - b),
+        });
+        Ok(product)
+    }
+
+    fn pivot_range(&self, stream: &Stream) -> Result<Option<[f64; 2]>, Error> {
+        let diagonal = download(stream, self.diagonal())?;
+        let magnitudes = pivots_of(&diagonal).map(|pivot| pivot.magnitudes());
+        let not_zero = magnitudes.filter(|&[_, large]| large != 0.0);
+        let range = not_zero.fold([f64::INFINITY, 0.0], |[least, most], [small, large]| {
+            [f64::min(least, small), f64::max(most, large)]
+        });
+        Ok(Some(range))
+    }
+
+    fn sizes(&self) -> Option<(u64, u64)> {
+        let entries = self.tree().symbolic().factor_entries();
+        Some((entries, entries))
+    }
+
+    fn code_path(_num_launches: usize, quality: &TreeQuality) -> &'static str {
+        if quality
+            .symmetric
+            .is_some_and(|symmetric| symmetric.is_definite)
+        {
+            "numeric: fronts of Cholesky up the forest, one launch"
+        } else {
+            "numeric: fronts of LDLT up the forest, one launch with known pivots"
+        }
+    }
+
+    fn with_searched_pivots(
+        _: &Forest<Lower>,
+        _: &[f64],
+        _: PivotPolicy,
+        _: &Limits,
+    ) -> Result<Searched<Lower>, Error> {
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pivots_are_read_from_two_values_each() {
+        let diagonal = [3.0, 0.0, 0.0, 2.0, 1.0, 0.0, -5.0, 0.0];
+        let found: Vec<[f64; 2]> = pivots_of(&diagonal).map(|p| p.magnitudes()).collect();
+        let two = |sign: f64| (0.5 + sign * 4.25f64.sqrt()).abs();
+        let expected = [[3.0, 3.0], [two(-1.0), two(1.0)], [5.0, 5.0]];
+        for (found, expected) in found.iter().zip(expected) {
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-14, "{found} {expected}");
+            }
+        }
+        assert_eq!(found.len(), 3);
+        // Entries whose squares are out of range.
+        let [small, large] = Pivot::Two([1e200, 2e200, 1e200]).magnitudes();
+        assert!((small / 1e200 - 1.0).abs() < 1e-14 && (large / 3e200 - 1.0).abs() < 1e-14);
+    }
+}

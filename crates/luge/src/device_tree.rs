@@ -1,9 +1,11 @@
-//! The tree engine of a device: the diagonal blocks of B as one forest of fronts, pivots searched within fronts.
+//! The tree engine of a device: the diagonal blocks of B, or a symmetric B, as one forest of fronts, pivots searched within
+//! fronts.
 //!
 //! [`Forest`] is the plan on the host, by which memory is predicted; [`TreeAnalysis`] the same on the device; its engine
-//! has the factors, and the values they were made of, on the device. New values are factorized in the memory of the
-//! old factors. Two buffers of values take turns, so the old ones can be factorized again, with the same pivots,
-//! where the new ones fail.
+//! has the factors, which are of the kind and type of a [`TreeFactors`], and the values they were made of, on the device.
+//! New values are factorized in the memory of the old factors. Two buffers of values take turns, so the old ones can be
+//! factorized again, with the same pivots, where the new ones fail. Only where new values of a symmetric matrix want other
+//! pivots are there two sets of factors, until one of them is given up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;

@@ -132,7 +132,7 @@ pub(crate) trait ResidentEngine {
 
     /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted; `None` if
     /// the matrix is general.
-    fn pivot_range(&self) -> Result<Option<[f64; 2]>, Error>;
+    fn pivot_range(&self) -> Option<[f64; 2]>;
 
     /// The values that were factorized, copied to the host.
     fn download_values(&self) -> Result<Vec<f64>, Error>;

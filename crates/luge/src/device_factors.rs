@@ -205,10 +205,10 @@ pub(crate) fn regular(engine: &dyn AnyDeviceEngine) -> Result<Condition, Error> 
 }
 
 /// Whether pivots are so far apart that the matrix may be singular.
-fn has_suspicious_pivots(engine: &dyn AnyDeviceEngine) -> Result<bool, Error> {
-    let range = resident(engine).pivot_range()?;
+fn has_suspicious_pivots(engine: &dyn AnyDeviceEngine) -> bool {
+    let range = resident(engine).pivot_range();
     let epsilon = engine.report().epsilon;
-    Ok(range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon)))
+    range.is_some_and(|[smallest, largest]| is_suspicious(smallest, largest, epsilon))
 }
 
 fn resident(engine: &dyn AnyDeviceEngine) -> &dyn ResidentEngine {
@@ -223,7 +223,7 @@ pub(crate) fn looked_at(
     shared: &Shared,
 ) -> Result<Result<Option<Condition>, String>, Error> {
     let refuses = shared.symmetry.is_some() && shared.options.singular == SingularAction::Refuse;
-    if !refuses || !has_suspicious_pivots(engine)? {
+    if !refuses || !has_suspicious_pivots(engine) {
         return Ok(Ok(None));
     }
     match regular(engine) {
@@ -235,15 +235,15 @@ pub(crate) fn looked_at(
 
 impl DeviceFactors {
     /// Whether a new factorization leaves a doubt that the matrix is regular, which it has to be.
-    pub(crate) fn is_doubtful(&self, shared: &Shared) -> Result<bool, Error> {
+    pub(crate) fn is_doubtful(&self, shared: &Shared) -> bool {
         if shared.options.singular == SingularAction::Continue {
-            return Ok(false);
+            return false;
         }
         let growth = self.engine.report().growth;
-        Ok(!self.serves(shared)
+        !self.serves(shared)
             || growth.is_nan()
             || growth > TRUSTED_GROWTH
-            || has_suspicious_pivots(self.engine.as_ref())?)
+            || has_suspicious_pivots(self.engine.as_ref())
     }
 }
 

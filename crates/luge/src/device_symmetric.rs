@@ -145,7 +145,7 @@ impl DevicePath {
         let Some(mut best) = best else {
             return Err(failure.unwrap_or_else(|| unreachable!("there is a policy to try")));
         };
-        if best.is_doubtful(shared)? {
+        if best.is_doubtful(shared) {
             let start = Instant::now();
             best.condition = Some(regular(best.engine.as_ref())?);
             journal.add_probe(start.elapsed());

@@ -599,8 +599,8 @@ impl<L: TreeFactors> ResidentEngine for TreeEngine<L> {
         )
     }
 
-    fn pivot_range(&self) -> Result<Option<[f64; 2]>, Error> {
-        self.factors().pivot_range(&self.analysis.stream)
+    fn pivot_range(&self) -> Option<[f64; 2]> {
+        self.quality.pivot_range
     }
 
     fn download_values(&self) -> Result<Vec<f64>, Error> {

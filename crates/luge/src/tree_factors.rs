@@ -31,6 +31,8 @@ pub(crate) struct TreeQuality {
     pub max_l: f64,
     /// Of a symmetric matrix.
     pub symmetric: Option<SymmetricReport>,
+    /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted.
+    pub pivot_range: Option<[f64; 2]>,
     pub num_delayed: Option<usize>,
 }
 
@@ -114,10 +116,6 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         stream: &Stream,
         forest: &Forest<Self::Storage>,
     ) -> Result<Determinant, Error>;
-
-    /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted; `None` if
-    /// there is no D.
-    fn pivot_range(&self, stream: &Stream) -> Result<Option<[f64; 2]>, Error>;
 
     /// Entries of L and of U, where they differ from what the plan predicts.
     fn sizes(&self) -> Option<(u64, u64)>;
@@ -263,10 +261,6 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
         Ok(product)
     }
 
-    fn pivot_range(&self, _stream: &Stream) -> Result<Option<[f64; 2]>, Error> {
-        Ok(None)
-    }
-
     fn sizes(&self) -> Option<(u64, u64)> {
         None
     }
@@ -301,6 +295,7 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
             num_two: quality.num_two,
             first_zero: quality.first_zero,
         }),
+        pivot_range: Some([quality.min_pivot, quality.max_pivot]),
         num_delayed: Some(quality.num_delayed),
         ..TreeQuality::default()
     }
@@ -324,23 +319,6 @@ fn pivots_of(diagonal: &[f64]) -> impl Iterator<Item = Pivot> + '_ {
         let second = entries.next()?;
         Some(Pivot::Two([first[0], first[1], second[0]]))
     })
-}
-
-impl Pivot {
-    /// The magnitudes of its eigenvalues, the smaller one first.
-    fn magnitudes(&self) -> [f64; 2] {
-        match *self {
-            Self::One(d) => [d.abs(); 2],
-            Self::Two([a, b, c]) => {
-                // Scaled, so that no product of two entries overflows.
-                let size = a.abs().max(b.abs()).max(c.abs());
-                let determinant = (a / size) * c - (b / size) * b;
-                let large = (a / 2.0 + c / 2.0).abs() + (a / 2.0 - c / 2.0).hypot(b);
-                // The product of the eigenvalues is the determinant.
-                [determinant.abs() * (size / large), large]
-            }
-        }
-    }
 }
 
 impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
@@ -426,16 +404,6 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         Ok(product)
     }
 
-    fn pivot_range(&self, stream: &Stream) -> Result<Option<[f64; 2]>, Error> {
-        let diagonal = download(stream, self.diagonal())?;
-        let magnitudes = pivots_of(&diagonal).map(|pivot| pivot.magnitudes());
-        let not_zero = magnitudes.filter(|&[_, large]| large != 0.0);
-        let range = not_zero.fold([f64::INFINITY, 0.0], |[least, most], [small, large]| {
-            [f64::min(least, small), f64::max(most, large)]
-        });
-        Ok(Some(range))
-    }
-
     fn sizes(&self) -> Option<(u64, u64)> {
         let entries = self.tree().symbolic().factor_entries();
         Some((entries, entries))
@@ -459,27 +427,5 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         _: &Limits,
     ) -> Result<Searched<Lower>, Error> {
         Ok(None)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pivots_are_read_from_two_values_each() {
-        let diagonal = [3.0, 0.0, 0.0, 2.0, 1.0, 0.0, -5.0, 0.0];
-        let found: Vec<[f64; 2]> = pivots_of(&diagonal).map(|p| p.magnitudes()).collect();
-        let two = |sign: f64| (0.5 + sign * 4.25f64.sqrt()).abs();
-        let expected = [[3.0, 3.0], [two(-1.0), two(1.0)], [5.0, 5.0]];
-        for (found, expected) in found.iter().zip(expected) {
-            for (found, expected) in found.iter().zip(expected) {
-                assert!((found - expected).abs() < 1e-14, "{found} {expected}");
-            }
-        }
-        assert_eq!(found.len(), 3);
-        // Entries whose squares are out of range.
-        let [small, large] = Pivot::Two([1e200, 2e200, 1e200]).magnitudes();
-        assert!((small / 1e200 - 1.0).abs() < 1e-14 && (large / 3e200 - 1.0).abs() < 1e-14);
     }
 }

@@ -98,19 +98,29 @@ impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
         (finished, next)
     }
 
-    /// Eliminates the first column of a symmetric matrix, whose pivot is in row `p` < 24, and moves the others up. Of the
-    /// rows above the pivot nothing is used.
+    /// Eliminates the first column of a symmetric matrix, whose pivot is in row `p` < 24 and came as `d`, and moves the others
+    /// up. Of the rows above the pivot nothing is used.
     ///
-    /// The answer: the own rows of the finished column. All lanes of the warp call it.
+    /// The answer: the own rows of the finished column, and row `p` + 1 of the next, for all lanes. All lanes of the warp call
+    /// it.
     #[inlined]
-    pub fn eliminate_one(&mut self, work: &Work<T>, p: u32, seen: &mut Seen<T>) -> [T; R] {
+    pub fn eliminate_one(
+        &mut self,
+        work: &Work<T>,
+        p: u32,
+        d: T,
+        seen: &mut Seen<T>,
+    ) -> ([T; R], T) {
         let lane = thread::lane_id();
-        let d = self.first(p);
+        // As in LU, what the next pivot comes from does not wait for this one, and all compute it.
         let mut beside = [T::ZERO; N];
         for c in 1..N {
             beside[c] = self.first(p + c as u32);
         }
+        let next = Self::of_lane(self.values[1][0], p + 1);
         let inverse = d.reciprocal();
+        let below = work.multiplier(beside[1], d, inverse, seen);
+        let next = (-below).mul_add(beside[1], next);
         let mut finished = [T::ZERO; R];
         let mut multipliers = [T::ZERO; R];
         for r in 0..R {
@@ -127,16 +137,22 @@ impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
                 self.values[c - 1][r] = (-multipliers[r]).mul_add(beside[c], self.values[c][r]);
             }
         }
-        finished
+        (finished, next)
     }
 
     /// Likewise the first two columns, whose pivot of order 2 is in rows `p` and `p` + 1. In the second of them D's entry
     /// beside the diagonal stands in row `p`, and there is a zero for it in the first.
     #[inlined]
-    pub fn eliminate_two(&mut self, work: &Work<T>, p: u32, seen: &mut Seen<T>) -> [[T; R]; 2] {
+    pub fn eliminate_two(
+        &mut self,
+        work: &Work<T>,
+        p: u32,
+        d: T,
+        seen: &mut Seen<T>,
+    ) -> ([[T; R]; 2], T) {
         let lane = thread::lane_id();
         let block = [
-            self.first(p),
+            d,
             self.first(p + 1),
             Self::of_lane(self.values[1][0], p + 1),
         ];
@@ -172,6 +188,6 @@ impl<T: Real, const N: usize, const R: usize> Columns<T, N, R> {
                 self.values[c - 2][r] = (-multipliers[r][1]).mul_add(beside[c][1], sum);
             }
         }
-        finished
+        (finished, self.first(p + 2))
     }
 }

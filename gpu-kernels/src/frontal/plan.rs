@@ -380,18 +380,22 @@ pub mod report {
     pub const FIRST_NOT_FINITE: usize = 5;
     /// Likewise of a pivot that is not positive, where all have to be.
     pub const FIRST_NEGATIVE: usize = 6;
+    /// Largest magnitude of an eigenvalue of D, of a symmetric matrix.
+    pub const MAX_PIVOT: usize = 7;
+    /// Complement of the bits of the smallest one but for zeros, as an `f64`; zero if there is none.
+    pub const MIN_PIVOT: usize = 8;
     /// Number of extremes.
-    pub const NUM_EXTREMES: usize = 7;
+    pub const NUM_EXTREMES: usize = 9;
     /// Number of pivots replaced.
-    pub const NUM_PERTURBED: usize = 7;
+    pub const NUM_PERTURBED: usize = 9;
     /// Number of negative eigenvalues of D, of a symmetric matrix.
-    pub const NUM_NEGATIVE: usize = 8;
+    pub const NUM_NEGATIVE: usize = 10;
     /// Number of pivots of order 2.
-    pub const NUM_TWO: usize = 9;
+    pub const NUM_TWO: usize = 11;
     /// Number of pivots that count as zero.
-    pub const NUM_ZERO: usize = 10;
+    pub const NUM_ZERO: usize = 12;
     /// How often a search failed, a column in several tiles counted in each.
-    pub const NUM_FAILED: usize = 11;
+    pub const NUM_FAILED: usize = 13;
     /// Number of words of a report.
-    pub const LEN: usize = 12;
+    pub const LEN: usize = 14;
 }

@@ -225,7 +225,6 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         if grid.column == 0 && is_below {
             self.values.set(self.place(sizes, grid.row, j), multiplier);
         }
-        warp::sync_warp(warp::FULL_MASK);
     }
 
     #[inlined]
@@ -268,7 +267,6 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         } else if grid.column == 0 && grid.row == j + 1 {
             self.values.set(self.place(sizes, j + 1, j), T::ZERO);
         }
-        warp::sync_warp(warp::FULL_MASK);
     }
 
     /// Leaves of what is above the diagonal of the pivots' columns D's entries alone.

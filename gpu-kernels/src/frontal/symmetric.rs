@@ -247,6 +247,8 @@ impl<T: Real> SymmetricWork<T> {
             if is_zero {
                 seen.num_zero += 1;
                 work.note_first(report::FIRST_ZERO, pivot);
+            } else {
+                seen.pivot(d.abs(), d.abs());
             }
             // What is not a number is not positive.
             let is_positive = d > T::ZERO;
@@ -263,6 +265,12 @@ impl<T: Real> SymmetricWork<T> {
             } else if d < T::ZERO {
                 seen.num_negative += 2;
             }
+            let half = T::from_f64(0.5);
+            let (sum, difference) = (half * d + half * next, half * d - half * next);
+            let (x, y) = (difference / size, off / size);
+            let large = x.mul_add(x, y * y).sqrt().mul_add(size, sum.abs());
+            // The product of the eigenvalues is the determinant.
+            seen.pivot(determinant.abs() * (size / large), large);
         } else if of_kind == kind::NONE {
             self.fail(work, pivot, seen);
         }

@@ -10,7 +10,10 @@ pub(super) struct Seen<T: Real> {
     pub max_b: f64,
     pub max_u: T,
     pub max_l: T,
-    /// Of a symmetric matrix: negative eigenvalues of D.
+    /// Of a symmetric matrix: the smallest and the largest magnitude of an eigenvalue of D, but for zeros.
+    pub min_pivot: T,
+    pub max_pivot: T,
+    /// Negative eigenvalues of D.
     pub num_negative: u32,
     /// Its pivots of order 2.
     pub num_two: u32,
@@ -27,11 +30,20 @@ impl<T: Real> Seen<T> {
             max_b: 0.0,
             max_u: T::ZERO,
             max_l: T::ZERO,
+            min_pivot: T::ZERO.reciprocal(),
+            max_pivot: T::ZERO,
             num_negative: 0,
             num_two: 0,
             num_zero: 0,
             num_failed: 0,
         }
+    }
+
+    /// Takes note of the magnitudes of the eigenvalues of a pivot.
+    #[inlined]
+    pub fn pivot(&mut self, small: T, large: T) {
+        self.min_pivot = self.min_pivot.min(small);
+        self.max_pivot = self.max_pivot.max(large);
     }
 
     /// Takes note of an entry of the factors.
@@ -153,6 +165,8 @@ impl<T: Real> Work<T> {
         self.raise(report::MAX_U, seen.max_u.to_f64());
         self.raise(report::MAX_L, seen.max_l.to_f64());
         if SYMMETRIC {
+            self.raise(report::MAX_PIVOT, seen.max_pivot.to_f64());
+            self.lower(report::MIN_PIVOT, seen.min_pivot.to_f64());
             self.count(state::NUM_NEGATIVE, seen.num_negative);
             self.count(state::NUM_TWO, seen.num_two);
             self.count(state::NUM_ZERO, seen.num_zero);
@@ -203,6 +217,21 @@ impl<T: Real> Work<T> {
         if thread::lane_id() == 0 && sum > 0 {
             let count = self.state.atomic(which);
             count.reduce_add(sum, Ordering::Relaxed, Scope::Device);
+        }
+    }
+
+    /// Lowers an extreme, whose complement is kept, to the smallest that the lanes of a warp have.
+    #[inlined]
+    fn lower(self, which: usize, value: f64) {
+        let mut least = value;
+        let mut distance = warp::WARP_SIZE / 2;
+        while distance > 0 {
+            least = least.min(warp::shuffle_xor(warp::FULL_MASK, least, distance));
+            distance /= 2;
+        }
+        if thread::lane_id() == 0 && least.is_finite() {
+            let extreme = self.extremes.atomic(which);
+            extreme.fetch_max(!least.to_bits(), Ordering::Relaxed, Scope::Device);
         }
     }
 

@@ -255,8 +255,10 @@ fn check<T: DeviceScalar>(
     let [l, d] = dense_factors(stream, factors);
     let mut max_l = 0.0f64;
     let (mut num_two, mut inertia) = (0, Inertia::default());
+    let [mut min_pivot, mut max_pivot] = [f64::INFINITY, 0.0f64];
     let mut p = 0;
     while p < n {
+        let mut magnitudes = [d[p][p].abs(); 2];
         for row in &l {
             max_l = max_l.max(if row[p] == 1.0 { 0.0 } else { row[p].abs() });
         }
@@ -271,6 +273,8 @@ fn check<T: DeviceScalar>(
             } else {
                 inertia.negative += 2;
             }
+            let large = ((a + c) / 2.0).abs() + ((a - c) / 2.0).hypot(b);
+            magnitudes = [(a * c - b * b).abs() / large, large];
             p += 1;
         } else if d[p][p] > 0.0 {
             inertia.positive += 1;
@@ -278,8 +282,18 @@ fn check<T: DeviceScalar>(
             inertia.negative += 1;
         } else {
             inertia.zero += 1;
+            magnitudes[0] = f64::INFINITY;
         }
+        min_pivot = min_pivot.min(magnitudes[0]);
+        max_pivot = max_pivot.max(magnitudes[1]);
         p += 1;
+    }
+    for (told, true_one) in [
+        (quality.min_pivot, min_pivot),
+        (quality.max_pivot, max_pivot),
+    ] {
+        let is_close = told == true_one || (told / true_one - 1.0).abs() <= 16.0 * epsilon;
+        assert!(is_close, "{what}: pivots of {told:e}, {true_one:e}");
     }
     assert_eq!(quality.inertia, inertia, "{what}");
     assert_eq!(

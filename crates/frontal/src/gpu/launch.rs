@@ -273,6 +273,14 @@ impl Report {
         (word != 0).then_some(!(word as u32))
     }
 
+    /// An extreme that is the smallest magnitude; infinite if there is none.
+    pub fn least(&self, which: usize) -> f64 {
+        match self.words[which] {
+            0 => f64::INFINITY,
+            complement => f64::from_bits(!complement),
+        }
+    }
+
     pub fn count(&self, which: usize) -> usize {
         self.words[which] as usize
     }

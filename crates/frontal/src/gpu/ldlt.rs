@@ -37,6 +37,10 @@ pub struct DeviceSymmetricQuality {
     pub first_zero: Option<usize>,
     /// Columns delayed to a parent, counted once for every front they were put off.
     pub num_delayed: usize,
+    /// Smallest magnitude of an eigenvalue of D, but for the zero pivots; infinite if there is none.
+    pub min_pivot: f64,
+    /// Largest magnitude of an eigenvalue of D.
+    pub max_pivot: f64,
     /// Largest magnitude in the diagonal blocks of B.
     pub max_b: f64,
     /// Largest magnitude in D and in L·D.
@@ -471,6 +475,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             num_zero: zero,
             first_zero: first_zero.map(|pivot| self.column(&self.places, pivot)),
             num_delayed: self.num_delayed,
+            min_pivot: report.least(words::MIN_PIVOT),
+            max_pivot: report.extreme(words::MAX_PIVOT),
             max_b: report.extreme(words::MAX_B),
             max_u: report.extreme(words::MAX_U),
             max_l: report.extreme(words::MAX_L),

@@ -199,6 +199,9 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
                 }
             }
         }
+        let is_first = lane < pivots && self.kind_of(j + lane) == kind::FIRST_OF_TWO;
+        let firsts = warp::ballot(warp::FULL_MASK, is_first);
+        let mut came = columns.first(0);
         let mut p = 0;
         while p < pivots {
             let store = |p: u32, first: u32, column: [T; R]| {
@@ -208,14 +211,16 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
                     }
                 }
             };
-            if self.kind_of(j + p) == kind::FIRST_OF_TWO {
-                let [first, second] = columns.eliminate_two(&self.work, p, seen);
+            if firsts >> p & 1 != 0 {
+                let ([first, second], next) = columns.eliminate_two(&self.work, p, came, seen);
                 store(p, p, first);
                 store(p + 1, p, second);
+                came = next;
                 p += 2;
             } else {
-                let column = columns.eliminate_one(&self.work, p, seen);
+                let (column, next) = columns.eliminate_one(&self.work, p, came, seen);
                 store(p, p, column);
+                came = next;
                 p += 1;
             }
         }
@@ -226,19 +231,23 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
     fn scale_rows(self, matrix: Matrix<T>, (j, pivots): (u32, u32), (from, to): (u32, u32)) {
         let mut column = from + thread::thread_idx_x();
         while column < to {
-            let mut p = j;
-            while p < j + pivots {
-                let first = matrix.get(column, p);
-                let d = matrix.get(p, p);
-                if self.kind_of(p) == kind::FIRST_OF_TWO {
-                    let second = matrix.get(column, p + 1);
-                    let (off, next) = (matrix.get(p, p + 1), matrix.get(p + 1, p + 1));
-                    matrix.set(p, column, off.mul_add(second, d * first));
-                    matrix.set(p + 1, column, off.mul_add(first, next * second));
-                    p += 2;
-                } else {
-                    matrix.set(p, column, d * first);
-                    p += 1;
+            // With a neighbour on each side; behind the panel its last pivot once more, which is left away.
+            let mut lower = [T::ZERO; PANEL as usize + 2];
+            let mut off = [T::ZERO; PANEL as usize + 1];
+            for p in 0..PANEL as usize {
+                let pivot = j + (p as u32).min(pivots - 1);
+                lower[p + 1] = matrix.get(column, pivot);
+                if self.kind_of(pivot) == kind::FIRST_OF_TWO {
+                    off[p + 1] = matrix.get(pivot, pivot + 1);
+                }
+            }
+            for p in 0..PANEL as usize {
+                let pivot = j + (p as u32).min(pivots - 1);
+                let sum = matrix.get(pivot, pivot) * lower[p + 1];
+                let sum = off[p + 1].mul_add(lower[p + 2], sum);
+                let sum = off[p].mul_add(lower[p], sum);
+                if (p as u32) < pivots {
+                    matrix.set(pivot, column, sum);
                 }
             }
             column += THREADS;

@@ -75,10 +75,6 @@ impl Arguments {
         settings.jobs = self.jobs;
         settings.max_n = self.max_n.unwrap_or(settings.max_n);
         settings.symmetric = self.symmetric;
-        anyhow::ensure!(
-            !self.symmetric || self.backend == Backend::Cpu,
-            "symmetric matrices are factorized on the CPU"
-        );
         if let Some(seed) = self.replay {
             let outcome = run_step(seed, &settings, &mut Default::default(), true);
             outcome

@@ -58,7 +58,7 @@ pub struct Settings {
     pub steps: u64,
     /// Largest order.
     pub max_n: usize,
-    /// Whether the matrices are symmetric, and mostly said to be; on the CPU alone.
+    /// Whether the matrices are symmetric, and mostly said to be.
     pub symmetric: bool,
     /// Steps at a time, each on a thread of its own.
     pub jobs: usize,

@@ -109,6 +109,7 @@ pub fn for_symmetric(mut options: Options, rng: &mut StdRng) -> Options {
         ],
     );
     options.engine = CpuEngine::Auto;
+    options.device_engine = DeviceEngine::Tree;
     options.pivoting = match options.pivoting {
         Pivoting::Threshold { threshold } => Pivoting::Threshold {
             threshold: threshold.min(0.5),

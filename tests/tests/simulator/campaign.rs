@@ -51,6 +51,11 @@ fn every_statement_holds_on_the_simulator() {
         max_n: 16,
         ..Settings::new(Backend::Simulator, 1, SIMULATED)
     });
+    hold(Settings {
+        max_n: 16,
+        symmetric: true,
+        ..Settings::new(Backend::Simulator, 1, SIMULATED / 2)
+    });
 }
 
 /// Steps of a hundred thousand in which something once did not hold, and that is easily broken again: underflow of factors in

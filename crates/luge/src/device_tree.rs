@@ -295,7 +295,7 @@ impl<L: TreeFactors> TreeEngine<L> {
                 Outcome::OtherPivots => {
                     // Beside the old ones, which come back if these are not kept.
                     let place = self.analysis.place(&self.scratch);
-                    let (found, quality) = L::factorize(place, values, &self.pivots)?;
+                    let (found, quality) = factors.factorize_beside(place, values, &self.pivots)?;
                     let old = std::mem::replace(factors, found);
                     if let Some(previous) = &mut self.previous {
                         previous.factors.get_or_insert(old);

@@ -75,6 +75,16 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error>;
 
+    /// Factorizes the matrix with other values beside these factors, with pivots that are searched.
+    fn factorize_beside(
+        &self,
+        place: Place<'_, Self>,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(Self, TreeQuality), Error> {
+        Self::factorize(place, values, pivots)
+    }
+
     /// Enqueues a factorization of other values with the pivots that are there; work that is enqueued after it uses the new
     /// factors.
     fn begin_refactorize(
@@ -283,6 +293,17 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     }
 }
 
+/// A tree whose columns have moved serves other values if it has at most so many times the entries of the one that was planned.
+const WORTH_KEEPING: f64 = 1.25;
+
+/// Copies trees whose columns have moved to the device.
+fn uploading<'a>(
+    forest: &'a Forest<Lower>,
+    stream: &'a Stream,
+) -> impl Fn(&Arc<Symbolic<Lower>>) -> Result<DeviceTree<Lower>, DeviceError> + 'a {
+    |moved| forest.upload(moved, &MemoryPlan::new(moved), stream, 1)
+}
+
 /// What a factorization by this policy measured.
 fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> TreeQuality {
     TreeQuality {
@@ -336,11 +357,28 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
             space,
             stream,
         } = place;
-        let upload = |moved: &Arc<Symbolic<Lower>>| {
-            let memory = MemoryPlan::new(moved);
-            forest.upload(moved, &memory, stream, 1)
-        };
+        let upload = uploading(forest, stream);
         let (factors, quality) = Self::factorize_in(space, stream, tree, values, pivots, &upload)
+            .map_err(numeric_error)?;
+        Ok((factors, symmetric_quality(&quality, pivots)))
+    }
+
+    fn factorize_beside(
+        &self,
+        place: Place<'_, Self>,
+        values: &Buffer<f64>,
+        pivots: &PivotPolicy,
+    ) -> Result<(Self, TreeQuality), Error> {
+        // Columns that have moved mostly have to again, and each round of moves is a new plan; unless they are so many that
+        // others may do with far fewer.
+        let entries = |tree: &DeviceTree<Lower>| tree.symbolic().factor_entries() as f64;
+        if entries(self.tree()) > WORTH_KEEPING * entries(place.tree) {
+            return <Self as TreeFactors>::factorize(place, values, pivots);
+        }
+        let Place { forest, stream, .. } = place;
+        let upload = uploading(forest, stream);
+        let (factors, quality) = self
+            .factorize_beside(stream, values, pivots, &upload)
             .map_err(numeric_error)?;
         Ok((factors, symmetric_quality(&quality, pivots)))
     }

@@ -214,8 +214,43 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         pivots: &PivotPolicy,
         upload: &UploadTree<'_>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
+        let mut factors = Self::unfactorized(stream, tree, workspace)?;
+        let quality = factors.factorize_anew(stream, a, pivots, upload)?;
+        Ok((factors, quality))
+    }
+
+    /// Factorizes B for other values of A beside these factors, on their tree: columns that have moved stay where they are. Both
+    /// have one memory to work in.
+    ///
+    /// # Errors
+    ///
+    /// As [`factorize`](Self::factorize).
+    ///
+    /// # Panics
+    ///
+    /// As [`factorize`](Self::factorize).
+    #[track_caller]
+    pub fn factorize_beside(
+        &self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        upload: &UploadTree<'_>,
+    ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
+        let mut factors = Self::unfactorized(stream, &self.tree, &self.workspace)?;
+        factors.num_delayed = self.num_delayed;
+        let quality = factors.factorize_anew(stream, a, pivots, upload)?;
+        Ok((factors, quality))
+    }
+
+    /// The memory of factors on a tree.
+    fn unfactorized(
+        stream: &Stream,
+        tree: &Arc<DeviceTree<Lower>>,
+        workspace: &Arc<Workspace<T>>,
+    ) -> Result<Self, DeviceFrontalError> {
         let symbolic = tree.symbolic();
-        let mut factors = Self {
+        Ok(Self {
             panels: Panels::new(stream, symbolic)?,
             places: in_order(symbolic),
             scale: 1.0,
@@ -224,9 +259,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             quality: DeviceSymmetricQuality::default(),
             workspace: Arc::clone(workspace),
             tree: Arc::clone(tree),
-        };
-        let quality = factors.factorize_anew(stream, a, pivots, upload)?;
-        Ok((factors, quality))
+        })
     }
 
     /// Factorizes B for other values of A in place, with the pivots found before. Where these do not serve, pivots are

@@ -58,6 +58,29 @@ pub(crate) fn is_numerical(error: &Error) -> bool {
     )
 }
 
+/// An engine, or `None` and why in `failure` if a factorization failed at its pivots, and those of another policy may do.
+///
+/// # Errors
+///
+/// What no pivots help against.
+pub(crate) fn unless_pivots_failed<E>(
+    factorized: Result<E, Error>,
+    failure: &mut Option<Error>,
+) -> Result<Option<E>, Error> {
+    match factorized {
+        Ok(engine) => Ok(Some(engine)),
+        Err(
+            error @ (Error::ZeroPivot { .. }
+            | Error::Overflow { .. }
+            | Error::NotPositiveDefinite { .. }),
+        ) => {
+            *failure = Some(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The matchings to order and scale with anew after a first attempt, one after another; `alternative` is what else might do.
 pub(crate) fn other_matchings<F: Found>(
     first: &Result<F, Error>,

@@ -11,7 +11,9 @@ use luge_frontal::gpu::DeviceFrontalLdlt;
 use luge_ordering::{Matching, SymmetricOrdering};
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use crate::attempts::{Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings};
+use crate::attempts::{
+    Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings, unless_pivots_failed,
+};
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
 use crate::device_factors::{DeviceFactors, regular};
@@ -118,17 +120,8 @@ impl DevicePath {
             let start = Instant::now();
             let factorized = Arc::clone(analysis).factorize(&values, pivots, &shared.limits);
             journal.add_numeric(start.elapsed());
-            let engine = match factorized {
-                Ok(engine) => engine,
-                Err(
-                    error @ (Error::ZeroPivot { .. }
-                    | Error::Overflow { .. }
-                    | Error::NotPositiveDefinite { .. }),
-                ) => {
-                    failure = Some(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
+            let Some(engine) = unless_pivots_failed(factorized, &mut failure)? else {
+                continue;
             };
             let probe = task.probe_on_device(engine.as_ref(), journal)?;
             let mut found = DeviceFactors::new(Arc::clone(analysis), engine, probe);

@@ -11,6 +11,7 @@ use smallvec::{SmallVec, smallvec};
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
 use crate::attempts::{
     self, Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings,
+    unless_pivots_failed,
 };
 use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
@@ -446,17 +447,8 @@ impl<W: SymmetricField> HostPath<W> {
             let start = Instant::now();
             let factorized = Arc::clone(analysis).factorize(task.values, pivots);
             journal.add_numeric(start.elapsed());
-            let engine = match factorized {
-                Ok(engine) => engine,
-                Err(
-                    error @ (Error::ZeroPivot { .. }
-                    | Error::Overflow { .. }
-                    | Error::NotPositiveDefinite { .. }),
-                ) => {
-                    failure = Some(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
+            let Some(engine) = unless_pivots_failed(factorized, &mut failure)? else {
+                continue;
             };
             let bound = bound_of(
                 analysis.as_ref(),

@@ -21,12 +21,12 @@ fn symmetric() -> Options {
     of_kind(MatrixKind::Symmetric)
 }
 
-fn factorize(a: &CsMat<f64>, options: Options) -> Result<Factors<f64>, Error> {
+pub fn factorize(a: &CsMat<f64>, options: Options) -> Result<Factors<f64>, Error> {
     Solver::new(options)?.analyze(a)?.factorize(a)
 }
 
 /// One triangle, with the diagonal.
-fn triangle(a: &CsMat<f64>, is_kept: impl Fn(usize, usize) -> bool) -> CsMat<f64> {
+pub fn triangle(a: &CsMat<f64>, is_kept: impl Fn(usize, usize) -> bool) -> CsMat<f64> {
     let mut part = TriMat::new(a.shape());
     for (&v, (i, j)) in a {
         if is_kept(i, j) {
@@ -57,7 +57,7 @@ fn inertia(a: &CsMat<f64>) -> Inertia {
 }
 
 /// Sums of entries given twice may differ by a rounding error across the diagonal.
-fn mirrored(a: &CsMat<f64>) -> CsMat<f64> {
+pub fn mirrored(a: &CsMat<f64>) -> CsMat<f64> {
     let mut whole = TriMat::new(a.shape());
     for (&v, (i, j)) in a {
         if i >= j {
@@ -280,7 +280,7 @@ fn what_is_not_symmetric_is_named_or_general() {
 }
 
 /// A grid without a boundary: constant vectors are its null space.
-fn floating(nx: usize, ny: usize) -> CsMat<f64> {
+pub fn floating(nx: usize, ny: usize) -> CsMat<f64> {
     let mut a = TriMat::new((nx * ny, nx * ny));
     for (&v, (i, j)) in &laplacian_2d(nx, ny) {
         if i != j {

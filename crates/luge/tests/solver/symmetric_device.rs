@@ -13,6 +13,8 @@ use luge_testkit::generators::applications::{
 use luge_testkit::generators::mixed::{darcy, random_symmetric, stokes};
 use luge_testkit::residual::{assert_backward_error, known_solution, normwise_backward_error};
 
+use crate::symmetric::{factorize, floating, mirrored, triangle};
+
 fn of_kind(kind: MatrixKind) -> Options {
     Options::default()
         .backend(BackendChoice::Simulator { seed: 3 })
@@ -23,39 +25,10 @@ fn symmetric() -> Options {
     of_kind(MatrixKind::Symmetric)
 }
 
-fn factorize(a: &CsMat<f64>, options: Options) -> Result<Factors<f64>, Error> {
-    Solver::new(options)?.analyze(a)?.factorize(a)
-}
-
 /// What the CPU counts of the same matrix.
 fn inertia_on_cpu(a: &CsMat<f64>, options: &Options) -> Option<Inertia> {
     let options = options.clone().backend(BackendChoice::Cpu);
     factorize(a, options).unwrap().inertia()
-}
-
-/// One triangle, with the diagonal.
-fn triangle(a: &CsMat<f64>, is_lower: bool) -> CsMat<f64> {
-    let mut part = TriMat::new(a.shape());
-    for (&v, (i, j)) in a {
-        if if is_lower { i >= j } else { i <= j } {
-            part.add_triplet(i, j, v);
-        }
-    }
-    part.to_csr()
-}
-
-/// Sums of entries given twice may differ by a rounding error across the diagonal.
-fn mirrored(a: &CsMat<f64>) -> CsMat<f64> {
-    let mut whole = TriMat::new(a.shape());
-    for (&v, (i, j)) in a {
-        if i >= j {
-            whole.add_triplet(i, j, v);
-        }
-        if i > j {
-            whole.add_triplet(j, i, v);
-        }
-    }
-    whole.to_csr()
 }
 
 fn matrices() -> Vec<(&'static str, CsMat<f64>)> {
@@ -161,7 +134,7 @@ fn either_triangle_is_as_good_as_the_whole_matrix() {
         let (b, _) = known_solution(&a);
         let expected = factorize(&a, symmetric()).unwrap().solve(&b).unwrap().x;
         for is_lower in [true, false] {
-            let stored = triangle(&a, is_lower);
+            let stored = triangle(&a, |i, j| if is_lower { i >= j } else { i <= j });
             for stored in [stored.clone(), stored.to_csc()] {
                 let solver = Solver::new(symmetric()).unwrap();
                 let analysis = solver.analyze(&stored).unwrap();
@@ -288,18 +261,6 @@ fn what_is_not_symmetric_is_named_or_general() {
         );
         assert_eq!(factors.solve(&b).unwrap().x, x);
     }
-}
-
-/// A grid without a boundary: constant vectors are its null space.
-fn floating(nx: usize, ny: usize) -> CsMat<f64> {
-    let mut a = TriMat::new((nx * ny, nx * ny));
-    for (&v, (i, j)) in &laplacian_2d(nx, ny) {
-        if i != j {
-            a.add_triplet(i, j, v);
-            a.add_triplet(i, i, -v);
-        }
-    }
-    a.to_csr()
 }
 
 #[test]
@@ -529,6 +490,46 @@ fn pivots_are_searched_again_where_they_do_not_serve() {
     assert_eq!(factors.solve(&b).unwrap().x, x);
 }
 
+/// New pivots are searched on the tree of the factors that are there: columns that were delayed once stay where they are, also
+/// where they would have pivots.
+#[test]
+fn delayed_columns_stay_where_they_are() {
+    let zeros = darcy(6, 6, 2);
+    let (n, count) = (zeros.rows(), 12);
+    let matrix = |zero: f64, swapped: bool| {
+        let mut a = TriMat::new((n + 2 * count, n + 2 * count));
+        for (&v, (i, j)) in &zeros {
+            a.add_triplet(i, j, v);
+        }
+        for i in 0..n {
+            if zeros.get(i, i).is_none_or(|&v| v == 0.0) {
+                a.add_triplet(i, i, zero);
+            }
+        }
+        for (&v, (i, j)) in &pairs(count, swapped) {
+            a.add_triplet(n + i, n + j, v);
+        }
+        mirrored(&a.to_csr())
+    };
+    let order: Vec<u32> = (0..(n + 2 * count) as u32).rev().collect();
+    let method = Method::User {
+        rows: luge::RowPerm::new(order.clone()).unwrap(),
+        cols: luge::ColPerm::new(order).unwrap(),
+    };
+    let options = symmetric().ordering(OrderingOptions::default().method(method));
+    let first = matrix(0.0, false);
+    let mut factors = factorize(&first, options.clone()).unwrap();
+    let delayed = factors.inform().num_delay.unwrap();
+    assert!(delayed > 0);
+    let other = matrix(-50.0, true);
+    let alone = factorize(&other, options).unwrap();
+    assert!(alone.inform().num_delay.unwrap() < delayed);
+    factors.refactorize(&other).unwrap();
+    assert!(factors.inform().num_delay.unwrap() >= delayed);
+    assert_eq!(factors.inertia(), alone.inertia());
+    check_all_solves("delayed", &other, &factors);
+}
+
 #[test]
 fn thresholds_are_those_of_the_options() {
     let a = mirrored(&stokes(5, 5));
@@ -547,7 +548,7 @@ fn thresholds_are_those_of_the_options() {
 
 #[test]
 fn a_batch_has_the_bits_of_its_systems() {
-    let lower = |mu| triangle(&interior_point_kkt(40, 15, mu, 4), true);
+    let lower = |mu| triangle(&interior_point_kkt(40, 15, mu, 4), |i, j| i >= j);
     let systems = [1e-1, 1e-3, 1e-5].map(lower);
     let values: Vec<f64> = systems.iter().flat_map(|a| a.data().to_vec()).collect();
     let (n, nnz) = (systems[0].rows(), systems[0].nnz());
@@ -584,7 +585,7 @@ fn a_batch_has_the_bits_of_its_systems() {
 #[test]
 fn vectors_stay_on_the_device() {
     let a = mirrored(&darcy(6, 5, 4));
-    let lower = triangle(&a, true);
+    let lower = triangle(&a, |i, j| i >= j);
     let solver = Solver::new(symmetric()).unwrap();
     let factors = solver.analyze(&lower).unwrap().factorize(&lower).unwrap();
     let stream = solver.stream().unwrap();
@@ -628,7 +629,7 @@ fn determinants_and_conditions_are_those_of_the_cpu() {
 #[test]
 fn a_pattern_without_values_serves_every_matrix() {
     for (name, a) in matrices().into_iter().take(4) {
-        let lower = triangle(&a, true);
+        let lower = triangle(&a, |i, j| i >= j);
         let solver = Solver::new(symmetric()).unwrap();
         let pattern = MatrixRef::from(&lower).pattern();
         let analysis = solver.analyze_pattern::<f64, _>(pattern).unwrap();
@@ -638,7 +639,7 @@ fn a_pattern_without_values_serves_every_matrix() {
             row.iter_mut().for_each(|(j, v)| *v *= scale(k) * scale(j));
         }
         let factors = analysis
-            .factorize_values(triangle(&whole, true).data())
+            .factorize_values(triangle(&whole, |i, j| i >= j).data())
             .unwrap();
         let (b, _) = known_solution(&whole);
         let solution = factors.solve(&b).unwrap();

@@ -648,6 +648,13 @@ fn delays_take_few_rounds() {
             on_host.num_delayed
         );
         assert!(rounds.get() <= 8, "{name}: {} rounds", rounds.get());
+        // Once columns have moved, the same values need no other plan.
+        rounds.set(0);
+        let beside = factors.factorize_beside(stream, &values, &ACCEPT, &upload);
+        let (beside, again) = beside.unwrap();
+        assert_eq!((again, rounds.get()), (quality, 0), "{name}");
+        assert!(Arc::ptr_eq(beside.tree(), factors.tree()), "{name}");
+        check(stream, &problem, &beside, &again, name);
     }
 }
 
@@ -923,6 +930,7 @@ fn nothing_has_no_pivots() {
             .factorize::<f64>(stream, Limits::default(), &pivots)
             .unwrap();
         assert_eq!(quality, DeviceSymmetricQuality::default());
+        check(stream, &problem, &factors, &quality, "nothing");
         let again = problem.refactorize(stream, Limits::default(), &mut factors, &pivots);
         assert_eq!(again.unwrap(), quality);
     }

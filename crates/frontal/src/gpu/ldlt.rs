@@ -25,7 +25,7 @@ pub type UploadTree<'a> =
     dyn Fn(&Arc<Symbolic<Lower>>) -> Result<DeviceTree<Lower>, DeviceError> + 'a;
 
 /// What a factorization of a symmetric matrix measured. Columns are those of A.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DeviceSymmetricQuality {
     /// Eigenvalues of D by their signs: by Sylvester's law those of B. Zero are the accepted zero pivots.
     pub inertia: Inertia,
@@ -47,6 +47,24 @@ pub struct DeviceSymmetricQuality {
     pub max_u: f64,
     /// Largest magnitude in L below its unit diagonal: at most 1/u, but for rounding, except in a definite matrix.
     pub max_l: f64,
+}
+
+/// Of nothing.
+impl Default for DeviceSymmetricQuality {
+    fn default() -> Self {
+        Self {
+            inertia: Inertia::default(),
+            num_two: 0,
+            num_zero: 0,
+            first_zero: None,
+            num_delayed: 0,
+            min_pivot: f64::INFINITY,
+            max_pivot: 0.0,
+            max_b: 0.0,
+            max_u: 0.0,
+            max_l: 0.0,
+        }
+    }
 }
 
 /// Factors P·B·Pᵀ = L·D·Lᵀ of one symmetric matrix on the device.

@@ -238,6 +238,25 @@ mod tests {
         assert_eq!(delays.num_delayed, 4);
     }
 
+    /// A column that has left a front is new in the next one.
+    #[test]
+    fn columns_that_have_left_are_mixed_once_more() {
+        let symbolic = path(&[150, 150, 100]);
+        let limits = Limits {
+            small_front: 0,
+            whole_front: 0,
+            ..Limits::default()
+        };
+        let mut delays = Delays::default();
+        let mut stays = |pivot: u32| {
+            let moves = up(delays.moves(&symbolic, &limits, &[pivot]));
+            moves
+                .into_iter()
+                .any(|(moved, up)| moved == pivot && up == 0)
+        };
+        assert_eq!([stays(3), stays(3), stays(3)], [true, false, true]);
+    }
+
     #[test]
     fn there_is_an_end_of_rounds() {
         let symbolic = path(&[100]);

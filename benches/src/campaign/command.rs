@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Largest order; 400, on the simulator 40.
     #[arg(long)]
     max_n: Option<usize>,
-    /// Symmetric matrices, which the options say to be so; on the CPU.
+    /// Symmetric matrices, which the options say to be so.
     #[arg(long)]
     symmetric: bool,
     /// Run the step of this seed (decimal, or hexadecimal after 0x) alone, and print all that happens.

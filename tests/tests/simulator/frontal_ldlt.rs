@@ -591,6 +591,63 @@ fn columns_without_a_pivot_are_delayed() {
     }
 }
 
+/// Zero after an elimination, and as it comes.
+#[test]
+fn a_pivot_of_zero_is_not_positive() {
+    let stream = &streams()[0];
+    for (entries, zero) in [
+        ([(0, 0, 1.0), (0, 1, 1.0), (1, 1, 1.0)], 1),
+        ([(0, 0, 0.0), (0, 1, 0.0), (1, 1, 1.0)], 0),
+    ] {
+        let problem = Problem::new(2, entries, &TreeOptions::default());
+        for limits in all_limits() {
+            let made = problem.factorize::<f64>(stream, limits, &PivotPolicy::DEFINITE);
+            let error = made.map(|(_, quality)| quality).unwrap_err();
+            let DeviceFrontalError::NotPositiveDefinite { column, value } = error else {
+                panic!("{limits:?}: {error}")
+            };
+            assert_eq!((column, value), (zero, 0.0), "{limits:?}");
+        }
+    }
+}
+
+/// A pivot of order 2 with the largest entry of a column is not acceptable if the second largest leads to a large entry of L.
+#[test]
+fn all_entries_of_a_column_count_in_a_pivot_of_order_two() {
+    let entries = [
+        (0, 1, 0.9),
+        (0, 2, 1.0),
+        (1, 2, 0.1),
+        (2, 2, 1000.0),
+        (0, 0, 0.0),
+        (1, 1, 0.0),
+    ];
+    let problem = Problem::new(3, entries, &TreeOptions::default());
+    let stream = &streams()[0];
+    for limits in all_limits() {
+        let what = format!("{limits:?}");
+        let (_, quality) = check_factorization::<f64>(stream, &problem, limits, &what);
+        assert!(quality.max_l < 2.0, "{what}: {quality:?}");
+    }
+}
+
+/// A pivot that was large and is zero now does not serve, though its column would be small beside it.
+#[test]
+fn a_zero_pivot_with_a_column_does_not_serve() {
+    let stream = &streams()[0];
+    let value = |_, i: usize, j: usize| if i == j { 4.0 } else { 1.0 };
+    for (k, c) in [(2, 3), (20, 30), (70, 20)] {
+        let problem = problem(joined(&[k, 4], c, value), &unmerged());
+        let other = problem.with(|i, j, v| if (i, j) == (0, 0) { 0.0 } else { v });
+        for limits in all_limits() {
+            let what = format!("{k} and {c}, {limits:?}");
+            let (mut factors, _) = problem.factorize::<f64>(stream, limits, &STOP).unwrap();
+            let quality = other.refactorize(stream, limits, &mut factors, &STOP);
+            check(stream, &other, &factors, &quality.unwrap(), &what);
+        }
+    }
+}
+
 /// A column that nothing but the root has a pivot for passes all fronts of a path.
 #[test]
 fn columns_are_delayed_again_and_again() {

@@ -8,8 +8,10 @@ use crate::options::Pivoting;
 use crate::probe::is_above;
 use crate::shared::Shared;
 
-/// How rows are matched where a matrix is ordered and scaled anew: as the options say, and by value.
-pub(crate) const OTHER_SCALINGS: [Option<Matching>; 2] = [None, Some(Matching::Always)];
+/// How rows are matched where a matrix is ordered and scaled anew, one way after another: as the options say, by value, and not
+/// at all. A first factorization has these, in another order, so that new values are not refused where it would take them.
+pub(crate) const OTHER_SCALINGS: [Option<Matching>; 3] =
+    [None, Some(Matching::Always), Some(Matching::Never)];
 
 /// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
 /// matrix worth a condition estimate before it is accepted.
@@ -86,7 +88,7 @@ pub(crate) fn other_matchings<F: Found>(
     first: &Result<F, Error>,
     alternative: Option<Matching>,
     shared: &Shared,
-) -> SmallVec<[Option<Matching>; 3]> {
+) -> SmallVec<[Option<Matching>; 4]> {
     match (first, alternative) {
         (Ok(found), _) if found.serves(shared) => SmallVec::new(),
         (Ok(_), _) if shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
@@ -96,6 +98,7 @@ pub(crate) fn other_matchings<F: Found>(
         (Err(error), _) if !is_numerical(error) => SmallVec::new(),
         (Err(_), Some(matching)) => {
             let others = OTHER_SCALINGS.into_iter();
+            let others = others.filter(|&other| other != Some(matching));
             std::iter::once(Some(matching)).chain(others).collect()
         }
         (Err(_), None) => OTHER_SCALINGS.into_iter().collect(),

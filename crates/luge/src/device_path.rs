@@ -10,7 +10,7 @@ use luge_solve::refine;
 use luge_sparse::{PivotPolicy, RealScalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::attempts::Found;
+use crate::attempts::{Found, OTHER_SCALINGS};
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
 use crate::device_factors::{DeviceFactors, Judged, expected_error, looked_at, unstable};
 use crate::device_plan::DevicePath;
@@ -88,7 +88,7 @@ impl DevicePath {
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
         let mut failure = None;
-        for matching in [None, Some(Matching::Always)] {
+        for matching in OTHER_SCALINGS {
             let start = Instant::now();
             let analysis = self.analyze_again(task.shared, task.values, matching);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
@@ -100,7 +100,7 @@ impl DevicePath {
                 done => return done,
             }
         }
-        Err(failure.unwrap_or_else(|| unreachable!("two matchings were tried")))
+        Err(failure.unwrap_or_else(|| unreachable!("there are matchings to try")))
     }
 
     /// As [`create`](Self::create), with the first analysis to try and what else might do.

@@ -1,5 +1,5 @@
 //! Sparse direct solver: factorizes sparse matrices, A = L·U, and solves A·x = b, on NVIDIA GPUs and on CPUs; symmetric
-//! matrices as A = L·D·Lᵀ or A = L·Lᵀ, on CPUs.
+//! matrices as A = L·D·Lᵀ or A = L·Lᵀ.
 //!
 //! # Contents
 //!
@@ -103,8 +103,7 @@
 //!
 //! [`Factors::inertia`] counts positive, negative and zero eigenvalues, as interior-point methods ask after each
 //! factorization. A singular matrix is refused, unless [`SingularAction::Continue`] lets the factorization go on; consistent systems are
-//! then solved. Symmetric matrices are factorized on the CPU: [`BackendChoice::Auto`] takes it, and a solver on a device refuses
-//! these kinds.
+//! then solved.
 //!
 //! # A sequence of matrices
 //!

@@ -2,7 +2,8 @@
 //!
 //! Stops by the rule of Arioli, Demmel and Duff (1989): when the componentwise backward error ω
 //! reaches rounding, or no step halves it any more. While the normwise backward error is above the
-//! target any decrease of ω counts. The best iterate by ω is kept, so a step that makes things worse
+//! target any decrease of ω counts, and a normwise error that is halved: rows that the norm does not see
+//! may hold ω up until the others are exact. The best iterate is kept, so a step that makes things worse
 //! is undone. Cost of a step: one residual and one solve.
 
 use luge_sparse::{CancelFlag, MatrixView, Scalar};
@@ -64,14 +65,15 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Of an iterate with the componentwise error `next_omega`, after one with `omega` and `normwise`.
-    pub(crate) fn of(next_omega: f64, omega: f64, normwise: f64, target: f64) -> Self {
+    /// Of an iterate after another one, by the componentwise and the normwise error of each.
+    pub(crate) fn of(next: [f64; 2], before: [f64; 2], target: f64) -> Self {
         // A NaN compares false and ends it too.
-        let is_better = next_omega < omega;
-        let is_halved = next_omega <= omega / 2.0;
+        let is_missed = before[1] > target;
+        let is_halved = next[0] <= before[0] / 2.0;
+        let is_better = next[0] < before[0] || is_missed && next[1] <= before[1] / 2.0;
         Self {
             is_better,
-            goes_on: is_halved || is_better && normwise > target,
+            goes_on: is_halved || is_better && is_missed,
         }
     }
 }
@@ -142,7 +144,11 @@ where
             normwise = next.normwise,
             "refined"
         );
-        let verdict = Verdict::of(next_omega, omega, best.normwise, options.target);
+        let verdict = Verdict::of(
+            [next_omega, next.normwise],
+            [omega, best.normwise],
+            options.target,
+        );
         if verdict.is_better {
             best = next;
             residual = next_residual;
@@ -200,7 +206,11 @@ where
         let next_x: Vec<Extended<T::Wide>> = pairs.map(|(&x, &d)| x + d).collect();
         let next = Measures::new(a, &next_x, &wide);
         let next_omega = next.componentwise[0] + next.componentwise[1];
-        let verdict = Verdict::of(next_omega, omega, best.normwise, options.target);
+        let verdict = Verdict::of(
+            [next_omega, next.normwise],
+            [omega, best.normwise],
+            options.target,
+        );
         // Entries that are far too large make errors small, and each step makes them smaller by about 1/ε.
         if verdict.is_better || !is_in_range {
             (x, best, steps) = (next_x, next, step);
@@ -243,16 +253,20 @@ mod tests {
     fn only_smaller_errors_are_better() {
         // Of an iterate with 1e-6, whose backward error is above the target, then below it.
         for (next, normwise, is_better, goes_on) in [
-            (1e-6, 1.0, false, false),
-            (9e-7, 1.0, true, true),
-            (9e-7, 1e-12, true, false),
-            (5e-7, 1e-12, true, true),
-            (2e-6, 1.0, false, false),
-            (f64::NAN, 1.0, false, false),
+            ([1e-6, 1.0], 1.0, false, false),
+            ([9e-7, 1.0], 1.0, true, true),
+            ([9e-7, 1e-12], 1e-12, true, false),
+            ([5e-7, 1e-12], 1e-12, true, true),
+            ([2e-6, 1.0], 1.0, false, false),
+            ([2e-6, 0.6], 1.0, false, false),
+            ([2e-6, 0.5], 1.0, true, true),
+            ([2e-6, 1e-13], 1e-12, false, false),
+            ([f64::NAN, 1.0], 1.0, false, false),
+            ([f64::NAN, f64::NAN], 1.0, false, false),
         ] {
-            let verdict = Verdict::of(next, 1e-6, normwise, 1e-10);
+            let verdict = Verdict::of(next, [1e-6, normwise], 1e-10);
             let found = (verdict.is_better, verdict.goes_on);
-            assert_eq!(found, (is_better, goes_on), "{next}, {normwise}");
+            assert_eq!(found, (is_better, goes_on), "{next:?}, {normwise}");
         }
     }
 

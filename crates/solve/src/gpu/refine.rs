@@ -92,8 +92,8 @@ pub fn refine<E: From<SolveError>>(
                 continue;
             }
             let before = best[rhs].measures;
-            let normwise = before.normwise();
-            let verdict = Verdict::of(measures.omega(), before.omega(), normwise, options.target);
+            let errors = |of: &Measures| [of.omega(), of.normwise()];
+            let verdict = Verdict::of(errors(&measures), errors(&before), options.target);
             tracing::trace!(rhs, step, omega = measures.omega(), "refined");
             if verdict.is_better {
                 best[rhs] = Refined {

@@ -8,10 +8,35 @@ use crate::options::Pivoting;
 use crate::probe::is_above;
 use crate::shared::Shared;
 
-/// How rows are matched where a matrix is ordered and scaled anew, one way after another: as the options say, by value, and not
-/// at all. A first factorization has these, in another order, so that new values are not refused where it would take them.
-pub(crate) const OTHER_SCALINGS: [Option<Matching>; 3] =
-    [None, Some(Matching::Always), Some(Matching::Never)];
+/// What is done differently where a matrix is ordered and scaled anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Nothing: the values are other ones.
+    AsAsked,
+    Matching(Matching),
+    /// Rows stay where they are, and are scaled by averages.
+    Averages,
+}
+
+impl Remedy {
+    /// The matching, where `asked` was asked for.
+    pub(crate) fn matching(self, asked: Matching) -> Matching {
+        match self {
+            Self::AsAsked => asked,
+            Self::Matching(matching) => matching,
+            Self::Averages => Matching::Never,
+        }
+    }
+}
+
+/// What to try where values are not those of the analysis, one after another. A first factorization has these too, in another
+/// order, so that new values are not refused where it would take them.
+pub(crate) const REMEDIES: [Remedy; 4] = [
+    Remedy::AsAsked,
+    Remedy::Matching(Matching::Always),
+    Remedy::Matching(Matching::Never),
+    Remedy::Averages,
+];
 
 /// Pivots that are this many ε apart, or a pivot that is no more than this many ε of what it was computed from, make a
 /// matrix worth a condition estimate before it is accepted.
@@ -83,39 +108,39 @@ pub(crate) fn unless_pivots_failed<E>(
     }
 }
 
-/// The matchings to order and scale with anew after a first attempt, one after another; `alternative` is what else might do.
-pub(crate) fn other_matchings<F: Found>(
+/// What to try after a first attempt, one after another; `alternative` is the matching that else might do.
+pub(crate) fn remedies<F: Found>(
     first: &Result<F, Error>,
     alternative: Option<Matching>,
     shared: &Shared,
-) -> SmallVec<[Option<Matching>; 4]> {
+) -> SmallVec<[Remedy; 4]> {
+    let alternative = alternative.map(Remedy::Matching);
     match (first, alternative) {
         (Ok(found), _) if found.serves(shared) => SmallVec::new(),
-        (Ok(_), _) if shared.of_pattern_alone => OTHER_SCALINGS.into_iter().collect(),
-        (Ok(_), Some(matching)) => smallvec![Some(matching)],
+        (Ok(_), _) if shared.of_pattern_alone => REMEDIES.into_iter().collect(),
+        (Ok(_), Some(alternative)) => smallvec![alternative],
         (Ok(found), None) if found.is_in_range() => SmallVec::new(),
-        (Ok(_), None) => smallvec![None],
+        (Ok(_), None) => smallvec![Remedy::AsAsked],
         (Err(error), _) if !is_numerical(error) => SmallVec::new(),
-        (Err(_), Some(matching)) => {
-            let others = OTHER_SCALINGS.into_iter();
-            let others = others.filter(|&other| other != Some(matching));
-            std::iter::once(Some(matching)).chain(others).collect()
+        (Err(_), alternative) => {
+            let others = REMEDIES.into_iter();
+            let others = others.filter(|&other| Some(other) != alternative);
+            alternative.into_iter().chain(others).collect()
         }
-        (Err(_), None) => OTHER_SCALINGS.into_iter().collect(),
     }
 }
 
-/// Makes attempts with one matching after another until factors serve, and gives the best. The scaling of other values, or one
+/// Makes attempts with one remedy after another until factors serve, and gives the best. The scaling of other values, or one
 /// by a matching of largest product, may be too wild for the norm of A; or the rows need it all the same, and then other pivots
 /// do not make up for it.
 pub(crate) fn best_of<F: Found>(
-    matchings: &[Option<Matching>],
+    remedies: &[Remedy],
     shared: &Shared,
-    mut attempt: impl FnMut(Option<Matching>) -> Result<F, Error>,
+    mut attempt: impl FnMut(Remedy) -> Result<F, Error>,
 ) -> Result<F, Error> {
     let mut best: Option<Result<F, Error>> = None;
-    for &matching in matchings {
-        let found = attempt(matching);
+    for &remedy in remedies {
+        let found = attempt(remedy);
         let is_done = match &found {
             Ok(found) => found.serves(shared),
             Err(error) => !is_numerical(error),
@@ -128,5 +153,5 @@ pub(crate) fn best_of<F: Found>(
             break;
         }
     }
-    best.unwrap_or_else(|| unreachable!("there is a matching to try"))
+    best.unwrap_or_else(|| unreachable!("there is something to try"))
 }

@@ -118,6 +118,7 @@ impl DeviceFactors {
             growth: report.growth,
             rcond,
             epsilon: report.epsilon,
+            is_perturbed: report.num_perturbed > 0,
         };
         Ok(probe.statement(&one_pass, target))
     }

@@ -10,7 +10,7 @@ use luge_solve::refine;
 use luge_sparse::{PivotPolicy, RealScalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::attempts::{Found, OTHER_SCALINGS};
+use crate::attempts::{Found, REMEDIES, Remedy};
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
 use crate::device_factors::{DeviceFactors, Judged, expected_error, looked_at, unstable};
 use crate::device_plan::DevicePath;
@@ -88,11 +88,11 @@ impl DevicePath {
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
         let mut failure = None;
-        for matching in OTHER_SCALINGS {
+        for remedy in REMEDIES {
             let start = Instant::now();
-            let analysis = self.analyze_again(task.shared, task.values, matching);
+            let analysis = self.analyze_again(task.shared, task.values, remedy);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
-            let alternative = self.alternative.filter(|_| matching.is_none());
+            let alternative = self.alternative.filter(|_| remedy == Remedy::AsAsked);
             match analysis
                 .and_then(|analysis| self.create_on(&analysis, alternative, task, journal))
             {
@@ -100,7 +100,7 @@ impl DevicePath {
                 done => return done,
             }
         }
-        Err(failure.unwrap_or_else(|| unreachable!("there are matchings to try")))
+        Err(failure.unwrap_or_else(|| unreachable!("there is something to try")))
     }
 
     /// As [`create`](Self::create), with the first analysis to try and what else might do.
@@ -121,7 +121,7 @@ impl DevicePath {
         let mut analysis = Arc::clone(analysis);
         if let Some(matching) = alternative {
             let start = Instant::now();
-            analysis = self.analyze_again(task.shared, task.values, Some(matching))?;
+            analysis = self.analyze_again(task.shared, task.values, Remedy::Matching(matching))?;
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
             if let Verdict::Serve(factors) = self.try_static(&analysis, task, journal)? {
                 journal.warnings.push(Warning::RowsMatched { reason });

@@ -6,6 +6,7 @@ use luge_device::Stream;
 use luge_frontal::gpu::DeviceFrontalLu;
 use luge_ordering::{Matching, Ordering, OrderingOptions};
 
+use crate::attempts::Remedy;
 use crate::backend::Limits;
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
@@ -191,18 +192,19 @@ impl DevicePath {
         }))
     }
 
-    /// Orders and plans anew for other values, and if that is given with another matching.
+    /// Orders and plans anew for other values.
     pub(crate) fn analyze_again(
         &self,
         shared: &Shared,
         values: &[f64],
-        matching: Option<Matching>,
+        remedy: Remedy,
     ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
         let rows = Rows::new(&shared.pattern, shared.by_columns, &shared.limits.cancel)?;
         let by_rows = rows.values(values);
         let mut options = (*shared.ordering)
             .clone()
-            .matching(matching.unwrap_or(self.matching));
+            .matching(remedy.matching(self.matching))
+            .averaged(remedy == Remedy::Averages);
         if self.engine == DeviceEngine::Columns {
             options.costs = costs_of(&shared.options);
             options.tree_cost = None;

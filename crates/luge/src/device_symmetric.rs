@@ -12,7 +12,7 @@ use luge_ordering::{Matching, SymmetricOrdering};
 use luge_sparse::{PivotPolicy, RealScalar};
 
 use crate::attempts::{
-    Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings, unless_pivots_failed,
+    Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, remedies, unless_pivots_failed,
 };
 use crate::backend::gpu::GpuBackend;
 use crate::device_analysis::AnyDeviceAnalysis;
@@ -65,9 +65,9 @@ impl DevicePath {
         &self,
         shared: &Shared,
         values: &[f64],
-        matching: Option<Matching>,
+        remedy: Remedy,
     ) -> Result<Arc<dyn AnyDeviceAnalysis>, Error> {
-        let Some(request) = Request::again(shared, matching, self.single, true) else {
+        let Some(request) = Request::again(shared, remedy, self.single, true) else {
             unreachable!("a symmetric matrix")
         };
         let (mut ordering, _memory) = request.order(Some(values))?;
@@ -81,25 +81,25 @@ impl DevicePath {
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
         let found = self.search_on(&self.analysis, task, journal);
-        let matchings = other_matchings(&found, self.alternative, task.shared);
-        if matchings.is_empty() {
+        let remedies = remedies(&found, self.alternative, task.shared);
+        if remedies.is_empty() {
             return found;
         }
-        self.symmetric_anew(&matchings, task, journal)
+        self.symmetric_anew(&remedies, task, journal)
             .better_than(found)
     }
 
-    /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
+    /// Orders, scales and factorizes for the values at hand, with one remedy after another until the factors serve, and
     /// gives the best.
     fn symmetric_anew<T: RealScalar>(
         &self,
-        matchings: &[Option<Matching>],
+        remedies: &[Remedy],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
-        best_of(matchings, task.shared, |matching| {
+        best_of(remedies, task.shared, |remedy| {
             let start = Instant::now();
-            let analysis = self.symmetric_again(task.shared, task.values, matching);
+            let analysis = self.symmetric_again(task.shared, task.values, remedy);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
             self.search_on(&analysis?, task, journal)
         })
@@ -166,7 +166,7 @@ impl DevicePath {
         match self.search_on(&old.analysis, task, journal) {
             Ok(found) if found.serves(task.shared) => Ok(found),
             Err(error) if !is_numerical(&error) => Err(error),
-            _ => self.symmetric_anew(&OTHER_SCALINGS, task, journal),
+            _ => self.symmetric_anew(&REMEDIES, task, journal),
         }
     }
 }

@@ -10,8 +10,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
 use crate::attempts::{
-    self, Attempt, Found, OTHER_SCALINGS, best_of, is_numerical, other_matchings,
-    unless_pivots_failed,
+    self, Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, remedies, unless_pivots_failed,
 };
 use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
@@ -85,14 +84,14 @@ impl<W: SymmetricField> HostPath<W> {
         }
     }
 
-    /// Orders and plans anew for other values, and if that is given with another matching.
+    /// Orders and plans anew for other values.
     pub(crate) fn analyze_again(
         &self,
         shared: &Shared,
         values: &[W],
-        matching: Option<Matching>,
+        remedy: Remedy,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
-        if let Some(request) = symmetric::Request::again(shared, matching, self.single, false) {
+        if let Some(request) = symmetric::Request::again(shared, remedy, self.single, false) {
             let values = W::in_real(values);
             return Ok(W::plan(&request, Some(&values))?.analysis);
         }
@@ -104,7 +103,8 @@ impl<W: SymmetricField> HostPath<W> {
         let by_rows = rows.values(&sizes);
         let options = (*shared.ordering)
             .clone()
-            .matching(matching.unwrap_or(shared.ordering.matching));
+            .matching(remedy.matching(shared.ordering.matching))
+            .averaged(remedy == Remedy::Averages);
         let ordered = order_within(&options, &shared.threads, &shared.limits, &rows, &by_rows)?;
         host_chain(
             &shared.options,
@@ -203,6 +203,7 @@ impl<W: SymmetricField> HostFactors<W> {
             growth: quality.growth,
             rcond,
             epsilon: analysis.epsilon(),
+            is_perturbed: quality.num_perturbed > 0,
         };
         probe.statement(&one_pass, target)
     }
@@ -216,7 +217,11 @@ impl<W: SymmetricField> HostFactors<W> {
     ) -> Result<Option<f64>, Error> {
         match (condition, probe) {
             (Some(condition), _) => Ok(Some(condition.rcond)),
-            (None, Some(probe)) if probe.is_refined() => self.engine.screen().map(Some),
+            (None, Some(probe))
+                if probe.is_refined() || self.engine.quality().num_perturbed > 0 =>
+            {
+                self.engine.screen().map(Some)
+            }
             (None, _) => Ok(None),
         }
     }
@@ -376,11 +381,11 @@ impl<W: SymmetricField> HostPath<W> {
             Arc::clone(&self.analysis)
         };
         let found = self.create_on(&analysis, &self.policies(task.shared), task, journal);
-        let matchings = other_matchings(&found, self.alternative, task.shared);
-        if matchings.is_empty() {
+        let remedies = remedies(&found, self.alternative, task.shared);
+        if remedies.is_empty() {
             return found;
         }
-        self.establish_anew(&matchings, task, journal)
+        self.establish_anew(&remedies, task, journal)
             .better_than(found)
     }
 
@@ -410,22 +415,24 @@ impl<W: SymmetricField> HostPath<W> {
             .rescaled(&shared.pattern, shared.by_columns, scaling)
     }
 
-    /// Orders, scales and factorizes for the values at hand, with one matching after another until the factors serve, and
+    /// Orders, scales and factorizes for the values at hand, with one remedy after another until the factors serve, and
     /// gives the best.
     fn establish_anew<T: Scalar<Wide = W>>(
         &self,
-        matchings: &[Option<Matching>],
+        remedies: &[Remedy],
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<HostFactors<W>, Error> {
         let shared = task.shared;
-        best_of(matchings, shared, |matching| {
+        best_of(remedies, shared, |remedy| {
             let mut policies = self.policies(shared);
-            if matching == Some(Matching::Always) && self.alternative == matching {
+            if remedy == Remedy::Matching(Matching::Always)
+                && self.alternative == Some(Matching::Always)
+            {
                 policies.truncate(1);
             }
             let start = Instant::now();
-            let analysis = self.analyze_again(shared, task.values, matching);
+            let analysis = self.analyze_again(shared, task.values, remedy);
             *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
             self.create_on(&analysis?, &policies, task, journal)
         })
@@ -628,7 +635,7 @@ impl<W: SymmetricField> HostPath<W> {
                 _ => {}
             }
         }
-        self.establish_anew(&OTHER_SCALINGS, task, journal)
+        self.establish_anew(&REMEDIES, task, journal)
     }
 }
 

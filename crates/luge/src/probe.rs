@@ -67,6 +67,8 @@ pub(crate) struct OnePassOf {
     pub rcond: Option<f64>,
     /// ε of the factors.
     pub epsilon: f64,
+    /// Pivots were replaced, so that the factors are those of another matrix.
+    pub is_perturbed: bool,
 }
 
 impl Probe {
@@ -241,17 +243,24 @@ impl Probe {
 
     /// The backward error, if solutions for other right-hand sides, refined as this one, can be expected to reach the target
     /// where this one does. They may not if the solution that came back is another one, whose large entries hide the errors of
-    /// the others; nor, if it took refinement, if one pass may lose nearly all digits, which leaves the rest to luck.
+    /// the others; nor, if it took refinement or others may, if one pass may lose nearly all digits, which leaves the rest to luck.
     pub(crate) fn statement(&self, one_pass: &OnePassOf, target: f64) -> Option<f64> {
+        // A replaced pivot is wrong by about √ε of the matrix.
+        let accuracy = if one_pass.is_perturbed {
+            one_pass.epsilon.sqrt()
+        } else {
+            one_pass.epsilon
+        };
         let converges = || {
             self.componentwise <= CONVERGED
                 && one_pass.bound <= POOREST
                 && one_pass.growth <= TRUSTED_GROWTH
                 && one_pass
                     .rcond
-                    .is_none_or(|rcond| rcond >= CONVERGENT * one_pass.epsilon)
+                    .is_none_or(|rcond| rcond >= CONVERGENT * accuracy)
         };
-        let is_representative = self.norm_x <= AS_KNOWN && (!self.is_refined() || converges());
+        let is_plain = !self.is_refined() && !one_pass.is_perturbed;
+        let is_representative = self.norm_x <= AS_KNOWN && (is_plain || converges());
         (is_representative || self.misses(target)).then_some(self.backward_error)
     }
 
@@ -472,6 +481,7 @@ mod tests {
             growth: 10.0,
             rcond: Some(1e-3),
             epsilon: 1e-7,
+            is_perturbed: false,
         };
         let told = |probe: Probe, of: OnePassOf| probe.statement(&of, target);
         assert_eq!(told(refined, one_pass()), Some(1e-15));
@@ -525,6 +535,15 @@ mod tests {
             ..plain
         };
         assert_eq!(told(other, poor()), None);
+        // Of replaced pivots one right-hand side may know nothing, if they matter much.
+        for (rcond, stated) in [(1e-3, None), (0.1, Some(1e-15))] {
+            let perturbed = OnePassOf {
+                is_perturbed: true,
+                rcond: Some(rcond),
+                ..one_pass()
+            };
+            assert_eq!(told(plain, perturbed), stated);
+        }
         // What misses the target is told in any case.
         let missed = Probe {
             backward_error: 1e-9,

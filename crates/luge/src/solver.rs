@@ -16,6 +16,7 @@ use luge_sparse::{
 };
 
 #[cfg(feature = "gpu")]
+use crate::attempts::Remedy;
 use crate::backend::auto::{Auto, Chosen, CpuWork, Work, tree_seconds};
 #[cfg(feature = "gpu")]
 use crate::backend::gpu::GpuBackend;
@@ -496,7 +497,7 @@ impl Solver {
             symmetry: &symmetry,
             pattern: &stored.pattern,
             by_columns: stored.by_columns,
-            matching: None,
+            remedy: Remedy::AsAsked,
             single,
             on_device: !matches!(self.backend, Backend::Cpu { .. }),
         };

@@ -26,6 +26,7 @@ use luge_sparse::{
 use num_complex::Complex;
 
 use crate::accuracy::of_growth;
+use crate::attempts::Remedy;
 use crate::backend::{Field, Limits};
 use crate::determinant::Determinant;
 #[cfg(feature = "gpu")]
@@ -74,7 +75,7 @@ pub(crate) struct Request<'a> {
     pub pattern: &'a CompressedPattern,
     pub by_columns: bool,
     /// In place of what the options say, if another attempt is made.
-    pub matching: Option<Matching>,
+    pub remedy: Remedy,
     pub single: bool,
     /// Whether it is to be factorized on a device.
     pub on_device: bool,
@@ -124,7 +125,7 @@ impl<'a> Request<'a> {
     /// For other values of a matrix that was analyzed, if that is symmetric.
     pub(crate) fn again(
         shared: &'a Shared,
-        matching: Option<Matching>,
+        remedy: Remedy,
         single: bool,
         on_device: bool,
     ) -> Option<Self> {
@@ -135,7 +136,7 @@ impl<'a> Request<'a> {
             symmetry: shared.symmetry.as_ref()?,
             pattern: &shared.pattern,
             by_columns: shared.by_columns,
-            matching,
+            remedy,
             single,
             on_device,
         })
@@ -165,16 +166,17 @@ impl<'a> Request<'a> {
         let ordering = &self.options.ordering;
         let options = SymmetricOptions::default()
             .method(ordering.method.clone())
-            .matching(self.matching.unwrap_or(ordering.matching))
-            .scaling(match self.matching {
+            .matching(self.remedy.matching(ordering.matching))
+            .scaling(match self.remedy {
                 _ if !ordering.scaling => SymmetricScaling::None,
                 // Another attempt: the scaling of the matching may be what is wanting.
-                Some(Matching::Always) => SymmetricScaling::Matching,
+                Remedy::Matching(Matching::Always) => SymmetricScaling::Matching,
+                Remedy::Averages => SymmetricScaling::Average,
                 _ => SymmetricScaling::Auto,
             })
             .is_definite(match self.symmetry.kind {
                 SymmetricKind::Definite => true,
-                SymmetricKind::MaybeDefinite => self.matching != Some(Matching::Always),
+                SymmetricKind::MaybeDefinite => self.remedy != Remedy::Matching(Matching::Always),
                 SymmetricKind::Indefinite => false,
             })
             // A triangle was completed, and the counterparts of a whole matrix were found.

@@ -7,15 +7,19 @@
 //! entries are apart, and the factors are rounded to powers of two at the end, so that scaling a
 //! value is exact. O(nnz) a sweep, about 15 sweeps for 400 orders of magnitude.
 
-use luge_sparse::{CompressedPattern, Scaling};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
 
 use crate::error::{OrderingError, check_finite};
+use crate::matching::middle;
 
 /// Sweeps halve the logarithmic distance: enough for the widest range of f64, 2^±1074.
 pub(crate) const MAX_SWEEPS: usize = 24;
 
 /// Sweeps stop when every row and column maximum is within a factor of 2^0.25 of one.
 pub(crate) const TOLERANCE: f64 = 0.25;
+
+/// Sweeps that make the logarithms of rows and columns zero on average; they need not converge.
+pub(crate) const AVERAGING_SWEEPS: usize = 40;
 
 /// Factors, all powers of two, that bring the largest absolute value of every row and column of
 /// the CSR matrix near one: between 1/4 and 4, unless a factor had to be clamped to 2^±1021. Rows
@@ -35,6 +39,59 @@ pub fn equilibrate(a: &CompressedPattern, values: &[f64]) -> Result<Scaling, Ord
     let logs: Vec<f64> = values.iter().map(|v| v.abs().log2()).collect();
     let mut rows = vec![0.0; a.major_dim()];
     let mut cols = vec![0.0; a.minor_dim()];
+    sweep(a, &logs, &mut rows, &mut cols);
+    let factors = |logs: &[f64]| logs.iter().map(|x| exp2_clamped(x.round())).collect();
+    Ok(Scaling {
+        rows: factors(&rows),
+        cols: factors(&cols),
+    })
+}
+
+/// As [`equilibrate`], from factors for which the logarithms of the entries of each row and column are zero on average
+/// (A. R. Curtis and J. K. Reid, "On the automatic scaling of matrices for Gaussian elimination", J. Inst. Math. Appl. 10,
+/// 1972). That undoes any scaling of rows and columns, where the largest entries alone may say nothing of what was scaled.
+/// Takes about four times as long.
+pub(crate) fn equilibrate_by_averages(
+    a: &CompressedPattern,
+    values: &[f64],
+    cancel: &CancelFlag,
+) -> Result<Scaling, Cancelled> {
+    let logs: Vec<f64> = values.iter().map(|v| v.abs().log2()).collect();
+    let mut rows = vec![0.0; a.major_dim()];
+    let mut cols = vec![0.0; a.minor_dim()];
+    let mut sums = vec![(0.0, 0u32); a.minor_dim()];
+    // Minus infinity is the logarithm of zero, which no factor changes.
+    for _ in 0..AVERAGING_SWEEPS {
+        cancel.check()?;
+        sums.fill((0.0, 0));
+        for (row, factor) in rows.iter_mut().enumerate() {
+            let entries = || a.range(row).filter(|&p| logs[p].is_finite());
+            let sum: f64 = entries().map(|p| logs[p] + cols[a.idx()[p] as usize]).sum();
+            *factor = -sum / entries().count().max(1) as f64;
+            for p in entries() {
+                let (sum, count) = &mut sums[a.idx()[p] as usize];
+                *sum += logs[p] + *factor;
+                *count += 1;
+            }
+        }
+        for (factor, &(sum, count)) in cols.iter_mut().zip(&sums) {
+            *factor = -sum / f64::from(count.max(1));
+        }
+    }
+    sweep(a, &logs, &mut rows, &mut cols);
+    let shift = middle(&rows, &cols);
+    let factors = |logs: &[f64], shift: f64| -> Vec<f64> {
+        let rounded = logs.iter().map(|x| (x + shift).round());
+        rounded.map(exp2_clamped).collect()
+    };
+    Ok(Scaling {
+        rows: factors(&rows, shift),
+        cols: factors(&cols, -shift),
+    })
+}
+
+/// Ruiz's sweeps over entries with these logarithms, from factors with those of `rows` and `cols`.
+fn sweep(a: &CompressedPattern, logs: &[f64], rows: &mut [f64], cols: &mut [f64]) {
     let mut row_max = vec![0.0; a.major_dim()];
     let mut col_max = vec![0.0; a.minor_dim()];
     for _ in 0..MAX_SWEEPS {
@@ -64,11 +121,6 @@ pub fn equilibrate(a: &CompressedPattern, values: &[f64]) -> Result<Scaling, Ord
             break;
         }
     }
-    let factors = |logs: &[f64]| logs.iter().map(|x| exp2_clamped(x.round())).collect();
-    Ok(Scaling {
-        rows: factors(&rows),
-        cols: factors(&cols),
-    })
 }
 
 /// Factors stay within 2^±1021, so that they and their inverses are normal numbers.
@@ -121,6 +173,44 @@ mod tests {
             let exact = x.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp2();
             prop_assert!((exp2_clamped(x) - exact).abs() <= 4e-16 * exact);
         }
+    }
+
+    #[test]
+    fn averages_undo_a_scaling_of_rows_and_columns() {
+        // Ones on two cyclic diagonals, whose rows and columns are then scaled, and a zero.
+        let n = 9;
+        let scale = |i: usize, salt: usize| ((i * 7919 + salt) * 31 % 801) as i32 - 400;
+        let mut entries: Vec<Vec<usize>> = (0..n).map(|i| vec![i, (i + 1) % n]).collect();
+        entries[4].push(0);
+        entries.iter_mut().for_each(|row| row.sort_unstable());
+        let ptr = std::iter::once(0).chain(entries.iter().scan(0, |sum, row| {
+            *sum += row.len() as u64;
+            Some(*sum)
+        }));
+        let ptr: Vec<u64> = ptr.collect();
+        let idx: Vec<u32> = entries.iter().flatten().map(|&j| j as u32).collect();
+        let pattern = CompressedPattern::new(n, ptr, idx).unwrap();
+        let value = |i: usize, j: usize| match (i, j) {
+            (4, 0) => 0.0,
+            _ => 2f64.powi(scale(i, 1) + scale(j, 5)),
+        };
+        let values: Vec<f64> = (0..n)
+            .flat_map(|i| entries[i].iter().map(move |&j| value(i, j)))
+            .collect();
+        let scaling = equilibrate_by_averages(&pattern, &values, &CancelFlag::new()).unwrap();
+        for (i, row) in entries.iter().enumerate() {
+            for &j in row.iter().filter(|&&j| (i, j) != (4, 0)) {
+                let scaled = scaling.apply(i, j, value(i, j));
+                assert!((0.25..=4.0).contains(&scaled), "({i}, {j}): {scaled:e}");
+            }
+        }
+        let factors = || scaling.rows.iter().chain(&scaling.cols);
+        assert!(factors().all(|f| f.log2().fract() == 0.0));
+        // The largest entries alone leave some that are all but zero.
+        let plain = equilibrate(&pattern, &values).unwrap();
+        let smallest = (0..n).flat_map(|i| [(i, i), (i, (i + 1) % n)]);
+        let smallest = smallest.map(|(i, j)| plain.apply(i, j, value(i, j)));
+        assert!(smallest.fold(1.0, f64::min) < 1e-30);
     }
 
     #[test]

@@ -451,7 +451,7 @@ fn draw_together(
 
 /// What to add to the logarithms of the rows' factors, and to take from those of the columns', so that the largest absolute
 /// value is the smallest.
-fn middle(log_rows: &[f64], log_cols: &[f64]) -> f64 {
+pub(crate) fn middle(log_rows: &[f64], log_cols: &[f64]) -> f64 {
     let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
     if log_rows.is_empty() {
         0.0

@@ -62,6 +62,10 @@ pub struct OrderingOptions {
     /// Scale rows and columns: by the duals of the matching if there is one of largest product,
     /// otherwise by powers of two that bring the largest entry of every row and column to [1, 2).
     pub scaling: bool,
+    /// If no matching of largest product scales: before that the logarithms of the entries of each row and column are made
+    /// zero on average (Curtis and Reid 1972), which undoes any scaling of rows and columns. For entries that span hundreds of
+    /// orders of magnitude.
+    pub averaged: bool,
     /// Permute to block triangular form.
     pub block_triangular: bool,
     /// After a matching of largest product, [`Method::Auto`] also tries the rows in their old places
@@ -91,6 +95,7 @@ impl Default for OrderingOptions {
             method: Method::Auto,
             matching: Matching::Auto,
             scaling: true,
+            averaged: false,
             block_triangular: true,
             diagonal_threshold: 0.1,
             costs: Costs::default(),
@@ -107,6 +112,7 @@ luge_sparse::setters!(OrderingOptions {
     method: Method,
     matching: Matching,
     scaling: bool,
+    averaged: bool,
     block_triangular: bool,
     diagonal_threshold: f64,
     costs: Costs,

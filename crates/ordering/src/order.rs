@@ -11,6 +11,7 @@ use crate::block_order::{Clock, MIN_DISSECTION};
 use crate::btf::find_blocks;
 use crate::candidate::{Candidate, candidate, one_block};
 use crate::elimination::predict;
+use crate::equilibrate::equilibrate_by_averages;
 use crate::error::{OrderingError, check_finite};
 use crate::graph::BlockPattern;
 use crate::matching::{ProductMatching, check_rank, check_square, fill_holes, match_by_product};
@@ -170,10 +171,13 @@ pub fn order(
             early_cancel.cancel();
         }
         options.cancel.check()?;
-        let scaling = survey
-            .as_ref()
-            .filter(|_| found.is_none())
-            .map(Survey::scaling);
+        let scaling = match (&survey, values) {
+            (Some(_), _) if found.is_some() => None,
+            (Some(_), Some(values)) if options.averaged => {
+                Some(equilibrate_by_averages(a, values, &options.cancel)?)
+            }
+            (survey, _) => survey.as_ref().map(Survey::scaling),
+        };
         Ok::<_, OrderingError>((survey, found, matching_refused, scaling, clock.lap()))
     };
     let (matched, (form, early, form_seconds)) = join_if(parallel, match_rows, find_form);

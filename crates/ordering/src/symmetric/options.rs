@@ -18,6 +18,9 @@ pub enum SymmetricScaling {
     None,
     /// The largest entry of every row is brought near one: between 1/4 and 4, unless a factor had to be clamped.
     Equilibrate,
+    /// As `Equilibrate`, from factors for which the logarithms of the entries of each row are zero on average (Curtis and Reid
+    /// 1972), which undoes any symmetric scaling. For entries that span hundreds of orders of magnitude.
+    Average,
     /// By the duals of the matching of largest product: no entry is above 2, and matched entries are in [1/2, 2]. The
     /// matching is found even if no entries are paired. As `Equilibrate` if the matrix is known to be definite, or if the
     /// factors of the matching outgrow `f64`.

@@ -2,7 +2,7 @@
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
-use crate::equilibrate::{MAX_SWEEPS, TOLERANCE, exp2_clamped};
+use crate::equilibrate::{AVERAGING_SWEEPS, MAX_SWEEPS, TOLERANCE, exp2_clamped};
 use crate::matching::logarithms;
 
 /// Logarithms of factors that bring the largest entry of every row, and so of every column, near one: the sweeps of
@@ -16,11 +16,48 @@ pub(super) fn equilibrium(
     values: &[f64],
     cancel: &CancelFlag,
 ) -> Result<Vec<f64>, Cancelled> {
-    let n = a.major_dim();
     let mut logs = vec![0.0; values.len()];
     logarithms(values, &mut logs);
-    let mut scale = vec![0.0; n];
-    let mut largest = vec![0.0; n];
+    sweep(a, &logs, vec![0.0; a.major_dim()], cancel)
+}
+
+/// As [`equilibrium`], from factors for which the logarithms of the entries of each row are zero on average.
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(super) fn equilibrium_by_averages(
+    a: &CompressedPattern,
+    values: &[f64],
+    cancel: &CancelFlag,
+) -> Result<Vec<f64>, Cancelled> {
+    let logs: Vec<f64> = values.iter().map(|v| v.abs().log2()).collect();
+    let mut scale = vec![0.0; a.major_dim()];
+    for _ in 0..2 * AVERAGING_SWEEPS {
+        cancel.check()?;
+        for row in 0..scale.len() {
+            let entries = || a.range(row).filter(|&p| logs[p].is_finite());
+            let count = entries().count();
+            let sum: f64 = entries()
+                .map(|p| logs[p] + scale[a.idx()[p] as usize])
+                .sum();
+            if count > 0 {
+                // Half a step: a whole one would go to and fro where rows come in two kinds.
+                scale[row] -= (sum / count as f64 + scale[row]) / 2.0;
+            }
+        }
+    }
+    sweep(a, &logs, scale, cancel)
+}
+
+/// The sweeps over entries with these logarithms, from `scale`.
+fn sweep(
+    a: &CompressedPattern,
+    logs: &[f64],
+    mut scale: Vec<f64>,
+    cancel: &CancelFlag,
+) -> Result<Vec<f64>, Cancelled> {
+    let mut largest = vec![0.0; scale.len()];
     for _ in 0..MAX_SWEEPS {
         cancel.check()?;
         let mut worst = 0.0;

@@ -15,8 +15,8 @@ use luge_sparse::{
     PatternRef, RealScalar, Reservation, Scalar, to_u32,
 };
 
-#[cfg(feature = "gpu")]
 use crate::attempts::Remedy;
+#[cfg(feature = "gpu")]
 use crate::backend::auto::{Auto, Chosen, CpuWork, Work, tree_seconds};
 #[cfg(feature = "gpu")]
 use crate::backend::gpu::GpuBackend;

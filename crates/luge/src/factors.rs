@@ -1180,6 +1180,16 @@ impl<T: RealScalar> Factors<T> {
         known.into_iter().find_map(Option::as_ref)
     }
 
+    /// Whether a probe showed that solutions are not determined.
+    fn lost_solution(&self) -> bool {
+        let probe = match &self.computed {
+            Computed::Host(host) => host.probe,
+            #[cfg(feature = "gpu")]
+            Computed::Device(device) => device.probe,
+        };
+        probe.is_some_and(|probe| probe.lost_solution())
+    }
+
     /// How far the factors are from those of B, relative to B: ε at least.
     fn factor_error(&self, report: &FactorReport) -> f64 {
         let of_probe = match &self.computed {
@@ -1199,7 +1209,7 @@ impl<T: RealScalar> Factors<T> {
         }
         let engine = self.computed.engine();
         let bound = engine.screen()?;
-        if bound >= self.factor_error(&engine.report()).powf(DOUBTFUL) {
+        if bound >= self.factor_error(&engine.report()).powf(DOUBTFUL) && !self.lost_solution() {
             return Ok(None);
         }
         let values = T::in_wide(self.values()?);
@@ -1287,7 +1297,7 @@ impl<T: RealScalar> Factors<T> {
         if let Some(condition) = self.known_condition() {
             inform.rcond = Some(condition.rcond);
             let limit = ILL_CONDITIONED * self.factor_error(&report);
-            if condition.rcond.is_nan() || condition.rcond < limit {
+            if condition.rcond.is_nan() || condition.rcond < limit || self.lost_solution() {
                 inform.warnings.push(Warning::IllConditioned {
                     rcond: condition.rcond,
                     unknowns: condition.columns.clone(),

@@ -264,6 +264,12 @@ impl Probe {
         (is_representative || self.misses(target)).then_some(self.backward_error)
     }
 
+    /// Whether another solution came back than the known one, small as the backward error may be: then the matrix is as good as
+    /// singular, whatever an estimate says of its factors.
+    pub(crate) fn lost_solution(&self) -> bool {
+        self.norm_x > AS_KNOWN
+    }
+
     /// Whether it took refinement, or may have.
     pub(crate) fn is_refined(&self) -> bool {
         self.steps > 0 || !self.unrefined.is_finite()
@@ -491,6 +497,7 @@ mod tests {
             ..refined
         };
         assert_eq!(told(other, one_pass()), None);
+        assert!(other.lost_solution() && !refined.lost_solution());
         let stuck = Probe {
             componentwise: 0.3,
             ..refined

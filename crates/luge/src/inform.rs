@@ -85,7 +85,7 @@ pub enum Warning {
         target: f64,
     },
     /// The matrix is so ill-conditioned that solutions may have no correct digit, small as their
-    /// backward errors are. It may be singular.
+    /// backward errors are. It may be singular. Either `rcond` says so, or a solve for a known solution found another one.
     IllConditioned {
         /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
         rcond: f64,

@@ -10,7 +10,6 @@
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
 
 use crate::error::{OrderingError, check_finite};
-use crate::matching::middle;
 
 /// Sweeps halve the logarithmic distance: enough for the widest range of f64, 2^±1074.
 pub(crate) const MAX_SWEEPS: usize = 24;
@@ -121,6 +120,28 @@ fn sweep(a: &CompressedPattern, logs: &[f64], rows: &mut [f64], cols: &mut [f64]
             break;
         }
     }
+}
+
+/// What to add to the logarithms of the rows' factors, and to take from those of the columns', so that the largest absolute
+/// value is the smallest.
+pub(crate) fn middle(log_rows: &[f64], log_cols: &[f64]) -> f64 {
+    let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
+    if log_rows.is_empty() {
+        0.0
+    } else {
+        (f64::max(-row_low, col_high) - f64::max(row_high, -col_low)) / 2.0
+    }
+}
+
+/// The least and the largest number.
+pub(crate) fn range(logs: &[f64]) -> (f64, f64) {
+    let ends = (f64::INFINITY, f64::NEG_INFINITY);
+    logs.iter().fold(ends, |(low, high), &x| {
+        (
+            if x < low { x } else { low },
+            if x > high { x } else { high },
+        )
+    })
 }
 
 /// Factors stay within 2^±1021, so that they and their inverses are normal numbers.

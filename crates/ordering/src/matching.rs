@@ -32,7 +32,7 @@ use std::ops::Range;
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
 use rayon::prelude::*;
 
-use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped};
+use crate::equilibrate::{LARGEST_EXPONENT, exp2_clamped, middle, range};
 use crate::error::{OrderingError, check_finite};
 use crate::parts::join_if;
 pub use cardinality::{
@@ -447,28 +447,6 @@ fn draw_together(
         }
     }
     Ok(())
-}
-
-/// What to add to the logarithms of the rows' factors, and to take from those of the columns', so that the largest absolute
-/// value is the smallest.
-pub(crate) fn middle(log_rows: &[f64], log_cols: &[f64]) -> f64 {
-    let ((row_low, row_high), (col_low, col_high)) = (range(log_rows), range(log_cols));
-    if log_rows.is_empty() {
-        0.0
-    } else {
-        (f64::max(-row_low, col_high) - f64::max(row_high, -col_low)) / 2.0
-    }
-}
-
-/// The least and the largest number.
-fn range(logs: &[f64]) -> (f64, f64) {
-    let ends = (f64::INFINITY, f64::NEG_INFINITY);
-    logs.iter().fold(ends, |(low, high), &x| {
-        (
-            if x < low { x } else { low },
-            if x > high { x } else { high },
-        )
-    })
 }
 
 /// State of the assignment problem between searches.

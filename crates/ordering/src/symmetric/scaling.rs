@@ -31,7 +31,8 @@ pub(super) fn equilibrium_by_averages(
     values: &[f64],
     cancel: &CancelFlag,
 ) -> Result<Vec<f64>, Cancelled> {
-    let logs: Vec<f64> = values.iter().map(|v| v.abs().log2()).collect();
+    let mut logs = vec![0.0; values.len()];
+    logarithms(values, &mut logs);
     let mut scale = vec![0.0; a.major_dim()];
     for _ in 0..2 * AVERAGING_SWEEPS {
         cancel.check()?;
@@ -89,4 +90,45 @@ fn sweep(
 /// The factors with these logarithms, rounded to powers of two.
 pub(super) fn rounded(logs: impl Iterator<Item = f64>) -> Vec<f64> {
     logs.map(|log| exp2_clamped(log.round())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn averages_undo_a_symmetric_scaling() {
+        // Ones beside the diagonal of a cycle, whose rows and columns are then scaled, and a diagonal of zeros.
+        let n = 5;
+        let power = |i: usize| ((i * 7919 + 3) * 31 % 801) as i32 - 400;
+        let line = |i: usize| {
+            let mut line = [(i + n - 1) % n, i, (i + 1) % n];
+            line.sort_unstable();
+            line
+        };
+        let value = |i: usize, j: usize| {
+            if i == j {
+                0.0
+            } else {
+                2f64.powi(power(i) + power(j))
+            }
+        };
+        let entries: Vec<[usize; 2]> = (0..n).flat_map(|i| line(i).map(|j| [i, j])).collect();
+        let ptr = (0..=n as u64).map(|i| 3 * i).collect();
+        let idx = entries.iter().map(|e| e[1] as u32).collect();
+        let pattern = CompressedPattern::new(n, ptr, idx).unwrap();
+        let values: Vec<f64> = entries.iter().map(|&[i, j]| value(i, j)).collect();
+        let smallest = |scale: Vec<f64>| {
+            let beside = entries.iter().filter(|[i, j]| i != j);
+            let logs = beside.map(|&[i, j]| value(i, j).log2() + scale[i] + scale[j]);
+            logs.fold(0.0, f64::min)
+        };
+        let cancel = CancelFlag::new();
+        let averaged = equilibrium_by_averages(&pattern, &values, &cancel).unwrap();
+        let least = smallest(averaged);
+        assert!(least >= -2.0, "{least}");
+        // The largest entries alone leave some that are all but zero.
+        let least = smallest(equilibrium(&pattern, &values, &cancel).unwrap());
+        assert!(least < -30.0, "{least}");
+    }
 }

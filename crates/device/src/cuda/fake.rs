@@ -623,13 +623,16 @@ pub(super) unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> u32 {
     let state = context
         .checked_sub(1)
         .and_then(|place| lock(&STATES).get(place)?.upgrade());
-    if let Some(state) = state {
-        STATE.set(state);
-    }
-    outside("cuCtxSetCurrent", |_| {
+    let before = state.map(|state| STATE.replace(state));
+    let code = outside("cuCtxSetCurrent", |_| {
         CURRENT.set(context);
         Ok(())
-    })
+    });
+    // A thread on which the call failed stays in its context, and with the state of that.
+    if let (Some(before), true) = (before, code != 0) {
+        STATE.set(before);
+    }
+    code
 }
 
 driver! {

@@ -718,6 +718,7 @@ fn a_failed_capture_leaves_the_stream_usable() {
 fn large_uploads_go_through_blocks_that_threads_fill() {
     let device = open();
     let stream = device.create_stream().unwrap();
+    let pool = threads(3);
     // Several blocks for each thread, and a rest; nothing; less than a block.
     let long: Vec<u32> = (0..1003).collect();
     let short = [7_u64, 8, 9];
@@ -729,7 +730,7 @@ fn large_uploads_go_through_blocks_that_threads_fill() {
             uploads.add::<u32>(&[]).unwrap(),
             uploads.add(&short).unwrap(),
         );
-        uploads.finish_on(threads).unwrap();
+        pool.install(|| uploads.finish_on(threads)).unwrap();
         assert_eq!(stream.download(&buffers.0).unwrap(), long);
         assert_eq!(stream.download(&buffers.2).unwrap(), short);
         let expected = if threads == 1 { 2 } else { 63 + 1 };
@@ -788,8 +789,14 @@ fn pinned_transfers_are_ordered_by_events() {
     );
 }
 
-/// Everything the backend does, once.
-fn scenario() -> Result<Device, DeviceError> {
+/// Threads for one test alone: those that all tests share would make another test's calls in between.
+fn threads(count: usize) -> rayon::ThreadPool {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(count);
+    pool.build().unwrap()
+}
+
+/// Everything the backend does, once; what other threads share, these do.
+fn scenario(others: &rayon::ThreadPool) -> Result<Device, DeviceError> {
     let device = try_open()?;
     device.memory()?;
     let stream: Stream = device.create_stream()?;
@@ -815,7 +822,7 @@ fn scenario() -> Result<Device, DeviceError> {
     pinned.as_mut_slice()?[0] = 1.0;
     let mut uploads = Uploads::new(&stream);
     let staged = uploads.add(&[1_u64; 40])?;
-    uploads.finish_on(2)?;
+    others.install(|| uploads.finish_on(2))?;
     stream.record(&end)?;
     other.wait(&end)?;
     end.is_complete()?;
@@ -851,7 +858,9 @@ fn is_of_giving_back(calls: &[&str], nth: usize) -> bool {
 #[test]
 fn every_failure_is_an_error_and_nothing_panics() {
     fake::reset();
-    drop(scenario().unwrap());
+    // One thread, so that each call has its number.
+    let others = threads(1);
+    drop(scenario(&others).unwrap());
     let calls: Vec<&str> = fake::with(|state| state.calls.clone());
     let num_calls = calls.len();
     assert!(num_calls > 100, "{num_calls}");
@@ -861,7 +870,7 @@ fn every_failure_is_an_error_and_nothing_panics() {
         for nth in 0..num_calls {
             fake::reset();
             fake::with(|state| state.fail = Some(("", nth, code)));
-            match scenario() {
+            match scenario(&others) {
                 Ok(device) => {
                     drop(device);
                     // Without memory there is another way: once more, or without page-locked memory.

@@ -77,7 +77,7 @@ pub(crate) fn equilibrate_by_averages(
             *factor = -sum / f64::from(count.max(1));
         }
     }
-    sweep(a, &logs, &mut rows, &mut cols);
+    divide_by_largest(a, &logs, &mut rows, &mut cols);
     let shift = middle(&rows, &cols);
     let factors = |logs: &[f64], shift: f64| -> Vec<f64> {
         let rounded = logs.iter().map(|x| (x + shift).round());
@@ -87,6 +87,29 @@ pub(crate) fn equilibrate_by_averages(
         rows: factors(&rows, shift),
         cols: factors(&cols, -shift),
     })
+}
+
+/// From factors with these logarithms to such that the largest entry of each row is one, and then that of each column. Unlike
+/// Ruiz's sweeps this moves each factor once, so that what the averages told of the other entries stays.
+fn divide_by_largest(a: &CompressedPattern, logs: &[f64], rows: &mut [f64], cols: &mut [f64]) {
+    let mut largest = vec![f64::NEG_INFINITY; a.minor_dim()];
+    for (row, factor) in rows.iter_mut().enumerate() {
+        let sums = a.range(row).map(|p| logs[p] + cols[a.idx()[p] as usize]);
+        let max = sums.fold(f64::NEG_INFINITY, f64::max);
+        // Minus infinity: nothing but zeros, which no factor changes.
+        if max.is_finite() {
+            *factor = -max;
+        }
+        for p in a.range(row) {
+            let col = &mut largest[a.idx()[p] as usize];
+            *col = f64::max(*col, logs[p] + *factor);
+        }
+    }
+    for (factor, &max) in cols.iter_mut().zip(&largest) {
+        if max.is_finite() {
+            *factor = -max;
+        }
+    }
 }
 
 /// Ruiz's sweeps over entries with these logarithms, from factors with those of `rows` and `cols`.

@@ -62,7 +62,7 @@ fn every_statement_holds_on_the_simulator() {
 /// `f32`, or of scaled numbers, under a bound that knows of rounding alone; a probe that refinement makes good by luck; singular
 /// matrices without a warning; a correction that was undone though the norm wanted it; values refused that an analysis of their
 /// own takes, or whose rows and columns only averages tell how to scale; one right-hand side that replaced pivots do not hurt.
-const ONCE_FAILED: [u64; 13] = [
+const ONCE_FAILED: [u64; 14] = [
     0x02d7_3dd7_001d_838c,
     0xb008_8094_c7bf_cfef,
     0xc03a_b143_29da_fe72,
@@ -76,16 +76,19 @@ const ONCE_FAILED: [u64; 13] = [
     0xafa9_d996_1de4_a5be,
     0x6341_5cad_1508_8a4c,
     0x4ac5_722a_a0fd_3af4,
+    0x4ff9_c1bb_4a2d_e95d,
 ];
 
 /// Of symmetric matrices: a pivot of order 2 whose inverse overflows; factors in `f32` whose entries underflow; values
-/// refused that averages tell how to scale.
-const ONCE_FAILED_SYMMETRIC: [u64; 5] = [
+/// refused that averages tell how to scale; solutions that `f32` holds once they are refined.
+const ONCE_FAILED_SYMMETRIC: [u64; 7] = [
     0xd95b_282b_fc86_9c63,
     0xa268_889c_3515_4493,
     0x2ad9_4bec_a3d6_d1ce,
     0x6170_6c08_d386_232c,
     0x2622_fe83_911f_25f2,
+    0x7898_286a_41d0_18b5,
+    0x3d4f_835b_48c3_7f46,
 ];
 
 #[test]

@@ -435,6 +435,36 @@ mod tests {
         assert!(matches!(lost, Err(SolveError::NotFinite { row: 0 })));
     }
 
+    #[test]
+    fn each_step_with_exponents_apart_gains_the_accuracy_of_the_inverse() {
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 4.0]);
+        let norms = RowNorms::new(a);
+        // Errors of 2⁻¹⁴, 2⁻²⁸, 2⁻⁴² and less than rounding.
+        let wrong = 1.0 - 2f64.powi(-14);
+        let [half, quarter] = [0.5, 0.25].map(|v| Extended::of(v * wrong));
+        let solve = |r: &[Extended]| Ok::<_, SolveError>(vec![r[0] * half, r[1] * quarter]);
+        let refined =
+            |max_steps| refine_extended(a, &norms, &[2.0, 8.0], solve, &options(max_steps));
+        let all = refined(10).unwrap();
+        assert_eq!((all.steps, all.x), (3, vec![1.0, 2.0]));
+        assert_eq!(refined(2).unwrap().steps, 2);
+    }
+
+    #[test]
+    fn a_correction_with_exponents_apart_that_spoils_a_lost_row_is_undone() {
+        with_a_lost_row(|a, b| {
+            // Row 0 is as wrong as before.
+            let mut solutions = vec![[0.5e-13, 1e-13], [1.0, 1e-14]];
+            let solve = |_: &[Extended]| {
+                let solution = solutions.pop().unwrap();
+                Ok::<_, SolveError>(solution.map(Extended::of).to_vec())
+            };
+            let refined = refine_extended(a, &RowNorms::new(a), b, solve, &options(10)).unwrap();
+            assert_eq!((refined.steps, refined.x), (0, vec![1.0, 1e-14]));
+        });
+    }
+
     /// 2  i     A·(1 + i, 2) = (2 + 4i, 4 − 2i)
     /// .  2−i
     fn with_a_complex_system<R>(

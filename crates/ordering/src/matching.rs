@@ -819,6 +819,29 @@ mod tests {
         assert!(steps.into_iter().all(|step| (step + 300.0).abs() < 1e-6));
     }
 
+    /// Factors 2^(±300·i) in a chain whose entries beside the diagonal let each row be at most 2³⁰⁰ times the one before.
+    #[test]
+    fn sweeps_go_to_and_fro() {
+        let drawn = |n: usize| {
+            let ptr = (0..=n as u64).map(|i| (2 * i).saturating_sub(1)).collect();
+            let idx = (0..n as u32).flat_map(|i| i.saturating_sub(1)..=i);
+            let a = CompressedPattern::new(n, ptr, idx.collect()).unwrap();
+            let matched: Vec<usize> = (0..n).map(|row| a.range(row).end - 1).collect();
+            let log_entry = |row: usize, p: usize| if p == matched[row] { 0.0 } else { -300.0 };
+            let mut rows: Vec<f64> = (0..n).map(|row| 300.0 * row as f64).collect();
+            let mut cols: Vec<f64> = rows.iter().map(|log| -log).collect();
+            let logs = [&mut rows[..], &mut cols[..]];
+            draw_together(&a, log_entry, &matched, logs, &CancelFlag::new()).unwrap();
+            assert!(rows.iter().zip(&cols).all(|(row, col)| *row == -col));
+            rows
+        };
+        // To: the first rows follow the first one. Of the others, which go on from 150, only the last is free.
+        let to = [0.0, 0.0, 0.0, 0.0, 150.0, 450.0, 750.0, 0.0];
+        assert_eq!(drawn(8), to);
+        // Where these are not in range yet, they follow the last one on the way back.
+        assert_eq!(drawn(11), [0.0; 11]);
+    }
+
     #[test]
     fn clamped_factors_are_counted_one_by_one() {
         let count = |rows: &[f64], cols: &[f64]| balanced_scaling(rows, cols).1;

@@ -1077,6 +1077,32 @@ mod tests {
         assert!(right < found, "{right} of {found}");
     }
 
+    /// In a full matrix each column leads to the next one, and that one on to the rest.
+    #[test]
+    fn a_column_leads_no_further_than_to_the_next_pivot() {
+        let cols =
+            CompressedPattern::new(4, vec![0, 4, 8, 12, 16], [0, 1, 2, 3].repeat(4)).unwrap();
+        let limits = Limits::new(&cols, &[0.0; 16][..], &Options::default());
+        // The pivots are on the diagonal, or rows 2 and 3 are exchanged with rows 0 and 1.
+        for (shift, exchanged) in [(0, false), (2, true)] {
+            let value = |p: usize| {
+                if p % 4 == (p / 4 + shift) % 4 {
+                    9.0
+                } else {
+                    1.0
+                }
+            };
+            let values: Vec<f64> = (0..16).map(value).collect();
+            let memory = MemoryBudget::unlimited();
+            let new = Elimination::new(&cols, &values[..], &limits, 0..4, (0, 0), &memory);
+            let mut work = new.unwrap();
+            assert!(work.columns(0..4, &CancelFlag::new()).is_ok());
+            assert_eq!(work.exchanged, exchanged);
+            let walks: Vec<u32> = work.heads.iter().map(|head| head.walk).collect();
+            assert_eq!(walks, [1, 1, 1, 0]);
+        }
+    }
+
     #[test]
     fn errors_are_those_of_one_thread() {
         let (cols, mut values) = dominant(5);

@@ -465,6 +465,44 @@ mod tests {
     }
 
     #[test]
+    fn a_solution_is_lost_beyond_twice_what_was_asked_for() {
+        let of_norm = |norm_x: f64| Probe {
+            backward_error: 0.0,
+            unrefined: 0.0,
+            componentwise: 0.0,
+            steps: 0,
+            worst_row: 0,
+            norm_x,
+            norm_a: 1.0,
+        };
+        let one_pass = OnePassOf {
+            bound: 0.0,
+            growth: 1.0,
+            rcond: None,
+            epsilon: f64::EPSILON,
+            is_perturbed: false,
+        };
+        for (norm_x, is_lost) in [(4.0, false), (4f64.next_up(), true), (f64::INFINITY, true)] {
+            let probe = of_norm(norm_x);
+            assert_eq!(probe.lost_solution(), is_lost, "{norm_x}");
+            assert_eq!(probe.usual(f64::EPSILON).is_infinite(), is_lost);
+            let stated = probe.statement(&one_pass, 1e-12);
+            assert_eq!(stated.is_none(), is_lost);
+        }
+    }
+
+    #[test]
+    fn a_pass_that_was_not_measured_counts_as_refined() {
+        let probe = |unrefined: f64, steps: usize| Probe {
+            unrefined,
+            steps,
+            ..Probe::overflowed(0)
+        };
+        assert!(!probe(1e-3, 0).is_refined());
+        assert!(probe(1e-16, 1).is_refined() && probe(f64::INFINITY, 0).is_refined());
+    }
+
+    #[test]
     fn an_error_that_is_no_number_is_above_any_target() {
         assert!(is_above(2.0, 1.0) && is_above(f64::NAN, 1.0));
         assert!(!is_above(1.0, 1.0) && !is_above(0.5, 1.0));

@@ -155,3 +155,147 @@ pub(crate) fn best_of<F: Found>(
     }
     best.unwrap_or_else(|| unreachable!("there is something to try"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Arc;
+
+    use luge_sparse::CompressedPattern;
+
+    use crate::options::Options;
+
+    fn shared(pivoting: Pivoting) -> Shared {
+        let nothing = CompressedPattern::new(0, vec![0], vec![]).unwrap();
+        Shared {
+            options: Arc::new(Options::default().pivoting(pivoting)),
+            ..Shared::of_rows(&nothing)
+        }
+    }
+
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    struct Factors {
+        backward_error: f64,
+        is_in_range: bool,
+    }
+
+    fn of_error(backward_error: f64) -> Result<Factors, Error> {
+        Ok(Factors {
+            backward_error,
+            is_in_range: true,
+        })
+    }
+
+    impl Found for Factors {
+        fn backward_error(&self) -> f64 {
+            self.backward_error
+        }
+
+        fn is_in_range(&self) -> bool {
+            self.is_in_range
+        }
+
+        fn serves(&self, shared: &Shared) -> bool {
+            self.is_in_range && self.backward_error <= shared.target
+        }
+    }
+
+    /// No factors, for a reason that another remedy may help against.
+    fn failed() -> Result<Factors, Error> {
+        Err(Error::ZeroPivot { column: 0 })
+    }
+
+    /// How many remedies are tried where they give these, and the backward error of the best.
+    fn tried(shared: &Shared, found: Vec<Result<Factors, Error>>) -> (usize, Option<f64>) {
+        let (mut remedies, mut found) = (REMEDIES.iter(), found.into_iter());
+        let best = best_of(&REMEDIES, shared, |remedy| {
+            assert_eq!(remedies.next(), Some(&remedy));
+            found.next().unwrap()
+        });
+        let error = best.ok().map(|found| found.backward_error);
+        (REMEDIES.len() - remedies.len(), error)
+    }
+
+    #[test]
+    fn remedies_are_tried_in_turn_until_one_serves() {
+        let shared = shared(Pivoting::Auto);
+        let target = shared.target;
+        let fourth = vec![failed(), of_error(1e-3), failed(), of_error(target)];
+        assert_eq!(tried(&shared, fourth), (4, Some(target)));
+        let out_of_range = Ok(Factors {
+            backward_error: 0.0,
+            is_in_range: false,
+        });
+        let second = vec![out_of_range, of_error(1e-15)];
+        assert_eq!(tried(&shared, second), (2, Some(0.0)));
+        // Of those that do not serve the best is kept.
+        let none = vec![of_error(1e-5), of_error(1e-7), failed(), of_error(1e-6)];
+        assert_eq!(tried(&shared, none), (4, Some(1e-7)));
+        let none = vec![failed(), failed(), failed(), failed()];
+        assert_eq!(tried(&shared, none), (4, None));
+    }
+
+    #[test]
+    fn errors_that_no_remedy_helps_against_end_the_attempts() {
+        let shared = shared(Pivoting::Auto);
+        let helped = [
+            Error::ZeroPivot { column: 1 },
+            Error::Overflow { column: 1 },
+            Error::SingularToRounding {
+                column: 1,
+                rcond: 1e-17,
+            },
+        ];
+        for error in helped {
+            let found = vec![Err(error), of_error(1e-15)];
+            assert_eq!(tried(&shared, found), (2, Some(1e-15)));
+        }
+        let no_memory = || {
+            Err(Error::OutOfMemory {
+                asked: 2,
+                available: 1,
+                phase: "numeric",
+            })
+        };
+        assert_eq!(tried(&shared, vec![no_memory()]), (1, None));
+        let found = vec![of_error(1e-3), no_memory()];
+        assert_eq!(tried(&shared, found), (2, Some(1e-3)));
+    }
+
+    #[test]
+    fn static_pivots_are_tried_once() {
+        let shared = shared(Pivoting::Static);
+        assert_eq!(tried(&shared, vec![of_error(1e-3)]), (1, Some(1e-3)));
+    }
+
+    #[test]
+    fn what_is_tried_next_depends_on_what_came_of_the_first_attempt() {
+        let (anew, never) = (shared(Pivoting::Auto), Remedy::Matching(Matching::Never));
+        let of_pattern = Shared {
+            of_pattern_alone: true,
+            ..anew.clone()
+        };
+        let next = |first: Result<Factors, Error>, matching, shared: &Shared| {
+            remedies(&first, matching, shared).to_vec()
+        };
+        let alternative = Some(Matching::Never);
+        let out_of_range = || {
+            Ok(Factors {
+                backward_error: 0.0,
+                is_in_range: false,
+            })
+        };
+        assert_eq!(next(of_error(1e-15), alternative, &of_pattern), []);
+        assert_eq!(next(of_error(1e-3), alternative, &of_pattern), REMEDIES);
+        assert_eq!(next(of_error(1e-3), alternative, &anew), [never]);
+        assert_eq!(next(of_error(1e-3), None, &anew), []);
+        assert_eq!(next(out_of_range(), None, &anew), [Remedy::AsAsked]);
+        assert_eq!(next(failed(), None, &anew), REMEDIES);
+        let [as_asked, always, _, averages] = REMEDIES;
+        let all = [never, as_asked, always, averages];
+        assert_eq!(next(failed(), alternative, &anew), all);
+        let cancelled = Err(Error::Cancelled(luge_sparse::Cancelled));
+        assert_eq!(next(cancelled, alternative, &anew), []);
+    }
+}

@@ -465,3 +465,34 @@ impl DevicePath {
         found.map_err(|_| failure)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_pivots_help_against_errors_of_numbers_alone() {
+        let of_numbers = [
+            Error::ZeroPivot { column: 0 },
+            Error::Overflow { column: 0 },
+            Error::SingularToRounding {
+                column: 0,
+                rcond: 0.0,
+            },
+            Error::Unstable {
+                row: 0,
+                growth: 1e9,
+                backward_error: 1.0,
+            },
+        ];
+        assert!(of_numbers.iter().all(is_numerical));
+        let no_memory = Error::OutOfMemory {
+            asked: 2,
+            available: 1,
+            phase: "numeric",
+        };
+        let cancelled = Error::Cancelled(luge_sparse::Cancelled);
+        let not_finite = Error::NotFinite { row: 0, column: 0 };
+        assert!(![no_memory, cancelled, not_finite].iter().any(is_numerical));
+    }
+}

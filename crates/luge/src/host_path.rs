@@ -671,7 +671,6 @@ mod tests {
     use super::*;
     use std::sync::OnceLock;
 
-    use luge_ordering::OrderingOptions;
     use luge_solve::backward_error::{Measured, RowNorms};
     use luge_solve::extended::Extended;
     use luge_solve::refine::refine;
@@ -684,22 +683,6 @@ mod tests {
     use crate::engine::{Engine, solve_extended};
 
     type C = Complex<f64>;
-
-    /// Of a pattern by rows, for columns, on one thread.
-    fn shared(pattern: &CompressedPattern) -> Shared {
-        Shared {
-            options: Arc::new(Options::default()),
-            ordering: Arc::new(OrderingOptions::default()),
-            limits: Limits::default(),
-            threads: Threads::new(Some(1)).unwrap(),
-            pattern: Arc::new(pattern.clone()),
-            symmetry: None,
-            _memory: Arc::new(Reservation::default()),
-            by_columns: false,
-            of_pattern_alone: false,
-            target: 1e-12,
-        }
-    }
 
     fn path<W: SymmetricField>(shared: &Shared, values: &[W], single: bool) -> HostPath<W> {
         let Shared {
@@ -779,7 +762,7 @@ mod tests {
     #[test]
     fn complex_matrices_are_factorized_solved_and_refactorized() {
         let a = circuit(300, 7);
-        let shared = shared(&pattern_of(&a));
+        let shared = Shared::of_rows(&pattern_of(&a));
         let entries = || a.data().iter().enumerate();
         let values: Vec<C> = entries().map(|(k, &v)| turn(k) * v).collect();
         let others: Vec<C> = entries().map(|(k, &v)| turn(2 * k + 1) * v).collect();
@@ -810,7 +793,7 @@ mod tests {
     #[test]
     fn numbers_of_any_size_are_solved_for() {
         let a = random_unsymmetric(30, 3, 2);
-        let shared = shared(&pattern_of(&a));
+        let shared = Shared::of_rows(&pattern_of(&a));
         let values: Vec<C> = a
             .data()
             .iter()
@@ -847,7 +830,7 @@ mod tests {
         // Rows turned by directions: the determinant is the product of these with the real one, and the norms stay.
         let a = random_unsymmetric(25, 3, 3);
         let pattern = pattern_of(&a);
-        let shared = shared(&pattern);
+        let shared = Shared::of_rows(&pattern);
         let rows = (0..a.rows()).flat_map(|i| pattern.range(i).map(move |_| i));
         let values: Vec<C> = rows.zip(a.data()).map(|(i, v)| turn(i) * v).collect();
         let real = factorized(&shared, a.data(), false).engine;
@@ -871,7 +854,7 @@ mod tests {
         let indices = (0..n as u32).flat_map(|_| 0..n as u32).collect();
         let ptr = (0..=n as u64).map(|i| i * n as u64).collect();
         let full = CompressedPattern::new(n, ptr, indices).unwrap();
-        let shared = self::shared(&full);
+        let shared = Shared::of_rows(&full);
         let values: Vec<C> = (0..n * n)
             .map(|p| {
                 let (i, j) = (p / n, p % n);
@@ -891,9 +874,35 @@ mod tests {
     }
 
     #[test]
+    fn factors_serve_in_range_and_up_to_the_target() {
+        let a = circuit(300, 7);
+        let shared = Shared::of_rows(&pattern_of(&a));
+        let mut factors = factorized(&shared, a.data(), false);
+        assert!(factors.probe.is_none() && factors.serves(&shared));
+        let probe = |backward_error| Probe {
+            backward_error,
+            ..Probe::overflowed(0)
+        };
+        for (error, serves) in [
+            (shared.target, true),
+            (2.0 * shared.target, false),
+            (f64::NAN, false),
+        ] {
+            factors.probe = Some(probe(error));
+            assert_eq!(factors.serves(&shared), serves, "{error:e}");
+        }
+        let small: Vec<f64> = a.data().iter().map(|v| v * 2f64.powi(-1000)).collect();
+        factors.engine.refactorize(&small).unwrap();
+        for probe in [None, Some(probe(0.0))] {
+            factors.probe = probe;
+            assert!(!factors.is_in_range() && !factors.serves(&shared));
+        }
+    }
+
+    #[test]
     fn a_complex_matrix_without_an_inverse_is_refused() {
         let pattern = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
-        let shared = shared(&pattern);
+        let shared = Shared::of_rows(&pattern);
         // The second row is i times the first.
         let values = [
             C::new(1.0, 2.0),

@@ -288,3 +288,22 @@ impl Shared {
         Ok((filled, levels))
     }
 }
+
+#[cfg(test)]
+impl Shared {
+    /// Of a pattern by rows and default options, on one thread.
+    pub(crate) fn of_rows(pattern: &CompressedPattern) -> Self {
+        Self {
+            options: Arc::default(),
+            ordering: Arc::default(),
+            limits: Limits::default(),
+            threads: Threads::new(Some(1)).unwrap(),
+            pattern: Arc::new(pattern.clone()),
+            symmetry: None,
+            _memory: Arc::default(),
+            by_columns: false,
+            of_pattern_alone: false,
+            target: 1e-12,
+        }
+    }
+}

@@ -590,6 +590,44 @@ fn the_residual_check_sees_what_growth_is_allowed_to_hide() {
     }
 }
 
+/// Refinement makes up for pivots of 10⁻¹⁰, and other pivots need none; of 10⁻⁵, they lose a few digits.
+#[test]
+fn pivots_that_need_refinement_to_reach_the_target_are_not_kept() {
+    let (even, uneven) = (needs_other_rows(40, 4.0), needs_other_rows(40, 1e-10));
+    for engine in ENGINES {
+        let options = on_device(engine)
+            .perturbation(Some(1e-300))
+            .ordering(OrderingOptions::default().matching(Matching::Never));
+        let fixed = factorize(&uneven, options.clone().pivoting(Pivoting::Static)).unwrap();
+        let inform = fixed.inform();
+        assert!(inform.backward_error.unwrap() < 1e-15 && inform.refinement_steps.unwrap() > 0);
+
+        let searched = factorize(&uneven, options.clone()).unwrap();
+        let reason = |w: &Warning| match w {
+            Warning::RowsMatched { reason } | Warning::PivotsSearched { reason } => {
+                Some(reason.clone())
+            }
+            _ => None,
+        };
+        let reason = searched.inform().warnings.iter().find_map(reason).unwrap();
+        assert!(reason.ends_with("before refinement"), "{reason}");
+        assert_eq!(searched.inform().refinement_steps, Some(0));
+
+        let mild = factorize(&needs_other_rows(40, 1e-5), options.clone()).unwrap();
+        let inform = mild.inform();
+        assert!(inform.warnings.is_empty(), "{:?}", inform.warnings);
+        assert!(inform.backward_error.unwrap() < 1e-15 && inform.refinement_steps.unwrap() > 0);
+
+        let mut renewed = factorize(&even, options).unwrap();
+        match renewed.refactorize(&uneven).unwrap() {
+            Refactorized::Repivoted { reason, .. } => {
+                assert!(reason.starts_with("growth"), "{reason}");
+            }
+            other => panic!("{engine:?}: {other:?}"),
+        }
+    }
+}
+
 #[test]
 fn refactorizations_report_what_the_probe_measured() {
     let steps = [1.0, 1.5, 2.0].map(|wind| convection_diffusion_2d(9, 8, wind));

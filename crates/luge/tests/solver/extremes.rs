@@ -1,10 +1,10 @@
 //! Systems of wild numbers, and singular ones: what is said of them is true, and what can be solved is solved.
 
 use luge::{
-    BackendChoice, DeviceEngine, Error, Factors, Options, Pivoting, Refactorized, Solution, Solver,
-    Warning,
+    Accuracy, BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Options, Pivoting,
+    Refactorized, Solution, Solver, Warning,
 };
-use luge_ordering::{Matching, OrderingOptions};
+use luge_ordering::{Matching, Method, OrderingOptions};
 use luge_testkit::exact::WideMatrix;
 use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
@@ -294,5 +294,102 @@ fn growth_without_l_bounds_no_pass() {
         let mut x = [5.0, 5.0, 6.0];
         let accuracy = factors.solve_transpose_in_place(&mut x).unwrap();
         assert_eq!(accuracy.is_measured, is_measured);
+    }
+}
+
+/// Rounding changes b by 10⁻¹⁷, and the second unknown by 10²⁰ times that. Each column alone is as good as any, and so is the
+/// scaled matrix.
+#[test]
+fn a_solution_that_does_not_come_back_is_warned_of_whatever_the_condition() {
+    let [cpu, tree, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    for options in [cpu.precision(FactorPrecision::Single), tree, columns] {
+        for (small, is_warned) in [(1.0, false), (1e-20, true)] {
+            let a = dense(&[&[1.0 / 3.0, 0.2 * small], &[0.7, -0.4 * small]]);
+            let factors = factorize(&a, options.clone());
+            let rcond = factors.inform().warnings.iter().find_map(|w| match w {
+                Warning::IllConditioned { rcond, .. } => Some(*rcond),
+                _ => None,
+            });
+            assert_eq!(rcond.is_some(), is_warned, "{rcond:?}");
+            assert!(rcond.is_none_or(|rcond| rcond > 0.1), "{rcond:?}");
+        }
+    }
+}
+
+/// What is known of a pass in place, of the matrix and of its transpose.
+fn passes(a: &CsMat<f64>, options: Options) -> [Accuracy; 2] {
+    let factors = factorize(a, options);
+    let mut x = times(a, &vec![1.0; a.cols()]);
+    let pass = factors.solve_in_place(&mut x).unwrap();
+    let mut x = times(&a.transpose_view().to_csr(), &vec![1.0; a.cols()]);
+    [pass, factors.solve_transpose_in_place(&mut x).unwrap()]
+}
+
+/// Row factors fall from row to row and column factors rise, and the smallest of both meet in no entry: growth bounds less and
+/// less the further they are apart, and in the end a probe may have been lucky.
+#[test]
+fn a_probe_bounds_passes_where_growth_does_not_as_long_as_scales_are_near() {
+    let banded = |exponent: i32| {
+        let mut a = sprs::TriMat::new((10, 10));
+        for (i, j) in (0..10).flat_map(|i| (0..10).map(move |j| (i, j))) {
+            let place = (i as usize, j as usize);
+            match i32::abs_diff(i, j) {
+                0 => a.add_triplet(place.0, place.1, 4.0),
+                1 => a.add_triplet(place.0, place.1, 2f64.powi(exponent * (i - j))),
+                _ if i > j => a.add_triplet(place.0, place.1, 1.0),
+                _ => {}
+            }
+        }
+        a.to_csr::<usize>()
+    };
+    let ordering = OrderingOptions::default()
+        .method(Method::Natural)
+        .matching(Matching::Always)
+        .block_triangular(false);
+    let [_, tree, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    // The columns' growth bounds no pass at all.
+    for (options, exponent, expected) in [
+        (&tree, 3, [false, false]),
+        (&tree, 6, [false, true]),
+        (&tree, 8, [true, true]),
+        (&columns, 3, [false, true]),
+        (&columns, 8, [true, true]),
+    ] {
+        let passes = passes(
+            &banded(exponent),
+            options.clone().ordering(ordering.clone()),
+        );
+        let measured = passes.map(|pass| pass.is_measured);
+        assert_eq!(measured, expected, "2^{exponent}: {passes:?}");
+    }
+}
+
+/// A replaced pivot is hardly another one, and numbers far from 1 lose nothing: no probe, and no bound, knows of others that do.
+#[test]
+fn passes_are_measured_where_pivots_are_replaced_or_digits_may_be_lost() {
+    let of = |size: f64, pivot: f64| {
+        let (a, b) = (size, 0.125 * size);
+        dense(&[&[a, 0.0, b], &[0.0, pivot * size, 0.0], &[b, 0.0, a]])
+    };
+    let ordering = OrderingOptions::default()
+        .matching(Matching::Never)
+        .scaling(false)
+        .block_triangular(false);
+    let [_, tree, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    let nearly = 0.25 * (1.0 - 2f64.powi(-50));
+    for options in [tree, columns] {
+        let options = options
+            .ordering(ordering.clone())
+            .pivoting(Pivoting::Static)
+            .perturbation(Some(0.25));
+        for (size, pivot, is_measured) in [
+            (1.0, 0.25, false),
+            (1.0, nearly, true),
+            (1e-120, 0.25, true),
+            (1e120, 0.25, true),
+        ] {
+            let [pass, _] = passes(&of(size, pivot), options.clone());
+            assert_eq!(pass.is_measured, is_measured, "{size:e}, {pivot}: {pass:?}");
+        }
     }
 }

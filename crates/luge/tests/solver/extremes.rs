@@ -393,3 +393,91 @@ fn passes_are_measured_where_pivots_are_replaced_or_digits_may_be_lost() {
         }
     }
 }
+
+/// Refactorizes a matrix of 8 on its diagonal and 1 elsewhere with `new`, and checks that the factors are those of an analysis
+/// of `new` with `ordering`, which serves at once.
+#[track_caller]
+fn check_remedy(new: &CsMat<f64>, options: &Options, ordering: OrderingOptions) {
+    let mut old = new.clone();
+    for (i, mut row) in old.outer_iterator_mut().enumerate() {
+        row.iter_mut()
+            .for_each(|(j, v)| *v = if i == j { 8.0 } else { 1.0 });
+    }
+    let mut factors = factorize(&old, options.clone());
+    let growth = match factors.refactorize(new).unwrap() {
+        Refactorized::Repivoted { growth, .. } => growth,
+        other => panic!("{other:?}"),
+    };
+    let inform = factors.inform();
+    let searches = |w: &&Warning| matches!(w, Warning::PivotsSearched { .. });
+    assert_eq!(inform.warnings.iter().filter(searches).count(), 1);
+    assert!(inform.seconds.pivot_search.is_some());
+
+    let fresh = factorize(new, options.clone().ordering(ordering));
+    let expected = fresh.inform();
+    assert_eq!(expected.seconds.pivot_search, None);
+    assert_eq!(Some(growth), expected.growth);
+    assert_eq!(inform.backward_error, expected.backward_error);
+}
+
+/// The scaling of the old values is of no use. What is tried instead, one after another: the options as they are, rows matched,
+/// rows where they are, and a scaling by averages.
+#[test]
+fn values_that_want_another_scaling_are_given_one_after_another() {
+    let wild = dense(&[
+        &[4e200, 1e200, 0.0],
+        &[1e-200, 3e-200, 1e-200],
+        &[0.0, 1.0, 5.0],
+    ]);
+    let singular_unmatched = dense(&[
+        &[6.81e-23, -5.55e64, 8.72e-40],
+        &[0.0, -1.44e48, -4.33e-60],
+        &[-2.46e-43, 0.0, 1.62e-62],
+    ]);
+    let unstable_matched = dense(&[
+        &[-1.62e5, 2.44e-4, 1.87e-9, 2.03e-10],
+        &[0.0, -2.42e-7, 0.0, -2.33e-11],
+        &[6.35e13, 0.0, -11.0, 0.0],
+        &[0.0, 1.13e14, 1.22e9, 1.41e10],
+    ]);
+    let averaged_alone = dense(&[
+        &[-2.35e-31, 0.0, 0.0, 5.93e19],
+        &[-2.65e8, 1.12e-27, -6.04e13, -6.25e-36],
+        &[-1.97e-2, 1.57e25, 2.24e-32, -4.57e-22],
+        &[0.0, -1.22e15, 7.97e-17, 0.399],
+    ]);
+    let matching = |matching| OrderingOptions::default().matching(matching);
+    let [cpu, tree, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    check_remedy(&wild, &cpu, OrderingOptions::default());
+    check_remedy(&singular_unmatched, &cpu, matching(Matching::Always));
+    check_remedy(&unstable_matched, &cpu, matching(Matching::Never));
+    let averages = matching(Matching::Never).averaged(true);
+    check_remedy(&averaged_alone, &cpu, averages);
+    for options in [tree, columns] {
+        check_remedy(&wild, &options, OrderingOptions::default());
+        let unmatched = options.ordering(matching(Matching::Never));
+        check_remedy(&singular_unmatched, &unmatched, matching(Matching::Always));
+    }
+}
+
+/// The two rows that begin with 1 cancel where they come first, as the largest product wants them to, and columns on a device
+/// exchange no rows.
+#[test]
+fn rows_stay_where_they_are_if_matched_ones_cancel() {
+    let a = dense(&[&[0.001, 0.9, 1.0], &[1.0, 1.0, 0.5], &[1.0, 1.0, 0.25]]);
+    let [_, _, columns] = everywhere().try_into().unwrap_or_else(|_| unreachable!());
+    let ordering = OrderingOptions::default()
+        .method(Method::Natural)
+        .matching(Matching::Always)
+        .block_triangular(false);
+    let options = columns.pivoting(Pivoting::Static).perturbation(Some(0.0));
+    let factors = factorize(&a, options.clone().ordering(ordering.clone()));
+    let inform = factors.inform();
+    assert!(inform.matched && inform.seconds.pivot_search.is_some());
+    assert_eq!(inform.num_perturbed, Some(0));
+    // Scaled by maxima first.
+    let unmatched = factorize(&a, options.ordering(ordering.matching(Matching::Never)));
+    assert_eq!(inform.growth, unmatched.inform().growth);
+    let x = factors.solve(&[1.901, 2.5, 2.25]).unwrap().x;
+    assert!(x.iter().all(|x| (x - 1.0).abs() < 1e-14), "{x:?}");
+}

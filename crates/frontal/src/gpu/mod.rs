@@ -57,8 +57,12 @@ pub trait DeviceScalar:
     + symmetric_kernels::ldlt_fronts_search::Instance
     + solve_kernels::solve_fronts_single::Instance
     + solve_kernels::solve_fronts_many::Instance
+    + solve_kernels::solve_wide_fronts_single::Instance
+    + solve_kernels::solve_wide_fronts_many::Instance
     + solve_kernels::solve_fronts_symmetric_single::Instance
     + solve_kernels::solve_fronts_symmetric_many::Instance
+    + solve_kernels::solve_wide_fronts_symmetric_single::Instance
+    + solve_kernels::solve_wide_fronts_symmetric_many::Instance
     + solve_kernels::prepare::coupling_values::Instance
 {
 }
@@ -66,7 +70,8 @@ impl DeviceScalar for f32 {}
 impl DeviceScalar for f64 {}
 
 /// The kernels that factorizations, refactorizations and solves for one right-hand side launch, for
-/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first.
+/// [`Device::load_kernels`](luge_device::Device::load_kernels). Solves for many load theirs at the first, and those with very
+/// large fronts too.
 pub fn kernels<T: DeviceScalar>() -> [&'static KernelDesc; 5] {
     [
         kernels::lu_fronts_search::desc::<T>(),

@@ -77,6 +77,10 @@ impl Side {
 
 /// A kind of factors.
 pub(super) trait Kind<T: Real>: Copy {
+    /// Whether very large fronts are worked on by strips. Where there are none, the kernel has fewer registers to spill, and a
+    /// block works for one chunk of right-hand sides at a time.
+    const STRIPS: bool;
+
     /// What the way up uses, or the way down.
     fn side(self, is_up: bool) -> Side;
 
@@ -103,12 +107,14 @@ pub(super) trait Kind<T: Real>: Copy {
 
 /// L·U, or its transpose.
 #[derive(Clone, Copy)]
-pub(super) struct General<T: Real> {
+pub(super) struct General<T: Real, const STRIPS: bool> {
     pub transpose: bool,
     pub couplings: Couplings<T>,
 }
 
-impl<T: Real> Kind<T> for General<T> {
+impl<T: Real, const STRIPS: bool> Kind<T> for General<T, STRIPS> {
+    const STRIPS: bool = STRIPS;
+
     #[inlined]
     fn side(self, is_up: bool) -> Side {
         Side {
@@ -146,14 +152,14 @@ impl<T: Real> Kind<T> for General<T> {
 
 /// L·D·Lᵀ, or some of these factors.
 #[derive(Clone, Copy)]
-pub(super) struct Symmetric<T: Real> {
+pub(super) struct Symmetric<T: Real, const STRIPS: bool> {
     /// Which of them: see [`factors`].
     pub factors: u32,
     /// Two values for each pivot: its entry of D, and that which couples it to the next one.
     pub diagonal: Global<T>,
 }
 
-impl<T: Real> Symmetric<T> {
+impl<T: Real, const STRIPS: bool> Symmetric<T, STRIPS> {
     /// Whether D is one of the factors.
     #[inlined]
     fn has_d(self) -> bool {
@@ -198,7 +204,9 @@ impl<T: Real> Symmetric<T> {
     }
 }
 
-impl<T: Real> Kind<T> for Symmetric<T> {
+impl<T: Real, const STRIPS: bool> Kind<T> for Symmetric<T, STRIPS> {
+    const STRIPS: bool = STRIPS;
+
     #[inlined]
     fn side(self, is_up: bool) -> Side {
         Side {

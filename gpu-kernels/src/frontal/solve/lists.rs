@@ -184,7 +184,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
         part: (u32, u32),
         worker: (u32, u32),
     ) -> Tasks {
-        let together = if R == 1 { 1 } else { PAIR as u32 };
+        let together = if R > 1 && K::STRIPS { PAIR as u32 } else { 1 };
         self.tasks(|task| list.get(task).front(), (part, together), worker)
     }
 

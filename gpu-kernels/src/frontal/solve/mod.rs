@@ -23,7 +23,8 @@
 //! or on a strip of 64 rows of a very large one. Tasks stand in lists, in an order in which none waits for a later one;
 //! worker i of n does the tasks i, i + n, … of its list, so waiting ends whatever n is. Every block does both kinds: small
 //! fronts, which have none but small ones below them, then larger ones up and down, then small ones again. A task waits
-//! for numbers and not for other tasks: see the module `handover`.
+//! for numbers and not for other tasks: see the module `handover`. Kernels that know of strips are apart: they spill
+//! registers, and most trees have no front that is so large.
 //!
 //! Every number is one chain of operations in an order that depends on the fronts and the number of right-hand sides
 //! alone, so its bits do not depend on the grid or the schedule.
@@ -227,7 +228,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
     /// Of the chunks from one on, how many are worked on together.
     #[inlined]
     fn chunks_from(self, chunk: Chunk) -> u32 {
-        if R > 1 && chunk.first + (R as u32) < self.nrhs {
+        if R > 1 && K::STRIPS && chunk.first + (R as u32) < self.nrhs {
             strips_many::PAIR as u32
         } else {
             1
@@ -241,7 +242,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
         let chunks = self.chunks_from(chunk);
         if !self.kind.goes(true) {
             self.pass_on((chunk, chunks), front, parts::own_pivot(strip));
-        } else if strip == layout::WHOLE {
+        } else if !K::STRIPS || strip == layout::WHOLE {
             let mut n = 0;
             while n < chunks {
                 self.whole_up(self.chunk_behind(chunk, n), front);
@@ -261,7 +262,7 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
         let chunks = self.chunks_from(chunk);
         if !self.kind.goes(false) {
             self.leave_eliminated((chunk, chunks), front, parts::own_pivot(strip));
-        } else if strip == layout::WHOLE {
+        } else if !K::STRIPS || strip == layout::WHOLE {
             let mut n = 0;
             while n < chunks {
                 self.whole_down(self.chunk_behind(chunk, n), front);
@@ -276,9 +277,9 @@ impl<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: 
 }
 
 /// Places in shared memory for `many` values of each row of a front, or for a triangle.
-const fn values_places(many: usize) -> usize {
+const fn values_places(many: usize, strips: bool) -> usize {
     let of_rows = WHOLE_ROWS as usize * many;
-    if of_rows < strips::TRIANGLE {
+    if strips && of_rows < strips::TRIANGLE {
         strips::TRIANGLE
     } else {
         of_rows
@@ -286,19 +287,20 @@ const fn values_places(many: usize) -> usize {
 }
 
 /// Likewise for what is taken off them, or the sums of the warps.
-const fn products_places(many: usize) -> usize {
-    if many == 1 {
-        strips::SUMS
-    } else {
-        strips_many::SUMS
+const fn products_places(many: usize, strips: bool) -> usize {
+    match (strips, many) {
+        (false, _) => WHOLE_ROWS as usize * many,
+        (true, 1) => strips::SUMS,
+        (true, _) => strips_many::SUMS,
     }
 }
 
 const _: () = assert!(strips::SUMS >= WHOLE_ROWS as usize);
 
-/// Values of dynamic shared memory of a block of the kernel for `many` right-hand sides at a time.
-pub const fn shared_values(many: usize) -> usize {
-    values_places(many) + products_places(many)
+/// Values of dynamic shared memory of a block of the kernel for `many` right-hand sides at a time, of a tree with `strips`
+/// or of one without.
+pub const fn shared_values(many: usize, strips: bool) -> usize {
+    values_places(many, strips) + products_places(many, strips)
 }
 
 /// All of a solve, by all threads of the grid.
@@ -366,7 +368,7 @@ fn solve<T: FrontReal, K: Kind<T>, const R: usize, const AHEAD: usize, const BEL
 macro_rules! solve_fronts {
     (
         $(#[$doc:meta])*
-        $name:ident: $many:expr, $ahead:literal, $below:literal, $blocks:literal;
+        $name:ident: $many:expr, $strips:literal, $ahead:literal, $below:literal, $blocks:literal;
         ($word:ident: u32, $tree:ident, $own:ident: $($own_type:tt)*)
         require($($require:tt)*)
         $kind:expr
@@ -409,10 +411,10 @@ macro_rules! solve_fronts {
             vectors: Vectors<T>,
         ) {
             let largest = shared_array![u32; MAX_NRHS];
-            let values = dynamic_shared::<T>(0, values_places($many));
+            let values = dynamic_shared::<T>(0, values_places($many, $strips));
             let products = dynamic_shared::<T>(
-                values_places($many) * size_of::<T>(),
-                products_places($many),
+                values_places($many, $strips) * size_of::<T>(),
+                products_places($many, $strips),
             );
             let sweep = Sweep::<T, _, { $many }, $ahead, $below> {
                 kind: $kind,
@@ -430,14 +432,15 @@ macro_rules! solve_fronts {
 }
 
 solve_fronts! {
-    /// Solves A·X = R or, if `transpose` is not 0, Aᵀ·X = R in place in `x`, for one right-hand side after another.
+    /// Solves A·X = R or, if `transpose` is not 0, Aᵀ·X = R in place in `x`, for one right-hand side after another, with
+    /// factors in whose lists every task is one of a whole front.
     ///
     /// See the module for the algorithm, and [`layout`] for the lists. Entry e in the order of elimination is entry
     /// `enter.places[e]` of the right-hand side times 2^`enter.exponents[e]`, and entry `leave.places[e]` of the solution
     /// times the inverse of 2^`leave.exponents[e]`; for Aᵀ other arrays are passed. Coupling p of a row is of unknown
     /// `couplings.idx[p]`, with value `couplings.coupling[couplings.entries[p]]`.
     ///
-    /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones and on strips.
+    /// Threads: each warp works by itself on small fronts, each block as a whole on larger ones.
     /// Writes: the part of `unknowns`, `eliminated` and `x` that belongs to a front's pivots, and the contributions of
     /// its rows below, by whoever has the task alone; flags show them to those who wait. Right-hand sides come in
     /// by all threads, between barriers of the grid. Shared memory: static, 0.3 KB, and [`shared_values`] values of dynamic
@@ -446,19 +449,36 @@ solve_fronts! {
     /// Launch: cooperative, 1-D, 256 threads a block. Preconditions: the lists are those of the tree that the factors
     /// belong to; of a level no task waits for a later one, the order being that of warps upwards, of blocks upwards, of
     /// blocks downwards and of warps downwards; pivots are normal numbers; `control` is zero.
-    solve_fronts_single: 1, 8, 4, 2;
+    solve_fronts_single: 1, false, 8, 4, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
-    General { transpose: transpose != 0, couplings }
+    General::<T, false> { transpose: transpose != 0, couplings }
 }
 
 solve_fronts! {
     /// As [`solve_fronts_single`](fn@solve_fronts_single), for eight right-hand sides at a time, which share each entry of
     /// the factors that is read.
-    solve_fronts_many: MANY, 4, 2, 2;
+    solve_fronts_many: MANY, false, 4, 2, 2;
     (transpose: u32, tree, couplings: Couplings<T>)
     require(couplings.entries.len() == couplings.idx.len())
-    General { transpose: transpose != 0, couplings }
+    General::<T, false> { transpose: transpose != 0, couplings }
+}
+
+solve_fronts! {
+    /// As [`solve_fronts_single`](fn@solve_fronts_single), for any lists.
+    solve_wide_fronts_single: 1, true, 8, 4, 2;
+    (transpose: u32, tree, couplings: Couplings<T>)
+    require(couplings.entries.len() == couplings.idx.len())
+    General::<T, true> { transpose: transpose != 0, couplings }
+}
+
+solve_fronts! {
+    /// As [`solve_fronts_many`](fn@solve_fronts_many), for any lists; a block works on a strip for up to sixteen right-hand
+    /// sides.
+    solve_wide_fronts_many: MANY, true, 4, 2, 2;
+    (transpose: u32, tree, couplings: Couplings<T>)
+    require(couplings.entries.len() == couplings.idx.len())
+    General::<T, true> { transpose: transpose != 0, couplings }
 }
 
 solve_fronts! {
@@ -470,17 +490,34 @@ solve_fronts! {
     /// none does; the unknown of a zero pivot is zero before the way down; pivots of order 2 are regular; there are no
     /// couplings of diagonal blocks, so `levels` has one level at most. With some of the factors alone, entry e of `x`
     /// takes the place that it has in the solution.
-    solve_fronts_symmetric_single: 1, 8, 4, 2;
+    solve_fronts_symmetric_single: 1, false, 8, 4, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
-    Symmetric { factors, diagonal }
+    Symmetric::<T, false> { factors, diagonal }
 }
 
 solve_fronts! {
     /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for eight right-hand sides at a time, which
     /// share each entry of the factors that is read.
-    solve_fronts_symmetric_many: MANY, 4, 2, 2;
+    solve_fronts_symmetric_many: MANY, false, 4, 2, 2;
     (factors: u32, tree, diagonal: Global<T>)
     require(diagonal.len() == 2 * tree.order.len())
-    Symmetric { factors, diagonal }
+    Symmetric::<T, false> { factors, diagonal }
+}
+
+solve_fronts! {
+    /// As [`solve_fronts_symmetric_single`](fn@solve_fronts_symmetric_single), for any lists.
+    solve_wide_fronts_symmetric_single: 1, true, 8, 4, 2;
+    (factors: u32, tree, diagonal: Global<T>)
+    require(diagonal.len() == 2 * tree.order.len())
+    Symmetric::<T, true> { factors, diagonal }
+}
+
+solve_fronts! {
+    /// As [`solve_fronts_symmetric_many`](fn@solve_fronts_symmetric_many), for any lists; a block works on a strip for up to
+    /// sixteen right-hand sides.
+    solve_wide_fronts_symmetric_many: MANY, true, 4, 2, 2;
+    (factors: u32, tree, diagonal: Global<T>)
+    require(diagonal.len() == 2 * tree.order.len())
+    Symmetric::<T, true> { factors, diagonal }
 }

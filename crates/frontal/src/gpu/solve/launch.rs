@@ -83,13 +83,25 @@ impl<T: DeviceScalar> Kind<'_, T> {
         }
     }
 
-    /// The kernel for one right-hand side, or for several.
-    fn kernel(self, is_single: bool) -> &'static KernelDesc {
-        match (self, is_single) {
-            (Self::General { .. }, true) => kernels::solve_fronts_single::desc::<T>(),
-            (Self::General { .. }, false) => kernels::solve_fronts_many::desc::<T>(),
-            (Self::Symmetric { .. }, true) => kernels::solve_fronts_symmetric_single::desc::<T>(),
-            (Self::Symmetric { .. }, false) => kernels::solve_fronts_symmetric_many::desc::<T>(),
+    /// The kernel for one right-hand side, or for several, with a tree that has strips, or with one that has none.
+    fn kernel(self, is_single: bool, has_strips: bool) -> &'static KernelDesc {
+        match (self, is_single, has_strips) {
+            (Self::General { .. }, true, false) => kernels::solve_fronts_single::desc::<T>(),
+            (Self::General { .. }, false, false) => kernels::solve_fronts_many::desc::<T>(),
+            (Self::General { .. }, true, true) => kernels::solve_wide_fronts_single::desc::<T>(),
+            (Self::General { .. }, false, true) => kernels::solve_wide_fronts_many::desc::<T>(),
+            (Self::Symmetric { .. }, true, false) => {
+                kernels::solve_fronts_symmetric_single::desc::<T>()
+            }
+            (Self::Symmetric { .. }, false, false) => {
+                kernels::solve_fronts_symmetric_many::desc::<T>()
+            }
+            (Self::Symmetric { .. }, true, true) => {
+                kernels::solve_wide_fronts_symmetric_single::desc::<T>()
+            }
+            (Self::Symmetric { .. }, false, true) => {
+                kernels::solve_wide_fronts_symmetric_many::desc::<T>()
+            }
         }
     }
 }
@@ -172,9 +184,10 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         };
         let together = if nrhs == 1 { 1 } else { MANY };
         let chunks = nrhs.div_ceil(together);
-        let shared_bytes = (kernels::shared_values(together) * size_of::<T>()) as u32;
+        let shared_bytes =
+            (kernels::shared_values(together, plan.has_strips) * size_of::<T>()) as u32;
         let device = stream.device();
-        let kernel = self.kind.kernel(nrhs == 1);
+        let kernel = self.kind.kernel(nrhs == 1, plan.has_strips);
         let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
         let blocks = plan.blocks(resident, n, chunks as u32);
         let config = LaunchConfig::linear(blocks, THREADS)
@@ -217,20 +230,16 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
             control,
         };
         macro_rules! launch {
-            ($single:ident, $many:ident, $word:expr, $own:expr) => {{
+            ([$($which:pat => $kernel:ident),*], $word:expr, $own:expr) => {{
                 let (word, own, nrhs) = ($word, $own, nrhs as u32);
                 let (tree, lists) = (factored, lists.buffers());
                 // SAFETY: lists, factors and exchanges are those of one tree; the plan puts no task before one that it
                 // waits for; the control is zero.
                 unsafe {
-                    if together == 1 {
-                        kernels::$single::launch::<T, _>(
+                    match (together == 1, plan.has_strips) {
+                        $($which => kernels::$kernel::launch::<T, _>(
                             stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
-                        )?;
-                    } else {
-                        kernels::$many::launch::<T, _>(
-                            stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
-                        )?;
+                        )?,)*
                     }
                 }
             }};
@@ -246,15 +255,23 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                     entries: &lists.coupled_entries,
                 };
                 launch!(
-                    solve_fronts_single,
-                    solve_fronts_many,
+                    [
+                        (true, false) => solve_fronts_single,
+                        (false, false) => solve_fronts_many,
+                        (true, true) => solve_wide_fronts_single,
+                        (false, true) => solve_wide_fronts_many
+                    ],
                     transpose.into(),
                     couplings
                 );
             }
             Kind::Symmetric { factors, diagonal } => launch!(
-                solve_fronts_symmetric_single,
-                solve_fronts_symmetric_many,
+                [
+                    (true, false) => solve_fronts_symmetric_single,
+                    (false, false) => solve_fronts_symmetric_many,
+                    (true, true) => solve_wide_fronts_symmetric_single,
+                    (false, true) => solve_wide_fronts_symmetric_many
+                ],
                 factors.0,
                 diagonal
             ),

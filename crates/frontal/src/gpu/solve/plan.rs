@@ -65,6 +65,7 @@ pub(in crate::gpu) struct SolveRecords {
     costs: DeviceCosts,
     num_warp_tasks: u32,
     num_block_tasks: u32,
+    has_strips: bool,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -85,6 +86,8 @@ pub(in crate::gpu) struct SolvePlan {
     num_warp_tasks: u32,
     /// Most tasks of blocks in one list.
     num_block_tasks: u32,
+    /// Whether a task is one of a strip.
+    pub(super) has_strips: bool,
 }
 
 /// The lists for Bᵀ, made for the first solve with it: most matrices see none.
@@ -306,6 +309,8 @@ impl SolveRecords {
         );
         let (gather_ptr, carry_to) = gather;
         let [num_warp_tasks, num_block_tasks] = counts;
+        let mut tasks = lists.blocks_up.iter().chain(&lists.blocks_down);
+        let has_strips = tasks.any(|task| task.strip != WHOLE);
         Self {
             fronts,
             gather_ptr,
@@ -316,6 +321,7 @@ impl SolveRecords {
             costs: *costs,
             num_warp_tasks,
             num_block_tasks,
+            has_strips,
         }
     }
 }
@@ -365,6 +371,7 @@ impl SolvePlan {
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_warp_tasks: records.num_warp_tasks,
             num_block_tasks: records.num_block_tasks,
+            has_strips: records.has_strips,
         })
     }
 

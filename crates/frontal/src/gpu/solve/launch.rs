@@ -82,28 +82,6 @@ impl<T: DeviceScalar> Kind<'_, T> {
             }
         }
     }
-
-    /// The kernel for one right-hand side, or for several, with a tree that has strips, or with one that has none.
-    fn kernel(self, is_single: bool, has_strips: bool) -> &'static KernelDesc {
-        match (self, is_single, has_strips) {
-            (Self::General { .. }, true, false) => kernels::solve_fronts_single::desc::<T>(),
-            (Self::General { .. }, false, false) => kernels::solve_fronts_many::desc::<T>(),
-            (Self::General { .. }, true, true) => kernels::solve_wide_fronts_single::desc::<T>(),
-            (Self::General { .. }, false, true) => kernels::solve_wide_fronts_many::desc::<T>(),
-            (Self::Symmetric { .. }, true, false) => {
-                kernels::solve_fronts_symmetric_single::desc::<T>()
-            }
-            (Self::Symmetric { .. }, false, false) => {
-                kernels::solve_fronts_symmetric_many::desc::<T>()
-            }
-            (Self::Symmetric { .. }, true, true) => {
-                kernels::solve_wide_fronts_symmetric_single::desc::<T>()
-            }
-            (Self::Symmetric { .. }, false, true) => {
-                kernels::solve_wide_fronts_symmetric_many::desc::<T>()
-            }
-        }
-    }
 }
 
 /// Factors of one matrix, to solve with.
@@ -186,13 +164,13 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
         let chunks = nrhs.div_ceil(together);
         let shared_bytes =
             (kernels::shared_values(together, plan.has_strips) * size_of::<T>()) as u32;
-        let device = stream.device();
-        let kernel = self.kind.kernel(nrhs == 1, plan.has_strips);
-        let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
-        let blocks = plan.blocks(resident, n, chunks as u32);
-        let config = LaunchConfig::linear(blocks, THREADS)
-            .cooperative()
-            .with_shared(shared_bytes);
+        let config = |kernel: &'static KernelDesc| {
+            let device = stream.device();
+            let resident = device.max_resident_blocks(kernel, THREADS, shared_bytes)?;
+            let blocks = plan.blocks(resident, n, chunks as u32);
+            let config = LaunchConfig::linear(blocks, THREADS).cooperative();
+            Ok::<_, DeviceFrontalError>(config.with_shared(shared_bytes))
+        };
         let lanes = chunks * together;
         let entries = vector_entries(tree) * lanes;
         let (control, memory) = vectors.memory(elements, stream, entries)?;
@@ -237,9 +215,12 @@ impl<T: DeviceScalar, S: Storage> Solve<'_, T, S> {
                 // waits for; the control is zero.
                 unsafe {
                     match (together == 1, plan.has_strips) {
-                        $($which => kernels::$kernel::launch::<T, _>(
-                            stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
-                        )?,)*
+                        $($which => {
+                            let config = config(kernels::$kernel::desc::<T>())?;
+                            kernels::$kernel::launch::<T, _>(
+                                stream, &config, word, nrhs, tree, lists, own, enter, leave, vectors,
+                            )?;
+                        })*
                     }
                 }
             }};

@@ -36,6 +36,14 @@ struct Lists {
     coupled_entries: Vec<u32>,
 }
 
+impl Lists {
+    /// Whether a task is one of a strip.
+    fn has_strips(&self) -> bool {
+        let mut tasks = self.blocks_up.iter().chain(&self.blocks_down);
+        tasks.any(|task| task.strip != WHOLE)
+    }
+}
+
 /// [`Lists`] on the device.
 #[derive(Debug)]
 pub(super) struct DeviceLists {
@@ -65,7 +73,6 @@ pub(in crate::gpu) struct SolveRecords {
     costs: DeviceCosts,
     num_warp_tasks: u32,
     num_block_tasks: u32,
-    has_strips: bool,
 }
 
 /// Everything about a solve that does not depend on values; see the module.
@@ -309,8 +316,6 @@ impl SolveRecords {
         );
         let (gather_ptr, carry_to) = gather;
         let [num_warp_tasks, num_block_tasks] = counts;
-        let mut tasks = lists.blocks_up.iter().chain(&lists.blocks_down);
-        let has_strips = tasks.any(|task| task.strip != WHOLE);
         Self {
             fronts,
             gather_ptr,
@@ -321,7 +326,6 @@ impl SolveRecords {
             costs: *costs,
             num_warp_tasks,
             num_block_tasks,
-            has_strips,
         }
     }
 }
@@ -371,7 +375,7 @@ impl SolvePlan {
                 .map(|levels| Transposed::new(levels, placement.coupling, &records.costs)),
             num_warp_tasks: records.num_warp_tasks,
             num_block_tasks: records.num_block_tasks,
-            has_strips: records.has_strips,
+            has_strips: records.lists.has_strips(),
         })
     }
 
@@ -752,6 +756,20 @@ mod tests {
         assert_eq!(useful_blocks(17, 2, 1024, 8), 17);
         assert_eq!(useful_blocks(17, 3, 1024, 8), 24);
         assert_eq!(useful_blocks(u32::MAX, 3, 1024, 8), u32::MAX / 8 + 1);
+    }
+
+    #[test]
+    fn trees_with_a_front_of_more_rows_than_threads_have_strips() {
+        for (pivots, has_strips) in [(1, false), (THREADS, false), (THREADS + 1, true)] {
+            let tree = tree_of(&[(ROOT, 40), (ROOT, pivots)]);
+            let n = tree.tree.n();
+            let forest = LeveledForest::new(&tree, &[0, 0], &DeviceCosts::default(), 1);
+            let no_coupling = CompressedPattern::new(n, vec![0; n + 1], vec![]).unwrap();
+            for transpose in [false, true] {
+                let lists = forest.lists(&no_coupling, transpose);
+                assert_eq!(lists.has_strips(), has_strips, "{pivots} pivots");
+            }
+        }
     }
 
     #[test]

@@ -163,7 +163,8 @@ pub fn equilibrate_symmetric(
     assert_eq!(values.len(), a.nnz(), "one value per entry of the pattern");
     assert_eq!(a.major_dim(), a.minor_dim(), "a square pattern");
     check_finite(a, values)?;
-    let factors = scaling::rounded(scaling::equilibrium(a, values, cancel)?.into_iter());
+    let logs = scaling::equilibrium(a, values, false, cancel)?;
+    let factors = scaling::rounded(logs.into_iter());
     Ok(Scaling {
         rows: factors.clone(),
         cols: factors,

@@ -5,7 +5,7 @@ use luge_sparse::CompressedPattern;
 use super::matched::{Matched, matched};
 use super::options::{SymmetricOptions, SymmetricScaling};
 use super::pairs::{Pairs, pairs, scaled_entry};
-use super::scaling::{equilibrium, equilibrium_by_averages, rounded};
+use super::scaling::{equilibrium, rounded};
 use crate::error::OrderingError;
 use crate::matching::{NONE, check_rank, deficient};
 use crate::options::{Matching, Method};
@@ -43,10 +43,10 @@ impl Prepared {
         let n = a.major_dim();
         let cancel = &options.cancel;
         let equilibrated = match values {
-            Some(values) if options.scaling == SymmetricScaling::Average => {
-                equilibrium_by_averages(a, values, cancel)?
+            Some(values) => {
+                let averaged = options.scaling == SymmetricScaling::Average;
+                equilibrium(a, values, averaged, cancel)?
             }
-            Some(values) => equilibrium(a, values, cancel)?,
             None => vec![0.0; n],
         };
         let is_given = matches!(options.method, Method::Natural | Method::User { .. });

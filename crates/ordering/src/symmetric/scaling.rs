@@ -6,7 +6,8 @@ use crate::equilibrate::{AVERAGING_SWEEPS, MAX_SWEEPS, TOLERANCE, exp2_clamped};
 use crate::matching::logarithms;
 
 /// Logarithms of factors that bring the largest entry of every row, and so of every column, near one: the sweeps of
-/// [`equilibrate`](crate::equilibrate()), with one factor for row and column. Rows without a nonzero value keep zero.
+/// [`equilibrate`](crate::equilibrate()), with one factor for row and column, if `averaged` from those of [`average`]. Rows
+/// without a nonzero value keep zero.
 ///
 /// # Errors
 ///
@@ -14,50 +15,15 @@ use crate::matching::logarithms;
 pub(super) fn equilibrium(
     a: &CompressedPattern,
     values: &[f64],
-    cancel: &CancelFlag,
-) -> Result<Vec<f64>, Cancelled> {
-    let mut logs = vec![0.0; values.len()];
-    logarithms(values, &mut logs);
-    sweep(a, &logs, vec![0.0; a.major_dim()], cancel)
-}
-
-/// As [`equilibrium`], from factors for which the logarithms of the entries of each row are zero on average.
-///
-/// # Errors
-///
-/// [`Cancelled`].
-pub(super) fn equilibrium_by_averages(
-    a: &CompressedPattern,
-    values: &[f64],
+    averaged: bool,
     cancel: &CancelFlag,
 ) -> Result<Vec<f64>, Cancelled> {
     let mut logs = vec![0.0; values.len()];
     logarithms(values, &mut logs);
     let mut scale = vec![0.0; a.major_dim()];
-    for _ in 0..2 * AVERAGING_SWEEPS {
-        cancel.check()?;
-        for row in 0..scale.len() {
-            let entries = || a.range(row).filter(|&p| logs[p].is_finite());
-            let count = entries().count();
-            let sum: f64 = entries()
-                .map(|p| logs[p] + scale[a.idx()[p] as usize])
-                .sum();
-            if count > 0 {
-                // Half a step: a whole one would go to and fro where rows come in two kinds.
-                scale[row] -= (sum / count as f64 + scale[row]) / 2.0;
-            }
-        }
+    if averaged {
+        average(a, &logs, &mut scale, cancel)?;
     }
-    sweep(a, &logs, scale, cancel)
-}
-
-/// The sweeps over entries with these logarithms, from `scale`.
-fn sweep(
-    a: &CompressedPattern,
-    logs: &[f64],
-    mut scale: Vec<f64>,
-    cancel: &CancelFlag,
-) -> Result<Vec<f64>, Cancelled> {
     let mut largest = vec![0.0; scale.len()];
     for _ in 0..MAX_SWEEPS {
         cancel.check()?;
@@ -85,6 +51,30 @@ fn sweep(
         }
     }
     Ok(scale)
+}
+
+/// Moves factors to such that the logarithms of the entries of each row, of which these are given, are zero on average.
+fn average(
+    a: &CompressedPattern,
+    logs: &[f64],
+    scale: &mut [f64],
+    cancel: &CancelFlag,
+) -> Result<(), Cancelled> {
+    for _ in 0..2 * AVERAGING_SWEEPS {
+        cancel.check()?;
+        for row in 0..scale.len() {
+            let entries = || a.range(row).filter(|&p| logs[p].is_finite());
+            let count = entries().count();
+            let sum: f64 = entries()
+                .map(|p| logs[p] + scale[a.idx()[p] as usize])
+                .sum();
+            if count > 0 {
+                // Half a step: a whole one would go to and fro where rows come in two kinds.
+                scale[row] -= (sum / count as f64 + scale[row]) / 2.0;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The factors with these logarithms, rounded to powers of two.
@@ -124,11 +114,11 @@ mod tests {
             logs.fold(0.0, f64::min)
         };
         let cancel = CancelFlag::new();
-        let averaged = equilibrium_by_averages(&pattern, &values, &cancel).unwrap();
+        let averaged = equilibrium(&pattern, &values, true, &cancel).unwrap();
         let least = smallest(averaged);
         assert!(least >= -2.0, "{least}");
         // The largest entries alone leave some that are all but zero.
-        let least = smallest(equilibrium(&pattern, &values, &cancel).unwrap());
+        let least = smallest(equilibrium(&pattern, &values, false, &cancel).unwrap());
         assert!(least < -30.0, "{least}");
     }
 }

@@ -74,7 +74,7 @@ pub(crate) struct Request<'a> {
     pub symmetry: &'a Symmetry,
     pub pattern: &'a CompressedPattern,
     pub by_columns: bool,
-    /// In place of what the options say, if another attempt is made.
+    /// What is done differently from what the options say.
     pub remedy: Remedy,
     pub single: bool,
     /// Whether it is to be factorized on a device.

@@ -46,8 +46,8 @@ pub fn equilibrate(a: &CompressedPattern, values: &[f64]) -> Result<Scaling, Ord
     })
 }
 
-/// As [`equilibrate`], from factors for which the logarithms of the entries of each row and column are zero on average
-/// (A. R. Curtis and J. K. Reid, "On the automatic scaling of matrices for Gaussian elimination", J. Inst. Math. Appl. 10,
+/// As [`equilibrate`], but without its sweeps: from factors for which the logarithms of the entries of each row and column are
+/// zero on average, by the largest entry of each row, then of each column (A. R. Curtis and J. K. Reid, "On the automatic scaling of matrices for Gaussian elimination", J. Inst. Math. Appl. 10,
 /// 1972). That undoes any scaling of rows and columns, where the largest entries alone may say nothing of what was scaled.
 /// Takes about four times as long.
 pub(crate) fn equilibrate_by_averages(
@@ -89,8 +89,9 @@ pub(crate) fn equilibrate_by_averages(
     })
 }
 
-/// From factors with these logarithms to such that the largest entry of each row is one, and then that of each column. Unlike
-/// Ruiz's sweeps this moves each factor once, so that what the averages told of the other entries stays.
+/// From factors with these logarithms to such that the largest entry of each row is one, and then that of each column, which
+/// leaves those of the rows. Unlike Ruiz's sweeps this moves each factor once, so that what the averages told of the other
+/// entries stays.
 fn divide_by_largest(a: &CompressedPattern, logs: &[f64], rows: &mut [f64], cols: &mut [f64]) {
     let mut largest = vec![f64::NEG_INFINITY; a.minor_dim()];
     for (row, factor) in rows.iter_mut().enumerate() {
@@ -255,6 +256,23 @@ mod tests {
         let smallest = (0..n).flat_map(|i| [(i, i), (i, (i + 1) % n)]);
         let smallest = smallest.map(|(i, j)| plain.apply(i, j, value(i, j)));
         assert!(smallest.fold(1.0, f64::min) < 1e-30);
+    }
+
+    #[test]
+    fn after_averages_the_largest_entries_are_near_one() {
+        // No factors move these: they are zero on average. No row has its largest entry in the first column.
+        let logs = [20, 40, -60, 20, -60, 40, -40, 20, 20];
+        let pattern = CompressedPattern::new(3, vec![0, 3, 6, 9], [0, 1, 2].repeat(3)).unwrap();
+        let values = logs.map(|log| 2f64.powi(log));
+        let scaling = equilibrate_by_averages(&pattern, &values, &CancelFlag::new()).unwrap();
+        let scaled = |i: usize, j: usize| scaling.apply(i, j, values[3 * i + j]);
+        for line in 0..3 {
+            let of_row = (0..3).map(|j| scaled(line, j)).fold(0.0, f64::max);
+            let of_column = (0..3).map(|i| scaled(i, line)).fold(0.0, f64::max);
+            for largest in [of_row, of_column] {
+                assert!((0.25..=4.0).contains(&largest), "{line}: {largest:e}");
+            }
+        }
     }
 
     #[test]

@@ -312,17 +312,26 @@ mod tests {
     fn entries_out_of_the_range_of_the_matrix_are_refined_whatever_the_error() {
         let pattern = diagonal();
         let a = MatrixView::<f32>::by_rows(&pattern, &[1.0, 1e-30]);
-        let b = [1e30, 1e-8];
+        let (b, norms) = ([1e30, 1e-8], RowNorms::new(a));
         let at_target = Options {
             stops_at_target: true,
             ..options(10)
         };
-        // Beside 1e39 all else is rounding: the normwise error is 1e-30, but f32 ends at 3e38.
-        let mut solutions = vec![[0.0, -1e39], [1e30, 1e39]];
-        let mut solution = || solutions.pop().unwrap();
-        let correct = |_: &[f64]| Ok::<_, SolveError>(solution().to_vec());
-        let refined = refine(a, &RowNorms::new(a), &b, correct, &at_target).unwrap();
-        assert_eq!((refined.steps, refined.x), (1, vec![1e30, 0.0]));
+        // Beside 2^130 all else is rounding: the normwise error is 1e-30, but f32 ends at 2^128.
+        let [far, near] = [133, 130].map(|e| 2f64.powi(e));
+        let solutions = [[1e30, far], [0.0, near - far], [0.0, -near]];
+        let mut left = solutions.iter();
+        let correct = |_: &[f64]| Ok::<_, SolveError>(left.next().unwrap().to_vec());
+        let refined = refine(a, &norms, &b, correct, &at_target).unwrap();
+        assert_eq!((refined.steps, refined.x), (2, vec![1e30, 0.0]));
+
+        let mut left = solutions.iter();
+        let solve = |_: &[Extended]| {
+            let solution = left.next().unwrap();
+            Ok::<_, SolveError>(solution.map(Extended::of).to_vec())
+        };
+        let refined = refine_extended(a, &norms, &b, solve, &at_target).unwrap();
+        assert_eq!((refined.steps, refined.x), (2, vec![1e30, 0.0]));
     }
 
     #[test]

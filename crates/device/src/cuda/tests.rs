@@ -265,6 +265,19 @@ fn memory_that_waits_in_the_pool_is_tried_again() {
 }
 
 #[test]
+fn a_thread_that_cannot_change_its_context_keeps_it() {
+    let device = open();
+    let stream = device.create_stream().unwrap();
+    let held = fake::hold();
+    let other = open();
+    let stream_of_other = other.create_stream().unwrap();
+    held.lock().unwrap().fail = Some(("cuCtxSetCurrent", 0, 1));
+    stream.synchronize().unwrap_err();
+    stream_of_other.synchronize().unwrap();
+    stream.synchronize().unwrap();
+}
+
+#[test]
 fn nothing_is_allocated_for_no_elements() {
     let device = open();
     let stream = device.create_stream().unwrap();

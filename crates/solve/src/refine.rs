@@ -3,8 +3,10 @@
 //! Stops by the rule of Arioli, Demmel and Duff (1989): when the componentwise backward error ω
 //! reaches rounding, or no step halves it any more. While the normwise backward error is above the
 //! target any decrease of ω counts, and a normwise error that is halved: rows that the norm does not see
-//! may hold ω up until the others are exact. The best iterate is kept, so a step that makes things worse
-//! is undone. Cost of a step: one residual and one solve.
+//! may hold ω up until the others are exact. An iterate that is worse while the target is missed gets one
+//! more correction: one that takes x down by orders of magnitude leaves a residual that is large beside the
+//! new x, though the next correction is right. The best iterate is the answer, so steps that make things
+//! worse are undone. Cost of a step: one residual and one solve.
 
 use luge_sparse::{CancelFlag, MatrixView, Scalar};
 
@@ -56,24 +58,79 @@ pub struct Refined<W = f64> {
 }
 
 /// What becomes of an iterate that a correction made.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Verdict {
-    /// It is kept in place of the one before.
-    pub is_better: bool,
-    /// Another correction is worth it.
-    pub goes_on: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is the best one.
+    Better {
+        /// Another correction is worth it.
+        goes_on: bool,
+    },
+    /// It is worse, and corrected once more: the best one is put aside.
+    Trial,
+    /// It is worse, and the refinement ends.
+    Worse,
 }
 
 impl Verdict {
-    /// Of an iterate after another one, by the componentwise and the normwise error of each.
-    pub(crate) fn of(next: [f64; 2], before: [f64; 2], target: f64) -> Self {
+    /// Of an iterate beside the best one, by the componentwise and the normwise error of each. `is_trial`: it was made from
+    /// another one, which was worse.
+    pub(crate) fn of(next: [f64; 2], best: [f64; 2], target: f64, is_trial: bool) -> Self {
         // A NaN compares false and ends it too.
-        let is_missed = before[1] > target;
-        let is_halved = next[0] <= before[0] / 2.0;
-        let is_better = next[0] < before[0] || is_missed && next[1] <= before[1] / 2.0;
+        let is_missed = best[1] > target;
+        let is_halved = next[0] <= best[0] / 2.0;
+        if next[0] < best[0] || is_missed && next[1] <= best[1] / 2.0 {
+            let goes_on = is_halved || is_missed;
+            Self::Better { goes_on }
+        } else if is_missed && !is_trial && next.iter().all(|e| e.is_finite()) {
+            Self::Trial
+        } else {
+            Self::Worse
+        }
+    }
+}
+
+/// The iterates of a refinement that are still of use.
+struct Iterates<I> {
+    /// The one that is corrected next.
+    last: I,
+    /// The best one while `last` is worse.
+    aside: Option<I>,
+}
+
+impl<I> Iterates<I> {
+    fn new(first: I) -> Self {
         Self {
-            is_better,
-            goes_on: is_halved || is_better && is_missed,
+            last: first,
+            aside: None,
+        }
+    }
+
+    fn best(&self) -> &I {
+        self.aside.as_ref().unwrap_or(&self.last)
+    }
+
+    fn into_best(self) -> I {
+        self.aside.unwrap_or(self.last)
+    }
+
+    /// Takes in what a correction made of the last one, and tells whether another correction is worth it. `errors`: of it and of the
+    /// best one, for [`Verdict::of`]. A best one that is not in range gives way to whatever comes.
+    fn follow(&mut self, next: I, errors: [[f64; 2]; 2], target: f64, is_in_range: bool) -> bool {
+        let verdict = if is_in_range {
+            Verdict::of(errors[0], errors[1], target, self.aside.is_some())
+        } else {
+            Verdict::Better { goes_on: true }
+        };
+        match verdict {
+            Verdict::Better { goes_on } => {
+                *self = Self::new(next);
+                goes_on
+            }
+            Verdict::Trial => {
+                self.aside = Some(std::mem::replace(&mut self.last, next));
+                true
+            }
+            Verdict::Worse => false,
         }
     }
 }
@@ -110,23 +167,25 @@ where
             componentwise: measured.componentwise,
             x,
         };
-        Ok::<_, E>((refined, (measured.residual, measured.exponent)))
+        Ok::<_, E>((refined, measured.residual, measured.exponent))
     };
+    let errors = |of: &Refined<T::Wide>| [of.componentwise[0] + of.componentwise[1], of.normwise];
     let x = correct(b)?;
     options.check()?;
     if let Some(row) = x.iter().position(|v| !v.is_number()) {
         return Err(SolveError::NotFinite { row }.into());
     }
-    let (mut best, mut residual) = measure(x, 0)?;
+    let mut iterates = Iterates::new(measure(x, 0)?);
     for step in 1..=options.max_steps {
         options.check()?;
-        let omega = best.componentwise[0] + best.componentwise[1];
+        let (best, ..) = iterates.best();
+        let [omega, normwise] = errors(best);
         let is_in_range = is_in_range::<T>(&best.x);
-        if is_in_range && options.is_content(best.normwise, omega) {
+        if is_in_range && options.is_content(normwise, omega) {
             break;
         }
-        let (right_hand_side, exponent) = &residual;
-        let mut correction = correct(right_hand_side)?;
+        let (last, residual, exponent) = &iterates.last;
+        let mut correction = correct(residual)?;
         options.check()?;
         if !correction.iter().all(|d| d.is_number()) {
             break;
@@ -135,30 +194,16 @@ where
             let back = |d: &mut T::Wide| *d = shift(*d, *exponent);
             correction.iter_mut().for_each(back);
         }
-        let pairs = best.x.iter().zip(&correction);
-        let x: Vec<T::Wide> = pairs.map(|(&x, &d)| x + d).collect();
-        let (next, next_residual) = measure(x, step)?;
-        let next_omega = next.componentwise[0] + next.componentwise[1];
-        tracing::trace!(
-            step,
-            omega = next_omega,
-            normwise = next.normwise,
-            "refined"
-        );
-        let verdict = Verdict::of(
-            [next_omega, next.normwise],
-            [omega, best.normwise],
-            options.target,
-        );
-        if verdict.is_better || !is_in_range {
-            best = next;
-            residual = next_residual;
-        }
-        if !verdict.goes_on && is_in_range {
+        let pairs = last.x.iter().zip(&correction);
+        let next = measure(pairs.map(|(&x, &d)| x + d).collect(), step)?;
+        let made = errors(&next.0);
+        tracing::trace!(step, omega = made[0], normwise = made[1], "refined");
+        let both = [made, [omega, normwise]];
+        if !iterates.follow(next, both, options.target, is_in_range) {
             break;
         }
     }
-    Ok(best)
+    Ok(iterates.into_best().0)
 }
 
 /// Whether each number of a solution is one of `T` too. Entries that are not make the errors small in which `x` counts, so
@@ -192,40 +237,36 @@ where
     assert_eq!(a.rows(), b.len(), "right-hand side of another length");
     let not_finite = |row| E::from(SolveError::NotFinite { row });
     let wide: Vec<Extended<T::Wide>> = b.iter().map(|&b| Extended::of(b)).collect();
-    let mut x = solve(&wide)?;
+    let errors = |of: &Measures<T::Wide>| [of.componentwise[0] + of.componentwise[1], of.normwise];
+    let x = solve(&wide)?;
     if let Some(row) = x.iter().position(|v| !v.is_finite()) {
         return Err(not_finite(row));
     }
-    let mut steps = 0;
-    let mut best = Measures::new(a, &x, &wide);
+    let measured = Measures::new(a, &x, &wide);
+    let mut iterates = Iterates::new((x, measured, 0));
     for step in 1..=options.max_steps {
         options.check()?;
-        let omega = best.componentwise[0] + best.componentwise[1];
-        let is_in_range = x.iter().all(|v| T::narrow(v.to_wide()).is_number());
-        if is_in_range && options.is_content(best.normwise, omega) {
+        let (best, measured, _) = iterates.best();
+        let [omega, normwise] = errors(measured);
+        let is_in_range = best.iter().all(|v| T::narrow(v.to_wide()).is_number());
+        if is_in_range && options.is_content(normwise, omega) {
             break;
         }
-        let correction = solve(&best.residual)?;
+        let (last, measured, _) = &iterates.last;
+        let correction = solve(&measured.residual)?;
         if !correction.iter().all(|d| d.is_finite()) {
             break;
         }
-        let pairs = x.iter().zip(&correction);
-        let next_x: Vec<Extended<T::Wide>> = pairs.map(|(&x, &d)| x + d).collect();
-        let next = Measures::new(a, &next_x, &wide);
-        let next_omega = next.componentwise[0] + next.componentwise[1];
-        let verdict = Verdict::of(
-            [next_omega, next.normwise],
-            [omega, best.normwise],
-            options.target,
-        );
-        // As in `refine`.
-        if verdict.is_better || !is_in_range {
-            (x, best, steps) = (next_x, next, step);
-        }
-        if !verdict.goes_on && is_in_range {
+        let pairs = last.iter().zip(&correction);
+        let x: Vec<Extended<T::Wide>> = pairs.map(|(&x, &d)| x + d).collect();
+        let measured = Measures::new(a, &x, &wide);
+        let both = [errors(&measured), [omega, normwise]];
+        let next = (x, measured, step);
+        if !iterates.follow(next, both, options.target, is_in_range) {
             break;
         }
     }
+    let (x, _, steps) = iterates.into_best();
     let x: Vec<T::Wide> = x.into_iter().map(Extended::to_wide).collect();
     if let Some(row) = x.iter().position(|v| !v.is_number()) {
         return Err(not_finite(row));
@@ -259,21 +300,28 @@ mod tests {
     #[test]
     fn only_smaller_errors_are_better() {
         // Of an iterate with 1e-6, whose backward error is above the target, then below it.
-        for (next, normwise, is_better, goes_on) in [
-            ([1e-6, 1.0], 1.0, false, false),
-            ([9e-7, 1.0], 1.0, true, true),
-            ([9e-7, 1e-12], 1e-12, true, false),
-            ([5e-7, 1e-12], 1e-12, true, true),
-            ([2e-6, 1.0], 1.0, false, false),
-            ([2e-6, 0.6], 1.0, false, false),
-            ([2e-6, 0.5], 1.0, true, true),
-            ([2e-6, 1e-13], 1e-12, false, false),
-            ([f64::NAN, 1.0], 1.0, false, false),
-            ([f64::NAN, f64::NAN], 1.0, false, false),
+        let better = |goes_on| Verdict::Better { goes_on };
+        for (next, normwise, expected) in [
+            ([1e-6, 1.0], 1.0, Verdict::Trial),
+            ([9e-7, 1.0], 1.0, better(true)),
+            ([9e-7, 1e-12], 1e-12, better(false)),
+            ([5e-7, 1e-12], 1e-12, better(true)),
+            ([2e-6, 1.0], 1.0, Verdict::Trial),
+            ([2e-6, 0.6], 1.0, Verdict::Trial),
+            ([2e-6, 0.5], 1.0, better(true)),
+            ([2e-6, 1e-13], 1e-12, Verdict::Worse),
+            ([f64::NAN, 1.0], 1.0, Verdict::Worse),
+            ([2.0, f64::INFINITY], 1.0, Verdict::Worse),
+            ([f64::NAN, f64::NAN], 1.0, Verdict::Worse),
         ] {
-            let verdict = Verdict::of(next, [1e-6, normwise], 1e-10);
-            let found = (verdict.is_better, verdict.goes_on);
-            assert_eq!(found, (is_better, goes_on), "{next:?}, {normwise}");
+            for is_trial in [false, true] {
+                let expected = match expected {
+                    Verdict::Trial if is_trial => Verdict::Worse,
+                    expected => expected,
+                };
+                let found = Verdict::of(next, [1e-6, normwise], 1e-10, is_trial);
+                assert_eq!(found, expected, "{next:?}, {normwise}, {is_trial}");
+            }
         }
     }
 
@@ -351,7 +399,8 @@ mod tests {
     fn a_correction_that_spoils_a_lost_row_is_undone() {
         with_a_lost_row(|a, b| {
             // Row 0 is as wrong as before.
-            let mut solutions = vec![vec![0.5e-13, 1e-13], vec![1.0, 1e-14]];
+            // The correction that a worse iterate gets changes nothing.
+            let mut solutions = vec![vec![0.0; 2], vec![0.5e-13, 1e-13], vec![1.0, 1e-14]];
             let correct = |_: &[f64]| Ok::<_, SolveError>(solutions.pop().unwrap());
             let refined = refine(a, &RowNorms::new(a), b, correct, &options(10)).unwrap();
             assert_eq!((refined.steps, refined.x), (0, vec![1.0, 1e-14]));
@@ -386,7 +435,40 @@ mod tests {
         let kept = refine(a, &norms, &b, diverging, &options(10)).unwrap();
         assert_eq!(kept.steps, 0);
         assert_eq!(kept.x, [0.999, 1.998]);
-        assert_eq!(calls, 2);
+        // Worse, and corrected once more.
+        assert_eq!(calls, 3);
+    }
+
+    #[test]
+    fn an_iterate_that_is_worse_is_corrected_once_more() {
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let norms = RowNorms::new(a);
+        let b = [2.0, 10.0];
+        // From a million times the solution to −3 times: worse in both errors.
+        let overshoot = (1e6 + 3.0) / (1e6 - 1.0);
+        for (last, steps, at_end) in [(1.0, 2, 1.0), (-1.0, 0, 1e6_f64)] {
+            let mut factors = vec![last, overshoot, 1e6];
+            let mut factor = || factors.pop().unwrap_or(last);
+            let correct = |r: &[f64]| {
+                let factor = factor();
+                Ok::<_, SolveError>(vec![r[0] / 2.0 * factor, r[1] / 5.0 * factor])
+            };
+            let refined = refine(a, &norms, &b, correct, &options(10)).unwrap();
+            assert_eq!(refined.steps, steps);
+            let error = f64::abs(refined.x[0] - at_end) / at_end;
+            assert!(error < 1e-15, "{error}");
+
+            let mut factors = vec![last, overshoot, 1e6];
+            let mut factor = || Extended::of(factors.pop().unwrap_or(last));
+            let halves = [Extended::of(0.5), Extended::of(0.2)];
+            let solve = |r: &[Extended]| {
+                let factor = factor();
+                Ok::<_, SolveError>(vec![r[0] * halves[0] * factor, r[1] * halves[1] * factor])
+            };
+            let refined = refine_extended(a, &norms, &b, solve, &options(10)).unwrap();
+            assert_eq!(refined.steps, steps);
+        }
     }
 
     #[test]
@@ -464,7 +546,7 @@ mod tests {
     fn a_correction_with_exponents_apart_that_spoils_a_lost_row_is_undone() {
         with_a_lost_row(|a, b| {
             // Row 0 is as wrong as before.
-            let mut solutions = vec![[0.5e-13, 1e-13], [1.0, 1e-14]];
+            let mut solutions = vec![[0.0; 2], [0.5e-13, 1e-13], [1.0, 1e-14]];
             let solve = |_: &[Extended]| {
                 let solution = solutions.pop().unwrap();
                 Ok::<_, SolveError>(solution.map(Extended::of).to_vec())

@@ -206,16 +206,20 @@ fn set_known_solution_has_no_pattern() {
     }
 }
 
-/// The inverse of diag(2, 5), wrong by a factor of each right-hand side.
+/// The inverse of diag(2, 5), wrong by a factor of each right-hand side and call. What a right-hand side has beyond its last
+/// call is as in that one.
 fn inexact<'a>(
     stream: &'a Stream,
-    factors: &'a [f64],
+    factors: &'a [&'a [f64]],
 ) -> impl FnMut(&mut luge_device::Buffer<f64>) -> Result<(), luge_solve::SolveError> + 'a {
+    let mut call = 0;
     move |r| {
         let mut x = stream.download(r)?;
-        for (x, factor) in x.chunks_mut(2).zip(factors) {
+        for (x, factors) in x.chunks_mut(2).zip(factors) {
+            let factor = factors[call.min(factors.len() - 1)];
             (x[0], x[1]) = (x[0] / 2.0 * factor, x[1] / 5.0 * factor);
         }
+        call += 1;
         stream.copy_from_host(r, &x)?;
         Ok(())
     }
@@ -229,8 +233,18 @@ fn refinement_on_the_device_is_that_of_the_host() {
     let a = MatrixView::by_rows(&pattern, &values);
     let norms = RowNorms::new(a);
     let b = [2.0, 10.0];
-    // Good, exact, one that makes it worse from the first correction on, slow.
-    let factors = [1.0 - 1e-4, 1.0, -7.0, 0.6];
+    // From a million times the solution to −3 times: worse in both errors, and right after one more.
+    let overshoot = (1e6 + 3.0) / (1e6 - 1.0);
+    // Good, exact, one that makes it worse from the first correction on, slow, worse once, worse after that too.
+    let factors: [&[f64]; 6] = [
+        &[1.0 - 1e-4],
+        &[1.0],
+        &[-7.0],
+        &[0.6],
+        &[1e6, overshoot, 1.0],
+        &[1e6, overshoot, -7.0],
+    ];
+    let nrhs = factors.len();
     for stream in seeded_streams() {
         let on_device = stream.upload(&values).unwrap();
         let matrix = DeviceMatrix {
@@ -245,18 +259,25 @@ fn refinement_on_the_device_is_that_of_the_host() {
                 epsilon: f64::EPSILON,
                 cancel: luge_sparse::CancelFlag::new(),
             };
-            let there = stream.upload(&b.repeat(4)).unwrap();
-            let mut x = stream.upload(&b.repeat(4)).unwrap();
+            let there = stream.upload(&b.repeat(nrhs)).unwrap();
+            let mut x = stream.upload(&b.repeat(nrhs)).unwrap();
             let mut solve = inexact(&stream, &factors);
             solve(&mut x).unwrap();
-            let refined = refine(&stream, matrix, &there, &mut x, 4, solve, &options).unwrap();
+            let refined = refine(&stream, matrix, &there, &mut x, nrhs, solve, &options).unwrap();
             let x = stream.download(&x).unwrap();
-            for (rhs, &factor) in factors.iter().enumerate() {
+            if max_steps == 10 {
+                assert_eq!(refined[4].steps, 2);
+                assert_eq!(refined[5].steps, 0);
+            }
+            for (rhs, factors) in factors.iter().enumerate() {
+                let mut call = 0;
                 let solve = |r: &[f64]| {
+                    let factor = factors[call.min(factors.len() - 1)];
+                    call += 1;
                     Ok::<_, luge_solve::SolveError>(vec![r[0] / 2.0 * factor, r[1] / 5.0 * factor])
                 };
                 let expected = host::refine(a, &norms, &b, solve, &options).unwrap();
-                assert_eq!(x[2 * rhs..2 * rhs + 2], expected.x, "{factor}");
+                assert_eq!(x[2 * rhs..2 * rhs + 2], expected.x, "{factors:?}");
                 assert_eq!(refined[rhs].steps, expected.steps);
                 assert_eq!(refined[rhs].measures.componentwise, expected.componentwise);
                 assert_eq!(refined[rhs].measures.normwise(), expected.normwise);
@@ -284,7 +305,7 @@ fn refinement_names_what_is_not_finite_and_obeys_the_flag() {
     };
     let refined = |x: [f64; 4], options: &luge_solve::refine::Options| {
         let mut x = stream.upload(&x).unwrap();
-        let solve = inexact(stream, &[0.9, 0.9]);
+        let solve = inexact(stream, &[&[0.9], &[0.9]]);
         refine(stream, matrix, &b, &mut x, 2, solve, options)
     };
     assert!(matches!(

@@ -21,7 +21,8 @@ pub struct Refined {
 /// Refines solutions `x` of A·X = B, one after another, with `solve`, which replaces right-hand sides by what an
 /// approximate inverse of A makes of them, all at once.
 ///
-/// Works in three more vectors a right-hand side. A solution depends on the others only as far as `solve` lets it.
+/// Works in three more vectors a right-hand side, in four where a correction makes a solution worse. A solution depends on the
+/// others only as far as `solve` lets it.
 ///
 /// # Errors
 ///
@@ -62,6 +63,16 @@ pub fn refine<E: From<SolveError>>(
     }
     let mut goes_on = vec![true; nrhs];
     let mut next: Option<(Buffer<f64>, Buffer<f64>)> = None;
+    // The best solutions of those whose last iterate, in `x`, is worse.
+    let mut aside: Option<Buffer<f64>> = None;
+    let mut is_trial = vec![false; nrhs];
+    let copy = |to: &mut Buffer<f64>, from: &Buffer<f64>, of: &[bool]| {
+        for range in runs(of) {
+            let range = range.start * n..range.end * n;
+            stream.copy(&mut to.slice_mut(range.clone()), &from.slice(range))?;
+        }
+        Ok(())
+    };
     for step in 1..=options.max_steps {
         options.check()?;
         for (goes_on, best) in goes_on.iter_mut().zip(&best) {
@@ -86,35 +97,45 @@ pub fn refine<E: From<SolveError>>(
         correct(stream, correction, next_x)?;
         residuals.enqueue(stream, a, next_x, b, next_residual)?;
         let measured = residuals.measures(stream)?;
-        let mut kept = vec![false; nrhs];
+        let mut is_taken = vec![false; nrhs];
+        let mut becomes_trial = vec![false; nrhs];
         for (rhs, &measures) in measured.iter().enumerate() {
             if !goes_on[rhs] {
                 continue;
             }
-            let before = best[rhs].measures;
             let errors = |of: &Measures| [of.omega(), of.normwise()];
-            let verdict = Verdict::of(errors(&measures), errors(&before), options.target);
-            tracing::trace!(rhs, step, omega = measures.omega(), "refined");
-            if verdict.is_better {
-                best[rhs] = Refined {
-                    steps: step,
-                    measures,
-                };
+            let both = [errors(&measures), errors(&best[rhs].measures)];
+            tracing::trace!(rhs, step, omega = both[0][0], "refined");
+            match Verdict::of(both[0], both[1], options.target, is_trial[rhs]) {
+                Verdict::Better { goes_on: more } => {
+                    best[rhs] = Refined {
+                        steps: step,
+                        measures,
+                    };
+                    is_taken[rhs] = true;
+                    is_trial[rhs] = false;
+                    goes_on[rhs] = more;
+                }
+                Verdict::Trial => {
+                    is_taken[rhs] = true;
+                    is_trial[rhs] = true;
+                    becomes_trial[rhs] = true;
+                }
+                Verdict::Worse => goes_on[rhs] = false,
             }
-            kept[rhs] = verdict.is_better;
-            goes_on[rhs] = verdict.goes_on;
         }
-        for range in runs(&kept) {
-            let range = range.start * n..range.end * n;
-            let keep = |best: &mut Buffer<f64>, next: &Buffer<f64>| {
-                stream.copy(
-                    &mut best.slice_mut(range.clone()),
-                    &next.slice(range.clone()),
-                )
+        if becomes_trial.contains(&true) {
+            let aside = match &mut aside {
+                Some(aside) => aside,
+                None => aside.insert(stream.alloc(x.len()).map_err(device)?),
             };
-            keep(x, next_x).map_err(device)?;
-            keep(&mut residual, next_residual).map_err(device)?;
+            copy(aside, x, &becomes_trial).map_err(device)?;
         }
+        copy(x, next_x, &is_taken).map_err(device)?;
+        copy(&mut residual, next_residual, &is_taken).map_err(device)?;
+    }
+    if let Some(aside) = &aside {
+        copy(x, aside, &is_trial).map_err(device)?;
     }
     Ok(best)
 }

@@ -272,7 +272,7 @@ impl Step<'_> {
             };
             format!("values: {}{singular}", kind.name)
         });
-        if self.verbose && truth.n() <= 8 {
+        if self.verbose && truth.n() <= 12 {
             for (value, (i, j)) in &truth.matrix {
                 let line = format!("  {i} {j} {:e}", RealScalar::to_f64(*value));
                 self.say(|| line);

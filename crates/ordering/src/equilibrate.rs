@@ -9,6 +9,7 @@
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scaling};
 
+use crate::averages::averages;
 use crate::error::{OrderingError, check_finite};
 
 /// Sweeps halve the logarithmic distance: enough for the widest range of f64, 2^±1074.
@@ -16,9 +17,6 @@ pub(crate) const MAX_SWEEPS: usize = 24;
 
 /// Sweeps stop when every row and column maximum is within a factor of 2^0.25 of one.
 pub(crate) const TOLERANCE: f64 = 0.25;
-
-/// Sweeps that make the logarithms of rows and columns zero on average; they need not converge.
-pub(crate) const AVERAGING_SWEEPS: usize = 40;
 
 /// Factors, all powers of two, that bring the largest absolute value of every row and column of
 /// the CSR matrix near one: between 1/4 and 4, unless a factor had to be clamped to 2^±1021. Rows
@@ -46,37 +44,15 @@ pub fn equilibrate(a: &CompressedPattern, values: &[f64]) -> Result<Scaling, Ord
     })
 }
 
-/// As [`equilibrate`], but without its sweeps: from factors for which the logarithms of the entries of each row and column are
-/// zero on average, by the largest entry of each row, then of each column (A. R. Curtis and J. K. Reid, "On the automatic scaling of matrices for Gaussian elimination", J. Inst. Math. Appl. 10,
-/// 1972). That undoes any scaling of rows and columns, where the largest entries alone may say nothing of what was scaled.
-/// Takes about four times as long.
+/// As [`equilibrate`], but without its sweeps: from the factors of [`averages`], by the largest entry of each row, then of each
+/// column. Takes about four times as long.
 pub(crate) fn equilibrate_by_averages(
     a: &CompressedPattern,
     values: &[f64],
     cancel: &CancelFlag,
 ) -> Result<Scaling, Cancelled> {
     let logs: Vec<f64> = values.iter().map(|v| v.abs().log2()).collect();
-    let mut rows = vec![0.0; a.major_dim()];
-    let mut cols = vec![0.0; a.minor_dim()];
-    let mut sums = vec![(0.0, 0u32); a.minor_dim()];
-    // Minus infinity is the logarithm of zero, which no factor changes.
-    for _ in 0..AVERAGING_SWEEPS {
-        cancel.check()?;
-        sums.fill((0.0, 0));
-        for (row, factor) in rows.iter_mut().enumerate() {
-            let entries = || a.range(row).filter(|&p| logs[p].is_finite());
-            let sum: f64 = entries().map(|p| logs[p] + cols[a.idx()[p] as usize]).sum();
-            *factor = -sum / entries().count().max(1) as f64;
-            for p in entries() {
-                let (sum, count) = &mut sums[a.idx()[p] as usize];
-                *sum += logs[p] + *factor;
-                *count += 1;
-            }
-        }
-        for (factor, &(sum, count)) in cols.iter_mut().zip(&sums) {
-            *factor = -sum / f64::from(count.max(1));
-        }
-    }
+    let [mut rows, mut cols] = averages(a, &logs, cancel)?;
     divide_by_largest(a, &logs, &mut rows, &mut cols);
     let shift = middle(&rows, &cols);
     let factors = |logs: &[f64], shift: f64| -> Vec<f64> {

@@ -30,6 +30,7 @@
 //!   the next call of METIS in the process waits for.
 //! - The fill-reducing methods but for nested dissection are serial; candidates run in parallel on rayon's pool.
 
+mod averages;
 mod block_order;
 mod btf;
 mod candidate;

@@ -2,11 +2,12 @@
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
-use crate::equilibrate::{AVERAGING_SWEEPS, MAX_SWEEPS, TOLERANCE, exp2_clamped};
+use crate::averages::symmetric_averages;
+use crate::equilibrate::{MAX_SWEEPS, TOLERANCE, exp2_clamped};
 use crate::matching::logarithms;
 
 /// Logarithms of factors that bring the largest entry of every row, and so of every column, near one: the sweeps of
-/// [`equilibrate`](crate::equilibrate()), with one factor for row and column, if `averaged` from those of [`average`]. Rows
+/// [`equilibrate`](crate::equilibrate()), with one factor for row and column, if `averaged` from those of [`symmetric_averages`]. Rows
 /// without a nonzero value keep zero.
 ///
 /// # Errors
@@ -20,10 +21,10 @@ pub(super) fn equilibrium(
 ) -> Result<Vec<f64>, Cancelled> {
     let mut logs = vec![0.0; values.len()];
     logarithms(values, &mut logs);
-    let mut scale = vec![0.0; a.major_dim()];
-    if averaged {
-        average(a, &logs, &mut scale, cancel)?;
-    }
+    let mut scale = match averaged {
+        true => symmetric_averages(a, &logs, cancel)?,
+        false => vec![0.0; a.major_dim()],
+    };
     let mut largest = vec![0.0; scale.len()];
     for _ in 0..MAX_SWEEPS {
         cancel.check()?;
@@ -51,30 +52,6 @@ pub(super) fn equilibrium(
         }
     }
     Ok(scale)
-}
-
-/// Moves factors to such that the logarithms of the entries of each row, of which these are given, are zero on average.
-fn average(
-    a: &CompressedPattern,
-    logs: &[f64],
-    scale: &mut [f64],
-    cancel: &CancelFlag,
-) -> Result<(), Cancelled> {
-    for _ in 0..2 * AVERAGING_SWEEPS {
-        cancel.check()?;
-        for row in 0..scale.len() {
-            let entries = || a.range(row).filter(|&p| logs[p].is_finite());
-            let count = entries().count();
-            let sum: f64 = entries()
-                .map(|p| logs[p] + scale[a.idx()[p] as usize])
-                .sum();
-            if count > 0 {
-                // Half a step: a whole one would go to and fro where rows come in two kinds.
-                scale[row] -= (sum / count as f64 + scale[row]) / 2.0;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The factors with these logarithms, rounded to powers of two.

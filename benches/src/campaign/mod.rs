@@ -11,7 +11,7 @@
 //! | a refactorization and its backward error | a solve for a solution that is known here has that error |
 //! | a refused refactorization | the factors give the bits that they gave before |
 //!
-//! A panic is a failure, and so is a step that takes too long. The outcome of a step depends on its seed, the backend,
+//! A panic is a failure, and so is a step that takes too long twice. The outcome of a step depends on its seed, the backend,
 //! the largest order, and whether matrices are symmetric.
 
 mod command;
@@ -121,23 +121,35 @@ fn keep_panics() {
 /// Class of steps that panic.
 const PANIC_CLASS: &str = "panic";
 
+/// Class of steps that take too long.
+const SLOW_CLASS: &str = "took too long";
+
 /// Name of the threads of a campaign.
 const THREAD: &str = "campaign";
 
-/// Runs one step; a panic is one of its failures.
+/// Runs one step; a panic is one of its failures. A step that takes too long runs once more, and then that counts: what it does
+/// depends on its seed alone, while a machine that others use may stand still for a while.
 pub fn run_step(seed: u64, settings: &Settings, solvers: &mut Solvers, verbose: bool) -> Outcome {
-    let outcome = judged(settings, |outcome| {
-        step::run(seed, settings, solvers, outcome, verbose);
-    });
-    if outcome
-        .failures
-        .iter()
-        .any(|failure| failure.class == PANIC_CLASS)
-    {
+    let mut attempt = || {
+        judged(settings, |outcome| {
+            step::run(seed, settings, solvers, outcome, verbose);
+        })
+    };
+    let outcome = unless_too_long(attempt(), attempt);
+    if outcome.has(PANIC_CLASS) {
         // A solver that panicked is not to be trusted with another step.
         *solvers = Solvers::default();
     }
     outcome
+}
+
+/// The outcome, or that of another attempt if it took too long.
+fn unless_too_long(outcome: Outcome, another: impl FnOnce() -> Outcome) -> Outcome {
+    if outcome.has(SLOW_CLASS) && !outcome.has(PANIC_CLASS) {
+        another()
+    } else {
+        outcome
+    }
 }
 
 /// Does the work of a step; a panic and too much time are failures.
@@ -156,7 +168,7 @@ fn judged(settings: &Settings, work: impl FnOnce(&mut Outcome)) -> Outcome {
     }
     if start.elapsed() > settings.patience {
         outcome.failures.push(Failure {
-            class: "took too long".into(),
+            class: SLOW_CLASS.into(),
             detail: format!("{:.1} s", start.elapsed().as_secs_f64()),
             after: outcome.counts.values().sum(),
         });
@@ -418,6 +430,23 @@ mod tests {
         };
         let outcome = judged(&settings, |_| std::thread::sleep(Duration::from_millis(1)));
         assert_eq!(outcome.failures[0].class, "took too long");
+    }
+
+    #[test]
+    fn a_step_that_took_too_long_has_another_attempt_unless_it_panicked() {
+        let after = |classes: &[&str]| {
+            let mut is_repeated = false;
+            let kept = unless_too_long(outcome(2, classes), || {
+                is_repeated = true;
+                outcome(2, &["lie"])
+            });
+            (is_repeated, kept.failures.len())
+        };
+        assert_eq!(after(&["took too long"]), (true, 1));
+        assert_eq!(after(&["lie", "took too long"]), (true, 1));
+        assert_eq!(after(&["panic", "took too long"]), (false, 2));
+        assert_eq!(after(&["lie", "lie"]), (false, 2));
+        assert_eq!(after(&[]), (false, 0));
     }
 
     #[test]

@@ -52,6 +52,13 @@ pub struct Outcome {
     pub transcript: Vec<String>,
 }
 
+impl Outcome {
+    /// Whether a failure is of this class.
+    pub fn has(&self, class: &str) -> bool {
+        self.failures.iter().any(|failure| failure.class == class)
+    }
+}
+
 /// Solvers that are kept between steps, by the number of their mode.
 #[derive(Default)]
 pub struct Solvers(BTreeMap<u64, Rc<Solver>>);

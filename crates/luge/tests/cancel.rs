@@ -101,6 +101,7 @@ impl Latencies {
             if latency <= SOON {
                 return;
             }
+            println!("{what}, cancelled at {moment:.3} of {duration:?}: back after {latency:?}");
             late.push(latency);
         }
         panic!("{what}, cancelled at {moment:.3} of {duration:?}: back only after {late:?}");

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use luge_sparse::{CancelFlag, Cancelled};
+
 use crate::parts::by_parts;
 
 /// No vertex.
@@ -9,6 +11,9 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Vertices of at least so many neighbours are matched last, in any order.
 const MANY_NEIGHBOURS: usize = 15;
+
+/// Vertices between two looks at the cancel flag.
+pub(super) const STRIDE: usize = 1 << 14;
 
 /// Graphs of at least so many list entries are made on several threads.
 const MIN_SHARED: usize = 20_000;
@@ -48,7 +53,11 @@ impl WeightedGraph {
 
     /// For each vertex the first of those that are joined to each other and to the same others: itself, if
     /// there are none before it.
-    pub fn first_of_equals(&self) -> Vec<u32> {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn first_of_equals(&self, cancel: &CancelFlag) -> Result<Vec<u32>, Cancelled> {
         let n = self.len() as u32;
         let spread = |v: u32| (u64::from(v) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let spread = |v: u32| {
@@ -64,6 +73,9 @@ impl WeightedGraph {
             .collect();
         let mut mark = vec![NONE; n as usize];
         let find = |v: u32| {
+            if (v as usize).is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             let own = self.neighbours(v);
             let mut first = v;
             for &u in own {
@@ -81,7 +93,7 @@ impl WeightedGraph {
                     first = u;
                 }
             }
-            first
+            Ok(first)
         };
         (0..n).map(find).collect()
     }
@@ -110,11 +122,23 @@ impl WeightedGraph {
     /// Joins vertices in pairs of a weight of at most `most`, along heavy edges. Returns for each vertex
     /// the number of its pair; pairs, and vertices left single, are numbered by their first vertex. Among
     /// vertices of like degree the search begins with `start`.
-    pub fn matched(&self, most: u32, start: u32) -> Vec<u32> {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn matched(
+        &self,
+        most: u32,
+        start: u32,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<u32>, Cancelled> {
         let n = self.len() as u32;
         let mut mate = vec![NONE; n as usize];
         let mut num_single = 0;
-        for v in self.by_degree(start) {
+        for (k, v) in self.by_degree(start).into_iter().enumerate() {
+            if k.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
             if mate[v as usize] != NONE {
                 continue;
             }
@@ -149,7 +173,7 @@ impl WeightedGraph {
                 count += 1;
             }
         }
-        map
+        Ok(map)
     }
 
     /// All vertices, those of few neighbours first, because they have the least choice.
@@ -197,7 +221,16 @@ impl WeightedGraph {
 
     /// The graph of the pairs of `map`, as [`Self::matched`] numbers them. Weights are summed. On the current rayon pool
     /// if `parallel`.
-    pub fn coarsened(&self, map: &[u32], parallel: bool) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`].
+    pub fn coarsened(
+        &self,
+        map: &[u32],
+        parallel: bool,
+        cancel: &CancelFlag,
+    ) -> Result<Self, Cancelled> {
         let n = map.iter().max().map_or(0, |&c| c as usize + 1);
         let mut pairs = vec![[NONE; 2]; n];
         for (v, &c) in map.iter().enumerate() {
@@ -206,10 +239,11 @@ impl WeightedGraph {
         }
         let parallel = parallel && self.idx.len() >= MIN_SHARED;
         let mut parts = by_parts(n, 256, parallel, |range| {
-            self.some_coarsened(map, &pairs, range)
+            self.some_coarsened(map, &pairs, range, cancel)
         });
+        cancel.check()?;
         if parts.len() == 1 {
-            return parts.remove(0);
+            return Ok(parts.remove(0));
         }
         let num_entries = parts.iter().map(|part| part.idx.len()).sum();
         let mut coarse = Self {
@@ -226,11 +260,17 @@ impl WeightedGraph {
             coarse.edge_weight.extend(part.edge_weight);
             coarse.weight.extend(part.weight);
         }
-        coarse
+        Ok(coarse)
     }
 
-    /// The lists of some of the pairs.
-    fn some_coarsened(&self, map: &[u32], pairs: &[[u32; 2]], range: Range<usize>) -> Self {
+    /// The lists of some of the pairs; of fewer if the flag is raised.
+    fn some_coarsened(
+        &self,
+        map: &[u32],
+        pairs: &[[u32; 2]],
+        range: Range<usize>,
+        cancel: &CancelFlag,
+    ) -> Self {
         let most = self.idx.len() * range.len() / pairs.len().max(1);
         let mut coarse = Self {
             ptr: Vec::with_capacity(range.len() + 1),
@@ -242,6 +282,9 @@ impl WeightedGraph {
         // One more than the place of the edge to a pair, if that is beyond the start of the list.
         let mut place = vec![0u32; pairs.len()];
         for c in range {
+            if c.is_multiple_of(STRIDE) && cancel.is_cancelled() {
+                break;
+            }
             let start = coarse.idx.len() as u32;
             let mut weight = 0;
             for &v in pairs[c].iter().filter(|&&v| v != NONE) {
@@ -295,10 +338,10 @@ mod tests {
     #[test]
     fn leaves_of_a_star_are_matched_with_each_other() {
         let star: Vec<(u32, u32)> = (1..10).map(|leaf| (0, leaf)).collect();
-        let map = graph(10, &star).matched(2, 0);
+        let map = graph(10, &star).matched(2, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
         // Their pairs would be too heavy.
-        let map = graph(10, &star).matched(1, 0);
+        let map = graph(10, &star).matched(1, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 
@@ -307,11 +350,11 @@ mod tests {
         // A star of three leaves, of which two stay single, and edges that are pairs.
         let mut edges = vec![(0, 1), (0, 2), (0, 3)];
         edges.extend((2..8).map(|k| (2 * k, 2 * k + 1)));
-        let map = graph(16, &edges).matched(2, 0);
+        let map = graph(16, &edges).matched(2, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 0, 1, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8]);
         // With a vertex less there are too many.
         edges.pop();
-        let map = graph(14, &edges).matched(2, 0);
+        let map = graph(14, &edges).matched(2, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]);
     }
 }

@@ -94,7 +94,8 @@ fn domains(
             stage: vec![0; n],
         });
     }
-    let (graph, number) = merged(graph);
+    cancel.check()?;
+    let (graph, number) = merged(graph, cancel)?;
     cancel.check()?;
     let largest = (graph.len() / DOMAINS).max(SMALLEST_DOMAIN);
     let (places, count) = places(graph, largest, parallel, cancel);
@@ -111,8 +112,15 @@ fn domains(
 
 /// The graph with vertices that are joined to each other and to the same others made one, and the new
 /// number of each vertex.
-fn merged(graph: WeightedGraph) -> (WeightedGraph, Vec<u32>) {
-    let first = graph.first_of_equals();
+///
+/// # Errors
+///
+/// [`Cancelled`].
+fn merged(
+    graph: WeightedGraph,
+    cancel: &CancelFlag,
+) -> Result<(WeightedGraph, Vec<u32>), Cancelled> {
+    let first = graph.first_of_equals(cancel)?;
     let is_first = |v: u32| first[v as usize] == v;
     let mut count = 0;
     let new_index: Vec<u32> = (0..graph.len() as u32)
@@ -125,8 +133,9 @@ fn merged(graph: WeightedGraph) -> (WeightedGraph, Vec<u32>) {
         })
         .collect();
     if count as usize == graph.len() {
-        return (graph, new_index);
+        return Ok((graph, new_index));
     }
+    cancel.check()?;
     let firsts = (0..graph.len() as u32).filter(|&v| is_first(v));
     let mut smaller = graph.induced(firsts, &new_index);
     smaller.weight.fill(0);
@@ -134,7 +143,7 @@ fn merged(graph: WeightedGraph) -> (WeightedGraph, Vec<u32>) {
     for (&v, &weight) in number.iter().zip(&graph.weight) {
         smaller.weight[v as usize] += weight;
     }
-    (smaller, number)
+    Ok((smaller, number))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use luge_sparse::etree::{self, EliminationForest};
 use luge_sparse::{CancelFlag, Cancelled};
 
 use super::NONE;
+use super::graph::STRIDE;
 use crate::elimination::weighted_forest;
 use crate::graph::{Graph, dense_limit};
 use crate::parts::{WORTH_SHARING, by_parts, joined_lists};
@@ -131,13 +132,18 @@ fn first_alike(graph: &Graph, parallel: bool) -> Vec<u32> {
 
 /// The lists of the vertices `kept`, in that order, after the elimination of those whose number in `new_number` is
 /// [`PIVOT`]; vertices without a number are left out. And the sums of the neighbours' weights, given by new number.
+///
+/// # Errors
+///
+/// [`Cancelled`].
 fn next_lists<'a>(
     list_of: impl Fn(u32) -> &'a [u32] + Sync,
     kept: &[u32],
     new_number: &[u32],
     weight: &[u32],
     parallel: bool,
-) -> (Lists, Vec<u32>) {
+    cancel: &CancelFlag,
+) -> Result<(Lists, Vec<u32>), Cancelled> {
     let make = |range: Range<usize>| {
         let mut idx = Vec::new();
         let mut ends = Vec::with_capacity(range.len());
@@ -145,6 +151,9 @@ fn next_lists<'a>(
         // By number: the last vertex whose list it came into.
         let mut seen = vec![NONE; kept.len()];
         for (&u, own) in kept[range.clone()].iter().zip(range.start as u32..) {
+            if (own as usize).is_multiple_of(STRIDE) && cancel.is_cancelled() {
+                break;
+            }
             let start = idx.len();
             let mut meets_pivot = false;
             for &w in list_of(u) {
@@ -181,9 +190,10 @@ fn next_lists<'a>(
         ((idx, ends), degrees)
     };
     let parts = by_parts(kept.len(), LISTS, parallel, make);
+    cancel.check()?;
     let (lists, degrees): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
     let (ptr, idx) = joined_lists(lists);
-    (Lists { ptr, idx }, degrees.concat())
+    Ok((Lists { ptr, idx }, degrees.concat()))
 }
 
 /// An independent set of vertices with few neighbours, each marked as [`PIVOT`]; none if there are too few.
@@ -344,7 +354,8 @@ impl Reduction {
         cancel.check()?;
         let list_of = |v: u32| graph.neighbours(v as usize);
         let left_weight: Vec<u32> = vertices.iter().map(|&v| weight[v as usize]).collect();
-        let (lists, degree) = next_lists(list_of, &vertices, &numbers, &left_weight, parallel);
+        let (lists, degree) =
+            next_lists(list_of, &vertices, &numbers, &left_weight, parallel, cancel)?;
         let mut left = Left {
             lists,
             vertices,
@@ -384,7 +395,7 @@ impl Reduction {
             }
             cancel.check()?;
             let list_of = |v| left.lists.of(v);
-            let (lists, degree) = next_lists(list_of, &kept, &numbers, &weight, parallel);
+            let (lists, degree) = next_lists(list_of, &kept, &numbers, &weight, parallel, cancel)?;
             left = Left {
                 lists,
                 vertices,

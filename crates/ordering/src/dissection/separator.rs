@@ -150,9 +150,8 @@ fn divided(
             break;
         }
         cancel.check()?;
-        let map = last.matched(most, random.below(last.len()) as u32);
-        cancel.check()?;
-        let next = last.coarsened(&map, parallel);
+        let map = last.matched(most, random.below(last.len()) as u32, cancel)?;
+        let next = last.coarsened(&map, parallel, cancel)?;
         let stalls = next.len() as f64 > STALL * last.len() as f64;
         coarser.push((next, map));
         if stalls {
@@ -434,8 +433,9 @@ mod tests {
             prop_assume!(n > 0);
             let edges = (0..n).flat_map(|v| a.line(v as usize).iter().map(move |&u| (v, u)));
             let fine = graph(n, edges);
-            let map = fine.matched(most, start % n);
-            let coarse = fine.coarsened(&map, false);
+            let cancel = CancelFlag::new();
+            let map = fine.matched(most, start % n, &cancel).unwrap();
+            let coarse = fine.coarsened(&map, false, &cancel).unwrap();
             let k = coarse.len();
             let mut weight = vec![0; k];
             let mut joined = vec![vec![0; k]; k];
@@ -474,7 +474,7 @@ mod tests {
             let first: Vec<u32> = (0..n)
                 .map(|v| (0..=v).find(|&u| closed(u) == closed(v)).unwrap())
                 .collect();
-            prop_assert_eq!(graph.first_of_equals(), first);
+            prop_assert_eq!(graph.first_of_equals(&CancelFlag::new()).unwrap(), first);
         }
     }
 

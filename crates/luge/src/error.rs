@@ -270,6 +270,7 @@ impl From<OrderingError> for Error {
             },
             OrderingError::IndexOverflow(e) => Self::IndexOverflow(e),
             OrderingError::Cancelled(e) => Self::Cancelled(e),
+            OrderingError::OutOfMemory(e) => Self::from_budget(e, "ordering"),
             other => Self::Ordering(other),
         }
     }

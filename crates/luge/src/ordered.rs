@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use luge_ordering::{
-    BlockReport, Costs, Matching, MethodUsed, Ordering, OrderingOptions, SymmetricOrdering, order,
+    BlockReport, Costs, Matching, MethodUsed, Ordering, OrderingOptions, PEAK_BYTES,
+    SymmetricOrdering, order,
 };
 use luge_sparse::{Reservation, Scaling, bytes_of};
 
@@ -55,13 +56,6 @@ pub(crate) fn order_rows(
         .map_err(Error::from)
 }
 
-/// Bytes that an ordering takes at most for each column and each entry of the matrix, its result included. Measured on
-/// circuits, power flow, grids, finite elements, bases and Markov chains, by minimum degree with and without a matching by
-/// value and with one and two threads: at most 203 bytes for each column beside 30 for each entry. The rest is for METIS,
-/// whose memory comes from the C library, and which runs when minimum degree has given its back.
-const ORDERING_PER_COLUMN: u64 = 240;
-const ORDERING_BYTES_PER_ENTRY: u64 = 36;
-
 /// Orders within the memory budget. What is reserved in the end is for permutations and scaling.
 pub(crate) fn order_within(
     options: &OrderingOptions,
@@ -71,9 +65,11 @@ pub(crate) fn order_within(
     values: &[f64],
 ) -> Result<(Ordering, Reservation), Error> {
     let (n, nnz) = (rows.pattern.major_dim() as u64, rows.pattern.nnz() as u64);
-    let most = ORDERING_PER_COLUMN * n + ORDERING_BYTES_PER_ENTRY * nnz;
+    let [of_column, of_entry] = PEAK_BYTES;
+    let most = of_column * n + of_entry * nnz;
     let mut memory = limits.reserve(most, "ordering")?;
-    let ordering = order_rows(options, threads, rows, values)?;
+    let options = options.clone().memory(limits.memory.clone());
+    let ordering = order_rows(&options, threads, rows, values)?;
     let blocks = bytes_of::<BlockReport>(ordering.blocks.capacity());
     memory.shrink_to(24 * n + bytes_of::<usize>(ordering.block_ptr.capacity()) + blocks);
     Ok((ordering, memory))

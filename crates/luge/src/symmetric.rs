@@ -184,7 +184,8 @@ impl<'a> Request<'a> {
             .refuses_singular(self.options.singular == SingularAction::Refuse)
             .costs(self.costs())
             .tree_cost(self.tree_cost())
-            .cancel(self.limits.cancel.clone());
+            .cancel(self.limits.cancel.clone())
+            .memory(self.limits.memory.clone());
         let ordered = self.threads.run(self.seconds(), |threads| {
             order_symmetric(self.pattern, values, &options.threads(threads))
         })?;

@@ -97,14 +97,14 @@ fn by_minimum_degree(
 /// With its forest, and `of_forest` of that.
 fn by_dissection<T: Send>(
     block: &BlockPattern,
-    parallel: bool,
-    cancel: &CancelFlag,
+    options: &OrderingOptions,
     of_forest: impl FnOnce(&EliminationForest) -> T + Send,
 ) -> Result<(BlockOrder, T), OrderingError> {
+    let (parallel, cancel) = (options.threads > 1, &options.cancel);
     let graph = block.symmetrized(parallel, |_, entries| entries);
     check_size(&graph, "nested dissection")?;
     cancel.check()?;
-    let (mut order, forest) = reduced_nested_dissection(&graph, parallel, cancel)?;
+    let (mut order, forest) = reduced_nested_dissection(&graph, parallel, cancel, &options.memory)?;
     drop(graph);
     let forest = match forest {
         Some(forest) => forest,
@@ -190,7 +190,7 @@ pub(crate) fn order_block(
             ordered
         }
         Method::NestedDissection => {
-            let ordered = by_dissection(block, options.threads > 1, cancel, |_| ());
+            let ordered = by_dissection(block, options, |_| ());
             seconds.nested_dissection += clock.lap();
             let (mut ordered, ()) = ordered?;
             ordered.forest = ordered.forest.filter(|_| with_forest);
@@ -220,7 +220,7 @@ fn order_for_operations(
     seconds.amd += clock.lap();
     let mut best = first;
     if is_worth_dissecting(block, &best, &options.costs) {
-        let second = by_dissection(block, options.threads > 1, cancel, |_| ());
+        let second = by_dissection(block, options, |_| ());
         seconds.nested_dissection += clock.lap();
         match second {
             Ok((second, ())) => {
@@ -261,8 +261,17 @@ fn order_for_tree(
         return only;
     }
     let estimate = |forest: &EliminationForest| cost.estimate(forest);
-    let (first, about) = by_dissection(block, options.threads > 1, &options.cancel, estimate)?;
+    let first = by_dissection(block, options, estimate);
     seconds.nested_dissection += clock.lap();
+    let (first, about) = match first {
+        Err(error @ OrderingError::OutOfMemory(_)) => {
+            tracing::warn!(%error, "ordered by minimum degree alone");
+            let only = by_minimum_degree(block, true, &options.cancel);
+            seconds.amd += clock.lap();
+            return only;
+        }
+        first => first?,
+    };
     fn forest_of(order: &BlockOrder) -> &EliminationForest {
         let forest = order.forest.as_ref();
         forest.unwrap_or_else(|| unreachable!("orders for trees have forests"))

@@ -1,6 +1,6 @@
 //! Errors of the ordering phase.
 
-use luge_sparse::{Cancelled, CompressedPattern, IndexOverflow};
+use luge_sparse::{Cancelled, CompressedPattern, IndexOverflow, OutOfMemory};
 
 /// Why a matrix could not be ordered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +99,9 @@ pub enum OrderingError {
         /// The most it takes.
         limit: usize,
     },
+    /// Nested dissection takes more memory than the budget leaves.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
     /// The caller raised the cancel flag.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),

@@ -62,7 +62,7 @@ pub use matching::{
 pub use options::{
     BlockReport, Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds,
 };
-pub use order::order;
+pub use order::{PEAK_BYTES, order};
 pub use symmetric::{
     SymmetricOptions, SymmetricOrdering, SymmetricScaling, equilibrate_symmetric, order_symmetric,
 };

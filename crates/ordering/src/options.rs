@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_sparse::etree::EliminationForest;
-use luge_sparse::{CancelFlag, ColPerm, RowPerm, Scaling};
+use luge_sparse::{CancelFlag, ColPerm, MemoryBudget, RowPerm, Scaling};
 use serde::Serialize;
 
 use crate::cost::{Costs, Prediction, TreeCost};
@@ -87,6 +87,9 @@ pub struct OrderingOptions {
     /// leaves it behind when this is raised. It goes on until it is done, and the next call of METIS in the process waits
     /// for it.
     pub cancel: CancelFlag,
+    /// What nested dissection reserves of its memory, see [`PEAK_BYTES`](crate::PEAK_BYTES). [`Method::Auto`] does without it
+    /// where too little is left.
+    pub memory: MemoryBudget,
 }
 
 impl Default for OrderingOptions {
@@ -104,6 +107,7 @@ impl Default for OrderingOptions {
             waits: None,
             threads: 1,
             cancel: CancelFlag::new(),
+            memory: MemoryBudget::unlimited(),
         }
     }
 }
@@ -118,6 +122,7 @@ luge_sparse::setters!(OrderingOptions {
     costs: Costs,
     threads: usize,
     cancel: CancelFlag,
+    memory: MemoryBudget,
 });
 
 impl OrderingOptions {

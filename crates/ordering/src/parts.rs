@@ -49,7 +49,8 @@ pub(crate) fn by_parts<T: Send>(
 /// are copied at once, on the current rayon pool.
 pub(crate) fn joined_lists(mut parts: Vec<(Vec<u32>, Vec<usize>)>) -> (Vec<usize>, Vec<u32>) {
     if parts.len() == 1 {
-        let (idx, mut ptr) = parts.swap_remove(0);
+        let (mut idx, mut ptr) = parts.swap_remove(0);
+        idx.shrink_to_fit();
         ptr.insert(0, 0);
         return (ptr, idx);
     }

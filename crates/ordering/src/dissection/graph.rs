@@ -100,11 +100,20 @@ impl WeightedGraph {
 
     /// The graph of some vertices. `new_index` has their numbers in the order of `vertices`, and [`NONE`]
     /// for all others.
-    pub fn induced(&self, vertices: impl Iterator<Item = u32>, new_index: &[u32]) -> Self {
+    pub fn induced(&self, vertices: impl Iterator<Item = u32> + Clone, new_index: &[u32]) -> Self {
+        // Lists that grew would be there twice while they are moved.
+        let (mut num_vertices, mut most) = (0, 0);
+        for v in vertices.clone() {
+            num_vertices += 1;
+            most += self.range(v).len();
+        }
         let mut part = Self {
-            ptr: vec![0],
-            ..Self::default()
+            ptr: Vec::with_capacity(num_vertices + 1),
+            idx: Vec::with_capacity(most),
+            edge_weight: Vec::with_capacity(most),
+            weight: Vec::with_capacity(num_vertices),
         };
+        part.ptr.push(0);
         for v in vertices {
             for q in self.range(v) {
                 let u = new_index[self.idx[q] as usize];
@@ -243,7 +252,11 @@ impl WeightedGraph {
         });
         cancel.check()?;
         if parts.len() == 1 {
-            return Ok(parts.remove(0));
+            let mut coarse = parts.remove(0);
+            // There was room for every edge of the finer graph.
+            coarse.idx.shrink_to_fit();
+            coarse.edge_weight.shrink_to_fit();
+            return Ok(coarse);
         }
         let num_entries = parts.iter().map(|part| part.idx.len()).sum();
         let mut coarse = Self {

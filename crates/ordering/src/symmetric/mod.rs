@@ -235,6 +235,7 @@ fn ordering_options(options: &SymmetricOptions, keep_forest: bool) -> OrderingOp
         keep_forest,
         threads: options.threads,
         cancel: options.cancel.clone(),
+        memory: options.memory.clone(),
         ..OrderingOptions::default()
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_sparse::etree::EliminationForest;
-use luge_sparse::{CancelFlag, ColPerm, Scaling};
+use luge_sparse::{CancelFlag, ColPerm, MemoryBudget, Scaling};
 
 use crate::cost::{Costs, Prediction, TreeCost};
 use crate::options::{Matching, Method, MethodUsed, OrderingSeconds};
@@ -58,6 +58,9 @@ pub struct SymmetricOptions {
     pub threads: usize,
     /// Stops the phase as it stops [`order`](crate::order()).
     pub cancel: CancelFlag,
+    /// What nested dissection reserves of its memory, see [`PEAK_BYTES`](crate::PEAK_BYTES). [`Method::Auto`] does without it
+    /// where too little is left.
+    pub memory: MemoryBudget,
 }
 
 impl Default for SymmetricOptions {
@@ -73,6 +76,7 @@ impl Default for SymmetricOptions {
             tree_cost: None,
             threads: 1,
             cancel: CancelFlag::new(),
+            memory: MemoryBudget::unlimited(),
         }
     }
 }
@@ -87,6 +91,7 @@ luge_sparse::setters!(SymmetricOptions {
     costs: Costs,
     threads: usize,
     cancel: CancelFlag,
+    memory: MemoryBudget,
 });
 
 impl SymmetricOptions {

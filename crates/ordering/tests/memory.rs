@@ -1,0 +1,69 @@
+//! What an ordering takes of the heap, counted by the allocator.
+
+use luge_ordering::{Method, OrderingError, OrderingOptions, PEAK_BYTES, order};
+use luge_sparse::MemoryBudget;
+use luge_testkit::allocator::{Counting, measure, smallest_budget};
+use luge_testkit::convert::pattern_of;
+use luge_testkit::generators::applications::{
+    circuit, convection_diffusion_2d, convection_diffusion_3d, interior_point_kkt, laplacian_2d,
+    power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
+};
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn no_ordering_takes_more_than_it_says() {
+    for s in [1, 2] {
+        let matrices = [
+            ("circuit", circuit(4_000 * s * s, 1)),
+            ("laplacian 2d", laplacian_2d(60 * s, 60 * s)),
+            (
+                "convection 2d",
+                convection_diffusion_2d(50 * s, 60 * s, 0.5),
+            ),
+            (
+                "convection 3d",
+                convection_diffusion_3d(10 * s, 10 * s, 12 * s, 0.5),
+            ),
+            ("kkt", interior_point_kkt(1_000 * s, 500 * s, 1e-4, 3)),
+            ("power grid", power_grid(2, 40 * s, 40 * s, 4)),
+            ("power flow", power_flow_jacobian(2_000 * s, 5)),
+            ("saddle point", saddle_point(1_000 * s, 400 * s, 6)),
+            ("random", random_unsymmetric(2_000 * s, 3, 7)),
+        ];
+        for (name, a) in matrices {
+            let pattern = pattern_of(&a);
+            let (n, nnz) = (a.rows() as u64, a.nnz() as u64);
+            let base = PEAK_BYTES[0] * n + PEAK_BYTES[1] * nnz;
+            for threads in [1, 2] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let pool = pool.build().unwrap();
+                let ordered = |method: Method, memory: &MemoryBudget| {
+                    let options = OrderingOptions::default()
+                        .threads(threads)
+                        .method(method)
+                        .memory(memory.clone());
+                    pool.install(|| order(&pattern, Some(a.data()), &options))
+                };
+                let check = |what: &str, peak: u64, reserved: u64| {
+                    assert!(
+                        peak <= base + reserved,
+                        "{name}, n {n}, {threads} threads, {what}: {peak} bytes at once, {base} + {reserved} said"
+                    );
+                };
+                // Without memory for a dissection there is still minimum degree.
+                let nothing = MemoryBudget::new(0);
+                let measured = measure(|| ordered(Method::Auto, &nothing).unwrap());
+                check("without a dissection", measured.peak, 0);
+                let dissected = |memory: &MemoryBudget| ordered(Method::NestedDissection, memory);
+                let unlimited = MemoryBudget::unlimited();
+                let measured = measure(|| dissected(&unlimited).unwrap());
+                let reserved = smallest_budget(|memory| dissected(memory).is_ok());
+                check("by nested dissection", measured.peak, reserved);
+                let refused = dissected(&MemoryBudget::new(reserved / 2));
+                assert!(matches!(refused, Err(OrderingError::OutOfMemory(_))));
+            }
+        }
+    }
+}

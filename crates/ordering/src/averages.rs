@@ -169,7 +169,7 @@ mod tests {
             ],
         );
         let [rows, cols] = averages(&a, &logs, &CancelFlag::new()).unwrap();
-        let mut by_column = vec![0.0; 4];
+        let mut by_column = [0.0; 4];
         for row in 0..5 {
             let scaled =
                 entries(&a, &logs, row).map(|(col, log)| (col, log + rows[row] + cols[col]));

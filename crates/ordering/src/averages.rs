@@ -170,9 +170,8 @@ mod tests {
         );
         let [rows, cols] = averages(&a, &logs, &CancelFlag::new()).unwrap();
         let mut by_column = [0.0; 4];
-        for row in 0..5 {
-            let scaled =
-                entries(&a, &logs, row).map(|(col, log)| (col, log + rows[row] + cols[col]));
+        for (row, factor) in rows.iter().enumerate() {
+            let scaled = entries(&a, &logs, row).map(|(col, log)| (col, log + factor + cols[col]));
             let mut sum = 0.0;
             for (col, log) in scaled {
                 sum += log;

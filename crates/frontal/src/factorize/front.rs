@@ -128,6 +128,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         // SAFETY: the panels are those of the front, and nobody else's; the children are complete.
         unsafe {
             self.work.assemble(context, &front, &children, kept);
+            context.options.cancel.check()?;
             match kept {
                 Some(_) => self.restore(&front),
                 None => self.positions.reset(front.k),

@@ -15,6 +15,9 @@ use crate::factorize::{
 use crate::storage::Lower;
 use crate::widths::scaled_entries;
 
+/// Columns that are cleared between two looks at the cancel flag.
+const STRIDE: usize = 128;
+
 /// What the fronts of one factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
@@ -258,12 +261,16 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
             }
             let rest = element.add(delayed * (order + 1));
             for j in 0..c {
+                if j.is_multiple_of(STRIDE) {
+                    self.eliminator.cancel.check()?;
+                }
                 // With what the products change above the diagonal.
                 let above = j % 8;
                 let to = rest.add(j * (order + 1) - above);
                 std::ptr::write_bytes(to, 0, c - j + above);
             }
             add_below(children, rest, order, front.own);
+            self.eliminator.cancel.check()?;
             let below = lp.add(k).cast_const();
             self.eliminator
                 .update_below(c, pivots, [below, lp], m, rest, order)?;

@@ -11,6 +11,9 @@ use crate::factorize::{
 };
 use crate::storage::Full;
 
+/// Entries that are cleared between two looks at the cancel flag: where their memory is new, that takes some milliseconds.
+const CLEARED: usize = 1 << 19;
+
 /// What the fronts of one LU factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
     pub kernels: &'static Kernels<F>,
@@ -317,7 +320,10 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         let order = delayed + c;
         // SAFETY: the element has order² + 2 order entries, the panels are valid.
         unsafe {
-            std::ptr::write_bytes(element, 0, order * order);
+            for at in (0..order * order).step_by(CLEARED) {
+                self.eliminator.cancel.check()?;
+                std::ptr::write_bytes(element.add(at), 0, CLEARED.min(order * order - at));
+            }
             for j in 0..delayed {
                 let column = lp.add((pivots + j) * m + pivots);
                 std::ptr::copy_nonoverlapping(column, element.add(j * order), order);
@@ -327,6 +333,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
             }
             let rest = element.add(delayed + delayed * order);
             add_below(children, rest, order, front.own);
+            self.eliminator.cancel.check()?;
             self.eliminator.gemm_nt(Gemm {
                 rows: c,
                 columns: c,

@@ -129,4 +129,25 @@ fn bytes_are_those_that_are_held() {
     let lu = measure(|| ColumnLu::factorize(&cols, &values, &columns::Options::default()).unwrap());
     let (l, u) = (lu.result.0.lnz() as u64, lu.result.0.unz() as u64);
     assert_told(ColumnLu::<f64>::estimate_bytes(900, l, u), &lu, 0.04);
+
+    // A bidiagonal matrix has short columns, whose entries are listed for solves.
+    let ends = (0..=900u64).map(|j| (2 * j).saturating_sub(1));
+    let rows = (0..900u32).flat_map(|j| [j.wrapping_sub(1), j]).skip(1);
+    let short = CompressedPattern::new(900, ends.collect(), rows.collect()).unwrap();
+    let of_short = vec![2.0; short.nnz()];
+    for (lu, most) in [
+        (lu.result.0, 8 * 900),
+        (
+            ColumnLu::factorize(&short, &of_short, &columns::Options::default())
+                .unwrap()
+                .0,
+            8 * 900 + 4 * 899,
+        ),
+    ] {
+        let told = lu.solve_bytes();
+        let mut x = vec![1.0; 900];
+        let first = measure(|| lu.solve_range(0..900, &mut x, 900, 1));
+        assert_eq!((told, first.held), (most, most));
+        assert_eq!(lu.solve_bytes(), 0);
+    }
 }

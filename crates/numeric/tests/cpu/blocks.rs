@@ -375,6 +375,16 @@ fn products_of_magnitudes_follow_the_rows_where_pivots_moved_them() {
 }
 
 #[test]
+fn operations_of_columns_count() {
+    let cols = CompressedPattern::new(2, vec![0, 2, 4], vec![0, 1, 0, 1]).unwrap();
+    let limits = Limits::none();
+    let plan = BlockPlan::new(&cols, &[0, 2], Engine::Columns, |_| None, &limits).unwrap();
+    let (lu, _) = BlockLu::factorize(&Arc::new(plan), &[4.0, 1.0, 1.0, 4.0], &options(1)).unwrap();
+    // One division, one product, one difference.
+    assert_eq!(lu.flops(), 3.0);
+}
+
+#[test]
 fn columns_alone_are_divided_by() {
     let cols = CompressedPattern::new(3, vec![0, 1, 3, 6], vec![0, 0, 1, 0, 1, 2]).unwrap();
     let values = [2.0, 3.0, 4.0, -1.0, 5.0, 8.0];

@@ -304,7 +304,7 @@ impl<F: Scalar> ColumnLu<F> {
         };
         let entries = match self.entries_of.get() {
             Some(_) => 0,
-            None => bytes_of::<u32>(self.lnz() + self.unz()),
+            None => solve::Entries::bytes_of(&self.lower, &self.upper),
         };
         inverse + entries
     }

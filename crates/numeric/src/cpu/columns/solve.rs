@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use luge_sparse::{CancelFlag, Cancelled, Scalar};
+use luge_sparse::{CancelFlag, Cancelled, Scalar, bytes_of};
 
 use super::{ColumnLu, Columns};
 
@@ -37,10 +37,8 @@ pub(super) struct Entries {
 impl Entries {
     pub(super) fn new<F: Scalar>(lower: &Columns<F>, upper: &Columns<F>) -> Self {
         let columns_of = |columns: &Columns<F>| {
-            let nnz = columns.idx.len();
-            let mut of = Vec::new();
-            if nnz < SHORT * (columns.ptr.len() - 1) {
-                of.reserve_exact(nnz);
+            let mut of = Vec::with_capacity(Self::len_of(columns));
+            if of.capacity() > 0 {
                 for (j, w) in columns.ptr.windows(2).enumerate() {
                     for _ in w[0]..w[1] {
                         of.push(j as u32);
@@ -53,6 +51,21 @@ impl Entries {
             lower_col: columns_of(lower),
             upper_col: columns_of(upper),
         }
+    }
+
+    /// Entries of L or U that are listed.
+    fn len_of<F: Scalar>(columns: &Columns<F>) -> usize {
+        let nnz = columns.idx.len();
+        if nnz < SHORT * (columns.ptr.len() - 1) {
+            nnz
+        } else {
+            0
+        }
+    }
+
+    /// Bytes that [`new`](Self::new) will take.
+    pub(super) fn bytes_of<F: Scalar>(lower: &Columns<F>, upper: &Columns<F>) -> u64 {
+        bytes_of::<u32>(Self::len_of(lower) + Self::len_of(upper))
     }
 
     pub(super) fn bytes(&self) -> u64 {

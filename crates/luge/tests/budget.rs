@@ -6,11 +6,9 @@ use std::sync::Mutex;
 use luge::{BackendChoice, CpuEngine, Error, MatrixKind, Options, Solver};
 use luge_testkit::allocator::{Counting, measure};
 use luge_testkit::corpus::Corpus;
-use luge_testkit::generators::applications::{
-    circuit, convection_diffusion_2d, convection_diffusion_3d, elasticity_3d, interior_point_kkt,
-    laplacian_2d, power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
-};
+use luge_testkit::generators::applications::elasticity_3d;
 use luge_testkit::generators::mixed::darcy;
+use luge_testkit::generators::{Sample, for_memory};
 use sprs::CsMat;
 
 #[global_allocator]
@@ -98,28 +96,6 @@ fn ladder(name: &str, a: &CsMat<f64>, case: Case, shares: &[f64]) -> Option<f64>
     least
 }
 
-/// Matrices whose memory is well above what is too small to be counted.
-fn matrices(scale: usize) -> Vec<(&'static str, CsMat<f64>)> {
-    let s = scale;
-    vec![
-        ("circuit", circuit(4_000 * s * s, 1)),
-        ("laplacian 2d", laplacian_2d(60 * s, 60 * s)),
-        (
-            "convection 2d",
-            convection_diffusion_2d(50 * s, 60 * s, 0.5),
-        ),
-        (
-            "convection 3d",
-            convection_diffusion_3d(10 * s, 10 * s, 12 * s, 0.5),
-        ),
-        ("kkt", interior_point_kkt(1_000 * s, 500 * s, 1e-4, 3)),
-        ("power grid", power_grid(2, 40 * s, 40 * s, 4)),
-        ("power flow", power_flow_jacobian(2_000 * s, 5)),
-        ("saddle point", saddle_point(1_000 * s, 400 * s, 6)),
-        ("random", random_unsymmetric(2_000 * s, 3, 7)),
-    ]
-}
-
 /// A matrix whose values across the diagonal are equal, bit for bit.
 fn symmetric(a: &CsMat<f64>) -> CsMat<f64> {
     let transposed = a.transpose_view().to_csr();
@@ -132,7 +108,8 @@ const ENGINES: [CpuEngine; 3] = [CpuEngine::Auto, CpuEngine::Columns, CpuEngine:
 #[test]
 fn limits_are_kept_for_symmetric_matrices() {
     let _alone = ALONE.lock();
-    let all = matrices(1).into_iter();
+    let all = for_memory(1).into_iter();
+    let all = all.map(|Sample { name, matrix }| (name, matrix));
     let some = all.filter(|(name, _)| ["laplacian 2d", "kkt", "saddle point"].contains(name));
     let others = [
         ("darcy", darcy(35, 30, 1)),
@@ -161,7 +138,7 @@ fn limits_are_kept_for_symmetric_matrices() {
 #[test]
 fn limits_are_kept_and_not_much_more_than_needed_is_enough() {
     let _alone = ALONE.lock();
-    for (number, (name, a)) in matrices(1).into_iter().enumerate() {
+    for (number, Sample { name, matrix: a }) in for_memory(1).into_iter().enumerate() {
         let engine = ENGINES[number % 3];
         for threads in [1, 2] {
             let case = Case {
@@ -182,7 +159,7 @@ fn limits_are_kept_and_not_much_more_than_needed_is_enough() {
 #[ignore = "minutes; more matrices with a corpus"]
 fn limits_are_kept_on_many_matrices() {
     let _alone = ALONE.lock();
-    let mut matrices = matrices(2);
+    let mut matrices = for_memory(2);
     if let Some(corpus) = Corpus::open_or_skip(0) {
         for name in [
             "pgrid_small_op",
@@ -197,14 +174,14 @@ fn limits_are_kept_on_many_matrices() {
                 .unwrap()
                 .into_real()
                 .unwrap();
-            matrices.push((name, a));
+            matrices.push(Sample { name, matrix: a });
         }
     }
     let shares = [
         0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0,
     ];
     let (mut budgets, mut worst) = (0, 0.0f64);
-    for (number, (name, a)) in matrices.iter().enumerate() {
+    for (number, Sample { name, matrix: a }) in matrices.iter().enumerate() {
         // Every other one by columns.
         let a = if number % 2 == 0 {
             a.to_csr()

@@ -4,10 +4,7 @@ use luge_ordering::{Method, OrderingError, OrderingOptions, PEAK_BYTES, order};
 use luge_sparse::MemoryBudget;
 use luge_testkit::allocator::{Counting, measure, smallest_budget};
 use luge_testkit::convert::pattern_of;
-use luge_testkit::generators::applications::{
-    circuit, convection_diffusion_2d, convection_diffusion_3d, interior_point_kkt, laplacian_2d,
-    power_flow_jacobian, power_grid, random_unsymmetric, saddle_point,
-};
+use luge_testkit::generators::{Sample, for_memory};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -15,24 +12,7 @@ static ALLOCATOR: Counting = Counting;
 #[test]
 fn no_ordering_takes_more_than_it_says() {
     for s in [1, 2] {
-        let matrices = [
-            ("circuit", circuit(4_000 * s * s, 1)),
-            ("laplacian 2d", laplacian_2d(60 * s, 60 * s)),
-            (
-                "convection 2d",
-                convection_diffusion_2d(50 * s, 60 * s, 0.5),
-            ),
-            (
-                "convection 3d",
-                convection_diffusion_3d(10 * s, 10 * s, 12 * s, 0.5),
-            ),
-            ("kkt", interior_point_kkt(1_000 * s, 500 * s, 1e-4, 3)),
-            ("power grid", power_grid(2, 40 * s, 40 * s, 4)),
-            ("power flow", power_flow_jacobian(2_000 * s, 5)),
-            ("saddle point", saddle_point(1_000 * s, 400 * s, 6)),
-            ("random", random_unsymmetric(2_000 * s, 3, 7)),
-        ];
-        for (name, a) in matrices {
+        for Sample { name, matrix: a } in for_memory(s) {
             let pattern = pattern_of(&a);
             let (n, nnz) = (a.rows() as u64, a.nnz() as u64);
             let base = PEAK_BYTES[0] * n + PEAK_BYTES[1] * nnz;

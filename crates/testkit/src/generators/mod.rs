@@ -24,6 +24,31 @@ pub struct Sample {
     pub matrix: CsMat<f64>,
 }
 
+/// Matrices whose memory is well above what is too small to be counted, for tests of figures of memory: orders of about a
+/// thousand to a few thousand times `scale`.
+pub fn for_memory(scale: usize) -> Vec<Sample> {
+    use applications::*;
+    let sample = |name, matrix| Sample { name, matrix };
+    let s = scale;
+    vec![
+        sample("circuit", circuit(4_000 * s * s, 1)),
+        sample("laplacian 2d", laplacian_2d(60 * s, 60 * s)),
+        sample(
+            "convection 2d",
+            convection_diffusion_2d(50 * s, 60 * s, 0.5),
+        ),
+        sample(
+            "convection 3d",
+            convection_diffusion_3d(10 * s, 10 * s, 12 * s, 0.5),
+        ),
+        sample("kkt", interior_point_kkt(1_000 * s, 500 * s, 1e-4, 3)),
+        sample("power grid", power_grid(2, 40 * s, 40 * s, 4)),
+        sample("power flow", power_flow_jacobian(2_000 * s, 5)),
+        sample("saddle point", saddle_point(1_000 * s, 400 * s, 6)),
+        sample("random", random_unsymmetric(2_000 * s, 3, 7)),
+    ]
+}
+
 /// One nonsingular matrix of every kind, orders 1 to about 200.
 ///
 /// All can be solved with a small backward error after matching, scaling and refinement; most

@@ -66,15 +66,14 @@ pub(crate) fn symmetric_averages(
     logs: &[f64],
     cancel: &CancelFlag,
 ) -> Result<Vec<f64>, Cancelled> {
-    let sum_of = |row: usize, x: &dyn Fn(usize, f64) -> f64| -> f64 {
-        entries(a, logs, row).map(|(col, log)| x(col, log)).sum()
-    };
-    let rows = 0..a.major_dim();
-    let counts: Vec<f64> = rows.clone().map(|row| sum_of(row, &|_, _| 1.0)).collect();
-    let right_hand_side = rows.map(|row| -sum_of(row, &|_, log| log)).collect();
+    let lines = || (0..a.major_dim()).map(|row| entries(a, logs, row));
+    let counts: Vec<f64> = lines().map(|line| line.count() as f64).collect();
+    let right_hand_side = lines().map(|line| -line.map(|(_, log)| log).sum::<f64>());
+    let right_hand_side = right_hand_side.collect();
     let apply = |scale: &[f64], product: &mut [f64]| {
-        for (row, product) in product.iter_mut().enumerate() {
-            *product = sum_of(row, &|col, _| scale[col]) + counts[row] * scale[row];
+        for (row, (product, line)) in product.iter_mut().zip(lines()).enumerate() {
+            let sum: f64 = line.map(|(col, _)| scale[col]).sum();
+            *product = sum + counts[row] * scale[row];
         }
     };
     conjugate_gradients(right_hand_side, &counts, apply, cancel)

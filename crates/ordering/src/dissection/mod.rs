@@ -182,6 +182,11 @@ mod tests {
         Graph { ptr, idx }
     }
 
+    fn dissected(graph: &Graph, parallel: bool) -> (Vec<u32>, Option<EliminationForest>) {
+        let (cancel, memory) = (CancelFlag::new(), MemoryBudget::unlimited());
+        reduced_nested_dissection(graph, parallel, &cancel, &memory).unwrap()
+    }
+
     /// The forest that goes with an order, from the graph.
     fn forest_of(graph: &Graph, order: &[u32]) -> EliminationForest {
         let place = etree::inverse(order);
@@ -226,10 +231,10 @@ mod tests {
                 edges.extend(joined.filter(|v| hub != 1 || *v != n).map(|v| (n + hub, v)));
             }
             let graph = graph(n + hubs, edges.into_iter());
-            let (order, forest) = reduced_nested_dissection(&graph, false, &CancelFlag::new(), &MemoryBudget::unlimited()).unwrap();
+            let (order, forest) = dissected(&graph, false);
             let forest = forest.unwrap();
             let (by_threads, forest_by_threads) =
-                reduced_nested_dissection(&graph, true, &CancelFlag::new(), &MemoryBudget::unlimited()).unwrap();
+                dissected(&graph, true);
             prop_assert_eq!(&by_threads, &order);
             prop_assert_eq!(forest_by_threads.as_ref(), Some(&forest));
             prop_assert_eq!(etree::inverse(&etree::inverse(&order)), order.clone());
@@ -247,13 +252,7 @@ mod tests {
         let between = (0..hubs).flat_map(|g| (0..g).map(move |h| (n + g, n + h)));
         let edges = (1..n).map(|v| (v - 1, v)).chain(to_hubs).chain(between);
         let graph = graph(n + hubs, edges);
-        let (order, forest) = reduced_nested_dissection(
-            &graph,
-            false,
-            &CancelFlag::new(),
-            &MemoryBudget::unlimited(),
-        )
-        .unwrap();
+        let (order, forest) = dissected(&graph, false);
         let mut sorted = order.clone();
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..(n + hubs) as u32));
@@ -267,13 +266,7 @@ mod tests {
         let to_hubs = (0..n).flat_map(|v| (0..hubs).map(move |h| (v, n + h)));
         let to_hubs = to_hubs.filter(|(v, h)| (v / 3 + h) % 2 == 0);
         let graph = graph(n + hubs, (1..n).map(|v| (v - 1, v)).chain(to_hubs));
-        let (order, forest) = reduced_nested_dissection(
-            &graph,
-            false,
-            &CancelFlag::new(),
-            &MemoryBudget::unlimited(),
-        )
-        .unwrap();
+        let (order, forest) = dissected(&graph, false);
         assert!(forest.is_none());
         let mut sorted = order.clone();
         sorted.sort_unstable();

@@ -370,4 +370,16 @@ mod tests {
         let map = graph(14, &edges).matched(2, 0, &CancelFlag::new()).unwrap();
         assert_eq!(map, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]);
     }
+
+    #[test]
+    fn nothing_that_is_half_done_is_taken_for_whole() {
+        let path = graph(4, &[(0, 1), (1, 2), (2, 3)]);
+        let raised = CancelFlag::new();
+        raised.cancel();
+        assert!(path.first_of_equals(&raised).is_err());
+        assert!(path.matched(2, 0, &raised).is_err());
+        for parallel in [false, true] {
+            assert!(path.coarsened(&[0, 0, 1, 1], parallel, &raised).is_err());
+        }
+    }
 }

@@ -7,7 +7,9 @@ use luge_ordering::{
     SymmetricScaling, TreeCost, maximum_product, order_symmetric,
 };
 use luge_sparse::etree::{EliminationForest, NONE, postorder};
-use luge_sparse::{CancelFlag, Cancelled, ColPerm, CompressedPattern, RowPerm, Scaling};
+use luge_sparse::{
+    CancelFlag, Cancelled, ColPerm, CompressedPattern, MemoryBudget, RowPerm, Scaling,
+};
 use luge_testkit::convert::pattern_of;
 use luge_testkit::generators::applications::{interior_point_kkt, laplacian_2d, saddle_point};
 use luge_testkit::strategies::symmetric_matrices;
@@ -634,4 +636,23 @@ fn a_tree_cost_chooses() {
             .pairs
             == 0
     );
+}
+
+#[test]
+fn without_memory_for_a_dissection_orders_are_by_minimum_degree() {
+    let a = pattern_of(&laplacian_2d(60, 60));
+    let within = |method, memory, by_tree: bool| {
+        let cost = by_tree.then(|| Arc::new(Entries) as Arc<dyn TreeCost>);
+        let options = options().method(method).memory(memory).tree_cost(cost);
+        order_symmetric(&a, None, &options)
+    };
+    let nothing = || MemoryBudget::new(0);
+    for by_tree in [false, true] {
+        let ordered = within(Method::Auto, nothing(), by_tree).unwrap();
+        assert_eq!(ordered.method_used, MethodUsed::Amd, "{by_tree}");
+        let refused = within(Method::NestedDissection, nothing(), by_tree);
+        assert!(matches!(refused, Err(OrderingError::OutOfMemory(_))));
+    }
+    let ordered = within(Method::Auto, MemoryBudget::unlimited(), true).unwrap();
+    assert_eq!(ordered.method_used, MethodUsed::NestedDissection);
 }

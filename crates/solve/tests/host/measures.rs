@@ -2,10 +2,10 @@
 
 use std::convert::Infallible;
 
-use luge_solve::SolveError;
 use luge_solve::backward_error::{Residual, RowNorms};
 use luge_solve::condition::{InverseNorm, inverse_norm1};
 use luge_solve::refine::{Options, refine};
+use luge_solve::{SolveError, known_solution};
 use luge_sparse::{CancelFlag, CompressedPattern, MatrixView};
 
 /// Rows of more than one stretch of 256 entries, and of one less, as much and one more.
@@ -73,6 +73,19 @@ fn pseudo_random_numbers_lead_to_a_column_that_ones_do_not_see() {
     assert_eq!(estimate.norm1, 401.0);
     assert!(inverse.contains(&estimate.column.try_into().unwrap()));
     assert_eq!(v[estimate.largest].abs(), 1.0);
+}
+
+#[test]
+fn the_safeguard_is_another_vector_than_that_of_a_probe() {
+    let mut starts = Vec::new();
+    let solve = |v: &mut [f64]| {
+        starts.push(v.to_vec());
+        Ok::<_, Infallible>(())
+    };
+    let Ok(_) = inverse_norm1(9, solve, |_: &mut [f64]| Ok(()));
+    let safeguard = starts.last().unwrap();
+    let ratio = |i: usize| safeguard[i] / known_solution::<f64>(i as u64);
+    assert!((1..9).any(|i| (ratio(i) / ratio(0) - 1.0).abs() > 0.1));
 }
 
 #[test]

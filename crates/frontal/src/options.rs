@@ -1,5 +1,7 @@
 //! How a factorization goes about its pivots and resources.
 
+use std::sync::Arc;
+
 use luge_sparse::{CancelFlag, MemoryBudget, PivotPolicy};
 
 /// How a factorization goes about its pivots and resources.
@@ -11,6 +13,9 @@ pub struct Options {
     /// What small pivots are relative to where the matrix is a part of another one; `None`: the largest magnitude of the
     /// matrix.
     pub max_b: Option<f64>,
+    /// Where pivots have [expected signs](luge_sparse::PivotKind::Signed): by what the pivot of each column of the pattern is
+    /// replaced if it has not the sign of that, or is too small beside it; finite and not zero.
+    pub expected: Option<Arc<[f64]>>,
     /// 1: no threads at all; more: the current rayon pool.
     pub threads: usize,
     /// Stops the factorization between fronts and between column blocks of large ones.
@@ -32,6 +37,7 @@ impl Default for Options {
         Self {
             pivots: PivotPolicy::threshold(Self::THRESHOLD),
             max_b: None,
+            expected: None,
             threads: 1,
             cancel: CancelFlag::new(),
             max_bytes: None,

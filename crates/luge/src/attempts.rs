@@ -4,7 +4,6 @@ use luge_ordering::Matching;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::Error;
-use crate::options::Pivoting;
 use crate::probe::is_above;
 use crate::shared::Shared;
 
@@ -149,7 +148,7 @@ pub(crate) fn best_of<F: Found>(
             None => found,
             Some(best) => found.better_than(best),
         });
-        if is_done || shared.options.pivoting == Pivoting::Static {
+        if is_done || shared.options.is_static() {
             break;
         }
     }
@@ -164,7 +163,7 @@ mod tests {
 
     use luge_sparse::CompressedPattern;
 
-    use crate::options::Options;
+    use crate::options::{Options, Pivoting};
 
     fn shared(pivoting: Pivoting) -> Shared {
         let nothing = CompressedPattern::new(0, vec![0], vec![]).unwrap();

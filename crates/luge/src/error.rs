@@ -42,6 +42,14 @@ pub enum Error {
         /// Order of the matrix.
         n: usize,
     },
+    /// [`Regularization::signs`](crate::Regularization::signs) are for another order than that of the matrix.
+    #[error("the option regularization.signs has {signs} signs; the matrix has order {n}")]
+    SignsLength {
+        /// How many signs there are.
+        signs: usize,
+        /// Order of the matrix.
+        n: usize,
+    },
     /// The arrays of the matrix that was handed in are not a sparse matrix.
     #[error("the matrix is not valid: {0}")]
     InvalidMatrix(#[from] MatrixError),

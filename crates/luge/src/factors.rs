@@ -32,7 +32,8 @@ use crate::error::Error;
 use crate::host_path::HostFactors;
 use crate::host_plan::SymmetricReport;
 use crate::inform::{Inform, Warning};
-use crate::options::{MatrixKind, Pivoting};
+use crate::ldlt::Ldlt;
+use crate::options::MatrixKind;
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
 use crate::reductions;
@@ -322,6 +323,30 @@ impl<T: RealScalar> Factors<T> {
     pub fn inertia(&self) -> Option<Inertia> {
         let report = self.computed.engine().report();
         report.symmetric.map(|symmetric| symmetric.inertia)
+    }
+
+    /// The columns of the matrix whose pivots were replaced, ascending: as many as [`Inform::num_perturbed`] says. `None` where
+    /// only their number is known, that is without a [`Regularization`](crate::Regularization).
+    pub fn perturbed_columns(&self) -> Option<Vec<usize>> {
+        match &self.computed {
+            Computed::Host(host) => host.engine.perturbed(),
+            #[cfg(feature = "gpu")]
+            Computed::Device(_) => None,
+        }
+    }
+
+    /// L and D of a symmetric matrix, to solve with each by itself, and with another D. `None` if the matrix was factorized
+    /// as a general one, or on a device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfMemory`] and [`Error::Cancelled`], where the factors have to be restored first.
+    pub fn ldlt(&self) -> Result<Option<Ldlt<'_, T>>, Error> {
+        match &self.computed {
+            Computed::Host(host) => Ldlt::of(host.engine.as_ref(), self.n()),
+            #[cfg(feature = "gpu")]
+            Computed::Device(_) => Ok(None),
+        }
     }
 
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the scaled matrix B, from a few solves (Hager 1984,
@@ -1245,7 +1270,7 @@ impl<T: RealScalar> Factors<T> {
         inform.num_delay = report.num_delayed;
         inform.growth = Some(report.growth).filter(|growth| !growth.is_nan());
         inform.rank = Some(inform.n);
-        let is_static = self.plan.shared.options.pivoting == Pivoting::Static;
+        let is_static = self.plan.shared.options.is_static();
         let (probe, searched) = match &self.computed {
             Computed::Host(host) => {
                 if host.probe.is_none() {
@@ -1328,13 +1353,13 @@ impl Inform {
         self.num_two = Some(symmetric.num_two);
         self.num_neg = Some(symmetric.inertia.negative);
         self.rank = Some(rank);
-        if symmetric.is_definite {
-            self.kind = MatrixKind::PositiveDefinite.name();
-            self.pivoting = Some("static");
+        self.kind = if symmetric.is_definite {
+            MatrixKind::PositiveDefinite.name()
         } else {
-            self.kind = MatrixKind::Symmetric.name();
-            self.pivoting = Some("threshold");
-        }
+            MatrixKind::Symmetric.name()
+        };
+        let searched = symmetric.is_searched;
+        self.pivoting = Some(if searched { "threshold" } else { "static" });
         if let Some(first_column) = symmetric.first_zero {
             self.warnings
                 .push(Warning::RankDeficient { rank, first_column });
@@ -1425,7 +1450,7 @@ fn blamed<W: Scalar>(error: Error, b: &[W], n: usize) -> Error {
 }
 
 /// Refuses right-hand sides of length `n` one of whose entries is not finite.
-fn check_right_hand_sides<W: Scalar>(b: &[W], n: usize) -> Result<(), Error> {
+pub(crate) fn check_right_hand_sides<W: Scalar>(b: &[W], n: usize) -> Result<(), Error> {
     match b.iter().position(|v| !v.is_number()) {
         Some(at) => Err(Error::RightHandSideNotFinite {
             row: at % n,

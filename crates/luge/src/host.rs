@@ -107,6 +107,20 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// The same but for the order of the matrix at most, by a pass through the factors.
     fn product_norm(&self) -> Result<f64, Error>;
 
+    /// Columns of A whose pivots were replaced, ascending, if they are known.
+    fn perturbed(&self) -> Option<Vec<usize>>;
+
+    /// The order of elimination, as columns of A, and D, for a symmetric matrix.
+    fn pivots(&self) -> Result<Option<Pivots<W>>, Error>;
+
+    /// Replaces right-hand sides, one after another, by solutions with F = Dr⁻¹·Pᵀ·L or with its transpose; the entry of
+    /// a pivot has the place of its column of A.
+    ///
+    /// # Panics
+    ///
+    /// If the matrix is not symmetric.
+    fn solve_triangle(&self, x: &mut [W], transpose: bool) -> Result<(), Error>;
+
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
     fn refactorize(&mut self, a: &[W]) -> Result<(), Error>;
@@ -122,6 +136,14 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// As [`solve_in_place`](Self::solve_in_place), if no number is so large or small that exponents have to be kept
     /// apart, or the solution may have lost digits to underflow; else false, and `x` as it was.
     fn solve_near(&self, x: &mut [W], transpose: bool) -> Result<bool, Error>;
+}
+
+/// The pivots of a symmetric matrix.
+pub(crate) struct Pivots<W> {
+    /// Columns of A in the order of elimination.
+    pub order: Vec<usize>,
+    /// Two entries for each: on the diagonal, and below it.
+    pub d: Vec<W>,
 }
 
 /// The analysis for factors of type `F` by a plan of type `P`.
@@ -872,6 +894,73 @@ impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
         let cancel = &self.analysis.limits.cancel;
         let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
         Ok(or_unknown(norm))
+    }
+
+    fn perturbed(&self) -> Option<Vec<usize>> {
+        self.of_factors(|factors| {
+            let perturbed = factors.as_ldlt()?.perturbed()?;
+            let perm = self.analysis.transform.col_perm.as_slice();
+            let mut columns: Vec<usize> = perturbed
+                .iter()
+                .map(|&b| perm[b as usize] as usize)
+                .collect();
+            columns.sort_unstable();
+            Some(columns)
+        })
+    }
+
+    fn pivots(&self) -> Result<Option<Pivots<F::Wide>>, Error> {
+        let Some(ldlt) = self.lu()?.as_ldlt() else {
+            return Ok(None);
+        };
+        let perm = self.analysis.transform.col_perm.as_slice();
+        let order = ldlt.order().into_iter();
+        Ok(Some(Pivots {
+            order: order.map(|b| perm[b] as usize).collect(),
+            d: ldlt.d().into_iter().map(Scalar::widen).collect(),
+        }))
+    }
+
+    fn solve_triangle(&self, x: &mut [F::Wide], transpose: bool) -> Result<(), Error> {
+        let analysis = &self.analysis;
+        let factors = self.lu()?;
+        let Some(ldlt) = factors.as_ldlt() else {
+            unreachable!("triangles of a symmetric matrix")
+        };
+        let Transform {
+            col_perm, scaling, ..
+        } = &analysis.transform;
+        let n = analysis.plan.n().max(1);
+        let nrhs = x.len() / n;
+        let (mut y, of_y) = self.borrow_scratch(x.len())?;
+        let threads = analysis.threads.count();
+        let scratch = factors.solve_scratch_bytes(nrhs, threads);
+        let _of_scratch = analysis.limits.reserve(scratch, "solve")?;
+        // S·b before L, S·x after its transpose.
+        let of_column = |old: usize| scaling.cols[old];
+        let factor = |old: usize| if transpose { 1.0 } else { of_column(old) };
+        for x in x.chunks_exact(n) {
+            let columns = col_perm.as_slice().iter().map(|&old| old as usize);
+            y.extend(columns.map(|old| F::narrow(x[old].scaled_by(factor(old)))));
+        }
+        let cancel = &analysis.limits.cancel;
+        let seconds = factors.solve_seconds() * nrhs as f64;
+        analysis.threads.run(seconds, |threads| {
+            ldlt.solve_triangle(&mut y, nrhs, transpose, threads, cancel)
+        })?;
+        if let Some(at) = y.iter().position(|v| !v.is_number()) {
+            let row = col_perm.as_slice()[at % n] as usize;
+            return Err(Error::SolutionNotFinite { row });
+        }
+        for (x, y) in x.chunks_exact_mut(n).zip(y.chunks_exact(n)) {
+            for (&old, &value) in col_perm.as_slice().iter().zip(y) {
+                let old = old as usize;
+                let factor = if transpose { of_column(old) } else { 1.0 };
+                x[old] = value.widen().scaled_by(factor);
+            }
+        }
+        self.return_scratch((y, of_y));
+        Ok(())
     }
 
     fn refactorize(&mut self, a: &[F::Wide]) -> Result<(), Error> {

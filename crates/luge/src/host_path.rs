@@ -494,7 +494,7 @@ impl<W: SymmetricField> HostPath<W> {
         let Some(mut best) = best else {
             return Err(failure.unwrap_or_else(|| unreachable!("there is a policy to try")));
         };
-        let is_static = shared.options.pivoting == Pivoting::Static;
+        let is_static = shared.options.is_static();
         let quality = best.engine.quality();
         let is_doubtful = is_suspicious(quality, epsilon)
             || !is_accurate(analysis.as_ref(), quality)
@@ -530,7 +530,7 @@ impl<W: SymmetricField> HostPath<W> {
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
         let shared = task.shared;
-        let is_static = shared.options.pivoting == Pivoting::Static;
+        let is_static = shared.options.is_static();
         let epsilon = old.analysis.epsilon();
         let start = Instant::now();
         let again = old.engine.refactorize(task.values);
@@ -558,7 +558,10 @@ impl<W: SymmetricField> HostPath<W> {
                 let stale_scale = !keeps_scale(quality, OTHER_SCALE)
                     || !is_in_range(old.analysis.as_ref(), quality);
                 let mut condition = None;
-                let reason = if is_above(quality.growth, shared.options.max_growth) {
+                let reason = if shared.options.regularization.is_some() {
+                    // Whatever it does to the matrix, it is asked for; a probe tells what the factors are worth.
+                    None
+                } else if is_above(quality.growth, shared.options.max_growth) {
                     Some(format!("growth {:.1e}", quality.growth))
                 } else if probe.misses(shared.target) {
                     Some(format!("backward error {:.1e}", probe.backward_error))

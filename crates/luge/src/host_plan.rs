@@ -100,10 +100,37 @@ pub(crate) trait PlannedFactors<F: BlockScalar>: Send + Sync + Sized {
         None
     }
 
+    /// L and D of a symmetric matrix.
+    fn as_ldlt(&self) -> Option<&dyn LdltParts<F>> {
+        None
+    }
+
     /// What is known of a symmetric matrix; columns are those of B.
     fn symmetric(&self) -> Option<SymmetricReport> {
         None
     }
+}
+
+/// L and D of a symmetric B.
+pub(crate) trait LdltParts<F>: Send + Sync {
+    /// Columns of B in the order of elimination.
+    fn order(&self) -> Vec<usize>;
+
+    /// D in that order: the entry on the diagonal and the one below it, for each column.
+    fn d(&self) -> Vec<F>;
+
+    /// Columns of B whose pivots were replaced, if they are known.
+    fn perturbed(&self) -> Option<&[u32]>;
+
+    /// Replaces right-hand sides by solutions with L or its transpose, each pivot's entry in the place of its column.
+    fn solve_triangle(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        transpose: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled>;
 }
 
 /// What the factors of a symmetric matrix tell of it.
@@ -111,6 +138,8 @@ pub(crate) trait PlannedFactors<F: BlockScalar>: Send + Sync + Sized {
 pub(crate) struct SymmetricReport {
     /// Whether it was factorized as a positive definite one.
     pub is_definite: bool,
+    /// Whether pivots were searched.
+    pub is_searched: bool,
     pub inertia: Inertia,
     /// Pivots of order 2.
     pub num_two: usize,

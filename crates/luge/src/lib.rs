@@ -103,7 +103,8 @@
 //!
 //! [`Factors::inertia`] counts positive, negative and zero eigenvalues, as interior-point methods ask after each
 //! factorization. A singular matrix is refused, unless [`SingularAction::Continue`] lets the factorization go on; consistent systems are
-//! then solved.
+//! then solved. [`Regularization`] takes the pivots in the order of the analysis, each with the sign that is expected of it, as
+//! solvers of quasidefinite systems do. [`Factors::ldlt`] solves with L and D apart, and with another D.
 //!
 //! # A sequence of matrices
 //!
@@ -257,6 +258,7 @@ mod host;
 mod host_path;
 mod host_plan;
 mod inform;
+mod ldlt;
 mod options;
 mod ordered;
 mod path;
@@ -281,6 +283,7 @@ pub use error::Error;
 pub use factors::SolutionCheck;
 pub use factors::{Factors, Solution};
 pub use inform::{Inform, PredictedSeconds, Seconds, Warning};
+pub use ldlt::Ldlt;
 /// Streams and buffers of the device, for callers whose data is there: see [`Solver::stream`],
 /// [`Factors::refactorize_on_device`] and [`Factors::solve_on_device`].
 #[cfg(feature = "gpu")]
@@ -306,7 +309,7 @@ pub use luge_symbolic::gpu::{
 pub use options::DeviceColumns;
 pub use options::{
     BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
-    ResidualCheck, SingularAction,
+    Regularization, ResidualCheck, SingularAction,
 };
 pub use solver::{Analysis, Solver};
 /// The crate whose matrices most examples use, in the version that this one takes.

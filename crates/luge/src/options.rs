@@ -1,6 +1,7 @@
 //! What a caller may choose.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use luge_ordering::{Costs, Method, OrderingOptions};
 use luge_sparse::{CancelFlag, PivotPolicy, PivotPolicyError, SmallPivots};
@@ -79,6 +80,86 @@ pub enum SingularAction {
     /// zero pivot, which solves take as a zero in the solution. Consistent systems are solved; others miss the target.
     /// [`Inform::rank`](crate::Inform::rank) has the rank, and a [`Warning::RankDeficient`](crate::Warning::RankDeficient) says so.
     Continue,
+}
+
+/// The signs that the pivots of a symmetric matrix are expected to have, and what is done about those that have not: the
+/// dynamic regularization of interior-point methods.
+///
+/// Their systems [H Aᵀ; A −C], with H and C positive definite or made so by small multiples of the identity, are
+/// quasidefinite: every symmetric permutation has a factorization L·D·Lᵀ with a diagonal D of known signs (R. J. Vanderbei,
+/// "Symmetric quasidefinite matrices", SIAM J. Optim. 5, 1995). No pivots are searched, none are delayed, and every
+/// factorization takes the same time and memory. A pivot that comes out with another sign, or too small, is replaced, and
+/// counted: the factors are then those of a matrix with another diagonal there, and solves are refined for the matrix
+/// itself.
+///
+/// ```
+/// use luge::{MatrixKind, MatrixRef, Options, Regularization, Solver};
+///
+/// // 2 . 1
+/// // . 3 1    two unknowns and one constraint; the last diagonal entry should be negative
+/// // 1 1 .
+/// let (offsets, columns, values) = ([0u32, 1, 2, 5], [0u32, 1, 0, 1, 2], [2.0, 3.0, 1.0, 1.0, 0.0]);
+/// let a = MatrixRef::by_rows(3, 3, &offsets, &columns, &values);
+/// let options = Options::default()
+///     .kind(MatrixKind::Symmetric)
+///     .regularization(Some(Regularization::new(vec![1, 1, -1], 1e-7)));
+/// let factors = Solver::new(options)?.analyze(a)?.factorize(a)?;
+/// let inertia = factors.inertia().expect("the matrix is symmetric");
+/// assert_eq!((inertia.positive, inertia.negative), (2, 1));
+/// let solution = factors.solve(&[5.0, 9.0, 3.0])?;
+/// assert!((solution.x[2] - 3.0).abs() < 1e-12);
+/// # Ok::<(), luge::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Regularization {
+    /// The sign of the pivot of each column of the matrix: 1 or −1.
+    pub signs: Arc<[i8]>,
+    /// What a pivot is replaced by, times its sign: above 0 and finite, a normal number in the type of the factors. In terms
+    /// of the matrix as it is handed in, which is not scaled.
+    pub delta: f64,
+    /// A pivot is replaced if it is at most this, times its sign; from 0 (only the other sign, and zero) to `delta`.
+    pub below: f64,
+}
+
+impl Regularization {
+    /// Pivots that are at most `delta`, times their sign, are replaced by that.
+    pub fn new(signs: impl Into<Arc<[i8]>>, delta: f64) -> Self {
+        Self {
+            signs: signs.into(),
+            delta,
+            below: delta,
+        }
+    }
+
+    /// Sets [`below`](field@Self::below).
+    #[must_use]
+    pub fn below(mut self, below: f64) -> Self {
+        self.below = below;
+        self
+    }
+
+    /// What follows from it for pivots.
+    fn policy(&self) -> PivotPolicy {
+        PivotPolicy::signed(self.below / self.delta)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        if let Some(at) = self.signs.iter().position(|sign| !matches!(sign, 1 | -1)) {
+            return Err(Error::InvalidOption {
+                field: "regularization.signs",
+                value: format!("{} for column {at}", self.signs[at]),
+                range: "1 or -1 for each",
+            });
+        }
+        let range = "above 0 and finite";
+        in_range("regularization.delta", self.delta, range, |v| {
+            v > 0.0 && v.is_finite()
+        })?;
+        in_range("regularization.below", self.below, "from 0 to delta", |v| {
+            (0.0..=self.delta).contains(&v)
+        })
+    }
 }
 
 /// How pivots are found. An engine is given a [`PivotPolicy`] made of it and of [`Options::perturbation`], or one after
@@ -198,6 +279,9 @@ pub struct Options {
     pub kind: MatrixKind,
     /// What becomes of a singular symmetric matrix.
     pub singular: SingularAction,
+    /// The signs that the pivots of a [symmetric](MatrixKind::Symmetric) matrix are expected to have; `None`: they are searched
+    /// as [`pivoting`](field@Self::pivoting) says. On the CPU only, which [`BackendChoice::Auto`] then takes.
+    pub regularization: Option<Regularization>,
     /// Matching, scaling and the fill-reducing ordering. The solver sets `threads` and `cancel` from its own
     /// options. The times in `costs` are finite and at least 0; `diagonal_threshold` is from 0 to 1, or infinite.
     pub ordering: OrderingOptions,
@@ -266,6 +350,7 @@ impl Default for Options {
             backend: BackendChoice::default(),
             kind: MatrixKind::default(),
             singular: SingularAction::default(),
+            regularization: None,
             ordering: OrderingOptions::default(),
             factorizations: None,
             pivoting: Pivoting::default(),
@@ -292,6 +377,7 @@ luge_sparse::setters!(Options {
     backend: BackendChoice,
     kind: MatrixKind,
     singular: SingularAction,
+    regularization: Option<Regularization>,
     ordering: OrderingOptions,
     factorizations: Option<f64>,
     pivoting: Pivoting,
@@ -327,6 +413,8 @@ pub(crate) enum SymmetricKind {
     MaybeDefinite,
     /// Nothing.
     Indefinite,
+    /// The sign of each pivot is expected.
+    Signed,
 }
 
 /// Pivots below this times ε · max|B| may be nothing but rounding: the matrix may be singular.
@@ -379,7 +467,41 @@ impl Options {
                 .chain(searched)
                 .collect(),
             SymmetricKind::Indefinite => searched.collect(),
+            SymmetricKind::Signed => self
+                .regularization
+                .iter()
+                .map(Regularization::policy)
+                .collect(),
         }
+    }
+
+    /// Whether pivots are taken as they come, and replaced where they do not serve.
+    pub(crate) fn is_static(&self) -> bool {
+        self.pivoting == Pivoting::Static || self.regularization.is_some()
+    }
+
+    /// Refuses what does not go with signs that pivots are expected to have.
+    fn check_regularization(&self, regularization: &Regularization) -> Result<(), Error> {
+        regularization.check()?;
+        let refuse = |field, value: &dyn Debug, range| {
+            let value = format!("{value:?}");
+            Err(Error::InvalidOption {
+                field,
+                value,
+                range,
+            })
+        };
+        if self.kind != MatrixKind::Symmetric {
+            return refuse("kind", &self.kind, "Symmetric with a regularization");
+        }
+        if self.pivoting != Pivoting::Auto {
+            return refuse("pivoting", &self.pivoting, "Auto with a regularization");
+        }
+        if !matches!(self.backend, BackendChoice::Auto | BackendChoice::Cpu) {
+            let range = "Auto or Cpu with a regularization";
+            return refuse("backend", &self.backend, range);
+        }
+        Ok(())
     }
 
     /// Refuses what does not go with a symmetric matrix.
@@ -426,6 +548,9 @@ impl Options {
             MatrixKind::Symmetric | MatrixKind::PositiveDefinite
         ) {
             self.check_symmetric()?;
+        }
+        if let Some(regularization) = &self.regularization {
+            self.check_regularization(regularization)?;
         }
         if let Some(policy) = self.searched_pivots() {
             check_pivots("pivoting.threshold", policy)?;
@@ -492,6 +617,7 @@ fn check_pivots(field: &'static str, policy: PivotPolicy) -> Result<(), Error> {
         PivotPolicyError::SearchedAndReplaced
         | PivotPolicyError::SymmetricThreshold { .. }
         | PivotPolicyError::DefiniteAndSmall
+        | PivotPolicyError::SignedAndSmall
         | PivotPolicyError::AcceptedUnsymmetric => {
             unreachable!("options make policies of general matrices that search or replace")
         }

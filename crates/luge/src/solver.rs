@@ -150,11 +150,13 @@ impl Solver {
         let ordering = ordering_options(&options, !matches!(backend, Backend::Cpu { .. }));
         #[cfg(feature = "gpu")]
         let (auto, no_gpu) = match options.backend {
-            BackendChoice::Auto => match Auto::new(ordering_options(&options, true)) {
-                Ok(auto) => (Some(auto), None),
-                Err(Error::Device(cause)) => (None, Some(cause.to_string())),
-                Err(error) => (None, Some(error.to_string())),
-            },
+            BackendChoice::Auto if options.regularization.is_none() => {
+                match Auto::new(ordering_options(&options, true)) {
+                    Ok(auto) => (Some(auto), None),
+                    Err(Error::Device(cause)) => (None, Some(cause.to_string())),
+                    Err(error) => (None, Some(error.to_string())),
+                }
+            }
             _ => (None, None),
         };
         // Whoever built this program without GPUs knows that it uses none.
@@ -204,7 +206,8 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::PermutationLength`], [`Error::NotFinite`],
+    /// [`Error::InvalidMatrix`], [`Error::NotSquare`], [`Error::NotSymmetric`], [`Error::PermutationLength`],
+    /// [`Error::SignsLength`], [`Error::NotFinite`],
     /// [`Error::StructurallySingular`], [`Error::ZerosOnly`], [`Error::OutOfMemory`],
     /// [`Error::IndexOverflow`], [`Error::Cancelled`], and those of the device.
     pub fn analyze<'a, T: RealScalar, I: Index>(
@@ -345,6 +348,12 @@ impl Solver {
             let permuted = rows.len();
             return Err(Error::PermutationLength { permuted, n });
         }
+        if let Some(regularization) = &self.options.regularization
+            && regularization.signs.len() != n
+        {
+            let signs = regularization.signs.len();
+            return Err(Error::SignsLength { signs, n });
+        }
         let limits = Limits {
             cancel: self.options.cancel.clone(),
             max_host_bytes: self.options.max_host_bytes,
@@ -384,7 +393,10 @@ impl Solver {
         let of_search = limits.reserve(bytes, "ordering")?;
         let known = matrix.map(|_| &*in_wide);
         let found = Symmetry::find(kind, &pattern, by_columns, known, &limits.cancel)?;
-        if let Some((symmetry, whole)) = found {
+        if let Some((mut symmetry, whole)) = found {
+            if self.options.regularization.is_some() {
+                symmetry.kind = SymmetricKind::Signed;
+            }
             // What is left of it is counted with the pattern.
             drop(of_search);
             let stored = Stored {
@@ -514,7 +526,7 @@ impl Solver {
         inform.warn_of(&backend);
         inform.kind = match symmetry.kind {
             SymmetricKind::Definite => MatrixKind::PositiveDefinite.name(),
-            SymmetricKind::MaybeDefinite | SymmetricKind::Indefinite => {
+            SymmetricKind::MaybeDefinite | SymmetricKind::Indefinite | SymmetricKind::Signed => {
                 MatrixKind::Symmetric.name()
             }
         };
@@ -555,7 +567,7 @@ impl Solver {
             },
             backend: description.backend,
             device: description.device,
-            scaled: self.options.ordering.scaling,
+            scaled: self.options.ordering.scaling && self.options.regularization.is_none(),
             kind: MatrixKind::General.name(),
             ..Inform::default()
         }

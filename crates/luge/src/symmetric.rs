@@ -36,7 +36,7 @@ use crate::device_forest::Forest;
 use crate::engine::Transform;
 use crate::error::{Error, PhaseError};
 use crate::host::{AnyHost, HostAnalysis};
-use crate::host_plan::{HostPlan, PlannedFactors, SymmetricReport};
+use crate::host_plan::{HostPlan, LdltParts, PlannedFactors, SymmetricReport};
 use crate::options::{SingularAction, SymmetricKind};
 use crate::ordered::costs_of;
 use crate::shared::Shared;
@@ -51,6 +51,8 @@ pub(crate) struct SymmetricPlan {
     triangle: Arc<CompressedPattern>,
     /// For each of its entries the number in A.
     source: Vec<u32>,
+    /// By what the pivot of each column of B is replaced if it has another sign or is too small.
+    expected: Option<Arc<[f64]>>,
     /// What is reserved for these.
     _memory: Reservation,
 }
@@ -59,7 +61,7 @@ pub(crate) struct SymmetricPlan {
 pub(crate) struct SymmetricFactors<F: FrontalScalar> {
     plan: Arc<SymmetricPlan>,
     factors: FrontalLdlt<F>,
-    is_definite: bool,
+    kind: PivotKind,
     /// For the values of B; empty before the first refactorization.
     room: Vec<F>,
     /// What is reserved for the room.
@@ -168,14 +170,17 @@ impl<'a> Request<'a> {
             .method(ordering.method.clone())
             .matching(self.remedy.matching(ordering.matching))
             .scaling(match self.remedy {
-                _ if !ordering.scaling => SymmetricScaling::None,
+                // A regularization is for the matrix as it is.
+                _ if !ordering.scaling || self.options.regularization.is_some() => {
+                    SymmetricScaling::None
+                }
                 // Another attempt: the scaling of the matching may be what is wanting.
                 Remedy::Matching(Matching::Always) => SymmetricScaling::Matching,
                 Remedy::Averages => SymmetricScaling::Average,
                 _ => SymmetricScaling::Auto,
             })
             .is_definite(match self.symmetry.kind {
-                SymmetricKind::Definite => true,
+                SymmetricKind::Definite | SymmetricKind::Signed => true,
                 SymmetricKind::MaybeDefinite => self.remedy != Remedy::Matching(Matching::Always),
                 SymmetricKind::Indefinite => false,
             })
@@ -253,6 +258,12 @@ impl<'a> Request<'a> {
         let (n, entries) = (self.pattern.major_dim(), self.pattern.nnz());
         // The triangle and its sources, and the inverse permutation meanwhile.
         let of_triangle = (8 * (n + 2) + 4 * n + 4 * (entries + n)) as u64;
+        let of_triangle = of_triangle
+            + self
+                .options
+                .regularization
+                .as_ref()
+                .map_or(0, |_| 8 * n as u64);
         let reserved = limits.reserve(of_triangle, "symbolic")?;
         let (triangle, source) = self.lower_triangle(&transform)?;
         let triangle = Arc::new(triangle);
@@ -276,6 +287,7 @@ impl<'a> Request<'a> {
             symbolic: Arc::new(symbolic),
             triangle,
             source,
+            expected: self.expected::<F>(&transform)?,
             _memory: reserved,
         };
         let rows = Rows {
@@ -290,6 +302,27 @@ impl<'a> Request<'a> {
             ordering,
             predicted: sizes,
         })
+    }
+
+    /// By what the pivot of each column of B is replaced, if signs are expected.
+    fn expected<F: FrontalScalar>(
+        &self,
+        transform: &Transform,
+    ) -> Result<Option<Arc<[f64]>>, Error> {
+        let Some(regularization) = &self.options.regularization else {
+            return Ok(None);
+        };
+        let delta = regularization.delta;
+        if !F::from_f64(delta).is_normal() {
+            return Err(Error::InvalidOption {
+                field: "regularization.delta",
+                value: format!("{delta:?}"),
+                range: "a normal number in the type of the factors",
+            });
+        }
+        let columns = transform.col_perm.as_slice().iter();
+        let expected = columns.map(|&old| f64::from(regularization.signs[old as usize]) * delta);
+        Ok(Some(expected.collect()))
     }
 
     /// The lower triangle of B by columns, and for each of its entries its number in A, in the lower triangle there too.
@@ -352,10 +385,11 @@ const STRIDE: usize = 1 << 12;
 
 impl SymmetricPlan {
     /// The options of the fronts.
-    fn options(options: &Options) -> FrontalOptions {
+    fn options(&self, options: &Options) -> FrontalOptions {
         FrontalOptions {
             pivots: options.pivots,
             max_b: None,
+            expected: self.expected.clone(),
             threads: options.threads,
             cancel: options.cancel.clone(),
             max_bytes: options.max_bytes,
@@ -377,6 +411,8 @@ impl SymmetricPlan {
             // Of no column more.
             max_product: measured.growth * measured.max_norm,
             num_delayed: measured.num_delayed,
+            num_perturbed: measured.num_perturbed,
+            first_perturbed: measured.first_perturbed,
             ..Quality::default()
         }
     }
@@ -448,12 +484,12 @@ impl<F: FrontalScalar + BlockScalar> HostPlan<F> for SymmetricPlan {
         let mut room = vec![F::zero(); values.count()];
         values.load(0, &mut room);
         let (factors, measured) =
-            FrontalLdlt::factorize(&self.symbolic, &room, &Self::options(options))?;
+            FrontalLdlt::factorize(&self.symbolic, &room, &self.options(options))?;
         let quality = Self::quality::<F>(&measured);
         let factors = SymmetricFactors {
             plan: Arc::clone(self),
             factors,
-            is_definite: options.pivots.kind == PivotKind::Definite,
+            kind: options.pivots.kind,
             room: Vec::new(),
             memory: Reservation::default(),
         };
@@ -475,7 +511,7 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
             self.room = vec![F::zero(); values.count()];
         }
         values.load(0, &mut self.room);
-        let options = SymmetricPlan::options(options);
+        let options = self.plan.options(options);
         let measured = self.factors.refactorize(&self.room, &options)?;
         *quality = SymmetricPlan::quality::<F>(&measured);
         Ok(())
@@ -509,10 +545,10 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
     }
 
     fn code_path(&self) -> Vec<&'static str> {
-        vec![if self.is_definite {
-            "numeric: multifrontal Cholesky"
-        } else {
-            "numeric: multifrontal LDLT"
+        vec![match self.kind {
+            PivotKind::Definite => "numeric: multifrontal Cholesky",
+            PivotKind::Signed { .. } => "numeric: multifrontal LDLT, pivots of expected signs",
+            _ => "numeric: multifrontal LDLT",
         }]
     }
 
@@ -546,13 +582,47 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
         self.factors.solve(x, nrhs, threads, cancel)
     }
 
+    fn as_ldlt(&self) -> Option<&dyn LdltParts<F>> {
+        Some(self)
+    }
+
     fn symmetric(&self) -> Option<SymmetricReport> {
         let quality = self.factors.quality();
         Some(SymmetricReport {
-            is_definite: self.is_definite,
+            is_definite: self.kind == PivotKind::Definite,
+            is_searched: matches!(self.kind, PivotKind::Symmetric { .. }),
             inertia: quality.inertia,
             num_two: quality.num_two,
             first_zero: quality.first_zero,
         })
+    }
+}
+
+impl<F: FrontalScalar> LdltParts<F> for SymmetricFactors<F> {
+    fn order(&self) -> Vec<usize> {
+        self.factors.elimination_order()
+    }
+
+    fn d(&self) -> Vec<F> {
+        self.factors.d()
+    }
+
+    fn perturbed(&self) -> Option<&[u32]> {
+        self.factors.perturbed()
+    }
+
+    fn solve_triangle(
+        &self,
+        x: &mut [F],
+        nrhs: usize,
+        transpose: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(), Cancelled> {
+        if transpose {
+            self.factors.solve_upper(x, nrhs, threads, cancel)
+        } else {
+            self.factors.solve_lower(x, nrhs, threads, cancel)
+        }
     }
 }

@@ -312,6 +312,7 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
         max_l: quality.max_l,
         symmetric: Some(SymmetricReport {
             is_definite: pivots.kind == PivotKind::Definite,
+            is_searched: pivots.kind != PivotKind::Definite,
             inertia: quality.inertia,
             num_two: quality.num_two,
             first_zero: quality.first_zero,

@@ -52,6 +52,14 @@ pub enum PivotKind {
     /// Of a symmetric positive definite matrix (Cholesky): the diagonal in the given order. The first pivot that is not
     /// positive ends the factorization.
     Definite,
+    /// Of a symmetric quasidefinite matrix, or of one that is regularized to be so: the diagonal in the given order, with
+    /// the sign that is expected of each pivot (Vanderbei 1995). The factorization is told by what each pivot is replaced if
+    /// it has not that sign, or is too small; those that are replaced are counted.
+    Signed {
+        /// A pivot is replaced if, in the direction of the sign that is expected, it is at most this times what it is
+        /// replaced by. From 0 (only pivots of the other sign, and zeros) to 1.
+        below: f64,
+    },
 }
 
 /// Which pivots are small, and what is done about them.
@@ -113,6 +121,9 @@ pub enum PivotPolicyError {
     /// Pivots of a definite matrix are positive, so none is replaced or accepted as zero.
     #[error("a definite matrix has no small pivots to replace or accept")]
     DefiniteAndSmall,
+    /// Pivots of expected signs are replaced by what is expected of each.
+    #[error("pivots of expected signs have no other rule for small ones")]
+    SignedAndSmall,
     /// Zero pivots are accepted by symmetric pivoting alone.
     #[error("zero pivots are accepted by symmetric pivoting alone")]
     AcceptedUnsymmetric,
@@ -161,6 +172,14 @@ impl PivotPolicy {
         }
     }
 
+    /// The diagonal with the signs that are expected of it: see [`PivotKind::Signed`].
+    pub const fn signed(below: f64) -> Self {
+        Self {
+            kind: PivotKind::Signed { below },
+            small: SmallPivots::Stop,
+        }
+    }
+
     /// Cholesky: the diagonal, which must come out positive.
     pub const DEFINITE: Self = Self {
         kind: PivotKind::Definite,
@@ -178,7 +197,9 @@ impl PivotPolicy {
             PivotKind::Threshold { threshold: asked } => PivotKind::Threshold {
                 threshold: asked.max(threshold),
             },
-            PivotKind::Symmetric { .. } | PivotKind::Definite => self.kind,
+            PivotKind::Symmetric { .. } | PivotKind::Definite | PivotKind::Signed { .. } => {
+                self.kind
+            }
         };
         Self { kind, ..self }
     }
@@ -193,7 +214,10 @@ impl PivotPolicy {
 
     /// Whether it is one for symmetric matrices, whose factors are L·D·Lᵀ.
     pub fn is_symmetric(&self) -> bool {
-        matches!(self.kind, PivotKind::Symmetric { .. } | PivotKind::Definite)
+        matches!(
+            self.kind,
+            PivotKind::Symmetric { .. } | PivotKind::Definite | PivotKind::Signed { .. }
+        )
     }
 
     /// Whether small pivots are replaced: only then the largest magnitude of the matrix matters.
@@ -221,11 +245,21 @@ impl PivotPolicy {
         {
             return Err(PivotPolicyError::SymmetricThreshold { value });
         }
+        if let PivotKind::Signed { below: value } = self.kind
+            && !is_fraction(&value)
+        {
+            return Err(PivotPolicyError::Below { value });
+        }
         match self.small {
             SmallPivots::Replace { below: value } | SmallPivots::Accept { below: value }
                 if !is_fraction(&value) =>
             {
                 Err(PivotPolicyError::Below { value })
+            }
+            SmallPivots::Replace { .. } | SmallPivots::Accept { .. }
+                if matches!(self.kind, PivotKind::Signed { .. }) =>
+            {
+                Err(PivotPolicyError::SignedAndSmall)
             }
             SmallPivots::Replace { .. } | SmallPivots::Accept { .. }
                 if self.kind == PivotKind::Definite =>
@@ -257,7 +291,7 @@ impl PivotPolicy {
             PivotKind::WithinFront { threshold } | PivotKind::Threshold { threshold } => {
                 Some(threshold)
             }
-            PivotKind::Symmetric { .. } | PivotKind::Definite => {
+            PivotKind::Symmetric { .. } | PivotKind::Definite | PivotKind::Signed { .. } => {
                 panic!("symmetric pivoting is asked of an engine for unsymmetric matrices")
             }
         };
@@ -289,6 +323,7 @@ impl PivotPolicy {
         let (threshold, method) = match self.kind {
             PivotKind::Symmetric { threshold, method } => (threshold, Some(method)),
             PivotKind::Definite => (0.0, None),
+            PivotKind::Signed { below } => (below, None),
             _ => panic!("unsymmetric pivoting is asked of an engine for symmetric matrices"),
         };
         ResolvedSymmetric {
@@ -339,9 +374,10 @@ pub struct ResolvedPivots<R> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct ResolvedSymmetric<R> {
-    /// How pivots are searched; `None`: the diagonal is taken in its order and must be positive.
+    /// How pivots are searched; `None`: the diagonal is taken in its order and must be positive, or of the sign that is
+    /// expected of it.
     pub method: Option<SymmetricPivoting>,
-    /// u: entries of L are at most 1/u in magnitude.
+    /// u: entries of L are at most 1/u in magnitude. Of signed pivots: the least part of what is expected.
     pub threshold: R,
     /// Whether a column without a candidate of size becomes a zero pivot; otherwise it ends the factorization.
     pub accept: bool,
@@ -447,6 +483,20 @@ mod tests {
         let unsymmetric = Err(PivotPolicyError::AcceptedUnsymmetric);
         assert_eq!(policy(PivotKind::Diagonal, accept(0.0)), unsymmetric);
         assert!(PivotPolicy::DEFINITE.is_static() && !PivotPolicy::symmetric(0.1).is_static());
+        for value in [0.0, 1.0] {
+            let signed = PivotPolicy::signed(value);
+            assert_eq!(signed.check(), Ok(()));
+            assert!(signed.is_static() && signed.is_symmetric());
+            assert_eq!(signed.in_fronts(0.4), signed);
+        }
+        for value in [-1e-300, 1.0 + f64::EPSILON] {
+            let below = Err(PivotPolicyError::Below { value });
+            assert_eq!(PivotPolicy::signed(value).check(), below);
+        }
+        for small in [accept(0.0), replace] {
+            let refused = Err(PivotPolicyError::SignedAndSmall);
+            assert_eq!(policy(PivotKind::Signed { below: 0.5 }, small), refused);
+        }
         assert_eq!(
             PivotPolicy::symmetric(0.1).in_fronts(0.4),
             PivotPolicy::symmetric(0.1)
@@ -465,6 +515,8 @@ mod tests {
         let definite =
             PivotPolicy::DEFINITE.resolve_symmetric::<f64>(|| unreachable!("nothing is accepted"));
         assert!(definite.method.is_none() && !definite.accept);
+        let signed = PivotPolicy::signed(0.25).resolve_symmetric::<f64>(|| unreachable!());
+        assert!(signed.method.is_none() && signed.threshold == 0.25);
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl<F: RealScalar> Default for BlockScratch<F> {
 /// The triangle of the block is factorized in a copy, with complete pivoting where the diagonal is not large; then its
 /// columns below are divided by that. Up to the first column of L with an entry above 1/u in magnitude they are taken.
 ///
-/// Without a method in the `rule`, the diagonal is taken in its order, as long as it is positive, and nothing is checked.
+/// Without a method in the `rule`, the diagonal is taken in its order, as long as it is positive, or with what the panel
+/// [expects](SymmetricPanel::expected) of it, and nothing is checked.
 ///
 /// `x` has room for (m − `hi`) × (`hi` − `lo`) values.
 ///
@@ -92,7 +93,11 @@ pub(crate) unsafe fn factorize_block<F: RealScalar, S: Simd<F>>(
         }
         let tried = match rule.method {
             Some(_) => search::<F, S>(width, rule, scratch),
-            None => descend::<F, S>(width, scratch),
+            None if front.expected.is_null() => descend::<F, S>(width, scratch, None),
+            None => {
+                let expected = std::slice::from_raw_parts_mut(front.expected.add(lo), width);
+                descend::<F, S>(width, scratch, Some((expected, rule.threshold)))
+            }
         };
         let mut event = None;
         if rule.method.is_none() && tried < width {
@@ -113,19 +118,31 @@ pub(crate) unsafe fn factorize_block<F: RealScalar, S: Simd<F>>(
     }
 }
 
-/// The diagonal in its order, as long as it is positive: how many columns.
+/// The diagonal in its order, as long as it is positive, or a number where something is expected of it: how many columns.
+/// What is at most a part of the `expected` number, as large as is said, is replaced by that.
 ///
 /// # Safety
 ///
 /// The block has `width` columns.
 #[inline(always)]
-unsafe fn descend<F: RealScalar, S: Simd<F>>(width: usize, scratch: &mut BlockScratch<F>) -> usize {
+unsafe fn descend<F: RealScalar, S: Simd<F>>(
+    width: usize,
+    scratch: &mut BlockScratch<F>,
+    mut expected: Option<(&mut [F], F)>,
+) -> usize {
     let a = scratch.block.as_mut_ptr();
     for q in 0..width {
         // SAFETY: q is below the width, the caller's contract.
         unsafe {
-            let pivot = *a.add(q * (LD + 1));
-            if pivot.is_nan() || pivot <= F::zero() {
+            let pivot = a.add(q * (LD + 1));
+            if let Some((expected, part)) = &mut expected {
+                let sign = expected[q].signum();
+                if *pivot * sign <= expected[q].abs() * *part {
+                    *pivot = std::mem::replace(&mut expected[q], F::zero());
+                } else if pivot.read().is_nan() {
+                    return q;
+                }
+            } else if pivot.read().is_nan() || *pivot <= F::zero() {
                 return q;
             }
             scratch.off[q] = F::zero();
@@ -241,6 +258,7 @@ unsafe fn swap<F: RealScalar>(
         m: LD,
         k: width,
         col: perm.as_mut_ptr(),
+        expected: std::ptr::null_mut(),
     };
     // SAFETY: the caller's contract. The rows below the width, which nobody reads, are exchanged too.
     unsafe { block.swap(q, p) };

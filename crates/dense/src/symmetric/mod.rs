@@ -40,6 +40,9 @@ pub struct SymmetricPanel<F> {
     pub k: usize,
     /// Where each fully summed column stood before the elimination, `k` of them.
     pub col: *mut u32,
+    /// By what the pivot of each fully summed column is replaced if it has not the sign of that, or is too small beside it:
+    /// `k` numbers other than zero, or null. Zero takes the place of those that were used. Columns then stay where they are.
+    pub expected: *mut F,
 }
 
 /// How far an elimination of a symmetric front came.

@@ -154,49 +154,6 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         d
     }
 
-    /// Replaces D by another one of the form that [`d`](Self::d) returns; solves use it from then on. A pivot of order 2
-    /// whose entry off the diagonal is zero becomes two of order 1. A pivot of order 1 that is zero is one in solves, too.
-    /// [`inertia`](Self::inertia), [`rank`](Self::rank) and [`quality`](Self::quality) stay those of the factorization.
-    ///
-    /// # Panics
-    ///
-    /// If there are not 2 n entries, one is not finite, one off the diagonal is not zero where no pivot of order 2 is, or
-    /// the last refactorization failed.
-    #[track_caller]
-    pub fn set_d(&mut self, d: &[F]) {
-        assert_eq!(d.len(), 2 * self.n(), "two entries of D for each column");
-        assert!(
-            d.iter().all(|v| v.is_finite()),
-            "an entry of D is not finite"
-        );
-        let old = self.d();
-        let fits = |(new, old): (&[F], &[F])| new[1] == F::zero() || old[1] != F::zero();
-        let mut pairs = d.chunks_exact(2).zip(old.chunks_exact(2));
-        assert!(
-            pairs.all(fits),
-            "an entry of D off the diagonal where no pivot of order 2 is"
-        );
-        let Self {
-            symbolic, store, ..
-        } = self;
-        let mut at = 0;
-        for (s, record) in store.records.iter().enumerate() {
-            let (k, pivots) = (record.k as usize, record.pivots as usize);
-            let m = k + symbolic.tree.fronts[s].below as usize;
-            let lp = match store.delayed.get_mut(s).and_then(Option::as_deref_mut) {
-                Some(delayed) => &mut delayed.values[..],
-                None => &mut store.values[symbolic.layout.slot[s] as usize..][..k * m],
-            };
-            for j in 0..pivots {
-                lp[j * (m + 1)] = d[2 * (at + j)];
-                if j > 0 {
-                    lp[j * m + j - 1] = d[2 * (at + j) - 1];
-                }
-            }
-            at += pivots;
-        }
-    }
-
     #[track_caller]
     pub(super) fn check_valid(&self) {
         assert!(self.valid, "the last refactorization failed");

@@ -1,5 +1,7 @@
 //! The work of LDLᵀ and Cholesky on one front: assembly, elimination, check, generated element.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use luge_dense::{
     BlockScratch, CheckLower, FrontalScalar, Kernels, SymmetricEvent, SymmetricPanel,
 };
@@ -25,8 +27,19 @@ pub(super) struct Shared<'a, F: FrontalScalar> {
     pub rule: ResolvedSymmetric<F>,
     /// ‖B e_k‖₁ by input column.
     pub norms: &'a [F],
+    /// Where signs of pivots are expected.
+    pub signed: Option<Signed<'a>>,
     /// Whether the slots hold anything but zeros, left by a factorization before.
     pub used: bool,
+}
+
+/// What is expected of pivots, by input column.
+#[derive(Clone, Copy)]
+pub(super) struct Signed<'a> {
+    /// By what they are replaced.
+    pub expected: &'a [f64],
+    /// Which were; each belongs to the thread of its front.
+    pub replaced: &'a [AtomicBool],
 }
 
 /// LDLᵀ of one front after another, by one thread.
@@ -35,6 +48,8 @@ pub(super) struct Shared<'a, F: FrontalScalar> {
 pub(super) struct LdltFront<F: FrontalScalar> {
     eliminator: Eliminator<F>,
     outcome: Outcome<F>,
+    /// What is expected of the pivots of the front, if anything is.
+    expected: Vec<F>,
     /// Sums of |L|·|D|·|Lᵀ| by column of the front, and an array for the check and for moving them.
     products: Vec<F>,
     work: Vec<F>,
@@ -45,18 +60,27 @@ pub(super) struct LdltFront<F: FrontalScalar> {
 
 /// Bytes of the arrays for fronts of `m` rows.
 fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
-    // Two arrays of values, relative indices, partners, and two arrays of places.
-    let by_row = m * (2 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8);
+    // Three arrays of values, relative indices, partners, and two arrays of places.
+    let by_row = m * (3 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8);
     (by_row + BlockScratch::<F>::BYTES) as u64
 }
 
 /// A front's panel under elimination.
-fn panel<F>(front: &ActiveFront<'_, F>, positions: &mut Positions) -> SymmetricPanel<F> {
+fn panel<F>(
+    front: &ActiveFront<'_, F>,
+    positions: &mut Positions,
+    expected: &mut [F],
+) -> SymmetricPanel<F> {
     SymmetricPanel {
         lp: front.panels,
         m: front.m,
         k: front.k,
         col: positions.col.as_mut_ptr(),
+        expected: if expected.is_empty() {
+            std::ptr::null_mut()
+        } else {
+            expected.as_mut_ptr()
+        },
     }
 }
 
@@ -83,6 +107,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
                 place: Vec::new(),
             },
             outcome: Outcome::default(),
+            expected: Vec::new(),
             products: vec![F::zero(); m],
             work: vec![F::zero(); m],
             relative: Vec::new(),
@@ -119,12 +144,18 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
 
     unsafe fn eliminate(
         &mut self,
-        _: &Context<'_, Self>,
+        context: &Context<'_, Self>,
         front: &ActiveFront<'_, F>,
         positions: &mut Positions,
         _: Option<FrontState>,
     ) -> Result<Eliminated, FrontalError> {
-        let panel = panel(front, positions);
+        self.expected.clear();
+        if let Some(signed) = &context.shared.signed {
+            let expected = own_columns(context, front).iter();
+            let expected = expected.map(|&column| signed.expected[column as usize]);
+            self.expected.extend(expected.map(F::from_f64));
+        }
+        let panel = panel(front, positions, &mut self.expected);
         let entries = scaled_entries(front.k, front.c);
         let scratch = &mut self.eliminator.scratch;
         if scratch.len() < entries {
@@ -150,6 +181,13 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
     ) -> Result<(), FrontalError> {
         let (m, k) = (front.m, front.k);
         let pivots = done.eliminated.pivots;
+        if let Some(signed) = &context.shared.signed {
+            for (&column, expected) in own_columns(context, front).iter().zip(&self.expected) {
+                if *expected == F::zero() {
+                    signed.replaced[column as usize].store(true, Ordering::Relaxed);
+                }
+            }
+        }
         let column_at = |at: u32| {
             let j = (0..k).find(|&j| done.positions.col[j] == at);
             let j = j.unwrap_or_else(|| unreachable!("a column stands in its front"));
@@ -348,6 +386,15 @@ impl<F: FrontalScalar> LdltFront<F> {
             }
         }
     }
+}
+
+/// The input columns of a front none of whose children delayed any.
+fn own_columns<'a, F: FrontalScalar>(
+    context: &Context<'a, LdltFront<F>>,
+    front: &ActiveFront<'_, F>,
+) -> &'a [u32] {
+    let start = context.symbolic.tree.fronts[front.s].start as usize;
+    &context.symbolic.tree.perm[start..start + front.k]
 }
 
 fn input_column<F: FrontalScalar>(

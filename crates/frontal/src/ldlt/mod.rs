@@ -7,9 +7,10 @@ mod quality;
 mod solve;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use luge_dense::{FrontalScalar, Kernels};
-use luge_sparse::{CancelFlag, Inertia, Reservation, bytes_of, drop_aside};
+use luge_sparse::{CancelFlag, Inertia, PivotKind, Reservation, bytes_of, drop_aside};
 
 use crate::error::FrontalError;
 use crate::factorize::{self, FrontStore, Run};
@@ -17,7 +18,7 @@ use crate::options::Options;
 use crate::storage::Lower;
 use crate::symbolic::Symbolic;
 pub use factors::Pivot;
-use front::{LdltFront, Shared};
+use front::{LdltFront, Shared, Signed};
 pub use quality::SymmetricQuality;
 
 /// Factors P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, front by front.
@@ -34,12 +35,15 @@ pub struct FrontalLdlt<F: FrontalScalar> {
     kernels: &'static Kernels<F>,
     store: FrontStore<F>,
     quality: SymmetricQuality,
+    /// Columns of the pattern whose pivots were replaced, ascending.
+    perturbed: Option<Vec<u32>>,
     /// Whether the last factorization ran to its end.
     valid: bool,
     /// Whether the store holds what a factorization left.
     used: bool,
     /// What is reserved for all of this.
     memory: Reservation,
+    of_perturbed: Reservation,
 }
 
 impl<F: FrontalScalar> FrontalLdlt<F> {
@@ -54,8 +58,10 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     ///
     /// # Panics
     ///
-    /// If `values` has not one value per entry of the pattern, or
-    /// [`PivotPolicy::resolve_symmetric`](luge_sparse::PivotPolicy::resolve_symmetric) refuses the policy.
+    /// If `values` has not one value per entry of the pattern,
+    /// [`PivotPolicy::resolve_symmetric`](luge_sparse::PivotPolicy::resolve_symmetric) refuses the policy, or
+    /// [`Options::expected`] has not one number for each column where the policy is of
+    /// [signed](luge_sparse::PivotKind::Signed) pivots, or one that is zero or infinite as an `F`.
     #[track_caller]
     pub fn factorize(
         symbolic: &Arc<Symbolic<Lower>>,
@@ -88,9 +94,11 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             kernels,
             store: FrontStore::new(&symbolic.tree, &symbolic.layout, true),
             quality: SymmetricQuality::default(),
+            perturbed: None,
             valid: false,
             used: false,
             memory,
+            of_perturbed: Reservation::default(),
         };
         match factors.run(values, options) {
             Ok(quality) => Ok((factors, quality)),
@@ -137,6 +145,13 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let _of_norms = options.memory.reserve(bytes_of::<F>(self.n()))?;
         let symbolic = Arc::clone(&self.symbolic);
         let norms = column_norms(&symbolic, input, &options.cancel)?;
+        let is_signed = matches!(options.pivots.kind, PivotKind::Signed { .. });
+        let expected = is_signed.then(|| expected::<F>(options, self.n()));
+        self.perturbed = None;
+        // Which pivots were replaced, and the list of them.
+        let marks = if is_signed { self.n() } else { 0 };
+        let mut of_marks = options.memory.reserve(5 * marks as u64)?;
+        let replaced: Vec<AtomicBool> = (0..marks).map(|_| AtomicBool::new(false)).collect();
         let run = Run::<LdltFront<F>> {
             symbolic: &symbolic,
             input,
@@ -147,6 +162,10 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
                 kernels: self.kernels,
                 rule,
                 norms: &norms,
+                signed: expected.map(|expected| Signed {
+                    expected,
+                    replaced: &replaced,
+                }),
                 used: std::mem::replace(&mut self.used, true),
             },
         };
@@ -154,6 +173,16 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let held = self.bytes();
         self.memory.shrink_to(held);
         self.quality = result?;
+        if is_signed {
+            let columns = (0..).zip(replaced);
+            let perturbed = columns.filter(|(_, is_replaced)| is_replaced.load(Ordering::Relaxed));
+            let perturbed: Vec<u32> = perturbed.map(|(column, _)| column).collect();
+            self.quality.num_perturbed = perturbed.len();
+            self.quality.first_perturbed = perturbed.first().map(|&column| column as usize);
+            of_marks.shrink_to(bytes_of::<u32>(perturbed.capacity()));
+            self.perturbed = Some(perturbed);
+        }
+        self.of_perturbed = of_marks;
         self.valid = true;
         Ok(self.quality)
     }
@@ -197,6 +226,12 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     /// Rank of D as the factorization found it: columns that were not accepted as zero pivots.
     pub fn rank(&self) -> usize {
         self.n() - self.quality.num_zero
+    }
+
+    /// Columns of the pattern whose pivots were replaced because they had not the
+    /// [expected sign](luge_sparse::PivotKind::Signed), ascending; `None` if no signs were expected.
+    pub fn perturbed(&self) -> Option<&[u32]> {
+        self.perturbed.as_deref()
     }
 
     /// Entries of L, the unit diagonal and explicit zeros included.
@@ -268,6 +303,23 @@ fn check_length<F>(symbolic: &Symbolic<Lower>, values: &[F]) {
         symbolic.nnz(),
         "one value per entry of the pattern"
     );
+}
+
+/// What is expected of pivots.
+///
+/// # Panics
+///
+/// As [`FrontalLdlt::factorize`].
+#[track_caller]
+fn expected<F: FrontalScalar>(options: &Options, n: usize) -> &[f64] {
+    let expected = options.expected.as_deref().unwrap_or_default();
+    assert_eq!(expected.len(), n, "what is expected of each pivot");
+    let is_number = |&value: &f64| F::from_f64(value).is_normal();
+    assert!(
+        expected.iter().all(is_number),
+        "pivots are expected to be normal numbers"
+    );
+    expected
 }
 
 /// The predicted bytes, if there is a limit that they have to keep.

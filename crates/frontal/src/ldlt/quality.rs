@@ -17,6 +17,10 @@ pub struct SymmetricQuality {
     pub num_two: usize,
     /// Columns delayed to a parent, counted once for every front they were put off.
     pub num_delayed: usize,
+    /// Pivots that were replaced because they had not the [expected sign](luge_sparse::PivotKind::Signed).
+    pub num_perturbed: usize,
+    /// The first column of the pattern whose pivot was.
+    pub first_perturbed: Option<usize>,
     /// Columns accepted as zero pivots.
     pub num_zero: usize,
     /// The first column of the pattern that was accepted as a zero pivot.
@@ -48,6 +52,8 @@ impl Default for SymmetricQuality {
             inertia: Inertia::default(),
             num_two: 0,
             num_delayed: 0,
+            num_perturbed: 0,
+            first_perturbed: None,
             num_zero: 0,
             first_zero: None,
             max_l: 0.0,

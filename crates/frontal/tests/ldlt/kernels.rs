@@ -44,6 +44,7 @@ impl<F: FrontalScalar> Front<F> {
             m: self.m,
             k: self.k,
             col: self.col.as_mut_ptr(),
+            expected: std::ptr::null_mut(),
         }
     }
 

@@ -7,3 +7,4 @@ mod kernels;
 mod limits;
 mod matrices;
 mod pivots;
+mod signed;

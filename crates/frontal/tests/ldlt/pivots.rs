@@ -455,46 +455,6 @@ fn eigenvalues_of_blocks_are_told_by_size() {
 }
 
 #[test]
-fn d_is_read_and_written() {
-    let mut random = Random(13);
-    let a = saddle(30, 12, &mut random);
-    let (mut ldlt, _) = factorized(&a, &with(PivotPolicy::symmetric(0.01))).unwrap();
-    assert!(ldlt.num_two() > 0 && ldlt.num_delayed() > 0);
-    let before = bits(&ldlt);
-    let d = ldlt.d();
-    ldlt.set_d(&d);
-    assert!(bits(&ldlt) == before);
-    // Twice D is D of twice the matrix.
-    let twice: Vec<f64> = d.iter().map(|v| 2.0 * v).collect();
-    ldlt.set_d(&twice);
-    assert_eq!(ldlt.d(), twice);
-    let b: Vec<f64> = (0..a.n()).map(|_| random.next()).collect();
-    let (fresh, _) = factorized(&a, &with(PivotPolicy::symmetric(0.01))).unwrap();
-    let (mut x, mut y) = (b.clone(), b);
-    let never = CancelFlag::new();
-    ldlt.solve(&mut x, 1, 1, &never).unwrap();
-    fresh.solve(&mut y, 1, 1, &never).unwrap();
-    let halves: Vec<f64> = y.iter().map(|v| v / 2.0).collect();
-    assert_eq!(x, halves);
-    // Without the entries off the diagonal all pivots are of order 1.
-    let split: Vec<f64> = d
-        .iter()
-        .enumerate()
-        .map(|(i, &v)| if i % 2 == 0 { v } else { 0.0 })
-        .collect();
-    ldlt.set_d(&split);
-    ldlt.for_each_pivot(|pivot| assert!(matches!(pivot, Pivot::One { .. })));
-}
-
-#[test]
-#[should_panic(expected = "where no pivot of order 2 is")]
-fn d_has_no_other_blocks() {
-    let a = Matrix::from_entries(2, [(0, 0, 1.0), (1, 1, 1.0)]);
-    let (mut ldlt, _) = factorized(&a, &with(PivotPolicy::symmetric(0.01))).unwrap();
-    ldlt.set_d(&[1.0, 0.5, 1.0, 0.0]);
-}
-
-#[test]
 fn definite_matrices_have_no_other_pivots() {
     let mut random = Random(14);
     for n in [1, 31, 32, 33, 64, 100] {

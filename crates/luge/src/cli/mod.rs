@@ -241,7 +241,9 @@ impl From<Error> for Failure {
         let (code, kind) = match &error {
             Error::InvalidOption { .. } => (2, "invalid_option"),
             Error::NotSquare { .. } => (2, "not_square"),
-            Error::OtherSize { .. } | Error::PermutationLength { .. } => (2, "other_size"),
+            Error::OtherSize { .. }
+            | Error::PermutationLength { .. }
+            | Error::SignsLength { .. } => (2, "other_size"),
             Error::NotFinite { .. } => (2, "not_finite"),
             Error::RightHandSideNotFinite { .. } => (2, "right_hand_side_not_finite"),
             Error::InvalidMatrix(_) => (2, "invalid_matrix"),

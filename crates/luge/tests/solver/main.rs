@@ -5,6 +5,7 @@ mod corpus;
 mod device;
 mod extremes;
 mod facade;
+mod ldlt;
 mod matrices;
 mod options;
 mod stale_pivots;

@@ -521,6 +521,7 @@ fn front_options(
     let threshold = luge_frontal::Options::THRESHOLD;
     luge_frontal::Options {
         pivots: options.pivots.in_fronts(threshold),
+        expected: None,
         max_b,
         threads: options.threads,
         max_bytes,

@@ -1,0 +1,219 @@
+//! L and D of a symmetric matrix, each by itself.
+
+use luge_sparse::{RealScalar, Scalar};
+
+use crate::error::Error;
+use crate::factors::check_right_hand_sides;
+use crate::host::HostEngine;
+
+/// The factors of a symmetric matrix taken apart, as [`Factors::ldlt`](crate::Factors::ldlt) lends them.
+///
+/// A = F·D·Fᵀ, where D is block diagonal with pivots of order 1 and 2 in the order of elimination, and F = S⁻¹·Pᵀ·L is the
+/// unit lower triangle L with its rows where they are in A, S the scaling of rows and columns by powers of two. A
+/// [positive definite](crate::MatrixKind::PositiveDefinite) matrix has a D of positive numbers.
+///
+/// D is a copy that [`set_d`](Self::set_d) replaces; [`Factors`](crate::Factors) keep theirs. Nothing here is refined or
+/// measured: that is for those who know what they replaced.
+///
+/// ```
+/// use luge::{MatrixKind, MatrixRef, Options, Solver};
+///
+/// // 4 2
+/// // 2 -3
+/// let (offsets, columns, values) = ([0u32, 1, 3], [0u32, 0, 1], [4.0, 2.0, -3.0]);
+/// let a = MatrixRef::by_rows(2, 2, &offsets, &columns, &values);
+/// let solver = Solver::new(Options::default().kind(MatrixKind::Symmetric))?;
+/// let factors = solver.analyze(a)?.factorize(a)?;
+///
+/// // The matrix with the magnitudes of its pivots is positive definite, and as good a preconditioner.
+/// let mut ldlt = factors.ldlt()?.expect("the matrix is symmetric, and on the CPU");
+/// let magnitudes: Vec<f64> = ldlt.d().iter().map(|d| d.abs()).collect();
+/// assert!(ldlt.d().iter().any(|&d| d < 0.0));
+/// ldlt.set_d(&magnitudes);
+/// let mut x = [8.0, 4.0];
+/// ldlt.solve(&mut x)?;
+/// assert!((x[0] - 2.0).abs() < 1e-14 && x[1].abs() < 1e-14);
+/// # Ok::<(), luge::Error>(())
+/// ```
+pub struct Ldlt<'a, T: Scalar> {
+    engine: &'a dyn HostEngine<T::Wide>,
+    n: usize,
+    order: Vec<usize>,
+    d: Vec<T>,
+}
+
+impl<'a, T: RealScalar> Ldlt<'a, T> {
+    /// The parts of these factors of order `n`, if they are those of a symmetric matrix.
+    pub(crate) fn of(engine: &'a dyn HostEngine<T::Wide>, n: usize) -> Result<Option<Self>, Error> {
+        Ok(engine.pivots()?.map(|pivots| Self {
+            engine,
+            n,
+            order: pivots.order,
+            d: pivots.d.into_iter().map(T::narrow).collect(),
+        }))
+    }
+
+    /// The order of elimination: entry i is the column of the matrix whose pivot is the i-th.
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// D in the order of elimination, 2 n numbers: number 2 i is D(i, i), number 2 i + 1 is D(i + 1, i), zero unless
+    /// pivots i and i + 1 are one of order 2. A zero pivot, with which
+    /// [`SingularAction::Continue`](crate::SingularAction::Continue) went on, is zero.
+    pub fn d(&self) -> &[T] {
+        &self.d
+    }
+
+    /// Replaces D by another one of the same form. Its blocks of order 2 may be others than those of the factorization.
+    ///
+    /// # Panics
+    ///
+    /// If there are not 2 n numbers, one is not finite, or a pivot is in two blocks of order 2.
+    #[track_caller]
+    pub fn set_d(&mut self, d: &[T]) {
+        let n = self.n;
+        assert!(
+            d.len() == 2 * n,
+            "D has {} numbers; a matrix of order {n} has {}",
+            d.len(),
+            2 * n
+        );
+        assert!(
+            d.iter().all(|v| v.is_number()),
+            "D has a number that is not finite"
+        );
+        let is_second = |i: usize| i > 0 && d[2 * i - 1] != T::zero();
+        let overlap = (0..n).find(|&i| d[2 * i + 1] != T::zero() && (is_second(i) || i + 1 == n));
+        if let Some(i) = overlap {
+            panic!("the block of order 2 at pivot {i} of D overlaps another one, or the end");
+        }
+        self.d.copy_from_slice(d);
+    }
+
+    /// Replaces b by F⁻¹·b, or each of several right-hand sides, stored one after another. The entry of pivot i is in the
+    /// place of its column, `order()[i]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RightHandSideNotFinite`] and [`Error::SolutionNotFinite`], `x` being as it was; [`Error::OutOfMemory`];
+    /// [`Error::Cancelled`].
+    ///
+    /// # Panics
+    ///
+    /// If the length of `x` is not a multiple of n.
+    #[track_caller]
+    pub fn solve_lower(&self, x: &mut [T]) -> Result<(), Error> {
+        self.solve_triangle(x, false)
+    }
+
+    /// Replaces b by F⁻ᵀ·b, where entry `order()[i]` of b is that of pivot i; otherwise as
+    /// [`solve_lower`](Self::solve_lower).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_lower`](Self::solve_lower).
+    ///
+    /// # Panics
+    ///
+    /// As [`solve_lower`](Self::solve_lower).
+    #[track_caller]
+    pub fn solve_upper(&self, x: &mut [T]) -> Result<(), Error> {
+        self.solve_triangle(x, true)
+    }
+
+    /// Replaces b by D⁻¹·b, where entry `order()[i]` is that of pivot i, zero where the pivot is zero; otherwise as
+    /// [`solve_lower`](Self::solve_lower).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_lower`](Self::solve_lower).
+    ///
+    /// # Panics
+    ///
+    /// As [`solve_lower`](Self::solve_lower).
+    #[track_caller]
+    pub fn solve_diagonal(&self, x: &mut [T]) -> Result<(), Error> {
+        self.check(x)?;
+        let mut solution = x.to_vec();
+        for x in solution.chunks_exact_mut(self.n.max(1)) {
+            let mut i = 0;
+            while i < self.n {
+                let [d, off] = [self.d[2 * i], self.d[2 * i + 1]];
+                let first = self.order[i];
+                if off == T::zero() {
+                    x[first] = if d == T::zero() { d } else { x[first] / d };
+                    i += 1;
+                    continue;
+                }
+                let second = self.order[i + 1];
+                let [e11, e21, e22] = luge_frontal::inverse_of_two(d, off, self.d[2 * i + 2]);
+                let [a, b] = [x[first], x[second]];
+                x[first] = e11 * a + e21 * b;
+                x[second] = e21 * a + e22 * b;
+                i += 2;
+            }
+        }
+        self.accept(x, &solution)
+    }
+
+    /// Replaces b by F⁻ᵀ·D⁻¹·F⁻¹·b: the solution of A·x = b, as far as one pass of solves goes, unless D was
+    /// [replaced](Self::set_d); otherwise as [`solve_lower`](Self::solve_lower).
+    ///
+    /// # Errors
+    ///
+    /// As [`solve_lower`](Self::solve_lower).
+    ///
+    /// # Panics
+    ///
+    /// As [`solve_lower`](Self::solve_lower).
+    #[track_caller]
+    pub fn solve(&self, x: &mut [T]) -> Result<(), Error> {
+        let mut solution = x.to_vec();
+        self.solve_lower(&mut solution)?;
+        self.solve_diagonal(&mut solution)?;
+        self.solve_upper(&mut solution)?;
+        x.copy_from_slice(&solution);
+        Ok(())
+    }
+
+    #[track_caller]
+    fn solve_triangle(&self, x: &mut [T], transpose: bool) -> Result<(), Error> {
+        self.check(x)?;
+        if x.is_empty() {
+            return Ok(());
+        }
+        let mut wide = T::in_wide(x).into_owned();
+        self.engine.solve_triangle(&mut wide, transpose)?;
+        let solution: Vec<T> = wide.into_iter().map(T::narrow).collect();
+        self.accept(x, &solution)
+    }
+
+    /// Refuses right-hand sides that are none.
+    #[track_caller]
+    fn check(&self, x: &[T]) -> Result<(), Error> {
+        let n = self.n;
+        assert!(
+            x.len().is_multiple_of(n.max(1)) && (n > 0 || x.is_empty()),
+            "the right-hand sides have {} entries; the matrix has order {n}",
+            x.len()
+        );
+        check_right_hand_sides(x, n)
+    }
+
+    fn accept(&self, x: &mut [T], solution: &[T]) -> Result<(), Error> {
+        if let Some(at) = solution.iter().position(|v| !v.is_number()) {
+            return Err(Error::SolutionNotFinite { row: at % self.n });
+        }
+        x.copy_from_slice(solution);
+        Ok(())
+    }
+}
+
+impl<T: Scalar> std::fmt::Debug for Ldlt<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ldlt")
+            .field("n", &self.n)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,498 @@
+//! L and D apart, another D, and pivots of expected signs.
+
+use luge::sprs::{CsMat, TriMat};
+use luge::{
+    BackendChoice, Error, FactorPrecision, Factors, Inertia, MatrixKind, Options, Pivoting,
+    Regularization, SingularAction, Solver, Warning,
+};
+use luge_testkit::generators::applications::{interior_point_kkt, laplacian_2d, saddle_point};
+use luge_testkit::generators::mixed::random_symmetric;
+use luge_testkit::residual::{assert_backward_error, known_solution, normwise_backward_error};
+
+use crate::symmetric::{factorize, mirrored, triangle};
+
+fn symmetric() -> Options {
+    Options::default()
+        .backend(BackendChoice::Cpu)
+        .kind(MatrixKind::Symmetric)
+}
+
+fn signed(signs: Vec<i8>, delta: f64) -> Options {
+    symmetric().regularization(Some(Regularization::new(signs, delta)))
+}
+
+/// A·x.
+fn times(a: &CsMat<f64>, x: &[f64]) -> Vec<f64> {
+    let mut y = vec![0.0; x.len()];
+    for (&v, (i, j)) in a {
+        y[i] += v * x[j];
+    }
+    y
+}
+
+/// D·y, entries in the places of columns.
+fn times_d(order: &[usize], d: &[f64], y: &[f64]) -> Vec<f64> {
+    let mut product = vec![0.0; y.len()];
+    for (i, &column) in order.iter().enumerate() {
+        product[column] += d[2 * i] * y[column];
+        if d[2 * i + 1] != 0.0 {
+            let next = order[i + 1];
+            product[next] += d[2 * i + 1] * y[column];
+            product[column] += d[2 * i + 1] * y[next];
+        }
+    }
+    product
+}
+
+fn largest(x: &[f64]) -> f64 {
+    x.iter().fold(0.0, |max, v| max.max(v.abs()))
+}
+
+fn assert_close(x: &[f64], y: &[f64], tolerance: f64) {
+    let difference: Vec<f64> = x.iter().zip(y).map(|(x, y)| x - y).collect();
+    let error = largest(&difference) / largest(y);
+    assert!(error <= tolerance, "{error:e}");
+}
+
+/// Scaled by powers of ten, so that the factors are those of another matrix than this.
+fn badly_scaled(a: &CsMat<f64>) -> CsMat<f64> {
+    let mut scaled = a.clone();
+    let factor = |i: usize| 10f64.powi((i % 7) as i32 - 3);
+    for (i, mut row) in scaled.outer_iterator_mut().enumerate() {
+        for (j, v) in row.iter_mut() {
+            *v *= factor(i) * factor(j);
+        }
+    }
+    scaled
+}
+
+fn matrices() -> Vec<CsMat<f64>> {
+    vec![
+        mirrored(&badly_scaled(&saddle_point(60, 25, 2))),
+        mirrored(&random_symmetric(150, 5, 6)),
+        mirrored(&laplacian_2d(9, 8)),
+        mirrored(&laplacian_2d(1, 1)),
+    ]
+}
+
+#[test]
+fn three_solves_are_one() {
+    for a in matrices() {
+        let n = a.rows();
+        let (b, _) = known_solution(&a);
+        for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+            let tolerance = match precision {
+                FactorPrecision::Matrix => 1e-10,
+                FactorPrecision::Single => 1e-2,
+            };
+            let factors = factorize(&a, symmetric().precision(precision)).unwrap();
+            let ldlt = factors.ldlt().unwrap().unwrap();
+            let mut seen = vec![false; n];
+            ldlt.order().iter().for_each(|&column| seen[column] = true);
+            assert!(ldlt.order().len() == n && seen.iter().all(|&seen| seen));
+            assert_eq!(ldlt.d().len(), 2 * n);
+            let two = ldlt.d().chunks(2).filter(|pair| pair[1] != 0.0).count();
+            assert_eq!(factors.inform().num_two, Some(two));
+
+            // Two right-hand sides, the second of them twice the first.
+            let both: Vec<f64> = [b.clone(), b.iter().map(|b| 2.0 * b).collect()].concat();
+            let mut x = both.clone();
+            ldlt.solve(&mut x).unwrap();
+            assert_close(
+                &x[n..],
+                &x[..n].iter().map(|x| 2.0 * x).collect::<Vec<_>>(),
+                1e-14,
+            );
+            let error = normwise_backward_error(&a, &x[..n], &b);
+            assert!(error <= tolerance * 1e-2, "{error:e}");
+
+            // By parts: D⁻¹ is the inverse of D, and with F and its transpose it is the matrix.
+            let mut y = both.clone();
+            ldlt.solve_lower(&mut y).unwrap();
+            let mut z = y.clone();
+            ldlt.solve_diagonal(&mut z).unwrap();
+            for (y, z) in y.chunks(n).zip(z.chunks(n)) {
+                assert_close(&times_d(ldlt.order(), ldlt.d(), z), y, 1e-12);
+            }
+            ldlt.solve_upper(&mut z).unwrap();
+            assert_eq!(z, x);
+            // yᵀ·D⁻¹·y = bᵀ·A⁻¹·b: so F⁻ᵀ is the transpose of F⁻¹.
+            let dot = |x: &[f64], y: &[f64]| -> f64 { x.iter().zip(y).map(|(x, y)| x * y).sum() };
+            let mut halfway = y.clone();
+            ldlt.solve_diagonal(&mut halfway).unwrap();
+            let (left, right) = (dot(&y[..n], &halfway[..n]), dot(&b, &x[..n]));
+            assert!((left - right).abs() <= tolerance * right.abs().max(1e-3 * left.abs()));
+        }
+    }
+}
+
+#[test]
+fn another_d_is_that_of_another_matrix() {
+    for a in matrices() {
+        let factors = factorize(&a, symmetric()).unwrap();
+        let (b, _) = known_solution(&a);
+        let before = factors.solve(&b).unwrap().x;
+        let mut ldlt = factors.ldlt().unwrap().unwrap();
+        let mut plain = b.clone();
+        ldlt.solve(&mut plain).unwrap();
+        // Twice D is D of twice the matrix.
+        let twice: Vec<f64> = ldlt.d().iter().map(|d| 2.0 * d).collect();
+        ldlt.set_d(&twice);
+        assert_eq!(ldlt.d(), twice);
+        let mut x = b.clone();
+        ldlt.solve(&mut x).unwrap();
+        let halves: Vec<f64> = plain.iter().map(|v| v / 2.0).collect();
+        assert_eq!(x, halves);
+        // Blocks of order 2 where there were none, and none where there were.
+        let n = a.rows();
+        let mut d = vec![0.0; 2 * n];
+        for i in 0..n {
+            d[2 * i] = 3.0 + i as f64;
+            if i % 3 == 0 && i + 1 < n {
+                d[2 * i + 1] = 20.0;
+            }
+        }
+        ldlt.set_d(&d);
+        let mut x = b.clone();
+        ldlt.solve_diagonal(&mut x).unwrap();
+        assert_close(&times_d(ldlt.order(), &d, &x), &b, 1e-13);
+        assert_eq!(
+            factors.solve(&b).unwrap().x,
+            before,
+            "the factors keep their D"
+        );
+    }
+}
+
+#[test]
+fn zero_pivots_are_read_as_zero() {
+    // Of rank 2: the third row is the sum of the others.
+    let mut a = TriMat::new((3, 3));
+    for (i, row) in [[2.0, 1.0, 3.0], [1.0, 3.0, 4.0], [3.0, 4.0, 7.0]]
+        .iter()
+        .enumerate()
+    {
+        for (j, &v) in row.iter().enumerate() {
+            a.add_triplet(i, j, v);
+        }
+    }
+    let a: CsMat<f64> = a.to_csr();
+    let factors = factorize(&a, symmetric().singular(SingularAction::Continue)).unwrap();
+    let ldlt = factors.ldlt().unwrap().unwrap();
+    let zeros: Vec<usize> = (0..3).filter(|&i| ldlt.d()[2 * i] == 0.0).collect();
+    assert_eq!(zeros.len(), 1);
+    let mut x = [1.0, 1.0, 2.0];
+    ldlt.solve(&mut x).unwrap();
+    assert_close(&times(&a, &x), &[1.0, 1.0, 2.0], 1e-14);
+}
+
+#[test]
+fn parts_of_f32_are_f32() {
+    let a = mirrored(&laplacian_2d(9, 8)).map(|&v| v as f32);
+    let factors = Solver::new(symmetric()).unwrap().analyze(&a).unwrap();
+    let factors = factors.factorize(&a).unwrap();
+    let mut ldlt = factors.ldlt().unwrap().unwrap();
+    let mut x = vec![1.0f32; a.rows()];
+    ldlt.solve(&mut x).unwrap();
+    for (i, row) in a.outer_iterator().enumerate() {
+        let product: f32 = row.iter().map(|(j, v)| v * x[j]).sum();
+        assert!((product - 1.0).abs() < 1e-3, "{product} in row {i}");
+    }
+    ldlt.set_d(
+        &vec![f32::MIN_POSITIVE; 2 * a.rows()]
+            .iter()
+            .enumerate()
+            .map(|(i, v)| if i % 2 == 0 { *v } else { 0.0 })
+            .collect::<Vec<_>>(),
+    );
+    let before = vec![1e30f32; a.rows()];
+    let mut x = before.clone();
+    assert!(matches!(
+        ldlt.solve(&mut x),
+        Err(Error::SolutionNotFinite { .. })
+    ));
+    assert_eq!(x, before, "nothing is lost");
+}
+
+#[test]
+fn general_matrices_have_no_parts() {
+    let a = laplacian_2d(4, 4);
+    let factors = factorize(&a, Options::default().backend(BackendChoice::Cpu)).unwrap();
+    assert!(factors.ldlt().unwrap().is_none());
+    assert_eq!(factors.perturbed_columns(), None);
+}
+
+#[test]
+fn right_hand_sides_of_parts_are_checked() {
+    let a = mirrored(&laplacian_2d(3, 3));
+    let factors = factorize(&a, symmetric()).unwrap();
+    let ldlt = factors.ldlt().unwrap().unwrap();
+    let mut x = vec![1.0; 18];
+    x[11] = f64::NAN;
+    let solves: [&dyn Fn(&mut [f64]) -> Result<(), Error>; 4] = [
+        &|x| ldlt.solve_lower(x),
+        &|x| ldlt.solve_diagonal(x),
+        &|x| ldlt.solve_upper(x),
+        &|x| ldlt.solve(x),
+    ];
+    for solve in solves {
+        assert!(matches!(
+            solve(&mut x),
+            Err(Error::RightHandSideNotFinite { row: 2, column: 1 })
+        ));
+    }
+}
+
+#[test]
+#[should_panic(expected = "the right-hand sides have 10 entries; the matrix has order 9")]
+fn parts_have_the_order_of_the_matrix() {
+    let factors = factorize(&mirrored(&laplacian_2d(3, 3)), symmetric()).unwrap();
+    let _ = factors.ldlt().unwrap().unwrap().solve_lower(&mut [1.0; 10]);
+}
+
+#[test]
+#[should_panic(expected = "the block of order 2 at pivot 1 of D overlaps another one, or the end")]
+fn blocks_of_d_do_not_overlap() {
+    let factors = factorize(&mirrored(&laplacian_2d(3, 1)), symmetric()).unwrap();
+    let mut ldlt = factors.ldlt().unwrap().unwrap();
+    ldlt.set_d(&[1.0, 2.0, 1.0, 2.0, 1.0, 0.0]);
+}
+
+#[test]
+#[should_panic(expected = "the block of order 2 at pivot 2 of D overlaps another one, or the end")]
+fn blocks_of_d_end_with_it() {
+    let factors = factorize(&mirrored(&laplacian_2d(3, 1)), symmetric()).unwrap();
+    let mut ldlt = factors.ldlt().unwrap().unwrap();
+    ldlt.set_d(&[1.0, 0.0, 1.0, 0.0, 1.0, 2.0]);
+}
+
+/// A system of an interior-point method, and the signs of its pivots.
+fn kkt(n: usize, m: usize, shift: f64) -> (CsMat<f64>, Vec<i8>) {
+    let a = mirrored(&interior_point_kkt(n, m, 1e-4, 3));
+    let order = a.rows();
+    let mut whole = TriMat::new(a.shape());
+    for (&v, (i, j)) in &a {
+        whole.add_triplet(i, j, v);
+    }
+    let sign = |i: usize| if i < n { 1 } else { -1 };
+    for i in 0..order {
+        whole.add_triplet(i, i, shift * f64::from(sign(i)));
+    }
+    (whole.to_csr(), (0..order).map(|i| sign(i) as i8).collect())
+}
+
+fn inertia_of(signs: &[i8]) -> Inertia {
+    let positive = signs.iter().filter(|&&sign| sign > 0).count();
+    Inertia {
+        positive,
+        negative: signs.len() - positive,
+        zero: 0,
+    }
+}
+
+#[test]
+fn quasidefinite_systems_have_the_signs_that_are_expected() {
+    let (a, signs) = kkt(90, 40, 1e-3);
+    let (b, _) = known_solution(&a);
+    let factors = factorize(&a, signed(signs.clone(), 1e-12)).unwrap();
+    let inform = factors.inform();
+    assert_eq!(inform.num_perturbed, Some(0));
+    assert_eq!((inform.num_delay, inform.num_two), (Some(0), Some(0)));
+    assert_eq!(
+        (inform.pivoting, inform.kind, inform.scaled),
+        (Some("static"), "symmetric", false)
+    );
+    assert_eq!(
+        inform.code_path.last(),
+        Some(&"numeric: multifrontal LDLT, pivots of expected signs")
+    );
+    assert_eq!(factors.inertia(), Some(inertia_of(&signs)));
+    assert_eq!(factors.perturbed_columns(), Some(vec![]));
+    assert_backward_error(&a, &factors.solve(&b).unwrap().x, &b);
+}
+
+#[test]
+fn what_is_not_quasidefinite_is_regularized() {
+    let (a, signs) = kkt(90, 40, 0.0);
+    let (b, _) = known_solution(&a);
+    // Zeros in place of the second block: where a constraint is eliminated before its unknowns, its pivot is zero.
+    for (options, a) in [
+        (signed(signs.clone(), 1e-7), a.clone()),
+        (signed(signs.clone(), 1e-7), triangle(&a, |i, j| i >= j)),
+        (
+            signed(signs.clone(), 1e-4).precision(FactorPrecision::Single),
+            a.clone(),
+        ),
+    ] {
+        let mut factors = factorize(&a, options).unwrap();
+        let columns = factors.perturbed_columns().unwrap();
+        assert!(!columns.is_empty() && columns.is_sorted());
+        let count = columns.len();
+        assert_eq!(factors.inform().num_perturbed, Some(count));
+        let warned = Warning::PerturbedPivots {
+            count,
+            first_column: columns[0],
+        };
+        assert!(factors.inform().warnings.contains(&warned));
+        assert_eq!(factors.inertia(), Some(inertia_of(&signs)));
+        // Each of them has the number that it was replaced by.
+        let ldlt = factors.ldlt().unwrap().unwrap();
+        let delta = factors_delta(&factors);
+        for (i, &column) in ldlt.order().iter().enumerate() {
+            if columns.contains(&column) {
+                let expected = f64::from(signs[column]) * delta;
+                assert!((ldlt.d()[2 * i] - expected).abs() <= 1e-7 * delta);
+            }
+        }
+        let solution = factors.solve(&b).unwrap();
+        let whole = if a.nnz() < kkt(90, 40, 0.0).0.nnz() {
+            mirrored(&a)
+        } else {
+            a.clone()
+        };
+        assert_backward_error(&whole, &solution.x, &b);
+        // As often as one likes, with the same bits.
+        for _ in 0..2 {
+            factors.refactorize(&a).unwrap();
+            assert_eq!(factors.perturbed_columns().as_ref(), Some(&columns));
+            assert_eq!(factors.solve(&b).unwrap().x, solution.x);
+        }
+    }
+}
+
+fn factors_delta(factors: &Factors<f64>) -> f64 {
+    if factors.inform().precision == "f32" {
+        1e-4
+    } else {
+        1e-7
+    }
+}
+
+#[test]
+fn wrong_signs_are_regularized_and_the_error_is_told() {
+    // Positive definite, and all pivots are expected to be negative: nothing is left of the matrix, and what solves are
+    // worth is measured.
+    let a = mirrored(&laplacian_2d(9, 8));
+    let n = a.rows();
+    let (b, _) = known_solution(&a);
+    let regularization = Regularization::new(vec![-1; n], 30.0).below(0.0);
+    let options = symmetric().regularization(Some(regularization));
+    let mut factors = factorize(&a, options).unwrap();
+    assert_eq!(factors.inertia(), Some(inertia_of(&vec![-1; n])));
+    let stated = factors.inform().backward_error.unwrap();
+    assert!(stated > 1e-8, "{stated:e}");
+    let missed = |warnings: &[Warning]| {
+        let mut warnings = warnings.iter();
+        warnings.any(|warning| matches!(warning, Warning::TargetMissed { .. }))
+    };
+    assert!(missed(&factors.inform().warnings));
+    let solution = factors.solve(&b).unwrap();
+    assert!(missed(&solution.inform.warnings));
+    let error = normwise_backward_error(&a, &solution.x, &b);
+    let stated = solution.inform.backward_error.unwrap();
+    assert!(
+        error <= 2.0 * stated,
+        "{error:e} where {stated:e} is stated"
+    );
+    let mut x = b.clone();
+    let accuracy = factors.solve_in_place(&mut x).unwrap();
+    let error = normwise_backward_error(&a, &x, &b);
+    assert!(error <= 2.0 * accuracy.backward_error.unwrap());
+    // New values whose pivots are as they are expected.
+    let negative = a.map(|v| -v);
+    factors.refactorize(&negative).unwrap();
+    assert_eq!(factors.perturbed_columns(), Some(vec![]));
+    assert!(!missed(&factors.inform().warnings));
+    factors.refactorize(&a).unwrap();
+    assert!(missed(&factors.inform().warnings));
+}
+
+#[test]
+fn small_pivots_are_replaced_as_far_as_is_said() {
+    let mut a = TriMat::new((4, 4));
+    for (i, v) in [1e-3, -1e-3, 1e-9, -2.0].into_iter().enumerate() {
+        a.add_triplet(i, i, v);
+    }
+    let a: CsMat<f64> = a.to_csr();
+    let perturbed = |regularization| {
+        let options = symmetric().regularization(Some(regularization));
+        factorize(&a, options).unwrap().perturbed_columns().unwrap()
+    };
+    let signs = [1, 1, 1, -1];
+    let with = |delta| Regularization::new(signs, delta);
+    assert_eq!(perturbed(with(1e-6)), [1, 2]);
+    assert_eq!(perturbed(with(1e-6).below(0.0)), [1]);
+    assert_eq!(perturbed(with(1e-6).below(2e-9)), [1, 2]);
+    assert_eq!(perturbed(with(1.0)), [0, 1, 2]);
+    assert_eq!(perturbed(with(2.0)), [0, 1, 2, 3]);
+}
+
+#[test]
+fn regularizations_are_checked() {
+    let refused = |options: Options| match Solver::new(options).err() {
+        Some(Error::InvalidOption { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let of = |regularization| symmetric().regularization(Some(regularization));
+    let good = Regularization::new([1, -1], 1e-7);
+    assert_eq!(
+        refused(of(Regularization::new([1, 0], 1e-7))),
+        "regularization.signs"
+    );
+    assert_eq!(
+        refused(of(Regularization::new([1, i8::MIN], 1e-7))),
+        "regularization.signs"
+    );
+    for delta in [0.0, -1.0, f64::INFINITY, f64::NAN] {
+        assert_eq!(
+            refused(of(Regularization::new([1], delta))),
+            "regularization.delta"
+        );
+    }
+    for below in [-1e-300, 2e-7, f64::NAN] {
+        assert_eq!(
+            refused(of(good.clone().below(below))),
+            "regularization.below"
+        );
+    }
+    for kind in [
+        MatrixKind::General,
+        MatrixKind::PositiveDefinite,
+        MatrixKind::Auto,
+    ] {
+        assert_eq!(refused(of(good.clone()).kind(kind)), "kind");
+    }
+    let threshold = Pivoting::Threshold { threshold: 0.1 };
+    assert_eq!(refused(of(good.clone()).pivoting(threshold)), "pivoting");
+    let simulator = BackendChoice::Simulator { seed: 1 };
+    assert_eq!(refused(of(good.clone()).backend(simulator)), "backend");
+
+    let a = mirrored(&laplacian_2d(3, 1));
+    let error = factorize(&a, of(good.clone())).unwrap_err();
+    assert!(
+        matches!(error, Error::SignsLength { signs: 2, n: 3 }),
+        "{error}"
+    );
+    let text = "the option regularization.signs has 2 signs; the matrix has order 3";
+    assert_eq!(error.to_string(), text);
+    let tiny = of(Regularization::new([1, 1, 1], 1e-60));
+    let error = factorize(&a, tiny.precision(FactorPrecision::Single)).unwrap_err();
+    let is_delta = matches!(
+        error,
+        Error::InvalidOption {
+            field: "regularization.delta",
+            ..
+        }
+    );
+    assert!(is_delta, "{error}");
+    // A GPU is not looked for.
+    let factors = factorize(
+        &a,
+        of(Regularization::new([1; 3], 1e-7)).backend(BackendChoice::Auto),
+    );
+    let factors = factors.unwrap();
+    assert_eq!(
+        (factors.inform().backend, &factors.inform().warnings[..]),
+        ("cpu", &[][..])
+    );
+}

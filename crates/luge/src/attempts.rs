@@ -78,9 +78,18 @@ impl<F: Found> Attempt for Result<F, Error> {
 
 /// Whether other pivots, or another scaling, might do better.
 pub(crate) fn is_numerical(error: &Error) -> bool {
+    let is_definite = matches!(error, Error::NotPositiveDefinite { .. });
+    (is_of_pivots(error) && !is_definite) || matches!(error, Error::SingularToRounding { .. })
+}
+
+/// Whether a factorization ended at its pivots.
+pub(crate) fn is_of_pivots(error: &Error) -> bool {
     matches!(
         error,
-        Error::ZeroPivot { .. } | Error::Overflow { .. } | Error::SingularToRounding { .. }
+        Error::ZeroPivot { .. }
+            | Error::NoPivots { .. }
+            | Error::Overflow { .. }
+            | Error::NotPositiveDefinite { .. }
     )
 }
 
@@ -95,11 +104,7 @@ pub(crate) fn unless_pivots_failed<E>(
 ) -> Result<Option<E>, Error> {
     match factorized {
         Ok(engine) => Ok(Some(engine)),
-        Err(
-            error @ (Error::ZeroPivot { .. }
-            | Error::Overflow { .. }
-            | Error::NotPositiveDefinite { .. }),
-        ) => {
+        Err(error) if is_of_pivots(&error) => {
             *failure = Some(error);
             Ok(None)
         }

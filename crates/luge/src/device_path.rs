@@ -10,7 +10,7 @@ use luge_solve::refine;
 use luge_sparse::{PivotPolicy, RealScalar};
 use smallvec::{SmallVec, smallvec};
 
-use crate::attempts::{Found, REMEDIES, Remedy};
+use crate::attempts::{self, Found, REMEDIES, Remedy, is_of_pivots};
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
 use crate::device_factors::{DeviceFactors, Judged, expected_error, looked_at, unstable};
 use crate::device_plan::DevicePath;
@@ -40,13 +40,7 @@ fn is_to_be_probed(engine: &dyn AnyDeviceEngine, shared: &Shared) -> bool {
 
 /// Whether other pivots might do better.
 fn is_numerical(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::ZeroPivot { .. }
-            | Error::Overflow { .. }
-            | Error::SingularToRounding { .. }
-            | Error::Unstable { .. }
-    )
+    attempts::is_numerical(error) || matches!(error, Error::Unstable { .. })
 }
 
 /// What came of factors with some pivots.
@@ -147,7 +141,7 @@ impl DevicePath {
         journal.add_numeric(start.elapsed());
         let engine = match factorized {
             Ok(engine) => engine,
-            Err(error @ (Error::ZeroPivot { .. } | Error::Overflow { .. })) if is_auto => {
+            Err(error) if is_of_pivots(&error) && is_auto => {
                 return Ok(Verdict::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
@@ -344,11 +338,7 @@ impl DevicePath {
         let is_static = shared.options.pivoting == Pivoting::Static;
         match renewed {
             Ok(()) => {}
-            Err(
-                error @ (Error::ZeroPivot { .. }
-                | Error::Overflow { .. }
-                | Error::NotPositiveDefinite { .. }),
-            ) if !is_static => {
+            Err(error) if is_of_pivots(&error) && !is_static => {
                 return Ok(Verdict::Fail(error.to_string()));
             }
             Err(error) => return Err(error),
@@ -474,6 +464,7 @@ mod tests {
     fn other_pivots_help_against_errors_of_numbers_alone() {
         let of_numbers = [
             Error::ZeroPivot { column: 0 },
+            Error::NoPivots { column: None },
             Error::Overflow { column: 0 },
             Error::SingularToRounding {
                 column: 0,

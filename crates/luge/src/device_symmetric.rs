@@ -105,9 +105,35 @@ impl DevicePath {
         })
     }
 
-    /// Tries the policies one after another until the factors reach the target, and keeps the best.
+    /// Tries the policies that the options name.
     fn search_on<T: RealScalar>(
         &self,
+        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
+        let policies = self.symmetric_policies(task.shared);
+        self.search_by(&policies, analysis, task, journal)
+    }
+
+    /// Factorizes the values of `old` with the next stricter threshold, which is returned, if there is one.
+    pub(crate) fn raise_threshold<T: RealScalar>(
+        &self,
+        old: &mut DeviceFactors,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<Option<f64>, Error> {
+        let Some((pivots, threshold)) = old.pivots.and_then(|pivots| pivots.stricter()) else {
+            return Ok(None);
+        };
+        *old = self.search_by(&[pivots], &old.analysis, task, journal)?;
+        Ok(Some(threshold))
+    }
+
+    /// Tries the policies one after another until the factors reach the target, and keeps the best.
+    fn search_by<T: RealScalar>(
+        &self,
+        policies: &[PivotPolicy],
         analysis: &Arc<dyn AnyDeviceAnalysis>,
         task: Task<'_, T>,
         journal: &mut Journal,
@@ -116,7 +142,7 @@ impl DevicePath {
         let values = shared.stored_part(task.values);
         let mut best: Option<DeviceFactors> = None;
         let mut failure = None;
-        for pivots in self.symmetric_policies(shared) {
+        for &pivots in policies {
             let start = Instant::now();
             let factorized = Arc::clone(analysis).factorize(&values, pivots, &shared.limits);
             journal.add_numeric(start.elapsed());

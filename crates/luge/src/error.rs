@@ -122,6 +122,16 @@ pub enum Error {
         /// First column, in the order of elimination, without a pivot.
         column: usize,
     },
+    /// The search for the pivots of a symmetric matrix did not end: columns were put off again and again, or the entries of
+    /// L overflow with the pivots of every search. The matrix is singular, or nearly so, or wildly scaled.
+    #[error(
+        "no acceptable pivots were found{}",
+        column.map_or_else(String::new, |column| format!(": column {column} is one of those that are left"))
+    )]
+    NoPivots {
+        /// One of the columns without a pivot, if one is known.
+        column: Option<usize>,
+    },
     /// The matrix is not symmetric, and the options say that it is.
     #[error(
         "the matrix is not symmetric: the entry in row {row}, column {column} has no equal across the diagonal"

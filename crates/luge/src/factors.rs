@@ -34,6 +34,8 @@ use crate::host_plan::SymmetricReport;
 use crate::inform::{Inform, Warning};
 use crate::ldlt::Ldlt;
 use crate::options::MatrixKind;
+#[cfg(doc)]
+use crate::options::Pivoting;
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
 use crate::reductions;
@@ -719,6 +721,56 @@ impl<T: RealScalar> Factors<T> {
         inform
     }
 
+    /// Factorizes the same matrix again with a stricter choice of pivots, and returns its threshold; `None`, and nothing
+    /// happens, where there is none, or pivots are not searched. On a device only those of symmetric matrices are.
+    ///
+    /// This is for callers whose own measure of a solution is not content: the "increase quality" of interior-point methods.
+    /// A threshold up to 0.1 becomes 0.1, then that of [partial pivoting](Pivoting::Threshold): 1, or 0.5 for a symmetric
+    /// matrix. Entries of L get smaller, and more pivots leave the diagonal or are delayed. Later refactorizations keep the
+    /// threshold, until one has to search new pivots.
+    ///
+    /// # Errors
+    ///
+    /// As [`refactorize`](Self::refactorize); the factors are then those that they were.
+    pub fn raise_threshold(&mut self) -> Result<Option<f64>, Error> {
+        let plan = Arc::clone(&self.plan);
+        let shared = &plan.shared;
+        shared.limits.cancel.check()?;
+        // Those of a device come to the host.
+        self.values()?;
+        let Some(values) = self.values.get() else {
+            unreachable!("the values are on the host")
+        };
+        let mut journal = Journal::after(&self.analyzed);
+        let work = work_bytes::<T>(shared.n(), shared.nnz());
+        let _of_work = shared.limits.reserve(work, "numeric")?;
+        let norms = OnceLock::new();
+        let in_wide = T::in_wide(values);
+        let task = Task {
+            shared,
+            a: shared.view(values),
+            values: &in_wide,
+            largest: reductions::largest_magnitude(&in_wide, 1),
+            norms: &norms,
+        };
+        let threshold = match (&plan.path, &mut self.computed) {
+            (Path::Host(path), Computed::Host(factors)) => {
+                path.raise_threshold(factors, task, &mut journal)?
+            }
+            #[cfg(feature = "gpu")]
+            (Path::Device(path), Computed::Device(factors)) => {
+                path.raise_threshold(factors, task, &mut journal)?
+            }
+            #[cfg(feature = "gpu")]
+            _ => unreachable!("factors stay on the path of their analysis"),
+        };
+        drop(in_wide);
+        if threshold.is_some() {
+            self.accept(norms, journal)?;
+        }
+        Ok(threshold)
+    }
+
     /// Factorizes a new matrix of the pattern that was analyzed, or of a part of it: what it has no entry for is zero.
     ///
     /// Of a symmetric matrix order and scaling are kept, and pivots are found anew each time, on a device where those of the
@@ -1351,6 +1403,7 @@ impl Inform {
     fn describe_symmetric_factors(&mut self, symmetric: &SymmetricReport) {
         let rank = self.n - symmetric.inertia.zero;
         self.num_two = Some(symmetric.num_two);
+        self.num_second_pass = symmetric.num_second_pass;
         self.num_neg = Some(symmetric.inertia.negative);
         self.rank = Some(rank);
         self.kind = if symmetric.is_definite {

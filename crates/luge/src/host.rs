@@ -107,6 +107,9 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// The same but for the order of the matrix at most, by a pass through the factors.
     fn product_norm(&self) -> Result<f64, Error>;
 
+    /// How pivots are chosen.
+    fn policy(&self) -> PivotPolicy;
+
     /// Columns of A whose pivots were replaced, ascending, if they are known.
     fn perturbed(&self) -> Option<Vec<usize>>;
 
@@ -894,6 +897,10 @@ impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
         let cancel = &self.analysis.limits.cancel;
         let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
         Ok(or_unknown(norm))
+    }
+
+    fn policy(&self) -> PivotPolicy {
+        self.options.pivots
     }
 
     fn perturbed(&self) -> Option<Vec<usize>> {

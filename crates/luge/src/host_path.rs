@@ -10,7 +10,8 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::accuracy::{self, BoundOf, OnePass, SLACK, WILD};
 use crate::attempts::{
-    self, Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, remedies, unless_pivots_failed,
+    self, Attempt, Found, REMEDIES, Remedy, best_of, is_numerical, is_of_pivots, remedies,
+    unless_pivots_failed,
 };
 use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
@@ -596,11 +597,7 @@ impl<W: SymmetricField> HostPath<W> {
                 }
                 (reason, stale_scale)
             }
-            Err(
-                error @ (Error::ZeroPivot { .. }
-                | Error::Overflow { .. }
-                | Error::NotPositiveDefinite { .. }),
-            ) if !is_static => {
+            Err(error) if is_of_pivots(&error) && !is_static => {
                 // The scaling of the old values may be all that is wrong with the new ones.
                 (error.to_string(), true)
             }
@@ -620,6 +617,20 @@ impl<W: SymmetricField> HostPath<W> {
             growth,
             backward_error,
         })
+    }
+
+    /// Factorizes the values of `old` with the next stricter threshold, which is returned, if there is one.
+    pub(crate) fn raise_threshold<T: Scalar<Wide = W>>(
+        &self,
+        old: &mut HostFactors<W>,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<Option<f64>, Error> {
+        let Some((pivots, threshold)) = old.engine.policy().stricter() else {
+            return Ok(None);
+        };
+        *old = self.create_on(&old.analysis, &[pivots], task, journal)?;
+        Ok(Some(threshold))
     }
 
     /// New pivots on the old order and scaling, and if those do not serve, or the scaling is stale too, everything anew for

@@ -143,6 +143,8 @@ pub(crate) struct SymmetricReport {
     pub inertia: Inertia,
     /// Pivots of order 2.
     pub num_two: usize,
+    /// Pivot columns that blocks did not find, where they were tried.
+    pub num_second_pass: Option<usize>,
     /// The column of the first zero pivot.
     pub first_zero: Option<usize>,
 }

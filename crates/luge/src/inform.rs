@@ -222,6 +222,9 @@ pub struct Inform {
     pub num_delay: Option<usize>,
     /// Pivots of order 2, of a symmetric matrix.
     pub num_two: Option<usize>,
+    /// Columns of a symmetric matrix whose pivots were found one by one, after a
+    /// [search by blocks](crate::SymmetricPivoting) or in place of one, on the CPU.
+    pub num_second_pass: Option<usize>,
     /// Negative eigenvalues of a symmetric matrix; [`Factors::inertia`](crate::Factors::inertia) has all counts.
     pub num_neg: Option<usize>,
     /// Numeric rank: n once factorized, for singular matrices are refused, unless

@@ -294,7 +294,7 @@ pub use luge_numeric::gpu::{ColumnMode, ColumnOptions, ColumnReport, ElementAcce
 pub use luge_ordering as ordering;
 pub use luge_sparse::{
     CancelFlag, ColPerm, Compression, FilledPattern, Index, Inertia, Levels, MatrixError,
-    MatrixRef, PatternRef, RealScalar, RowPerm, Scalar,
+    MatrixRef, PatternRef, RealScalar, RowPerm, Scalar, SymmetricPivoting,
 };
 /// What [`DeviceColumns`] chooses of the supernodes.
 #[cfg(feature = "gpu")]

@@ -4,7 +4,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use luge_ordering::{Costs, Method, OrderingOptions};
-use luge_sparse::{CancelFlag, PivotPolicy, PivotPolicyError, SmallPivots};
+use luge_sparse::{
+    CancelFlag, PivotKind, PivotPolicy, PivotPolicyError, SmallPivots, SymmetricPivoting,
+};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -292,6 +294,9 @@ pub struct Options {
     pub factorizations: Option<f64>,
     /// How pivots are found.
     pub pivoting: Pivoting,
+    /// How the CPU searches the pivots of a [symmetric](MatrixKind::Symmetric) matrix: by blocks, by blocks alone, or column by
+    /// column. The bound of the entries of L is the same. A device searches column by column.
+    pub symmetric_pivoting: SymmetricPivoting,
     /// Which engine factorizes on the CPU.
     pub engine: CpuEngine,
     /// Which engine factorizes on a device.
@@ -354,6 +359,7 @@ impl Default for Options {
             ordering: OrderingOptions::default(),
             factorizations: None,
             pivoting: Pivoting::default(),
+            symmetric_pivoting: SymmetricPivoting::default(),
             engine: CpuEngine::default(),
             device_engine: DeviceEngine::default(),
             #[cfg(feature = "gpu")]
@@ -381,6 +387,7 @@ luge_sparse::setters!(Options {
     ordering: OrderingOptions,
     factorizations: Option<f64>,
     pivoting: Pivoting,
+    symmetric_pivoting: SymmetricPivoting,
     engine: CpuEngine,
     device_engine: DeviceEngine,
     threads: Option<usize>,
@@ -453,8 +460,11 @@ impl Options {
             },
         };
         let symmetric = |threshold| PivotPolicy {
+            kind: PivotKind::Symmetric {
+                threshold,
+                method: self.symmetric_pivoting,
+            },
             small,
-            ..PivotPolicy::symmetric(threshold)
         };
         let thresholds = match self.pivoting {
             Pivoting::Threshold { threshold } => &[threshold][..],

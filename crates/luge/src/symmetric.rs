@@ -593,6 +593,7 @@ impl<F: FrontalScalar + BlockScalar> PlannedFactors<F> for SymmetricFactors<F> {
             is_searched: matches!(self.kind, PivotKind::Symmetric { .. }),
             inertia: quality.inertia,
             num_two: quality.num_two,
+            num_second_pass: Some(quality.num_second_pass),
             first_zero: quality.first_zero,
         })
     }

@@ -147,9 +147,7 @@ pub(crate) fn numeric_error(error: DeviceFrontalError) -> Error {
     match error {
         DeviceFrontalError::ZeroPivot { column } => Error::ZeroPivot { column },
         DeviceFrontalError::NotFinite { column } => Error::Overflow { column },
-        DeviceFrontalError::NoPivots { column } => Error::ZeroPivot {
-            column: column.unwrap_or(0),
-        },
+        DeviceFrontalError::NoPivots { column } => Error::NoPivots { column },
         DeviceFrontalError::NotPositiveDefinite { column, value } => Error::NotPositiveDefinite {
             column,
             pivot: value,
@@ -315,6 +313,7 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
             is_searched: pivots.kind != PivotKind::Definite,
             inertia: quality.inertia,
             num_two: quality.num_two,
+            num_second_pass: None,
             first_zero: quality.first_zero,
         }),
         pivot_range: Some([quality.min_pivot, quality.max_pivot]),

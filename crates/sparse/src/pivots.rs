@@ -204,6 +204,27 @@ impl PivotPolicy {
         Self { kind, ..self }
     }
 
+    /// The same with the next stricter threshold of a search, and this: 0.1, then the largest. `None` if that is reached, or
+    /// pivots are not searched.
+    pub fn stricter(&self) -> Option<(Self, f64)> {
+        let next = |threshold: f64, largest: f64| {
+            let steps = [0.1, largest];
+            steps.into_iter().find(|&step| step > threshold)
+        };
+        let (kind, threshold) = match self.kind {
+            PivotKind::Threshold { threshold } => {
+                let threshold = next(threshold, 1.0)?;
+                (PivotKind::Threshold { threshold }, threshold)
+            }
+            PivotKind::Symmetric { threshold, method } => {
+                let threshold = next(threshold, 0.5)?;
+                (PivotKind::Symmetric { threshold, method }, threshold)
+            }
+            _ => return None,
+        };
+        Some((Self { kind, ..*self }, threshold))
+    }
+
     /// Whether every column is eliminated where the order of the matrix put it.
     pub fn is_static(&self) -> bool {
         !matches!(
@@ -501,6 +522,32 @@ mod tests {
             PivotPolicy::symmetric(0.1).in_fronts(0.4),
             PivotPolicy::symmetric(0.1)
         );
+    }
+
+    #[test]
+    fn thresholds_are_raised_to_the_largest() {
+        let symmetric = |threshold| PivotPolicy {
+            small: SmallPivots::Accept { below: 0.25 },
+            ..PivotPolicy::symmetric(threshold)
+        };
+        for (threshold, stricter) in [(0.0, 0.1), (0.01, 0.1), (0.1, 0.5), (0.3, 0.5)] {
+            let raised = symmetric(threshold).stricter();
+            assert_eq!(raised, Some((symmetric(stricter), stricter)));
+        }
+        for (threshold, stricter) in [(1e-3, 0.1), (0.1, 1.0), (0.5, 1.0)] {
+            let raised = PivotPolicy::threshold(threshold).stricter();
+            let expected = PivotPolicy::threshold(stricter);
+            assert_eq!(raised, Some((expected, stricter)));
+        }
+        let none = [
+            symmetric(0.5),
+            PivotPolicy::PARTIAL,
+            PivotPolicy::STATIC,
+            PivotPolicy::DEFINITE,
+            PivotPolicy::signed(0.1),
+            IN_FRONTS,
+        ];
+        assert!(none.iter().all(|policy| policy.stricter().is_none()));
     }
 
     #[test]

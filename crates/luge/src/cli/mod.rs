@@ -254,6 +254,7 @@ impl From<Error> for Failure {
             Error::StructurallySingular { .. } => (3, "structurally_singular"),
             Error::ZerosOnly { .. }
             | Error::ZeroPivot { .. }
+            | Error::NoPivots { .. }
             | Error::SingularToRounding { .. } => (3, "numerically_singular"),
             Error::Overflow { .. } | Error::SolutionNotFinite { .. } => (3, "overflow"),
             Error::Unstable { .. } => (3, "unstable"),

@@ -1,12 +1,13 @@
 //! L and D apart, another D, and pivots of expected signs.
 
+use luge::ordering::{Matching, OrderingOptions};
 use luge::sprs::{CsMat, TriMat};
 use luge::{
     BackendChoice, Error, FactorPrecision, Factors, Inertia, MatrixKind, Options, Pivoting,
-    Regularization, SingularAction, Solver, Warning,
+    Regularization, SingularAction, Solver, SymmetricPivoting, Warning,
 };
 use luge_testkit::generators::applications::{interior_point_kkt, laplacian_2d, saddle_point};
-use luge_testkit::generators::mixed::random_symmetric;
+use luge_testkit::generators::mixed::{random_symmetric, triharmonic};
 use luge_testkit::residual::{assert_backward_error, known_solution, normwise_backward_error};
 
 use crate::symmetric::{factorize, mirrored, triangle};
@@ -495,4 +496,106 @@ fn regularizations_are_checked() {
         (factors.inform().backend, &factors.inform().warnings[..]),
         ("cpu", &[][..])
     );
+}
+
+fn thresholds(factors: &mut Factors<f64>) -> Vec<f64> {
+    std::iter::from_fn(|| factors.raise_threshold().unwrap()).collect()
+}
+
+#[test]
+fn thresholds_are_raised_one_after_another() {
+    let a = mirrored(&random_symmetric(300, 4, 6));
+    let (b, _) = known_solution(&a);
+    for (options, expected) in [
+        (symmetric(), vec![0.1, 0.5]),
+        (symmetric().kind(MatrixKind::General), vec![0.1, 1.0]),
+        (signed(vec![1; 300], 1e3), vec![]),
+    ] {
+        let with = |threshold| {
+            let pivoting = Pivoting::Threshold { threshold };
+            factorize(&a, options.clone().pivoting(pivoting)).unwrap()
+        };
+        let mut factors = factorize(&a, options.clone()).unwrap();
+        let first = factors.solve(&b).unwrap().x;
+        for &threshold in &expected {
+            assert_eq!(factors.raise_threshold().unwrap(), Some(threshold));
+            let alone = with(threshold);
+            let (raised, alone) = (factors.solve(&b).unwrap(), alone.solve(&b).unwrap());
+            assert_eq!(raised.x, alone.x);
+            assert_eq!(raised.inform.growth, alone.inform.growth);
+            assert_eq!(
+                raised.inform.num_off_diagonal,
+                alone.inform.num_off_diagonal
+            );
+        }
+        let last = factors.solve(&b).unwrap().x;
+        assert_eq!(last == first, expected.is_empty());
+        assert_eq!(factors.raise_threshold().unwrap(), None);
+        assert_eq!(factors.solve(&b).unwrap().x, last);
+        // What follows keeps it.
+        factors.refactorize(&a).unwrap();
+        assert_eq!(factors.solve(&b).unwrap().x, last);
+        assert!(thresholds(&mut factors).is_empty());
+    }
+}
+
+#[test]
+fn a_device_raises_the_threshold_of_symmetric_matrices() {
+    let a = mirrored(&random_symmetric(60, 4, 6));
+    let (b, _) = known_solution(&a);
+    for (kind, expected) in [
+        (MatrixKind::Symmetric, vec![0.1, 0.5]),
+        (MatrixKind::PositiveDefinite, vec![]),
+        (MatrixKind::General, vec![]),
+    ] {
+        let a = match kind {
+            MatrixKind::PositiveDefinite => mirrored(&laplacian_2d(6, 5)),
+            _ => a.clone(),
+        };
+        let b = if a.rows() == b.len() {
+            b.clone()
+        } else {
+            vec![1.0; a.rows()]
+        };
+        let options = Options::default()
+            .kind(kind)
+            .backend(BackendChoice::Simulator { seed: 3 });
+        let mut factors = factorize(&a, options).unwrap();
+        assert_eq!(thresholds(&mut factors), expected, "{kind:?}");
+        assert_backward_error(&a, &factors.solve(&b).unwrap().x, &b);
+        let twice = a.map(|v| 2.0 * v);
+        factors.refactorize(&twice).unwrap();
+        assert_backward_error(&twice, &factors.solve(&b).unwrap().x, &b);
+        assert!(thresholds(&mut factors).is_empty());
+    }
+}
+
+#[test]
+fn pivots_are_searched_by_blocks_or_by_columns() {
+    let a = mirrored(&triharmonic(12, 11));
+    let n = a.rows();
+    let (b, _) = known_solution(&a);
+    let searched = [
+        SymmetricPivoting::Blocks,
+        SymmetricPivoting::BlocksAlone,
+        SymmetricPivoting::Columns,
+    ]
+    .map(|method| {
+        let options = symmetric()
+            .ordering(OrderingOptions::default().matching(Matching::Never))
+            .pivoting(Pivoting::Threshold { threshold: 0.5 })
+            .symmetric_pivoting(method);
+        let factors = factorize(&a, options).unwrap();
+        assert_backward_error(&a, &factors.solve(&b).unwrap().x, &b);
+        factors.inform().clone()
+    });
+    let second = searched
+        .each_ref()
+        .map(|inform| inform.num_second_pass.unwrap());
+    let delays = searched.each_ref().map(|inform| inform.num_delay.unwrap());
+    assert!(
+        second[0] < n && second[1] <= second[0] && second[2] == n,
+        "{second:?}"
+    );
+    assert!(delays[1] >= delays[0] && delays[0] > 0, "{delays:?}");
 }

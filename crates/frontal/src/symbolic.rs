@@ -141,7 +141,7 @@ impl<S: Storage> Symbolic<S> {
     }
 
     /// The symbolic factorization in which these columns are eliminated later, at the end of their front or in one above.
-    /// Its memory is not reserved.
+    /// Its memory is not reserved. With `threads` above 1, those of the current rayon pool share the work.
     ///
     /// # Errors
     ///
@@ -152,9 +152,9 @@ impl<S: Storage> Symbolic<S> {
     /// If a column moves twice.
     #[cfg(feature = "gpu")]
     #[track_caller]
-    pub(crate) fn moved(&self, moves: &[Move]) -> Result<Self, IndexOverflow> {
-        let made = moved(&self.tree, moves, |structure| {
-            let layout = Layout::new::<S>(structure, 1, &CancelFlag::new())?;
+    pub(crate) fn moved(&self, moves: &[Move], threads: usize) -> Result<Self, IndexOverflow> {
+        let made = moved(&self.tree, moves, threads, |structure| {
+            let layout = Layout::new::<S>(structure, threads, &CancelFlag::new())?;
             let totals = Totals::new::<S>(structure.fronts, structure.children, &self.model);
             Ok((layout, totals))
         });

@@ -212,6 +212,12 @@ impl<S: Storage> Forest<S> {
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
     }
 
+    /// Seconds that a plan takes on one thread, roughly and at least.
+    pub(crate) fn plan_seconds(&self) -> f64 {
+        const PER_ENTRY: f64 = 20e-9;
+        self.entries.len() as f64 * PER_ENTRY
+    }
+
     /// Copies a tree to the device: that of the plan, or one of the same entries in which columns have moved. `count` threads
     /// share the work, if it is above 1 in their pool.
     pub(crate) fn upload(

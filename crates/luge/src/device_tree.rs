@@ -113,6 +113,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             tree: &self.on_device,
             space: &scratch.space,
             stream: &self.stream,
+            threads: &self.threads,
         }
     }
 

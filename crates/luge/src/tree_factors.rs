@@ -5,9 +5,9 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, MemoryPlan, Workspace,
+    DeviceSymmetricQuality, DeviceTree, MemoryPlan, MovedTree, Workspace,
 };
-use luge_frontal::{Full, Lower, Storage, Symbolic};
+use luge_frontal::{Full, Lower, Storage};
 use luge_sparse::{PivotKind, PivotPolicy};
 
 use crate::backend::Limits;
@@ -15,6 +15,7 @@ use crate::determinant::Determinant;
 use crate::device_forest::{Forest, Searched};
 use crate::error::Error;
 use crate::host_plan::SymmetricReport;
+use crate::threads::Threads;
 
 /// The diagonal is taken as a pivot if it reaches this fraction of the largest candidate of its front. Exchanges within
 /// a front cost no fill.
@@ -61,6 +62,7 @@ pub(crate) struct Place<'a, L: TreeFactors> {
     pub tree: &'a Arc<DeviceTree<L::Storage>>,
     pub space: &'a Arc<Workspace<L::Value>>,
     pub stream: &'a Stream,
+    pub threads: &'a Threads,
 }
 
 /// Factors of one matrix. All work on them is enqueued on the stream of their place, in order.
@@ -295,11 +297,25 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
 const WORTH_KEEPING: f64 = 1.25;
 
 /// Copies trees whose columns have moved to the device.
-fn uploading<'a>(
-    forest: &'a Forest<Lower>,
-    stream: &'a Stream,
-) -> impl Fn(&Arc<Symbolic<Lower>>) -> Result<DeviceTree<Lower>, DeviceError> + 'a {
-    |moved| forest.upload(moved, &MemoryPlan::new(moved), stream, 1)
+fn uploading<'a, L>(
+    place: &Place<'a, L>,
+) -> impl Fn(MovedTree<'_>) -> Result<DeviceTree<Lower>, DeviceFrontalError> + use<'a, L>
+where
+    L: TreeFactors<Storage = Lower>,
+{
+    let &Place {
+        forest,
+        stream,
+        threads,
+        ..
+    } = place;
+    move |moved| {
+        threads.run(forest.plan_seconds(), |count| {
+            let symbolic = moved.symbolic(count)?;
+            let memory = MemoryPlan::new(&symbolic);
+            Ok(forest.upload(&symbolic, &memory, stream, count)?)
+        })
+    }
 }
 
 /// What a factorization by this policy measured.
@@ -351,13 +367,13 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         values: &Buffer<f64>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error> {
+        let upload = uploading(&place);
         let Place {
-            forest,
             tree,
             space,
             stream,
+            ..
         } = place;
-        let upload = uploading(forest, stream);
         let (factors, quality) = Self::factorize_in(space, stream, tree, values, pivots, &upload)
             .map_err(numeric_error)?;
         Ok((factors, symmetric_quality(&quality, pivots)))
@@ -375,10 +391,9 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         if entries(self.tree()) > WORTH_KEEPING * entries(place.tree) {
             return <Self as TreeFactors>::factorize(place, values, pivots);
         }
-        let Place { forest, stream, .. } = place;
-        let upload = uploading(forest, stream);
+        let upload = uploading(&place);
         let (factors, quality) = self
-            .factorize_beside(stream, values, pivots, &upload)
+            .factorize_beside(place.stream, values, pivots, &upload)
             .map_err(numeric_error)?;
         Ok((factors, symmetric_quality(&quality, pivots)))
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use luge_device::{Backend, Device, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, DeviceTree,
-    Limits, MemoryPlan, Placement, Workspace,
+    Limits, MemoryPlan, MovedTree, Placement, Workspace,
 };
 use luge_frontal::{FrontalLdlt, Lower, Options, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{report, state};
@@ -151,7 +151,7 @@ impl Problem {
     ) -> Result<(DeviceFrontalLdlt<T>, DeviceSymmetricQuality), DeviceFrontalError> {
         let tree = Arc::new(self.uploaded(stream, &self.symbolic, limits));
         let values = stream.upload(&self.values).unwrap();
-        let upload = |symbolic: &Arc<Symbolic<Lower>>| Ok(self.uploaded(stream, symbolic, limits));
+        let upload = |moved: MovedTree<'_>| Ok(self.uploaded(stream, &moved.symbolic(1)?, limits));
         DeviceFrontalLdlt::factorize(stream, &tree, &values, pivots, &upload)
     }
 
@@ -163,7 +163,7 @@ impl Problem {
         pivots: &PivotPolicy,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
         let values = stream.upload(&self.values).unwrap();
-        let upload = |symbolic: &Arc<Symbolic<Lower>>| Ok(self.uploaded(stream, symbolic, limits));
+        let upload = |moved: MovedTree<'_>| Ok(self.uploaded(stream, &moved.symbolic(1)?, limits));
         factors.refactorize(stream, &values, pivots, &upload)
     }
 
@@ -688,9 +688,9 @@ fn delays_take_few_rounds() {
         let tree = Arc::new(problem.uploaded(stream, &problem.symbolic, limits));
         let values = stream.upload(&problem.values).unwrap();
         let rounds = std::cell::Cell::new(0);
-        let upload = |symbolic: &Arc<Symbolic<Lower>>| {
+        let upload = |moved: MovedTree<'_>| {
             rounds.set(rounds.get() + 1);
-            Ok(problem.uploaded(stream, symbolic, limits))
+            Ok(problem.uploaded(stream, &moved.symbolic(1)?, limits))
         };
         let made = DeviceFrontalLdlt::<f64>::factorize(stream, &tree, &values, &ACCEPT, &upload);
         let (factors, quality) = made.unwrap();
@@ -1016,7 +1016,7 @@ fn symmetric_factors_take_what_was_predicted() {
         assert_eq!(of_workspace, predicted + of_rest, "{name}");
 
         let before = device.allocated_bytes();
-        let never = |_: &Arc<Symbolic<Lower>>| panic!("{name}: a column has moved");
+        let never = |_: MovedTree<'_>| panic!("{name}: a column has moved");
         let factors =
             DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &never);
         let (_factors, _) = factors.unwrap();

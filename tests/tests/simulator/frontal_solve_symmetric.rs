@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, Placement, SymmetricFactors,
-    UploadedLdlt,
+    DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, MovedTree, Placement,
+    SymmetricFactors, UploadedLdlt,
 };
 use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options, Symbolic, TreeOptions};
 use luge_sparse::{
@@ -630,7 +630,7 @@ fn factors_of_the_device() {
     let system = System::<f64>::new(&side_by_side(&entries), &apart(), 20);
     for stream in &seeded_streams()[..1] {
         let tree = Arc::new(system.tree(stream, &system.symbolic).unwrap());
-        let upload = |moved: &Arc<Symbolic<Lower>>| system.tree(stream, moved);
+        let upload = |moved: MovedTree<'_>| Ok(system.tree(stream, &moved.symbolic(1)?)?);
         let mut a = Vec::new();
         for j in 0..system.n {
             for p in system.pattern.range(j) {

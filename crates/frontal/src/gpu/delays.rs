@@ -1,14 +1,17 @@
 //! Where columns go for which a search found no acceptable pivot.
 //!
 //! What a search says of a front is worth something where nothing failed below it: the columns that failed there are
-//! missing. So in each round the lowest fronts with failures are acted on, and those above them are searched again; after
-//! some rounds all are.
+//! missing. So in the first round the lowest fronts with failures are acted on, and those above them are searched again. But
+//! each round costs a plan and a search, and mostly few columns fail: from the second round on all fronts are acted on, and
+//! columns go farther from round to round.
 //!
 //! A column of a front that is not cut has been compared with all candidates, so it goes to the parent. In a front of
-//! several tiles candidates are those of one tile: the columns of a tile that is not the last are mixed with those of the
-//! last one at the end of the front, once; in a root again and again, in another order each time, since there is nowhere
-//! else to go. The last tile of a root has no row that a pivot could be too small for.
+//! several tiles candidates are those of one tile: the columns of a tile that is not the last go to the end of the front,
+//! once; in a root again and again, in another order each time, since there is nowhere else to go. The last tile of a root
+//! has no row that a pivot could be too small for. Pivots of order 2 that were found there stay in one tile, though
+//! columns before them have gone: otherwise as many would fail in the next round as in this one.
 
+use luge_gpu_kernels::frontal::plan::kind;
 use luge_sparse::etree::NONE;
 
 use super::classes::{FrontClass, Limits, Shape};
@@ -16,14 +19,24 @@ use crate::symbolic::Symbolic;
 use crate::tree::{Front, Move};
 use crate::{AssemblyTree, Lower};
 
-/// Rounds after which all fronts with failures are acted on.
-const PATIENCE: u32 = 8;
+/// Rounds after which all fronts with failures are acted on, those above others too.
+const PATIENCE: u32 = 1;
 
 /// Rounds after which columns go twice as far up as before.
-const ROUNDS_A_STRIDE: u32 = 6;
+const ROUNDS_A_STRIDE: u32 = 2;
 
 /// Rounds at most.
 const ROUNDS: u32 = 100;
+
+/// What a search found, by the places of columns in the order of elimination.
+pub(super) struct Found<'a> {
+    /// Where each column went within its front.
+    pub places: &'a [u32],
+    /// The kinds of the pivots there.
+    pub kinds: &'a [u32],
+    /// The columns without an acceptable pivot, ascending.
+    pub failed: &'a [u32],
+}
 
 /// The columns that were moved in the rounds of one search for pivots.
 #[derive(Debug, Default)]
@@ -36,12 +49,12 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Where the columns `failed` go, by their places in the order of elimination, ascending; `None` if that leads nowhere.
+    /// Where columns go after a search that failed at some; `None` if that leads nowhere.
     pub fn moves(
         &mut self,
         symbolic: &Symbolic<Lower>,
         limits: &Limits,
-        failed: &[u32],
+        found: &Found<'_>,
     ) -> Option<Vec<Move>> {
         let tree = symbolic.tree();
         let fronts = tree.fronts();
@@ -49,7 +62,7 @@ impl Delays {
         self.was_last.resize(tree.n(), false);
         let mut has_failed_below = vec![false; fronts.len()];
         let mut moves = Vec::new();
-        let mut failed = failed;
+        let mut failed = found.failed;
         for (s, front) in fronts.iter().enumerate() {
             let end = front.start + front.pivots;
             let count = failed.partition_point(|&pivot| pivot < end);
@@ -63,7 +76,7 @@ impl Delays {
                 continue;
             }
             if classes[s].is_cut() {
-                self.leave_tiles(tree, front, classes[s], own, &mut moves);
+                self.leave_tiles(tree, front, classes[s], found, own, &mut moves);
             } else {
                 self.leave(tree, front, own, &mut moves);
             }
@@ -101,6 +114,7 @@ impl Delays {
         tree: &AssemblyTree,
         front: &Front,
         class: FrontClass,
+        found: &Found<'_>,
         columns: &[u32],
         moves: &mut Vec<Move>,
     ) {
@@ -124,10 +138,62 @@ impl Delays {
             self.was_last[column(pivot)] = true;
         }
         // What the last tile has said is worth nothing without these columns.
-        to_end.extend(last..front.start + front.pivots);
+        to_end.extend(in_last);
         to_end.sort_by_key(|&pivot| mixed(u64::from(self.round) << 32 | column(pivot) as u64));
-        moves.extend(to_end.into_iter().map(|pivot| Move { pivot, up: 0 }));
+        let order = rearranged(front, tiling.start(1), found, to_end);
+        moves.extend(order.into_iter().map(|pivot| Move { pivot, up: 0 }));
     }
+}
+
+/// The columns of a front of tiles of so many columns that have acceptable pivots, in the order in which these were found,
+/// and behind them those that go `to_end`. A column that fails leaves a gap, and the columns behind it come to lie
+/// in other tiles: so that no pivot of order 2 is cut in two, the next one of order 1 goes before it.
+fn rearranged(front: &Front, side: u32, found: &Found<'_>, mut to_end: Vec<u32>) -> Vec<u32> {
+    let (start, k) = (front.start as usize, front.pivots as usize);
+    let mut by_place = vec![0; k];
+    for e in front.pivot_range() {
+        by_place[found.places[e] as usize] = e as u32;
+    }
+    let has_failed = |pivot: u32| found.failed.binary_search(&pivot).is_ok();
+    let is_first = |p: usize| {
+        found.kinds[start + p] == kind::FIRST_OF_TWO
+            && p + 1 < k
+            && !has_failed(by_place[p])
+            && !has_failed(by_place[p + 1])
+    };
+    let mut order = Vec::with_capacity(k);
+    // Pivots of order 1 that have gone before others.
+    let mut next_single = 0;
+    let mut p = 0;
+    let is_single = |p: usize| {
+        let is_second = p > 0 && is_first(p - 1);
+        !is_first(p) && !is_second && !has_failed(by_place[p])
+    };
+    while p < k {
+        if is_first(p) {
+            if (order.len() as u32 + 1).is_multiple_of(side) {
+                next_single = next_single.max(p + 2);
+                while next_single < k && !is_single(next_single) {
+                    next_single += 1;
+                }
+                if next_single < k {
+                    order.push(by_place[next_single]);
+                    next_single += 1;
+                } else {
+                    order.extend(to_end.pop());
+                }
+            }
+            order.extend([by_place[p], by_place[p + 1]]);
+            p += 2;
+            continue;
+        }
+        if is_single(p) && p >= next_single {
+            order.push(by_place[p]);
+        }
+        p += 1;
+    }
+    order.extend(to_end);
+    order
 }
 
 /// The bits of a number mixed (G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators",
@@ -171,9 +237,24 @@ mod tests {
         symbolic
     }
 
-    fn up(moves: Option<Vec<Move>>) -> Vec<(u32, u32)> {
-        let moves = moves.into_iter().flatten();
-        moves.map(|Move { pivot, up }| (pivot, up)).collect()
+    /// Where columns go, and how many fronts up, if a search found all others where they were, as pivots of order 1.
+    fn moved(
+        delays: &mut Delays,
+        symbolic: &Symbolic<Lower>,
+        limits: &Limits,
+        failed: &[u32],
+    ) -> Option<Vec<(u32, u32)>> {
+        let fronts = symbolic.tree().fronts().iter();
+        let places: Vec<u32> = fronts.flat_map(|front| 0..front.pivots).collect();
+        let kinds = vec![kind::ONE; places.len()];
+        let found = Found {
+            places: &places,
+            kinds: &kinds,
+            failed,
+        };
+        let moves = delays.moves(symbolic, limits, &found)?;
+        let pairs = moves.into_iter().map(|Move { pivot, up }| (pivot, up));
+        Some(pairs.collect())
     }
 
     #[test]
@@ -181,23 +262,21 @@ mod tests {
         let symbolic = path(&[2, 2, 2, 2, 2, 2]);
         let limits = Limits::default();
         let mut delays = Delays::default();
-        let mut moves = |failed: &[u32]| up(delays.moves(&symbolic, &limits, failed));
+        let mut moves =
+            |failed: &[u32]| moved(&mut delays, &symbolic, &limits, failed).unwrap_or_default();
         assert_eq!(moves(&[3, 5, 6, 7]), [(3, 1)]);
         assert_eq!(moves(&[8, 9]), [(8, 1), (9, 1)]);
-        for _ in 2..ROUNDS_A_STRIDE {
-            assert_eq!(moves(&[0, 2]), [(0, 1)]);
-        }
-        // Farther, but not beyond the root.
-        assert_eq!(moves(&[0, 2]), [(0, 2)]);
-        assert_eq!(moves(&[9]), [(9, 1)]);
+        // All, and farther, but not beyond the root.
         assert_eq!(moves(&[0, 2]), [(0, 2), (2, 2)]);
+        assert_eq!(moves(&[9]), [(9, 1)]);
+        assert_eq!(moves(&[0, 4]), [(0, 4), (4, 3)]);
         // From a root nothing goes anywhere.
         assert_eq!(moves(&[10]), []);
-        assert_eq!(delays.num_delayed, 3 + 4 + 2 + 1 + 4);
+        assert_eq!(delays.num_delayed, 3 + 4 + 1 + 7);
     }
 
     #[test]
-    fn columns_of_tiles_are_mixed_with_the_last_one_before_they_leave() {
+    fn columns_of_tiles_go_to_the_end_before_they_leave() {
         let symbolic = path(&[150, 100]);
         let limits = Limits {
             small_front: 0,
@@ -205,37 +284,93 @@ mod tests {
             ..Limits::default()
         };
         let mut delays = Delays::default();
-        let mut moves = |failed: &[u32]| up(delays.moves(&symbolic, &limits, failed));
-        let sorted = |mut moves: Vec<(u32, u32)>| {
-            moves.sort_unstable();
-            moves
-        };
-        let last = |first: &[u32]| -> Vec<(u32, u32)> {
-            let last = first.iter().copied().chain(128..150);
-            last.map(|pivot| (pivot, 0)).collect()
+        let mut moves =
+            |failed: &[u32]| moved(&mut delays, &symbolic, &limits, failed).unwrap_or_default();
+        // All others as they were, and then these in any order.
+        let check = |moves: &[(u32, u32)], columns: std::ops::Range<u32>, end: &[u32]| {
+            assert!(moves.iter().all(|&(_, up)| up == 0));
+            let order: Vec<u32> = moves.iter().map(|&(pivot, _)| pivot).collect();
+            let (first, last) = order.split_at(order.len() - end.len());
+            let others = columns.filter(|pivot| !end.contains(pivot));
+            assert!(others.eq(first.iter().copied()));
+            let mut last = last.to_vec();
+            last.sort_unstable();
+            assert_eq!(last, end);
         };
         assert_eq!(moves(&[130, 149]), [(130, 1), (149, 1)]);
-        let mixed = moves(&[3, 70, 140, 200]);
-        assert!(!mixed.is_sorted());
-        assert_eq!(sorted(mixed), last(&[3, 70]));
+        check(&moves(&[3, 70, 140]), 0..150, &[3, 70, 140]);
         // A second time they leave.
-        let (leave, stay): (Vec<_>, Vec<_>) =
-            moves(&[3, 71]).into_iter().partition(|&(_, up)| up > 0);
-        assert_eq!((leave, sorted(stay)), (vec![(3, 1)], last(&[71])));
+        let again = moves(&[3, 71]);
+        assert_eq!(again[0], (3, 1));
+        assert_eq!(again.len(), 150);
+        assert_eq!(again[149], (71, 0));
+        assert!(
+            again[1..149]
+                .iter()
+                .all(|&(pivot, up)| up == 0 && pivot != 3)
+        );
         assert_eq!(moves(&[70]), [(70, 1)]);
-        // At a root they are mixed in ever other orders.
-        let at_root = |moves: Vec<(u32, u32)>| {
-            assert!(
-                moves
-                    .iter()
-                    .all(|&(pivot, up)| up == 0 && (pivot == 150 || pivot >= 214))
-            );
-            assert_eq!(moves.len(), 1 + 36);
-            moves
-        };
-        let (one, other) = (at_root(moves(&[150])), at_root(moves(&[150, 220])));
+        // At a root they go there again and again, in ever other orders.
+        let end: Vec<u32> = (150..180).collect();
+        let (one, other) = (moves(&end), moves(&end));
+        check(&one, 150..250, &end);
+        check(&other, 150..250, &end);
         assert_ne!(one, other);
         assert_eq!(delays.num_delayed, 4);
+    }
+
+    /// Columns that come to lie where tiles meet.
+    #[test]
+    fn pivots_of_order_two_stay_in_one_tile() {
+        let symbolic = path(&[200, 100]);
+        let front = symbolic.tree().fronts()[0];
+        let places: Vec<u32> = (0..300).collect();
+        // Found in the order 1, 0, 2, 3, ...
+        let mut swapped = places.clone();
+        swapped.swap(0, 1);
+        let rearranged = |kinds: &[u32], places: &[u32], failed: &[u32]| {
+            let found = Found {
+                places,
+                kinds,
+                failed,
+            };
+            rearranged(&front, 64, &found, failed.to_vec())
+        };
+        let ones = vec![kind::ONE; 300];
+        let of_ones = rearranged(&ones, &swapped, &[5]);
+        assert_eq!(of_ones[..6], [1, 0, 2, 3, 4, 6]);
+        assert_eq!(of_ones[198..], [199, 5]);
+        // Pairs but for the first four columns, column 150 and the last one.
+        let mut kinds = ones;
+        let firsts = (4..150).step_by(2).chain((151..199).step_by(2));
+        for p in firsts {
+            kinds[p] = kind::FIRST_OF_TWO;
+            kinds[p + 1] = kind::SECOND_OF_TWO;
+        }
+        let is_uncut = |order: &[u32]| {
+            let mut sorted = order.to_vec();
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..200));
+            let is_first = |&pivot: &u32| kinds[pivot as usize] == kind::FIRST_OF_TWO;
+            let firsts = (0..200).filter(|&at| is_first(&order[at]));
+            firsts
+                .map(|at| {
+                    assert_eq!(order[at + 1], order[at] + 1);
+                    at % 64
+                })
+                .all(|at| at != 63)
+        };
+        let order = rearranged(&kinds, &places, &[3]);
+        // Without column 3 one of them would be at places 63 and 64.
+        assert_eq!((order[63], order[199]), (150, 3));
+        assert!(is_uncut(&order));
+        // Where there is no other one, one of those that failed.
+        let order = rearranged(&kinds, &places, &[3, 150, 199]);
+        assert_eq!((order[63], &order[198..]), (199, &[3, 150][..]));
+        assert!(is_uncut(&order));
+        // Of a pivot that failed both columns go to the end.
+        let order = rearranged(&kinds, &places, &[10, 11]);
+        assert_eq!(order[198..], [10, 11]);
     }
 
     /// A column that has left a front is new in the next one.
@@ -249,7 +384,7 @@ mod tests {
         };
         let mut delays = Delays::default();
         let mut stays = |pivot: u32| {
-            let moves = up(delays.moves(&symbolic, &limits, &[pivot]));
+            let moves = moved(&mut delays, &symbolic, &limits, &[pivot]).unwrap_or_default();
             moves
                 .into_iter()
                 .any(|(moved, up)| moved == pivot && up == 0)
@@ -266,7 +401,7 @@ mod tests {
         };
         let mut delays = Delays::default();
         let rounds =
-            (0..2 * ROUNDS).take_while(|_| delays.moves(&symbolic, &limits, &[5]).is_some());
+            (0..2 * ROUNDS).take_while(|_| moved(&mut delays, &symbolic, &limits, &[5]).is_some());
         assert_eq!(rounds.count() as u32, ROUNDS - 1);
     }
 }

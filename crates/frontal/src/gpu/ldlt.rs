@@ -5,24 +5,43 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::ldlt as kernels;
 use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
-use luge_sparse::{Inertia, PivotPolicy, RealScalar, ResolvedSymmetric};
+use luge_sparse::{IndexOverflow, Inertia, PivotPolicy, RealScalar, ResolvedSymmetric};
 
-use super::delays::Delays;
+use super::delays::{Delays, Found};
 use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
 use super::solve::invert_places;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Lower;
 use crate::symbolic::Symbolic;
+use crate::tree::Move;
 
 /// Searches with ever larger thresholds, until pivots serve in the order of sums of a factorization too.
 const SEARCHES: u32 = 3;
 
-/// Copies a tree to the device in which columns have moved, as
-/// [`DeviceTree::upload`](super::DeviceTree::upload) does for the placement of the tree that it was made of: the pattern is
+/// Makes a tree in which columns have moved, and copies it to the device, as
+/// [`DeviceTree::upload`](super::DeviceTree::upload) does for the placement of the tree that it is made of: the pattern is
 /// the same.
 pub type UploadTree<'a> =
-    dyn Fn(&Arc<Symbolic<Lower>>) -> Result<DeviceTree<Lower>, DeviceError> + 'a;
+    dyn Fn(MovedTree<'_>) -> Result<DeviceTree<Lower>, DeviceFrontalError> + 'a;
+
+/// A tree some of whose columns are to be eliminated later.
+#[derive(Debug, Clone, Copy)]
+pub struct MovedTree<'a> {
+    before: &'a Symbolic<Lower>,
+    moves: &'a [Move],
+}
+
+impl MovedTree<'_> {
+    /// The tree. With `threads` above 1, those of the current rayon pool share the work.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexOverflow`] if a front exceeds 32-bit positions.
+    pub fn symbolic(&self, threads: usize) -> Result<Arc<Symbolic<Lower>>, IndexOverflow> {
+        self.before.moved(self.moves, threads).map(Arc::new)
+    }
+}
 
 /// What a factorization of a symmetric matrix measured. Columns are those of A.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -596,16 +615,26 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             };
             failed.extend(front.pivot_range().filter(has_failed).map(|e| e as u32));
         }
-        let Some(moves) = delays.moves(symbolic, &self.tree.limits, &failed) else {
+        let kinds = stream.download(&self.panels.kinds)?;
+        let found = Found {
+            places: &self.places,
+            kinds: &kinds,
+            failed: &failed,
+        };
+        let Some(moves) = delays.moves(symbolic, &self.tree.limits, &found) else {
             let first = failed.first();
             let column = first.map(|&pivot| self.tree.columns[pivot as usize] as usize);
             return Err(DeviceFrontalError::NoPivots { column });
         };
-        let moved = Arc::new(symbolic.moved(&moves)?);
-        let tree = Arc::new(upload(&moved)?);
+        let moved = MovedTree {
+            before: symbolic,
+            moves: &moves,
+        };
+        let tree = Arc::new(upload(moved)?);
         let workspace = Arc::new(Workspace::new(stream, &tree)?);
-        self.panels = Panels::new(stream, &moved)?;
-        (self.tree, self.workspace, self.places) = (tree, workspace, in_order(&moved));
+        self.panels = Panels::new(stream, &tree.symbolic)?;
+        self.places = in_order(&tree.symbolic);
+        (self.tree, self.workspace) = (tree, workspace);
         Ok(())
     }
 

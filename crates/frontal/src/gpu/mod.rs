@@ -36,7 +36,7 @@ pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
 pub use factorize::DeviceFrontalLu;
 pub use launch::Workspace;
-pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, UploadTree};
+pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, MovedTree, UploadTree};
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;

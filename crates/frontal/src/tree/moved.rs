@@ -68,7 +68,7 @@ fn of_front<'a>(s: usize, list: &mut &'a [(u32, u32)]) -> impl Iterator<Item = u
 ///
 /// Fronts on the way of a column get a row for it, and keep those they have. A front that has no column left is no front any
 /// more; its children are those of the next one above that there is. Linear in the rows of all fronts, but for sorting each
-/// front's.
+/// front's. With `threads` above 1, those of the current rayon pool share a part of the work.
 ///
 /// # Panics
 ///
@@ -77,6 +77,7 @@ fn of_front<'a>(s: usize, list: &mut &'a [(u32, u32)]) -> impl Iterator<Item = u
 pub(crate) fn moved<R: Send>(
     tree: &AssemblyTree,
     moves: &[Move],
+    threads: usize,
     beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError> + Send,
 ) -> Result<(AssemblyTree, R), FrontalError> {
     let Destinations {
@@ -110,7 +111,7 @@ pub(crate) fn moved<R: Send>(
 
     let cols = &*tree.pattern;
     let perm: Vec<u32> = order.iter().map(|&e| tree.perm[e as usize]).collect();
-    let rows_of = Transposed::new(cols, 1);
+    let rows_of = Transposed::new(cols, threads);
     let beside = beside(Structure {
         fronts: &fronts,
         children: &children,
@@ -120,7 +121,7 @@ pub(crate) fn moved<R: Send>(
         perm: &perm,
         inv_perm: &inverse(&perm),
     })?;
-    let (relative, pivots_in_parent) = structure::relative_indices(&fronts, &rows, 1);
+    let (relative, pivots_in_parent) = structure::relative_indices(&fronts, &rows, threads);
     for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
         front.pivots_in_parent = count;
     }
@@ -339,7 +340,7 @@ mod tests {
                 .iter()
                 .map(|&(pivot, up)| Move { pivot, up })
                 .collect();
-            let moved = symbolic.moved(&moves).unwrap();
+            let moved = symbolic.moved(&moves, 1).unwrap();
             check(&moved);
             let place = inverse(&perm);
             let order = moved.tree().perm().iter();
@@ -367,7 +368,7 @@ mod tests {
             Symbolic::<Lower>::analyze(&pattern_from(1, [(0, 0)]), &TreeOptions::default())
                 .unwrap();
         let once = Move { pivot: 0, up: 1 };
-        symbolic.moved(&[once, once]).unwrap();
+        symbolic.moved(&[once, once], 1).unwrap();
     }
 
     proptest! {
@@ -400,8 +401,8 @@ mod tests {
             for moves in rounds {
                 let moves = moves.into_iter().filter(|&(pivot, _)| (pivot as usize) < n);
                 let moves: Vec<Move> = moves.map(|(pivot, up)| Move { pivot, up }).collect();
-                symbolic = symbolic.moved(&moves).unwrap();
-                full = full.moved(&moves).unwrap();
+                symbolic = symbolic.moved(&moves, 1).unwrap();
+                full = full.moved(&moves, 1).unwrap();
                 check(&symbolic);
                 check(&full);
             }

@@ -105,7 +105,7 @@ factorization! {
     /// [kinds](plan::kind) of pivots in the order in which they lie there; a pivot of order 2 lies in one tile.
     ///
     /// A pivot below `smallest` counts as zero. Where its column does not, or where the determinant of a pivot of order 2
-    /// is nothing but rounding, the largest entry of L is reported as infinite.
+    /// is little but rounding, the largest entry of L is reported as infinite.
     ///
     /// Threads, writes, orders, launch and preconditions: as there. Also writes D, for each pivot whoever eliminates it; tiles
     /// read it behind the flag of the tile on the diagonal.

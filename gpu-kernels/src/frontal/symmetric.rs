@@ -88,13 +88,21 @@ pub(super) fn inverse_of_two<T: Real>(d11: T, d21: T, d22: T) -> [T; 3] {
     ]
 }
 
-/// Whether the determinant of a block of order 2 is at least half as large as the larger of the products it is the
+/// The determinant of a pivot of order 2 that a search takes is at least this times the larger of the products it is the
 /// difference of.
+const FOUND: f64 = 0.5;
+
+/// Likewise of a known one, which may have been found for other values: four bits of it may be rounding, and what L
+/// becomes is looked at all the same.
+const KNOWN: f64 = 1.0 / 16.0;
+
+/// Whether the determinant of a block of order 2 is at least so many times the larger of the products it is the difference
+/// of.
 #[inlined]
-fn is_regular<T: Real>(d11: T, d21: T, d22: T) -> bool {
+fn is_regular<T: Real>(d11: T, d21: T, d22: T, least: f64) -> bool {
     let size = d11.abs().max(d21.abs()).max(d22.abs());
     let (left, right) = ((d11 / size) * d22, (d21 / size) * d21);
-    let least = T::from_f64(0.5) * left.abs().max(right.abs());
+    let least = T::from_f64(least) * left.abs().max(right.abs());
     let determinant = (left - right).abs();
     determinant >= least && determinant > T::ZERO
 }
@@ -123,7 +131,7 @@ impl<T: Real> Work<T> {
     #[inlined]
     pub(super) fn inverse(self, [d11, d21, d22]: [T; 3], seen: &mut Seen<T>) -> [T; 3] {
         let size = d11.abs().max(d21.abs()).max(d22.abs());
-        if self.counts_as_zero(size) || !is_regular(d11, d21, d22) {
+        if self.counts_as_zero(size) || !is_regular(d11, d21, d22, KNOWN) {
             seen.max_l = T::ZERO.reciprocal();
             return [T::ZERO; 3];
         }
@@ -210,7 +218,11 @@ impl<T: Real> Work<T> {
         }
         let (d11, d21, d22) = (entry(p, p), entry(t, p), entry(t, t));
         let size = d11.abs().max(d21.abs()).max(d22.abs());
-        if p == t || self.counts_as_zero(size) || !is_regular(d11, d21, d22) || !d22.is_number() {
+        if p == t
+            || self.counts_as_zero(size)
+            || !is_regular(d11, d21, d22, FOUND)
+            || !d22.is_number()
+        {
             return T::ZERO.reciprocal();
         }
         let [e11, e21, e22] = inverse_of_two(d11, d21, d22);
@@ -258,7 +270,7 @@ impl<T: Real> SymmetricWork<T> {
         } else if is_first {
             seen.num_two += 1;
             let size = d.abs().max(off.abs()).max(next.abs());
-            // Half as large as one of the products at least, so its sign is right.
+            // A sixteenth of one of the products at least, so its sign is right.
             let determinant = (d / size) * next - (off / size) * off;
             if determinant < T::ZERO {
                 seen.num_negative += 1;

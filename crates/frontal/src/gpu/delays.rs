@@ -22,8 +22,8 @@ use crate::{AssemblyTree, Lower};
 /// Rounds after which all fronts with failures are acted on, those above others too.
 const PATIENCE: u32 = 1;
 
-/// Rounds after which columns go twice as far up as before.
-const ROUNDS_A_STRIDE: u32 = 2;
+/// After a round in which at most one in so many columns failed, columns go twice as far up as before; after two others.
+const FEW: usize = 128;
 
 /// Rounds at most.
 const ROUNDS: u32 = 100;
@@ -42,6 +42,8 @@ pub(super) struct Found<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Delays {
     round: u32,
+    /// Columns go up as many fronts as half of this says, as a power of two.
+    reach: u32,
     /// Columns of the pattern that were at the end of their front once.
     was_last: Vec<bool>,
     /// Fronts that columns have gone up, summed over all columns.
@@ -82,6 +84,11 @@ impl Delays {
             }
         }
         self.round += 1;
+        self.reach += if FEW * found.failed.len() <= tree.n() {
+            2
+        } else {
+            1
+        };
         (!moves.is_empty() && self.round < ROUNDS).then_some(moves)
     }
 
@@ -93,7 +100,7 @@ impl Delays {
         columns: &[u32],
         moves: &mut Vec<Move>,
     ) {
-        let most = 1 << (self.round / ROUNDS_A_STRIDE).min(16);
+        let most = 1 << (self.reach / 2).min(16);
         let (mut up, mut above) = (0, front.parent);
         while above != NONE && up < most {
             above = tree.fronts()[above as usize].parent;

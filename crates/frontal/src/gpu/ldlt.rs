@@ -16,6 +16,9 @@ use crate::storage::Lower;
 use crate::symbolic::Symbolic;
 use crate::tree::Move;
 
+/// A search is so many times as strict as is asked for, so that its pivots serve values that differ a little, too.
+const STRICTER: f64 = 1.25;
+
 /// Searches with ever larger thresholds, until pivots serve in the order of sums of a factorization too.
 const SEARCHES: u32 = 3;
 
@@ -443,7 +446,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let mut searches = 0;
         loop {
             if rule.method.is_some() {
-                self.search(stream, a, pivots, f64::from(1 << searches), upload)?;
+                let times = STRICTER * f64::from(1 << searches);
+                self.search(stream, a, pivots, times, upload)?;
             }
             searches += 1;
             let (quality, not_finite) = match self.with_known_pivots(stream, a, pivots)? {

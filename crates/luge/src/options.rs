@@ -92,7 +92,7 @@ pub enum SingularAction {
 /// "Symmetric quasidefinite matrices", SIAM J. Optim. 5, 1995). No pivots are searched, none are delayed, and every
 /// factorization takes the same time and memory. A pivot that comes out with another sign, or too small, is replaced, and
 /// counted: the factors are then those of a matrix with another diagonal there, and solves are refined for the matrix
-/// itself.
+/// itself. Singular matrices are factorized, too, and [`Options::singular`] does not matter.
 ///
 /// ```
 /// use luge::{MatrixKind, MatrixRef, Options, Regularization, Solver};

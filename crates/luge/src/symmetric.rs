@@ -186,7 +186,11 @@ impl<'a> Request<'a> {
             })
             // A triangle was completed, and the counterparts of a whole matrix were found.
             .is_known_symmetric(true)
-            .refuses_singular(self.options.singular == SingularAction::Refuse)
+            // A regularization is for singular matrices, too.
+            .refuses_singular(
+                self.options.singular == SingularAction::Refuse
+                    && self.options.regularization.is_none(),
+            )
             .costs(self.costs())
             .tree_cost(self.tree_cost())
             .cancel(self.limits.cancel.clone())

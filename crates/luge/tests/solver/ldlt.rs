@@ -370,6 +370,30 @@ fn factors_delta(factors: &Factors<f64>) -> f64 {
 }
 
 #[test]
+fn singular_systems_are_regularized() {
+    // The third unknown is in no equation, and the last two equations are the same.
+    let mut a = TriMat::new((5, 5));
+    for (i, j, v) in [
+        (0, 0, 2.0),
+        (1, 1, 3.0),
+        (3, 0, 1.0),
+        (3, 1, 1.0),
+        (4, 0, 1.0),
+        (4, 1, 1.0),
+    ] {
+        a.add_triplet(i, j, v);
+    }
+    let a = mirrored(&a.to_csr());
+    let factors = factorize(&a, signed(vec![1, 1, 1, -1, -1], 1e-8)).unwrap();
+    let columns = factors.perturbed_columns().unwrap();
+    assert!(columns.contains(&2) && columns.len() >= 2, "{columns:?}");
+    // A consistent system is solved.
+    let b = times(&a, &[1.0, 2.0, 0.0, 3.0, 4.0]);
+    let solution = factors.solve(&b).unwrap();
+    assert_close(&times(&a, &solution.x), &b, 1e-12);
+}
+
+#[test]
 fn wrong_signs_are_regularized_and_the_error_is_told() {
     // Positive definite, and all pivots are expected to be negative: nothing is left of the matrix, and what solves are
     // worth is measured.
@@ -598,4 +622,62 @@ fn pivots_are_searched_by_blocks_or_by_columns() {
         "{second:?}"
     );
     assert!(delays[1] >= delays[0] && delays[0] > 0, "{delays:?}");
+}
+
+/// Whatever signs are expected of whatever matrix: what solves state is true.
+#[test]
+fn errors_of_regularized_solves_are_told() {
+    let (mut solved, mut missed, mut perturbed) = (0, 0, 0);
+    for case in 0..300u64 {
+        let n = 1 + (case * 7 % 60) as usize;
+        let a = mirrored(&random_symmetric(n, 1 + (case % 4) as usize, case));
+        let sign = |i: usize| {
+            if (i as u64 * 0x9e37 + case * 31) % 5 < 2 {
+                -1
+            } else {
+                1
+            }
+        };
+        let delta = 10f64.powi((case % 13) as i32 - 10);
+        let below = [1.0, 0.0, 1e-6][case as usize % 3] * delta;
+        let regularization = Regularization::new((0..n).map(sign).collect::<Vec<_>>(), delta);
+        let mut options = symmetric().regularization(Some(regularization.below(below)));
+        if case % 2 == 1 {
+            options = options.precision(FactorPrecision::Single);
+        }
+        let solver = Solver::new(options).unwrap();
+        let mut factors = match solver.analyze(&a).unwrap().factorize(&a) {
+            Ok(factors) => factors,
+            Err(Error::Overflow { .. } | Error::SolutionNotFinite { .. }) => continue,
+            Err(error) => panic!("case {case}: {error}"),
+        };
+        for values in [1.0, -1.0] {
+            let a = a.map(|v| values * v);
+            if factors.refactorize(&a).is_err() {
+                continue;
+            }
+            perturbed += factors.inform().num_perturbed.unwrap();
+            let (b, _) = known_solution(&a);
+            let told = |error: f64, stated: f64| {
+                let is_told = error <= 1e-10 || error <= 10.0 * stated;
+                assert!(is_told, "case {case}: {error:e} where {stated:e} is stated");
+            };
+            let Ok(solution) = factors.solve(&b) else {
+                continue;
+            };
+            let stated = solution.inform.backward_error.unwrap();
+            told(normwise_backward_error(&a, &solution.x, &b), stated);
+            let mut x = b.clone();
+            if let Ok(accuracy) = factors.solve_in_place(&mut x) {
+                let stated = accuracy.backward_error.unwrap();
+                told(normwise_backward_error(&a, &x, &b), stated);
+            }
+            solved += 1;
+            missed += usize::from(stated > 1e-12);
+        }
+    }
+    assert!(
+        solved > 400 && missed > 50 && perturbed > 1000,
+        "{solved} solved, {missed} of them badly, {perturbed} pivots replaced"
+    );
 }

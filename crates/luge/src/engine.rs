@@ -116,6 +116,17 @@ pub(crate) trait Engine<W>: Send + Sync {
     fn determinant(&self) -> Result<Determinant<W>, Error>;
 }
 
+/// Refuses right-hand sides of length `n` one of whose entries is not finite.
+pub(crate) fn check_right_hand_sides<W: Scalar>(b: &[W], n: usize) -> Result<(), Error> {
+    match b.iter().position(|v| !v.is_number()) {
+        Some(at) => Err(Error::RightHandSideNotFinite {
+            row: at % n,
+            column: at / n,
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Solves A·x = b or Aᵀ·x = b for numbers of any size, without refinement. Entries that overflow in the factors are infinite
 /// or not numbers.
 pub(crate) fn solve_extended<W: Scalar<Real = f64, Wide = W>>(

@@ -27,7 +27,7 @@ use crate::device_factors::DeviceFactors;
 use crate::device_path::Verdict;
 #[cfg(feature = "gpu")]
 use crate::device_plan::DevicePath;
-use crate::engine::{Condition, Engine, FactorReport, solve_extended};
+use crate::engine::{Condition, Engine, FactorReport, check_right_hand_sides, solve_extended};
 use crate::error::Error;
 use crate::host_path::HostFactors;
 use crate::host_plan::SymmetricReport;
@@ -1499,17 +1499,6 @@ fn blamed<W: Scalar>(error: Error, b: &[W], n: usize) -> Error {
     match error {
         Error::SolutionNotFinite { .. } => check_right_hand_sides(b, n).err().unwrap_or(error),
         error => error,
-    }
-}
-
-/// Refuses right-hand sides of length `n` one of whose entries is not finite.
-pub(crate) fn check_right_hand_sides<W: Scalar>(b: &[W], n: usize) -> Result<(), Error> {
-    match b.iter().position(|v| !v.is_number()) {
-        Some(at) => Err(Error::RightHandSideNotFinite {
-            row: at % n,
-            column: at / n,
-        }),
-        None => Ok(()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use luge_sparse::{RealScalar, Scalar};
 
+use crate::engine::check_right_hand_sides;
 use crate::error::Error;
-use crate::factors::check_right_hand_sides;
 use crate::host::HostEngine;
 
 /// The factors of a symmetric matrix taken apart, as [`Factors::ldlt`](crate::Factors::ldlt) lends them.

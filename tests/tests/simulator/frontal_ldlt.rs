@@ -814,6 +814,52 @@ fn other_values_have_the_pivots_that_serve_or_others() {
     }
 }
 
+/// A pivot of order 2 with equal entries on the diagonal, and whether it still serves when these are others.
+#[test]
+fn known_pivots_of_order_two_serve_until_their_determinants_are_rounding() {
+    let stream = &seeded_streams()[0];
+    let of = |d: f64| {
+        let entries = vec![(0, 0, d), (1, 0, 2.0), (1, 1, d)];
+        problem(entries, &TreeOptions::default())
+    };
+    let (mut factors, quality) = of(1.0)
+        .factorize::<f64>(stream, Limits::default(), &STOP)
+        .unwrap();
+    assert_eq!(quality.num_two, 1);
+    // The determinant d² − 4 beside its larger product, 4.
+    for (d, serves) in [
+        (1.5, true),
+        (-1.5, true),
+        (1.9, true),
+        (1.95, false),
+        (2.0, false),
+    ] {
+        let values = stream.upload(&of(d).values).unwrap();
+        factors.begin_refactorize(stream, &values, &STOP).unwrap();
+        let report = factors.report(stream).unwrap();
+        assert_eq!(report.is_some(), serves, "{d}");
+        let inertia = report.map(|quality| (quality.inertia.positive, quality.inertia.negative));
+        assert!(inertia.is_none_or(|inertia| inertia == (1, 1)), "{d}");
+    }
+}
+
+/// A pivot that just reaches the threshold would not serve values that are a little different.
+#[test]
+fn pivots_are_searched_by_a_stricter_threshold_than_they_are_kept_by() {
+    let stream = &seeded_streams()[0];
+    // The first column has no pivot of order 2, for the entry in the last row; without it, the others are one.
+    let largest = |ratio: f64| {
+        let pivot = (0, 0, ratio * U);
+        let entries = vec![pivot, (1, 0, 1.0), (1, 1, 0.0), (2, 1, 1e4), (2, 2, 1.0)];
+        let problem = problem(entries, &TreeOptions::default());
+        let made = problem.factorize::<f64>(stream, Limits::default(), &STOP);
+        made.unwrap().1.max_l
+    };
+    assert!(largest(1.2) < 0.1);
+    let expected = 1.0 / (1.3 * U);
+    assert!((largest(1.3) - expected).abs() < 1e-12 * expected);
+}
+
 /// Rows and columns of zeros in fronts of each kind.
 fn with_zeros(columns: &[usize]) -> Problem {
     let mut entries = Vec::new();

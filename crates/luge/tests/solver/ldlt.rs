@@ -230,7 +230,8 @@ fn right_hand_sides_of_parts_are_checked() {
     let ldlt = factors.ldlt().unwrap().unwrap();
     let mut x = vec![1.0; 18];
     x[11] = f64::NAN;
-    let solves: [&dyn Fn(&mut [f64]) -> Result<(), Error>; 4] = [
+    type Solve<'a> = &'a dyn Fn(&mut [f64]) -> Result<(), Error>;
+    let solves: [Solve<'_>; 4] = [
         &|x| ldlt.solve_lower(x),
         &|x| ldlt.solve_diagonal(x),
         &|x| ldlt.solve_upper(x),

@@ -762,6 +762,7 @@ impl Step<'_> {
                 return;
             }
             Error::ZeroPivot { .. } => "ZeroPivot",
+            Error::NoPivots { .. } => "NoPivots",
             Error::SingularToRounding { .. } => "SingularToRounding",
             Error::Unstable { .. } => "Unstable",
             Error::Overflow { .. } => "Overflow",
@@ -1009,6 +1010,10 @@ mod tests {
         assert_eq!(
             judged(&good, pivot(), None),
             ["factorize: ZeroPivot of a good matrix [searched]"]
+        );
+        assert_eq!(
+            judged(&good, Error::NoPivots { column: None }, None),
+            ["factorize: NoPivots of a good matrix [searched]"]
         );
         assert!(judged(&truth([1.0, 1.0, 1.0, 1.0 + 1e-15], false), pivot(), None).is_empty());
         let rank = |rank| Error::ZerosOnly {

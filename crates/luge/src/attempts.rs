@@ -245,6 +245,7 @@ mod tests {
         let shared = shared(Pivoting::Auto);
         let helped = [
             Error::ZeroPivot { column: 1 },
+            Error::NoPivots { column: Some(1) },
             Error::Overflow { column: 1 },
             Error::SingularToRounding {
                 column: 1,

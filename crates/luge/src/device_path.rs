@@ -351,6 +351,8 @@ impl DevicePath {
             growth.clone()
         } else if report.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
             Some(format!("{} tiny pivots", report.num_perturbed))
+        } else if shared.options.ordering.scaling && !is_static && !old.is_in_range() {
+            Some(format!("a scaling to {:.1e}", report.largest))
         } else {
             None
         };
@@ -434,9 +436,11 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
-        let target = task.shared.target;
+        let shared = task.shared;
         let serves = |found: DeviceFactors| {
-            if found.misses(target) {
+            if found.misses(shared.target)
+                || shared.options.ordering.scaling && !found.is_in_range()
+            {
                 Err(found.unstable())
             } else {
                 Ok(found)

@@ -21,7 +21,7 @@ use crate::host::HostEngine;
 /// // 4 2
 /// // 2 -3
 /// let (offsets, columns, values) = ([0u32, 1, 3], [0u32, 0, 1], [4.0, 2.0, -3.0]);
-/// let a = MatrixRef::by_rows(2, 2, &offsets, &columns, &values);
+/// let a: MatrixRef<'_, f64, u32> = MatrixRef::by_rows(2, 2, &offsets, &columns, &values);
 /// let solver = Solver::new(Options::default().kind(MatrixKind::Symmetric))?;
 /// let factors = solver.analyze(a)?.factorize(a)?;
 ///
@@ -30,7 +30,7 @@ use crate::host::HostEngine;
 /// let magnitudes: Vec<f64> = ldlt.d().iter().map(|d| d.abs()).collect();
 /// assert!(ldlt.d().iter().any(|&d| d < 0.0));
 /// ldlt.set_d(&magnitudes);
-/// let mut x = [8.0, 4.0];
+/// let mut x = [8.0_f64, 4.0];
 /// ldlt.solve(&mut x)?;
 /// assert!((x[0] - 2.0).abs() < 1e-14 && x[1].abs() < 1e-14);
 /// # Ok::<(), luge::Error>(())

@@ -109,7 +109,7 @@ pub enum SingularAction {
 /// let inertia = factors.inertia().expect("the matrix is symmetric");
 /// assert_eq!((inertia.positive, inertia.negative), (2, 1));
 /// let solution = factors.solve(&[5.0, 9.0, 3.0])?;
-/// assert!((solution.x[2] - 3.0).abs() < 1e-12);
+/// assert!((solution.x[2] - 3.0_f64).abs() < 1e-12);
 /// # Ok::<(), luge::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

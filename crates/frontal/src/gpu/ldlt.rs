@@ -95,7 +95,7 @@ impl Default for DeviceSymmetricQuality {
 /// and columns of B have the same permutation and scaling.
 ///
 /// A factorization searches pivots in launches of their own: by threshold partial pivoting within fronts, and in those of
-/// several tiles within a tile, with all rows. Columns without an acceptable pivot are moved to a later place in their
+/// several tiles within a tile, with all rows, and with a threshold a quarter stricter than the bound that L has to keep. Columns without an acceptable pivot are moved to a later place in their
 /// front or to the parent, the tree is planned anew, and the search goes on, until nothing fails. A refactorization has the
 /// pivots and the tree of the last search, and is one launch; the entries of L tell whether these serve.
 /// [`SymmetricPivoting`](luge_sparse::SymmetricPivoting) makes no difference.

@@ -661,6 +661,46 @@ fn single_matrices_are_factorized_as_they_are() {
     assert_eq!(factors.inform().precision, "f32");
 }
 
+/// Values that the scaling of others brings to the end of the range of `f32`.
+#[test]
+fn values_out_of_the_range_of_factors_are_scaled_anew() {
+    let matrix = |values: [f32; 3]| {
+        let mut a = TriMat::new((2, 2));
+        for (k, (i, j)) in [(0, 0), (1, 0), (1, 1)].into_iter().enumerate() {
+            a.add_triplet(i, j, values[k]);
+        }
+        let a: CsMat<f32> = a.to_csr();
+        a
+    };
+    let large = matrix([-2.676_011_6e35, 1e34, 2e35]);
+    for kind in [MatrixKind::Symmetric, MatrixKind::General] {
+        let options = of_kind(kind);
+        let solver = Solver::new(options).unwrap();
+        let mut factors = solver.analyze(&large).unwrap().factorize(&large).unwrap();
+        let mut scaled_anew = 0;
+        for size in (60..110).map(|power| 2f32.powi(-power)) {
+            let small = large.map(|v| v * size);
+            let outcome = factors.refactorize(&small).unwrap();
+            scaled_anew += usize::from(matches!(outcome, Refactorized::Repivoted { .. }));
+            // Times ones.
+            let [d, e, f] = [-2.676_011_6e35 * size, 1e34 * size, 2e35 * size];
+            let b = if kind == MatrixKind::Symmetric {
+                [d + e, e + f]
+            } else {
+                [d, e + f]
+            };
+            let solution = factors.solve(&b).unwrap();
+            assert!(
+                solution.x.iter().all(|x| (x - 1.0).abs() < 1e-5),
+                "{size:e}: {:?}",
+                solution.x
+            );
+        }
+        // Once in 73 powers of two.
+        assert_eq!(scaled_anew, 1);
+    }
+}
+
 #[test]
 fn memory_is_predicted_and_refused_before_any_work() {
     let a = mirrored(&laplacian_2d(12, 11));

@@ -35,15 +35,14 @@ pub struct FrontalLdlt<F: FrontalScalar> {
     kernels: &'static Kernels<F>,
     store: FrontStore<F>,
     quality: SymmetricQuality,
-    /// Columns of the pattern whose pivots were replaced, ascending.
-    perturbed: Option<Vec<u32>>,
+    /// Columns of the pattern whose pivots were replaced, ascending, and what is reserved for them.
+    perturbed: Option<(Vec<u32>, Reservation)>,
     /// Whether the last factorization ran to its end.
     valid: bool,
     /// Whether the store holds what a factorization left.
     used: bool,
     /// What is reserved for all of this.
     memory: Reservation,
-    of_perturbed: Reservation,
 }
 
 impl<F: FrontalScalar> FrontalLdlt<F> {
@@ -98,7 +97,6 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
             valid: false,
             used: false,
             memory,
-            of_perturbed: Reservation::default(),
         };
         match factors.run(values, options) {
             Ok(quality) => Ok((factors, quality)),
@@ -174,15 +172,16 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         self.memory.shrink_to(held);
         self.quality = result?;
         if is_signed {
-            let columns = (0..).zip(replaced);
-            let perturbed = columns.filter(|(_, is_replaced)| is_replaced.load(Ordering::Relaxed));
-            let perturbed: Vec<u32> = perturbed.map(|(column, _)| column).collect();
+            let is_replaced = |column: &u32| replaced[*column as usize].load(Ordering::Relaxed);
+            let columns = (0..marks as u32).filter(is_replaced);
+            // No longer than it has to be: that is what is reserved.
+            let mut perturbed = Vec::with_capacity(columns.clone().count());
+            perturbed.extend(columns);
             self.quality.num_perturbed = perturbed.len();
             self.quality.first_perturbed = perturbed.first().map(|&column| column as usize);
             of_marks.shrink_to(bytes_of::<u32>(perturbed.capacity()));
-            self.perturbed = Some(perturbed);
+            self.perturbed = Some((perturbed, of_marks));
         }
-        self.of_perturbed = of_marks;
         self.valid = true;
         Ok(self.quality)
     }
@@ -231,7 +230,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     /// Columns of the pattern whose pivots were replaced because they had not the
     /// [expected sign](luge_sparse::PivotKind::Signed), ascending; `None` if no signs were expected.
     pub fn perturbed(&self) -> Option<&[u32]> {
-        self.perturbed.as_deref()
+        self.perturbed.as_ref().map(|(columns, _)| &columns[..])
     }
 
     /// Entries of L, the unit diagonal and explicit zeros included.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use luge_frontal::{FrontalError, FrontalLdlt, FrontalScalar, Options, TreeOptions};
-use luge_sparse::{Inertia, PivotPolicy};
+use luge_sparse::{Inertia, MemoryBudget, PivotPolicy};
 
 use crate::checks::{bits, check, dense_factors, product, with};
 use crate::matrices::{Matrix, Random, grid, random_matrix, saddle};
@@ -128,7 +128,7 @@ fn quasidefinite_matrices_have_the_signs_that_are_expected() {
     }
 }
 
-/// In fronts of every size, and in those that share their work.
+/// In fronts of every size.
 #[test]
 fn pivots_of_another_sign_are_replaced() {
     let mut random = Random(32);
@@ -205,6 +205,27 @@ fn nothing_stays_of_pivots_that_were_replaced() {
             .unwrap();
         assert!((bits(&ldlt), ldlt.perturbed().unwrap().to_vec()) == before);
     }
+}
+
+#[test]
+fn the_list_of_replaced_pivots_is_reserved() {
+    let mut random = Random(34);
+    let a = Matrix::full(100, |_, _| random.next());
+    let symbolic = a.symbolic(&TreeOptions::default());
+    let memory = MemoryBudget::new(1 << 30);
+    let options = Options {
+        memory: memory.clone(),
+        ..expecting(1.0, &[30.0; 100])
+    };
+    let (mut ldlt, quality) = FrontalLdlt::factorize(&symbolic, &a.values, &options).unwrap();
+    let with_all = memory.available();
+    assert_eq!(quality.num_perturbed, 100);
+    let identity = |(i, j, _)| if i == j { 31.0 } else { 0.0 };
+    let none: Vec<f64> = a.entries().map(identity).collect();
+    ldlt.refactorize(&none, &options).unwrap();
+    assert_eq!(memory.available() - with_all, 400);
+    drop(ldlt);
+    assert_eq!(memory.available(), 1 << 30);
 }
 
 #[test]

@@ -87,6 +87,11 @@ impl DeviceFactors {
         }
     }
 
+    /// [`is_in_range`](Found::is_in_range), by a report that is at hand.
+    pub(crate) fn is_reported_in_range(&self, report: &FactorReport) -> bool {
+        report.largest == 0.0 || self.holds_digits(report)
+    }
+
     /// The bound of one pass that follows from the growth.
     fn bound_of_growth(&self, report: &FactorReport, probe: &Probe) -> f64 {
         bound(BoundOf {
@@ -255,8 +260,7 @@ impl Found for DeviceFactors {
     }
 
     fn is_in_range(&self) -> bool {
-        let report = self.engine.report();
-        report.largest == 0.0 || self.holds_digits(&report)
+        self.is_reported_in_range(&self.engine.report())
     }
 
     fn serves(&self, shared: &Shared) -> bool {

@@ -351,7 +351,10 @@ impl DevicePath {
             growth.clone()
         } else if report.num_perturbed > 0 && shared.options.pivoting == Pivoting::Auto {
             Some(format!("{} tiny pivots", report.num_perturbed))
-        } else if shared.options.ordering.scaling && !is_static && !old.is_in_range() {
+        } else if shared.options.ordering.scaling
+            && !is_static
+            && !old.is_reported_in_range(&report)
+        {
             Some(format!("a scaling to {:.1e}", report.largest))
         } else {
             None

@@ -792,7 +792,7 @@ impl<T: RealScalar> Factors<T> {
     ///
     /// With static pivots [`Error::Unstable`] if they do not serve; [`Error::InvalidMatrix`], [`Error::OtherSize`],
     /// [`Error::ExtraEntry`], [`Error::NotFinite`], [`Error::NotSymmetric`], [`Error::NotPositiveDefinite`],
-    /// [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::SingularToRounding`],
+    /// [`Error::ZerosOnly`], [`Error::ZeroPivot`], [`Error::NoPivots`], [`Error::SingularToRounding`],
     /// [`Error::Overflow`],
     /// [`Error::OutOfMemory`], [`Error::Cancelled`] and those of the device. After an error these are
     /// still the factors of the last matrix; after [`Error::Cancelled`] and [`Error::OutOfMemory`] their values are

@@ -493,14 +493,6 @@ impl Options {
     /// Refuses what does not go with signs that pivots are expected to have.
     fn check_regularization(&self, regularization: &Regularization) -> Result<(), Error> {
         regularization.check()?;
-        let refuse = |field, value: &dyn Debug, range| {
-            let value = format!("{value:?}");
-            Err(Error::InvalidOption {
-                field,
-                value,
-                range,
-            })
-        };
         if self.kind != MatrixKind::Symmetric {
             return refuse("kind", &self.kind, "Symmetric with a regularization");
         }
@@ -516,14 +508,6 @@ impl Options {
 
     /// Refuses what does not go with a symmetric matrix.
     fn check_symmetric(&self) -> Result<(), Error> {
-        let refuse = |field, value: &dyn Debug, range| {
-            let value = format!("{value:?}");
-            Err(Error::InvalidOption {
-                field,
-                value,
-                range,
-            })
-        };
         if self.device_engine == DeviceEngine::Columns {
             return refuse(
                 "device_engine",
@@ -634,6 +618,15 @@ fn check_pivots(field: &'static str, policy: PivotPolicy) -> Result<(), Error> {
     })
 }
 
+/// Refuses the `value` of a field.
+fn refuse(field: &'static str, value: &dyn Debug, range: &'static str) -> Result<(), Error> {
+    Err(Error::InvalidOption {
+        field,
+        value: format!("{value:?}"),
+        range,
+    })
+}
+
 /// Refuses the `value` of a field unless `is_in` holds for it, which is what `range` says. No comparison holds for NaN.
 fn in_range<V: Copy + Debug>(
     field: &'static str,
@@ -644,11 +637,7 @@ fn in_range<V: Copy + Debug>(
     if is_in(value) {
         return Ok(());
     }
-    Err(Error::InvalidOption {
-        field,
-        value: format!("{value:?}"),
-        range,
-    })
+    refuse(field, &value, range)
 }
 
 fn check_ordering(ordering: &OrderingOptions) -> Result<(), Error> {

@@ -326,6 +326,23 @@ mod tests {
         assert_eq!(delays.num_delayed, 4);
     }
 
+    /// Where few columns fail, they go twice as far from round to round.
+    #[test]
+    fn few_columns_go_farther_sooner() {
+        let symbolic = path(&[2; FEW / 2]);
+        let limits = Limits::default();
+        let ups = |failed: &[u32]| {
+            let mut delays = Delays::default();
+            let rounds = (0..4).map(|_| {
+                let moves = moved(&mut delays, &symbolic, &limits, failed);
+                moves.unwrap_or_default()[0].1
+            });
+            rounds.collect::<Vec<_>>()
+        };
+        assert_eq!(ups(&[0]), [1, 2, 4, 8]);
+        assert_eq!(ups(&[0, 1]), [1, 1, 2, 2]);
+    }
+
     /// Columns that come to lie where tiles meet.
     #[test]
     fn pivots_of_order_two_stay_in_one_tile() {

@@ -701,6 +701,20 @@ fn values_out_of_the_range_of_factors_are_scaled_anew() {
     }
 }
 
+/// Where the options want no scaling, another one would be of no use.
+#[test]
+fn values_out_of_range_are_kept_without_a_scaling() {
+    let a = mirrored(&laplacian_2d(4, 3)).map(|&v| v as f32 * 1e-25);
+    let ordering = OrderingOptions::default().scaling(false);
+    let solver = Solver::new(symmetric().ordering(ordering)).unwrap();
+    let mut factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+    let outcome = factors.refactorize(&a).unwrap();
+    assert!(
+        matches!(outcome, Refactorized::Reused { .. }),
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn memory_is_predicted_and_refused_before_any_work() {
     let a = mirrored(&laplacian_2d(12, 11));

@@ -7,7 +7,7 @@ use luge_kernel::prelude::*;
 
 use super::plan::{SymmetricWork, kind, report};
 use super::small::{Ahead, Grid, Sizes, SmallFronts, of_lane};
-use super::symmetric::{FrontKind, Verdict};
+use super::symmetric::{FrontKind, Group, Verdict};
 use super::work::Seen;
 
 /// How the pivots of a small front are eliminated.
@@ -132,27 +132,52 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
     /// The pivot to be taken in place `j`: that of the first column that has an acceptable one.
     #[inlined]
     fn choose(self, sizes: Sizes, j: u32) -> Choice {
-        let lane = thread::lane_id();
         let Sizes { k, c, start, .. } = sizes;
-        let mut said = Verdict::UNFIT;
-        if lane >= j && lane < k {
+        let grid = Grid::covering(k + c);
+        let group = Group {
+            lanes: warp::WARP_SIZE / grid.columns,
+        };
+        let mut choice = Choice {
+            verdict: Verdict::UNFIT,
+            column: j,
+            partner: j,
+        };
+        // As many columns at once as the lanes can look at.
+        let mut not_finite = k;
+        let mut first = j;
+        while first < k {
+            let column = first + grid.column;
             let entry = |i: u32, p: u32| self.entry(sizes, i, p);
-            said = self.work.verdict(entry, lane, (j, k, k + c));
-            if said == Verdict::NOT_FINITE {
-                self.work.note_first(report::FIRST_NOT_FINITE, start + lane);
+            let mut said = self
+                .work
+                .verdict(group, entry, column.min(k - 1), (j, k, k + c));
+            if column >= k {
+                said = Verdict::UNFIT;
+            } else if said == Verdict::NOT_FINITE {
+                not_finite = not_finite.min(column);
                 said = Verdict::UNFIT;
             }
+            let fit = warp::ballot(warp::FULL_MASK, said != Verdict::UNFIT);
+            if fit != 0 {
+                let lane = fit.trailing_zeros();
+                let (verdict, partner) = Verdict::split(of_lane(said, lane));
+                choice = Choice {
+                    verdict,
+                    column: first + lane / group.lanes,
+                    partner,
+                };
+                break;
+            }
+            first += grid.columns;
         }
-        let fit = warp::ballot(warp::FULL_MASK, said != Verdict::UNFIT);
+        // While another one is fit, those may yet go to other places.
+        if choice.verdict == Verdict::UNFIT && not_finite < k {
+            self.work
+                .note_first(report::FIRST_NOT_FINITE, start + not_finite);
+        }
         // A vote orders no memory: what was read here may be exchanged now.
         warp::sync_warp(warp::FULL_MASK);
-        let column = fit.trailing_zeros() & (warp::WARP_SIZE - 1);
-        let (verdict, partner) = Verdict::split(of_lane(said, column));
-        Choice {
-            verdict: if fit == 0 { Verdict::UNFIT } else { verdict },
-            column,
-            partner,
-        }
+        choice
     }
 
     /// Exchanges rows and columns `a` and `b`, and where they came from.

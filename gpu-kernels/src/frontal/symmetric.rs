@@ -70,6 +70,41 @@ impl Verdict {
     }
 }
 
+/// Lanes of a warp that look at one column together: a power of two of them, beginning with a multiple of it.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub lanes: u32,
+}
+
+impl Group {
+    /// The lane's number in its group.
+    #[inlined]
+    fn lane(self) -> u32 {
+        thread::lane_id() & (self.lanes - 1)
+    }
+
+    /// Whether this holds for all lanes of the group.
+    #[inlined]
+    fn all(self, holds: bool) -> bool {
+        let fails = warp::ballot(warp::FULL_MASK, !holds);
+        let own = thread::lane_id() & !(self.lanes - 1);
+        let mask = u32::MAX >> (warp::WARP_SIZE - self.lanes);
+        fails >> own & mask == 0
+    }
+
+    /// The largest that the lanes of the group have.
+    #[inlined]
+    fn largest<T: Real>(self, value: T) -> T {
+        let mut most = value;
+        let mut distance = self.lanes / 2;
+        while distance > 0 {
+            most = most.max(warp::shuffle_xor(warp::FULL_MASK, most, distance));
+            distance /= 2;
+        }
+        most
+    }
+}
+
 /// A pivot of order 1 that reaches so much of its column is taken without a look at others: where that of order 2 has the
 /// smaller growth (J. R. Bunch and L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear
 /// systems", Math. Comp. 31, 1977).
@@ -139,90 +174,109 @@ impl<T: Real> Work<T> {
     }
 
     /// What a search says of column `p` of a front of which the columns `j..k` are candidates and the rows `j..m` are left.
-    /// `entry` has both triangles.
+    /// `entry` has both triangles. All lanes of the warp call it, those of a group for one column.
     #[inlined]
     pub(super) fn verdict(
         self,
+        group: Group,
         entry: impl Fn(u32, u32) -> T,
         p: u32,
         (j, k, m): (u32, u32, u32),
     ) -> u32 {
-        let diagonal = entry(p, p);
-        let size = diagonal.abs();
-        let mut is_finite = diagonal.is_number();
-        // The largest and the second largest of the candidates, and the largest below them.
-        let (mut most, mut partner) = (T::ZERO, p);
-        let (mut second, mut below) = (T::ZERO, T::ZERO);
-        let mut i = j;
+        let size = entry(p, p).abs();
+        // The largest of the lane's candidates, and the largest of its other rows.
+        let (mut most, mut partner, mut others) = (T::ZERO, p, T::ZERO);
+        let mut is_finite = true;
+        let mut i = j + group.lane();
         while i < m {
+            let value = entry(i, p);
+            is_finite = is_finite && value.is_number();
+            let size = value.abs();
             if i != p {
-                let value = entry(i, p);
-                let size = value.abs();
-                is_finite = is_finite && value.is_number();
-                if i >= k {
-                    below = below.max(size);
-                } else if size > most {
-                    second = most;
+                if i < k && size > most {
+                    others = others.max(most);
                     (most, partner) = (size, i);
                 } else {
-                    second = second.max(size);
+                    others = others.max(size);
                 }
             }
-            i += 1;
+            i += group.lanes;
         }
-        let beside = most.max(below);
-        if !is_finite {
-            return Verdict::NOT_FINITE;
-        }
-        if self.counts_as_zero(size.max(beside)) {
-            return Verdict::ZERO;
-        }
+        let is_finite = group.all(is_finite);
+        let beside = group.largest(most.max(others));
+        let is_zero = self.counts_as_zero(size.max(beside));
         let may_be_one = !self.counts_as_zero(size) && size >= self.threshold * beside;
-        if may_be_one && size >= T::from_f64(ALPHA) * beside {
-            return Verdict::ONE;
-        }
-        let growth = self.growth_of_two(&entry, (p, partner), (j, m), second.max(below));
-        let may_be_two = self.threshold * growth <= T::ONE;
-        // 0 · ∞ is no growth, and compares as such.
-        let bounds_better = growth * size < beside;
-        if may_be_one && !bounds_better {
-            Verdict::ONE
-        } else if may_be_two {
-            Verdict::TWO + partner * Verdict::PARTNER
+        let is_one = may_be_one && size >= T::from_f64(ALPHA) * beside;
+        let mut said = if !is_finite {
+            Verdict::NOT_FINITE
+        } else if is_zero {
+            Verdict::ZERO
         } else {
-            Verdict::UNFIT
+            Verdict::ONE
+        };
+        // What follows is for pivots of order 2.
+        if warp::vote_all(warp::FULL_MASK, !is_finite || is_zero || is_one) {
+            return said;
         }
+        let of_lane = most;
+        let own_partner = partner;
+        let mut distance = group.lanes / 2;
+        while distance > 0 {
+            let other = warp::shuffle_xor(warp::FULL_MASK, most, distance);
+            let of_other = warp::shuffle_xor(warp::FULL_MASK, partner, distance);
+            // The first of those of the same size.
+            if other > most || other == most && of_other < partner {
+                (most, partner) = (other, of_other);
+            }
+            distance /= 2;
+        }
+        if own_partner != partner {
+            others = others.max(of_lane);
+        }
+        let of_first = group.largest(others);
+        let growth = self.growth_of_two(group, entry, (p, partner), (j, m), of_first);
+        if is_finite && !is_zero && !is_one {
+            let may_be_two = self.threshold * growth <= T::ONE;
+            // 0 · ∞ is no growth, and compares as such.
+            let bounds_better = growth * size < beside;
+            said = if may_be_one && !bounds_better {
+                Verdict::ONE
+            } else if may_be_two {
+                Verdict::TWO + partner * Verdict::PARTNER
+            } else {
+                Verdict::UNFIT
+            };
+        }
+        said
     }
 
     /// The bound of the entries of L that a pivot of order 2 of these columns leads to; infinite if it is not one.
-    /// `of_first` is the largest magnitude in the first column but for both rows.
+    /// `of_first` is the largest magnitude in the first column but for both rows. All lanes of the warp call it.
     #[inlined]
     fn growth_of_two(
         self,
+        group: Group,
         entry: impl Fn(u32, u32) -> T,
         (p, t): (u32, u32),
         (j, m): (u32, u32),
         of_first: T,
     ) -> T {
         let mut of_second = T::ZERO;
-        let mut i = j;
+        let mut is_finite = true;
+        let mut i = j + group.lane();
         while i < m {
+            let value = entry(i, t);
+            is_finite = is_finite && value.is_number();
             if i != p && i != t {
-                let value = entry(i, t);
-                if !value.is_number() {
-                    return T::ZERO.reciprocal();
-                }
                 of_second = of_second.max(value.abs());
             }
-            i += 1;
+            i += group.lanes;
         }
+        let is_finite = group.all(is_finite);
+        let of_second = group.largest(of_second);
         let (d11, d21, d22) = (entry(p, p), entry(t, p), entry(t, t));
         let size = d11.abs().max(d21.abs()).max(d22.abs());
-        if p == t
-            || self.counts_as_zero(size)
-            || !is_regular(d11, d21, d22, FOUND)
-            || !d22.is_number()
-        {
+        if p == t || !is_finite || self.counts_as_zero(size) || !is_regular(d11, d21, d22, FOUND) {
             return T::ZERO.reciprocal();
         }
         let [e11, e21, e22] = inverse_of_two(d11, d21, d22);

@@ -153,6 +153,16 @@ impl Tile {
         }
     }
 
+    /// As large as what is left of the tile without its first rows and columns, so many of both.
+    #[inlined]
+    fn after(self, first: u32) -> Self {
+        Self {
+            rows: self.rows - first,
+            columns: self.columns - first,
+            ..self
+        }
+    }
+
     /// Calls `f(i, j)` for the entries of the tile, each by one thread of the block.
     #[inlined]
     fn for_each(self, mut f: impl FnMut(u32, u32)) {

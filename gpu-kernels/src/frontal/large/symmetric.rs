@@ -11,11 +11,14 @@
 use luge_kernel::prelude::*;
 
 use super::triangle::{PANEL, solve_upper, subtract};
-use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile, words};
+use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile};
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
-use crate::frontal::symmetric::{FrontKind, Verdict};
+use crate::frontal::symmetric::{FrontKind, Group, Verdict};
 use crate::frontal::work::Seen;
+
+/// Warps of a block.
+const WARPS: u32 = THREADS / warp::WARP_SIZE;
 
 /// What large fronts of symmetric matrices need beside the others. Arrays have a place for each column of a tile or of a
 /// whole front.
@@ -268,23 +271,10 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         thread::sync_threads();
         let mut j = 0;
         while j < k {
-            self.judge(tile, matrix, (j, k, m));
-            thread::sync_threads();
-            if thread == 0 {
-                let mut p = j;
-                while p < k && self.kind.verdicts.get(p as usize) == Verdict::UNFIT {
-                    p += 1;
-                }
-                self.words.set(words::NEXT, p);
-            }
-            thread::sync_threads();
-            let column = self.words.get(words::NEXT);
-            if column == k {
+            let (verdict, column, partner) = self.choose(tile, matrix, (j, k, m));
+            if verdict == Verdict::UNFIT {
                 break;
             }
-            let (verdict, partner) = Verdict::split(self.kind.verdicts.get(column as usize));
-            // All have read what the next turn writes.
-            thread::sync_threads();
             if verdict == Verdict::TWO {
                 self.exchange(matrix, m, j, column.min(partner));
                 // The first exchange has left it where it was, for it stands behind the other one.
@@ -313,21 +303,52 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         thread::sync_threads();
     }
 
-    /// Has each candidate looked at by a thread.
+    /// The first column with an acceptable pivot, what that is, and the partner. Each warp looks at one column at a time.
     #[inlined]
-    fn judge(self, tile: Tile, matrix: Matrix<T>, (j, k, m): (u32, u32, u32)) {
-        let p = thread::thread_idx_x();
-        if p < j || p >= k {
-            return;
-        }
+    fn choose(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        (j, k, m): (u32, u32, u32),
+    ) -> (u32, u32, u32) {
+        let (lane, own) = (thread::lane_id(), thread::thread_idx_x() / warp::WARP_SIZE);
+        let group = Group {
+            lanes: warp::WARP_SIZE,
+        };
         let entry = |i: u32, p: u32| matrix.get(i, p);
-        let mut said = self.work.verdict(entry, p, (j, k, m));
-        if said == Verdict::NOT_FINITE {
-            let pivot = tile.start + tile.row + p;
-            self.work.note_first(report::FIRST_NOT_FINITE, pivot);
-            said = Verdict::UNFIT;
+        let mut not_finite = k;
+        let mut first = j;
+        while first < k {
+            let column = first + own;
+            if column < k {
+                let mut said = self.work.verdict(group, entry, column, (j, k, m));
+                if said == Verdict::NOT_FINITE {
+                    not_finite = not_finite.min(column);
+                    said = Verdict::UNFIT;
+                }
+                if lane == 0 {
+                    self.kind.verdicts.set(column as usize, said);
+                }
+            }
+            thread::sync_threads();
+            // The same in all warps. The barriers of an elimination are before what is said next of these columns.
+            let column = (first + (lane & (WARPS - 1))).min(k - 1);
+            let said = self.kind.verdicts.get(column as usize);
+            let fit = warp::ballot(warp::FULL_MASK, said != Verdict::UNFIT);
+            if fit != 0 {
+                let lane = fit.trailing_zeros();
+                let said = warp::shuffle(warp::FULL_MASK, said, lane);
+                let (verdict, partner) = Verdict::split(said);
+                return (verdict, first + lane, partner);
+            }
+            first += WARPS;
         }
-        self.kind.verdicts.set(p as usize, said);
+        // While another one is fit, those may yet go to other places.
+        if not_finite < k {
+            let pivot = tile.start + tile.row + not_finite;
+            self.work.note_first(report::FIRST_NOT_FINITE, pivot);
+        }
+        (Verdict::UNFIT, k, k)
     }
 
     /// Exchanges rows and columns `a` and `b` of `m`, and where they came from. A barrier ends it if there is something to do.
@@ -375,8 +396,9 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
             i += THREADS;
         }
         thread::sync_threads();
-        tile.for_each(|i, q| {
-            if q > j && q <= i {
+        tile.after(j + 1).for_each(|i, q| {
+            if q <= i {
+                let (i, q) = (i + j + 1, q + j + 1);
                 let sum = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
                 matrix.set(i, q, sum);
                 matrix.set(q, i, sum);
@@ -410,8 +432,9 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
             i += THREADS;
         }
         thread::sync_threads();
-        tile.for_each(|i, q| {
-            if q > j + 1 && q <= i {
+        tile.after(j + 2).for_each(|i, q| {
+            if q <= i {
+                let (i, q) = (i + j + 2, q + j + 2);
                 let sum = (-matrix.get(i, j)).mul_add(matrix.get(j, q), matrix.get(i, q));
                 let sum = (-matrix.get(i, j + 1)).mul_add(matrix.get(j + 1, q), sum);
                 matrix.set(i, q, sum);

@@ -280,14 +280,20 @@ impl<L: TreeFactors> TreeEngine<L> {
         };
         let mut check = Some(check);
         loop {
-            factors.begin_refactorize(stream, values, &self.pivots)?;
-            if let Some((known, matrix)) = &mut known {
-                known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
+            let mut outcome = Outcome::OtherPivots;
+            if factors.needs_search() {
+                check.take().map_or(Ok(()), |check| check())?;
+            } else {
+                factors.begin_refactorize(stream, values, &self.pivots)?;
+                if let Some((known, matrix)) = &mut known {
+                    known.enqueue(stream, *matrix, |x| factors.solve(stream, x, 1, false))?;
+                }
+                let checked = check.take().map_or(Ok(()), |check| check());
+                let report = factors.report(stream, &self.pivots);
+                checked?;
+                outcome = report?;
             }
-            let checked = check.take().map_or(Ok(()), |check| check());
-            let report = factors.report(stream, &self.pivots);
-            checked?;
-            match report? {
+            match outcome {
                 Outcome::Done(quality) => {
                     self.quality = quality;
                     break;

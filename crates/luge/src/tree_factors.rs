@@ -87,6 +87,12 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         Self::factorize(place, values, pivots)
     }
 
+    /// Whether other values are better factorized [beside](Self::factorize_beside) these factors from the start, since the last
+    /// ones had other pivots than those before.
+    fn needs_search(&self) -> bool {
+        false
+    }
+
     /// Enqueues a factorization of other values with the pivots that are there; work that is enqueued after it uses the new
     /// factors.
     fn begin_refactorize(
@@ -396,6 +402,10 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
             .factorize_beside(place.stream, values, pivots, &upload)
             .map_err(numeric_error)?;
         Ok((factors, symmetric_quality(&quality, pivots)))
+    }
+
+    fn needs_search(&self) -> bool {
+        self.needs_search()
     }
 
     fn begin_refactorize(

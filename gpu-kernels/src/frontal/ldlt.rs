@@ -16,7 +16,8 @@
 //! [`ldlt_fronts_search`](fn@ldlt_fronts_search) looks for pivots of order 1 and 2 by threshold partial pivoting: in small
 //! and whole fronts among all columns of the front's pivots, with all its rows; in fronts of several tiles within the
 //! tile on the diagonal, and the tiles below it are checked a posteriori. The first candidate with an acceptable pivot is
-//! taken, with that of order 1 or 2 that bounds L better. Where none is acceptable, columns are left out and marked: they
+//! taken, with that of order 1 or 2 that bounds L better. Pivots that are known are tried first, and kept as long as L is bounded
+//! as the search is told. Where none is acceptable, columns are left out and marked: they
 //! have to be eliminated later in the front, or with its parent. In a launch without marks,
 //! the search has found where each row and column goes, and the kind of each pivot.
 //!
@@ -46,6 +47,7 @@ macro_rules! factorization {
                 work.pivot_rows.len() == work.row_places.len(),
                 symmetric.diagonal.len() == 2 * work.row_places.len(),
                 symmetric.failed.len() == work.row_places.len(),
+                symmetric.found_places.len() == work.row_places.len(),
                 work.state.len() == plan::state::LEN,
                 work.extremes.len() == plan::report::NUM_EXTREMES,
                 work.report.len() == plan::report::LEN
@@ -113,8 +115,11 @@ factorization! {
 }
 
 factorization! {
-    /// As [`ldlt_fronts`](fn@ldlt_fronts), but searches pivots, and writes `row_places` and `pivot_rows` instead of reading
-    /// them.
+    /// As [`ldlt_fronts`](fn@ldlt_fronts), but keeps the pivots only where no entry of L exceeds `known_l`, or `known_l_of_tile`
+    /// on the diagonal of a front of several tiles with others below, and else searches. Where rows and columns go is written to
+    /// `found_places`, and to `pivot_rows` the kinds of the pivots there. If the report counts nothing as searched, nor as failed,
+    /// both are as before, and the factors those of [`ldlt_fronts`](fn@ldlt_fronts). Else rows of the factors may be where they
+    /// were before.
     ///
     /// For a pivot that no acceptable one was found for, or whose column of L has an entry above `max_l` in the tiles below,
     /// `failed` has the epoch. What it leaves as factors is of no use.

@@ -285,6 +285,10 @@ pub struct Work<T: Real> {
 pub struct SymmetricWork<T: Real> {
     /// A search has failed at columns of L with larger entries than this.
     pub max_l: T,
+    /// A search keeps the pivots that are known where no entry of L gets larger than this,
+    pub known_l: T,
+    /// and where there are tiles below, no entry of that on the diagonal than this.
+    pub known_l_of_tile: T,
     /// Not zero if all pivots have to be positive.
     pub definite: u32,
     /// Two values for each pivot, in the order of elimination: D's entry on the diagonal, and the one that couples it with
@@ -292,6 +296,8 @@ pub struct SymmetricWork<T: Real> {
     pub diagonal: GlobalMut<T>,
     /// Number of the last search that failed at the pivot in this place.
     pub failed: GlobalMut<u32>,
+    /// Where a search puts each of the pivots' rows and columns within its front.
+    pub found_places: GlobalMut<u32>,
 }
 
 /// Kinds of pivots of symmetric matrices.
@@ -360,8 +366,10 @@ pub mod state {
     pub const NUM_ZERO: usize = 6;
     /// How often a search failed, a column in several tiles counted in each.
     pub const NUM_FAILED: usize = 7;
+    /// Fronts and tiles in which a search did not keep all pivots that were known.
+    pub const NUM_SEARCHED: usize = 8;
     /// Number of words.
-    pub const LEN: usize = 8;
+    pub const LEN: usize = 9;
 }
 
 /// Extremes, as 64-bit words that are all zero between launches; what was found at the end of one is in its report.
@@ -396,6 +404,8 @@ pub mod report {
     pub const NUM_ZERO: usize = 12;
     /// How often a search failed, a column in several tiles counted in each.
     pub const NUM_FAILED: usize = 13;
+    /// Fronts and tiles in which a search did not keep all pivots that were known.
+    pub const NUM_SEARCHED: usize = 14;
     /// Number of words of a report.
-    pub const LEN: usize = 14;
+    pub const LEN: usize = 15;
 }

@@ -220,7 +220,7 @@ impl<T: Real, K: EliminateSmall<T>> SmallFronts<T, K> {
         let start = front_of(word).start();
         let mut row_place = lane;
         let mut kind = 0;
-        if !SEARCH && lane < k {
+        if (!SEARCH || K::SYMMETRIC) && lane < k {
             row_place = self.work.row_places.get((start + lane) as usize);
             if K::SYMMETRIC {
                 kind = self.work.pivot_rows.get((start + lane) as usize);

@@ -7,7 +7,7 @@ use luge_kernel::prelude::*;
 
 use super::plan::{SymmetricWork, kind, report};
 use super::small::{Ahead, Grid, Sizes, SmallFronts, of_lane};
-use super::symmetric::{FrontKind, Group, Verdict};
+use super::symmetric::{FrontKind, Group, Verdict, all_serve};
 use super::work::Seen;
 
 /// How the pivots of a small front are eliminated.
@@ -61,13 +61,23 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
     ) {
         let lane = thread::lane_id();
         let Sizes { k, start, .. } = sizes;
-        // Which column, as they came, is where the lane's number is.
-        let mut came_from = ahead.row_place;
+        // Where the column is whose planned place is the lane's number.
+        let mut place = ahead.row_place;
         let mut of_kind = ahead.kind;
+        if SEARCH && of_kind == kind::NONE {
+            of_kind = kind::ONE;
+        }
+        let mut has_searched = false;
         let mut j = 0;
         while j < k {
-            let is_two;
-            if SEARCH {
+            let mut is_two = of_lane(of_kind, j) == kind::FIRST_OF_TWO;
+            let is_done = if is_two {
+                self.eliminate_two::<SEARCH>(sizes, j, seen)
+            } else {
+                self.eliminate_one::<SEARCH>(sizes, j, seen)
+            };
+            if SEARCH && !is_done {
+                has_searched = true;
                 let choice = self.choose(sizes, j);
                 if choice.verdict == Verdict::UNFIT {
                     self.give_up(sizes, j);
@@ -83,31 +93,33 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
                 } else {
                     (choice.column, choice.column)
                 };
-                self.exchange(sizes, j, first, &mut came_from);
+                // Of pivots that have to leave their places, and of their partners, nothing is known any more.
+                for left in [j, j + u32::from(is_two), first, second] {
+                    let was = of_lane(of_kind, left);
+                    if lane == left
+                        || lane == left + 1 && was == kind::FIRST_OF_TWO
+                        || lane + 1 == left && was == kind::SECOND_OF_TWO
+                    {
+                        of_kind = kind::ONE;
+                    }
+                }
+                self.exchange(sizes, j, first, &mut place);
                 if is_two {
                     // The first exchange has left it where it was, for it stands behind the other one.
-                    self.exchange(sizes, j + 1, second, &mut came_from);
+                    self.exchange(sizes, j + 1, second, &mut place);
+                    if lane == j {
+                        of_kind = kind::FIRST_OF_TWO;
+                    } else if lane == j + 1 {
+                        of_kind = kind::SECOND_OF_TWO;
+                    }
+                    self.eliminate_two::<false>(sizes, j, seen);
+                } else {
+                    self.eliminate_one::<false>(sizes, j, seen);
                 }
-                if lane == j {
-                    of_kind = if is_two {
-                        kind::FIRST_OF_TWO
-                    } else {
-                        kind::ONE
-                    };
-                } else if is_two && lane == j + 1 {
-                    of_kind = kind::SECOND_OF_TWO;
-                }
-            } else {
-                is_two = of_lane(of_kind, j) == kind::FIRST_OF_TWO;
             }
-            if is_two {
-                self.eliminate_two(sizes, j, seen);
-                j += 2;
-            } else {
-                self.eliminate_one(sizes, j, seen);
-                j += 1;
-            }
+            j += if is_two { 2 } else { 1 };
         }
+        seen.num_searched += u32::from(has_searched && lane == 0);
         self.clear_above(sizes, of_kind);
         let own = lane.min(k - 1);
         let next = (lane + 1).min(k - 1);
@@ -123,7 +135,8 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
             self.values.set(self.place(sizes, lane, lane), d);
             if SEARCH {
                 self.work.pivot_rows.set(pivot as usize, of_kind);
-                self.work.row_places.set((start + came_from) as usize, lane);
+                let found_places = self.kind.found_places;
+                found_places.set(pivot as usize, place);
             }
         }
         warp::sync_warp(warp::FULL_MASK);
@@ -180,9 +193,9 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         choice
     }
 
-    /// Exchanges rows and columns `a` and `b`, and where they came from.
+    /// Exchanges rows and columns `a` and `b`; `place` is that of the lane's column.
     #[inlined]
-    fn exchange(self, sizes: Sizes, a: u32, b: u32, came_from: &mut u32) {
+    fn exchange(self, sizes: Sizes, a: u32, b: u32, place: &mut u32) {
         if a == b {
             return;
         }
@@ -200,11 +213,10 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         if lane < m {
             swap(self.place(sizes, lane, a), self.place(sizes, lane, b));
         }
-        let (of_a, of_b) = (of_lane(*came_from, a), of_lane(*came_from, b));
-        if lane == a {
-            *came_from = of_b;
-        } else if lane == b {
-            *came_from = of_a;
+        if *place == a {
+            *place = b;
+        } else if *place == b {
+            *place = a;
         }
         warp::sync_warp(warp::FULL_MASK);
     }
@@ -224,18 +236,27 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         warp::sync_warp(warp::FULL_MASK);
     }
 
+    /// Eliminates column `j`. If this is a trial, it is left undone where an entry of L gets too large, and false the
+    /// answer.
     #[inlined]
-    fn eliminate_one(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) {
+    fn eliminate_one<const TRIAL: bool>(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) -> bool {
         let m = sizes.k + sizes.c;
         let grid = Grid::covering(m);
         let d = self.entry(sizes, j, j);
         let inverse = d.reciprocal();
         let is_below = grid.row > j && grid.row < m;
         let mut multiplier = T::ZERO;
+        let mut tried = seen.before_trial();
         if is_below {
             let value = self.entry(sizes, grid.row, j);
-            multiplier = self.work.multiplier(value, d, inverse, seen);
-            seen.entry(value, false);
+            multiplier = self.work.multiplier(value, d, inverse, &mut tried);
+            tried.entry(value, false);
+        }
+        if TRIAL && !all_serve(multiplier.abs() <= self.kind.known_l, &tried) {
+            return false;
+        }
+        seen.after_trial(&tried);
+        if is_below {
             let mut q = j + 1 + grid.column;
             while q <= grid.row {
                 let sum = self.entry(sizes, grid.row, q);
@@ -250,10 +271,12 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         if grid.column == 0 && is_below {
             self.values.set(self.place(sizes, grid.row, j), multiplier);
         }
+        true
     }
 
+    /// Likewise columns `j` and `j + 1`.
     #[inlined]
-    fn eliminate_two(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) {
+    fn eliminate_two<const TRIAL: bool>(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) -> bool {
         let m = sizes.k + sizes.c;
         let grid = Grid::covering(m);
         let block = [
@@ -261,18 +284,27 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
             self.entry(sizes, j + 1, j),
             self.entry(sizes, j + 1, j + 1),
         ];
-        let [e11, e21, e22] = self.work.inverse(block, seen);
+        let mut tried = seen.before_trial();
+        let [e11, e21, e22] = self.work.inverse(block, &mut tried);
         let is_below = grid.row > j + 1 && grid.row < m;
         let mut multipliers = [T::ZERO; 2];
         if is_below {
             let first = self.entry(sizes, grid.row, j);
             let second = self.entry(sizes, grid.row, j + 1);
-            seen.entry(first, false);
-            seen.entry(second, false);
+            tried.entry(first, false);
+            tried.entry(second, false);
             multipliers = [
                 e21.mul_add(second, e11 * first),
                 e22.mul_add(second, e21 * first),
             ];
+        }
+        let [first, second] = multipliers;
+        let is_bounded = first.abs() <= self.kind.known_l && second.abs() <= self.kind.known_l;
+        if TRIAL && !all_serve(is_bounded, &tried) {
+            return false;
+        }
+        seen.after_trial(&tried);
+        if is_below {
             let mut q = j + 2 + grid.column;
             while q <= grid.row {
                 let sum = self.entry(sizes, grid.row, q);
@@ -292,6 +324,7 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         } else if grid.column == 0 && grid.row == j + 1 {
             self.values.set(self.place(sizes, j + 1, j), T::ZERO);
         }
+        true
     }
 
     /// Leaves of what is above the diagonal of the pivots' columns D's entries alone.

@@ -285,6 +285,13 @@ impl<T: Real> Work<T> {
     }
 }
 
+/// Whether a trial succeeds, by what each lane of a warp has seen in it: whether L is bounded, and whether it is lost. All
+/// lanes call it.
+#[inlined]
+pub(super) fn all_serve<T: Real>(is_bounded: bool, tried: &Seen<T>) -> bool {
+    warp::vote_all(warp::FULL_MASK, is_bounded && tried.max_l == T::ZERO)
+}
+
 impl<T: Real> SymmetricWork<T> {
     /// Keeps pivot `pivot` of the order of elimination in D, and takes note of it: D has `d` on the diagonal, and for the
     /// first of a pivot of order 2 `off` beside it and `next` in the next place. Returns what D has on the diagonal: zero if

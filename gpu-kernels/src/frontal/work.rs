@@ -21,6 +21,8 @@ pub(super) struct Seen<T: Real> {
     pub num_zero: u32,
     /// How often a search failed.
     pub num_failed: u32,
+    /// Fronts and tiles in which a search did not keep what was known.
+    pub num_searched: u32,
 }
 
 impl<T: Real> Seen<T> {
@@ -36,7 +38,24 @@ impl<T: Real> Seen<T> {
             num_two: 0,
             num_zero: 0,
             num_failed: 0,
+            num_searched: 0,
         }
+    }
+
+    /// What the entries of a trial are noted in, so that nothing is if it fails.
+    #[inlined]
+    pub fn before_trial(&self) -> Self {
+        Self {
+            max_l: T::ZERO,
+            ..*self
+        }
+    }
+
+    /// Takes over what was noted since.
+    #[inlined]
+    pub fn after_trial(&mut self, tried: &Self) {
+        self.max_u = tried.max_u;
+        self.max_l = self.max_l.max(tried.max_l);
     }
 
     /// Takes note of the magnitudes of the eigenvalues of a pivot.
@@ -83,8 +102,8 @@ fn power_of_two(exponent: i32) -> f64 {
 }
 
 const _: () = assert!(
-    report::NUM_FAILED - report::NUM_PERTURBED == state::NUM_FAILED - state::NUM_PERTURBED
-        && state::LEN == state::NUM_FAILED + 1,
+    report::NUM_SEARCHED - report::NUM_PERTURBED == state::NUM_SEARCHED - state::NUM_PERTURBED
+        && state::LEN == state::NUM_SEARCHED + 1,
     "counts of the state and of the report stand in the same order"
 );
 
@@ -171,6 +190,7 @@ impl<T: Real> Work<T> {
             self.count(state::NUM_TWO, seen.num_two);
             self.count(state::NUM_ZERO, seen.num_zero);
             self.count(state::NUM_FAILED, seen.num_failed);
+            self.count(state::NUM_SEARCHED, seen.num_searched);
         }
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {

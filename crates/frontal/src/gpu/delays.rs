@@ -38,6 +38,68 @@ pub(super) struct Found<'a> {
     pub failed: &'a [u32],
 }
 
+impl Found<'_> {
+    /// Where the columns of `after` go within their fronts, and the kinds of the pivots there, as far as these were found in
+    /// `before`: columns stay in the order in which they were found, those that failed behind the others, and pivots of order
+    /// 2 stay if nothing comes between.
+    pub fn carried(
+        &self,
+        before: &AssemblyTree,
+        after: &AssemblyTree,
+        limits: &Limits,
+    ) -> (Vec<u32>, Vec<u32>) {
+        let n = before.n();
+        // By columns: where they were found, those that failed behind all others.
+        let mut position = vec![0; n];
+        for front in before.fronts() {
+            for e in front.pivot_range() {
+                position[before.perm()[e] as usize] = front.start + self.places[e];
+            }
+        }
+        for &pivot in self.failed {
+            position[before.perm()[pivot as usize] as usize] = NONE;
+        }
+        let is_pair = |first: u32, second: u32| {
+            second != NONE
+                && first + 1 == second
+                && self.kinds[first as usize] == kind::FIRST_OF_TWO
+                && self.kinds[second as usize] == kind::SECOND_OF_TWO
+        };
+        let (mut places, mut kinds) = (vec![0; n], vec![kind::ONE; n]);
+        let classes = FrontClass::of_tree(after, limits);
+        let mut order: Vec<(u32, usize)> = Vec::new();
+        for (front, class) in after.fronts().iter().zip(classes) {
+            let side = if class.is_cut() {
+                class.tiling(Shape::from(front)).start(1)
+            } else {
+                front.pivots
+            };
+            let mut first = 0;
+            // Of a front of several tiles, each tile by itself.
+            while first < front.pivots {
+                let end = front.pivots.min(first + side);
+                let start = front.start as usize;
+                order.clear();
+                let own = start + first as usize..start + end as usize;
+                order.extend(own.map(|e| (position[after.perm()[e] as usize], e)));
+                order.sort_unstable();
+                for (at, &(_, e)) in order.iter().enumerate() {
+                    places[e] = first + at as u32;
+                }
+                for (at, pair) in order.windows(2).enumerate() {
+                    if is_pair(pair[0].0, pair[1].0) {
+                        let at = start + first as usize + at;
+                        kinds[at] = kind::FIRST_OF_TWO;
+                        kinds[at + 1] = kind::SECOND_OF_TWO;
+                    }
+                }
+                first = end;
+            }
+        }
+        (places, kinds)
+    }
+}
+
 /// The columns that were moved in the rounds of one search for pivots.
 #[derive(Debug, Default)]
 pub(super) struct Delays {
@@ -324,6 +386,71 @@ mod tests {
         check(&other, 150..250, &end);
         assert_ne!(one, other);
         assert_eq!(delays.num_delayed, 4);
+    }
+
+    /// What was found stays as far as it can when columns move.
+    #[test]
+    fn found_pivots_are_carried_to_another_tree() {
+        let symbolic = path(&[4, 5, 3]);
+        let limits = Limits::default();
+        // Within their fronts: two pivots of order 2; the columns 8, 4 and 5 (a pivot of order 2), 7, 6; and 9 to 11.
+        let places = [2, 3, 0, 1, 1, 2, 4, 3, 0, 0, 1, 2];
+        let [one, first, second] = [kind::ONE, kind::FIRST_OF_TWO, kind::SECOND_OF_TWO];
+        let mut kinds = [
+            first, second, first, second, one, first, second, one, one, one, first, second,
+        ];
+        let carried = |kinds: &[u32], failed: &[u32]| {
+            let found = Found {
+                places: &places,
+                kinds,
+                failed,
+            };
+            let moves: Vec<Move> = failed.iter().map(|&pivot| Move { pivot, up: 1 }).collect();
+            let after = symbolic.moved(&moves, 1).unwrap();
+            let order = after.tree().perm().to_vec();
+            let (places, kinds) = found.carried(symbolic.tree(), after.tree(), &limits);
+            // The columns by where they are.
+            let mut at = vec![u32::MAX; order.len()];
+            for front in after.tree().fronts() {
+                for e in front.pivot_range() {
+                    at[(front.start + places[e]) as usize] = order[e];
+                }
+            }
+            (at, kinds)
+        };
+        // Nothing moves.
+        let (at, found) = carried(&kinds, &[]);
+        assert_eq!(at, [2, 3, 0, 1, 8, 4, 5, 7, 6, 9, 10, 11]);
+        assert_eq!(found, kinds);
+        // Column 7 goes up, behind those that are there.
+        let (at, found) = carried(&kinds, &[7]);
+        assert_eq!(at, [2, 3, 0, 1, 8, 4, 5, 6, 9, 10, 11, 7]);
+        let expected = [first, second, first, second, one, first, second, one];
+        assert_eq!(found[..8], expected);
+        assert_eq!(found[8..], [one, first, second, one]);
+        // A pivot of order 2 that has failed is none.
+        kinds[5] = kind::NONE;
+        kinds[6] = kind::NONE;
+        let (at, found) = carried(&kinds, &[4, 5]);
+        assert_eq!(at, [2, 3, 0, 1, 8, 7, 6, 9, 10, 11, 4, 5]);
+        assert_eq!(found[4..], [one, one, one, one, first, second, one, one]);
+        // Tiles are carried each by itself.
+        let symbolic = path(&[130, 10]);
+        let limits = Limits {
+            small_front: 0,
+            whole_front: 0,
+            ..limits
+        };
+        let mut places: Vec<u32> = (0..130).chain(0..10).collect();
+        places[..64].reverse();
+        let kinds = vec![one; 140];
+        let found = Found {
+            places: &places,
+            kinds: &kinds,
+            failed: &[],
+        };
+        let carried = found.carried(symbolic.tree(), symbolic.tree(), &limits);
+        assert_eq!(carried.0[..130], places[..130]);
     }
 
     /// Where few columns fail, they go twice as far from round to round.

@@ -19,6 +19,14 @@ use crate::tree::Move;
 /// A search is so many times as strict as is asked for, so that its pivots serve values that differ a little, too.
 const STRICTER: f64 = 1.25;
 
+/// Where nothing is known, a search keeps the diagonal for entries of L up to this: where it would not look for a pivot of
+/// order 2 either (the kernels' α).
+const FIRST_L: f64 = 1.0 / 0.64;
+
+/// Where something is known, and a search does not see the tiles below, it keeps pivots for entries of L up to this. Those
+/// below would be too large too often otherwise, and columns delayed for want of a search.
+const KNOWN_L: f64 = 8.0;
+
 /// Searches with ever larger thresholds, until pivots serve in the order of sums of a factorization too.
 const SEARCHES: u32 = 3;
 
@@ -94,10 +102,13 @@ impl Default for DeviceSymmetricQuality {
 /// The pattern of the tree is that of one triangle: each unordered pair {i, j} of a row and a column is stored once. Rows
 /// and columns of B have the same permutation and scaling.
 ///
-/// A factorization searches pivots in launches of their own: by threshold partial pivoting within fronts, and in those of
-/// several tiles within a tile, with all rows, and with a threshold a quarter stricter than the bound that L has to keep. Columns without an acceptable pivot are moved to a later place in their
-/// front or to the parent, the tree is planned anew, and the search goes on, until nothing fails. A refactorization has the
-/// pivots and the tree of the last search, and is one launch; the entries of L tell whether these serve.
+/// A factorization searches pivots: by threshold partial pivoting within fronts, and in those of several tiles within a tile,
+/// with all rows, and with a threshold a quarter stricter than the bound that L has to keep. Columns without an acceptable
+/// pivot are moved to a later place in their front or to the parent, the tree is planned anew, and the search goes on,
+/// until nothing fails. It begins in each front with the pivots that are known, those on the diagonal at first, and keeps them
+/// as long as they serve; where it keeps them all, its factors are taken, else a launch with what it found follows, so that
+/// factors are always computed in the same way. A refactorization has the pivots and the tree of the last search, and is
+/// one launch; the entries of L tell whether these serve.
 /// [`SymmetricPivoting`](luge_sparse::SymmetricPivoting) makes no difference.
 #[derive(Debug)]
 pub struct DeviceFrontalLdlt<T: DeviceScalar> {
@@ -112,6 +123,10 @@ pub struct DeviceFrontalLdlt<T: DeviceScalar> {
     rule: Option<ResolvedSymmetric<T>>,
     num_delayed: usize,
     quality: DeviceSymmetricQuality,
+    /// Whether pivots come from a search.
+    is_known: bool,
+    /// Whether the last values had others than those before.
+    has_changed: bool,
 }
 
 /// What the kernels write.
@@ -128,6 +143,8 @@ pub(super) struct Panels<T: DeviceScalar> {
     pub diagonal: Buffer<T>,
     /// Number (epoch) of the last search that failed at each pivot.
     failed: Buffer<u32>,
+    /// Where a search puts rows and columns, of which `row_places` says where they were.
+    found_places: Buffer<u32>,
 }
 
 impl<T: DeviceScalar> Panels<T> {
@@ -142,6 +159,7 @@ impl<T: DeviceScalar> Panels<T> {
             order: stream.upload(&in_order(symbolic))?,
             diagonal: stream.alloc(2 * n)?,
             failed: stream.alloc_zeroed(n)?,
+            found_places: stream.alloc(n)?,
         })
     }
 }
@@ -156,9 +174,12 @@ fn in_order(symbolic: &Symbolic<Lower>) -> Vec<u32> {
 struct LdltKernels<'a, T: DeviceScalar> {
     search: bool,
     max_l: T,
+    /// In fronts of one tile, and of several.
+    known_l: [T; 2],
     definite: bool,
     diagonal: &'a mut Buffer<T>,
     failed: &'a mut Buffer<u32>,
+    found_places: &'a mut Buffer<u32>,
 }
 
 impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
@@ -181,9 +202,12 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
         let Arguments { work, small, large } = arguments;
         let symmetric = SymmetricWorkBuffers {
             max_l: self.max_l,
+            known_l: self.known_l[0],
+            known_l_of_tile: self.known_l[1],
             definite: self.definite.into(),
             diagonal: &mut *self.diagonal,
             failed: &mut *self.failed,
+            found_places: &mut *self.found_places,
         };
         // SAFETY: the caller's contract.
         unsafe {
@@ -196,6 +220,16 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
             }
         }
     }
+}
+
+/// What a search came to.
+#[derive(Clone, Copy, Default)]
+struct Searched {
+    /// Whether its last launch kept all pivots that were known before it: then it has left the factors that one with these
+    /// pivots does.
+    has_factors: bool,
+    /// Whether pivots are others than before the search.
+    has_changed: bool,
 }
 
 /// Whether known pivots serve the values that were factorized with them.
@@ -259,8 +293,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         Ok((factors, quality))
     }
 
-    /// Factorizes B for other values of A beside these factors, on their tree: columns that have moved stay where they are. Both
-    /// have one memory to work in.
+    /// Factorizes B for other values of A beside these factors, on their tree: columns that have moved stay where they are, and
+    /// the search begins with the pivots that are known. Both have one memory to work in.
     ///
     /// # Errors
     ///
@@ -279,6 +313,15 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
         let mut factors = Self::unfactorized(stream, &self.tree, &self.workspace)?;
         factors.num_delayed = self.num_delayed;
+        factors.scale = self.scale;
+        if self.is_known {
+            let (to, from) = (&mut factors.panels, &self.panels);
+            stream.copy(&mut to.kinds, &from.kinds)?;
+            stream.copy(&mut to.row_places, &from.row_places)?;
+            stream.copy(&mut to.order, &from.order)?;
+            factors.places.clone_from(&self.places);
+            factors.is_known = true;
+        }
         let quality = factors.factorize_anew(stream, a, pivots, upload)?;
         Ok((factors, quality))
     }
@@ -297,6 +340,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             rule: None,
             num_delayed: 0,
             quality: DeviceSymmetricQuality::default(),
+            is_known: false,
+            has_changed: false,
             workspace: Arc::clone(workspace),
             tree: Arc::clone(tree),
         })
@@ -321,10 +366,17 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         pivots: &PivotPolicy,
         upload: &UploadTree<'_>,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
-        match self.with_known_pivots(stream, a, pivots)? {
-            Fit::Good(quality) => Ok(quality),
-            Fit::Poor { .. } => self.factorize_anew(stream, a, pivots, upload),
+        if !self.needs_search()
+            && let Fit::Good(quality) = self.with_known_pivots(stream, a, pivots)?
+        {
+            return Ok(quality);
         }
+        self.factorize_anew(stream, a, pivots, upload)
+    }
+
+    /// Whether known pivots are not worth a launch of their own: the last values had others than those before.
+    pub fn needs_search(&self) -> bool {
+        self.has_changed
     }
 
     /// Enqueues a factorization with the pivots found before, and does not wait for it. Work enqueued afterwards uses the new
@@ -443,14 +495,25 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         upload: &UploadTree<'_>,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
         let rule = pivots.resolve_symmetric::<T>(|| self.scale);
+        let was_known = self.is_known;
         let mut searches = 0;
         loop {
+            let mut fit = None;
             if rule.method.is_some() {
                 let times = STRICTER * f64::from(1 << searches);
-                self.search(stream, a, pivots, times, upload)?;
+                let searched = self.search(stream, a, pivots, times, upload)?;
+                if searched.has_factors {
+                    self.rule = Some(pivots.resolve_symmetric(|| self.scale));
+                    fit = self.fit(stream)?;
+                }
+                self.has_changed = was_known && searched.has_changed;
             }
             searches += 1;
-            let (quality, not_finite) = match self.with_known_pivots(stream, a, pivots)? {
+            let fit = match fit {
+                Some(fit) => fit,
+                None => self.with_known_pivots(stream, a, pivots)?,
+            };
+            let (quality, not_finite) = match fit {
                 Fit::Good(quality) => return Ok(quality),
                 Fit::Poor {
                     quality,
@@ -566,8 +629,10 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         pivots: &PivotPolicy,
         times: f64,
         upload: &UploadTree<'_>,
-    ) -> Result<(), DeviceFrontalError> {
+    ) -> Result<Searched, DeviceFrontalError> {
         let mut delays = Delays::default();
+        let mut searched = Searched::default();
+        let mut is_old = self.is_known;
         loop {
             let mut rule = pivots.resolve_symmetric::<T>(|| self.scale);
             // Up to one half there always is a pivot.
@@ -575,12 +640,28 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             rule.threshold = <T as RealScalar>::from_f64(threshold);
             self.launch(stream, a, rule, true)?;
             if self.tree.is_empty() {
-                return Ok(());
+                return Ok(searched);
             }
+            self.is_known = true;
             let report = self.workspace.report()?;
+            searched.has_factors = report.count(words::NUM_SEARCHED) == 0;
+            searched.has_changed |= !searched.has_factors;
             let max_b = report.extreme(words::MAX_B);
             if rule.small > T::ZERO && max_b.is_finite() && max_b > 0.0 && max_b != self.scale {
                 self.scale = max_b;
+                is_old = false;
+                // Pivots that were told from zero by another magnitude are not known to be any.
+                self.forget_pivots(stream)?;
+                continue;
+            }
+            let num_failed = report.count(words::NUM_FAILED);
+            if num_failed == 0 && !searched.has_changed {
+                return Ok(searched);
+            }
+            if num_failed > 0 && std::mem::take(&mut is_old) {
+                // Of values before: before columns move, all is searched.
+                searched.has_changed = true;
+                self.forget_pivots(stream)?;
                 continue;
             }
             let places = stream.download(&self.panels.row_places)?;
@@ -589,14 +670,15 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                 return Err(DeviceFrontalError::NotFinite { column });
             }
             self.places = places;
-            if report.count(words::NUM_FAILED) == 0 {
+            if num_failed == 0 {
                 self.num_delayed += delays.num_delayed;
                 let Panels {
                     row_places, order, ..
                 } = &mut self.panels;
                 invert_places(stream, &self.tree, row_places, order)?;
-                return Ok(());
+                return Ok(searched);
             }
+            searched.has_changed = true;
             self.delay(stream, report.epoch, &mut delays, upload)?;
         }
     }
@@ -636,21 +718,31 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         };
         let tree = Arc::new(upload(moved)?);
         let workspace = Arc::new(Workspace::new(stream, &tree)?);
+        // What has been found, as far as it can stay: most fronts are the same.
+        let (places, kinds) = found.carried(symbolic.tree(), tree.symbolic.tree(), &tree.limits);
         self.panels = Panels::new(stream, &tree.symbolic)?;
-        self.places = in_order(&tree.symbolic);
+        self.panels.row_places = stream.upload(&places)?;
+        self.panels.kinds = stream.upload(&kinds)?;
+        self.places = places;
         (self.tree, self.workspace) = (tree, workspace);
         Ok(())
     }
 
     /// Makes all pivots of order 1, in the order of the tree.
     fn keep_order(&mut self, stream: &Stream) -> Result<(), DeviceFrontalError> {
-        let places = in_order(&self.tree.symbolic);
         if self.rule.is_some_and(|rule| rule.method.is_some()) {
-            self.panels.row_places = stream.upload(&places)?;
-            self.panels.order = stream.upload(&places)?;
-            stream.fill_zero(&mut self.panels.kinds)?;
-            self.places = places;
+            self.forget_pivots(stream)?;
         }
+        Ok(())
+    }
+
+    fn forget_pivots(&mut self, stream: &Stream) -> Result<(), DeviceFrontalError> {
+        let places = in_order(&self.tree.symbolic);
+        self.is_known = false;
+        self.panels.row_places = stream.upload(&places)?;
+        self.panels.order = stream.upload(&places)?;
+        stream.fill_zero(&mut self.panels.kinds)?;
+        self.places = places;
         Ok(())
     }
 
@@ -674,12 +766,19 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         search: bool,
     ) -> Result<(), DeviceFrontalError> {
         self.rule = Some(rule);
+        let max_l = 1.0 / RealScalar::to_f64(rule.threshold);
+        let known_l = if self.is_known {
+            [max_l, max_l.min(KNOWN_L)]
+        } else {
+            [FIRST_L; 2]
+        };
         let Panels {
             factors,
             kinds,
             row_places,
             diagonal,
             failed,
+            found_places,
             ..
         } = &mut self.panels;
         let factorization = Factorization {
@@ -693,16 +792,18 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         };
         let mut kernels = LdltKernels {
             search,
-            max_l: bound(rule.threshold),
+            max_l: RealScalar::from_f64(max_l),
+            known_l: known_l.map(RealScalar::from_f64),
             definite: rule.method.is_none(),
             diagonal,
             failed,
+            found_places,
         };
-        factorization.enqueue(stream, &self.workspace, &mut kernels)
+        factorization.enqueue(stream, &self.workspace, &mut kernels)?;
+        if search {
+            // The kinds of pivots are those in their new places.
+            std::mem::swap(&mut self.panels.row_places, &mut self.panels.found_places);
+        }
+        Ok(())
     }
-}
-
-/// 1/u, infinite where any pivot does.
-fn bound<T: DeviceScalar>(threshold: T) -> T {
-    RealScalar::from_f64(1.0 / RealScalar::to_f64(threshold))
 }

@@ -89,8 +89,8 @@ impl<S: Storage> DeviceTree<S> {
     /// That part of them that each matrix needs for itself.
     pub fn factor_bytes(symbolic: &Symbolic<S>, value_bytes: usize) -> u64 {
         // Exchanges of rows: pivot by pivot, as places, and as a permutation. Of a symmetric matrix the kinds of pivots in
-        // place of the first; and the diagonal, and which pivots failed.
-        let (values, words) = if S::SYMMETRIC { (2, 4) } else { (0, 3) };
+        // place of the first; and the diagonal, which pivots failed, and places that a search finds.
+        let (values, words) = if S::SYMMETRIC { (2, 5) } else { (0, 3) };
         let n = symbolic.n() as u64;
         (symbolic.layout.slots + values * n) * value_bytes as u64 + words * 4 * n
     }

@@ -48,7 +48,9 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
         let at = (first + thread).min(last) as usize;
         let (mut entry, source) = (self.work.places.get(at), self.work.source.get(at));
         let mut row_place = thread;
-        if !SEARCH {
+        // A search in a symmetric matrix begins with what is known.
+        let has_places = !SEARCH || K::SYMMETRIC;
+        if has_places {
             let last = self.work.row_places.len() as u32 - 1;
             let pivot = (tile.start + tile.row + thread).min(last);
             row_place = self.work.row_places.get(pivot as usize);
@@ -58,7 +60,7 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
         tile.for_each(|i, j| matrix.set(i, j, T::ZERO));
         let mut value = self.work.values.get(source as usize);
         if thread < tile.rows {
-            if !SEARCH && tile.row + thread < tile.k {
+            if has_places && tile.row + thread < tile.k {
                 row_place -= tile.row;
             } else {
                 row_place = thread;

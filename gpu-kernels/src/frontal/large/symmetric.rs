@@ -11,10 +11,10 @@
 use luge_kernel::prelude::*;
 
 use super::triangle::{PANEL, solve_upper, subtract};
-use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile};
+use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile, words};
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
-use crate::frontal::symmetric::{FrontKind, Group, Verdict};
+use crate::frontal::symmetric::{FrontKind, Group, Verdict, all_serve};
 use crate::frontal::work::Seen;
 
 /// Warps of a block.
@@ -52,10 +52,16 @@ impl<T: FrontReal> EliminateLarge<T> for LargeSymmetric<T> {
         if thread < tile.columns {
             let column = tile.column + thread;
             let (mut place, mut of_kind) = (thread, kind::ONE);
-            if !SEARCH && column < tile.k {
+            if column < tile.k {
                 let pivot = (tile.start + column) as usize;
                 place = fronts.work.row_places.get(pivot) - tile.column;
-                of_kind = fronts.work.pivot_rows.get(pivot);
+                // Elsewhere it is read behind the flag of the tile on the diagonal: a search may change it.
+                if tile.row == tile.column {
+                    of_kind = fronts.work.pivot_rows.get(pivot);
+                }
+                if SEARCH && of_kind == kind::NONE {
+                    of_kind = kind::ONE;
+                }
             }
             fronts.kind.column_places.set(thread as usize, place);
             fronts.kind.kinds.set(thread as usize, of_kind);
@@ -124,7 +130,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         if SEARCH {
             self.search_symmetric(tile, matrix, k, seen);
         } else {
-            self.eliminate_symmetric_panels(matrix, (k, tile.rows), seen);
+            self.eliminate_symmetric_panels::<false>(tile, matrix, (0, k), seen);
         }
         let (own, next) = (thread.min(k - 1), (thread + 1).min(k - 1));
         let block = [
@@ -141,54 +147,79 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
             matrix.set(thread, thread, d);
             if SEARCH {
                 self.work.pivot_rows.set(pivot as usize, of_kind);
-                let came_from = self.row_places.get(thread as usize);
-                let place = (tile.start + tile.row + came_from) as usize;
-                self.work.row_places.set(place, tile.row + thread);
+                let place = tile.row + self.row_places.get(thread as usize);
+                let found_places = self.kind.work.found_places;
+                found_places.set(pivot as usize, place);
             }
         }
         thread::sync_threads();
     }
 
-    /// Eliminates the first `k` of `m` columns, a panel after the other. A barrier ends it.
+    /// Eliminates the columns `first..k` of the tile, a panel after the other, with the pivots that are known. If this is a trial,
+    /// it ends before the first that leads to too large an entry of L; the answer is where. A barrier ends it.
     #[inlined]
-    fn eliminate_symmetric_panels(self, matrix: Matrix<T>, (k, m): (u32, u32), seen: &mut Seen<T>) {
-        let mut j = 0;
+    fn eliminate_symmetric_panels<const TRIAL: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        (first, k): (u32, u32),
+        seen: &mut Seen<T>,
+    ) -> u32 {
+        let m = tile.rows;
+        let has_tiles_below = tile.row + tile.rows < tile.m();
+        let bound = if has_tiles_below {
+            self.kind.work.known_l_of_tile
+        } else {
+            self.kind.work.known_l
+        };
+        let mut j = first;
         while j < k {
             let mut pivots = (k - j).min(PANEL);
             // A pivot of order 2 is in one panel.
             pivots -= u32::from(self.kind_of(j + pivots - 1) == kind::FIRST_OF_TWO);
             if thread::thread_idx_x() < warp::WARP_SIZE {
-                let left = m - j;
-                if left <= warp::WARP_SIZE {
-                    self.eliminate_symmetric_panel::<1>(matrix, m, (j, pivots), seen);
+                let (left, panel) = (m - j, (j, pivots, m));
+                let done = if left <= warp::WARP_SIZE {
+                    self.eliminate_symmetric_panel::<TRIAL, 1>(matrix, panel, bound, seen)
                 } else if left <= 2 * warp::WARP_SIZE {
-                    self.eliminate_symmetric_panel::<2>(matrix, m, (j, pivots), seen);
+                    self.eliminate_symmetric_panel::<TRIAL, 2>(matrix, panel, bound, seen)
                 } else {
-                    self.eliminate_symmetric_panel::<3>(matrix, m, (j, pivots), seen);
+                    self.eliminate_symmetric_panel::<TRIAL, 3>(matrix, panel, bound, seen)
+                };
+                if TRIAL && thread::lane_id() == 0 {
+                    self.words.set(words::NEXT, done);
                 }
             }
             thread::sync_threads();
+            let of_panel = pivots;
+            if TRIAL {
+                pivots = self.words.get(words::NEXT);
+            }
             let next = j + pivots;
-            if next < m {
+            if pivots > 0 && next < m {
                 self.scale_rows(matrix, (j, pivots), (next, m));
                 thread::sync_threads();
                 subtract(matrix, matrix, matrix, (j, pivots), (next, m), (next, m));
                 thread::sync_threads();
             }
             j = next;
+            if pivots < of_panel {
+                break;
+            }
         }
+        j
     }
 
-    /// Eliminates the columns of a panel in the rows from its first pivot to row `m`, of which each lane has at most R. One
-    /// warp calls it.
+    /// Eliminates the columns of a panel in the rows from its first pivot to row `m`, of which each lane has at most R, and
+    /// tells how many; those behind are left as they were. One warp calls it.
     #[inlined]
-    fn eliminate_symmetric_panel<const R: usize>(
+    fn eliminate_symmetric_panel<const TRIAL: bool, const R: usize>(
         self,
         matrix: Matrix<T>,
-        m: u32,
-        (j, pivots): (u32, u32),
+        (j, pivots, m): (u32, u32, u32),
+        bound: T,
         seen: &mut Seen<T>,
-    ) {
+    ) -> u32 {
         let lane = thread::lane_id();
         let row = |r: usize| j + lane + r as u32 * warp::WARP_SIZE;
         let mut columns = Columns::<T, { PANEL as usize }, R>::zero();
@@ -214,19 +245,38 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
                     }
                 }
             };
+            let serve = |first: u32, column: [T; R], tried: &Seen<T>| {
+                let mut is_bounded = true;
+                for r in 0..R {
+                    if row(r) < m && (r > 0 || lane >= first) {
+                        is_bounded = is_bounded && column[r].abs() <= bound;
+                    }
+                }
+                all_serve(is_bounded, tried)
+            };
+            let mut tried = seen.before_trial();
             if firsts >> p & 1 != 0 {
-                let ([first, second], next) = columns.eliminate_two(&self.work, p, came, seen);
+                let ([first, second], next) =
+                    columns.eliminate_two(&self.work, p, came, &mut tried);
+                if TRIAL && !(serve(p + 2, first, &tried) && serve(p + 2, second, &tried)) {
+                    break;
+                }
                 store(p, p, first);
                 store(p + 1, p, second);
                 came = next;
                 p += 2;
             } else {
-                let (column, next) = columns.eliminate_one(&self.work, p, came, seen);
+                let (column, next) = columns.eliminate_one(&self.work, p, came, &mut tried);
+                if TRIAL && !serve(p + 1, column, &tried) {
+                    break;
+                }
                 store(p, p, column);
                 came = next;
                 p += 1;
             }
+            seen.after_trial(&tried);
         }
+        p
     }
 
     /// Puts the rows of D·Lᵀ of a panel above the diagonal, in the columns `from..to`.
@@ -257,36 +307,28 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         }
     }
 
-    /// Searches pivots for as many of the first `k` columns as have acceptable ones, eliminates these one after another, and
-    /// leaves the others out: their L is zero and D one. A barrier ends it.
+    /// Eliminates as many of the first `k` columns as have acceptable pivots, and leaves the others out: their L is zero and D
+    /// one. Panels of pivots that are known take turns with as many that are searched, where the former do not serve. A
+    /// barrier ends it.
     #[inlined]
     fn search_symmetric(self, tile: Tile, matrix: Matrix<T>, k: u32, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
-        let m = tile.rows;
-        tile.for_each(|i, j| {
-            if i < j {
-                matrix.set(i, j, matrix.get(j, i));
-            }
-        });
-        thread::sync_threads();
+        let mut has_searched = false;
         let mut j = 0;
-        while j < k {
-            let (verdict, column, partner) = self.choose(tile, matrix, (j, k, m));
-            if verdict == Verdict::UNFIT {
+        loop {
+            j = self.eliminate_symmetric_panels::<true>(tile, matrix, (j, k), seen);
+            if j == k {
                 break;
             }
-            if verdict == Verdict::TWO {
-                self.exchange(matrix, m, j, column.min(partner));
-                // The first exchange has left it where it was, for it stands behind the other one.
-                self.exchange(matrix, m, j + 1, column.max(partner));
-                self.eliminate_two(tile, matrix, j, seen);
-                j += 2;
-            } else {
-                self.exchange(matrix, m, j, column);
-                self.eliminate_one(tile, matrix, j, seen);
-                j += 1;
+            has_searched = true;
+            let next = self.search_panel(tile, matrix, (j, k), seen);
+            let has_failed = next < k.min(j + PANEL);
+            j = next;
+            if has_failed || j == k {
+                break;
             }
         }
+        seen.num_searched += u32::from(has_searched && thread == 0);
         let left_out = Tile {
             columns: k - j,
             ..tile
@@ -303,14 +345,70 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         thread::sync_threads();
     }
 
-    /// The first column with an acceptable pivot, what that is, and the partner. Each warp looks at one column at a time.
+    /// Searches pivots for as many columns as a panel has, from column `first` of `k` on, and eliminates them one after
+    /// another. The answer is the first column that is not eliminated. A barrier ends it.
     #[inlined]
-    fn choose(
+    fn search_panel(
         self,
         tile: Tile,
         matrix: Matrix<T>,
-        (j, k, m): (u32, u32, u32),
-    ) -> (u32, u32, u32) {
+        (first, k): (u32, u32),
+        seen: &mut Seen<T>,
+    ) -> u32 {
+        let m = tile.rows;
+        tile.after(first).for_each(|i, j| {
+            if i < j {
+                matrix.set(first + i, first + j, matrix.get(first + j, first + i));
+            }
+        });
+        thread::sync_threads();
+        let mut j = first;
+        while j < k.min(first + PANEL) {
+            let (verdict, column, partner) = self.choose(tile, matrix, (j, k, m));
+            if verdict == Verdict::UNFIT {
+                break;
+            }
+            let is_two = verdict == Verdict::TWO;
+            if thread::thread_idx_x() == 0 {
+                self.forget(j);
+                self.forget(column);
+                if is_two {
+                    self.forget(j + 1);
+                    self.forget(partner);
+                }
+            }
+            if is_two {
+                self.exchange(matrix, m, j, column.min(partner));
+                // The first exchange has left it where it was, for it stands behind the other one.
+                self.exchange(matrix, m, j + 1, column.max(partner));
+                self.eliminate_two(tile, matrix, j, seen);
+                j += 2;
+            } else {
+                self.exchange(matrix, m, j, column);
+                self.eliminate_one(tile, matrix, j, seen);
+                j += 1;
+            }
+        }
+        j
+    }
+
+    /// Nothing is known any more of a pivot that has to leave its place, and of its partner. One thread calls it.
+    #[inlined]
+    fn forget(self, pivot: u32) {
+        let kinds = self.kind.kinds;
+        let pivot = pivot as usize;
+        let of_kind = kinds.get(pivot);
+        if of_kind == kind::FIRST_OF_TWO {
+            kinds.set(pivot + 1, kind::ONE);
+        } else if of_kind == kind::SECOND_OF_TWO {
+            kinds.set(pivot - 1, kind::ONE);
+        }
+        kinds.set(pivot, kind::ONE);
+    }
+
+    /// The first column with an acceptable pivot, what that is, and the partner. Each warp looks at one column at a time.
+    #[inlined]
+    fn choose(self, tile: Tile, matrix: Matrix<T>, (j, k, m): (u32, u32, u32)) -> (u32, u32, u32) {
         let (lane, own) = (thread::lane_id(), thread::thread_idx_x() / warp::WARP_SIZE);
         let group = Group {
             lanes: warp::WARP_SIZE,
@@ -351,7 +449,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         (Verdict::UNFIT, k, k)
     }
 
-    /// Exchanges rows and columns `a` and `b` of `m`, and where they came from. A barrier ends it if there is something to do.
+    /// Exchanges rows and columns `a` and `b` of `m`, and notes where they are. A barrier ends it if there is something to do.
     #[inlined]
     fn exchange(self, matrix: Matrix<T>, m: u32, a: u32, b: u32) {
         if a == b {
@@ -369,11 +467,13 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
             matrix.set(thread, a, matrix.get(thread, b));
             matrix.set(thread, b, value);
         }
-        if thread == 0 {
-            let came_from = self.row_places.get(a as usize);
-            self.row_places
-                .set(a as usize, self.row_places.get(b as usize));
-            self.row_places.set(b as usize, came_from);
+        if thread < m {
+            let place = self.row_places.get(thread as usize);
+            if place == a {
+                self.row_places.set(thread as usize, b);
+            } else if place == b {
+                self.row_places.set(thread as usize, a);
+            }
         }
         thread::sync_threads();
     }
@@ -464,19 +564,23 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
                 .kinds
                 .set(thread as usize, self.work.pivot_rows.get(pivot));
             if SEARCH {
-                let place = self.work.row_places.get(pivot) - tile.column;
-                self.kind.column_places.set(thread as usize, place);
+                // Where the column is that was here.
+                let before = self.kind.column_places.get(thread as usize);
+                let place = self.kind.work.found_places.get(pivot) - tile.column;
+                self.kind.verdicts.set(before as usize, place);
             }
         }
         if SEARCH {
             thread::sync_threads();
-            tile.for_each(|i, j| {
-                let place = self.kind.column_places.get(j as usize);
-                other.set(i, place, matrix.get(i, j));
-            });
-            thread::sync_threads();
-            tile.for_each(|i, j| matrix.set(i, j, other.get(i, j)));
-            thread::sync_threads();
+            let places = self.kind.verdicts;
+            let (one, other_one) = (thread::lane_id(), thread::lane_id() + warp::WARP_SIZE);
+            let stays = |j: u32| j >= pivots || places.get(j as usize) == j;
+            if !warp::vote_all(warp::FULL_MASK, stays(one) && stays(other_one)) {
+                tile.for_each(|i, j| other.set(i, places.get(j as usize), matrix.get(i, j)));
+                thread::sync_threads();
+                tile.for_each(|i, j| matrix.set(i, j, other.get(i, j)));
+                thread::sync_threads();
+            }
         }
         self.read_transposed(tile);
         thread::sync_threads();

@@ -87,8 +87,8 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         Self::factorize(place, values, pivots)
     }
 
-    /// Whether other values are better factorized [beside](Self::factorize_beside) these factors from the start, since the last
-    /// ones had other pivots than those before.
+    /// Whether other values are better factorized [beside](Self::factorize_beside) these factors from the start, since their pivots
+    /// did not serve others lately.
     fn needs_search(&self) -> bool {
         false
     }

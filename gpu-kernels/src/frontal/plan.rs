@@ -19,6 +19,7 @@
 //! | wide fronts with rows below the pivots, in one tile and in two; with narrow children and wide ones | `wide_tiles_with_rows_below` |
 //! | elements in each other's place | `elements_take_turns_in_their_memory` |
 //! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
+//! | sums of so many small elements that a warp adds up each, up to 256 addends and more | `sums_of_many_elements_are_those_of_warps` |
 //! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
 
 use luge_kernel::prelude::*;
@@ -155,6 +156,8 @@ pub struct Task {
     pub sums: u32,
     /// How many there are.
     pub num_sums: u32,
+    /// How many of them, the first, have so many addends that a warp adds up each.
+    pub num_long: u32,
     /// If it writes to the front's element: first of the waits before that.
     pub waits: u32,
     /// How many there are.

@@ -512,6 +512,23 @@ fn small_elements_are_added_to_large_fronts() {
     }
 }
 
+/// Entries that so many small elements are added to that a warp adds them up, among others that a thread does.
+#[test]
+fn sums_of_many_elements_are_those_of_warps() {
+    for (k, c, limits) in [
+        (20, 0, Limits::default()),
+        (10, 15, Limits::default()),
+        (70, 9, limits(16, 0, 16)),
+    ] {
+        let mut forest = Forest::default();
+        let mut children = vec![(1, 3); 300];
+        children.extend([(1, 5); 37]);
+        children.push((2, 18));
+        forest.family(k, c, &children);
+        check_forest(&forest, limits);
+    }
+}
+
 /// Pivots that are replaced in fronts of each kind, with the report and the bits again in a refactorization.
 #[test]
 fn replaced_pivots_are_counted_and_keep_their_sign() {

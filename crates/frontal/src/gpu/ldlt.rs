@@ -125,8 +125,39 @@ pub struct DeviceFrontalLdlt<T: DeviceScalar> {
     quality: DeviceSymmetricQuality,
     /// Whether pivots come from a search.
     is_known: bool,
-    /// Whether the last values had others than those before.
-    has_changed: bool,
+    habit: Habit,
+}
+
+/// Whether known pivots have served lately. A launch with pivots that do not serve is in vain, and so is a search for those that
+/// do: after the first failure one refactorization begins with a search, after the next in a row 3, then 7 and 15.
+#[derive(Debug, Clone, Copy, Default)]
+struct Habit {
+    /// Launches with known pivots that failed since one served.
+    failures: u32,
+    /// Refactorizations that begin with a search before known pivots are tried again.
+    searches: u32,
+}
+
+impl Habit {
+    /// That of factors of other values, which begin with a search, because known pivots failed or since that was the habit.
+    fn after_search(self, has_changed: bool) -> Self {
+        if !has_changed {
+            return Self::default();
+        }
+        match self.searches {
+            0 => {
+                let failures = self.failures + 1;
+                Self {
+                    failures,
+                    searches: (1 << failures.min(4)) - 1,
+                }
+            }
+            searches => Self {
+                searches: searches - 1,
+                ..self
+            },
+        }
+    }
 }
 
 /// What the kernels write.
@@ -321,6 +352,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             stream.copy(&mut to.order, &from.order)?;
             factors.places.clone_from(&self.places);
             factors.is_known = true;
+            factors.habit = self.habit;
         }
         let quality = factors.factorize_anew(stream, a, pivots, upload)?;
         Ok((factors, quality))
@@ -341,7 +373,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             num_delayed: 0,
             quality: DeviceSymmetricQuality::default(),
             is_known: false,
-            has_changed: false,
+            habit: Habit::default(),
             workspace: Arc::clone(workspace),
             tree: Arc::clone(tree),
         })
@@ -369,14 +401,15 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         if !self.needs_search()
             && let Fit::Good(quality) = self.with_known_pivots(stream, a, pivots)?
         {
+            self.habit = Habit::default();
             return Ok(quality);
         }
         self.factorize_anew(stream, a, pivots, upload)
     }
 
-    /// Whether known pivots are not worth a launch of their own: the last values had others than those before.
+    /// Whether known pivots are not worth a launch of their own, since lately they did not serve.
     pub fn needs_search(&self) -> bool {
-        self.has_changed
+        self.habit.searches > 0
     }
 
     /// Enqueues a factorization with the pivots found before, and does not wait for it. Work enqueued afterwards uses the new
@@ -416,7 +449,10 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
     ) -> Result<Option<DeviceSymmetricQuality>, DeviceFrontalError> {
         Ok(match self.fit(stream)? {
-            Some(Fit::Good(quality)) => Some(quality),
+            Some(Fit::Good(quality)) => {
+                self.habit = Habit::default();
+                Some(quality)
+            }
             Some(Fit::Poor { .. }) | None => None,
         })
     }
@@ -506,7 +542,9 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                     self.rule = Some(pivots.resolve_symmetric(|| self.scale));
                     fit = self.fit(stream)?;
                 }
-                self.has_changed = was_known && searched.has_changed;
+                if was_known && searches == 0 {
+                    self.habit = self.habit.after_search(searched.has_changed);
+                }
             }
             searches += 1;
             let fit = match fit {
@@ -805,5 +843,32 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             std::mem::swap(&mut self.panels.row_places, &mut self.panels.found_places);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many refactorizations begin with a search between trials of known pivots that fail.
+    #[test]
+    fn known_pivots_that_fail_are_tried_ever_less_often() {
+        let mut habit = Habit::default();
+        let mut searches = Vec::new();
+        for _ in 0..6 {
+            habit = habit.after_search(true);
+            let mut count = 0;
+            while habit.searches > 0 {
+                habit = habit.after_search(true);
+                count += 1;
+            }
+            searches.push(count);
+        }
+        assert_eq!(searches, [1, 3, 7, 15, 15, 15]);
+        habit = habit.after_search(true);
+        assert!(habit.searches > 0);
+        // A search that changes nothing.
+        let habit = habit.after_search(false);
+        assert_eq!((habit.failures, habit.searches), (0, 0));
     }
 }

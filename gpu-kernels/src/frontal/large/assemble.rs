@@ -16,6 +16,9 @@ const _: () = assert!(WIDE_TILE <= warp::WARP_SIZE * WIDE_PIECE_ROWS as u32);
 /// Addends of a sum that are on their way at once.
 const AT_ONCE: usize = 4;
 
+/// Addends of a lane that are on their way at once in a sum of many.
+const LONG_AT_ONCE: usize = 8;
+
 /// Columns of a piece that are on their way at once.
 const COLUMNS_AT_ONCE: usize = 4;
 
@@ -56,7 +59,8 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
             row_place = self.work.row_places.get(pivot as usize);
         }
         K::place_columns::<TILE, SEARCH>(self, tile);
-        let sum = self.read_sum(thread);
+        let num_long = self.task().num_long();
+        let sum = self.read_sum(num_long + thread);
         tile.for_each(|i, j| matrix.set(i, j, T::ZERO));
         let mut value = self.work.values.get(source as usize);
         if thread < tile.rows {
@@ -89,7 +93,8 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
                 spin_wait(|| arrived.load(Ordering::Acquire, Scope::Device) == arrivals);
             }
             thread::sync_threads();
-            self.add_sums(tile, matrix, sum, sums);
+            self.add_sums(tile, matrix, sum, (num_long, sums));
+            self.add_long_sums(tile, matrix, num_long);
             if pieces > 0 {
                 thread::sync_threads();
                 if TILE == WIDE_TILE {
@@ -163,12 +168,68 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
         sources
     }
 
-    /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order. The thread's
-    /// first sum was read before.
+    /// Adds the entries of small elements for one entry of the tile, if there are many, by one warp: each lane those of every
+    /// 32nd in their order, and then what the lanes have, by halves.
     #[inlined]
-    fn add_sums(self, tile: Tile, matrix: Matrix<T>, first: PendingSum, count: u32) {
+    fn add_long_sums(self, tile: Tile, matrix: Matrix<T>, count: u32) {
+        let lane = thread::lane_id();
+        let mut at = thread::thread_idx_x() / warp::WARP_SIZE;
+        while at < count {
+            let number = (self.task().sums() + at) as usize;
+            let (sum, next) = (self.plan.sums.get(number), self.plan.sums.get(number + 1));
+            let end = next.first();
+            let mut addend = sum.first() + lane;
+            let mut total = T::ZERO;
+            // Those of the lane are on their way together, and for each where the next is.
+            let source = |x: usize, addend: u32| {
+                let place = (addend + x as u32 * warp::WARP_SIZE).min(end - 1);
+                self.plan.addends.get(place as usize)
+            };
+            let mut sources = [0; LONG_AT_ONCE];
+            for x in 0..LONG_AT_ONCE {
+                sources[x] = source(x, addend);
+            }
+            while addend - lane < end {
+                let mut values = [T::ZERO; LONG_AT_ONCE];
+                for x in 0..LONG_AT_ONCE {
+                    values[x] = self.work.elements.get(sources[x] as usize);
+                }
+                let from = addend;
+                addend += LONG_AT_ONCE as u32 * warp::WARP_SIZE;
+                for x in 0..LONG_AT_ONCE {
+                    sources[x] = source(x, addend);
+                }
+                for x in 0..LONG_AT_ONCE {
+                    if from + (x as u32) * warp::WARP_SIZE < end {
+                        total += values[x];
+                    }
+                }
+            }
+            let mut distance = warp::WARP_SIZE / 2;
+            while distance > 0 {
+                total += warp::shuffle_xor(warp::FULL_MASK, total, distance);
+                distance /= 2;
+            }
+            if lane == 0 {
+                let (row, column) = self.placed(tile, row_and_column(sum.place()));
+                matrix.set(row, column, matrix.get(row, column) + total);
+            }
+            at += THREADS / warp::WARP_SIZE;
+        }
+    }
+
+    /// Adds the entries of small elements, those for one entry of the tile by one thread, in their order, from sum `begin` to
+    /// `count`. The thread's first sum was read before.
+    #[inlined]
+    fn add_sums(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        first: PendingSum,
+        (begin, count): (u32, u32),
+    ) {
         let mut sum = first;
-        let mut at = thread::thread_idx_x();
+        let mut at = begin + thread::thread_idx_x();
         while at < count {
             let (row, column) = self.placed(tile, row_and_column(sum.place));
             let mut total = matrix.get(row, column);

@@ -131,7 +131,8 @@ impl<S: Storage> Planner<'_, S> {
                 let first_piece = share.pieces.len() as u32;
                 share.pieces.extend_from_slice(&tiles.pieces[number]);
                 let first_sum = share.sums.len() as u32;
-                sums.collect(&tiles.addends[number], &mut share.sums, &mut share.addends);
+                let num_long =
+                    sums.collect(&tiles.addends[number], &mut share.sums, &mut share.addends);
                 // The path from here to the root: what is left of the front comes first.
                 let left = self.costs.rest_seconds(shape, class, tile);
                 share.paths.push(above + left);
@@ -157,6 +158,7 @@ impl<S: Storage> Planner<'_, S> {
                     arrivals,
                     sums: first_sum,
                     num_sums: share.sums.len() as u32 - first_sum,
+                    num_long,
                     waits: first_wait,
                     num_waits,
                 });
@@ -368,40 +370,42 @@ struct SumsByPlace {
     has_addends: [u64; (TILE_ROWS * TILE_ROWS).div_ceil(64)],
     /// Their number, and then where the next goes.
     next: Vec<u32>,
+    /// Those numbers, from the largest to the smallest.
+    counts: Vec<u32>,
 }
+
+/// Sums of at most so many addends are added up by one thread each.
+const SHORT: u32 = 32;
 
 impl Default for SumsByPlace {
     fn default() -> Self {
         Self {
             has_addends: [0; (TILE_ROWS * TILE_ROWS).div_ceil(64)],
             next: vec![0; TILE_ROWS * TILE_ROWS],
+            counts: Vec::new(),
         }
     }
 }
 
 impl SumsByPlace {
-    /// Adds the sums of a tile, ascending by column and row, and their addends, which keep their order in each.
-    fn collect(&mut self, unsorted: &[Addend], sums: &mut Vec<Sum>, addends: &mut Vec<u32>) {
+    /// Adds the sums of a tile, those of many addends first, ascending by column and row, and their addends, which keep their
+    /// order in each. Tells how many have many.
+    fn collect(&mut self, unsorted: &[Addend], sums: &mut Vec<Sum>, addends: &mut Vec<u32>) -> u32 {
         let number = |(row, column): (u32, u32)| column as usize * TILE_ROWS + row as usize;
+        let mut most = 0;
         for &(cell, _) in unsorted {
             let number = number(cell);
             self.has_addends[number / 64] |= 1 << (number % 64);
             self.next[number] += 1;
+            most = most.max(self.next[number]);
         }
         let mut end = addends.len() as u32;
-        for (word, bits) in self.has_addends.iter().enumerate() {
-            let mut bits = *bits;
-            while bits != 0 {
-                let number = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let (row, column) = (number % TILE_ROWS, number / TILE_ROWS);
-                sums.push(Sum {
-                    place: cell(row as u32, column as u32),
-                    first: end,
-                });
-                end += std::mem::replace(&mut self.next[number], end);
-            }
+        let mut num_long = 0;
+        if most > SHORT {
+            let short = self.most_of_short();
+            num_long = self.push(|count| count > short, sums, &mut end);
         }
+        self.push(|_| true, sums, &mut end);
         addends.resize(end as usize, 0);
         for &(cell, addend) in unsorted {
             let next = &mut self.next[number(cell)];
@@ -411,7 +415,50 @@ impl SumsByPlace {
         for &(cell, _) in unsorted {
             self.next[number(cell)] = 0;
         }
-        self.has_addends.fill(0);
+        num_long
+    }
+
+    /// Adds those of the sums that are left whose number of addends is `wanted`; the first begins at `end`, which goes on to where
+    /// the last ends. Tells how many.
+    fn push(&mut self, wanted: impl Fn(u32) -> bool, sums: &mut Vec<Sum>, end: &mut u32) -> u32 {
+        let before = sums.len();
+        for (word, left) in self.has_addends.iter_mut().enumerate() {
+            let mut bits = *left;
+            while bits != 0 {
+                let bit = bits.trailing_zeros();
+                let number = word * 64 + bit as usize;
+                bits &= bits - 1;
+                if wanted(self.next[number]) {
+                    *left &= !(1 << bit);
+                    let (row, column) = (number % TILE_ROWS, number / TILE_ROWS);
+                    sums.push(Sum {
+                        place: cell(row as u32, column as u32),
+                        first: *end,
+                    });
+                    *end += std::mem::replace(&mut self.next[number], *end);
+                }
+            }
+        }
+        (sums.len() - before) as u32
+    }
+
+    /// The number of addends that a sum has to exceed for a warp to add it up. There are 32 times as many threads as warps, so the
+    /// more sums there are, the more addends it takes.
+    fn most_of_short(&mut self) -> u32 {
+        self.counts.clear();
+        for (word, bits) in self.has_addends.iter().enumerate() {
+            let mut bits = *bits;
+            while bits != 0 {
+                let number = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                self.counts.push(self.next[number]);
+            }
+        }
+        self.counts.sort_unstable_by(|a, b| b.cmp(a));
+        let most = |long: usize| SHORT + 2 * long as u32;
+        let counts = self.counts.iter().enumerate();
+        let long = counts.take_while(|&(i, &count)| count > most(i + 1));
+        most(long.count().max(1))
     }
 }
 
@@ -431,6 +478,7 @@ struct FrontTiles {
 
 #[cfg(test)]
 mod tests {
+    use luge_gpu_kernels::frontal::plan::row_and_column;
     use luge_kernel::record::Record;
 
     use super::*;
@@ -457,7 +505,7 @@ mod tests {
         let last = (WIDE_TILE - 1, WIDE_TILE - 1);
         let unsorted = [(last, 1), ((3, 2), 2), ((9, 0), 3), ((3, 2), 4)];
         // Twice: nothing of the first tile is left.
-        by_place.collect(&unsorted, &mut sums, &mut addends);
+        assert_eq!(by_place.collect(&unsorted, &mut sums, &mut addends), 0);
         by_place.collect(&unsorted[..2], &mut sums, &mut addends);
         let expected = [
             sum((0, 0), 0),
@@ -469,5 +517,31 @@ mod tests {
         ];
         assert_eq!(sums, expected);
         assert_eq!(addends, [7, 3, 2, 4, 1, 2, 1]);
+    }
+
+    #[test]
+    fn sums_of_many_addends_come_first() {
+        let mut by_place = SumsByPlace::default();
+        let mut long_of = |counts: &[u32]| {
+            let (mut sums, mut addends) = (Vec::new(), Vec::new());
+            let mut unsorted = Vec::new();
+            for (i, &count) in counts.iter().enumerate() {
+                unsorted.extend((0..count).map(|a| ((i as u32, 1), a)));
+            }
+            let num_long = by_place.collect(&unsorted, &mut sums, &mut addends);
+            assert_eq!(addends.len(), unsorted.len());
+            let rows: Vec<u32> = sums.iter().map(|sum| row_and_column(sum.place).0).collect();
+            for (sum, &row) in sums.iter().zip(&rows) {
+                let first = sum.first as usize;
+                let own = &addends[first..first + counts[row as usize] as usize];
+                assert!(own.iter().copied().eq(0..counts[row as usize]));
+            }
+            (num_long, rows)
+        };
+        assert_eq!(long_of(&[3, 34, 2]), (0, vec![0, 1, 2]));
+        assert_eq!(long_of(&[3, 35, 2]), (1, vec![1, 0, 2]));
+        // The more there are, the more addends each has to have.
+        assert_eq!(long_of(&[36, 3, 37, 100]), (2, vec![2, 3, 0, 1]));
+        assert_eq!(long_of(&[39, 3, 37, 100]), (3, vec![0, 2, 3, 1]));
     }
 }

@@ -1,5 +1,8 @@
 //! Factors L·D·Lᵀ of one symmetric matrix.
 
+mod habit;
+mod search;
+
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
@@ -7,9 +10,8 @@ use luge_gpu_kernels::frontal::ldlt as kernels;
 use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
 use luge_sparse::{IndexOverflow, Inertia, PivotPolicy, RealScalar, ResolvedSymmetric};
 
-use super::delays::{Delays, Found};
+use self::habit::Habit;
 use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
-use super::solve::invert_places;
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Lower;
@@ -128,38 +130,6 @@ pub struct DeviceFrontalLdlt<T: DeviceScalar> {
     habit: Habit,
 }
 
-/// Whether known pivots have served lately. A launch with pivots that do not serve is in vain, and so is a search for those that
-/// do: after the first failure one refactorization begins with a search, after the next in a row 3, then 7 and 15.
-#[derive(Debug, Clone, Copy, Default)]
-struct Habit {
-    /// Launches with known pivots that failed since one served.
-    failures: u32,
-    /// Refactorizations that begin with a search before known pivots are tried again.
-    searches: u32,
-}
-
-impl Habit {
-    /// That of factors of other values, which begin with a search, because known pivots failed or since that was the habit.
-    fn after_search(self, has_changed: bool) -> Self {
-        if !has_changed {
-            return Self::default();
-        }
-        match self.searches {
-            0 => {
-                let failures = self.failures + 1;
-                Self {
-                    failures,
-                    searches: (1 << failures.min(4)) - 1,
-                }
-            }
-            searches => Self {
-                searches: searches - 1,
-                ..self
-            },
-        }
-    }
-}
-
 /// What the kernels write.
 #[derive(Debug)]
 pub(super) struct Panels<T: DeviceScalar> {
@@ -251,16 +221,6 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
             }
         }
     }
-}
-
-/// What a search came to.
-#[derive(Clone, Copy, Default)]
-struct Searched {
-    /// Whether its last launch kept all pivots that were known before it: then it has left the factors that one with these
-    /// pivots does.
-    has_factors: bool,
-    /// Whether pivots are others than before the search.
-    has_changed: bool,
 }
 
 /// Whether known pivots serve the values that were factorized with them.
@@ -658,114 +618,6 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         }
     }
 
-    /// Searches pivots, with so many times the threshold, on trees in which ever more columns have moved, until none fails.
-    #[track_caller]
-    fn search(
-        &mut self,
-        stream: &Stream,
-        a: &Buffer<f64>,
-        pivots: &PivotPolicy,
-        times: f64,
-        upload: &UploadTree<'_>,
-    ) -> Result<Searched, DeviceFrontalError> {
-        let mut delays = Delays::default();
-        let mut searched = Searched::default();
-        let mut is_old = self.is_known;
-        loop {
-            let mut rule = pivots.resolve_symmetric::<T>(|| self.scale);
-            // Up to one half there always is a pivot.
-            let threshold = (RealScalar::to_f64(rule.threshold) * times).min(0.5);
-            rule.threshold = <T as RealScalar>::from_f64(threshold);
-            self.launch(stream, a, rule, true)?;
-            if self.tree.is_empty() {
-                return Ok(searched);
-            }
-            self.is_known = true;
-            let report = self.workspace.report()?;
-            searched.has_factors = report.count(words::NUM_SEARCHED) == 0;
-            searched.has_changed |= !searched.has_factors;
-            let max_b = report.extreme(words::MAX_B);
-            if rule.small > T::ZERO && max_b.is_finite() && max_b > 0.0 && max_b != self.scale {
-                self.scale = max_b;
-                is_old = false;
-                // Pivots that were told from zero by another magnitude are not known to be any.
-                self.forget_pivots(stream)?;
-                continue;
-            }
-            let num_failed = report.count(words::NUM_FAILED);
-            if num_failed == 0 && !searched.has_changed {
-                return Ok(searched);
-            }
-            if num_failed > 0 && std::mem::take(&mut is_old) {
-                // Of values before: before columns move, all is searched.
-                searched.has_changed = true;
-                self.forget_pivots(stream)?;
-                continue;
-            }
-            let places = stream.download(&self.panels.row_places)?;
-            if let Some(pivot) = report.first(words::FIRST_NOT_FINITE) {
-                let column = self.column(&places, pivot);
-                return Err(DeviceFrontalError::NotFinite { column });
-            }
-            self.places = places;
-            if num_failed == 0 {
-                self.num_delayed += delays.num_delayed;
-                let Panels {
-                    row_places, order, ..
-                } = &mut self.panels;
-                invert_places(stream, &self.tree, row_places, order)?;
-                return Ok(searched);
-            }
-            searched.has_changed = true;
-            self.delay(stream, report.epoch, &mut delays, upload)?;
-        }
-    }
-
-    /// Goes over to a tree in which the columns have moved that the last search failed at.
-    fn delay(
-        &mut self,
-        stream: &Stream,
-        epoch: u32,
-        delays: &mut Delays,
-        upload: &UploadTree<'_>,
-    ) -> Result<(), DeviceFrontalError> {
-        let by_place = stream.download(&self.panels.failed)?;
-        let symbolic = &self.tree.symbolic;
-        let mut failed = Vec::new();
-        for front in symbolic.tree().fronts() {
-            let has_failed = |&e: &usize| {
-                let place = front.start + self.places[e];
-                by_place[place as usize] == epoch
-            };
-            failed.extend(front.pivot_range().filter(has_failed).map(|e| e as u32));
-        }
-        let kinds = stream.download(&self.panels.kinds)?;
-        let found = Found {
-            places: &self.places,
-            kinds: &kinds,
-            failed: &failed,
-        };
-        let Some(moves) = delays.moves(symbolic, &self.tree.limits, &found) else {
-            let first = failed.first();
-            let column = first.map(|&pivot| self.tree.columns[pivot as usize] as usize);
-            return Err(DeviceFrontalError::NoPivots { column });
-        };
-        let moved = MovedTree {
-            before: symbolic,
-            moves: &moves,
-        };
-        let tree = Arc::new(upload(moved)?);
-        let workspace = Arc::new(Workspace::new(stream, &tree)?);
-        // What has been found, as far as it can stay: most fronts are the same.
-        let (places, kinds) = found.carried(symbolic.tree(), tree.symbolic.tree(), &tree.limits);
-        self.panels = Panels::new(stream, &tree.symbolic)?;
-        self.panels.row_places = stream.upload(&places)?;
-        self.panels.kinds = stream.upload(&kinds)?;
-        self.places = places;
-        (self.tree, self.workspace) = (tree, workspace);
-        Ok(())
-    }
-
     /// Makes all pivots of order 1, in the order of the tree.
     fn keep_order(&mut self, stream: &Stream) -> Result<(), DeviceFrontalError> {
         if self.rule.is_some_and(|rule| rule.method.is_some()) {
@@ -843,32 +695,5 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             std::mem::swap(&mut self.panels.row_places, &mut self.panels.found_places);
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// How many refactorizations begin with a search between trials of known pivots that fail.
-    #[test]
-    fn known_pivots_that_fail_are_tried_ever_less_often() {
-        let mut habit = Habit::default();
-        let mut searches = Vec::new();
-        for _ in 0..6 {
-            habit = habit.after_search(true);
-            let mut count = 0;
-            while habit.searches > 0 {
-                habit = habit.after_search(true);
-                count += 1;
-            }
-            searches.push(count);
-        }
-        assert_eq!(searches, [1, 3, 7, 15, 15, 15]);
-        habit = habit.after_search(true);
-        assert!(habit.searches > 0);
-        // A search that changes nothing.
-        let habit = habit.after_search(false);
-        assert_eq!((habit.failures, habit.searches), (0, 0));
     }
 }

@@ -419,6 +419,14 @@ fn dense(n: usize) -> Vec<(usize, usize, f64)> {
     })
 }
 
+/// A dense matrix near the identity.
+fn nearly_one(n: usize) -> Problem {
+    problem(dense(n), &TreeOptions::default()).with(|i, j, _| {
+        let noise = 1e-3 * uniform(3, i * 500 + j);
+        if i == j { 1.0 + noise } else { noise }
+    })
+}
+
 /// The Laplacian of a grid, shifted so that it is indefinite.
 fn grid(nx: usize, ny: usize, diagonal: f64) -> Vec<(usize, usize, f64)> {
     let mut entries = Vec::new();
@@ -826,11 +834,7 @@ fn a_search_keeps_the_pivots_that_serve() {
         (60, Limits::default()),
         (130, all_limits()[2]),
     ] {
-        let nearly_one = |i: usize, j: usize| {
-            let noise = 1e-3 * uniform(3, i * 500 + j);
-            if i == j { 1.0 + noise } else { noise }
-        };
-        let ones = problem(dense(n), &TreeOptions::default()).with(|i, j, _| nearly_one(i, j));
+        let ones = nearly_one(n);
         // Columns p and t have a pivot of order 2.
         let with_pair = |p: usize, t: usize| {
             ones.with(|i, j, v| match (i == p || i == t, j == p || j == t) {
@@ -879,6 +883,74 @@ fn a_search_keeps_the_pivots_that_serve() {
             let beside = of_ones.factorize_beside(stream, &values, &STOP, &never);
             assert!(!beside.unwrap().0.needs_search(), "{what}");
         }
+    }
+}
+
+/// A launch with known pivots that serve ends the habit of searching, however it is made.
+#[test]
+fn known_pivots_that_serve_are_tried_again() {
+    let stream = &seeded_streams()[0];
+    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let of = |d: f64| {
+        let entries = vec![(0, 0, d), (1, 0, 1.0), (1, 1, d)];
+        problem(entries, &TreeOptions::default())
+    };
+    let limits = Limits::default();
+    let (ones, _) = of(4.0).factorize::<f64>(stream, limits, &STOP).unwrap();
+    let others = stream.upload(&of(0.0).values).unwrap();
+    let (mut factors, quality) = ones
+        .factorize_beside(stream, &others, &STOP, &never)
+        .unwrap();
+    assert_eq!(quality.num_two, 1);
+    assert!(factors.needs_search() && !ones.needs_search());
+    factors.begin_refactorize(stream, &others, &STOP).unwrap();
+    assert_eq!(factors.report(stream).unwrap(), Some(quality));
+    assert!(!factors.needs_search());
+}
+
+/// A pivot that serves the tile on the diagonal and not those below: before its column moves, others are searched there.
+#[test]
+fn columns_do_not_move_for_pivots_of_other_values() {
+    let stream = &seeded_streams()[0];
+    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let limits = all_limits()[2];
+    let ones = nearly_one(130);
+    let (factors, quality) = ones.factorize::<f64>(stream, limits, &STOP).unwrap();
+    assert_eq!(quality.num_two, 0);
+    // L has 5 in the tile and 100 below it; of a pivot of order 2 with column 9, 25.
+    let others = ones.with(|i, j, v| match (i, j) {
+        (5, 5) => 0.2,
+        (5, 9) => 1.0,
+        (5, 100) => 20.0,
+        _ => v,
+    });
+    let values = stream.upload(&others.values).unwrap();
+    let beside = factors.factorize_beside(stream, &values, &STOP, &never);
+    let (factors, quality) = beside.unwrap();
+    check(stream, &others, &factors, &quality, "a tile");
+    assert_eq!((quality.num_two, quality.num_delayed), (1, 0));
+}
+
+/// A pivot that leads to larger entries of L than a search wants without a look at the tiles below, and smaller ones than
+/// the threshold allows, is kept where all rows are seen.
+#[test]
+fn known_pivots_of_tiles_have_a_bound_of_their_own() {
+    let stream = &seeded_streams()[0];
+    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    for (n, limits, num_two) in [(130, all_limits()[2], 1), (60, Limits::default(), 0)] {
+        let ones = nearly_one(n);
+        let (factors, _) = ones.factorize::<f64>(stream, limits, &STOP).unwrap();
+        // L has 20.
+        let others = ones.with(|i, j, v| match (i, j) {
+            (5, 5) => 0.05,
+            (5, 9) => 1.0,
+            _ => v,
+        });
+        let values = stream.upload(&others.values).unwrap();
+        let beside = factors.factorize_beside(stream, &values, &STOP, &never);
+        let (factors, quality) = beside.unwrap();
+        check(stream, &others, &factors, &quality, "known pivots");
+        assert_eq!(quality.num_two, num_two, "{n}");
     }
 }
 

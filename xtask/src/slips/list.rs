@@ -201,9 +201,9 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "long_sum_lanes",
         file: "frontal/large/assemble.rs",
-        within: "total += warp::shuffle_xor(warp::FULL_MASK, total, distance);",
-        old: "total += warp::shuffle_xor(warp::FULL_MASK, total, distance)",
-        new: "total = warp::shuffle_xor(warp::FULL_MASK, total, distance)",
+        within: "let total = warp::reduce_sum(warp::FULL_MASK, total);",
+        old: "warp::reduce_sum(warp::FULL_MASK, total)",
+        new: "total",
         tests: ("front_kernels", &["sums_of_many"]),
         why: "of a long sum the share of one lane counts",
         equivalent: None,

@@ -2,7 +2,7 @@
 
 use luge_kernel::prelude::*;
 
-use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, Tile, wide_product};
+use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, Tile, WARPS, wide_product};
 use crate::frontal::plan::{Piece, THREADS, WHOLE_FRONT, WIDE_TILE, row_and_column, split};
 use crate::frontal::work::Seen;
 
@@ -205,16 +205,12 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
                     }
                 }
             }
-            let mut distance = warp::WARP_SIZE / 2;
-            while distance > 0 {
-                total += warp::shuffle_xor(warp::FULL_MASK, total, distance);
-                distance /= 2;
-            }
+            let total = warp::reduce_sum(warp::FULL_MASK, total);
             if lane == 0 {
                 let (row, column) = self.placed(tile, row_and_column(sum.place()));
                 matrix.set(row, column, matrix.get(row, column) + total);
             }
-            at += THREADS / warp::WARP_SIZE;
+            at += WARPS;
         }
     }
 

@@ -40,6 +40,9 @@ const OWN: usize = 4;
 /// Entries of a part that a thread has.
 const PART_VALUES: usize = (PART * PART / THREADS) as usize;
 
+/// Warps of a block.
+const WARPS: u32 = THREADS / warp::WARP_SIZE;
+
 /// Threads along one side of a part.
 const SIDE: u32 = 16;
 

@@ -11,14 +11,13 @@
 use luge_kernel::prelude::*;
 
 use super::triangle::{PANEL, solve_upper, subtract};
-use super::{EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile, words};
+use super::{
+    EliminateLarge, FrontReal, LargeFronts, Matrix, PART, PART_VALUES, Tile, WARPS, words,
+};
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
 use crate::frontal::symmetric::{FrontKind, Group, Verdict, all_serve};
 use crate::frontal::work::Seen;
-
-/// Warps of a block.
-const WARPS: u32 = THREADS / warp::WARP_SIZE;
 
 /// What large fronts of symmetric matrices need beside the others. Arrays have a place for each column of a tile or of a
 /// whole front.

@@ -329,7 +329,8 @@ impl<T: Real> SymmetricWork<T> {
                 work.note_first(report::FIRST_NEGATIVE, pivot);
             }
         } else if is_first {
-            seen.num_two += 1;
+            // One that was found for other values may have come apart.
+            seen.num_two += u32::from(off != T::ZERO);
             let size = d.abs().max(off.abs()).max(next.abs());
             // A sixteenth of one of the products at least, so its sign is right.
             let determinant = (d / size) * next - (off / size) * off;

@@ -906,6 +906,13 @@ fn known_pivots_that_serve_are_tried_again() {
     factors.begin_refactorize(stream, &others, &STOP).unwrap();
     assert_eq!(factors.report(stream).unwrap(), Some(quality));
     assert!(!factors.needs_search());
+    // The pivot of order 2 comes apart, and serves as two of order 1, which it is then.
+    let apart = of(3.0).with(|i, j, v| if i == j { v } else { 0.0 });
+    let values = stream.upload(&apart.values).unwrap();
+    let quality = factors.refactorize(stream, &values, &STOP, &never).unwrap();
+    check(stream, &apart, &factors, &quality, "apart");
+    assert_eq!((quality.num_two, quality.inertia.positive), (0, 2));
+    assert!(!factors.needs_search());
 }
 
 /// A pivot that serves the tile on the diagonal and not those below: before its column moves, others are searched there.

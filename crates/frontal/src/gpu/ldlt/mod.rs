@@ -61,7 +61,7 @@ impl MovedTree<'_> {
 pub struct DeviceSymmetricQuality {
     /// Eigenvalues of D by their signs: by Sylvester's law those of B. Zero are the accepted zero pivots.
     pub inertia: Inertia,
-    /// Pivots of order 2.
+    /// Pivots of order 2: those with an entry beside the diagonal of D.
     pub num_two: usize,
     /// Columns accepted as zero pivots.
     pub num_zero: usize,

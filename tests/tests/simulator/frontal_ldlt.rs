@@ -886,6 +886,39 @@ fn a_search_keeps_the_pivots_that_serve() {
     }
 }
 
+/// L of a pivot of order 2 is bounded by all entries of its columns, also those that the lane of the largest has seen before.
+#[test]
+fn a_partner_with_a_large_pivot_does_not_serve() {
+    let stream = &seeded_streams()[0];
+    for (n, limits) in [
+        (14, Limits::default()),
+        (60, Limits::default()),
+        (130, all_limits()[2]),
+    ] {
+        let ones = nearly_one(n);
+        for t in [2, 3, 5, 9, 17, 33].into_iter().filter(|&t| t < n) {
+            let what = format!("{n}, {t}, {limits:?}");
+            // With columns 0 and t as a pivot, row 1 of L has 1000/1.5².
+            let large = ones.with(|i, j, _| match (i.max(j), i.min(j)) {
+                (0, 0) => 0.0,
+                (1, 0) => 1.0,
+                (i, 0) if i == t => 1.5,
+                (i, j) if i == j => {
+                    if i == t {
+                        1000.0
+                    } else {
+                        1.0
+                    }
+                }
+                _ => 0.0,
+            });
+            let (factors, quality) = large.factorize::<f64>(stream, limits, &STOP).unwrap();
+            check(stream, &large, &factors, &quality, &what);
+            assert_eq!(quality.num_two, 0, "{what}");
+        }
+    }
+}
+
 /// A launch with known pivots that serve ends the habit of searching, however it is made.
 #[test]
 fn known_pivots_that_serve_are_tried_again() {

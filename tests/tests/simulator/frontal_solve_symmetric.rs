@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use luge_device::{Backend, Device, DeviceError, SimulatorOptions, Stream};
 use luge_frontal::gpu::{
-    DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, MovedTree, Placement,
-    SymmetricFactors, UploadedLdlt,
+    DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceTree, MemoryPlan, MovedTree,
+    Placement, SymmetricFactors, UploadedLdlt,
 };
 use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options, Symbolic, TreeOptions};
 use luge_sparse::{
@@ -676,5 +676,23 @@ fn factors_of_the_device() {
         let refactorized = factors.refactorize(stream, &values, &PIVOTS, &upload);
         refactorized.unwrap();
         compare(&mut factors, 2.0);
+        // A search that fails leaves nothing behind of the places that it has found.
+        for j in [0, system.n / 2, system.n - 3] {
+            let mut broken = a.clone();
+            broken[system.pattern.range(j).end - 1] = f64::NAN;
+            let values = stream.upload(&broken).unwrap();
+            for _ in 0..2 {
+                let failed = factors.refactorize(stream, &values, &PIVOTS, &upload);
+                let error = failed.unwrap_err();
+                assert!(
+                    matches!(error, DeviceFrontalError::NotFinite { .. }),
+                    "{error}"
+                );
+            }
+            let values = stream.upload(&a).unwrap();
+            let refactorized = factors.refactorize(stream, &values, &PIVOTS, &upload);
+            refactorized.unwrap();
+            compare(&mut factors, 1.0);
+        }
     }
 }

@@ -629,9 +629,10 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     fn forget_pivots(&mut self, stream: &Stream) -> Result<(), DeviceFrontalError> {
         let places = in_order(&self.tree.symbolic);
         self.is_known = false;
-        self.panels.row_places = stream.upload(&places)?;
-        self.panels.order = stream.upload(&places)?;
+        // Both or none.
+        let uploaded = [stream.upload(&places)?, stream.upload(&places)?];
         stream.fill_zero(&mut self.panels.kinds)?;
+        [self.panels.row_places, self.panels.order] = uploaded;
         self.places = places;
         Ok(())
     }

@@ -24,8 +24,26 @@ pub(super) struct Searched {
 
 impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     /// Searches pivots, with so many times the threshold, on trees in which ever more columns have moved, until none fails.
+    /// After an error no pivots are known: a launch with those that were found would have its rows in other places than
+    /// solves look for them.
     #[track_caller]
     pub(super) fn search(
+        &mut self,
+        stream: &Stream,
+        a: &Buffer<f64>,
+        pivots: &PivotPolicy,
+        times: f64,
+        upload: &UploadTree<'_>,
+    ) -> Result<Searched, DeviceFrontalError> {
+        let searched = self.search_all(stream, a, pivots, times, upload);
+        if searched.is_err() {
+            self.forget_pivots(stream)?;
+        }
+        searched
+    }
+
+    #[track_caller]
+    fn search_all(
         &mut self,
         stream: &Stream,
         a: &Buffer<f64>,
@@ -123,10 +141,11 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         let workspace = Arc::new(Workspace::new(stream, &tree)?);
         // What has been found, as far as it can stay: most fronts are the same.
         let (places, kinds) = found.carried(symbolic.tree(), tree.symbolic.tree(), &tree.limits);
-        self.panels = Panels::new(stream, &tree.symbolic)?;
-        self.panels.row_places = stream.upload(&places)?;
-        self.panels.kinds = stream.upload(&kinds)?;
-        self.places = places;
+        let mut panels = Panels::new(stream, &tree.symbolic)?;
+        panels.row_places = stream.upload(&places)?;
+        panels.kinds = stream.upload(&kinds)?;
+        // All or nothing, or they would be of different trees after an error.
+        (self.panels, self.places) = (panels, places);
         (self.tree, self.workspace) = (tree, workspace);
         Ok(())
     }

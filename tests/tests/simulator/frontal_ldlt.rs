@@ -869,6 +869,18 @@ fn a_search_keeps_the_pivots_that_serve() {
             assert_eq!(again, quality, "{what}");
             assert!(!factors.needs_search(), "{what}");
             assert_eq!(stream.download(factors.factors()).unwrap(), bits, "{what}");
+            // One whose first column of L is small, and the second is not.
+            if t == p + 1 && t + 1 < n {
+                let skewed = with_pair.with(|i, j, v| match (i.max(j), i.min(j)) {
+                    (i, j) if (i, j) == (p, p) => 1000.0,
+                    (i, j) if (i, j) == (t + 1, t) => 1.0,
+                    _ => v,
+                });
+                let others = stream.upload(&skewed.values).unwrap();
+                let beside = factors.factorize_beside(stream, &others, &STOP, &never);
+                let (skewed_factors, quality) = beside.unwrap();
+                check(stream, &skewed, &skewed_factors, &quality, &what);
+            }
             // A pivot of order 2 that is none any more.
             let near = with_pair.with(|i, j, v| match (i == p || i == t, j == p || j == t) {
                 (true, true) if i == j => 1.0,
@@ -879,6 +891,15 @@ fn a_search_keeps_the_pivots_that_serve() {
             let quality = factors.refactorize(stream, &others, &STOP, &never).unwrap();
             check(stream, &near, &factors, &quality, &what);
             assert_eq!(quality.num_two, 0, "{what}");
+            // A column that has given its place away is named by its own number.
+            let broken = with_pair.with(|i, j, v| if i == p + 1 && i == j { f64::NAN } else { v });
+            let others = stream.upload(&broken.values).unwrap();
+            for _ in 0..2 {
+                match factors.refactorize(stream, &others, &STOP, &never) {
+                    Err(DeviceFrontalError::NotFinite { column }) if column == p + 1 => {}
+                    other => panic!("{what}: {other:?}"),
+                }
+            }
             // What was known of ones serves them.
             let beside = of_ones.factorize_beside(stream, &values, &STOP, &never);
             assert!(!beside.unwrap().0.needs_search(), "{what}");
@@ -1203,7 +1224,9 @@ fn values_that_are_not_finite_are_refused() {
                 problem.with(|i, j, v| if i == column && j == column { value } else { v });
             for pivots in [STOP, ACCEPT, PivotPolicy::DEFINITE] {
                 match problem.factorize::<f64>(stream, Limits::default(), &pivots) {
-                    Err(DeviceFrontalError::NotFinite { .. }) => {}
+                    Err(DeviceFrontalError::NotFinite { column: named, .. }) => {
+                        assert_eq!(named, column, "{value}, {pivots:?}");
+                    }
                     other => panic!("{value}, {column}: {:?}", other.map(|(_, quality)| quality)),
                 }
             }

@@ -450,7 +450,12 @@ impl<L: TreeFactors> AnyDeviceEngine for TreeEngine<L> {
             *factors = old;
         }
         factors.set_scale(previous.scale);
-        self.renew(None, &|| Ok(()))?;
+        // With the pivots of then, which have served these values: a search may find others.
+        let stream = &self.analysis.stream;
+        factors.begin_refactorize(stream, &self.values, &self.pivots)?;
+        if !matches!(factors.report(stream, &self.pivots)?, Outcome::Done(_)) {
+            self.renew(None, &|| Ok(()))?;
+        }
         // What was measured of the old factors when they were accepted.
         self.quality = previous.quality;
         Ok(())

@@ -91,17 +91,19 @@ const ONCE_FAILED_SYMMETRIC: [u64; 7] = [
     0x3d4f_835b_48c3_7f46,
 ];
 
+/// Of symmetric matrices on a device: factors that were restored with other pivots after a refused refactorization.
+const ONCE_FAILED_ON_A_DEVICE: [u64; 1] = [0x595a_db1a_0f68_0a48];
+
 #[test]
 fn what_once_failed_holds() {
-    let symmetric = ONCE_FAILED_SYMMETRIC.map(|seed| (seed, true));
-    for (seed, symmetric) in ONCE_FAILED
-        .map(|seed| (seed, false))
-        .into_iter()
-        .chain(symmetric)
-    {
+    let general = ONCE_FAILED.map(|seed| (seed, false, Backend::Cpu));
+    let symmetric = ONCE_FAILED_SYMMETRIC.map(|seed| (seed, true, Backend::Cpu));
+    let on_a_device = ONCE_FAILED_ON_A_DEVICE.map(|seed| (seed, true, Backend::Simulator));
+    let steps = general.into_iter().chain(symmetric).chain(on_a_device);
+    for (seed, symmetric, backend) in steps {
         let settings = Settings {
             symmetric,
-            ..Settings::new(Backend::Cpu, 0, 0)
+            ..Settings::new(backend, 0, 0)
         };
         let outcome = run_step(seed, &settings, &mut Default::default(), true);
         let text = outcome.transcript.join("\n");

@@ -398,7 +398,12 @@ impl<'a, F: Scalar, V: Entries<F> + ?Sized> Elimination<'a, F, V> {
         let mut parts = parts.into_iter();
         for range in &subtrees.ranges {
             let part = range.is_independent.then(|| parts.next()).flatten();
-            match part.flatten().filter(|part| self.is_right(part)) {
+            // Where they do not fit, the column is named at which one thread would have noticed.
+            let fits = |part: &Self| self.entries() + part.entries() <= self.limits.max_entries;
+            let usable = part
+                .flatten()
+                .filter(|part| self.is_right(part) && fits(part));
+            match usable {
                 Some(part) => self.append(part)?,
                 None => self.columns(range.columns.clone(), cancel)?,
             }
@@ -1121,6 +1126,23 @@ mod tests {
             let expected = run(&values, Some(limit), 1);
             assert!(expected.contains("OutOfMemory"), "{expected}");
             assert_eq!(run(&values, Some(limit), 3), expected);
+            // Whichever parts have found room.
+            let unlimited = Options::default();
+            let subtrees = Subtrees::new(&cols, &CancelFlag::new()).unwrap().unwrap();
+            let limits = Limits::new(&cols, &values[..], &unlimited);
+            let (columns, memory) = (0..cols.major_dim(), &unlimited.memory);
+            let new = Elimination::new(&cols, &values[..], &limits, columns, (0, 0), memory);
+            let mut whole = new.unwrap();
+            let parts = side_by_side(&whole, &subtrees, &unlimited);
+            let limited = Options {
+                max_bytes: Some(limit),
+                ..Options::default()
+            };
+            whole.limits = Limits::new(&cols, &values[..], &limited);
+            match whole.join(&subtrees, parts, &CancelFlag::new()) {
+                Err(Stop::Numeric(error)) => assert_eq!(format!("{error:?}"), expected),
+                _ => panic!("{limit} bytes suffice"),
+            }
         }
         for column in [2 * GROUP + 50, GROUP + 99] {
             values[cols.range(column)].fill(0.0);

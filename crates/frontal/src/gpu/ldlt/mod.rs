@@ -497,7 +497,14 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             let mut fit = None;
             if rule.method.is_some() {
                 let times = STRICTER * f64::from(1 << searches);
-                let searched = self.search(stream, a, pivots, times, upload)?;
+                let searched = match self.search(stream, a, pivots, times, upload) {
+                    Ok(searched) => searched,
+                    Err(error) => {
+                        // A launch with what was found would have rows in other places than solves look for them.
+                        self.forget_pivots(stream)?;
+                        return Err(error);
+                    }
+                };
                 if searched.has_factors {
                     self.rule = Some(pivots.resolve_symmetric(|| self.scale));
                     fit = self.fit(stream)?;

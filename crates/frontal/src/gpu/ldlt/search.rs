@@ -24,26 +24,9 @@ pub(super) struct Searched {
 
 impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     /// Searches pivots, with so many times the threshold, on trees in which ever more columns have moved, until none fails.
-    /// After an error no pivots are known: a launch with those that were found would have its rows in other places than
-    /// solves look for them.
+    /// After an error the pivots that it has found have to be [forgotten](Self::forget_pivots).
     #[track_caller]
     pub(super) fn search(
-        &mut self,
-        stream: &Stream,
-        a: &Buffer<f64>,
-        pivots: &PivotPolicy,
-        times: f64,
-        upload: &UploadTree<'_>,
-    ) -> Result<Searched, DeviceFrontalError> {
-        let searched = self.search_all(stream, a, pivots, times, upload);
-        if searched.is_err() {
-            self.forget_pivots(stream)?;
-        }
-        searched
-    }
-
-    #[track_caller]
-    fn search_all(
         &mut self,
         stream: &Stream,
         a: &Buffer<f64>,

@@ -427,6 +427,15 @@ fn nearly_one(n: usize) -> Problem {
     })
 }
 
+/// Columns p and t have a pivot of order 2.
+fn with_pair(ones: &Problem, p: usize, t: usize) -> Problem {
+    ones.with(|i, j, v| match (i == p || i == t, j == p || j == t) {
+        (true, true) if i == j => 0.0,
+        (true, true) => 1.0,
+        _ => v,
+    })
+}
+
 /// The Laplacian of a grid, shifted so that it is indefinite.
 fn grid(nx: usize, ny: usize, diagonal: f64) -> Vec<(usize, usize, f64)> {
     let mut entries = Vec::new();
@@ -835,20 +844,12 @@ fn a_search_keeps_the_pivots_that_serve() {
         (130, all_limits()[2]),
     ] {
         let ones = nearly_one(n);
-        // Columns p and t have a pivot of order 2.
-        let with_pair = |p: usize, t: usize| {
-            ones.with(|i, j, v| match (i == p || i == t, j == p || j == t) {
-                (true, true) if i == j => 0.0,
-                (true, true) => 1.0,
-                _ => v,
-            })
-        };
         let values = stream.upload(&ones.values).unwrap();
         let (of_ones, quality) = ones.factorize::<f64>(stream, limits, &STOP).unwrap();
         assert_eq!(quality.num_two, 0);
         for (p, t) in [(0, 1), (3, 7), (7, 8), (8, 12), (n - 2, n - 1)] {
             let what = format!("{n}, {p} and {t}, {limits:?}");
-            let with_pair = with_pair(p, t);
+            let with_pair = with_pair(&ones, p, t);
             let others = stream.upload(&with_pair.values).unwrap();
             let beside = of_ones.factorize_beside(stream, &others, &STOP, &never);
             let (mut factors, quality) = beside.unwrap();
@@ -904,6 +905,37 @@ fn a_search_keeps_the_pivots_that_serve() {
             let beside = of_ones.factorize_beside(stream, &values, &STOP, &never);
             assert!(!beside.unwrap().0.needs_search(), "{what}");
         }
+    }
+}
+
+/// After a search that ends with an error, pivots in the order of the tree are known, to a launch and to solves.
+#[test]
+fn a_failed_search_leaves_the_order_of_the_tree() {
+    let stream = &seeded_streams()[0];
+    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let n = 14;
+    let ones = nearly_one(n);
+    let with_pair = with_pair(&ones, 3, 7);
+    let broken = with_pair.with(|i, j, v| if i == 5 && j == 5 { f64::NAN } else { v });
+    let limits = Limits::default();
+    let (mut factors, _) = with_pair.factorize::<f64>(stream, limits, &STOP).unwrap();
+    let values = stream.upload(&broken.values).unwrap();
+    let failed = factors.refactorize(stream, &values, &STOP, &never);
+    assert!(matches!(
+        failed,
+        Err(DeviceFrontalError::NotFinite { column: 5 })
+    ));
+    let values = stream.upload(&ones.values).unwrap();
+    let quality = factors.refactorize(stream, &values, &STOP, &never).unwrap();
+    assert_eq!(quality.num_two, 0);
+    let exact = |i: usize| 1.0 + i as f64;
+    let dense = ones.dense();
+    let product = |row: &Vec<f64>| row.iter().enumerate().map(|(j, v)| v * exact(j)).sum();
+    let b: Vec<f64> = dense.iter().map(product).collect();
+    let mut x = stream.upload(&b).unwrap();
+    factors.solve(stream, &mut x, 1).unwrap();
+    for (i, x) in stream.download(&x).unwrap().into_iter().enumerate() {
+        assert!((x - exact(i)).abs() < 1e-12, "unknown {i}: {x}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::boxed::Box;
 use std::format;
 use std::string::String;
 
-use super::block::State;
+use super::block::{State, Thread};
 use super::engine::Engine;
 use super::fault::{Fault, FaultKind, Party, SourceLine};
 use super::shadow::Line;
@@ -281,15 +281,16 @@ fn reduce_i32(op: ReduceOp, a: i32, b: i32) -> i32 {
     }
 }
 
-/// What lane `lane` gets; `lanes` holds what the lanes of its mask brought.
-fn evaluate(lane: u32, lanes: &[Collective; 32]) -> [u64; 2] {
-    let mine = &lanes[lane as usize];
+/// What lane `lane` gets; `warp` holds its warp's threads, with what the lanes of its mask brought.
+fn evaluate(lane: u32, warp: &[Thread]) -> [u64; 2] {
+    let brought = |l: usize| &warp[l].collective;
+    let mine = brought(lane as usize);
     let members = || (0..32usize).filter(|l| mine.mask >> l & 1 == 1);
-    let word = |l: usize| lanes[l].values[0] as u32;
+    let word = |l: usize| brought(l).values[0] as u32;
     let single = match mine.op {
         WarpOp::Sync => 0,
         WarpOp::Shuffle(kind, _) => {
-            let source = &lanes[shuffle_source(kind, lane, mine.operand) as usize];
+            let source = brought(shuffle_source(kind, lane, mine.operand) as usize);
             return [source.values[0], source.values[1]];
         }
         WarpOp::Any => u64::from(members().any(|l| word(l) != 0)),
@@ -320,8 +321,8 @@ fn evaluate(lane: u32, lanes: &[Collective; 32]) -> [u64; 2] {
                 let start = f64::from_bits(mine.values[2 + c]);
                 (0..4)
                     .fold(start, |sum, k| {
-                        let a = f64::from_bits(lanes[4 * i + k].values[0]);
-                        let b = f64::from_bits(lanes[4 * (j + c) + k].values[1]);
+                        let a = f64::from_bits(brought(4 * i + k).values[0]);
+                        let b = f64::from_bits(brought(4 * (j + c) + k).values[1]);
                         a.mul_add(b, sum)
                     })
                     .to_bits()
@@ -377,14 +378,10 @@ impl Engine {
                 let block = &mut *self.block;
                 block.warps[w].waiting &= !mask;
                 if op != WarpOp::Sync {
-                    let mut lanes = [Collective::default(); 32];
-                    for (lane, thread) in lanes.iter_mut().zip(&block.threads[w * 32..]) {
-                        *lane = thread.collective;
-                    }
-                    for (l, thread) in block.threads[w * 32..].iter_mut().take(32).enumerate() {
-                        if mask >> l & 1 == 1 {
-                            thread.result = evaluate(l as u32, &lanes);
-                        }
+                    let end = block.threads.len().min(w * 32 + 32);
+                    let warp = &mut block.threads[w * 32..end];
+                    for l in (0..32u32).filter(|l| mask >> l & 1 == 1) {
+                        warp[l as usize].result = evaluate(l, warp);
                     }
                 }
             }

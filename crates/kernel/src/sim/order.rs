@@ -22,6 +22,7 @@
 use std::rc::Rc;
 use std::vec::Vec;
 
+use super::block::{Block, Thread};
 use super::engine::Engine;
 use super::side::Published;
 use crate::atomic::{Ordering, Scope};
@@ -138,17 +139,59 @@ pub(crate) struct Fences {
     pub acquire_device: Known,
 }
 
-impl Engine {
+/// The running thread, as the order of its accesses is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Now<'a> {
+    thread: &'a Thread,
+    block: &'a Block,
+    block_threads: u32,
+}
+
+impl Now<'_> {
+    /// The stamp of what the running thread does now.
+    pub fn stamp(&self) -> (u32, u32) {
+        (self.thread.gid, self.thread.clock)
+    }
+
+    /// The running block.
+    pub fn block(&self) -> u32 {
+        self.block.linear
+    }
+
+    /// Accesses of the running block with a smaller clock are known to all of it.
+    pub fn epoch(&self) -> u32 {
+        self.block.epoch
+    }
+
+    /// The block of thread `gid`.
+    pub fn block_of(&self, gid: u32) -> u32 {
+        if gid.wrapping_sub(self.block.first_gid) < self.block_threads {
+            self.block.linear
+        } else {
+            gid / self.block_threads
+        }
+    }
+
+    /// The block of thread `gid`, and the thread of lane 0 of its warp.
+    pub fn warp_of(&self, gid: u32) -> (u32, u32) {
+        let block = self.block_of(gid);
+        (block, gid - (gid - block * self.block_threads) % 32)
+    }
+
+    /// Whether accesses at `clock` of whatever lane of the warp of `block` that begins with thread `first` happened
+    /// before what the running thread does now, as far as an epoch tells.
+    pub fn orders_warp(&self, block: u32, first: u32, clock: u32) -> bool {
+        block == self.block.linear
+            && (clock < self.block.epoch
+                || (self.thread.gid.wrapping_sub(first) < 32
+                    && clock < self.block.warps[(self.thread.linear / 32) as usize].epoch))
+    }
+
     /// Whether the access of thread `gid` at `clock` happened before what the running thread does
     /// now.
-    ///
-    /// # Safety
-    ///
-    /// A simulated thread is running.
     #[inline]
-    pub unsafe fn ordered(&self, gid: u32, clock: u32) -> bool {
-        // SAFETY: the running thread and its block are alive; nobody else borrows them now.
-        let (thread, block) = unsafe { (&*self.current, &*self.block) };
+    pub fn orders(&self, gid: u32, clock: u32) -> bool {
+        let Now { thread, block, .. } = *self;
         if gid == thread.gid {
             return true;
         }
@@ -173,6 +216,24 @@ impl Engine {
             .known
             .as_ref()
             .is_some_and(|k| k.covers(gid / self.block_threads, gid, clock))
+    }
+}
+
+impl Engine {
+    /// The running thread.
+    ///
+    /// # Safety
+    ///
+    /// A simulated thread is running, and neither it nor its block changes or switches while the answer lives.
+    #[inline]
+    pub unsafe fn now<'a>(&self) -> Now<'a> {
+        // SAFETY: the running thread and its block are alive; the caller's promise.
+        let (thread, block) = unsafe { (&*self.current, &*self.block) };
+        Now {
+            thread,
+            block,
+            block_threads: self.block_threads,
+        }
     }
 
     /// All that the running thread knows, itself included; its clock moves on.

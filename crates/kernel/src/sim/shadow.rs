@@ -255,12 +255,11 @@ impl Space {
                 // SAFETY: the caller's promise.
                 unsafe { self.uninitialized(i, line) }
             }
-            // SAFETY: the running thread is alive.
-            let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
-            // SAFETY: the caller's promise.
-            let ordered = |g, c| unsafe { engine.ordered(g, c) };
+            // SAFETY: the running thread stays as it is until its access is noted.
+            let now = unsafe { engine.now() };
+            let (gid, clock) = now.stamp();
             if cell.write_clock != 0
-                && (self.read_only || !ordered(cell.write_gid, cell.write_clock))
+                && (self.read_only || !now.orders(cell.write_gid, cell.write_clock))
             {
                 let other = (cell.write_gid, engine.lines.list[cell.write_line as usize]);
                 // SAFETY: the caller's promise.
@@ -271,7 +270,7 @@ impl Space {
                 let other = if self.read_only {
                     side.atomic_writes.find(|_| true)
                 } else {
-                    side.atomic_writes.unordered(engine)
+                    side.atomic_writes.unordered(&now)
                 };
                 if let Some(e) = other {
                     // SAFETY: the caller's promise.
@@ -288,7 +287,7 @@ impl Space {
                 }
             }
             let several = cell.side() != 0 && !engine.sides.list[cell.side()].readers.is_empty();
-            if !several && (cell.read_clock == 0 || ordered(cell.read_gid, cell.read_clock)) {
+            if !several && (cell.read_clock == 0 || now.orders(cell.read_gid, cell.read_clock)) {
                 cell.read_gid = gid;
                 cell.read_clock = clock;
                 cell.read_line = engine.lines.number(line);
@@ -297,7 +296,7 @@ impl Space {
             if cell.side() == 0 {
                 cell.side |= engine.sides.take();
             }
-            let mut readers = std::mem::take(&mut engine.sides.list[cell.side()].readers);
+            let readers = &mut engine.sides.list[cell.side()].readers;
             let entry = |gid, clock, line| Entry {
                 gid,
                 clock,
@@ -306,11 +305,10 @@ impl Space {
             };
             if cell.read_clock != 0 {
                 let old = engine.lines.list[cell.read_line as usize];
-                readers.insert(engine, entry(cell.read_gid, cell.read_clock, old), false);
+                readers.insert(&now, entry(cell.read_gid, cell.read_clock, old), false);
                 cell.read_clock = 0;
             }
-            readers.insert(engine, entry(gid, clock, line), false);
-            engine.sides.list[cell.side()].readers = readers;
+            readers.insert(&now, entry(gid, clock, line), false);
         }
     }
 
@@ -332,18 +330,17 @@ impl Space {
             if cell.stamp != stamp {
                 *cell = Cell::fresh(stamp);
             }
-            // SAFETY: the running thread is alive.
-            let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
-            // SAFETY: the caller's promise.
-            let ordered = |g, c| unsafe { engine.ordered(g, c) };
+            // SAFETY: the running thread stays as it is until its access is noted.
+            let now = unsafe { engine.now() };
+            let (gid, clock) = now.stamp();
             let mut found = None;
-            if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
+            if cell.write_clock != 0 && !now.orders(cell.write_gid, cell.write_clock) {
                 found = Some((
                     Access::Write,
                     cell.write_gid,
                     engine.lines.list[cell.write_line as usize],
                 ));
-            } else if cell.read_clock != 0 && !ordered(cell.read_gid, cell.read_clock) {
+            } else if cell.read_clock != 0 && !now.orders(cell.read_gid, cell.read_clock) {
                 found = Some((
                     Access::Read,
                     cell.read_gid,
@@ -356,7 +353,7 @@ impl Space {
                     (Access::AtomicWrite, &side.atomic_writes),
                     (Access::AtomicRead, &side.atomic_reads),
                 ] {
-                    if let Some(e) = entries.unordered(engine) {
+                    if let Some(e) = entries.unordered(&now) {
                         found = Some((access, e.gid, e.line));
                         break;
                     }
@@ -431,30 +428,30 @@ impl Space {
             if cell.side() == 0 {
                 cell.side |= engine.sides.take();
             }
-            // SAFETY: the running thread is alive.
-            let (gid, clock) = unsafe { ((*engine.current).gid, (*engine.current).clock) };
-            // SAFETY: the caller's promise.
-            let ordered = |g, c| unsafe { engine.ordered(g, c) };
+            // SAFETY: the running thread stays as it is until its access is noted.
+            let now = unsafe { engine.now() };
+            let (gid, clock) = now.stamp();
             let side = &engine.sides.list[cell.side()];
             let mut found = None;
-            if cell.write_clock != 0 && !ordered(cell.write_gid, cell.write_clock) {
+            if cell.write_clock != 0 && !now.orders(cell.write_gid, cell.write_clock) {
                 let line = engine.lines.list[cell.write_line as usize];
                 found = Some((Access::Write, cell.write_gid, line, false));
-            } else if writes && cell.read_clock != 0 && !ordered(cell.read_gid, cell.read_clock) {
+            } else if writes && cell.read_clock != 0 && !now.orders(cell.read_gid, cell.read_clock)
+            {
                 let line = engine.lines.list[cell.read_line as usize];
                 found = Some((Access::Read, cell.read_gid, line, false));
             } else {
-                if writes && let Some(e) = side.readers.unordered(engine) {
+                if writes && let Some(e) = side.readers.unordered(&now) {
                     found = Some((Access::Read, e.gid, e.line, false));
                 }
                 if found.is_none()
-                    && let Some(e) = side.atomic_writes.too_narrow(engine, scope)
+                    && let Some(e) = side.atomic_writes.too_narrow(&now, scope)
                 {
                     found = Some((Access::AtomicWrite, e.gid, e.line, true));
                 }
                 if found.is_none()
                     && writes
-                    && let Some(e) = side.atomic_reads.too_narrow(engine, scope)
+                    && let Some(e) = side.atomic_reads.too_narrow(&now, scope)
                 {
                     found = Some((Access::AtomicRead, e.gid, e.line, true));
                 }
@@ -467,24 +464,18 @@ impl Space {
             }
             let index = cell.side();
             let side = &mut engine.sides.list[index];
-            let mut entries = std::mem::take(if writes {
+            let entries = if writes {
                 &mut side.atomic_writes
             } else {
                 &mut side.atomic_reads
-            });
+            };
             let entry = Entry {
                 gid,
                 clock,
                 scope,
                 line,
             };
-            entries.insert(engine, entry, true);
-            let side = &mut engine.sides.list[index];
-            if writes {
-                side.atomic_writes = entries;
-            } else {
-                side.atomic_reads = entries;
-            }
+            entries.insert(&now, entry, true);
             // The knowledge is that of the element; its first cell carries it.
             if k == 0 {
                 let mut sync = std::mem::take(&mut side.published);

@@ -1,14 +1,11 @@
 //! What a shadow cell rarely has: several concurrent accesses, atomics, published knowledge.
 
+use std::ptr;
 use std::vec::Vec;
 
-use super::engine::Engine;
-use super::order::{Known, join};
+use super::order::{Known, Now, join};
 use super::shadow::{Cell, Line, WRITTEN};
 use crate::atomic::Scope;
-
-/// Threads that often access a cell together.
-const WARP: usize = 32;
 
 /// An access that a side entry remembers.
 #[derive(Clone, Copy)]
@@ -19,23 +16,45 @@ pub(crate) struct Entry {
     pub line: Line,
 }
 
-impl Entry {
-    /// A thread may appear with both scopes, since each races with others.
-    fn key(&self) -> u64 {
-        u64::from(self.gid) << 1 | u64::from(self.scope == Scope::Device)
+/// Accesses of lanes of one warp that are alike in all but the lane: most are.
+#[derive(Clone, Copy)]
+struct Group {
+    block: u32,
+    /// Thread of lane 0.
+    first: u32,
+    lanes: u32,
+    clock: u32,
+    scope: Scope,
+    line: Line,
+}
+
+impl Group {
+    /// Its accesses, by thread.
+    fn entries(self) -> impl Iterator<Item = Entry> {
+        (0..32)
+            .filter(move |l| self.lanes >> l & 1 == 1)
+            .map(move |l| Entry {
+                gid: self.first + l,
+                clock: self.clock,
+                scope: self.scope,
+                line: self.line,
+            })
+    }
+
+    /// Whether all are ordered before what the running thread does now.
+    fn is_ordered(&self, now: &Now<'_>) -> bool {
+        now.orders_warp(self.block, self.first, self.clock)
+            || self.entries().all(|e| now.orders(e.gid, e.clock))
     }
 }
 
 /// Accesses of one kind, none of which makes another one superfluous (and some that do).
 #[derive(Default)]
 pub(crate) struct Entries {
-    /// While there is one alone.
-    one: Option<Entry>,
-    /// By their keys. Lists: most are as long as a warp, and threads come in order or nearly.
-    many: Vec<Entry>,
-    /// Size of `many` at which superfluous entries are dropped next.
+    groups: Vec<Group>,
+    /// Size of `groups` at which superfluous ones are dropped next.
     prune_at: usize,
-    /// A block that an entry is from, and whether another block has entries too.
+    /// A block that an access is of, and whether another block has some too.
     block: u32,
     several_blocks: bool,
     /// No clock is larger.
@@ -44,110 +63,99 @@ pub(crate) struct Entries {
     narrow: bool,
 }
 
+/// Size at which a list of groups is first looked through for superfluous ones.
+const PRUNE_AT: usize = 8;
+
 impl Entries {
     pub fn is_empty(&self) -> bool {
-        self.one.is_none() && self.many.is_empty()
+        self.groups.is_empty()
     }
 
-    /// The first entry (by thread) for which `f` holds.
+    /// The first access (by thread) for which `f` holds.
     pub fn find(&self, f: impl Fn(&Entry) -> bool) -> Option<Entry> {
-        if let Some(e) = &self.one {
-            return f(e).then_some(*e);
-        }
-        self.many.iter().find(|e| f(e)).copied()
+        let found = self.groups.iter().filter_map(|g| g.entries().find(&f));
+        found.min_by_key(|e| e.gid)
     }
 
     /// Whether all are from the running block, and from before its last barrier.
-    fn before_barrier(&self, engine: &Engine) -> bool {
-        // SAFETY: the checks run on behalf of a running thread, so its block is alive.
-        let block = unsafe { &*engine.block };
-        !self.several_blocks && self.block == block.linear && self.newest < block.epoch
+    fn before_barrier(&self, now: &Now<'_>) -> bool {
+        !self.several_blocks && self.block == now.block() && self.newest < now.epoch()
     }
 
-    /// An entry that is not ordered before what the running thread does now.
-    pub fn unordered(&self, engine: &Engine) -> Option<Entry> {
-        if self.is_empty() || self.before_barrier(engine) {
+    /// An access that is not ordered before what the running thread does now.
+    pub fn unordered(&self, now: &Now<'_>) -> Option<Entry> {
+        if self.is_empty()
+            || self.before_barrier(now)
+            || self.groups.iter().all(|g| g.is_ordered(now))
+        {
             return None;
         }
-        // SAFETY: the checks run on behalf of a running thread.
-        self.find(|e| unsafe { !engine.ordered(e.gid, e.clock) })
+        self.find(|e| !now.orders(e.gid, e.clock))
     }
 
-    /// An unordered entry of another block, where its scope or `scope` is the block: the one case
+    /// An unordered access of another block, where its scope or `scope` is the block: the one case
     /// in which two atomics race.
-    pub fn too_narrow(&self, engine: &Engine, scope: Scope) -> Option<Entry> {
-        // SAFETY: the checks run on behalf of a running thread, so its block is alive.
-        let block = unsafe { (*engine.block).linear };
+    pub fn too_narrow(&self, now: &Now<'_>, scope: Scope) -> Option<Entry> {
         if self.is_empty()
             || (scope == Scope::Device && !self.narrow)
-            || (!self.several_blocks && self.block == block)
+            || (!self.several_blocks && self.block == now.block())
         {
             return None;
         }
         self.find(|e| {
-            e.gid / engine.block_threads != block
+            now.block_of(e.gid) != now.block()
                 && (e.scope == Scope::Block || scope == Scope::Block)
-                // SAFETY: as above.
-                && unsafe { !engine.ordered(e.gid, e.clock) }
+                && !now.orders(e.gid, e.clock)
         })
     }
 
-    /// Adds the access of the running thread.
+    /// Adds an access of the running thread, or one that it has found.
     ///
-    /// An ordered entry becomes superfluous by it if whatever races with the entry later also
+    /// An ordered access becomes superfluous by it if whatever races with that one later also
     /// races with the new one. For plain reads that is always so. For atomics, whose races among
     /// each other depend on block and scope, the new one must be of the same block, with a scope
     /// that is no wider.
-    pub fn insert(&mut self, engine: &Engine, entry: Entry, atomic: bool) {
-        let block = entry.gid / engine.block_threads;
-        let superfluous = |e: &Entry| {
-            (!atomic
-                || (e.gid / engine.block_threads == block
-                    && (e.scope == Scope::Device || entry.scope == Scope::Block)))
-                // SAFETY: the checks run on behalf of a running thread.
-                && unsafe { engine.ordered(e.gid, e.clock) }
-        };
-        let all_superfluous =
-            self.before_barrier(engine) && !(atomic && self.narrow && entry.scope == Scope::Device);
-        if self.is_empty() || all_superfluous {
+    pub fn insert(&mut self, now: &Now<'_>, entry: Entry, atomic: bool) {
+        let Entry { clock, scope, .. } = entry;
+        if self.before_barrier(now) && !(atomic && self.narrow && scope == Scope::Device) {
             self.clear();
+        }
+        let (block, first) = now.warp_of(entry.gid);
+        if self.is_empty() {
             self.block = block;
+            self.prune_at = PRUNE_AT;
         }
         self.several_blocks |= self.block != block;
-        self.newest = self.newest.max(entry.clock);
-        self.narrow |= entry.scope == Scope::Block;
-        if self.many.is_empty() {
-            match self.one {
-                Some(old) if old.key() != entry.key() && !superfluous(&old) => {
-                    self.many.reserve(WARP);
-                    self.many.push(old);
-                    self.one = None;
-                    self.prune_at = 2 * WARP;
-                }
-                _ => {
-                    self.one = Some(entry);
-                    return;
-                }
-            }
+        self.newest = self.newest.max(clock);
+        self.narrow |= scope == Scope::Block;
+        let lane = 1 << (entry.gid - first);
+        let alike = |g: &&mut Group| {
+            g.first == first && g.clock == clock && g.scope == scope && ptr::eq(g.line, entry.line)
+        };
+        if let Some(group) = self.groups.iter_mut().rev().find(alike) {
+            group.lanes |= lane;
+            return;
         }
-        if self.many.len() >= self.prune_at {
-            self.many.retain(|e| !superfluous(e));
-            self.prune_at = (2 * WARP).max(2 * self.many.len());
+        if self.groups.len() >= self.prune_at {
+            self.groups.retain(|g| {
+                let replaced = !atomic
+                    || (g.block == block && (g.scope == Scope::Device || scope == Scope::Block));
+                !(replaced && g.is_ordered(now))
+            });
+            self.prune_at = PRUNE_AT.max(2 * self.groups.len());
         }
-        match self.many.last() {
-            Some(last) if last.key() >= entry.key() => {
-                match self.many.binary_search_by_key(&entry.key(), Entry::key) {
-                    Ok(at) => self.many[at] = entry,
-                    Err(at) => self.many.insert(at, entry),
-                }
-            }
-            _ => self.many.push(entry),
-        }
+        self.groups.push(Group {
+            block,
+            first,
+            lanes: lane,
+            clock,
+            scope,
+            line: entry.line,
+        });
     }
 
     fn clear(&mut self) {
-        self.one = None;
-        self.many.clear();
+        self.groups.clear();
         self.several_blocks = false;
         self.newest = 0;
         self.narrow = false;

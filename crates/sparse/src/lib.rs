@@ -56,7 +56,9 @@ pub use index::{IndexOverflow, MAX_DIMENSION, to_u32};
 pub use levels::Levels;
 pub use matrix::MatrixView;
 pub use matrix_ref::{Compression, Index, MatrixError, MatrixRef, PatternRef};
-pub use memory::{Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of};
+pub use memory::{
+    Limits, MemoryBudget, OutOfMemory, Reservation, Stopped, bytes_of, in_large_pages,
+};
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use pivots::{

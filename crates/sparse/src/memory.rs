@@ -84,6 +84,39 @@ pub fn bytes_of<T>(count: usize) -> u64 {
     (count as u64).saturating_mul(size_of::<T>() as u64)
 }
 
+/// Memory of fewer bytes stays with the pages that the allocator chose.
+#[cfg(target_os = "linux")]
+const LARGE: usize = 8 << 20;
+
+/// Large pages of most machines; of others, what part of the memory the advice reaches differs.
+#[cfg(target_os = "linux")]
+const LARGE_PAGE: usize = 2 << 20;
+
+/// Asks the operating system to back the memory of `values`, most of which nobody has written yet, by large pages, where
+/// it does so on request: Linux by transparent huge pages. Then a five-hundredth of the page faults is taken when it is
+/// written, and a five-hundredth of the steps when it is given back. It is a hint: nothing but time depends on it.
+pub fn in_large_pages<T>(values: Vec<T>) -> Vec<T> {
+    #[cfg(target_os = "linux")]
+    {
+        let bytes = values.capacity().saturating_mul(size_of::<T>());
+        let start = values.as_ptr().addr();
+        let first = start.next_multiple_of(LARGE_PAGE);
+        let end = (start + bytes) & !(LARGE_PAGE - 1);
+        if bytes >= LARGE && first < end {
+            // SAFETY: the range lies in the allocation, which is ours; the advice changes no byte of it. A kernel without
+            // large pages refuses it, which is as good.
+            unsafe {
+                libc::madvise(
+                    values.as_ptr().with_addr(first).cast_mut().cast(),
+                    end - first,
+                    libc::MADV_HUGEPAGE,
+                )
+            };
+        }
+    }
+    values
+}
+
 /// Bytes of a [`MemoryBudget`], which go back to it when this is dropped.
 #[derive(Debug, Default)]
 pub struct Reservation {
@@ -266,5 +299,42 @@ mod tests {
         assert_eq!(held.iter().map(Vec::len).sum::<usize>(), 1000 / 7);
         drop(held);
         assert_eq!(budget.available(), 1000);
+    }
+
+    /// The flags that Linux keeps of the mapping in which an address lies.
+    #[cfg(target_os = "linux")]
+    fn flags_of(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_in = false;
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|r| r.split_once('-'));
+            let number = |digits: &str| usize::from_str_radix(digits, 16).ok();
+            if let Some((Some(start), Some(end))) = range.map(|(s, e)| (number(s), number(e))) {
+                is_in = (start..end).contains(&address);
+            } else if is_in && let Some(flags) = line.strip_prefix("VmFlags: ") {
+                return flags.to_owned();
+            }
+        }
+        panic!("no mapping has {address:#x}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn large_memory_is_advised_to_have_large_pages() {
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            println!("SKIPPED: this kernel has no large pages");
+            return;
+        }
+        let is_advised = |values: &[f64]| {
+            let middle = values.as_ptr().addr() + size_of_val(values) / 2;
+            flags_of(middle).split(' ').any(|flag| flag == "hg")
+        };
+        let large = in_large_pages(vec![0.0; (3 * LARGE) / 8]);
+        assert!(is_advised(&large));
+        assert!(large.iter().all(|&v| v == 0.0));
+        assert!(!is_advised(&vec![0.0; (3 * LARGE) / 8]));
+        assert!(!is_advised(&in_large_pages(vec![0.0; 1000])));
+        let room = in_large_pages(Vec::<f64>::with_capacity(LARGE));
+        assert_eq!((room.len(), room.capacity()), (0, LARGE));
     }
 }

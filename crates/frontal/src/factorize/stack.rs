@@ -1,6 +1,6 @@
 //! Memory for generated elements: a stack that never moves what lies on it.
 
-use luge_sparse::{OutOfMemory, Reservation, bytes_of};
+use luge_sparse::{OutOfMemory, Reservation, bytes_of, in_large_pages};
 
 /// A stack of arrays in chunks. The first chunk has the predicted size; more are added when delayed
 /// pivots make elements larger than predicted.
@@ -20,7 +20,7 @@ pub(super) struct Mark {
 impl<F> Stack<F> {
     pub fn with_capacity(entries: usize) -> Self {
         Self {
-            chunks: vec![Vec::with_capacity(entries)],
+            chunks: vec![in_large_pages(Vec::with_capacity(entries))],
             top: Mark::default(),
         }
     }
@@ -53,7 +53,8 @@ impl<F> Stack<F> {
                 let entries = len.max(self.chunks[chunk].capacity() / 2);
                 bytes = bytes_of::<F>(entries);
                 memory.grow(bytes)?;
-                self.chunks.push(Vec::with_capacity(entries));
+                self.chunks
+                    .push(in_large_pages(Vec::with_capacity(entries)));
             }
             self.top = Mark {
                 chunk: next as u32,

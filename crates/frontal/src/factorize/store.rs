@@ -1,6 +1,6 @@
 //! The factors of all fronts, and which rows and columns they have.
 
-use luge_sparse::RealScalar;
+use luge_sparse::{RealScalar, in_large_pages};
 
 use crate::layout::Layout;
 use crate::tree::AssemblyTree;
@@ -70,7 +70,7 @@ impl<F: RealScalar> FrontStore<F> {
     pub fn new(tree: &AssemblyTree, layout: &Layout, symmetric: bool) -> Self {
         let rows = if symmetric { 0 } else { tree.n() };
         Self {
-            values: vec![F::zero(); layout.slots as usize],
+            values: in_large_pages(vec![F::zero(); layout.slots as usize]),
             records: vec![FrontState::default(); tree.num_supernodes()],
             rows: vec![0; rows],
             cols: vec![0; tree.n()],

@@ -1,6 +1,6 @@
 //! What fronts hand to their parents.
 
-use luge_sparse::Reservation;
+use luge_sparse::{CancelFlag, Cancelled, Reservation};
 
 use super::stack::Mark;
 use crate::tree::{AssemblyTree, Front};
@@ -80,8 +80,8 @@ impl<'a, F> Children<'a, F> {
     pub fn for_each(
         &self,
         room: &mut Vec<u32>,
-        mut visit: impl FnMut(&Element<F>, &Front, &[u32]),
-    ) {
+        mut visit: impl FnMut(&Element<F>, &Front, &[u32]) -> Result<(), Cancelled>,
+    ) -> Result<(), Cancelled> {
         let mut before = 0;
         for &child in self.numbers {
             // SAFETY: the children are complete.
@@ -101,14 +101,18 @@ impl<'a, F> Children<'a, F> {
                 self.received,
             );
             before += delayed;
-            visit(element, front, relative);
+            visit(element, front, relative)?;
         }
+        Ok(())
     }
 
     /// Visits each element that has rows below the fully summed ones of the parent, with the number of its rows and
     /// columns above these, and the planned position in the parent's front of those below: ascending, none empty.
     #[inline(always)]
-    pub fn for_each_below(&self, mut visit: impl FnMut(&Element<F>, usize, &[u32])) {
+    pub fn for_each_below(
+        &self,
+        mut visit: impl FnMut(&Element<F>, usize, &[u32]) -> Result<(), Cancelled>,
+    ) -> Result<(), Cancelled> {
         for &child in self.numbers {
             // SAFETY: the children are complete.
             let element = unsafe { &*self.elements.add(child as usize) };
@@ -116,9 +120,53 @@ impl<'a, F> Children<'a, F> {
             let summed = front.pivots_in_parent as usize;
             let relative = &self.tree.relative[front.row_range()][summed..];
             if !relative.is_empty() {
-                visit(element, element.delayed as usize + summed, relative);
+                visit(element, element.delayed as usize + summed, relative)?;
             }
         }
+        Ok(())
+    }
+}
+
+/// Entries that are moved or cleared between two looks at the cancel flag: where their memory is new, that takes some
+/// milliseconds.
+const STRIDE: usize = 1 << 19;
+
+/// Looks at a flag once in a while.
+pub(crate) struct Pace<'a> {
+    cancel: &'a CancelFlag,
+    /// Entries since the last look.
+    entries: usize,
+}
+
+impl<'a> Pace<'a> {
+    pub fn new(cancel: &'a CancelFlag) -> Self {
+        Self { cancel, entries: 0 }
+    }
+
+    /// So many entries are next.
+    #[inline]
+    pub fn step(&mut self, entries: usize) -> Result<(), Cancelled> {
+        self.entries += entries;
+        if self.entries >= STRIDE {
+            self.entries = 0;
+            self.cancel.check()?;
+        }
+        Ok(())
+    }
+
+    /// Clears `len` values.
+    ///
+    /// # Safety
+    ///
+    /// They are the caller's to write, and zeros are values.
+    pub unsafe fn clear<F>(&mut self, values: *mut F, len: usize) -> Result<(), Cancelled> {
+        for at in (0..len).step_by(STRIDE) {
+            let part = STRIDE.min(len - at);
+            self.step(part)?;
+            // SAFETY: the caller's contract.
+            unsafe { std::ptr::write_bytes(values.add(at), 0, part) };
+        }
+        Ok(())
     }
 }
 
@@ -187,4 +235,30 @@ fn with_delays<'a>(
         }
     }));
     room
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_raised_flag_is_seen_within_a_stride() {
+        let cancel = CancelFlag::new();
+        let mut pace = Pace::new(&cancel);
+        let mut values = vec![1.0; 3 * STRIDE + 5];
+        let len = values.len() - 1;
+        // SAFETY: the values are the vector's.
+        unsafe { pace.clear(values.as_mut_ptr(), len) }.unwrap();
+        assert!(values[..len].iter().all(|&v| v == 0.0) && values[len] == 1.0);
+        cancel.cancel();
+        values.fill(1.0);
+        let mut pace = Pace::new(&cancel);
+        assert_eq!(pace.step(STRIDE - 1), Ok(()));
+        assert_eq!(pace.step(1), Err(Cancelled));
+        assert_eq!(pace.step(STRIDE - 1), Ok(()));
+        // SAFETY: as above.
+        let stopped = unsafe { pace.clear(values.as_mut_ptr(), len) };
+        assert_eq!(stopped, Err(Cancelled));
+        assert_eq!(values[STRIDE], 1.0);
+    }
 }

@@ -127,7 +127,7 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let (front, kept) = unsafe { self.open(s, &children)? };
         // SAFETY: the panels are those of the front, and nobody else's; the children are complete.
         unsafe {
-            self.work.assemble(context, &front, &children, kept);
+            self.work.assemble(context, &front, &children, kept)?;
             context.options.cancel.check()?;
             match kept {
                 Some(_) => self.restore(&front),

@@ -11,7 +11,7 @@ mod store;
 mod traverse;
 mod work;
 
-pub(crate) use element::{Children, add_contiguous, add_scattered, contiguous};
+pub(crate) use element::{Children, Pace, add_contiguous, add_scattered, contiguous};
 pub(crate) use front::{ActiveFront, Positions};
 pub(crate) use store::{FrontState, FrontStore};
 pub(crate) use traverse::{Run, factorize};

@@ -115,7 +115,7 @@ pub(crate) trait FrontWork: Sized {
         front: &ActiveFront<'_, Self::Scalar>,
         children: &Children<'_, Self::Scalar>,
         kept: Option<FrontState>,
-    );
+    ) -> Result<(), FrontalError>;
 
     /// Eliminates what can be eliminated; with a kept record, the pivots of that, which `positions` says. Updates all
     /// fully summed columns.

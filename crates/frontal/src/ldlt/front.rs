@@ -5,20 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use luge_dense::{
     BlockScratch, CheckLower, FrontalScalar, Kernels, SymmetricEvent, SymmetricPanel,
 };
-use luge_sparse::{Reservation, ResolvedSymmetric, bytes_of, enlarge};
+use luge_sparse::{Cancelled, Reservation, ResolvedSymmetric, bytes_of, enlarge};
 
 use super::eliminate::{Eliminator, Outcome};
 use super::quality::SymmetricQuality;
 use crate::error::FrontalError;
 use crate::factorize::{
-    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions,
+    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pace, Pivots, Positions,
     add_contiguous, add_scattered, contiguous,
 };
 use crate::storage::Lower;
 use crate::widths::scaled_entries;
-
-/// Columns that are cleared between two looks at the cancel flag.
-const STRIDE: usize = 128;
 
 /// What the fronts of one factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
@@ -131,14 +128,14 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         front: &ActiveFront<'_, F>,
         children: &Children<'_, F>,
         _: Option<FrontState>,
-    ) {
+    ) -> Result<(), FrontalError> {
         // SAFETY: the panel is valid.
         unsafe {
             if context.shared.used && front.received == 0 {
-                std::ptr::write_bytes(front.panels, 0, front.entries);
+                Pace::new(&context.options.cancel).clear(front.panels, front.entries)?;
             }
             add_matrix(context, front);
-            self.add_children(front, children);
+            Ok(self.add_children(front, children)?)
         }
     }
 
@@ -242,7 +239,8 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
             let order = element.order as usize;
             // SAFETY: a vector comes after the element's matrix; positions are below m.
             unsafe { add_scattered(relative, element.values.add(order * order), products) };
-        });
+            Ok(())
+        })?;
         if moved {
             self.work[..k].copy_from_slice(&self.products[..k]);
             for (sum, &from) in self.products.iter_mut().zip(&done.positions.col[..k]) {
@@ -298,16 +296,15 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
                 std::ptr::copy_nonoverlapping(column, to, order - j);
             }
             let rest = element.add(delayed * (order + 1));
+            let pace = &mut Pace::new(&self.eliminator.cancel);
             for j in 0..c {
-                if j.is_multiple_of(STRIDE) {
-                    self.eliminator.cancel.check()?;
-                }
+                pace.step(c - j)?;
                 // With what the products change above the diagonal.
                 let above = j % 8;
                 let to = rest.add(j * (order + 1) - above);
                 std::ptr::write_bytes(to, 0, c - j + above);
             }
-            add_below(children, rest, order, front.own);
+            add_below(children, rest, order, front.own, pace)?;
             self.eliminator.cancel.check()?;
             let below = lp.add(k).cast_const();
             self.eliminator
@@ -326,7 +323,12 @@ impl<F: FrontalScalar> LdltFront<F> {
     ///
     /// The panel is valid.
     #[inline]
-    unsafe fn add_children(&mut self, front: &ActiveFront<'_, F>, children: &Children<'_, F>) {
+    unsafe fn add_children(
+        &mut self,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+    ) -> Result<(), Cancelled> {
+        let mut pace = Pace::new(&self.eliminator.cancel);
         let (lp, m) = (front.panels, front.m);
         children.for_each(&mut self.relative, |element, child, relative| {
             let order = element.order as usize;
@@ -336,6 +338,7 @@ impl<F: FrontalScalar> LdltFront<F> {
             // rows that were planned ascend.
             unsafe {
                 for j in 0..delayed {
+                    pace.step(order - j)?;
                     // Delayed columns stand behind those that were planned.
                     let from = element.values.add(j * order);
                     let column = *relative.get_unchecked(j) as usize;
@@ -346,6 +349,7 @@ impl<F: FrontalScalar> LdltFront<F> {
                 }
                 let first = contiguous(&relative[delayed..]);
                 for j in delayed..summed {
+                    pace.step(order - j)?;
                     let from = element.values.add(j * order + j);
                     let to = lp.add(*relative.get_unchecked(j) as usize * m);
                     match first {
@@ -356,7 +360,8 @@ impl<F: FrontalScalar> LdltFront<F> {
                     }
                 }
             }
-        });
+            Ok(())
+        })
     }
 
     /// Adds a front's pivots to the report.
@@ -449,11 +454,13 @@ unsafe fn add_below<F: FrontalScalar>(
     rest: *mut F,
     ld: usize,
     own: usize,
-) {
+    pace: &mut Pace<'_>,
+) -> Result<(), Cancelled> {
     children.for_each_below(|element, skipped, relative| {
         let order = element.order as usize;
         let first = contiguous(relative);
         for (j, &column) in relative.iter().enumerate() {
+            pace.step(relative.len() - j)?;
             // SAFETY: the element is order × order; positions are below the front's planned size, and ascend.
             unsafe {
                 let from = element.values.add((skipped + j) * (order + 1));
@@ -466,5 +473,6 @@ unsafe fn add_below<F: FrontalScalar>(
                 }
             }
         }
-    });
+        Ok(())
+    })
 }

@@ -1,18 +1,18 @@
 //! The work of LU on one front: assembly, elimination, check, generated element.
 
 use luge_dense::{CheckFront, FrontPanels, FrontalScalar, Gemm, Kernels, PivotEvents};
-use luge_sparse::{Quality, Reservation, ResolvedPivots, enlarge, lessen};
+use luge_sparse::{Cancelled, Quality, Reservation, ResolvedPivots, enlarge, lessen};
 
 use super::eliminate::{Eliminator, scratch_entries};
 use crate::error::FrontalError;
 use crate::factorize::{
-    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pivots, Positions, Report,
-    add_contiguous, add_scattered, contiguous,
+    ActiveFront, Children, Context, Eliminated, FrontState, FrontWork, Pace, Pivots, Positions,
+    Report, add_contiguous, add_scattered, contiguous,
 };
 use crate::storage::Full;
 
-/// Entries that are cleared between two looks at the cancel flag: where their memory is new, that takes some milliseconds.
-const CLEARED: usize = 1 << 19;
+/// Rows of U that entries of an element go to together: as many as a line of the cache has values.
+const ROWS: usize = 8;
 
 /// What the fronts of one LU factorization share.
 pub(super) struct Shared<'a, F: FrontalScalar> {
@@ -140,7 +140,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         front: &ActiveFront<'_, F>,
         children: &Children<'_, F>,
         kept: Option<FrontState>,
-    ) {
+    ) -> Result<(), FrontalError> {
         let (lp, m) = (front.panels, front.m);
         // SAFETY: the panels are valid.
         unsafe {
@@ -148,10 +148,10 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 self.old_pivots.clear();
                 let pivots = 0..record.pivots as usize;
                 self.old_pivots.extend(pivots.map(|j| *lp.add(j * (m + 1))));
-                std::ptr::write_bytes(lp, 0, front.entries);
+                Pace::new(&context.options.cancel).clear(lp, front.entries)?;
             }
             add_matrix(context, front);
-            self.add_children(front, children);
+            Ok(self.add_children(front, children)?)
         }
     }
 
@@ -258,7 +258,8 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 add_scattered(relative, sums, products);
                 add_scattered(relative, sums.add(order), check);
             }
-        });
+            Ok(())
+        })?;
         if moved {
             for sums in [&mut self.products, &mut self.check] {
                 self.work[..k].copy_from_slice(&sums[..k]);
@@ -320,10 +321,8 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         let order = delayed + c;
         // SAFETY: the element has order² + 2 order entries, the panels are valid.
         unsafe {
-            for at in (0..order * order).step_by(CLEARED) {
-                self.eliminator.cancel.check()?;
-                std::ptr::write_bytes(element.add(at), 0, CLEARED.min(order * order - at));
-            }
+            let pace = &mut Pace::new(&self.eliminator.cancel);
+            pace.clear(element, order * order)?;
             for j in 0..delayed {
                 let column = lp.add((pivots + j) * m + pivots);
                 std::ptr::copy_nonoverlapping(column, element.add(j * order), order);
@@ -332,7 +331,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 }
             }
             let rest = element.add(delayed + delayed * order);
-            add_below(children, rest, order, front.own);
+            add_below(children, rest, order, front.own, pace)?;
             self.eliminator.cancel.check()?;
             self.eliminator.gemm_nt(Gemm {
                 rows: c,
@@ -361,7 +360,12 @@ impl<F: FrontalScalar> LuFront<F> {
     ///
     /// The panels are valid.
     #[inline]
-    unsafe fn add_children(&mut self, front: &ActiveFront<'_, F>, children: &Children<'_, F>) {
+    unsafe fn add_children(
+        &mut self,
+        front: &ActiveFront<'_, F>,
+        children: &Children<'_, F>,
+    ) -> Result<(), Cancelled> {
+        let mut pace = Pace::new(&self.eliminator.cancel);
         let (lp, ut) = (front.panels, rows_panel(front));
         let (m, k, c) = (front.m, front.k, front.c);
         children.for_each(&mut self.relative, |element, child, relative| {
@@ -373,6 +377,7 @@ impl<F: FrontalScalar> LuFront<F> {
             // SAFETY: the element is order × order; positions are below m, those of fully summed rows below k.
             unsafe {
                 for j in 0..summed {
+                    pace.step(order)?;
                     let from = element.values.add(j * order);
                     let to = lp.add(*relative.get_unchecked(j) as usize * m);
                     match first {
@@ -380,15 +385,20 @@ impl<F: FrontalScalar> LuFront<F> {
                         None => add_scattered(relative, from, to),
                     }
                 }
-                for j in summed..order {
-                    let from = element.values.add(j * order);
-                    let to = ut.add(*relative.get_unchecked(j) as usize - k);
-                    for i in 0..summed {
-                        *to.add(*relative.get_unchecked(i) as usize * c) += *from.add(i);
+                for first in (0..summed).step_by(ROWS) {
+                    let rows = first..summed.min(first + ROWS);
+                    pace.step(ROWS * (order - summed))?;
+                    for j in summed..order {
+                        let from = element.values.add(j * order);
+                        let to = ut.add(*relative.get_unchecked(j) as usize - k);
+                        for i in rows.clone() {
+                            *to.add(*relative.get_unchecked(i) as usize * c) += *from.add(i);
+                        }
                     }
                 }
             }
-        });
+            Ok(())
+        })
     }
 
     /// Adds a front's pivots to the quality report.
@@ -499,11 +509,13 @@ unsafe fn add_below<F: FrontalScalar>(
     rest: *mut F,
     ld: usize,
     own: usize,
-) {
+    pace: &mut Pace<'_>,
+) -> Result<(), Cancelled> {
     children.for_each_below(|element, skipped, relative| {
         let order = element.order as usize;
         let first = contiguous(relative);
         for (j, &column) in relative.iter().enumerate() {
+            pace.step(relative.len())?;
             // SAFETY: the element is order × order; positions are below the front's planned size.
             unsafe {
                 let from = element.values.add(skipped + (skipped + j) * order);
@@ -514,7 +526,8 @@ unsafe fn add_below<F: FrontalScalar>(
                 }
             }
         }
-    });
+        Ok(())
+    })
 }
 
 /// Brings rows and columns, freshly assembled, into the positions of the kept pivots.

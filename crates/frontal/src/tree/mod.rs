@@ -151,6 +151,7 @@ impl Analysis {
         cancel: &CancelFlag,
     ) -> Result<Self, FrontalError> {
         check(&cols)?;
+        cancel.check()?;
         let rows_of = Transposed::new(&cols, 1);
         cancel.check()?;
         let graph = Symmetrized::new(&cols, &rows_of);

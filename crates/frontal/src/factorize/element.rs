@@ -131,6 +131,9 @@ impl<'a, F> Children<'a, F> {
 /// milliseconds.
 const STRIDE: usize = 1 << 19;
 
+/// Bytes of a page of memory, or less.
+const PAGE: usize = 4096;
+
 /// Looks at a flag once in a while.
 pub(crate) struct Pace<'a> {
     cancel: &'a CancelFlag,
@@ -165,6 +168,25 @@ impl<'a> Pace<'a> {
             self.step(part)?;
             // SAFETY: the caller's contract.
             unsafe { std::ptr::write_bytes(values.add(at), 0, part) };
+        }
+        Ok(())
+    }
+
+    /// Has the system provide the memory of `len` values, which are zeros and may be new, if it is much: where entries come
+    /// in any order, each may have to wait for a page of its own.
+    ///
+    /// # Safety
+    ///
+    /// They are the caller's to write.
+    pub unsafe fn provide<F>(&mut self, values: *mut F, len: usize) -> Result<(), Cancelled> {
+        if len < STRIDE {
+            return Ok(());
+        }
+        for at in (0..len).step_by(PAGE / size_of::<F>()) {
+            // A page of memory takes about as long to come as to be cleared.
+            self.step(PAGE / size_of::<F>())?;
+            // SAFETY: the caller's contract; a zero replaces a zero.
+            unsafe { std::ptr::write_bytes(values.add(at), 0, 1) };
         }
         Ok(())
     }
@@ -260,5 +282,8 @@ mod tests {
         let stopped = unsafe { pace.clear(values.as_mut_ptr(), len) };
         assert_eq!(stopped, Err(Cancelled));
         assert_eq!(values[STRIDE], 1.0);
+        // SAFETY: as above.
+        let provided = unsafe { Pace::new(&cancel).provide(values.as_mut_ptr(), len) };
+        assert_eq!(provided, Err(Cancelled));
     }
 }

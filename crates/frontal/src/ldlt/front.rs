@@ -131,8 +131,11 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
     ) -> Result<(), FrontalError> {
         // SAFETY: the panel is valid.
         unsafe {
+            let mut pace = Pace::new(&context.options.cancel);
             if context.shared.used && front.received == 0 {
-                Pace::new(&context.options.cancel).clear(front.panels, front.entries)?;
+                pace.clear(front.panels, front.entries)?;
+            } else {
+                pace.provide(front.panels, front.entries)?;
             }
             add_matrix(context, front);
             Ok(self.add_children(front, children)?)

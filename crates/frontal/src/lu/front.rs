@@ -144,11 +144,14 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
         let (lp, m) = (front.panels, front.m);
         // SAFETY: the panels are valid.
         unsafe {
+            let mut pace = Pace::new(&context.options.cancel);
             if let Some(record) = kept {
                 self.old_pivots.clear();
                 let pivots = 0..record.pivots as usize;
                 self.old_pivots.extend(pivots.map(|j| *lp.add(j * (m + 1))));
-                Pace::new(&context.options.cancel).clear(lp, front.entries)?;
+                pace.clear(lp, front.entries)?;
+            } else {
+                pace.provide(lp, front.entries)?;
             }
             add_matrix(context, front);
             Ok(self.add_children(front, children)?)

@@ -29,6 +29,7 @@ use crate::device_path::Verdict;
 use crate::device_plan::DevicePath;
 use crate::engine::{Condition, Engine, FactorReport, check_right_hand_sides, solve_extended};
 use crate::error::Error;
+use crate::host::KeptValues;
 use crate::host_path::HostFactors;
 use crate::host_plan::SymmetricReport;
 use crate::inform::{Inform, Warning};
@@ -80,7 +81,7 @@ pub struct Factors<T: Scalar> {
     plan: Arc<Plan<T::Wide>>,
     /// The values of the matrix in the stored order of the analysis, for residuals; empty until somebody asks where
     /// they came from the device.
-    values: OnceLock<Vec<T>>,
+    values: OnceLock<Arc<Vec<T>>>,
     norms: OnceLock<RowNorms>,
     transpose_norms: OnceLock<RowNorms>,
     computed: Computed<T::Wide>,
@@ -234,7 +235,7 @@ impl<T: RealScalar> Factors<T> {
             values: if computed.has_values() {
                 OnceLock::new()
             } else {
-                OnceLock::from(values.into_owned())
+                OnceLock::from(Arc::new(values.into_owned()))
             },
             plan,
             norms,
@@ -260,7 +261,7 @@ impl<T: RealScalar> Factors<T> {
         if let Some((engine, _)) = self.resident() {
             let values = engine.download_values()?.into_iter().map(T::from_f64);
             let (values, _) = self.plan.shared.accepted(values.collect(), 1)?;
-            return Ok(self.values.get_or_init(|| values.into_owned()));
+            return Ok(self.values.get_or_init(|| Arc::new(values.into_owned())));
         }
         unreachable!("values are here unless an engine has them")
     }
@@ -893,7 +894,8 @@ impl<T: RealScalar> Factors<T> {
             (Path::Host(path), Computed::Host(factors)) => {
                 let old = self.values.get();
                 let old = old.unwrap_or_else(|| unreachable!("they never left the host"));
-                path.refactorize(factors, &T::in_wide(old), task, &mut journal)?
+                let old: Arc<dyn KeptValues<T::Wide>> = Arc::<Vec<T>>::clone(old);
+                path.refactorize(factors, &old, task, &mut journal)?
             }
             #[cfg(feature = "gpu")]
             (Path::Device(path), Computed::Device(factors)) => {
@@ -903,9 +905,10 @@ impl<T: RealScalar> Factors<T> {
             _ => unreachable!("factors stay on the path of their analysis"),
         };
         drop(in_wide);
-        match self.values.get_mut() {
+        // Nobody else keeps them any longer.
+        match self.values.get_mut().and_then(Arc::get_mut) {
             Some(old) => reductions::copy(&values, old, threads),
-            None => self.values = OnceLock::from(values.into_owned()),
+            None => self.values = OnceLock::from(Arc::new(values.into_owned())),
         }
         self.accept(norms, journal)?;
         Ok(outcome)
@@ -1030,7 +1033,7 @@ impl<T: RealScalar> Factors<T> {
             norms: &norms,
         };
         let outcome = path.repivot(factors, reason, task, &mut journal)?;
-        self.values = OnceLock::from(values);
+        self.values = OnceLock::from(Arc::new(values));
         self.accept(norms, journal)?;
         Ok(outcome)
     }

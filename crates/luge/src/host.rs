@@ -3,6 +3,7 @@
 //! [`HostAnalysis`] is an analysis of A's pattern, with the type of the factors hidden; [`HostEngine`]
 //! has factors, renews them in place, and solves with A.
 
+use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -130,7 +131,7 @@ pub(crate) trait HostEngine<W>: Engine<W> {
 
     /// Makes these factors again those of the values `a`, which they were before: at once, or, if the limits stop that,
     /// when they are next used.
-    fn restore(&mut self, a: &[W]);
+    fn restore(&mut self, a: &Arc<dyn KeptValues<W>>);
 
     /// Replaces right-hand sides of A·x = b or Aᵀ·x = b, one after another, by solutions: one pass of
     /// triangular solves.
@@ -139,6 +140,19 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// As [`solve_in_place`](Self::solve_in_place), if no number is so large or small that exponents have to be kept
     /// apart, or the solution may have lost digits to underflow; else false, and `x` as it was.
     fn solve_near(&self, x: &mut [W], transpose: bool) -> Result<bool, Error>;
+}
+
+/// Values of a matrix that the engine may have to factorize again. They are shared, since a call that is cancelled has no time
+/// for a copy.
+pub(crate) trait KeptValues<W: Copy>: Send + Sync {
+    /// In the type that engines take.
+    fn in_wide(&self) -> Cow<'_, [W]>;
+}
+
+impl<T: Scalar> KeptValues<T::Wide> for Vec<T> {
+    fn in_wide(&self) -> Cow<'_, [T::Wide]> {
+        T::in_wide(self)
+    }
 }
 
 /// The pivots of a symmetric matrix.
@@ -258,7 +272,7 @@ struct Weights {
 /// Factors of no matrix, whose pivots are still there, and the values of A that they are to have again.
 struct Spoiled<F: BlockScalar, L> {
     lu: L,
-    a: Vec<F::Wide>,
+    a: Arc<dyn KeptValues<F::Wide>>,
 }
 
 impl<F: BlockScalar> HostAnalysis<F> {
@@ -618,7 +632,7 @@ impl<F: BlockScalar, P: HostPlan<F>> HostFactors<F, P> {
             let Spoiled { lu, a } = &mut **spoiled;
             let mut quality = Quality::default();
             self.analysis
-                .refactorize(lu, a, &self.options, &mut quality)?;
+                .refactorize(lu, &a.in_wide(), &self.options, &mut quality)?;
         }
         let restored = spoiled.take();
         drop(spoiled);
@@ -679,10 +693,9 @@ impl<F: BlockScalar, P: HostPlan<F>> HostFactors<F, P> {
     }
 
     /// Notes that the factors are to be those of the values `a` again.
-    fn spoil(&mut self, a: &[F::Wide]) {
+    fn spoil(&mut self, a: Arc<dyn KeptValues<F::Wide>>) {
         let lu = self.lu.take();
-        // What the factors are to be again must be kept, whatever the budget leaves.
-        *self.lock_spoiled() = lu.map(|lu| Box::new(Spoiled { lu, a: a.to_vec() }));
+        *self.lock_spoiled() = lu.map(|lu| Box::new(Spoiled { lu, a }));
     }
 
     fn lock_spoiled(&self) -> MutexGuard<'_, MaybeSpoiled<F, P>> {
@@ -977,8 +990,9 @@ impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
             let Spoiled { lu, a } = *spoiled;
             // The new pivots are compared with those that were accepted.
             self.lu = OnceLock::from(lu);
-            if let Err(error) = self.factorize_again(&a) {
-                self.spoil(&a);
+            let restored = self.factorize_again(&a.in_wide());
+            if let Err(error) = restored {
+                self.spoil(a);
                 return Err(error);
             }
         }
@@ -1046,9 +1060,9 @@ impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
         Ok(near)
     }
 
-    fn restore(&mut self, a: &[F::Wide]) {
-        if self.lu.get().is_some() && self.factorize_again(a).is_err() {
-            self.spoil(a);
+    fn restore(&mut self, a: &Arc<dyn KeptValues<F::Wide>>) {
+        if self.lu.get().is_some() && self.factorize_again(&a.in_wide()).is_err() {
+            self.spoil(Arc::clone(a));
         }
         if let Some(accepted) = &self.accepted {
             self.quality = **accepted;

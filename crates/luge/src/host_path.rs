@@ -16,7 +16,7 @@ use crate::attempts::{
 use crate::backend::Limits;
 use crate::engine::{Condition, SINGULAR};
 use crate::error::Error;
-use crate::host::{AnyHost, HostAnalysis, HostEngine};
+use crate::host::{AnyHost, HostAnalysis, HostEngine, KeptValues};
 use crate::inform::{Inform, Warning};
 use crate::options::{Options, Pivoting, SingularAction};
 use crate::ordered::{order_within, round_to_powers_of_two, transform_of};
@@ -512,7 +512,7 @@ impl<W: SymmetricField> HostPath<W> {
     pub(crate) fn refactorize<T: Scalar<Wide = W>>(
         &self,
         old: &mut HostFactors<W>,
-        old_values: &[W],
+        old_values: &Arc<dyn KeptValues<W>>,
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<Refactorized, Error> {
@@ -785,8 +785,9 @@ mod tests {
             assert_eq!(factors.probe.is_some(), single);
             check_solves(&shared, &values, factors.engine.as_ref(), bound);
             let path = path(&shared, &values, single);
+            let kept = |values: &[C]| -> Arc<dyn KeptValues<C>> { Arc::new(values.to_vec()) };
             with_task(&shared, &others, |task, journal| {
-                let outcome = path.refactorize(&mut factors, &values, task, journal);
+                let outcome = path.refactorize(&mut factors, &kept(&values), task, journal);
                 let error = match outcome.unwrap() {
                     Refactorized::Reused { backward_error, .. }
                     | Refactorized::Repivoted { backward_error, .. } => backward_error,
@@ -797,7 +798,7 @@ mod tests {
             // Values that are refused leave the old factors.
             let zeros = vec![Complex::ZERO; values.len()];
             with_task(&shared, &zeros, |task, journal| {
-                let refused = path.refactorize(&mut factors, &others, task, journal);
+                let refused = path.refactorize(&mut factors, &kept(&others), task, journal);
                 assert!(refused.is_err());
             });
             check_solves(&shared, &others, factors.engine.as_ref(), bound);

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use luge_sparse::Scalar;
 use luge_sparse::num_traits::{Float, Zero};
+use luge_sparse::{CancelFlag, Cancelled, Scalar};
 
 /// Numbered values that are read, or computed, a stretch at a time.
 ///
@@ -46,6 +46,35 @@ pub(super) fn load_range<F: Scalar>(
     values.load(range.start, into);
 }
 
+/// Entries that are copied between two looks at the cancel flag: where they come from all over a large matrix, and their memory is
+/// new, that takes a millisecond.
+const LOADED: usize = 1 << 16;
+
+/// As [`load_range`], for as long as the flag is not raised.
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(super) fn load_range_unless<F: Scalar>(
+    cancel: &CancelFlag,
+    values: &(impl Entries<F> + ?Sized),
+    range: Range<usize>,
+    into: &mut Vec<F>,
+) -> Result<(), Cancelled> {
+    into.truncate(range.len());
+    into.reserve_exact(range.len() - into.len());
+    for first in range.clone().step_by(LOADED) {
+        cancel.check()?;
+        let end = range.end.min(first + LOADED);
+        let (from, to) = (first - range.start, end - range.start);
+        if into.len() < to {
+            into.resize(to, F::zero());
+        }
+        values.load(first, &mut into[from..to]);
+    }
+    cancel.check()
+}
+
 /// The largest magnitude.
 pub(super) fn largest<F: Scalar>(
     values: &(impl Entries<F> + ?Sized),
@@ -79,5 +108,34 @@ mod tests {
         let mut part = vec![9.0; 4];
         load_range(&values, 5..7, &mut part);
         assert_eq!(part, [100.0, 6.0]);
+    }
+
+    #[test]
+    fn a_raised_flag_ends_a_copy() {
+        let values: Vec<f64> = (0..3 * LOADED).map(|i| i as f64).collect();
+        let cancel = CancelFlag::new();
+        for length in [0, 1, 2 * LOADED + 7, 5, LOADED] {
+            let mut into = vec![-1.0; 10];
+            load_range_unless(&cancel, &values, 3..3 + length, &mut into).unwrap();
+            assert_eq!(into, values[3..3 + length]);
+        }
+        cancel.cancel();
+        let stopped = load_range_unless(&cancel, &values, 0..3 * LOADED, &mut Vec::new());
+        assert_eq!(stopped, Err(Cancelled));
+        // Raised by the copy itself, behind its first entries.
+        struct Raising<'a>(&'a CancelFlag);
+        impl Entries<f64> for Raising<'_> {
+            fn count(&self) -> usize {
+                3 * LOADED
+            }
+
+            fn load(&self, first: usize, _: &mut [f64]) {
+                assert_eq!(first, 0);
+                self.0.cancel();
+            }
+        }
+        let cancel = CancelFlag::new();
+        let stopped = load_range_unless(&cancel, &Raising(&cancel), 0..3 * LOADED, &mut Vec::new());
+        assert_eq!(stopped, Err(Cancelled));
     }
 }

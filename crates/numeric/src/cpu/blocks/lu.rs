@@ -9,7 +9,7 @@ use luge_sparse::{
 
 use super::{BlockPlan, BlockScalar, Fronts, Kind, from_fronts};
 use crate::cpu::columns::{self, ColumnLu, Renewal};
-use crate::cpu::entries::{Entries, largest, load_range};
+use crate::cpu::entries::{Entries, largest, load_range, load_range_unless};
 use crate::error::NumericError;
 
 /// Steps of a solve between two looks at the cancel flag.
@@ -95,9 +95,7 @@ impl<F: BlockScalar> BlockLu<F> {
         let mut memory = options.memory.reserve(above_bytes as u64)?;
         for front in &plan.fronts {
             let options = front_options(options, max_b, left);
-            options.cancel.check()?;
-            load_range(values, front.entries(), &mut room);
-            options.cancel.check()?;
+            load_range_unless(&options.cancel, values, front.entries(), &mut room)?;
             let (lu, measured) = F::Fronts::factorize(&front.symbolic, &room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;
             quality.merge(&measured, |j| front.first_column + j);
@@ -159,9 +157,7 @@ impl<F: BlockScalar> BlockLu<F> {
         }
         for (front, lu) in plan.fronts.iter().zip(&mut self.fronts) {
             let options = front_options(options, max_b, None);
-            options.cancel.check()?;
-            load_range(values, front.entries(), &mut self.room);
-            options.cancel.check()?;
+            load_range_unless(&options.cancel, values, front.entries(), &mut self.room)?;
             let measured = lu
                 .refactorize(&self.room, &options)
                 .map_err(|e| from_fronts(e, front.first_column))?;

@@ -333,8 +333,8 @@ pub struct Options {
     /// reserved before it is allocated, in each phase, so the limit is never exceeded: what does not fit is
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) with the bytes that would be held, the limit and the phase.
     /// Solutions belong to the caller once they are returned, and so do matrices that are handed in. About 100 KiB, and 16
-    /// KiB for each thread, are set aside for what is too small to be counted; stacks of threads do not count. Of a call that was cancelled, memory may be given back shortly after it returned, and the
-    /// values that factors have to be restored to are those that they keep anyway.
+    /// KiB for each thread, are set aside for what is too small to be counted; stacks of threads do not count. Of a call
+    /// that was cancelled, memory may be given back shortly after it returned.
     pub max_host_bytes: Option<u64>,
     /// Most bytes that the solver may hold on a device at once; `None`: what is free there. The
     /// [tree](DeviceEngine::Tree) is checked against it, and against what is free, before it is copied to the

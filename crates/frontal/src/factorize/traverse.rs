@@ -14,6 +14,9 @@ use crate::error::FrontalError;
 use crate::options::Options;
 use crate::symbolic::Symbolic;
 
+/// Elements that are made between two looks at the cancel flag: new memory may take some milliseconds.
+const NEW_ELEMENTS: usize = 1 << 14;
+
 /// A factorization to be run.
 pub(crate) struct Run<'a, W: FrontWork> {
     pub symbolic: &'a Symbolic<W::Storage>,
@@ -46,9 +49,13 @@ pub(crate) fn factorize<W: FrontWork>(
     let of_threads = if options.threads > 1 { 64 } else { 0 };
     let per_front = size_of::<Element<W::Scalar>>() + 8 + of_threads;
     let _of_fronts = options.memory.reserve((num_fronts * per_front) as u64)?;
+    let mut elements: Vec<Element<W::Scalar>> = Vec::with_capacity(num_fronts);
+    while elements.len() < num_fronts {
+        options.cancel.check()?;
+        let end = num_fronts.min(elements.len() + NEW_ELEMENTS);
+        elements.resize_with(end, Element::none);
+    }
     store.delayed.resize_with(num_fronts, || None);
-    let mut elements: Vec<Element<W::Scalar>> = Vec::new();
-    elements.resize_with(num_fronts, Element::none);
     let context = Context::<W> {
         symbolic,
         input,

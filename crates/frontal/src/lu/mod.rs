@@ -96,13 +96,16 @@ impl<F: FrontalScalar> FrontalLu<F> {
         let memory = options
             .memory
             .reserve(symbolic.factor_bytes(size_of::<F>()) + bytes_of::<F>(3 * n))?;
-        let perm = symbolic.tree.perm();
+        let weights = symbolic.tree.perm().iter().map(|&i| weight(i)).collect();
+        options.cancel.check()?;
+        let input_weights = (0..n as u32).map(weight).collect();
+        options.cancel.check()?;
         let mut factors = Self {
             symbolic: Arc::clone(symbolic),
             kernels,
             store: FrontStore::new(&symbolic.tree, &symbolic.layout, false),
-            weights: perm.iter().map(|&i| weight(i)).collect(),
-            input_weights: (0..n as u32).map(weight).collect(),
+            weights,
+            input_weights,
             products: vec![F::zero(); n],
             quality: Quality::default(),
             valid: false,

@@ -614,3 +614,132 @@ fn a_complex_number_is_written_when_both_components_are() {
     // SAFETY: simulated.
     unsafe { read_pair::launch(&s, &config, 1, &x, &mut out) }.unwrap();
 }
+
+/// A thread of block 0 reads `x`, then says so without ordering anything; block 1 waits for that, reads `x` again and again,
+/// each time at another clock, and writes it.
+#[kernel]
+pub unsafe fn read_often(said: GlobalMut<u32>, x: GlobalMut<u32>) {
+    let t = thread::thread_idx_x();
+    if thread::block_idx_x() == 0 {
+        if t == 0 && x.get(0) < 100 {
+            said.atomic(0).store(1, Ordering::Relaxed, Scope::Device);
+        }
+        return;
+    }
+    spin_wait(|| said.atomic(0).load(Ordering::Relaxed, Scope::Device) == 1);
+    let mut sum = 0;
+    for _ in 0..40 {
+        sum += x.get(0);
+        warp::sync_warp(warp::FULL_MASK);
+    }
+    if t == 0 {
+        x.set(0, sum); // written
+    }
+}
+
+#[test]
+fn a_reader_is_remembered_among_many_that_are_ordered() {
+    let config = LaunchConfig::linear(2, 32);
+    let mut said = Buffer::from_slice("said", &[0u32]);
+    let mut x = Buffer::from_slice("x", &[1u32]);
+    // SAFETY: simulated.
+    for fault in faults("read_often", "races.rs", |s| unsafe {
+        said.copy_from_slice(&[0]);
+        read_often::launch(s, &config, &mut said, &mut x)
+    }) {
+        assert_eq!(race(&fault), [Access::Read, Access::Write]);
+        assert!(source_line(&fault, SOURCE).ends_with("// written"));
+        assert_eq!(fault.other.as_ref().unwrap().block, [0, 0, 0]);
+    }
+}
+
+/// All lanes of block 0 read `x`, and a release says so; then lane 5 reads it once more, in the same line. Block 1 acquires that
+/// and writes.
+#[kernel]
+pub unsafe fn read_again(said: GlobalMut<u32>, x: GlobalMut<u32>) {
+    let t = thread::thread_idx_x();
+    if thread::block_idx_x() == 1 {
+        if t == 0 {
+            spin_wait(|| said.atomic(0).load(Ordering::Acquire, Scope::Device) == 1);
+            x.set(0, 2);
+        }
+        return;
+    }
+    for time in 0..2 {
+        if time == 0 || t == 5 {
+            x.set(1 + t as usize, x.get(0));
+        }
+        warp::sync_warp(warp::FULL_MASK);
+        if time == 0 && t == 0 {
+            said.atomic(0).store(1, Ordering::Release, Scope::Device);
+        }
+    }
+}
+
+#[test]
+fn a_later_read_of_the_same_line_is_another_one() {
+    let config = LaunchConfig::linear(2, 32);
+    let mut said = Buffer::from_slice("said", &[0u32]);
+    let mut x = Buffer::from_slice("x", &[1u32; 33]);
+    // SAFETY: simulated.
+    for fault in faults("read_again", "races.rs", |s| unsafe {
+        said.copy_from_slice(&[0]);
+        read_again::launch(s, &config, &mut said, &mut x)
+    }) {
+        assert_eq!(race(&fault), [Access::Read, Access::Write]);
+        let other = fault.other.as_ref().expect("another party");
+        assert_eq!(fault.thread[0].max(other.thread[0]), 5, "{fault}");
+    }
+}
+
+/// Two warps of block 0 read `x`, odd lanes in another line than even ones; the first says so by a release that knows of its
+/// own reads alone. Block 1 acquires that and writes.
+#[kernel]
+pub unsafe fn read_by_warps(said: GlobalMut<u32>, x: GlobalMut<u32>) {
+    let t = thread::thread_idx_x();
+    if thread::block_idx_x() == 1 {
+        if t == 0 {
+            spin_wait(|| said.atomic(0).load(Ordering::Acquire, Scope::Device) == 1);
+            x.set(0, 2); // written behind a release
+        }
+        return;
+    }
+    let value = if t & 1 == 0 {
+        x.get(0) // read by even lanes
+    } else {
+        2 * x.get(0) // read by odd lanes
+    };
+    x.set(1 + t as usize, value);
+    warp::sync_warp(warp::FULL_MASK);
+    if t == 0 {
+        said.atomic(0).store(1, Ordering::Release, Scope::Device);
+    }
+}
+
+#[test]
+fn readers_of_two_warps_are_kept_apart() {
+    let config = LaunchConfig::linear(2, 64);
+    let mut said = Buffer::from_slice("said", &[0u32]);
+    let mut x = Buffer::from_slice("x", &[1u32; 65]);
+    // SAFETY: simulated.
+    for fault in faults("read_by_warps", "races.rs", |s| unsafe {
+        said.copy_from_slice(&[0]);
+        read_by_warps::launch(s, &config, &mut said, &mut x)
+    }) {
+        assert_eq!(race(&fault), [Access::Read, Access::Write]);
+        let other = fault.other.as_ref().expect("another party");
+        let line = |at: &sim::SourceLine| SOURCE.lines().nth(at.line as usize - 1).unwrap();
+        let (reader, at) = if source_line(&fault, SOURCE).ends_with("behind a release") {
+            (other.thread[0], other.location.as_ref().unwrap())
+        } else {
+            (fault.thread[0], fault.location.as_ref().unwrap())
+        };
+        assert!(reader >= 32, "{fault}");
+        let lanes = if reader & 1 == 0 {
+            "even lanes"
+        } else {
+            "odd lanes"
+        };
+        assert!(line(at).ends_with(lanes), "{fault}");
+    }
+}

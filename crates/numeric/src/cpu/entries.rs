@@ -134,8 +134,11 @@ mod tests {
                 self.0.cancel();
             }
         }
-        let cancel = CancelFlag::new();
-        let stopped = load_range_unless(&cancel, &Raising(&cancel), 0..3 * LOADED, &mut Vec::new());
-        assert_eq!(stopped, Err(Cancelled));
+        for count in [1, LOADED, 3 * LOADED] {
+            let cancel = CancelFlag::new();
+            let raising = Raising(&cancel);
+            let stopped = load_range_unless(&cancel, &raising, 0..count, &mut Vec::new());
+            assert_eq!(stopped, Err(Cancelled));
+        }
     }
 }

@@ -653,17 +653,21 @@ fn a_reader_is_remembered_among_many_that_are_ordered() {
     }
 }
 
+/// The first thread of a block acquires what a release says, and writes.
+fn write_when_said(said: GlobalMut<u32>, x: GlobalMut<u32>) {
+    if thread::thread_idx_x() == 0 {
+        spin_wait(|| said.atomic(0).load(Ordering::Acquire, Scope::Device) == 1);
+        x.set(0, 2); // written behind a release
+    }
+}
+
 /// All lanes of block 0 read `x`, and a release says so; then lane 5 reads it once more, in the same line. Block 1 acquires that
 /// and writes.
 #[kernel]
 pub unsafe fn read_again(said: GlobalMut<u32>, x: GlobalMut<u32>) {
     let t = thread::thread_idx_x();
     if thread::block_idx_x() == 1 {
-        if t == 0 {
-            spin_wait(|| said.atomic(0).load(Ordering::Acquire, Scope::Device) == 1);
-            x.set(0, 2);
-        }
-        return;
+        return write_when_said(said, x);
     }
     for time in 0..2 {
         if time == 0 || t == 5 {
@@ -698,11 +702,7 @@ fn a_later_read_of_the_same_line_is_another_one() {
 pub unsafe fn read_by_warps(said: GlobalMut<u32>, x: GlobalMut<u32>) {
     let t = thread::thread_idx_x();
     if thread::block_idx_x() == 1 {
-        if t == 0 {
-            spin_wait(|| said.atomic(0).load(Ordering::Acquire, Scope::Device) == 1);
-            x.set(0, 2); // written behind a release
-        }
-        return;
+        return write_when_said(said, x);
     }
     let value = if t & 1 == 0 {
         x.get(0) // read by even lanes

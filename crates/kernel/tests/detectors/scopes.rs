@@ -337,3 +337,47 @@ fn a_plain_write_takes_back_what_was_published() {
     }
     silent(|s| run(s, 1));
 }
+
+/// Block 0 counts and releases. A thread of block 1 acquires that and counts again and again, each time at another clock; then
+/// another one of that block, which nothing orders, counts for its block alone.
+#[kernel]
+pub unsafe fn count_often(flags: GlobalMut<u32>, counter: GlobalMut<u32>) {
+    let device = Scope::Device;
+    if thread::block_idx_x() == 0 {
+        if thread::thread_idx_x() == 0 {
+            counter.atomic(0).fetch_add(1, Ordering::Relaxed, device);
+            flags.atomic(0).store(1, Ordering::Release, device);
+        }
+    } else if thread::thread_idx_x() == 0 {
+        spin_wait(|| flags.atomic(0).load(Ordering::Acquire, device) == 1);
+        for _ in 0..40 {
+            counter.atomic(0).fetch_add(1, Ordering::Relaxed, device);
+            fence::fence(device);
+        }
+        flags.atomic(1).store(1, Ordering::Relaxed, device);
+    } else {
+        spin_wait(|| flags.atomic(1).load(Ordering::Relaxed, device) == 1);
+        counter
+            .atomic(0)
+            .fetch_add(1, Ordering::Relaxed, Scope::Block);
+    }
+}
+
+#[test]
+fn an_atomic_of_another_block_is_remembered_among_many_of_the_own() {
+    let config = LaunchConfig::linear(2, 2);
+    let run = |s: &Simulator| {
+        let mut flags = Buffer::<u32>::zeroed("flags", 2);
+        let mut counter = Buffer::<u32>::zeroed("counter", 1);
+        // SAFETY: simulated.
+        unsafe { count_often::launch(s, &config, &mut flags, &mut counter) }
+    };
+    for fault in faults("count_often", "scopes.rs", run) {
+        assert!(
+            matches!(fault.kind, FaultKind::Race { scope: true, .. }),
+            "{fault}"
+        );
+        assert_eq!(fault.buffer.as_deref(), Some("counter"));
+        assert_eq!(fault.other.as_ref().unwrap().block, [0, 0, 0]);
+    }
+}

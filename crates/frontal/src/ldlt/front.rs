@@ -138,7 +138,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
                 pace.provide(front.panels, front.entries)?;
             }
             add_matrix(context, front);
-            Ok(self.add_children(front, children)?)
+            Ok(self.add_children(front, children, &mut pace)?)
         }
     }
 
@@ -330,8 +330,8 @@ impl<F: FrontalScalar> LdltFront<F> {
         &mut self,
         front: &ActiveFront<'_, F>,
         children: &Children<'_, F>,
+        pace: &mut Pace<'_>,
     ) -> Result<(), Cancelled> {
-        let mut pace = Pace::new(&self.eliminator.cancel);
         let (lp, m) = (front.panels, front.m);
         children.for_each(&mut self.relative, |element, child, relative| {
             let order = element.order as usize;

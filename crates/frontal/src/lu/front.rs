@@ -154,7 +154,7 @@ impl<F: FrontalScalar> FrontWork for LuFront<F> {
                 pace.provide(lp, front.entries)?;
             }
             add_matrix(context, front);
-            Ok(self.add_children(front, children)?)
+            Ok(self.add_children(front, children, &mut pace)?)
         }
     }
 
@@ -367,8 +367,8 @@ impl<F: FrontalScalar> LuFront<F> {
         &mut self,
         front: &ActiveFront<'_, F>,
         children: &Children<'_, F>,
+        pace: &mut Pace<'_>,
     ) -> Result<(), Cancelled> {
-        let mut pace = Pace::new(&self.eliminator.cancel);
         let (lp, ut) = (front.panels, rows_panel(front));
         let (m, k, c) = (front.m, front.k, front.c);
         children.for_each(&mut self.relative, |element, child, relative| {

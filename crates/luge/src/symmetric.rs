@@ -5,11 +5,12 @@
 //! scaling and tree.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use luge_frontal::{
-    FrontalError, FrontalLdlt, FrontalScalar, Lower, Options as FrontalOptions, Pivot, Symbolic,
-    SymmetricQuality, TreeOptions,
+    FrontalError, FrontalLdlt, FrontalScalar, Grouped, Lower, Options as FrontalOptions, Pivot,
+    Symbolic, SymmetricQuality, TreeOptions, grouped,
 };
 
 use luge_numeric::cpu::Entries;
@@ -336,42 +337,33 @@ impl<'a> Request<'a> {
     ) -> Result<(CompressedPattern, Vec<u32>), Cancelled> {
         let (a, perm) = (self.pattern, transform.col_perm.as_slice());
         let n = a.major_dim();
-        let new = transform.col_perm.inverse();
-        // Counts are shifted by two, so that after the sums ptr[j + 1] is where column j starts and, once it is filled,
-        // where it ends.
-        let mut ptr = vec![0u64; n + 2];
-        for (i, line) in a.lines().enumerate() {
-            let own = new[i];
-            for &j in line.iter().filter(|&&j| new[j as usize] <= own) {
-                ptr[new[j as usize] as usize + 2] += 1;
-            }
-        }
-        for j in 2..n + 2 {
-            ptr[j] += ptr[j - 1];
-        }
-        let nnz = ptr[n + 1] as usize;
-        let (mut idx, mut source) = (vec![0u32; nnz], vec![0u32; nnz]);
-        // Rows in the order of B, so that every column comes out sorted.
-        for (row, &old) in perm.iter().enumerate() {
-            if row.is_multiple_of(STRIDE) {
-                self.limits.cancel.check()?;
-            }
-            let old = old as usize;
-            for (&j, p) in a.line(old).iter().zip(a.range(old)) {
-                let column = new[j as usize] as usize;
-                if column <= row {
-                    let at = &mut ptr[column + 1];
-                    let is_lower = (j as usize <= old) != self.by_columns || j as usize == old;
-                    idx[*at as usize] = row as u32;
-                    source[*at as usize] = self.symmetry.lower(p as u32, is_lower);
-                    *at += 1;
-                }
-            }
-        }
-        ptr.pop();
+        let new = &transform.col_perm.inverse();
+        let cancel = &self.limits.cancel;
+        // Rows in the order of B, so that every column comes out sorted. Of no more rows once the flag is raised.
+        let lines = |rows: Range<usize>| {
+            let rows = perm[rows.clone()].iter().zip(rows);
+            let rows = rows.take_while(|_| !cancel.is_cancelled());
+            rows.map(move |(&old, row)| {
+                let entries = a.line(old as usize).iter().zip(a.range(old as usize));
+                entries.filter_map(move |(&j, p)| {
+                    let column = new[j as usize];
+                    let is_lower = (j <= old) != self.by_columns || j == old;
+                    let source = || self.symmetry.lower(p as u32, is_lower);
+                    (column as usize <= row).then(|| [column, row as u32, source()])
+                })
+            })
+        };
+        let grouped = self.threads.run(self.seconds(), |threads| {
+            let most = if threads == 1 { 1 } else { SHARES * threads };
+            let num_shares = (a.nnz() / ENTRIES_OF_SHARE).clamp(1, most);
+            let rows_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
+            grouped(n, num_shares, |share| lines(rows_of(share)))
+        });
+        cancel.check()?;
+        let Grouped { ptr, first, second } = grouped;
         // SAFETY: rows of a column ascend, and permutations are in range.
-        let triangle = unsafe { CompressedPattern::new_unchecked(n, ptr, idx) };
-        Ok((triangle, source))
+        let triangle = unsafe { CompressedPattern::new_unchecked(n, ptr, first) };
+        Ok((triangle, second))
     }
 }
 
@@ -384,8 +376,11 @@ fn transform_of(ordering: &SymmetricOrdering) -> Transform {
     }
 }
 
-/// Rows between two looks at the cancel flag.
-const STRIDE: usize = 1 << 12;
+/// Shares of rows for each thread that permutes them, so that one whose share is small helps with others.
+const SHARES: usize = 4;
+
+/// Entries of a share, at least.
+const ENTRIES_OF_SHARE: usize = 1 << 12;
 
 impl SymmetricPlan {
     /// The options of the fronts.

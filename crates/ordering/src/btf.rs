@@ -28,6 +28,38 @@ pub struct BlockTriangular {
     pub block_ptr: Vec<usize>,
 }
 
+impl BlockTriangular {
+    /// All vertices in one block, if there are any.
+    fn one(n: usize) -> Self {
+        Self {
+            perm: Permutation::identity(n),
+            block_ptr: if n == 0 { vec![0] } else { vec![0, n] },
+        }
+    }
+
+    /// From the number of each vertex's block.
+    fn numbered(number: &[u32], count: u32) -> Self {
+        let mut block_ptr = vec![0; count as usize + 1];
+        for &block in number {
+            block_ptr[block as usize + 1] += 1;
+        }
+        for block in 1..block_ptr.len() {
+            block_ptr[block] += block_ptr[block - 1];
+        }
+        let mut place = block_ptr.clone();
+        let mut perm = vec![0; number.len()];
+        for (v, &block) in number.iter().enumerate() {
+            let place = &mut place[block as usize];
+            perm[*place] = v as u32;
+            *place += 1;
+        }
+        Self {
+            perm: Permutation::new(perm).expect("every vertex is in one component"),
+            block_ptr,
+        }
+    }
+}
+
 /// Patterns with more than so many entries without their counterpart for each vertex are not nearly symmetric.
 const MOST_SINGLE: usize = 2;
 
@@ -104,6 +136,27 @@ impl Components<'_> {
     /// Towards the first vertex.
     fn above(&self, v: u32) -> u32 {
         self.0[v as usize].load(Relaxed)
+    }
+
+    /// The number of each vertex's component, and how many there are: the one of the last first vertex comes first. None if
+    /// there is no more than one.
+    fn numbered(&self) -> Option<(Vec<u32>, u32)> {
+        let n = self.0.len();
+        if (1..n as u32).all(|v| self.above(v) != v) {
+            return None;
+        }
+        let mut number = vec![UNSEEN; n];
+        let mut count = 0;
+        for v in (0..n as u32).rev() {
+            if self.above(v) == v {
+                number[v as usize] = count;
+                count += 1;
+            }
+        }
+        for v in 0..n as u32 {
+            number[v as usize] = number[self.first(v) as usize];
+        }
+        Some((number, count))
     }
 
     /// The first vertex of the component, as far as it is joined.
@@ -317,24 +370,9 @@ fn joined_in_pairs(
     if is_too_many() {
         return Ok(None);
     }
-    if (1..n as u32).all(|v| components.above(v) != v) {
-        return Ok(Some(BlockTriangular {
-            perm: Permutation::identity(n),
-            block_ptr: if n == 0 { vec![0] } else { vec![0, n] },
-        }));
-    }
-    // Components by number, the one of the last first vertex first.
-    let mut number = vec![UNSEEN; n];
-    let mut count = 0;
-    for v in (0..n as u32).rev() {
-        if components.above(v) == v {
-            number[v as usize] = count;
-            count += 1;
-        }
-    }
-    for v in 0..n as u32 {
-        number[v as usize] = number[components.first(v) as usize];
-    }
+    let Some((mut number, mut count)) = components.numbered() else {
+        return Ok(Some(BlockTriangular::one(n)));
+    };
     cancel.check()?;
     let between = single
         .into_iter()
@@ -375,24 +413,41 @@ fn joined_in_pairs(
         count = form.block_ptr.len() as u32 - 1;
     }
     cancel.check()?;
-    let mut block_ptr = vec![0; count as usize + 1];
-    for &block in &number {
-        block_ptr[block as usize + 1] += 1;
-    }
-    for block in 1..block_ptr.len() {
-        block_ptr[block] += block_ptr[block - 1];
-    }
-    let mut place = block_ptr.clone();
-    let mut perm = vec![0; n];
-    for (v, &block) in number.iter().enumerate() {
-        let place = &mut place[block as usize];
-        perm[*place] = v as u32;
-        *place += 1;
-    }
-    Ok(Some(BlockTriangular {
-        perm: Permutation::new(perm).expect("every vertex is in one component"),
-        block_ptr,
-    }))
+    Ok(Some(BlockTriangular::numbered(&number, count)))
+}
+
+/// The block triangular form of a symmetric pattern, whose blocks are the connected components; as [`block_triangular`] finds
+/// it. On the current rayon pool if `parallel`.
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(crate) fn connected_components(
+    a: &CompressedPattern,
+    parallel: bool,
+    cancel: &CancelFlag,
+) -> Result<BlockTriangular, Cancelled> {
+    let n = a.major_dim();
+    let links = Components::links(n);
+    let components = Components(&links);
+    let join = |rows: Range<usize>| {
+        for i in rows.start as u32..rows.end as u32 {
+            if i.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
+            let later = a.line(i as usize).iter().rev().take_while(|&&j| j > i);
+            later.for_each(|&j| components.join(i, j));
+        }
+        Ok(())
+    };
+    let parallel = parallel && a.nnz() >= MIN_SHARED;
+    by_parts(n, LEAST_PART / 4, parallel, join)
+        .into_iter()
+        .collect::<Result<(), Cancelled>>()?;
+    Ok(match components.numbered() {
+        Some((number, count)) => BlockTriangular::numbered(&number, count),
+        None => BlockTriangular::one(n),
+    })
 }
 
 /// The strongly connected components, in order.
@@ -636,6 +691,10 @@ mod tests {
             let expected = strong_components(&a, &identity, &never).unwrap();
             if a.transpose() == a {
                 prop_assert_eq!(&found, &expected);
+                for parallel in [false, true] {
+                    let components = POOL.install(|| connected_components(&a, parallel, &never));
+                    prop_assert_eq!(&components, &Ok(found.clone()));
+                }
             }
             let blocks = |form: &BlockTriangular| {
                 let ends = form.block_ptr.windows(2);

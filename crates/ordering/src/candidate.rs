@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use smallvec::SmallVec;
 
 use crate::block_order::{Clock, order_block};
-use crate::btf::{BlockTriangular, find_blocks};
+use crate::btf::{BlockTriangular, connected_components, find_blocks};
 use crate::cost::Prediction;
 use crate::error::OrderingError;
 use crate::graph::BlockPattern;
@@ -49,6 +49,9 @@ pub(crate) fn candidate(
     let (mut perm, new_col, block_ptr) = if options.block_triangular {
         let form = match form {
             Some(form) => form.clone(),
+            None if options.is_symmetric => {
+                connected_components(a, options.threads > 1, &options.cancel)?
+            }
             None => find_blocks(a, row_of_col, options.threads > 1, &options.cancel)?,
         };
         let new_col = form.perm.inverse();
@@ -70,7 +73,11 @@ pub(crate) fn candidate(
         options.cancel.check()?;
         let mut seconds = OrderingSeconds::default();
         let (parallel, cancel) = (options.threads > 1, &options.cancel);
-        let mut block = BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?;
+        let mut block = if options.is_symmetric {
+            BlockPattern::of_symmetric(a, cols, &new_col, start, parallel)
+        } else {
+            BlockPattern::new(a, row_of_col, cols, &new_col, start, parallel, cancel)?
+        };
         if let Some(waits) = &options.waits {
             block.waits = Some(cols.iter().map(|&col| waits[col as usize]).collect());
         }

@@ -1,21 +1,10 @@
 //! What the elimination tree says of an order: an equivalent one that is a postorder, and the sizes of the columns.
 
 use luge_sparse::etree::{self, EliminationForest, inverse};
-use luge_sparse::{CancelFlag, Cancelled};
+use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
 use crate::cost::Prediction;
 use crate::graph::BlockPattern;
-
-/// The neighbours of vertex `k` of the symmetrized block eliminated in the given order (new to old).
-fn joined<'a>(
-    block: &'a BlockPattern,
-    order: &[u32],
-    new_index: &'a [u32],
-    k: u32,
-) -> impl Iterator<Item = u32> + use<'a> {
-    let old = order[k as usize] as usize;
-    block.joined(old).map(|w| new_index[w as usize])
-}
 
 /// Rearranges `order` (new to old) into an equivalent postorder of its elimination forest, which changes no fill, and
 /// counts the entries of the columns.
@@ -28,27 +17,21 @@ pub(crate) fn postorder(
     order: &mut Vec<u32>,
     cancel: &CancelFlag,
 ) -> Result<EliminationForest, Cancelled> {
-    let mut new_index = inverse(order);
-    let parent = etree::try_elimination_tree(
-        order.len(),
-        |k| joined(block, order, &new_index, k),
-        || cancel.check(),
-    )?;
-    let post = etree::postorder(&parent);
-    cancel.check()?;
-    *order = post.iter().map(|&v| order[v as usize]).collect();
-    let new_of_old = inverse(&post);
-    for v in &mut new_index {
-        *v = new_of_old[*v as usize];
-    }
-    let parent = etree::renumbered(&parent, &post, &new_of_old);
-    let counts = etree::try_weighted_column_counts(
-        &parent,
-        |_| 1,
-        |k| joined(block, order, &new_index, k),
-        || cancel.check(),
-    )?;
-    Ok(EliminationForest { parent, counts })
+    posted(|v| block.joined(v as usize), |_| 1, order, cancel)
+}
+
+/// As [`postorder`], of a symmetric pattern.
+///
+/// # Errors
+///
+/// [`Cancelled`].
+pub(crate) fn symmetric_postorder(
+    a: &CompressedPattern,
+    order: &mut Vec<u32>,
+    cancel: &CancelFlag,
+) -> Result<EliminationForest, Cancelled> {
+    let line = |v: u32| a.line(v as usize).iter().copied();
+    posted(line, |_| 1, order, cancel)
 }
 
 /// Rearranges `order` (new to old) of the vertices of a graph with the neighbours `idx[ptr[v]..ptr[v + 1]]` into an
@@ -65,15 +48,26 @@ pub(crate) fn weighted_forest(
     order: &mut Vec<u32>,
     cancel: &CancelFlag,
 ) -> Result<EliminationForest, Cancelled> {
+    let list = |v: u32| idx[ptr[v as usize]..ptr[v as usize + 1]].iter().copied();
+    posted(list, |v| weight[v as usize], order, cancel)
+}
+
+/// Rearranges an order (new to old) of vertices with these neighbours, some perhaps twice, and weights into an equivalent
+/// postorder.
+fn posted<I: Iterator<Item = u32>>(
+    neighbours: impl Fn(u32) -> I,
+    weight: impl Fn(u32) -> u32,
+    order: &mut Vec<u32>,
+    cancel: &CancelFlag,
+) -> Result<EliminationForest, Cancelled> {
     let mut new_index = inverse(order);
-    let list = |v: u32| &idx[ptr[v as usize]..ptr[v as usize + 1]];
-    let joined = |k: u32| {
-        list(order[k as usize])
-            .iter()
-            .map(|&w| new_index[w as usize])
-    };
-    let parent = etree::try_elimination_tree(order.len(), joined, || cancel.check())?;
+    let parent = etree::try_elimination_tree(
+        order.len(),
+        |k| joined(neighbours(order[k as usize]), &new_index),
+        || cancel.check(),
+    )?;
     let post = etree::postorder(&parent);
+    cancel.check()?;
     *order = post.iter().map(|&v| order[v as usize]).collect();
     let new_of_old = inverse(&post);
     for v in &mut new_index {
@@ -82,15 +76,16 @@ pub(crate) fn weighted_forest(
     let parent = etree::renumbered(&parent, &post, &new_of_old);
     let counts = etree::try_weighted_column_counts(
         &parent,
-        |k| weight[order[k as usize] as usize],
-        |k| {
-            list(order[k as usize])
-                .iter()
-                .map(|&w| new_index[w as usize])
-        },
+        |k| weight(order[k as usize]),
+        |k| joined(neighbours(order[k as usize]), &new_index),
         || cancel.check(),
     )?;
     Ok(EliminationForest { parent, counts })
+}
+
+/// Neighbours by their new numbers.
+fn joined(neighbours: impl Iterator<Item = u32>, new_index: &[u32]) -> impl Iterator<Item = u32> {
+    neighbours.map(|w| new_index[w as usize])
 }
 
 /// Predicts the cost of eliminating in the given order, which stays as it is.
@@ -110,7 +105,6 @@ pub(crate) fn predict(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use luge_sparse::CompressedPattern;
     use luge_testkit::strategies::patterns;
     use proptest::prelude::*;
 
@@ -173,7 +167,7 @@ mod tests {
             let new_index = inverse(&posted);
             let n = n as u32;
             let parent = etree::elimination_tree(posted.len(), |k| {
-                joined(&block, &posted, &new_index, k)
+                joined(block.joined(posted[k as usize] as usize), &new_index)
             });
             prop_assert_eq!(etree::postorder(&parent), (0..n).collect::<Vec<_>>());
         }

@@ -81,6 +81,34 @@ struct Lines {
 }
 
 impl Lines {
+    /// The rows of the columns `cols`, by `row`, as far as they are in the block that starts at the new number `start`, in
+    /// new numbers.
+    fn of_block<'a>(
+        row: impl Fn(u32) -> &'a [u32] + Sync,
+        cols: &[u32],
+        new_col: &[u32],
+        start: usize,
+        parallel: bool,
+    ) -> Self {
+        let n = cols.len();
+        let make = |range: Range<usize>| {
+            let lines = cols[range.clone()].iter().map(|&col| row(col));
+            let mut idx = Vec::with_capacity(lines.clone().map(<[u32]>::len).sum());
+            let mut ends = Vec::with_capacity(range.len());
+            for line in lines {
+                idx.extend(
+                    line.iter()
+                        .map(|&col| new_col[col as usize].wrapping_sub(start as u32))
+                        .filter(|&col| (col as usize) < n),
+                );
+                ends.push(idx.len());
+            }
+            (idx, ends)
+        };
+        let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
+        Self { ptr, idx }
+    }
+
     fn line(&self, line: usize) -> &[u32] {
         &self.idx[self.ptr[line]..self.ptr[line + 1]]
     }
@@ -192,26 +220,9 @@ impl BlockPattern {
         parallel: bool,
         cancel: &CancelFlag,
     ) -> Result<Self, Cancelled> {
-        let n = cols.len();
-        let parallel = parallel && n >= MIN_PARALLEL;
-        let make = |range: Range<usize>| {
-            let lines = cols[range.clone()]
-                .iter()
-                .map(|&col| a.line(row_of_col[col as usize] as usize));
-            let mut idx = Vec::with_capacity(lines.clone().map(<[u32]>::len).sum());
-            let mut ends = Vec::with_capacity(range.len());
-            for line in lines {
-                idx.extend(
-                    line.iter()
-                        .map(|&col| new_col[col as usize].wrapping_sub(start as u32))
-                        .filter(|&col| (col as usize) < n),
-                );
-                ends.push(idx.len());
-            }
-            (idx, ends)
-        };
-        let (ptr, idx) = joined_lists(by_parts(n, LEAST_PART, parallel, make));
-        let mut rows = Lines { ptr, idx };
+        let parallel = parallel && cols.len() >= MIN_PARALLEL;
+        let row = |col: u32| a.line(row_of_col[col as usize] as usize);
+        let mut rows = Lines::of_block(row, cols, new_col, start, parallel);
         cancel.check()?;
         let mut transposed = None;
         // A's lines are sorted, and stay so if the columns keep their order.
@@ -237,6 +248,26 @@ impl BlockPattern {
             cols,
             waits: None,
         })
+    }
+
+    /// The block of the columns `cols`, increasing, of a symmetric matrix whose columns from `start` on they become; otherwise as
+    /// [`Self::new`].
+    pub fn of_symmetric(
+        a: &CompressedPattern,
+        cols: &[u32],
+        new_col: &[u32],
+        start: usize,
+        parallel: bool,
+    ) -> Self {
+        let parallel = parallel && cols.len() >= MIN_PARALLEL;
+        debug_assert!(cols.is_sorted());
+        let rows = Lines::of_block(|col| a.line(col as usize), cols, new_col, start, parallel);
+        debug_assert!(rows.is_symmetric(parallel));
+        Self {
+            rows,
+            cols: None,
+            waits: None,
+        }
     }
 
     /// Number of columns.
@@ -362,6 +393,12 @@ mod tests {
             let (serial, shared) = (block(false), block(true));
             prop_assert_eq!(&shared, &serial);
             prop_assert_eq!(serial.cols.is_none(), a.transpose() == a);
+            if serial.cols.is_none() && !is_turned {
+                for parallel in [false, true] {
+                    let block = BlockPattern::of_symmetric(&a, &cols, &new_col, 0, parallel);
+                    prop_assert_eq!(&block, &serial);
+                }
+            }
             let graph = |parallel| serial.symmetrized(parallel, |_, entries| entries);
             prop_assert_eq!(graph(true), graph(false));
         }

@@ -318,6 +318,19 @@ fn fill_costs(
     }
 }
 
+/// log2|x| of every value; on the current rayon pool if `parallel`.
+pub(crate) fn logarithms_of(values: &[f64], parallel: bool) -> Vec<f64> {
+    let mut logs = vec![0.0; values.len()];
+    if parallel && values.len() > MOST_AT_ONCE {
+        let parts = values.par_chunks(MOST_AT_ONCE);
+        let parts = parts.zip(logs.par_chunks_mut(MOST_AT_ONCE));
+        parts.for_each(|(values, logs)| logarithms(values, logs));
+    } else {
+        logarithms(values, &mut logs);
+    }
+    logs
+}
+
 /// log2|x| of every value.
 pub(crate) fn logarithms(values: &[f64], logs: &mut [f64]) {
     for (log, &x) in logs.iter_mut().zip(values) {

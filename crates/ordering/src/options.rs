@@ -80,6 +80,8 @@ pub struct OrderingOptions {
     pub(crate) keep_forest: bool,
     /// Columns that minimum degree does not eliminate before one of their neighbours.
     pub(crate) waits: Option<Arc<[bool]>>,
+    /// The pattern is symmetric, and rows stay with their columns.
+    pub(crate) is_symmetric: bool,
     /// 1: no other thread is used; more: candidates run in parallel on the current rayon pool where
     /// they take long. The result is the same.
     pub threads: usize,
@@ -105,6 +107,7 @@ impl Default for OrderingOptions {
             tree_cost: None,
             keep_forest: false,
             waits: None,
+            is_symmetric: false,
             threads: 1,
             cancel: CancelFlag::new(),
             memory: MemoryBudget::unlimited(),

@@ -45,6 +45,21 @@ pub(crate) fn by_parts<T: Send>(
         .collect()
 }
 
+/// What `of` says of each number below `len`, on the current rayon pool if `parallel` and there are at least two times `least`.
+pub(crate) fn collected<T: Send>(
+    len: usize,
+    least: usize,
+    parallel: bool,
+    of: impl Fn(usize) -> T + Sync + Send,
+) -> Vec<T> {
+    if parallel && len >= 2 * least {
+        let numbers = (0..len).into_par_iter().with_min_len(least);
+        numbers.map(of).collect()
+    } else {
+        (0..len).map(of).collect()
+    }
+}
+
 /// Lists one behind the other, from the lists of the parts and where each ends within its part; several long ones
 /// are copied at once, on the current rayon pool.
 pub(crate) fn joined_lists(mut parts: Vec<(Vec<u32>, Vec<usize>)>) -> (Vec<usize>, Vec<u32>) {

@@ -15,8 +15,7 @@ use luge_sparse::etree::EliminationForest;
 use luge_sparse::{CancelFlag, Cancelled, ColPerm, CompressedPattern};
 
 use super::pairs::Pairs;
-use crate::elimination::postorder;
-use crate::graph::BlockPattern;
+use crate::elimination::symmetric_postorder;
 use crate::matching::NONE;
 use crate::parts::{by_parts, joined_lists};
 
@@ -169,22 +168,18 @@ impl PairedOrder {
         order: &[u32],
         demands: &Demands,
         diagonal: &[f64],
-        parallel: bool,
         cancel: &CancelFlag,
     ) -> Result<Self, Cancelled> {
-        let n = order.len();
         let mut moved = demands.applied(order, diagonal);
-        let unmoved: Vec<u32> = (0..n as u32).collect();
-        let block = BlockPattern::new(a, &unmoved, &unmoved, &unmoved, 0, parallel, cancel)?;
         // Of two that stand together the first is a child of the second, and the last one, so they stay together. One that
         // comes after another is its ancestor, and stays after it.
-        let mut forest = postorder(&block, &mut moved, cancel)?;
+        let mut forest = symmetric_postorder(a, &mut moved, cancel)?;
         let starts_pair = |k: &u32| {
             let v = moved[*k as usize];
             let beside = demands.beside[v as usize];
             beside != v && moved.get(*k as usize + 1) == Some(&beside)
         };
-        let pair_starts: Vec<u32> = (0..n as u32).filter(starts_pair).collect();
+        let pair_starts: Vec<u32> = (0..order.len() as u32).filter(starts_pair).collect();
         join_pairs(&mut forest, &pair_starts);
         let perm = ColPerm::new(moved).expect("every vertex is placed once");
         Ok(Self {

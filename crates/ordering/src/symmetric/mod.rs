@@ -32,9 +32,8 @@ use luge_sparse::{CancelFlag, ColPerm, CompressedPattern, Scaling};
 use crate::block_order::Clock;
 use crate::candidate::candidate;
 use crate::cost::Prediction;
-use crate::elimination::postorder;
+use crate::elimination::symmetric_postorder;
 use crate::error::{OrderingError, check_finite};
-use crate::graph::BlockPattern;
 use crate::matching::check_square;
 use crate::options::{Matching, Method, MethodUsed, OrderingOptions, OrderingSeconds};
 use crate::parts::join_if;
@@ -163,7 +162,7 @@ pub fn equilibrate_symmetric(
     assert_eq!(values.len(), a.nnz(), "one value per entry of the pattern");
     assert_eq!(a.major_dim(), a.minor_dim(), "a square pattern");
     check_finite(a, values)?;
-    let logs = scaling::equilibrium(a, values, false, cancel)?;
+    let logs = scaling::equilibrium(a, values, false, false, cancel)?;
     let factors = scaling::rounded(logs.into_iter());
     Ok(Scaling {
         rows: factors.clone(),
@@ -233,6 +232,7 @@ fn ordering_options(options: &SymmetricOptions, keep_forest: bool) -> OrderingOp
         costs: options.costs,
         tree_cost: options.tree_cost.clone(),
         keep_forest,
+        is_symmetric: true,
         threads: options.threads,
         cancel: options.cancel.clone(),
         memory: options.memory.clone(),
@@ -253,10 +253,7 @@ fn in_one_piece(
         _ => None,
     };
     if let Some((perm, method_used)) = given {
-        let cancel = &options.cancel;
-        let parallel = options.threads > 1;
-        let block = BlockPattern::new(a, &unmoved, &unmoved, &unmoved, 0, parallel, cancel)?;
-        let forest = postorder(&block, &mut perm.as_slice().to_vec(), cancel)?;
+        let forest = symmetric_postorder(a, &mut perm.as_slice().to_vec(), &options.cancel)?;
         return Ok(Ordered {
             perm,
             pair_starts: Vec::new(),
@@ -300,7 +297,7 @@ fn with_demands(
     drop(paired);
     let mut clock = Clock::start(n);
     let order = found.col_perm.as_slice();
-    let order = PairedOrder::new(a, order, demands, &pairs.diagonal, parallel, cancel)?;
+    let order = PairedOrder::new(a, order, demands, &pairs.diagonal, cancel)?;
     let mut seconds = found.seconds;
     seconds.matching += clock.lap();
     Ok(Ordered {
@@ -323,18 +320,19 @@ fn with_pairs(
     let Some(demands) = Demands::as_few_as_can_be(pairs) else {
         return together();
     };
-    let loose = || with_demands(a, pairs, &demands, options);
+    let with_cost = |order: Ordered| (order.cost(options), order);
+    let loose = || with_demands(a, pairs, &demands, options).map(with_cost);
+    let together = || together().map(with_cost);
     let (loose, together) = join_if(options.threads > 1, loose, together);
-    let (loose, together) = (loose?, together?);
-    let costs = [&loose, &together].map(|order| order.cost(options));
+    let ((cost_of_loose, loose), (cost_together, together)) = (loose?, together?);
     tracing::debug!(
-        loose = costs[0],
-        together = costs[1],
+        loose = cost_of_loose,
+        together = cost_together,
         "orders with some pairs together, and with all"
     );
     let mut seconds = loose.seconds;
     seconds.add(&together.seconds);
-    let best = if costs[0] <= costs[1] {
+    let best = if cost_of_loose <= cost_together {
         loose
     } else {
         together

@@ -10,6 +10,7 @@
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
 use crate::matching::NONE;
+use crate::parts::collected;
 
 /// A diagonal entry of at least this size in the scaled matrix, where no entry is above one, is a pivot of order 1. A pair
 /// of two such is none, and the order has more freedom.
@@ -17,6 +18,9 @@ const LARGE_DIAGONAL: f64 = 1.0 / 32.0;
 
 /// Cycles between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
+
+/// Vertices that a thread looks up at least. Few in tests, so that small matrices are shared.
+pub(super) const LEAST_PART: usize = if cfg!(test) { 2 } else { 512 };
 
 /// What a way to cut a cycle, or a part of it, is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -145,7 +149,8 @@ impl Pairs {
 /// The pairs of a matching, if there are any.
 ///
 /// `row_of_col` is the matching, of nonzero entries, of those columns that are not [`NONE`], which are also the matched
-/// rows; `log_scale` has the logarithms of the factors that bring matched entries to one.
+/// rows; `log_scale` has the logarithms of the factors that bring matched entries to one. Entries are looked up on the current
+/// rayon pool if `parallel`.
 ///
 /// # Errors
 ///
@@ -155,12 +160,22 @@ pub(super) fn pairs(
     values: &[f64],
     row_of_col: &[u32],
     log_scale: &[f64],
+    parallel: bool,
     cancel: &CancelFlag,
 ) -> Result<Option<Pairs>, Cancelled> {
     let n = a.major_dim();
     let mut mate: Vec<u32> = (0..n as u32).collect();
     let mut size = vec![0.0; n];
-    let scaled = |i: u32, j: u32| scaled_entry(a, values, log_scale, i, j);
+    // The diagonal entry of each vertex in a cycle of several, and the entry that joins it to the next one.
+    let looked_up = |v: usize| {
+        let (v, next) = (v as u32, row_of_col[v]);
+        if next == v || next == NONE {
+            return [0.0; 2];
+        }
+        [v, next].map(|j| scaled_entry(a, values, log_scale, v, j))
+    };
+    let entries: Vec<[f64; 2]> = collected(n, LEAST_PART, parallel, looked_up);
+    cancel.check()?;
     let mut is_seen = vec![false; n];
     let mut cycle: Vec<u32> = Vec::new();
     let mut diagonal: Vec<f64> = Vec::new();
@@ -181,10 +196,10 @@ pub(super) fn pairs(
             continue;
         }
         diagonal.clear();
-        diagonal.extend(cycle.iter().map(|&v| scaled(v, v)));
+        diagonal.extend(cycle.iter().map(|&v| entries[v as usize][0]));
         let next = |k: usize| (k + 1) % cycle.len();
         let of_pair = |k: usize| {
-            let off_diagonal = scaled(cycle[k], cycle[next(k)]);
+            let off_diagonal = entries[cycle[k] as usize][1];
             Worth::of(diagonal[k] * diagonal[next(k)] - off_diagonal * off_diagonal)
         };
         let single: Vec<Worth> = diagonal.iter().map(|&d| Worth::of(d)).collect();

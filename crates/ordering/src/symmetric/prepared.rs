@@ -1,14 +1,17 @@
 //! The scaling of a symmetric matrix, and which of its entries are paired.
 
+use std::ops::Range;
+
 use luge_sparse::CompressedPattern;
 
 use super::matched::{Matched, matched};
 use super::options::{SymmetricOptions, SymmetricScaling};
-use super::pairs::{Pairs, pairs, scaled_entry};
+use super::pairs::{LEAST_PART, Pairs, pairs, scaled_entry};
 use super::scaling::{equilibrium, rounded};
 use crate::error::OrderingError;
 use crate::matching::{NONE, check_rank, deficient};
 use crate::options::{Matching, Method};
+use crate::parts::by_parts;
 
 /// [`Matching::Auto`] looks for pairs if more than one in so many diagonal entries is poor.
 const MAX_POOR: usize = 50;
@@ -41,18 +44,18 @@ impl Prepared {
         options: &SymmetricOptions,
     ) -> Result<Self, OrderingError> {
         let n = a.major_dim();
-        let cancel = &options.cancel;
+        let (parallel, cancel) = (options.threads > 1, &options.cancel);
         let equilibrated = match values {
             Some(values) => {
                 let averaged = options.scaling == SymmetricScaling::Average;
-                equilibrium(a, values, averaged, cancel)?
+                equilibrium(a, values, averaged, parallel, cancel)?
             }
             None => vec![0.0; n],
         };
         let is_given = matches!(options.method, Method::Natural | Method::User { .. });
         let may_match = !options.is_definite;
         let wants_pairs = match options.matching {
-            Matching::Auto => MAX_POOR * num_poor(a, values, &equilibrated) > n,
+            Matching::Auto => MAX_POOR * num_poor(a, values, &equilibrated, parallel) > n,
             Matching::Always => true,
             Matching::Never => false,
         } && may_match
@@ -71,7 +74,7 @@ impl Prepared {
             let ones = values.is_none().then(|| vec![1.0; a.nnz()]);
             let given = values;
             let values = values.or(ones.as_deref()).unwrap_or_default();
-            found = matched(a, values, options.threads > 1, cancel)?;
+            found = matched(a, values, parallel, cancel)?;
             cancel.check()?;
             is_regular = found.as_ref().is_some_and(|found| found.rank == n);
             if let Some(found) = found.as_ref()
@@ -89,7 +92,8 @@ impl Prepared {
                 found = None;
             }
             if let Some(found) = found.as_ref().filter(|_| wants_pairs) {
-                paired = pairs(a, values, &found.row_of_col, &found.log_scale, cancel)?;
+                let (rows, logs) = (&found.row_of_col, &found.log_scale);
+                paired = pairs(a, values, rows, logs, parallel, cancel)?;
             }
         }
         if options.refuses_singular && !is_regular && !has_diagonal(a) {
@@ -123,10 +127,20 @@ fn has_diagonal(a: &CompressedPattern) -> bool {
 }
 
 /// Diagonal entries that are missing, zero, or small in the matrix scaled by factors with these logarithms.
-fn num_poor(a: &CompressedPattern, values: Option<&[f64]>, log_scale: &[f64]) -> usize {
+fn num_poor(
+    a: &CompressedPattern,
+    values: Option<&[f64]>,
+    log_scale: &[f64],
+    parallel: bool,
+) -> usize {
     let is_poor = |v: &u32| match values {
         Some(values) => scaled_entry(a, values, log_scale, *v, *v).abs() < POOR,
         None => a.line(*v as usize).binary_search(v).is_err(),
     };
-    (0..a.major_dim() as u32).filter(is_poor).count()
+    let count = |range: Range<usize>| {
+        let vertices = range.start as u32..range.end as u32;
+        vertices.filter(is_poor).count()
+    };
+    let counts = by_parts(a.major_dim(), LEAST_PART, parallel, count);
+    counts.into_iter().sum()
 }

@@ -4,11 +4,15 @@ use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
 
 use crate::averages::symmetric_averages;
 use crate::equilibrate::{MAX_SWEEPS, TOLERANCE, exp2_clamped};
-use crate::matching::logarithms;
+use crate::matching::logarithms_of;
+use crate::parts::collected;
+
+/// Rows that a thread looks at, at least. Few in tests, so that small matrices are shared.
+const LEAST_PART: usize = if cfg!(test) { 2 } else { 256 };
 
 /// Logarithms of factors that bring the largest entry of every row, and so of every column, near one: the sweeps of
 /// [`equilibrate`](crate::equilibrate()), with one factor for row and column, if `averaged` from those of [`symmetric_averages`]. Rows
-/// without a nonzero value keep zero.
+/// without a nonzero value keep zero. On the current rayon pool if `parallel`.
 ///
 /// # Errors
 ///
@@ -17,19 +21,17 @@ pub(super) fn equilibrium(
     a: &CompressedPattern,
     values: &[f64],
     averaged: bool,
+    parallel: bool,
     cancel: &CancelFlag,
 ) -> Result<Vec<f64>, Cancelled> {
-    let mut logs = vec![0.0; values.len()];
-    logarithms(values, &mut logs);
+    let logs = logarithms_of(values, parallel);
     let mut scale = match averaged {
         true => symmetric_averages(a, &logs, cancel)?,
         false => vec![0.0; a.major_dim()],
     };
-    let mut largest = vec![0.0; scale.len()];
     for _ in 0..MAX_SWEEPS {
         cancel.check()?;
-        let mut worst = 0.0;
-        for (row, largest) in largest.iter_mut().enumerate() {
+        let largest = |row: usize| {
             let range = a.range(row);
             let entries = a.idx()[range.clone()].iter().zip(&logs[range]);
             let max = entries.fold(f64::NEG_INFINITY, |max, (&col, &log)| {
@@ -37,15 +39,17 @@ pub(super) fn equilibrium(
                 if log > max { log } else { max }
             });
             // Minus infinity: nothing but zeros, which no factor changes.
-            *largest = if max.is_finite() {
+            if max.is_finite() {
                 max + scale[row]
             } else {
                 0.0
-            };
-            worst = f64::max(worst, largest.abs());
-        }
+            }
+        };
+        let largest = collected(scale.len(), LEAST_PART, parallel, largest);
+        let mut worst = 0.0;
         for (scale, &largest) in scale.iter_mut().zip(&largest) {
             *scale -= largest / 2.0;
+            worst = f64::max(worst, largest.abs());
         }
         if worst <= TOLERANCE {
             break;
@@ -91,11 +95,17 @@ mod tests {
             logs.fold(0.0, f64::min)
         };
         let cancel = CancelFlag::new();
-        let averaged = equilibrium(&pattern, &values, true, &cancel).unwrap();
+        let equilibrated = |averaged, parallel| {
+            equilibrium(&pattern, &values, averaged, parallel, &cancel).unwrap()
+        };
+        let averaged = equilibrated(true, false);
+        assert_eq!(equilibrated(true, true), averaged);
         let least = smallest(averaged);
         assert!(least >= -2.0, "{least}");
         // The largest entries alone leave some that are all but zero.
-        let least = smallest(equilibrium(&pattern, &values, false, &cancel).unwrap());
+        let by_largest = equilibrated(false, false);
+        assert_eq!(equilibrated(false, true), by_largest);
+        let least = smallest(by_largest);
         assert!(least < -30.0, "{least}");
     }
 }

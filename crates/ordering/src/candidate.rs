@@ -13,8 +13,15 @@ use crate::graph::BlockPattern;
 use crate::options::{BlockReport, Method, MethodUsed, OrderingOptions, OrderingSeconds};
 use crate::parts::{WORTH_SHARING, join_if};
 
-/// Diagonal blocks of at least so many columns are ordered side by side.
-const MIN_SHARED: usize = 200;
+/// Diagonal blocks are ordered side by side if those beside the largest have at least so many columns together. Few in
+/// tests, so that small matrices are shared.
+const MIN_SHARED: usize = if cfg!(test) { 8 } else { 200 };
+
+/// Blocks of at least so many columns are shared out. In smaller ones there is little to choose.
+const SMALLEST_SHARED: usize = 3;
+
+/// Columns of the blocks that a thread orders one after another, on average and at least.
+const LEAST_PART: usize = if cfg!(test) { 4 } else { 200 };
 
 /// Diagonal blocks between two looks at the cancel flag.
 const STRIDE: usize = 1 << 10;
@@ -85,18 +92,17 @@ pub(crate) fn candidate(
         let ordered = order_block(&block, options, &mut seconds, clock)?;
         Ok::<_, OrderingError>((ordered, block.nnz(), seconds))
     };
-    // Blocks that are large enough to share are ordered first.
     let mut shared = Vec::new();
-    if options.threads > 1 {
-        let is_large = |ends: &&[usize]| ends[1] - ends[0] >= MIN_SHARED;
-        let large: Vec<&[usize]> = block_ptr.windows(2).filter(is_large).collect();
-        if large.len() > 1 {
-            let by_task = large.into_par_iter().map(|ends| {
-                let cols = &perm[ends[0]..ends[1]];
-                order_columns(ends[0], cols, &mut Clock::start(n))
-            });
-            shared = by_task.collect();
-        }
+    let sizes = block_ptr.windows(2).map(|ends| ends[1] - ends[0]);
+    if options.threads > 1 && sizes.max().is_some_and(|largest| n - largest >= MIN_SHARED) {
+        let is_shared = |ends: &&[usize]| ends[1] - ends[0] >= SMALLEST_SHARED;
+        let blocks: Vec<&[usize]> = block_ptr.windows(2).filter(is_shared).collect();
+        let least = LEAST_PART.div_ceil(n.div_ceil(blocks.len().max(1)));
+        let by_task = blocks.into_par_iter().with_min_len(least).map(|ends| {
+            let cols = &perm[ends[0]..ends[1]];
+            order_columns(ends[0], cols, &mut Clock::start(n))
+        });
+        shared = by_task.collect();
     }
     let mut shared = shared.into_iter();
     clock.lap();
@@ -137,7 +143,7 @@ pub(crate) fn candidate(
             continue;
         }
         let cols = &mut perm[start..start + size];
-        let found = if size >= MIN_SHARED {
+        let found = if size >= SMALLEST_SHARED {
             shared.next()
         } else {
             None

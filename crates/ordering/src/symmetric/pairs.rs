@@ -7,10 +7,13 @@
 //! product of determinants, with as few zeros among these as can be. That is found by dynamic programming in time linear
 //! in the length.
 
+use std::ops::Range;
+
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern};
+use smallvec::{SmallVec, smallvec};
 
 use crate::matching::NONE;
-use crate::parts::collected;
+use crate::parts::by_parts;
 
 /// A diagonal entry of at least this size in the scaled matrix, where no entry is above one, is a pivot of order 1. A pair
 /// of two such is none, and the order has more freedom.
@@ -19,8 +22,11 @@ const LARGE_DIAGONAL: f64 = 1.0 / 32.0;
 /// Cycles between two looks at the cancel flag.
 const STRIDE: usize = 1 << 12;
 
-/// Vertices that a thread looks up at least. Few in tests, so that small matrices are shared.
+/// Vertices or cycles that a thread looks at, at least. Few in tests, so that small matrices are shared.
 pub(super) const LEAST_PART: usize = if cfg!(test) { 2 } else { 512 };
+
+/// Where pairs start in a cycle. Most cycles are short.
+type Starts = SmallVec<[usize; 8]>;
 
 /// What a way to cut a cycle, or a part of it, is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -61,11 +67,11 @@ impl Worth {
 
 /// The best way to cut consecutive vertices of a cycle, from what each is worth alone and with the next one (of one
 /// less): the places at which pairs start, from the last one on. Pairs only where they are better.
-fn cut_path(single: &[Worth], pair: &[Worth]) -> (Worth, Vec<usize>) {
+fn cut_path(single: &[Worth], pair: &[Worth]) -> (Worth, Starts) {
     let n = single.len();
     // Of the first vertices, so many.
-    let mut best = vec![Worth::default(); n + 1];
-    let mut ends_pair = vec![false; n + 1];
+    let mut best: SmallVec<[Worth; 8]> = smallvec![Worth::default(); n + 1];
+    let mut ends_pair: SmallVec<[bool; 8]> = smallvec![false; n + 1];
     for k in 1..=n {
         best[k] = best[k - 1].and(single[k - 1]);
         if k > 1 {
@@ -76,7 +82,7 @@ fn cut_path(single: &[Worth], pair: &[Worth]) -> (Worth, Vec<usize>) {
             }
         }
     }
-    let mut starts = Vec::new();
+    let mut starts = Starts::new();
     let mut k = n;
     while k > 0 {
         if ends_pair[k] {
@@ -91,10 +97,10 @@ fn cut_path(single: &[Worth], pair: &[Worth]) -> (Worth, Vec<usize>) {
 
 /// The best way to cut a cycle, from what each vertex is worth alone and with the next one, the last with the first:
 /// the places at which pairs start.
-fn cut_cycle(single: &[Worth], pair: &[Worth]) -> Vec<usize> {
+fn cut_cycle(single: &[Worth], pair: &[Worth]) -> Starts {
     let n = single.len();
     if n < 2 {
-        return Vec::new();
+        return Starts::new();
     }
     let (open, starts) = cut_path(single, &pair[..n - 1]);
     if n == 2 {
@@ -103,7 +109,7 @@ fn cut_cycle(single: &[Worth], pair: &[Worth]) -> Vec<usize> {
     // The last with the first, and the others between them.
     let (between, starts_between) = cut_path(&single[1..n - 1], &pair[1..n - 2]);
     if between.and(pair[n - 1]).is_better(open) {
-        let mut starts: Vec<usize> = starts_between.iter().map(|k| k + 1).collect();
+        let mut starts: Starts = starts_between.iter().map(|k| k + 1).collect();
         starts.push(n - 1);
         starts
     } else {
@@ -149,8 +155,8 @@ impl Pairs {
 /// The pairs of a matching, if there are any.
 ///
 /// `row_of_col` is the matching, of nonzero entries, of those columns that are not [`NONE`], which are also the matched
-/// rows; `log_scale` has the logarithms of the factors that bring matched entries to one. Entries are looked up on the current
-/// rayon pool if `parallel`.
+/// rows; `log_scale` has the logarithms of the factors that bring matched entries to one. On the current rayon pool
+/// if `parallel`.
 ///
 /// # Errors
 ///
@@ -164,61 +170,86 @@ pub(super) fn pairs(
     cancel: &CancelFlag,
 ) -> Result<Option<Pairs>, Cancelled> {
     let n = a.major_dim();
-    let mut mate: Vec<u32> = (0..n as u32).collect();
-    let mut size = vec![0.0; n];
-    // The diagonal entry of each vertex in a cycle of several, and the entry that joins it to the next one.
-    let looked_up = |v: usize| {
-        let (v, next) = (v as u32, row_of_col[v]);
-        if next == v || next == NONE {
-            return [0.0; 2];
+    let (cycle_ptr, vertices) = cycles(row_of_col, cancel)?;
+    let of_cycles = |range: Range<usize>| {
+        let mut found = Vec::new();
+        for (number, ends) in range
+            .clone()
+            .zip(cycle_ptr[range.start..=range.end].windows(2))
+        {
+            if number.is_multiple_of(STRIDE) {
+                cancel.check()?;
+            }
+            let cycle = &vertices[ends[0]..ends[1]];
+            cut(a, values, log_scale, cycle, |pair| found.push(pair));
         }
-        [v, next].map(|j| scaled_entry(a, values, log_scale, v, j))
+        Ok(found)
     };
-    let entries: Vec<[f64; 2]> = collected(n, LEAST_PART, parallel, looked_up);
-    cancel.check()?;
-    let mut is_seen = vec![false; n];
-    let mut cycle: Vec<u32> = Vec::new();
-    let mut diagonal: Vec<f64> = Vec::new();
-    for start in 0..n {
+    let found = by_parts(cycle_ptr.len() - 1, LEAST_PART, parallel, of_cycles).into_iter();
+    let found: Vec<Vec<Pair>> = found.collect::<Result<_, Cancelled>>()?;
+    if found.iter().all(Vec::is_empty) {
+        return Ok(None);
+    }
+    let mut pairs = Pairs {
+        mate: (0..n as u32).collect(),
+        diagonal: vec![0.0; n],
+    };
+    for [(v, of_v), (w, of_w)] in found.into_iter().flatten() {
+        pairs.mate[v as usize] = w;
+        pairs.mate[w as usize] = v;
+        pairs.diagonal[v as usize] = of_v;
+        pairs.diagonal[w as usize] = of_w;
+    }
+    Ok(Some(pairs))
+}
+
+/// The cycles of more than one vertex, one behind the other, and where each starts, and the end of the last.
+fn cycles(row_of_col: &[u32], cancel: &CancelFlag) -> Result<(Vec<usize>, Vec<u32>), Cancelled> {
+    let mut is_seen = vec![false; row_of_col.len()];
+    let (mut ptr, mut vertices) = (vec![0], Vec::new());
+    for (start, &next) in row_of_col.iter().enumerate() {
         if start.is_multiple_of(STRIDE) {
             cancel.check()?;
         }
-        if is_seen[start] || row_of_col[start] == NONE {
+        if is_seen[start] || next == NONE || next as usize == start {
             continue;
         }
-        cycle.clear();
         let mut v = start as u32;
         while !std::mem::replace(&mut is_seen[v as usize], true) {
-            cycle.push(v);
+            vertices.push(v);
             v = row_of_col[v as usize];
         }
-        if cycle.len() == 1 {
-            continue;
-        }
-        diagonal.clear();
-        diagonal.extend(cycle.iter().map(|&v| entries[v as usize][0]));
-        let next = |k: usize| (k + 1) % cycle.len();
-        let of_pair = |k: usize| {
-            let off_diagonal = entries[cycle[k] as usize][1];
-            Worth::of(diagonal[k] * diagonal[next(k)] - off_diagonal * off_diagonal)
-        };
-        let single: Vec<Worth> = diagonal.iter().map(|&d| Worth::of(d)).collect();
-        let pair: Vec<Worth> = (0..cycle.len()).map(of_pair).collect();
-        for k in cut_cycle(&single, &pair) {
-            let ends = [k, next(k)];
-            if ends.iter().all(|&k| diagonal[k].abs() >= LARGE_DIAGONAL) {
-                continue;
-            }
-            let [v, w] = ends.map(|k| cycle[k] as usize);
-            (mate[v], mate[w]) = (w as u32, v as u32);
-            [size[v], size[w]] = ends.map(|k| diagonal[k].abs());
+        ptr.push(vertices.len());
+    }
+    Ok((ptr, vertices))
+}
+
+/// Two vertices of a pair, with the sizes of their diagonal entries in the scaled matrix.
+type Pair = [(u32, f64); 2];
+
+/// Cuts a cycle, and gives its pairs to `found`.
+fn cut(
+    a: &CompressedPattern,
+    values: &[f64],
+    log_scale: &[f64],
+    cycle: &[u32],
+    mut found: impl FnMut(Pair),
+) {
+    let scaled = |i: u32, j: u32| scaled_entry(a, values, log_scale, i, j);
+    let diagonal: SmallVec<[f64; 8]> = cycle.iter().map(|&v| scaled(v, v)).collect();
+    let single: SmallVec<[Worth; 8]> = diagonal.iter().map(|&d| Worth::of(d)).collect();
+    let next = |k: usize| (k + 1) % cycle.len();
+    let of_pair = |k: usize| {
+        let off_diagonal = scaled(cycle[k], cycle[next(k)]);
+        Worth::of(diagonal[k] * diagonal[next(k)] - off_diagonal * off_diagonal)
+    };
+    let pair: SmallVec<[Worth; 8]> = (0..cycle.len()).map(of_pair).collect();
+    for k in cut_cycle(&single, &pair) {
+        let ends = [k, next(k)];
+        if ends.iter().any(|&k| diagonal[k].abs() < LARGE_DIAGONAL) {
+            found(ends.map(|k| (cycle[k], diagonal[k].abs())));
         }
     }
-    let is_paired = (0..).zip(&mate).any(|(v, &mate): (u32, &u32)| v != mate);
-    Ok(is_paired.then_some(Pairs {
-        mate,
-        diagonal: size,
-    }))
 }
 
 #[cfg(test)]
@@ -289,10 +320,10 @@ mod tests {
             starts.sort_unstable();
             starts
         };
-        assert_eq!(starts(1), [0usize; 0]);
-        assert_eq!(starts(2), [0]);
-        assert_eq!(starts(4), [0, 2]);
-        assert_eq!(starts(6), [0, 2, 4]);
+        assert_eq!(starts(1)[..], [0usize; 0]);
+        assert_eq!(starts(2)[..], [0]);
+        assert_eq!(starts(4)[..], [0, 2]);
+        assert_eq!(starts(6)[..], [0, 2, 4]);
         for n in [3, 5, 7] {
             assert_eq!(starts(n).len(), n / 2);
         }
@@ -323,7 +354,7 @@ mod tests {
         for large in [0, 1] {
             let mut starts = cut_cycle(&single, &pair(large));
             starts.sort_unstable();
-            assert_eq!(starts, [large, large + 2]);
+            assert_eq!(starts[..], [large, large + 2]);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! form that the check would make. A singular matrix, with which SSIDS goes on, is an error here. Threads are those of OpenMP,
 //! each with a BLAS of one.
 //!
-//! SSIDS works with OpenMP's cancellation alone, which only `OMP_CANCELLATION=true` in the environment turns on; it also asks
-//! for `OMP_PROC_BIND=true`. METIS is taken from the folder that the library lies in, if it is there.
+//! SSIDS works with OpenMP's cancellation alone, which only `OMP_CANCELLATION=true` in the environment turns on. It also asks
+//! for `OMP_PROC_BIND=true`, which ties the thread that all solvers are called from to one core. METIS is taken from the
+//! folder that the library lies in, if it is there.
 
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

@@ -54,6 +54,12 @@ impl OutputArguments {
                     println!("WRONG: {} on {}: {wrong}", run.solver, matrix.name);
                     failed |= run.solver == LUGE && !matrix.near_singular;
                 }
+                if let Some([positive, negative]) = matrix.wrong_inertia(run) {
+                    println!(
+                        "WRONG: {} on {}: inertia {positive} + {negative} −",
+                        run.solver, matrix.name
+                    );
+                }
                 failed |= run.equal == Some(false);
             }
         }

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use luge_peers::{Peer, PeerError, Resident, Staged};
+use luge_peers::{Peer, PeerError, Resident, Staged, Structure};
 use luge_sparse::RealScalar;
 use luge_testkit::residual::normwise_backward_error;
 use sprs::CsMat;
@@ -334,6 +334,24 @@ impl<T: RealScalar> Contest<'_, T> {
             Ok(())
         });
         self.end("a refined solve");
+        self.each(|peer, state| {
+            if state.run.structure == Structure::General {
+                return Ok(());
+            }
+            state.put(&system.b);
+            let a = system.a.rows();
+            let errors = &mut state.run.errors;
+            let x = &mut state.x;
+            if supported(peer.solve_in_one_pass(x))?.is_some() {
+                errors.one_pass = Some(backward_error(a, x, &system.b));
+            }
+            if errors.refined.is_none() {
+                refine(peer, a, x, &system.b)?;
+                errors.refined = Some(backward_error(a, x, &system.b));
+            }
+            Ok(())
+        });
+        self.end("one pass of solves");
     }
 
     /// Each refactorization gets other values than the last one; in the end the factors are those of the matrix again.
@@ -395,6 +413,32 @@ impl<T: RealScalar> Contest<'_, T> {
         });
         self.end("a step on the device");
     }
+}
+
+/// What a step made; nothing if the solver has no such step.
+fn supported<V>(made: Result<V, PeerError>) -> Result<Option<V>, PeerError> {
+    match made {
+        Err(PeerError::Unsupported) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Two steps of refinement of a solution of A·x = b by the solver's solves.
+fn refine<T: RealScalar>(
+    peer: &mut dyn Peer<T>,
+    a: &CsMat<T>,
+    x: &mut [T],
+    b: &[T],
+) -> Result<(), PeerError> {
+    for _ in 0..2 {
+        let mut residual = b.to_vec();
+        for (r, row) in residual.iter_mut().zip(a.outer_iterator()) {
+            row.iter().for_each(|(j, &v)| *r -= v * x[j]);
+        }
+        peer.solve(&mut residual, 1)?;
+        x.iter_mut().zip(residual).for_each(|(x, d)| *x += d);
+    }
+    Ok(())
 }
 
 fn resident<T>(peer: &mut dyn Peer<T>) -> Result<&mut dyn Resident<T>, PeerError> {

@@ -159,6 +159,14 @@ impl<T: RealScalar> Peer<T> for Luge<T> {
         self.factors()?.solve_in_place(x).map(drop).map_err(refusal)
     }
 
+    fn solve_in_one_pass(&mut self, x: &mut [T]) -> Result<(), PeerError> {
+        let parts = self.factors()?.ldlt().map_err(refusal)?;
+        parts
+            .ok_or(PeerError::Unsupported)?
+            .solve(x)
+            .map_err(refusal)
+    }
+
     fn solve_transpose(&mut self, x: &mut [T], _: usize) -> Result<(), PeerError> {
         if self.structure != Structure::General {
             // It is the same solve again.

@@ -42,8 +42,9 @@ pub struct Arguments {
     /// Numbers of threads of solvers on the CPU; KLU and SuperLU always run on one. What runs on a device has all cores.
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     threads: Vec<usize>,
-    /// Other solvers: klu, umfpack, superlu, faer, mumps, cholmod, pardiso, cudss; `none` for Luge alone. Those that can be
-    /// told that a matrix is symmetric: mumps, pardiso, pardiso-matched (scaled and matched) and, if it is definite, cholmod.
+    /// Other solvers: klu, umfpack, superlu, faer, feral, mumps, cholmod, spral, pardiso, cudss; `none` for Luge alone. Those
+    /// that can be told that a matrix is symmetric: faer, feral, mumps, spral, pardiso, pardiso-matched (scaled and matched),
+    /// cudss and, if it is definite, faer, mumps, cholmod, spral, pardiso, cudss.
     #[arg(
         long,
         value_delimiter = ',',

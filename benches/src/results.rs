@@ -28,7 +28,7 @@ pub const SCHEMA: &str = "luge-bench/2";
 pub const LUGE: &str = "luge";
 
 /// Backward error above which a solution is called wrong.
-pub const WRONG: f64 = 1e-8;
+pub const WRONG: f64 = 1e-9;
 
 /// A solver.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -419,7 +419,10 @@ pub struct Errors {
     pub many: Option<f64>,
     /// Known solution after a refactorization with other values, against the matrix with these.
     pub refactorized: Option<f64>,
-    /// Known solution by the solver's careful solve.
+    /// Known solution of a symmetric matrix by one pass of triangular solves, before any refinement.
+    pub one_pass: Option<f64>,
+    /// Known solution by the solver's careful solve; of a symmetric matrix, if it has none, after two steps of refinement
+    /// by its solves and residuals that are computed here.
     pub refined: Option<f64>,
 }
 
@@ -516,6 +519,7 @@ impl Run {
             transposed,
             many,
             refactorized,
+            one_pass: _,
             refined,
         } = self.errors;
         let plain = |error: Option<f64>| error.filter(|_| self.precision != Precision::Mixed);
@@ -527,15 +531,25 @@ impl Run {
             ("after refactorization", plain(refactorized)),
             ("with refinement", refined),
         ];
+        all.into_iter()
+            .filter_map(|(what, error)| Some((what, error.filter(|&error| self.is_wrong(error))?)))
+            .map(|(what, error)| format!("backward error {error:.1e} {what}"))
+            .collect()
+    }
+
+    /// The backward error of one pass of solves, if a solution with it is wrong: what the factors are worth where
+    /// [`wrong_solutions`](Self::wrong_solutions) finds nothing, as each solve refines.
+    pub fn wrong_before_refinement(&self) -> Option<f64> {
+        let error = self.errors.one_pass;
+        error.filter(|&error| self.precision != Precision::Mixed && self.is_wrong(error))
+    }
+
+    fn is_wrong(&self, error: f64) -> bool {
         let limit = match self.precision {
             Precision::F64 | Precision::Mixed => WRONG,
             Precision::F32 => WRONG_SINGLE,
         };
-        let is_wrong = |error: f64| error.is_nan() || error > limit;
-        all.into_iter()
-            .filter_map(|(what, error)| Some((what, error.filter(|&error| is_wrong(error))?)))
-            .map(|(what, error)| format!("backward error {error:.1e} {what}"))
-            .collect()
+        error.is_nan() || error > limit
     }
 }
 
@@ -544,6 +558,27 @@ impl MatrixResult {
     pub fn filled(&self) -> Option<u64> {
         let luge = self.runs.iter().filter(|run| run.solver == LUGE);
         luge.chain(&self.runs).find_map(|run| run.factor_entries)
+    }
+
+    /// The inertia that most runs count, or of several that equally many count, Luge's or else the first.
+    pub fn inertia(&self) -> Option<[u64; 2]> {
+        let of = |run: &Run| run.inertia.filter(|_| run.outcome == Outcome::Measured);
+        let votes = |counted: [u64; 2]| {
+            let agreeing = self.runs.iter().filter(|run| of(run) == Some(counted));
+            agreeing.count()
+        };
+        let luge = self.runs.iter().filter(|run| run.solver == LUGE);
+        let candidates = luge.chain(&self.runs).filter_map(of);
+        // Of equal ones `max_by_key` takes the last.
+        candidates.rev().max_by_key(|&counted| votes(counted))
+    }
+
+    /// The inertia that `run` of this matrix counts, if it is not [that of most](Self::inertia). Of a matrix that is so close
+    /// to singular that signs are a matter of rounding, each may be right.
+    pub fn wrong_inertia(&self, run: &Run) -> Option<[u64; 2]> {
+        let of_most = self.inertia()?;
+        run.inertia
+            .filter(|counted| !self.near_singular && *counted != of_most)
     }
 }
 

@@ -358,6 +358,91 @@ fn solvers_take_turns_in_every_phase_and_the_order_changes() {
     }
 }
 
+/// A solver of diagonal matrices whose solutions are too large by a thousandth.
+struct Careless {
+    diagonal: Vec<f64>,
+}
+
+impl Peer for Careless {
+    fn name(&self) -> &'static str {
+        "careless"
+    }
+    fn version(&self) -> String {
+        String::new()
+    }
+    fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {
+        self.diagonal = a.values().to_vec();
+        Ok(())
+    }
+    fn factorize(&mut self, _: &Matrix) -> Result<(), PeerError> {
+        Ok(())
+    }
+    fn refactorize(&mut self, a: &Matrix) -> Result<(), PeerError> {
+        self.analyze(a)
+    }
+    fn solve(&mut self, x: &mut [f64], _: usize) -> Result<(), PeerError> {
+        let diagonal = self.diagonal.iter().cycle();
+        x.iter_mut()
+            .zip(diagonal)
+            .for_each(|(x, d)| *x *= 1.001 / d);
+        Ok(())
+    }
+    fn solve_transpose(&mut self, _: &mut [f64], _: usize) -> Result<(), PeerError> {
+        Err(PeerError::Unsupported)
+    }
+    fn statistics(&mut self) -> Statistics {
+        Statistics::default()
+    }
+    fn drop_factors(&mut self) {}
+    fn drop_analysis(&mut self) {}
+}
+
+#[test]
+fn symmetric_solutions_are_measured_before_and_after_refinement() {
+    let diagonal = sprs::CsMat::new((3, 3), vec![0, 1, 2, 3], vec![0, 1, 2], vec![1.0, 2.0, 4.0]);
+    let entrants = [Structure::General, Structure::Symmetric].map(|structure| {
+        let careless = Careless {
+            diagonal: Vec::new(),
+        };
+        let run = Run::new("careless", 1).told(structure);
+        Entrant::new(Box::new(careless), run)
+    });
+    let runs = contest(&system_of(diagonal), Vec::from(entrants), &settings(1));
+    assert_eq!(
+        (runs[0].errors.one_pass, runs[0].errors.refined),
+        (None, None)
+    );
+    let errors = &runs[1].errors;
+    assert_eq!(errors.one_pass, errors.known, "its solve is one pass");
+    let before = errors.one_pass.expect("it is measured");
+    assert!((1e-4..1e-3).contains(&before), "{before}");
+    // Each of two steps leaves a thousandth of the error.
+    let after = errors.refined.expect("it is measured") / before;
+    assert!((0.9e-6..1.1e-6).contains(&after), "{after}");
+    assert_eq!(runs[1].wrong_before_refinement(), Some(before));
+}
+
+#[test]
+fn symmetric_factors_of_luge_are_measured_without_its_refinement() {
+    let a = luge_testkit::generators::applications::laplacian_2d(9, 8);
+    let system = system_of(a);
+    let simulator = BackendChoice::Simulator { seed: 0 };
+    for (backend, is_host) in [(BackendChoice::Cpu, true), (simulator, false)] {
+        for structure in [Structure::Symmetric, Structure::Definite] {
+            let solver = Luge::<f64>::told(structure, on(backend));
+            let run = Run::new("luge", 1).told(structure);
+            let entrant = Entrant::new(Box::new(solver.expect("the backend is there")), run);
+            let [run] = &contest(&system, vec![entrant], &settings(1))[..] else {
+                panic!("one run");
+            };
+            assert_eq!(run.failed_steps, 0, "{:?}", run.details);
+            assert_eq!(run.errors.one_pass.is_some(), is_host);
+            assert!(run.errors.one_pass.is_none_or(|error| error < 1e-14));
+            assert!(run.errors.refined.is_some_and(|error| error < 1e-14));
+        }
+    }
+}
+
 #[test]
 fn stale_factors_are_found_out() {
     let ([run, ..], _) = race(&settings(1), |_| {});

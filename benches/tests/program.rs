@@ -105,7 +105,7 @@ fn symmetric_matrices_are_factorized_as_such() {
         folder.path(),
         &[
             "--structures=symmetric,definite",
-            "--peers=mumps,cholmod,pardiso,klu",
+            "--peers=mumps,cholmod,spral,feral,pardiso,klu",
             families,
         ],
     );
@@ -134,6 +134,9 @@ fn symmetric_matrices_are_factorized_as_such() {
             assert!(run.wrong_solutions().is_empty(), "{}", run.solver);
             assert!(run.seconds(Phase::Refactorize).is_some(), "{}", run.solver);
             assert_eq!(run.seconds(Phase::SolveTranspose), None, "{}", run.solver);
+            assert_eq!(run.wrong_before_refinement(), None, "{}", run.solver);
+            let [before, after] = [run.errors.one_pass, run.errors.refined];
+            assert!(before.is_some() && after.is_some(), "{}", run.solver);
             assert!(here.contains(&run.solver.as_str()));
         }
         let counted = matrix.runs.iter().filter_map(|run| run.inertia);

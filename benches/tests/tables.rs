@@ -4,7 +4,8 @@ use luge_benches::results::{
     Benchmark, MatrixResult, Outcome, Phase, Results, Run, Settings, write_json,
 };
 use luge_benches::statistics::{Samples, Statistic};
-use luge_benches::tables::{Counted, Series, ratios, report};
+use luge_benches::tables::{Counted, OfFastest, Series, of_fastest, ratios, report};
+use luge_peers::Structure;
 use luge_testkit::corpus::Kind;
 
 fn run(solver: &str, seconds: f64, entries: u64) -> Run {
@@ -85,6 +86,125 @@ fn means_are_of_the_matrices_that_count() {
     assert!(
         line("| cfd ").is_some_and(|line| line.contains("9.00")),
         "{text}"
+    );
+}
+
+/// Luge and three others with these inertias.
+fn counting(name: &str, inertias: [Option<[u64; 2]>; 4]) -> MatrixResult {
+    let mut matrix = matrix(name, "fem", 11, 3.0, 1.0);
+    matrix.runs.push(run("mumps", 2.0, 11));
+    matrix.runs.push(run("feral", 4.0, 11));
+    for (run, inertia) in matrix.runs.iter_mut().zip(inertias) {
+        run.inertia = inertia;
+    }
+    matrix
+}
+
+#[test]
+fn who_counts_another_inertia_than_most_is_wrong_and_has_no_time() {
+    let (right, wrong) = (Some([5, 4]), Some([6, 3]));
+    let judged = |inertias| {
+        let matrix = counting("m", inertias);
+        let wrong = matrix.runs.iter().map(|run| matrix.wrong_inertia(run));
+        (matrix.inertia(), wrong.collect::<Vec<_>>())
+    };
+    let (of_most, found) = judged([right, wrong, right, None]);
+    assert_eq!(of_most, right);
+    assert_eq!(found, [None, wrong, None, None]);
+    let (of_most, found) = judged([wrong, right, right, wrong]);
+    assert_eq!(of_most, wrong, "as many say so as not, and so does Luge");
+    assert_eq!(found, [None, right, right, None]);
+    let (of_most, found) = judged([wrong, right, right, None]);
+    assert_eq!((of_most, found[0]), (right, wrong), "Luge may be wrong too");
+    assert_eq!(judged([None; 4]).0, None);
+
+    let mut near = counting("near", [right, wrong, right, right]);
+    near.near_singular = true;
+    assert_eq!(near.wrong_inertia(&near.runs[1]), None);
+
+    let results = results(vec![counting("m", [right, wrong, right, None])]);
+    let text = report(&results, &Counted::default());
+    assert_eq!(text.matches("WRONG: inertia 6 + 3 −").count(), 1, "{text}");
+    let all = Series::all(&results);
+    let of = of_fastest(
+        &results,
+        &all,
+        &all[0],
+        &results.matrices[0],
+        Phase::Refactorize,
+    );
+    let (ratio, of_mumps) = (1.5, "mumps".to_owned());
+    assert_eq!(
+        of,
+        Some(OfFastest {
+            ratio,
+            of: of_mumps
+        })
+    );
+}
+
+#[test]
+fn factors_that_need_refinement_are_marked() {
+    let mut matrix = matrix("m", "fem", 11, 1.0, 1.0);
+    let errors = &mut matrix.runs[0].errors;
+    (errors.known, errors.one_pass) = (Some(1e-16), Some(2e-9));
+    assert_eq!(matrix.runs[0].wrong_before_refinement(), Some(2e-9));
+    assert!(matrix.runs[0].wrong_solutions().is_empty());
+    let text = report(&results(vec![matrix.clone()]), &Counted::default());
+    assert!(text.contains("WRONG before refinement: 2e-9"), "{text}");
+    matrix.runs[0].errors.one_pass = Some(9e-10);
+    assert_eq!(matrix.runs[0].wrong_before_refinement(), None);
+}
+
+#[test]
+fn luge_is_compared_with_the_fastest_of_equal_ones() {
+    let mut first = matrix("first", "fem", 11, 3.0, 4.0);
+    first.runs.push(run("mumps", 2.0, 11));
+    let mut threaded = run("umfpack", 1.0, 11);
+    threaded.threads = 2;
+    first.runs.push(threaded);
+    first
+        .runs
+        .push(run("pardiso", 1.0, 11).told(Structure::Symmetric));
+    let alone = matrix("alone", "fem", 11, 3.0, 4.0);
+    let mut wrong = matrix("wrong", "fem", 11, 3.0, 4.0);
+    wrong.runs[1].errors.random = Some(2e-9);
+    let mut factorized = first.clone();
+    factorized.name = "factorized".to_owned();
+    for (run, seconds) in factorized.runs.iter_mut().zip([1.0, 2.0, 8.0]) {
+        let samples = Samples::new(vec![seconds]);
+        run.phases.insert(Phase::Factorize, samples);
+    }
+    let results = results(vec![first, alone, wrong, factorized]);
+    let all = Series::all(&results);
+    let of = |at: usize| {
+        let matrix = &results.matrices[at];
+        let found = of_fastest(&results, &all, &all[0], matrix, Phase::Refactorize)?;
+        Some((found.ratio, found.of))
+    };
+    assert_eq!(
+        of(0),
+        Some((1.5, "mumps".to_owned())),
+        "one thread, told nothing"
+    );
+    assert_eq!(of(1), Some((0.75, "klu".to_owned())));
+    assert_eq!(of(2), None, "the other one's solution is wrong");
+    let text = report(&results, &Counted::default());
+    let is_row = |line: &&str| line.contains(" of mumps") || line.contains(" of klu");
+    let rows: Vec<&str> = text.lines().filter(is_row).collect();
+    let begin = ["| factorized ", "| first ", "| alone "];
+    assert!(
+        rows.iter()
+            .zip(begin)
+            .all(|(row, name)| row.starts_with(name)),
+        "{rows:?}"
+    );
+    // The cube root of 1.5 · 1.5 · 0.75 of refactorizations, one half of factorizations.
+    let mean = text.lines().find(|line| line.contains("geometric mean"));
+    let mean = mean.expect("a line of means");
+    assert!(
+        mean.contains("0.50 over 1") && mean.contains("1.19 over 3"),
+        "{mean}"
     );
 }
 

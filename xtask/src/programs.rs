@@ -38,8 +38,8 @@ pub fn bench(workspace: &Workspace, args: &[String]) -> Result<ExitCode> {
     let bench = Program {
         package: "luge-benches",
         name: "luge-bench",
-        // As a peer.
-        features: &["faer"],
+        // As peers.
+        features: &["faer", "feral"],
         first: &[],
         over_corpus: measures,
     };

@@ -5,9 +5,11 @@
 //! | [`klu`] | KLU (SuiteSparse): left-looking, block triangular form, one core | `libklu`, at run time |
 //! | [`umfpack`] | UMFPACK (SuiteSparse): unsymmetric multifrontal on BLAS | `libumfpack`, at run time |
 //! | [`superlu`] | SuperLU 5 (sequential): supernodal, partial pivoting, on BLAS | `libsuperlu`, at run time |
-//! | `faer` | faer's sparse LU: simplicial or supernodal, partial pivoting | a crate, with the feature `faer` |
+//! | `faer` | faer's sparse LU, Cholesky and L·B·Lᵀ: simplicial or supernodal, pivots searched within supernodes | a crate, with the feature `faer` |
+//! | `feral` | feral: multifrontal L·D·Lᵀ for interior-point methods | a crate, with the feature `feral` |
 //! | [`mumps`] | MUMPS 5 (sequential): multifrontal LU and L·D·Lᵀ with threshold pivoting, on BLAS | `libdmumps_seq`, at run time |
 //! | [`cholmod`] | CHOLMOD (SuiteSparse): Cholesky, supernodal or not, on BLAS | `libcholmod`, at run time |
+//! | [`spral`] | SSIDS of SPRAL: multifrontal L·D·Lᵀ with threshold pivoting, and Cholesky, on BLAS | `libspral`, at run time |
 //! | [`pardiso`] | PARDISO of MKL: supernodal LU, L·D·Lᵀ and Cholesky | `libmkl_rt`, at run time |
 //! | [`cudss`] | cuDSS 1 (NVIDIA), on a GPU, in single and in double precision | `libcudss`, at run time |
 //!
@@ -20,18 +22,21 @@
 //! # Current limitations
 //!
 //! Real matrices with 32-bit indices; of double precision but for cuDSS. Every solver runs with its own default
-//! options but for those that its module names. Only MUMPS, CHOLMOD and PARDISO are told of symmetry ([`Structure`]).
+//! options but for those that its module names. KLU, UMFPACK and SuperLU are told nothing of symmetry ([`Structure`]).
 
 pub mod cholmod;
 pub mod cudss;
 #[cfg(feature = "faer")]
 pub mod faer;
+#[cfg(feature = "feral")]
+pub mod feral;
 mod forms;
 pub mod klu;
 mod library;
 mod matrix;
 pub mod mumps;
 pub mod pardiso;
+pub mod spral;
 pub mod superlu;
 pub mod umfpack;
 
@@ -143,6 +148,16 @@ pub trait Peer<T = f64> {
     ///
     /// The solver's own.
     fn solve(&mut self, x: &mut [T], nrhs: usize) -> Result<(), PeerError>;
+
+    /// Solves A·x = b by one pass of triangular solves and nothing else, where [`solve`](Self::solve) may refine; `x` holds
+    /// b and gets the solution. It is not timed.
+    ///
+    /// # Errors
+    ///
+    /// [`PeerError::Unsupported`] if it cannot; the solver's own.
+    fn solve_in_one_pass(&mut self, x: &mut [T]) -> Result<(), PeerError> {
+        self.solve(x, 1)
+    }
 
     /// As [`solve`](Self::solve) with Aᵀ.
     ///
@@ -277,13 +292,15 @@ pub enum PeerError {
 }
 
 /// The names of all peers, as [`Found::load`] takes them.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     "klu",
     "umfpack",
     "superlu",
     "faer",
+    "feral",
     "mumps",
     "cholmod",
+    "spral",
     "pardiso",
     "pardiso-matched",
 ];
@@ -301,6 +318,8 @@ pub enum Found {
     Mumps(Arc<mumps::Library>),
     /// CHOLMOD.
     Cholmod(Arc<cholmod::Library>),
+    /// SSIDS of SPRAL.
+    Spral(Arc<spral::Library>),
     /// PARDISO of MKL.
     Pardiso(Arc<pardiso::Library>),
     /// The same with scaling and matching of symmetric matrices.
@@ -308,6 +327,9 @@ pub enum Found {
     /// faer.
     #[cfg(feature = "faer")]
     Faer,
+    /// feral.
+    #[cfg(feature = "feral")]
+    Feral,
 }
 
 impl Found {
@@ -331,6 +353,7 @@ impl Found {
             "cholmod" => {
                 cholmod::Library::load(path).map(|library| Self::Cholmod(Arc::new(library)))
             }
+            "spral" => spral::Library::load(path).map(|library| Self::Spral(Arc::new(library))),
             "pardiso" => {
                 pardiso::Library::load(path).map(|library| Self::Pardiso(Arc::new(library)))
             }
@@ -341,6 +364,10 @@ impl Found {
             "faer" => Ok(Self::Faer),
             #[cfg(not(feature = "faer"))]
             "faer" => Err(Missing("built without the feature `faer`".to_owned())),
+            #[cfg(feature = "feral")]
+            "feral" => Ok(Self::Feral),
+            #[cfg(not(feature = "feral"))]
+            "feral" => Err(Missing("built without the feature `feral`".to_owned())),
             other => Err(Missing(format!(
                 "no peer is called {other}; there are {}",
                 NAMES.join(", ")
@@ -361,7 +388,12 @@ impl Found {
         match self {
             Self::Mumps(_) | Self::Pardiso(_) => true,
             Self::Cholmod(_) => structure == Structure::Definite,
+            Self::Spral(_) => structure != Structure::General,
             Self::PardisoMatched(_) => structure == Structure::Symmetric,
+            #[cfg(feature = "faer")]
+            Self::Faer => true,
+            #[cfg(feature = "feral")]
+            Self::Feral => structure == Structure::Symmetric,
             _ => structure == Structure::General,
         }
     }
@@ -380,6 +412,9 @@ impl Found {
                 Box::new(mumps::Mumps::new(Arc::clone(library), structure, threads))
             }
             Self::Cholmod(library) => Box::new(cholmod::Cholmod::new(Arc::clone(library), threads)),
+            Self::Spral(library) => {
+                Box::new(spral::Spral::new(Arc::clone(library), structure, threads))
+            }
             Self::Pardiso(library) => Box::new(pardiso::Pardiso::new(
                 Arc::clone(library),
                 structure,
@@ -389,7 +424,12 @@ impl Found {
                 Box::new(pardiso::Pardiso::new(Arc::clone(library), structure, threads).matched())
             }
             #[cfg(feature = "faer")]
-            Self::Faer => Box::new(faer::Faer::new(threads)),
+            Self::Faer => match structure {
+                Structure::General => Box::new(faer::Faer::new(threads)),
+                told => Box::new(faer::FaerSymmetric::new(told, threads)),
+            },
+            #[cfg(feature = "feral")]
+            Self::Feral => Box::new(feral::Feral::new(threads)),
         })
     }
 

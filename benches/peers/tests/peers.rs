@@ -1,5 +1,6 @@
 //! Every peer that is installed solves small systems right; one that is not is skipped loudly.
 
+use std::f64::consts::PI;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -11,6 +12,9 @@ use luge_testkit::generators::applications::{
 use luge_testkit::generators::mixed::{darcy, random_symmetric};
 use luge_testkit::residual::{error_bound, known_solution, normwise_backward_error};
 use sprs::CsMat;
+
+/// Peers that are crates and have no library to be missing.
+const CRATES: [&str; 2] = ["faer", "feral"];
 
 /// Runs `check` with a solver of general matrices of each peer that is here, on one thread and on two.
 fn with_peers(check: impl Fn(&mut dyn Peer)) {
@@ -198,7 +202,7 @@ fn steps_out_of_order_are_errors() {
 #[test]
 fn a_missing_library_is_named() {
     let nowhere = PathBuf::from("no-such-folder/libklu.so.1");
-    for name in NAMES.into_iter().filter(|name| *name != "faer") {
+    for name in NAMES.into_iter().filter(|name| !CRATES.contains(name)) {
         let missing = Found::load(name, Some(&nowhere))
             .err()
             .expect("it is not there");
@@ -211,7 +215,7 @@ fn a_missing_library_is_named() {
 fn a_library_of_another_layout_is_refused() {
     // A library that is there and is not KLU has no klu_defaults.
     let other = PathBuf::from("libm.so.6");
-    for name in NAMES.into_iter().filter(|name| *name != "faer") {
+    for name in NAMES.into_iter().filter(|name| !CRATES.contains(name)) {
         let Err(missing) = Found::load(name, Some(&other)) else {
             panic!("libm was taken for {name}");
         };
@@ -248,6 +252,17 @@ fn rescaled(a: &Matrix) -> Matrix {
     a.map_symmetric_values(|value, number| value * (1.0 + 1e-3 * (number % 7) as f64))
 }
 
+/// The Laplacian less `shift` on the diagonal, and its inertia: its eigenvalues are 4 − 2·cos(iπ/(nx + 1)) − 2·cos(jπ/(ny + 1)).
+fn shifted_laplacian(nx: usize, ny: usize, shift: f64) -> (CsMat<f64>, Option<[u64; 2]>) {
+    let a = laplacian_2d(nx, ny).map(|&v| if v == 4.0 { v - shift } else { v });
+    let cosine = |i: usize, n: usize| (i as f64 * PI / (n as f64 + 1.0)).cos();
+    let all = (1..=nx).flat_map(|i| (1..=ny).map(move |j| [i, j]));
+    let is_negative =
+        |&[i, j]: &[usize; 2]| 4.0 - 2.0 * cosine(i, nx) - 2.0 * cosine(j, ny) < shift;
+    let negative = all.filter(is_negative).count() as u64;
+    (a, Some([(nx * ny) as u64 - negative, negative]))
+}
+
 #[test]
 fn peers_solve_symmetric_systems_and_count_eigenvalues() {
     // 5 × 4 cells: 5·5 + 4·6 = 49 fluxes and 20 pressures.
@@ -258,12 +273,19 @@ fn peers_solve_symmetric_systems_and_count_eigenvalues() {
         (small, Some([1, 1])),
         (random_symmetric(60, 4, 5), None),
         (laplacian_2d(9, 8), Some([72, 0])),
+        shifted_laplacian(9, 8, 1.7),
     ];
     for (a, inertia) in systems.map(|(a, inertia)| (matrix(a), inertia)) {
         with_peers_told(Structure::Symmetric, |peer| {
             peer.analyze(&a).expect("it analyzes");
             peer.factorize(&a).expect("it factorizes");
             let errors = symmetric_errors(peer, &a);
+            let has_whole_diagonal = (0..a.n()).all(|i| a.rows().get(i, i).is_some());
+            if peer.name() == "faer" && a.n() > 2 && !has_whole_diagonal {
+                // It delays no pivot, and divides by the zeros there. The error alone tells.
+                assert_eq!(errors, [f64::INFINITY; 3]);
+                return;
+            }
             assert_small(peer, &a, errors);
             let found = peer.statistics();
             let counted = found.inertia.expect("it counts");
@@ -271,7 +293,10 @@ fn peers_solve_symmetric_systems_and_count_eigenvalues() {
             if let Some(inertia) = inertia {
                 assert_eq!(counted, inertia, "{}", peer.name());
             }
-            assert!(found.factor_entries.is_some() && found.peak_bytes.is_some());
+            let entries = found.factor_entries.expect("it tells the entries");
+            assert!(entries >= a.n() as u64, "{}: {entries}", peer.name());
+            let tells_memory = !["faer", "feral", "spral"].contains(&peer.name());
+            assert_eq!(found.peak_bytes.is_some(), tells_memory, "{}", peer.name());
             let next = rescaled(&a);
             peer.refactorize(&next).expect("it refactorizes");
             let errors = symmetric_errors(peer, &next);

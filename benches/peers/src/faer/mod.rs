@@ -1,6 +1,11 @@
-//! faer's sparse LU: COLAMD, partial pivoting, simplicial or supernodal as faer decides.
+//! faer: its sparse LU with COLAMD and partial pivoting, simplicial or supernodal as faer decides, and in
+//! [`FaerSymmetric`] its factorizations of symmetric matrices.
 //!
-//! Default options. It has no refactorization on kept pivots and does not tell the size of its factors.
+//! Default options. LU has no refactorization on kept pivots and does not tell the size of its factors.
+
+mod symmetric;
+
+pub use symmetric::FaerSymmetric;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,15 +33,9 @@ pub struct Faer {
 impl Faer {
     /// A solver that may use `threads` threads.
     pub fn new(threads: usize) -> Self {
-        let pool = (threads > 1)
-            .then(|| rayon::ThreadPoolBuilder::new().num_threads(threads).build())
-            .and_then(Result::ok)
-            .map(Arc::new);
+        let (pool, par) = own_threads(threads);
         Self {
-            par: match &pool {
-                Some(_) => Par::rayon(threads),
-                None => Par::Seq,
-            },
+            par,
             pool,
             symbolic: None,
             numeric: None,
@@ -73,6 +72,21 @@ impl Faer {
     }
 }
 
+const VERSION: &str = "faer 0.24";
+
+/// Threads of a solver that may use more than one, and what tells faer to use them.
+fn own_threads(threads: usize) -> (Option<Arc<rayon::ThreadPool>>, Par) {
+    let pool = (threads > 1)
+        .then(|| rayon::ThreadPoolBuilder::new().num_threads(threads).build())
+        .and_then(Result::ok)
+        .map(Arc::new);
+    let par = match &pool {
+        Some(_) => Par::rayon(threads),
+        None => Par::Seq,
+    };
+    (pool, par)
+}
+
 /// Runs `step` on the threads of `pool`; a panic of faer's becomes an error.
 fn within<R: Send>(
     pool: Option<&rayon::ThreadPool>,
@@ -103,7 +117,7 @@ impl Peer for Faer {
     }
 
     fn version(&self) -> String {
-        "faer 0.24".to_owned()
+        VERSION.to_owned()
     }
 
     fn analyze(&mut self, a: &Matrix) -> Result<(), PeerError> {

@@ -1,5 +1,9 @@
 //! The tables that people read, as Markdown, out of results.
 
+mod fastest;
+
+pub use fastest::{OfFastest, of_fastest};
+
 use comfy_table::{CellAlignment, Table, presets};
 use luge_peers::Structure;
 use luge_testkit::corpus::Kind;
@@ -113,10 +117,10 @@ impl Series {
         matrix.runs.iter().find(|run| Self::of(run) == *self)
     }
 
-    /// The time that counts: none where the solver failed, or where its solution is wrong.
+    /// The time that counts: none where the solver failed, or where its solution or inertia is wrong.
     fn seconds(&self, results: &Results, matrix: &MatrixResult, phase: Phase) -> Option<f64> {
         let run = self.run(matrix)?;
-        let valid = run.outcome == Outcome::Measured && run.wrong_solutions().is_empty();
+        let valid = run.outcome == Outcome::Measured && !is_wrong(matrix, run);
         let samples = run.phases.get(&phase).filter(|_| valid)?;
         Some(samples.get(results.settings.statistic))
     }
@@ -124,12 +128,14 @@ impl Series {
     /// Whether it took part in a matrix and has no right solution of it.
     fn lost(&self, matrix: &MatrixResult) -> bool {
         let lost = |run: &Run| {
-            run.outcome != Outcome::Measured
-                || run.failed_steps > 0
-                || !run.wrong_solutions().is_empty()
+            run.outcome != Outcome::Measured || run.failed_steps > 0 || is_wrong(matrix, run)
         };
         !matrix.near_singular && self.run(matrix).is_some_and(lost)
     }
+}
+
+fn is_wrong(matrix: &MatrixResult, run: &Run) -> bool {
+    !run.wrong_solutions().is_empty() || matrix.wrong_inertia(run).is_some()
 }
 
 /// Ratios of the times of `ours` to those of `theirs` over the matrices that are wanted. `refused` has those that only
@@ -185,6 +191,10 @@ pub fn report(results: &Results, counted: &Counted) -> String {
     let mut sections = vec![("Solvers", solvers(&results.solvers))];
     sections.push(("Luge's time / the other's", means(results, counted)));
     if results.benchmark == Benchmark::Peers {
+        sections.push((
+            "Luge's time / that of the fastest other solver",
+            fastest::fastest(results),
+        ));
         sections.push(("Within a factor of the fastest", profiles(results)));
         sections.push(("Rates", rates(results)));
     }
@@ -392,6 +402,7 @@ fn runs(results: &Results) -> String {
         "device MiB",
         "error",
         "refactorized",
+        "one pass",
         "refined",
         "remarks",
     ];
@@ -423,8 +434,9 @@ fn runs(results: &Results) -> String {
                 or_dash(run.memory.device, mebibytes),
                 or_dash(run.errors.solve(), error),
                 or_dash(run.errors.refactorized, error),
+                or_dash(run.errors.one_pass, error),
                 or_dash(run.errors.refined, error),
-                remarks(run),
+                remarks(matrix, run),
             ]);
             table.add_row(row);
         }
@@ -432,7 +444,11 @@ fn runs(results: &Results) -> String {
     table.to_string()
 }
 
-fn remarks(run: &Run) -> String {
+fn inertia([positive, negative]: [u64; 2]) -> String {
+    format!("inertia {positive} + {negative} −")
+}
+
+fn remarks(matrix: &MatrixResult, run: &Run) -> String {
     let mut remarks = Vec::new();
     match &run.outcome {
         Outcome::Measured => {}
@@ -442,8 +458,9 @@ fn remarks(run: &Run) -> String {
     if let Some((_, repivoted)) = run.reused_and_repivoted.filter(|(_, r)| *r > 0) {
         remarks.push(format!("repivoted {repivoted} times"));
     }
-    if let Some([positive, negative]) = run.inertia {
-        remarks.push(format!("inertia {positive} + {negative} −"));
+    match matrix.wrong_inertia(run) {
+        Some(wrong) => remarks.push(format!("WRONG: {}", inertia(wrong))),
+        None => remarks.extend(run.inertia.map(inertia)),
     }
     if let Some(count) = run.num_perturbed.filter(|&count| count > 0) {
         remarks.push(format!("{count} pivots replaced"));
@@ -466,5 +483,8 @@ fn remarks(run: &Run) -> String {
             .into_iter()
             .map(|words| format!("WRONG: {words}")),
     );
+    if let Some(one_pass) = run.wrong_before_refinement() {
+        remarks.push(format!("WRONG before refinement: {}", error(one_pass)));
+    }
     remarks.join("; ")
 }

@@ -28,7 +28,7 @@ use crate::device_analysis::{
 };
 use crate::device_forest::Forest;
 use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
-use crate::engine::{self, Condition, Engine, FactorReport, Transform};
+use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
@@ -416,6 +416,20 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         let transform = &forest.transform;
         // Rows and columns go to the order of elimination alike, which changes no sign.
         Ok(transform.undo_determinant(&transform.row_perm, product))
+    }
+
+    fn pivots(&self) -> Result<Option<Pivots<f64>>, Error> {
+        self.factors().pivots(&self.analysis.stream)
+    }
+
+    fn solve_triangle(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let in_solve = |e| Error::from_device(e, "solve");
+        let stream = &self.analysis.stream;
+        let nrhs = x.len() / self.analysis.forest.symbolic.n().max(1);
+        let mut there = self.analysis.threads.upload(stream, x).map_err(in_solve)?;
+        self.factors()
+            .solve_triangle(stream, &mut there, nrhs, transpose)?;
+        stream.copy_to_host(&there, x).map_err(in_solve)
     }
 }
 

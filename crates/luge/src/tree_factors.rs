@@ -5,7 +5,7 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, MemoryPlan, MovedTree, Workspace,
+    DeviceSymmetricQuality, DeviceTree, MemoryPlan, MovedTree, SymmetricFactors, Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_sparse::{PivotKind, PivotPolicy};
@@ -13,6 +13,7 @@ use luge_sparse::{PivotKind, PivotPolicy};
 use crate::backend::Limits;
 use crate::determinant::Determinant;
 use crate::device_forest::{Forest, Searched};
+use crate::engine::Pivots;
 use crate::error::Error;
 use crate::host_plan::SymmetricReport;
 use crate::threads::Threads;
@@ -134,6 +135,23 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         stream: &Stream,
         forest: &Forest<Self::Storage>,
     ) -> Result<Determinant, Error>;
+
+    /// The order of elimination, as columns of A, and D, of a symmetric matrix.
+    fn pivots(&self, _stream: &Stream) -> Result<Option<Pivots<f64>>, Error> {
+        Ok(None)
+    }
+
+    /// Enqueues a solve with L of a symmetric matrix, or its transpose, as
+    /// [`Engine::solve_triangle`](crate::engine::Engine::solve_triangle) says.
+    fn solve_triangle(
+        &mut self,
+        _stream: &Stream,
+        _x: &mut Buffer<f64>,
+        _nrhs: usize,
+        _transpose: bool,
+    ) -> Result<(), Error> {
+        unreachable!("triangles of a symmetric matrix")
+    }
 
     /// Entries of L and of U, where they differ from what the plan predicts.
     fn sizes(&self) -> Option<(u64, u64)>;
@@ -465,6 +483,29 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
             Pivot::Two([a, b, c]) => product.times(b).times(a / b * c - b),
         });
         Ok(product)
+    }
+
+    fn pivots(&self, stream: &Stream) -> Result<Option<Pivots<f64>>, Error> {
+        Ok(Some(Pivots {
+            order: self.elimination_order(),
+            d: download(stream, self.diagonal())?,
+        }))
+    }
+
+    fn solve_triangle(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), Error> {
+        let triangle = if transpose {
+            SymmetricFactors::TRANSPOSED_L
+        } else {
+            SymmetricFactors::L
+        };
+        let solved = self.solve_with(stream, x, nrhs, triangle);
+        solved.map_err(solve_error)
     }
 
     fn sizes(&self) -> Option<(u64, u64)> {

@@ -1,13 +1,13 @@
 //! L and D apart, another D, and pivots of expected signs.
 
-use luge::ordering::{Matching, OrderingOptions};
+use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::sprs::{CsMat, TriMat};
 use luge::{
-    BackendChoice, Error, FactorPrecision, Factors, Inertia, MatrixKind, Options, Pivoting,
-    Regularization, SingularAction, Solver, SymmetricPivoting, Warning,
+    BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Inertia, MatrixKind, Options,
+    Pivoting, Regularization, SingularAction, Solver, SymmetricPivoting, Warning,
 };
 use luge_testkit::generators::applications::{interior_point_kkt, laplacian_2d, saddle_point};
-use luge_testkit::generators::mixed::{random_symmetric, triharmonic};
+use luge_testkit::generators::mixed::{darcy, random_symmetric, triharmonic};
 use luge_testkit::residual::{assert_backward_error, known_solution, normwise_backward_error};
 
 use crate::symmetric::{factorize, mirrored, triangle};
@@ -16,6 +16,12 @@ fn symmetric() -> Options {
     Options::default()
         .backend(BackendChoice::Cpu)
         .kind(MatrixKind::Symmetric)
+}
+
+/// On the CPU, and by a device's kernels.
+fn on_both(options: &Options) -> [Options; 2] {
+    let simulator = BackendChoice::Simulator { seed: 5 };
+    [options.clone(), options.clone().backend(simulator)]
 }
 
 fn signed(signs: Vec<i8>, delta: f64) -> Options {
@@ -76,61 +82,125 @@ fn matrices() -> Vec<CsMat<f64>> {
     ]
 }
 
+/// Solves with L, D and Lᵀ one after another, which are those of the matrix.
+fn check_parts(a: &CsMat<f64>, options: &Options) {
+    let n = a.rows();
+    let (b, _) = known_solution(a);
+    for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+        let tolerance = match precision {
+            FactorPrecision::Matrix => 1e-10,
+            FactorPrecision::Single => 1e-2,
+        };
+        let factors = factorize(a, options.clone().precision(precision)).unwrap();
+        let ldlt = factors.ldlt().unwrap().unwrap();
+        let mut seen = vec![false; n];
+        ldlt.order().iter().for_each(|&column| seen[column] = true);
+        assert!(ldlt.order().len() == n && seen.iter().all(|&seen| seen));
+        assert_eq!(ldlt.d().len(), 2 * n);
+        let two = ldlt.d().chunks(2).filter(|pair| pair[1] != 0.0).count();
+        assert_eq!(factors.inform().num_two, Some(two));
+        assert_eq!(factors.inertia(), Some(ldlt.inertia()));
+
+        // Two right-hand sides, the second of them twice the first.
+        let both: Vec<f64> = [b.clone(), b.iter().map(|b| 2.0 * b).collect()].concat();
+        let mut x = both.clone();
+        ldlt.solve(&mut x).unwrap();
+        assert_close(
+            &x[n..],
+            &x[..n].iter().map(|x| 2.0 * x).collect::<Vec<_>>(),
+            1e-14,
+        );
+        let error = normwise_backward_error(a, &x[..n], &b);
+        assert!(error <= tolerance * 1e-2, "{error:e}");
+
+        // By parts: D⁻¹ is the inverse of D, and with F and its transpose it is the matrix.
+        let mut y = both.clone();
+        ldlt.solve_lower(&mut y).unwrap();
+        let mut z = y.clone();
+        ldlt.solve_diagonal(&mut z).unwrap();
+        for (y, z) in y.chunks(n).zip(z.chunks(n)) {
+            assert_close(&times_d(ldlt.order(), ldlt.d(), z), y, 1e-12);
+        }
+        ldlt.solve_upper(&mut z).unwrap();
+        assert_eq!(z, x);
+        // yᵀ·D⁻¹·y = bᵀ·A⁻¹·b: so F⁻ᵀ is the transpose of F⁻¹.
+        let dot = |x: &[f64], y: &[f64]| -> f64 { x.iter().zip(y).map(|(x, y)| x * y).sum() };
+        let mut halfway = y.clone();
+        ldlt.solve_diagonal(&mut halfway).unwrap();
+        let (left, right) = (dot(&y[..n], &halfway[..n]), dot(&b, &x[..n]));
+        assert!((left - right).abs() <= tolerance * right.abs().max(1e-3 * left.abs()));
+    }
+}
+
 #[test]
 fn three_solves_are_one() {
     for a in matrices() {
-        let n = a.rows();
-        let (b, _) = known_solution(&a);
-        for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
-            let tolerance = match precision {
-                FactorPrecision::Matrix => 1e-10,
-                FactorPrecision::Single => 1e-2,
-            };
-            let factors = factorize(&a, symmetric().precision(precision)).unwrap();
-            let ldlt = factors.ldlt().unwrap().unwrap();
-            let mut seen = vec![false; n];
-            ldlt.order().iter().for_each(|&column| seen[column] = true);
-            assert!(ldlt.order().len() == n && seen.iter().all(|&seen| seen));
-            assert_eq!(ldlt.d().len(), 2 * n);
-            let two = ldlt.d().chunks(2).filter(|pair| pair[1] != 0.0).count();
-            assert_eq!(factors.inform().num_two, Some(two));
-
-            // Two right-hand sides, the second of them twice the first.
-            let both: Vec<f64> = [b.clone(), b.iter().map(|b| 2.0 * b).collect()].concat();
-            let mut x = both.clone();
-            ldlt.solve(&mut x).unwrap();
-            assert_close(
-                &x[n..],
-                &x[..n].iter().map(|x| 2.0 * x).collect::<Vec<_>>(),
-                1e-14,
-            );
-            let error = normwise_backward_error(&a, &x[..n], &b);
-            assert!(error <= tolerance * 1e-2, "{error:e}");
-
-            // By parts: D⁻¹ is the inverse of D, and with F and its transpose it is the matrix.
-            let mut y = both.clone();
-            ldlt.solve_lower(&mut y).unwrap();
-            let mut z = y.clone();
-            ldlt.solve_diagonal(&mut z).unwrap();
-            for (y, z) in y.chunks(n).zip(z.chunks(n)) {
-                assert_close(&times_d(ldlt.order(), ldlt.d(), z), y, 1e-12);
-            }
-            ldlt.solve_upper(&mut z).unwrap();
-            assert_eq!(z, x);
-            // yᵀ·D⁻¹·y = bᵀ·A⁻¹·b: so F⁻ᵀ is the transpose of F⁻¹.
-            let dot = |x: &[f64], y: &[f64]| -> f64 { x.iter().zip(y).map(|(x, y)| x * y).sum() };
-            let mut halfway = y.clone();
-            ldlt.solve_diagonal(&mut halfway).unwrap();
-            let (left, right) = (dot(&y[..n], &halfway[..n]), dot(&b, &x[..n]));
-            assert!((left - right).abs() <= tolerance * right.abs().max(1e-3 * left.abs()));
+        for options in on_both(&symmetric()) {
+            check_parts(&a, &options);
         }
+    }
+    let a = mirrored(&laplacian_2d(9, 8));
+    for options in on_both(&symmetric().kind(MatrixKind::PositiveDefinite)) {
+        check_parts(&a, &options);
+    }
+}
+
+/// Zeros on the diagonal in an order that has them first, so that columns are delayed and fronts are searched.
+#[test]
+fn parts_are_those_of_columns_that_moved() {
+    let a = darcy(6, 6, 2);
+    let order: Vec<u32> = (0..a.rows() as u32).rev().collect();
+    let method = Method::User {
+        rows: luge::RowPerm::new(order.clone()).unwrap(),
+        cols: luge::ColPerm::new(order).unwrap(),
+    };
+    let a = mirrored(&a);
+    let options = symmetric().ordering(OrderingOptions::default().method(method));
+    for options in on_both(&options) {
+        let delayed = factorize(&a, options.clone()).unwrap().inform().num_delay;
+        assert!(delayed.unwrap() > 0, "{delayed:?}");
+        check_parts(&a, &options);
+    }
+}
+
+#[test]
+fn inertia_is_that_of_the_d_that_is_there() {
+    let a = mirrored(&laplacian_2d(7, 1));
+    for options in on_both(&symmetric()) {
+        let factors = factorize(&a, options).unwrap();
+        let mut ldlt = factors.ldlt().unwrap().unwrap();
+        // Of order 2: indefinite, positive, negative and singular; of order 1: zero.
+        for (block, expected) in [
+            ([1.0, 2.0, 1.0], [1, 1, 0]),
+            ([0.0, -1.0, 0.0], [1, 1, 0]),
+            ([3.0, 1.0, 1.0], [2, 0, 0]),
+            ([-3.0, 1.0, -1.0], [0, 2, 0]),
+            ([1.0, 2.0, 4.0], [1, 0, 1]),
+            ([-1.0, 2.0, -4.0], [0, 1, 1]),
+            ([1e300, 1e300, 1e299], [1, 1, 0]),
+            ([0.0, 0.0, -2.0], [0, 1, 1]),
+        ] {
+            let mut d = [1.0, 0.0].repeat(7);
+            d[4..7].copy_from_slice(&block);
+            ldlt.set_d(&d);
+            let Inertia {
+                positive,
+                negative,
+                zero,
+            } = ldlt.inertia();
+            assert_eq!([positive - 5, negative, zero], expected, "{block:?}");
+        }
+        assert_eq!(factors.inertia(), Some(inertia_of(&[1; 7])));
     }
 }
 
 #[test]
 fn another_d_is_that_of_another_matrix() {
-    for a in matrices() {
-        let factors = factorize(&a, symmetric()).unwrap();
+    let cases = matrices().into_iter();
+    for (a, options) in
+        cases.flat_map(|a| on_both(&symmetric()).map(|options| (a.clone(), options)))
+    {
+        let factors = factorize(&a, options).unwrap();
         let (b, _) = known_solution(&a);
         let before = factors.solve(&b).unwrap().x;
         let mut ldlt = factors.ldlt().unwrap().unwrap();
@@ -178,19 +248,27 @@ fn zero_pivots_are_read_as_zero() {
         }
     }
     let a: CsMat<f64> = a.to_csr();
-    let factors = factorize(&a, symmetric().singular(SingularAction::Continue)).unwrap();
-    let ldlt = factors.ldlt().unwrap().unwrap();
-    let zeros: Vec<usize> = (0..3).filter(|&i| ldlt.d()[2 * i] == 0.0).collect();
-    assert_eq!(zeros.len(), 1);
-    let mut x = [1.0, 1.0, 2.0];
-    ldlt.solve(&mut x).unwrap();
-    assert_close(&times(&a, &x), &[1.0, 1.0, 2.0], 1e-14);
+    for options in on_both(&symmetric().singular(SingularAction::Continue)) {
+        let factors = factorize(&a, options).unwrap();
+        let ldlt = factors.ldlt().unwrap().unwrap();
+        let zeros: Vec<usize> = (0..3).filter(|&i| ldlt.d()[2 * i] == 0.0).collect();
+        assert_eq!((zeros.len(), ldlt.inertia().zero), (1, 1));
+        let mut x = [1.0, 1.0, 2.0];
+        ldlt.solve(&mut x).unwrap();
+        assert_close(&times(&a, &x), &[1.0, 1.0, 2.0], 1e-14);
+    }
 }
 
 #[test]
 fn parts_of_f32_are_f32() {
+    on_both(&symmetric())
+        .into_iter()
+        .for_each(check_parts_of_f32);
+}
+
+fn check_parts_of_f32(options: Options) {
     let a = mirrored(&laplacian_2d(9, 8)).map(|&v| v as f32);
-    let factors = Solver::new(symmetric()).unwrap().analyze(&a).unwrap();
+    let factors = Solver::new(options).unwrap().analyze(&a).unwrap();
     let factors = factors.factorize(&a).unwrap();
     let mut ldlt = factors.ldlt().unwrap().unwrap();
     let mut x = vec![1.0f32; a.rows()];
@@ -218,15 +296,25 @@ fn parts_of_f32_are_f32() {
 #[test]
 fn general_matrices_have_no_parts() {
     let a = laplacian_2d(4, 4);
-    let factors = factorize(&a, Options::default().backend(BackendChoice::Cpu)).unwrap();
-    assert!(factors.ldlt().unwrap().is_none());
-    assert_eq!(factors.perturbed_columns(), None);
+    for options in on_both(&Options::default().backend(BackendChoice::Cpu)) {
+        for engine in [DeviceEngine::Tree, DeviceEngine::Columns] {
+            let factors = factorize(&a, options.clone().device_engine(engine)).unwrap();
+            assert!(factors.ldlt().unwrap().is_none());
+            assert_eq!(factors.perturbed_columns(), None);
+        }
+    }
 }
 
 #[test]
 fn right_hand_sides_of_parts_are_checked() {
+    on_both(&symmetric())
+        .into_iter()
+        .for_each(check_right_hand_sides);
+}
+
+fn check_right_hand_sides(options: Options) {
     let a = mirrored(&laplacian_2d(3, 3));
-    let factors = factorize(&a, symmetric()).unwrap();
+    let factors = factorize(&a, options).unwrap();
     let ldlt = factors.ldlt().unwrap().unwrap();
     let mut x = vec![1.0; 18];
     x[11] = f64::NAN;

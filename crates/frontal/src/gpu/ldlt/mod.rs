@@ -481,6 +481,18 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         &self.panels.diagonal
     }
 
+    /// Columns of A in the order of elimination, that of the pivots in [`diagonal`](Self::diagonal).
+    pub fn elimination_order(&self) -> Vec<usize> {
+        let mut order = vec![0; self.places.len()];
+        for front in self.tree.symbolic.tree().fronts() {
+            for e in front.pivot_range() {
+                let place = front.start + self.places[e];
+                order[place as usize] = self.tree.columns[e] as usize;
+            }
+        }
+        order
+    }
+
     /// Searches pivots and factorizes.
     #[track_caller]
     fn factorize_anew(

@@ -396,7 +396,8 @@ impl<W: SymmetricField> HostPath<W> {
         task: Task<'_, T>,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
         let shared = task.shared;
-        if !shared.ordering.scaling {
+        // A regularization is for the matrix as it is.
+        if !shared.ordering.scaling || shared.options.regularization.is_some() {
             return Ok(Arc::clone(&self.analysis));
         }
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);

@@ -282,7 +282,7 @@ pub struct Options {
     /// What becomes of a singular symmetric matrix.
     pub singular: SingularAction,
     /// The signs that the pivots of a [symmetric](MatrixKind::Symmetric) matrix are expected to have; `None`: they are searched
-    /// as [`pivoting`](field@Self::pivoting) says. On the CPU only, which [`BackendChoice::Auto`] then takes.
+    /// as [`pivoting`](field@Self::pivoting) says.
     pub regularization: Option<Regularization>,
     /// Matching, scaling and the fill-reducing ordering. The solver sets `threads` and `cancel` from its own
     /// options. The times in `costs` are finite and at least 0; `diagonal_threshold` is from 0 to 1, or infinite.
@@ -498,10 +498,6 @@ impl Options {
         }
         if self.pivoting != Pivoting::Auto {
             return refuse("pivoting", &self.pivoting, "Auto with a regularization");
-        }
-        if !matches!(self.backend, BackendChoice::Auto | BackendChoice::Cpu) {
-            let range = "Auto or Cpu with a regularization";
-            return refuse("backend", &self.backend, range);
         }
         Ok(())
     }

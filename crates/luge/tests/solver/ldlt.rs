@@ -4,7 +4,7 @@ use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::sprs::{CsMat, TriMat};
 use luge::{
     BackendChoice, DeviceEngine, Error, FactorPrecision, Factors, Inertia, MatrixKind, Options,
-    Pivoting, Regularization, SingularAction, Solver, SymmetricPivoting, Warning,
+    Pivoting, Refactorized, Regularization, SingularAction, Solver, SymmetricPivoting, Warning,
 };
 use luge_testkit::generators::applications::{interior_point_kkt, laplacian_2d, saddle_point};
 use luge_testkit::generators::mixed::{darcy, random_symmetric, triharmonic};
@@ -384,21 +384,25 @@ fn inertia_of(signs: &[i8]) -> Inertia {
 fn quasidefinite_systems_have_the_signs_that_are_expected() {
     let (a, signs) = kkt(90, 40, 1e-3);
     let (b, _) = known_solution(&a);
-    let factors = factorize(&a, signed(signs.clone(), 1e-12)).unwrap();
-    let inform = factors.inform();
-    assert_eq!(inform.num_perturbed, Some(0));
-    assert_eq!((inform.num_delay, inform.num_two), (Some(0), Some(0)));
-    assert_eq!(
-        (inform.pivoting, inform.kind, inform.scaled),
-        (Some("static"), "symmetric", false)
-    );
-    assert_eq!(
-        inform.code_path.last(),
-        Some(&"numeric: multifrontal LDLT, pivots of expected signs")
-    );
-    assert_eq!(factors.inertia(), Some(inertia_of(&signs)));
-    assert_eq!(factors.perturbed_columns(), Some(vec![]));
-    assert_backward_error(&a, &factors.solve(&b).unwrap().x, &b);
+    let ran = [
+        "numeric: multifrontal LDLT, pivots of expected signs",
+        "numeric: fronts of LDLT up the forest, one launch, pivots of expected signs",
+    ];
+    let both = on_both(&signed(signs.clone(), 1e-12));
+    for (options, ran) in both.into_iter().zip(ran) {
+        let factors = factorize(&a, options).unwrap();
+        let inform = factors.inform();
+        assert_eq!(inform.num_perturbed, Some(0));
+        assert_eq!((inform.num_delay, inform.num_two), (Some(0), Some(0)));
+        assert_eq!(
+            (inform.pivoting, inform.kind, inform.scaled),
+            (Some("static"), "symmetric", false)
+        );
+        assert_eq!(inform.code_path.last(), Some(&ran));
+        assert_eq!(factors.inertia(), Some(inertia_of(&signs)));
+        assert_eq!(factors.perturbed_columns(), Some(vec![]));
+        assert_backward_error(&a, &factors.solve(&b).unwrap().x, &b);
+    }
 }
 
 #[test]
@@ -406,14 +410,16 @@ fn what_is_not_quasidefinite_is_regularized() {
     let (a, signs) = kkt(90, 40, 0.0);
     let (b, _) = known_solution(&a);
     // Zeros in place of the second block: where a constraint is eliminated before its unknowns, its pivot is zero.
-    for (options, a) in [
+    let cases = [
         (signed(signs.clone(), 1e-7), a.clone()),
         (signed(signs.clone(), 1e-7), triangle(&a, |i, j| i >= j)),
         (
             signed(signs.clone(), 1e-4).precision(FactorPrecision::Single),
             a.clone(),
         ),
-    ] {
+    ];
+    let both = |(options, a): (Options, CsMat<f64>)| on_both(&options).map(|o| (o, a.clone()));
+    for (options, a) in cases.into_iter().flat_map(both) {
         let mut factors = factorize(&a, options).unwrap();
         let columns = factors.perturbed_columns().unwrap();
         assert!(!columns.is_empty() && columns.is_sorted());
@@ -473,13 +479,20 @@ fn singular_systems_are_regularized() {
         a.add_triplet(i, j, v);
     }
     let a = mirrored(&a.to_csr());
-    let factors = factorize(&a, signed(vec![1, 1, 1, -1, -1], 1e-8)).unwrap();
-    let columns = factors.perturbed_columns().unwrap();
-    assert!(columns.contains(&2) && columns.len() >= 2, "{columns:?}");
-    // A consistent system is solved.
-    let b = times(&a, &[1.0, 2.0, 0.0, 3.0, 4.0]);
-    let solution = factors.solve(&b).unwrap();
-    assert_close(&times(&a, &solution.x), &b, 1e-12);
+    for options in on_both(&signed(vec![1, 1, 1, -1, -1], 1e-8)) {
+        let mut factors = factorize(&a, options).unwrap();
+        for _ in 0..2 {
+            let columns = factors.perturbed_columns().unwrap();
+            assert!(columns.contains(&2) && columns.len() >= 2, "{columns:?}");
+            // A consistent system is solved.
+            let b = times(&a, &[1.0, 2.0, 0.0, 3.0, 4.0]);
+            let solution = factors.solve(&b).unwrap();
+            assert_close(&times(&a, &solution.x), &b, 1e-12);
+            let outcome = factors.refactorize(&a).unwrap();
+            let is_reused = matches!(outcome, Refactorized::Reused { .. });
+            assert!(is_reused, "{outcome:?}");
+        }
+    }
 }
 
 #[test]
@@ -490,8 +503,14 @@ fn wrong_signs_are_regularized_and_the_error_is_told() {
     let n = a.rows();
     let (b, _) = known_solution(&a);
     let regularization = Regularization::new(vec![-1; n], 30.0).below(0.0);
-    let options = symmetric().regularization(Some(regularization));
-    let mut factors = factorize(&a, options).unwrap();
+    for options in on_both(&symmetric().regularization(Some(regularization))) {
+        check_wrong_signs(&a, &b, options);
+    }
+}
+
+fn check_wrong_signs(a: &CsMat<f64>, b: &[f64], options: Options) {
+    let n = a.rows();
+    let mut factors = factorize(a, options).unwrap();
     assert_eq!(factors.inertia(), Some(inertia_of(&vec![-1; n])));
     let stated = factors.inform().backward_error.unwrap();
     assert!(stated > 1e-8, "{stated:e}");
@@ -500,24 +519,24 @@ fn wrong_signs_are_regularized_and_the_error_is_told() {
         warnings.any(|warning| matches!(warning, Warning::TargetMissed { .. }))
     };
     assert!(missed(&factors.inform().warnings));
-    let solution = factors.solve(&b).unwrap();
+    let solution = factors.solve(b).unwrap();
     assert!(missed(&solution.inform.warnings));
-    let error = normwise_backward_error(&a, &solution.x, &b);
+    let error = normwise_backward_error(a, &solution.x, b);
     let stated = solution.inform.backward_error.unwrap();
     assert!(
         error <= 2.0 * stated,
         "{error:e} where {stated:e} is stated"
     );
-    let mut x = b.clone();
+    let mut x = b.to_vec();
     let accuracy = factors.solve_in_place(&mut x).unwrap();
-    let error = normwise_backward_error(&a, &x, &b);
+    let error = normwise_backward_error(a, &x, b);
     assert!(error <= 2.0 * accuracy.backward_error.unwrap());
     // New values whose pivots are as they are expected.
     let negative = a.map(|v| -v);
     factors.refactorize(&negative).unwrap();
     assert_eq!(factors.perturbed_columns(), Some(vec![]));
     assert!(!missed(&factors.inform().warnings));
-    factors.refactorize(&a).unwrap();
+    factors.refactorize(a).unwrap();
     assert!(missed(&factors.inform().warnings));
 }
 
@@ -530,7 +549,10 @@ fn small_pivots_are_replaced_as_far_as_is_said() {
     let a: CsMat<f64> = a.to_csr();
     let perturbed = |regularization| {
         let options = symmetric().regularization(Some(regularization));
-        factorize(&a, options).unwrap().perturbed_columns().unwrap()
+        let columns = |options| factorize(&a, options).unwrap().perturbed_columns().unwrap();
+        let [host, device] = on_both(&options).map(columns);
+        assert_eq!(host, device);
+        host
     };
     let signs = [1, 1, 1, -1];
     let with = |delta| Regularization::new(signs, delta);
@@ -578,8 +600,6 @@ fn regularizations_are_checked() {
     }
     let threshold = Pivoting::Threshold { threshold: 0.1 };
     assert_eq!(refused(of(good.clone()).pivoting(threshold)), "pivoting");
-    let simulator = BackendChoice::Simulator { seed: 1 };
-    assert_eq!(refused(of(good.clone()).backend(simulator)), "backend");
 
     let a = mirrored(&laplacian_2d(3, 1));
     let error = factorize(&a, of(good.clone())).unwrap_err();
@@ -589,26 +609,115 @@ fn regularizations_are_checked() {
     );
     let text = "the option regularization.signs has 2 signs; the matrix has order 3";
     assert_eq!(error.to_string(), text);
-    let tiny = of(Regularization::new([1, 1, 1], 1e-60));
-    let error = factorize(&a, tiny.precision(FactorPrecision::Single)).unwrap_err();
-    let is_delta = matches!(
-        error,
-        Error::InvalidOption {
-            field: "regularization.delta",
-            ..
+    let tiny = of(Regularization::new([1, 1, 1], 1e-60)).precision(FactorPrecision::Single);
+    for options in on_both(&tiny) {
+        let error = factorize(&a, options).unwrap_err();
+        let is_delta = matches!(
+            error,
+            Error::InvalidOption {
+                field: "regularization.delta",
+                ..
+            }
+        );
+        assert!(is_delta, "{error}");
+    }
+}
+
+/// In the same order on both paths: without a search, that says what each pivot is.
+#[test]
+fn a_device_replaces_the_pivots_that_the_cpu_replaces() {
+    let (mut replaced, mut all) = (0, 0);
+    for case in 0..12u64 {
+        let n = 1 + (case * 13 % 60) as usize;
+        let sign = |i: usize| {
+            if (i as u64 + case).is_multiple_of(3) {
+                -1
+            } else {
+                1
+            }
+        };
+        // Two of three pivots have the right sign, most of them, and none is so small that only rounding is left of others.
+        let mut a = TriMat::new((n, n));
+        for (&v, (i, j)) in &mirrored(&random_symmetric(n, 1 + (case % 4) as usize, case)) {
+            a.add_triplet(i, j, v);
         }
-    );
-    assert!(is_delta, "{error}");
-    // A GPU is not looked for.
-    let factors = factorize(
-        &a,
-        of(Regularization::new([1; 3], 1e-7)).backend(BackendChoice::Auto),
-    );
-    let factors = factors.unwrap();
-    assert_eq!(
-        (factors.inform().backend, &factors.inform().warnings[..]),
-        ("cpu", &[][..])
-    );
+        for i in (0..n).filter(|i| i % 3 > 0) {
+            a.add_triplet(i, i, 6.0 * f64::from(sign(i)));
+        }
+        let a: CsMat<f64> = a.to_csr();
+        let delta = [0.5, 2.0, 4.0][case as usize % 3];
+        let regularization = Regularization::new((0..n).map(sign).collect::<Vec<_>>(), delta);
+        let below = [1.0, 0.0][case as usize % 2] * delta;
+        let options = symmetric()
+            .ordering(OrderingOptions::default().method(Method::Amd))
+            .regularization(Some(regularization.below(below)));
+        let [host, device] = on_both(&options).map(|options| factorize(&a, options).unwrap());
+        let columns = host.perturbed_columns().unwrap();
+        assert_eq!(
+            device.perturbed_columns().as_ref(),
+            Some(&columns),
+            "{case}"
+        );
+        assert_eq!(device.inertia(), host.inertia(), "{case}");
+        let count = |factors: &Factors<f64>| {
+            let inform = factors.inform();
+            (inform.num_perturbed, inform.num_two, inform.num_delay)
+        };
+        assert_eq!(count(&device), count(&host));
+        assert_eq!(count(&device).0, Some(columns.len()));
+        replaced += columns.len();
+        all += n;
+    }
+    let kept = all - replaced;
+    assert!(4 * replaced > all && 4 * kept > all, "{replaced}, {kept}");
+}
+
+/// Beside the same factors of a definite matrix: what is expected of each pivot, and a list of those that were replaced.
+#[test]
+fn what_signs_take_on_a_device_is_predicted() {
+    let a = mirrored(&laplacian_2d(12, 11));
+    let n = a.rows() as u64;
+    for (precision, bytes) in [(FactorPrecision::Matrix, 12), (FactorPrecision::Single, 8)] {
+        let taken = |options: Options| {
+            let ordering = OrderingOptions::default().scaling(false);
+            let options = options.ordering(ordering).precision(precision);
+            let [_, options] = on_both(&options);
+            let inform = factorize(&a, options).unwrap().inform().clone();
+            let [predicted, peak] = [inform.predicted_device_bytes, inform.peak_device_bytes];
+            [predicted.unwrap(), peak.unwrap()]
+        };
+        let definite = taken(symmetric().kind(MatrixKind::PositiveDefinite));
+        let regularized = taken(signed(vec![1; a.rows()], 1e-6));
+        for (with, without) in regularized.into_iter().zip(definite) {
+            assert_eq!(with - without, bytes * n);
+        }
+    }
+}
+
+/// Deltas are in terms of the matrix as it is, also where that is known later than the pattern.
+#[test]
+fn regularized_matrices_are_not_scaled() {
+    let (a, signs) = kkt(40, 20, 0.0);
+    let a = badly_scaled(&a);
+    let delta = 1e-3;
+    for options in on_both(&signed(signs.clone(), delta)) {
+        let solver = Solver::new(options).unwrap();
+        let of_pattern = solver.analyze_pattern(&a).unwrap();
+        for analysis in [solver.analyze(&a).unwrap(), of_pattern] {
+            let factors = analysis.factorize(&a).unwrap();
+            let replaced = factors.perturbed_columns().unwrap();
+            assert!(!replaced.is_empty());
+            let ldlt = factors.ldlt().unwrap().unwrap();
+            for (i, &column) in ldlt.order().iter().enumerate() {
+                let d = ldlt.d()[2 * i] * f64::from(signs[column]);
+                if replaced.contains(&column) {
+                    assert_eq!(d, delta);
+                } else {
+                    assert!(d > delta, "{d}");
+                }
+            }
+        }
+    }
 }
 
 fn thresholds(factors: &mut Factors<f64>) -> Vec<f64> {

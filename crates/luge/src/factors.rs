@@ -329,7 +329,8 @@ impl<T: RealScalar> Factors<T> {
     }
 
     /// The columns of the matrix whose pivots were replaced, ascending: as many as [`Inform::num_perturbed`] says. `None` where
-    /// only their number is known, that is without a [`Regularization`](crate::Regularization).
+    /// only their number is known, that is with neither a [`Regularization`](crate::Regularization) nor a
+    /// [limit of delays](field@crate::Options::max_delays).
     pub fn perturbed_columns(&self) -> Option<Vec<usize>> {
         self.computed.engine().perturbed()
     }

@@ -150,11 +150,13 @@ impl Solver {
         let ordering = ordering_options(&options, !matches!(backend, Backend::Cpu { .. }));
         #[cfg(feature = "gpu")]
         let (auto, no_gpu) = match options.backend {
-            BackendChoice::Auto => match Auto::new(ordering_options(&options, true)) {
-                Ok(auto) => (Some(auto), None),
-                Err(Error::Device(cause)) => (None, Some(cause.to_string())),
-                Err(error) => (None, Some(error.to_string())),
-            },
+            BackendChoice::Auto if options.max_delays.is_none() => {
+                match Auto::new(ordering_options(&options, true)) {
+                    Ok(auto) => (Some(auto), None),
+                    Err(Error::Device(cause)) => (None, Some(cause.to_string())),
+                    Err(error) => (None, Some(error.to_string())),
+                }
+            }
             _ => (None, None),
         };
         // Whoever built this program without GPUs knows that it uses none.

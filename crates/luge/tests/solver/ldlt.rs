@@ -694,6 +694,115 @@ fn what_signs_take_on_a_device_is_predicted() {
     }
 }
 
+/// A matrix with zeros on the diagonal, and an order that has them first: each is delayed to where its partner is.
+fn with_delays() -> (CsMat<f64>, Options) {
+    let a = darcy(12, 12, 2);
+    let order: Vec<u32> = (0..a.rows() as u32).rev().collect();
+    let method = Method::User {
+        rows: luge::RowPerm::new(order.clone()).unwrap(),
+        cols: luge::ColPerm::new(order).unwrap(),
+    };
+    let ordering = OrderingOptions::default().method(method);
+    (mirrored(&a), symmetric().ordering(ordering))
+}
+
+#[test]
+fn delays_are_limited_and_the_error_is_told() {
+    let (a, options) = with_delays();
+    let (b, _) = known_solution(&a);
+    let delays = |factors: &Factors<f64>| factors.inform().num_delay.unwrap();
+    let unlimited = factorize(&a, options.clone()).unwrap();
+    assert_eq!(unlimited.perturbed_columns(), None);
+    let mut last = delays(&unlimited);
+    assert!(last > 100, "{last}");
+    for max_delays in [20, 4, 1, 0] {
+        for precision in [FactorPrecision::Matrix, FactorPrecision::Single] {
+            let options = options
+                .clone()
+                .max_delays(Some(max_delays))
+                .precision(precision);
+            let mut factors = factorize(&a, options).unwrap();
+            assert!(delays(&factors) <= last);
+            if max_delays == 0 {
+                assert_eq!(delays(&factors), 0);
+            }
+            let columns = factors.perturbed_columns().unwrap();
+            assert_eq!(factors.inform().num_perturbed, Some(columns.len()));
+            assert!(max_delays > 0 || !columns.is_empty());
+            let solution = factors.solve(&b).unwrap();
+            let error = normwise_backward_error(&a, &solution.x, &b);
+            let stated = solution.inform.backward_error.unwrap();
+            assert!(error <= 2.0 * stated + 1e-15, "{error:e}, {stated:e}");
+            if precision == FactorPrecision::Matrix {
+                assert!(stated <= 1e-12, "{max_delays}: {stated:e}");
+                last = delays(&factors);
+            }
+            // Refactorizations do the same.
+            factors.refactorize(&a).unwrap();
+            assert_eq!(factors.perturbed_columns().as_ref(), Some(&columns));
+            assert_eq!(factors.solve(&b).unwrap().x, solution.x);
+        }
+    }
+}
+
+/// What pivots are replaced by is what the option says, relative to the matrix.
+#[test]
+fn replaced_pivots_are_as_large_as_is_said() {
+    let (a, options) = with_delays();
+    let a = a.map(|v| 16.0 * v);
+    let ordering = options.ordering.clone().matching(Matching::Never);
+    let options = options
+        .ordering(ordering.scaling(false))
+        .max_delays(Some(0));
+    let most = largest(a.data());
+    let mut counts = Vec::new();
+    for (perturbation, expected) in [
+        (None, f64::EPSILON.sqrt()),
+        (Some(1e-6), 1e-6),
+        (Some(0.03125), 0.03125),
+    ] {
+        let factors = factorize(&a, options.clone().perturbation(perturbation)).unwrap();
+        let columns = factors.perturbed_columns().unwrap();
+        let ldlt = factors.ldlt().unwrap().unwrap();
+        for (i, column) in ldlt.order().iter().enumerate() {
+            if columns.contains(column) {
+                assert_eq!(ldlt.d()[2 * i].abs(), expected * most);
+            }
+        }
+        counts.push(columns.len());
+    }
+    assert!(counts[0] > 0 && counts[2] >= counts[0], "{counts:?}");
+}
+
+#[test]
+fn limits_of_delays_are_checked() {
+    let refused = |options: Options| match Solver::new(options).err() {
+        Some(Error::InvalidOption { field, .. }) => field,
+        other => panic!("{other:?}"),
+    };
+    let limited = symmetric().max_delays(Some(3));
+    for kind in [
+        MatrixKind::General,
+        MatrixKind::PositiveDefinite,
+        MatrixKind::Auto,
+    ] {
+        assert_eq!(refused(limited.clone().kind(kind)), "kind");
+    }
+    let singular = SingularAction::Continue;
+    assert_eq!(refused(limited.clone().singular(singular)), "singular");
+    let simulator = BackendChoice::Simulator { seed: 1 };
+    assert_eq!(refused(limited.clone().backend(simulator)), "backend");
+    assert_eq!(
+        refused(limited.clone().perturbation(Some(2.0))),
+        "perturbation"
+    );
+    // A GPU is not looked for.
+    let a = mirrored(&laplacian_2d(3, 3));
+    let factors = factorize(&a, limited.backend(BackendChoice::Auto)).unwrap();
+    let inform = factors.inform();
+    assert_eq!((inform.backend, &inform.warnings[..]), ("cpu", &[][..]));
+}
+
 /// Deltas are in terms of the matrix as it is, also where that is known later than the pattern.
 #[test]
 fn regularized_matrices_are_not_scaled() {

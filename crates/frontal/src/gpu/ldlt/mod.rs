@@ -283,8 +283,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ///
     /// # Panics
     ///
-    /// If `a` has fewer values than the placement of the tree refers to, or
-    /// [`PivotPolicy::resolve_symmetric`] refuses the policy.
+    /// If `a` has fewer values than the placement of the tree refers to,
+    /// [`PivotPolicy::resolve_symmetric`] refuses the policy, or it [limits](luge_sparse::SmallPivots::Limited) delays.
     #[track_caller]
     pub fn factorize(
         stream: &Stream,
@@ -730,6 +730,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             mode != Mode::Signed || self.signs.is_some(),
             "what is expected of each pivot"
         );
+        assert!(rule.limit.is_none(), "delays are limited on the CPU alone");
         self.rule = Some(rule);
         let max_l = 1.0 / RealScalar::to_f64(rule.threshold);
         let known_l = if self.is_known {

@@ -242,7 +242,7 @@ pub(crate) fn looked_at(
 impl DeviceFactors {
     /// Whether a new factorization leaves a doubt that the matrix is regular, which it has to be.
     pub(crate) fn is_doubtful(&self, shared: &Shared) -> bool {
-        if shared.options.singular == SingularAction::Continue {
+        if shared.options.singular == SingularAction::Continue || shared.options.is_static() {
             return false;
         }
         let growth = self.engine.report().growth;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use luge_device::{DeviceError, Stream};
-use luge_frontal::gpu::{DeviceTree, MemoryPlan, Parts, Placement};
+use luge_frontal::gpu::{
+    DeviceFrontalLdlt, DeviceTree, ExpectedPivots, MemoryPlan, Parts, Placement,
+};
 use luge_frontal::{FrontalError, Full, Lower, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::gpu::DevicePattern;
@@ -40,6 +42,8 @@ pub(crate) struct Forest<S: Storage = Full> {
     pub num_values: usize,
     pub num_entries: usize,
     pub single: bool,
+    /// By what the pivot of each column of A is replaced that has not the sign that is expected of it, if one is.
+    pub expected: Option<Vec<f64>>,
     /// What the analysis took.
     pub seconds: f64,
 }
@@ -196,12 +200,13 @@ impl<S: Storage> Forest<S> {
             num_values,
             num_entries: num_values,
             single,
+            expected: None,
             seconds: start.elapsed().as_secs_f64(),
         })
     }
 
-    /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, and what a probe works
-    /// in.
+    /// Predicted bytes on the device: tree, factors, elements, the values of A twice, its pattern, what is expected of pivots,
+    /// and what a probe works in.
     pub(crate) fn device_bytes(&self) -> u64 {
         let value_bytes = if self.single { 4 } else { 8 };
         let values = 2 * size_of::<f64>() * self.num_values;
@@ -210,6 +215,24 @@ impl<S: Storage> Forest<S> {
         DeviceTree::<S>::predicted_bytes(&self.symbolic, &self.memory, value_bytes)
             + DevicePattern::predicted_bytes(n, self.num_entries)
             + (values + couplings + KNOWN_BYTES_PER_ROW * n) as u64
+            + self.expected_bytes()
+            + self.replaced_bytes()
+    }
+
+    /// Those of what is expected of pivots.
+    pub(crate) fn expected_bytes(&self) -> u64 {
+        let n = self.expected.as_ref().map_or(0, Vec::len);
+        if self.single {
+            ExpectedPivots::<f32>::bytes(n)
+        } else {
+            ExpectedPivots::<f64>::bytes(n)
+        }
+    }
+
+    /// Those of which pivots of one matrix were replaced.
+    pub(crate) fn replaced_bytes(&self) -> u64 {
+        let n = self.expected.as_ref().map_or(0, Vec::len);
+        DeviceFrontalLdlt::<f64>::signed_bytes(n)
     }
 
     /// Seconds that a plan takes on one thread, roughly and at least.
@@ -284,7 +307,11 @@ impl<S: Storage> Forest<S> {
         let lists = self.source.len() + self.entries.len() + self.coupling_entries.len();
         let patterns = [&*self.columns, &self.coupling];
         let patterns = patterns.map(|p| 8 * p.ptr().len() + 4 * p.nnz());
-        let held = 4 * lists + patterns.iter().sum::<usize>();
+        let expected = self
+            .expected
+            .as_ref()
+            .map_or(0, |expected| 8 * expected.len());
+        let held = 4 * lists + patterns.iter().sum::<usize>() + expected;
         self.symbolic.bytes() + self.memory.host_bytes() + held as u64
     }
 }

@@ -335,7 +335,7 @@ impl DevicePath {
         journal: &mut Journal,
         probe: impl FnOnce(&dyn AnyDeviceEngine, &mut Journal) -> Result<Option<Probe>, Error>,
     ) -> Result<Verdict<Judged>, Error> {
-        let is_static = shared.options.pivoting == Pivoting::Static;
+        let is_static = shared.options.is_static();
         match renewed {
             Ok(()) => {}
             Err(error) if is_of_pivots(&error) && !is_static => {
@@ -344,6 +344,11 @@ impl DevicePath {
             Err(error) => return Err(error),
         }
         let engine = old.engine.as_ref();
+        if shared.options.regularization.is_some() {
+            // Whatever it does to the matrix, it is asked for; a probe tells what the factors are worth.
+            let (probe, condition) = (probe(engine, journal)?, None);
+            return Ok(Verdict::Serve(Judged { probe, condition }));
+        }
         let report = engine.report();
         let growth = is_above(report.growth, shared.options.max_growth)
             .then(|| format!("growth {:.1e}", report.growth));

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use luge_device::{Buffer, Stream};
-use luge_frontal::gpu::{DeviceTree, Workspace};
+use luge_frontal::gpu::{DeviceTree, ExpectedPivots, Workspace};
 use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
 use luge_solve::refine;
@@ -28,7 +28,7 @@ use crate::device_analysis::{
 };
 use crate::device_forest::Forest;
 use crate::device_scratch::{KNOWN_BYTES_PER_ROW, Known, Patterns, Scratch, known, lock};
-use crate::engine::{self, Condition, Engine, FactorReport, Transform};
+use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::Error;
 use crate::inform::Inform;
 use crate::probe::{is_above, worst_row};
@@ -45,6 +45,7 @@ const SMALL_BUFFERS: u64 = 256;
 pub(crate) struct TreeAnalysis<L: TreeFactors> {
     forest: Arc<Forest<L::Storage>>,
     on_device: Arc<DeviceTree<L::Storage>>,
+    expected: Option<Arc<ExpectedPivots<L::Value>>>,
     /// All work of its engines is on it, in order.
     stream: Stream,
     /// Those of the host that share in copies.
@@ -94,8 +95,13 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         let start = Instant::now();
         let on_device = forest.upload(&forest.symbolic, &forest.memory, &stream, count);
         let on_device = on_device.map_err(|e| Error::from_device(e, "symbolic"))?;
+        let expected = forest.expected.as_ref();
+        let expected = expected.map(|pivots| ExpectedPivots::upload(&stream, &on_device, pivots));
+        let expected = expected.transpose();
+        let expected = expected.map_err(|e| Error::from_device(e, "symbolic"))?;
         Ok(Arc::new(Self {
             on_device: Arc::new(on_device),
+            expected: expected.map(Arc::new),
             forest: Arc::new(forest),
             stream,
             threads: threads.clone(),
@@ -111,6 +117,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         Place {
             forest: &self.forest,
             tree: &self.on_device,
+            expected: self.expected.as_ref(),
             space: &scratch.space,
             stream: &self.stream,
             threads: &self.threads,
@@ -186,6 +193,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
         Ok(Some(Arc::new(Self {
             forest: Arc::clone(&self.forest),
             on_device: Arc::clone(&self.on_device),
+            expected: self.expected.clone(),
             stream: stream.clone(),
             threads: self.threads.clone(),
             patterns: Arc::clone(&self.patterns),
@@ -207,9 +215,11 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
         let workspace = Workspace::<L::Value>::bytes(&self.on_device);
         let values = 2 * size_of::<f64>() * num_values + value_bytes * coupling.nnz();
         Some(BatchBytes {
-            common: DevicePattern::predicted_bytes(n, *num_entries),
+            common: DevicePattern::predicted_bytes(n, *num_entries) + self.forest.expected_bytes(),
             stream: workspace + (KNOWN_BYTES_PER_ROW * n) as u64 + SMALL_BUFFERS,
-            system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes) + values as u64,
+            system: DeviceTree::<L::Storage>::factor_bytes(symbolic, value_bytes)
+                + values as u64
+                + self.forest.replaced_bytes(),
         })
     }
 
@@ -416,6 +426,24 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         let transform = &forest.transform;
         // Rows and columns go to the order of elimination alike, which changes no sign.
         Ok(transform.undo_determinant(&transform.row_perm, product))
+    }
+
+    fn perturbed(&self) -> Option<Vec<usize>> {
+        self.factors().perturbed()
+    }
+
+    fn pivots(&self) -> Result<Option<Pivots<f64>>, Error> {
+        self.factors().pivots(&self.analysis.stream)
+    }
+
+    fn solve_triangle(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let in_solve = |e| Error::from_device(e, "solve");
+        let stream = &self.analysis.stream;
+        let nrhs = x.len() / self.analysis.forest.symbolic.n().max(1);
+        let mut there = self.analysis.threads.upload(stream, x).map_err(in_solve)?;
+        self.factors()
+            .solve_triangle(stream, &mut there, nrhs, transpose)?;
+        stream.copy_to_host(&there, x).map_err(in_solve)
     }
 }
 

@@ -114,6 +114,34 @@ pub(crate) trait Engine<W>: Send + Sync {
 
     /// The determinant of A.
     fn determinant(&self) -> Result<Determinant<W>, Error>;
+
+    /// Columns of A whose pivots were replaced, ascending, if they are known.
+    fn perturbed(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// The order of elimination, as columns of A, and D, for a symmetric matrix.
+    fn pivots(&self) -> Result<Option<Pivots<W>>, Error> {
+        Ok(None)
+    }
+
+    /// Replaces right-hand sides, one after another, by solutions with F = Dr⁻¹·Pᵀ·L or with its transpose; the entry of
+    /// a pivot has the place of its column of A.
+    ///
+    /// # Panics
+    ///
+    /// If the matrix is not symmetric.
+    fn solve_triangle(&self, _x: &mut [W], _transpose: bool) -> Result<(), Error> {
+        unreachable!("triangles of a symmetric matrix")
+    }
+}
+
+/// The pivots of a symmetric matrix.
+pub(crate) struct Pivots<W> {
+    /// Columns of A in the order of elimination.
+    pub order: Vec<usize>,
+    /// Two entries for each: on the diagonal, and below it.
+    pub d: Vec<W>,
 }
 
 /// Refuses right-hand sides of length `n` one of whose entries is not finite.

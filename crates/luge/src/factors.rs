@@ -329,27 +329,21 @@ impl<T: RealScalar> Factors<T> {
     }
 
     /// The columns of the matrix whose pivots were replaced, ascending: as many as [`Inform::num_perturbed`] says. `None` where
-    /// only their number is known, that is without a [`Regularization`](crate::Regularization).
+    /// only their number is known, that is with neither a [`Regularization`](crate::Regularization) nor a
+    /// [limit of delays](field@crate::Options::max_delays).
     pub fn perturbed_columns(&self) -> Option<Vec<usize>> {
-        match &self.computed {
-            Computed::Host(host) => host.engine.perturbed(),
-            #[cfg(feature = "gpu")]
-            Computed::Device(_) => None,
-        }
+        self.computed.engine().perturbed()
     }
 
     /// L and D of a symmetric matrix, to solve with each by itself, and with another D. `None` if the matrix was factorized
-    /// as a general one, or on a device.
+    /// as a general one.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`] and [`Error::Cancelled`], where the factors have to be restored first.
+    /// [`Error::OutOfMemory`] and [`Error::Cancelled`], where the factors have to be restored first; those of the device, from
+    /// which D is copied.
     pub fn ldlt(&self) -> Result<Option<Ldlt<'_, T>>, Error> {
-        match &self.computed {
-            Computed::Host(host) => Ldlt::of(host.engine.as_ref(), self.n()),
-            #[cfg(feature = "gpu")]
-            Computed::Device(_) => Ok(None),
-        }
+        Ldlt::of(self.computed.engine(), self.n())
     }
 
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁) for the scaled matrix B, from a few solves (Hager 1984,

@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use crate::accuracy::{exponents_of_smallest, inverse_exponent};
 use crate::backend::{DeviceCosts, Limits};
 use crate::determinant::Determinant;
-use crate::engine::{self, Condition, Engine, FactorReport, Transform};
+use crate::engine::{self, Condition, Engine, FactorReport, Pivots, Transform};
 use crate::error::{Error, PhaseError};
 use crate::host_plan::{HostPlan, PlannedFactors};
 use crate::options::CpuEngine;
@@ -111,20 +111,6 @@ pub(crate) trait HostEngine<W>: Engine<W> {
     /// How pivots are chosen.
     fn policy(&self) -> PivotPolicy;
 
-    /// Columns of A whose pivots were replaced, ascending, if they are known.
-    fn perturbed(&self) -> Option<Vec<usize>>;
-
-    /// The order of elimination, as columns of A, and D, for a symmetric matrix.
-    fn pivots(&self) -> Result<Option<Pivots<W>>, Error>;
-
-    /// Replaces right-hand sides, one after another, by solutions with F = Dr⁻¹·Pᵀ·L or with its transpose; the entry of
-    /// a pivot has the place of its column of A.
-    ///
-    /// # Panics
-    ///
-    /// If the matrix is not symmetric.
-    fn solve_triangle(&self, x: &mut [W], transpose: bool) -> Result<(), Error>;
-
     /// New values on the old pivots. After an error the factors are those of no matrix, until another
     /// call succeeds, or [`restore`](Self::restore).
     fn refactorize(&mut self, a: &[W]) -> Result<(), Error>;
@@ -153,14 +139,6 @@ impl<T: Scalar> KeptValues<T::Wide> for Vec<T> {
     fn in_wide(&self) -> Cow<'_, [T::Wide]> {
         T::in_wide(self)
     }
-}
-
-/// The pivots of a symmetric matrix.
-pub(crate) struct Pivots<W> {
-    /// Columns of A in the order of elimination.
-    pub order: Vec<usize>,
-    /// Two entries for each: on the diagonal, and below it.
-    pub d: Vec<W>,
 }
 
 /// The analysis for factors of type `F` by a plan of type `P`.
@@ -882,39 +860,6 @@ impl<F: BlockScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
             .transform
             .undo_determinant(self.row_perm(), product))
     }
-}
-
-impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
-    fn quality(&self) -> &Quality {
-        &self.quality
-    }
-
-    fn transform(&self) -> Transform {
-        Transform {
-            row_perm: self.row_perm().clone(),
-            ..self.analysis.transform.clone()
-        }
-    }
-
-    fn product_bound(&self) -> Result<f64, Error> {
-        let Some((lu, weights)) = self.weighed()? else {
-            return Ok(f64::NAN);
-        };
-        Ok(or_unknown(lu.weighted_product(&weights.products)))
-    }
-
-    fn product_norm(&self) -> Result<f64, Error> {
-        let Some((lu, weights)) = self.weighed()? else {
-            return Ok(f64::NAN);
-        };
-        let cancel = &self.analysis.limits.cancel;
-        let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
-        Ok(or_unknown(norm))
-    }
-
-    fn policy(&self) -> PivotPolicy {
-        self.options.pivots
-    }
 
     fn perturbed(&self) -> Option<Vec<usize>> {
         self.of_factors(|factors| {
@@ -981,6 +926,39 @@ impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
         }
         self.return_scratch((y, of_y));
         Ok(())
+    }
+}
+
+impl<F: BlockScalar, P: HostPlan<F>> HostEngine<F::Wide> for HostFactors<F, P> {
+    fn quality(&self) -> &Quality {
+        &self.quality
+    }
+
+    fn transform(&self) -> Transform {
+        Transform {
+            row_perm: self.row_perm().clone(),
+            ..self.analysis.transform.clone()
+        }
+    }
+
+    fn product_bound(&self) -> Result<f64, Error> {
+        let Some((lu, weights)) = self.weighed()? else {
+            return Ok(f64::NAN);
+        };
+        Ok(or_unknown(lu.weighted_product(&weights.products)))
+    }
+
+    fn product_norm(&self) -> Result<f64, Error> {
+        let Some((lu, weights)) = self.weighed()? else {
+            return Ok(f64::NAN);
+        };
+        let cancel = &self.analysis.limits.cancel;
+        let norm = lu.product_norm(&weights.rows, &weights.cols, cancel)?;
+        Ok(or_unknown(norm))
+    }
+
+    fn policy(&self) -> PivotPolicy {
+        self.options.pivots
     }
 
     fn refactorize(&mut self, a: &[F::Wide]) -> Result<(), Error> {

@@ -396,7 +396,8 @@ impl<W: SymmetricField> HostPath<W> {
         task: Task<'_, T>,
     ) -> Result<Arc<dyn AnyHost<W>>, Error> {
         let shared = task.shared;
-        if !shared.ordering.scaling {
+        // A regularization is for the matrix as it is.
+        if !shared.ordering.scaling || shared.options.regularization.is_some() {
             return Ok(Arc::clone(&self.analysis));
         }
         let (order, nnz) = (shared.n() as u64, shared.nnz() as u64);
@@ -559,10 +560,12 @@ impl<W: SymmetricField> HostPath<W> {
                 let stale_scale = !keeps_scale(quality, OTHER_SCALE)
                     || !is_in_range(old.analysis.as_ref(), quality);
                 let mut condition = None;
+                // Pivots that were replaced rather than delayed make L large: a probe tells what that is worth.
+                let is_limited = shared.options.max_delays.is_some() && quality.num_perturbed > 0;
                 let reason = if shared.options.regularization.is_some() {
                     // Whatever it does to the matrix, it is asked for; a probe tells what the factors are worth.
                     None
-                } else if is_above(quality.growth, shared.options.max_growth) {
+                } else if !is_limited && is_above(quality.growth, shared.options.max_growth) {
                     Some(format!("growth {:.1e}", quality.growth))
                 } else if probe.misses(shared.target) {
                     Some(format!("backward error {:.1e}", probe.backward_error))

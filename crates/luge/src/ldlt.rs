@@ -1,10 +1,9 @@
 //! L and D of a symmetric matrix, each by itself.
 
-use luge_sparse::{RealScalar, Scalar};
+use luge_sparse::{Inertia, RealScalar, Scalar};
 
-use crate::engine::check_right_hand_sides;
+use crate::engine::{Engine, check_right_hand_sides};
 use crate::error::Error;
-use crate::host::HostEngine;
 
 /// The factors of a symmetric matrix taken apart, as [`Factors::ldlt`](crate::Factors::ldlt) lends them.
 ///
@@ -12,8 +11,12 @@ use crate::host::HostEngine;
 /// unit lower triangle L with its rows where they are in A, S the scaling of rows and columns by powers of two. A
 /// [positive definite](crate::MatrixKind::PositiveDefinite) matrix has a D of positive numbers.
 ///
-/// D is a copy that [`set_d`](Self::set_d) replaces; [`Factors`](crate::Factors) keep theirs. Nothing here is refined or
-/// measured: that is for those who know what they replaced.
+/// D is a copy on the host that [`set_d`](Self::set_d) replaces; [`Factors`](crate::Factors) keep theirs. Nothing here is
+/// refined or measured: that is for those who know what they replaced.
+///
+/// L may be on a device. Then each solve with it or its transpose is a launch, and right-hand sides are copied there and back;
+/// [`solve_diagonal`](Self::solve_diagonal) is on the host. A [`solve`](Self::solve) is two launches where one with all of the
+/// factors, as [`Factors`](crate::Factors) do it, is one.
 ///
 /// ```
 /// use luge::{MatrixKind, MatrixRef, Options, Solver};
@@ -26,7 +29,7 @@ use crate::host::HostEngine;
 /// let factors = solver.analyze(a)?.factorize(a)?;
 ///
 /// // The matrix with the magnitudes of its pivots is positive definite, and as good a preconditioner.
-/// let mut ldlt = factors.ldlt()?.expect("the matrix is symmetric, and on the CPU");
+/// let mut ldlt = factors.ldlt()?.expect("the matrix is symmetric");
 /// let magnitudes: Vec<f64> = ldlt.d().iter().map(|d| d.abs()).collect();
 /// assert!(ldlt.d().iter().any(|&d| d < 0.0));
 /// ldlt.set_d(&magnitudes);
@@ -36,7 +39,7 @@ use crate::host::HostEngine;
 /// # Ok::<(), luge::Error>(())
 /// ```
 pub struct Ldlt<'a, T: Scalar> {
-    engine: &'a dyn HostEngine<T::Wide>,
+    engine: &'a dyn Engine<T::Wide>,
     n: usize,
     order: Vec<usize>,
     d: Vec<T>,
@@ -44,7 +47,7 @@ pub struct Ldlt<'a, T: Scalar> {
 
 impl<'a, T: RealScalar> Ldlt<'a, T> {
     /// The parts of these factors of order `n`, if they are those of a symmetric matrix.
-    pub(crate) fn of(engine: &'a dyn HostEngine<T::Wide>, n: usize) -> Result<Option<Self>, Error> {
+    pub(crate) fn of(engine: &'a dyn Engine<T::Wide>, n: usize) -> Result<Option<Self>, Error> {
         Ok(engine.pivots()?.map(|pivots| Self {
             engine,
             n,
@@ -63,6 +66,44 @@ impl<'a, T: RealScalar> Ldlt<'a, T> {
     /// [`SingularAction::Continue`](crate::SingularAction::Continue) went on, is zero.
     pub fn d(&self) -> &[T] {
         &self.d
+    }
+
+    /// How many eigenvalues of D are positive, negative and zero: D as it is now, [replaced](Self::set_d) or not.
+    pub fn inertia(&self) -> Inertia {
+        let mut inertia = Inertia::default();
+        let mut count = |eigenvalue: T| {
+            if eigenvalue > T::zero() {
+                inertia.positive += 1;
+            } else if eigenvalue < T::zero() {
+                inertia.negative += 1;
+            } else {
+                inertia.zero += 1;
+            }
+        };
+        let mut i = 0;
+        while i < self.n {
+            let [d, off] = [self.d[2 * i], self.d[2 * i + 1]];
+            if off == T::zero() {
+                count(d);
+                i += 1;
+                continue;
+            }
+            let next = self.d[2 * i + 2];
+            // Scaled, so that no product of two entries overflows.
+            let size = d.abs().max(off.abs()).max(next.abs());
+            let determinant = (d / size) * next - (off / size) * off;
+            // One eigenvalue has the sign of the trace, and their product is the determinant.
+            let trace = d / size + next / size;
+            let larger = if trace < T::zero() {
+                -T::one()
+            } else {
+                T::one()
+            };
+            count(larger);
+            count(larger * determinant);
+            i += 2;
+        }
+        inertia
     }
 
     /// Replaces D by another one of the same form. Its blocks of order 2 may be others than those of the factorization.

@@ -104,7 +104,8 @@
 //! [`Factors::inertia`] counts positive, negative and zero eigenvalues, as interior-point methods ask after each
 //! factorization. A singular matrix is refused, unless [`SingularAction::Continue`] lets the factorization go on; consistent systems are
 //! then solved. [`Regularization`] takes the pivots in the order of the analysis, each with the sign that is expected of it, as
-//! solvers of quasidefinite systems do. [`Factors::ldlt`] solves with L and D apart, and with another D.
+//! solvers of quasidefinite systems do. [`Options::max_delays`](field@Options::max_delays) bounds what a search costs that finds no
+//! pivots, at the price of some that are replaced. [`Factors::ldlt`] solves with L and D apart, and with another D.
 //!
 //! # A sequence of matrices
 //!

@@ -282,7 +282,7 @@ pub struct Options {
     /// What becomes of a singular symmetric matrix.
     pub singular: SingularAction,
     /// The signs that the pivots of a [symmetric](MatrixKind::Symmetric) matrix are expected to have; `None`: they are searched
-    /// as [`pivoting`](field@Self::pivoting) says. On the CPU only, which [`BackendChoice::Auto`] then takes.
+    /// as [`pivoting`](field@Self::pivoting) says.
     pub regularization: Option<Regularization>,
     /// Matching, scaling and the fill-reducing ordering. The solver sets `threads` and `cancel` from its own
     /// options. The times in `costs` are finite and at least 0; `diagonal_threshold` is from 0 to 1, or infinite.
@@ -297,6 +297,16 @@ pub struct Options {
     /// How the CPU searches the pivots of a [symmetric](MatrixKind::Symmetric) matrix: by blocks, by blocks alone, or column by
     /// column. The bound of the entries of L is the same. A device searches column by column.
     pub symmetric_pivoting: SymmetricPivoting,
+    /// How often a column of a [symmetric](MatrixKind::Symmetric) matrix is delayed at most; `None`: as often as it takes. A
+    /// column that was delayed so often is eliminated where it is with a pivot that is not acceptable, and if that is smaller
+    /// than [`perturbation`](field@Self::perturbation) times the largest entry of the scaled matrix, it is replaced by that, and
+    /// counted. 0: pivots are searched within fronts alone, as PARDISO does it.
+    ///
+    /// That bounds what a factorization takes whose delays would lead to ever more; its factors, and the inertia, are then those
+    /// of a nearby matrix. Solves are refined and measured for the matrix itself, and
+    /// [`Factors::perturbed_columns`](crate::Factors::perturbed_columns) names the columns whose pivots were replaced. On the CPU
+    /// only, which [`BackendChoice::Auto`] then takes, and not with [`SingularAction::Continue`].
+    pub max_delays: Option<u32>,
     /// Which engine factorizes on the CPU.
     pub engine: CpuEngine,
     /// Which engine factorizes on a device.
@@ -309,7 +319,7 @@ pub struct Options {
     /// pool of its own.
     pub threads: Option<usize>,
     /// Static pivots below this times max|B| are replaced by it; from 0 to 1. `None`: √ε of the factors' type under
-    /// [`Pivoting::Static`]; on a device under [`Pivoting::Auto`] 64 ε, for a probe tells whether larger ones do
+    /// [`Pivoting::Static`], and where [`max_delays`](field@Self::max_delays) limits delays; on a device under [`Pivoting::Auto`] 64 ε, for a probe tells whether larger ones do
     /// harm.
     pub perturbation: Option<f64>,
     /// The type of the factors.
@@ -360,6 +370,7 @@ impl Default for Options {
             factorizations: None,
             pivoting: Pivoting::default(),
             symmetric_pivoting: SymmetricPivoting::default(),
+            max_delays: None,
             engine: CpuEngine::default(),
             device_engine: DeviceEngine::default(),
             #[cfg(feature = "gpu")]
@@ -388,6 +399,7 @@ luge_sparse::setters!(Options {
     factorizations: Option<f64>,
     pivoting: Pivoting,
     symmetric_pivoting: SymmetricPivoting,
+    max_delays: Option<u32>,
     engine: CpuEngine,
     device_engine: DeviceEngine,
     threads: Option<usize>,
@@ -453,9 +465,13 @@ impl Options {
 
     /// The policies for a symmetric matrix, to be tried one after another, for factors of a type with this ε.
     pub(crate) fn symmetric_pivots(&self, order: SymmetricKind, epsilon: f64) -> Vec<PivotPolicy> {
-        let small = match self.singular {
-            SingularAction::Refuse => SmallPivots::Stop,
-            SingularAction::Continue => SmallPivots::Accept {
+        let small = match (self.max_delays, self.singular) {
+            (Some(max_delays), _) => SmallPivots::Limited {
+                max_delays,
+                below: self.perturbation.unwrap_or(epsilon.sqrt()),
+            },
+            (None, SingularAction::Refuse) => SmallPivots::Stop,
+            (None, SingularAction::Continue) => SmallPivots::Accept {
                 below: NEGLIGIBLE * epsilon,
             },
         };
@@ -499,8 +515,20 @@ impl Options {
         if self.pivoting != Pivoting::Auto {
             return refuse("pivoting", &self.pivoting, "Auto with a regularization");
         }
+        Ok(())
+    }
+
+    /// Refuses what does not go with a limit of delays.
+    fn check_max_delays(&self) -> Result<(), Error> {
+        if self.kind != MatrixKind::Symmetric {
+            return refuse("kind", &self.kind, "Symmetric with a limit of delays");
+        }
+        if self.singular == SingularAction::Continue {
+            let range = "Refuse with a limit of delays";
+            return refuse("singular", &self.singular, range);
+        }
         if !matches!(self.backend, BackendChoice::Auto | BackendChoice::Cpu) {
-            let range = "Auto or Cpu with a regularization";
+            let range = "Auto or Cpu with a limit of delays";
             return refuse("backend", &self.backend, range);
         }
         Ok(())
@@ -545,6 +573,9 @@ impl Options {
         }
         if let Some(regularization) = &self.regularization {
             self.check_regularization(regularization)?;
+        }
+        if self.max_delays.is_some() {
+            self.check_max_delays()?;
         }
         if let Some(policy) = self.searched_pivots() {
             check_pivots("pivoting.threshold", policy)?;
@@ -612,6 +643,7 @@ fn check_pivots(field: &'static str, policy: PivotPolicy) -> Result<(), Error> {
         | PivotPolicyError::SymmetricThreshold { .. }
         | PivotPolicyError::DefiniteAndSmall
         | PivotPolicyError::SignedAndSmall
+        | PivotPolicyError::LimitedWithoutSearch
         | PivotPolicyError::AcceptedUnsymmetric => {
             unreachable!("options make policies of general matrices that search or replace")
         }

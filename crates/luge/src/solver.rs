@@ -150,7 +150,7 @@ impl Solver {
         let ordering = ordering_options(&options, !matches!(backend, Backend::Cpu { .. }));
         #[cfg(feature = "gpu")]
         let (auto, no_gpu) = match options.backend {
-            BackendChoice::Auto if options.regularization.is_none() => {
+            BackendChoice::Auto if options.max_delays.is_none() => {
                 match Auto::new(ordering_options(&options, true)) {
                     Ok(auto) => (Some(auto), None),
                     Err(Error::Device(cause)) => (None, Some(cause.to_string())),

@@ -239,7 +239,12 @@ impl<'a> Request<'a> {
             source.iter_mut().for_each(|p| *p = stored[*p as usize]);
             num_values = triangle.nnz();
         }
-        self.threads.run(self.seconds(), |threads| {
+        let expected = if self.single {
+            self.expected_by_column::<f32>()?
+        } else {
+            self.expected_by_column::<f64>()?
+        };
+        let forest = self.threads.run(self.seconds(), |threads| {
             Forest::analyze_symmetric(
                 (triangle, source),
                 (num_values, num_entries),
@@ -248,7 +253,8 @@ impl<'a> Request<'a> {
                 self.single,
                 threads,
             )
-        })
+        })?;
+        Ok(Forest { expected, ..forest })
     }
 
     fn plan_in<F: FrontalScalar + BlockScalar + Scalar<Wide = f64>>(
@@ -314,6 +320,14 @@ impl<'a> Request<'a> {
         &self,
         transform: &Transform,
     ) -> Result<Option<Arc<[f64]>>, Error> {
+        let expected = self.expected_by_column::<F>()?;
+        let columns = transform.col_perm.as_slice().iter();
+        let of_b = |of_a: Vec<f64>| columns.map(|&old| of_a[old as usize]).collect();
+        Ok(expected.map(of_b))
+    }
+
+    /// By what the pivot of each column of A is replaced, if signs are expected.
+    fn expected_by_column<F: FrontalScalar>(&self) -> Result<Option<Vec<f64>>, Error> {
         let Some(regularization) = &self.options.regularization else {
             return Ok(None);
         };
@@ -325,9 +339,8 @@ impl<'a> Request<'a> {
                 range: "a normal number in the type of the factors",
             });
         }
-        let columns = transform.col_perm.as_slice().iter();
-        let expected = columns.map(|&old| f64::from(regularization.signs[old as usize]) * delta);
-        Ok(Some(expected.collect()))
+        let signs = regularization.signs.iter();
+        Ok(Some(signs.map(|&sign| f64::from(sign) * delta).collect()))
     }
 
     /// The lower triangle of B by columns, and for each of its entries its number in A, in the lower triangle there too.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceFrontalLu, DeviceQuality, DeviceScalar,
-    DeviceSymmetricQuality, DeviceTree, MemoryPlan, MovedTree, Workspace,
+    DeviceSymmetricQuality, DeviceTree, ExpectedPivots, MemoryPlan, MovedTree, SymmetricFactors,
+    Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
 use luge_sparse::{PivotKind, PivotPolicy};
@@ -13,6 +14,7 @@ use luge_sparse::{PivotKind, PivotPolicy};
 use crate::backend::Limits;
 use crate::determinant::Determinant;
 use crate::device_forest::{Forest, Searched};
+use crate::engine::Pivots;
 use crate::error::Error;
 use crate::host_plan::SymmetricReport;
 use crate::threads::Threads;
@@ -60,6 +62,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Place<'a, L: TreeFactors> {
     pub forest: &'a Forest<L::Storage>,
     pub tree: &'a Arc<DeviceTree<L::Storage>>,
+    /// What is expected of pivots, if signs are.
+    pub expected: Option<&'a Arc<ExpectedPivots<L::Value>>>,
     pub space: &'a Arc<Workspace<L::Value>>,
     pub stream: &'a Stream,
     pub threads: &'a Threads,
@@ -134,6 +138,28 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         stream: &Stream,
         forest: &Forest<Self::Storage>,
     ) -> Result<Determinant, Error>;
+
+    /// Columns of A whose pivots were replaced, ascending, if they are known.
+    fn perturbed(&self) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// The order of elimination, as columns of A, and D, of a symmetric matrix.
+    fn pivots(&self, _stream: &Stream) -> Result<Option<Pivots<f64>>, Error> {
+        Ok(None)
+    }
+
+    /// Enqueues a solve with L of a symmetric matrix, or its transpose, as
+    /// [`Engine::solve_triangle`](crate::engine::Engine::solve_triangle) says.
+    fn solve_triangle(
+        &mut self,
+        _stream: &Stream,
+        _x: &mut Buffer<f64>,
+        _nrhs: usize,
+        _transpose: bool,
+    ) -> Result<(), Error> {
+        unreachable!("triangles of a symmetric matrix")
+    }
 
     /// Entries of L and of U, where they differ from what the plan predicts.
     fn sizes(&self) -> Option<(u64, u64)>;
@@ -327,12 +353,14 @@ where
 /// What a factorization by this policy measured.
 fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> TreeQuality {
     TreeQuality {
+        num_perturbed: quality.num_perturbed,
+        first_perturbed: quality.first_perturbed,
         max_b: quality.max_b,
         max_u: quality.max_u,
         max_l: quality.max_l,
         symmetric: Some(SymmetricReport {
             is_definite: pivots.kind == PivotKind::Definite,
-            is_searched: pivots.kind != PivotKind::Definite,
+            is_searched: matches!(pivots.kind, PivotKind::Symmetric { .. }),
             inertia: quality.inertia,
             num_two: quality.num_two,
             num_second_pass: None,
@@ -340,7 +368,6 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
         }),
         pivot_range: Some([quality.min_pivot, quality.max_pivot]),
         num_delayed: Some(quality.num_delayed),
-        ..TreeQuality::default()
     }
 }
 
@@ -380,8 +407,13 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
             stream,
             ..
         } = place;
-        let (factors, quality) = Self::factorize_in(space, stream, tree, values, pivots, &upload)
-            .map_err(numeric_error)?;
+        let found = match place.expected {
+            Some(expected) if matches!(pivots.kind, PivotKind::Signed { .. }) => {
+                Self::factorize_signed(space, stream, tree, values, pivots, expected)
+            }
+            _ => Self::factorize_in(space, stream, tree, values, pivots, &upload),
+        };
+        let (factors, quality) = found.map_err(numeric_error)?;
         Ok((factors, symmetric_quality(&quality, pivots)))
     }
 
@@ -467,19 +499,47 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         Ok(product)
     }
 
+    fn perturbed(&self) -> Option<Vec<usize>> {
+        self.perturbed().map(<[usize]>::to_vec)
+    }
+
+    fn pivots(&self, stream: &Stream) -> Result<Option<Pivots<f64>>, Error> {
+        Ok(Some(Pivots {
+            order: self.elimination_order(),
+            d: download(stream, self.diagonal())?,
+        }))
+    }
+
+    fn solve_triangle(
+        &mut self,
+        stream: &Stream,
+        x: &mut Buffer<f64>,
+        nrhs: usize,
+        transpose: bool,
+    ) -> Result<(), Error> {
+        let triangle = if transpose {
+            SymmetricFactors::TRANSPOSED_L
+        } else {
+            SymmetricFactors::L
+        };
+        let solved = self.solve_with(stream, x, nrhs, triangle);
+        solved.map_err(solve_error)
+    }
+
     fn sizes(&self) -> Option<(u64, u64)> {
         let entries = self.tree().symbolic().factor_entries();
         Some((entries, entries))
     }
 
     fn code_path(_num_launches: usize, quality: &TreeQuality) -> &'static str {
-        if quality
-            .symmetric
-            .is_some_and(|symmetric| symmetric.is_definite)
-        {
-            "numeric: fronts of Cholesky up the forest, one launch"
-        } else {
-            "numeric: fronts of LDLT up the forest, one launch with known pivots"
+        match quality.symmetric {
+            Some(symmetric) if symmetric.is_definite => {
+                "numeric: fronts of Cholesky up the forest, one launch"
+            }
+            Some(symmetric) if !symmetric.is_searched => {
+                "numeric: fronts of LDLT up the forest, one launch, pivots of expected signs"
+            }
+            _ => "numeric: fronts of LDLT up the forest, one launch with known pivots",
         }
     }
 

@@ -62,8 +62,8 @@ pub use memory::{
 pub use pattern::{CompressedPattern, PatternError};
 pub use perm::{ColPerm, Permutation, PermutationError, RowPerm};
 pub use pivots::{
-    Inertia, PivotKind, PivotPolicy, PivotPolicyError, ResolvedPivots, ResolvedSymmetric,
-    SmallPivots, SymmetricPivoting,
+    DelayLimit, Inertia, PivotKind, PivotPolicy, PivotPolicyError, ResolvedPivots,
+    ResolvedSymmetric, SmallPivots, SymmetricPivoting,
 };
 pub use quality::{Quality, enlarge, larger, lessen};
 pub use scalar::{RealScalar, Scalar};

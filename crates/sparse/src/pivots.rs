@@ -83,6 +83,17 @@ pub enum SmallPivots {
         /// Relative to the largest magnitude in B. From 0 (only columns of zeros) to 1.
         below: f64,
     },
+    /// Of a symmetric matrix: a column that was delayed so often is not delayed again, but eliminated where it is, with the best
+    /// pivot of order 1 or 2 that there is. One of order 1 with |p| < `below` · max|B| becomes ± `below` · max|B|, with the sign of
+    /// p (plus for zero), and is counted: static pivoting where threshold pivoting would go on and on (O. Schenk and K. Gärtner,
+    /// "On fast factorization pivoting methods for sparse symmetric indefinite systems", Electron. Trans. Numer. Anal. 23, 2006).
+    /// Entries of such columns of L may be larger than 1/u. A column of zeros ends the factorization.
+    Limited {
+        /// Fronts to which a column is delayed at most; 0: every column is eliminated in its own front.
+        max_delays: u32,
+        /// Relative to the largest magnitude in B. From 0 to 1; 0: only a zero is replaced, by the smallest normal number.
+        below: f64,
+    },
 }
 
 /// How a factorization chooses its pivots, and what it does about small ones.
@@ -127,6 +138,9 @@ pub enum PivotPolicyError {
     /// Zero pivots are accepted by symmetric pivoting alone.
     #[error("zero pivots are accepted by symmetric pivoting alone")]
     AcceptedUnsymmetric,
+    /// Delays are limited where symmetric pivots are searched.
+    #[error("delays are limited in symmetric threshold pivoting alone")]
+    LimitedWithoutSearch,
 }
 
 impl PivotPolicy {
@@ -272,7 +286,12 @@ impl PivotPolicy {
             return Err(PivotPolicyError::Below { value });
         }
         match self.small {
-            SmallPivots::Replace { below: value } | SmallPivots::Accept { below: value }
+            SmallPivots::Limited { .. } if !matches!(self.kind, PivotKind::Symmetric { .. }) => {
+                Err(PivotPolicyError::LimitedWithoutSearch)
+            }
+            SmallPivots::Replace { below: value }
+            | SmallPivots::Accept { below: value }
+            | SmallPivots::Limited { below: value, .. }
                 if !is_fraction(&value) =>
             {
                 Err(PivotPolicyError::Below { value })
@@ -321,14 +340,16 @@ impl PivotPolicy {
             threshold: R::from_f64(threshold.unwrap_or(0.0)),
             is_static: self.is_static(),
             small: match self.small {
-                SmallPivots::Stop | SmallPivots::Accept { .. } => R::zero(),
+                SmallPivots::Stop | SmallPivots::Accept { .. } | SmallPivots::Limited { .. } => {
+                    R::zero()
+                }
                 SmallPivots::Replace { below } => R::from_f64(below * max_b()),
             },
         }
     }
 
     /// As [`resolve`](Self::resolve), for an engine that factorizes symmetric matrices as L·D·Lᵀ. The largest magnitude is
-    /// asked for if zero pivots are accepted.
+    /// asked for if zero pivots are accepted, or delays limited.
     ///
     /// # Panics
     ///
@@ -347,13 +368,25 @@ impl PivotPolicy {
             PivotKind::Signed { below } => (below, None),
             _ => panic!("unsymmetric pivoting is asked of an engine for symmetric matrices"),
         };
+        let mut max_b = Some(max_b);
+        let mut times_max_b = |below: f64| below * max_b.take().map_or(0.0, |max_b| max_b());
+        let limit = match self.small {
+            SmallPivots::Limited { max_delays, below } => Some(DelayLimit {
+                max_delays,
+                smallest: R::from_f64(times_max_b(below)).max(R::min_positive_value()),
+            }),
+            _ => None,
+        };
         ResolvedSymmetric {
             method,
+            limit,
             threshold: R::from_f64(threshold),
             accept: matches!(self.small, SmallPivots::Accept { .. }),
             small: match self.small {
-                SmallPivots::Accept { below } => R::from_f64(below * max_b()),
-                SmallPivots::Stop | SmallPivots::Replace { .. } => R::zero(),
+                SmallPivots::Accept { below } => R::from_f64(times_max_b(below)),
+                SmallPivots::Stop | SmallPivots::Replace { .. } | SmallPivots::Limited { .. } => {
+                    R::zero()
+                }
             },
         }
     }
@@ -404,6 +437,17 @@ pub struct ResolvedSymmetric<R> {
     pub accept: bool,
     /// What is smaller in magnitude counts as zero; zero itself always does.
     pub small: R,
+    /// How often a column is delayed at most, if that is limited.
+    pub limit: Option<DelayLimit<R>>,
+}
+
+/// What [`SmallPivots::Limited`] is for one matrix.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DelayLimit<R> {
+    /// Fronts to which a column is delayed at most.
+    pub max_delays: u32,
+    /// Pivots of a smaller magnitude are replaced by it, with their sign; above zero.
+    pub smallest: R,
 }
 
 /// Numbers of positive, negative and zero eigenvalues.
@@ -503,6 +547,21 @@ mod tests {
         }
         let unsymmetric = Err(PivotPolicyError::AcceptedUnsymmetric);
         assert_eq!(policy(PivotKind::Diagonal, accept(0.0)), unsymmetric);
+        let limited = |below| SmallPivots::Limited {
+            max_delays: 2,
+            below,
+        };
+        assert_eq!(policy(kind(0.01), limited(1.0)), Ok(()));
+        assert_eq!(policy(kind(0.01), limited(2.0)), below);
+        for kind in [
+            PivotKind::Diagonal,
+            PivotKind::Threshold { threshold: 0.1 },
+            PivotKind::Definite,
+            PivotKind::Signed { below: 0.5 },
+        ] {
+            let refused = Err(PivotPolicyError::LimitedWithoutSearch);
+            assert_eq!(policy(kind, limited(0.1)), refused);
+        }
         assert!(PivotPolicy::DEFINITE.is_static() && !PivotPolicy::symmetric(0.1).is_static());
         for value in [0.0, 1.0] {
             let signed = PivotPolicy::signed(value);
@@ -559,6 +618,25 @@ mod tests {
         let resolved = policy.resolve_symmetric::<f32>(|| 8.0);
         assert_eq!((resolved.threshold, resolved.small), (0.125, 2.0));
         assert!(resolved.accept && resolved.method == Some(SymmetricPivoting::Blocks));
+        assert_eq!(resolved.limit, None);
+        let limited = |below| PivotPolicy {
+            small: SmallPivots::Limited {
+                max_delays: 3,
+                below,
+            },
+            ..policy
+        };
+        let resolved = limited(0.25).resolve_symmetric::<f32>(|| 8.0);
+        let limit = |smallest| {
+            Some(DelayLimit {
+                max_delays: 3,
+                smallest,
+            })
+        };
+        assert_eq!((resolved.small, resolved.limit), (0.0, limit(2.0)));
+        assert!(!resolved.accept);
+        let least = limited(0.0).resolve_symmetric::<f32>(|| 8.0);
+        assert_eq!(least.limit, limit(f32::MIN_POSITIVE));
         let definite =
             PivotPolicy::DEFINITE.resolve_symmetric::<f64>(|| unreachable!("nothing is accepted"));
         assert!(definite.method.is_none() && !definite.accept);

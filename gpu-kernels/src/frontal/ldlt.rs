@@ -23,17 +23,29 @@
 //!
 //! [`ldlt_fronts`](fn@ldlt_fronts) puts rows and columns there from the start and searches nothing. Its report tells the
 //! largest entry of L: if it is within the bound, so are these pivots for these values, a posteriori.
+//!
+//! [`ldlt_fronts_signed`](fn@ldlt_fronts_signed) takes the diagonal in its order, and replaces pivots that have not the sign that
+//! is expected of them (R. J. Vanderbei, "Symmetric quasidefinite matrices", SIAM J. Optim. 5, 1995). It is a kernel of its own
+//! since what it looks up for each pivot would be waited for by the others too.
 
 use luge_kernel::prelude::*;
 
 use super::large::{FrontReal, LargeFronts, LargeSymmetric, NUM_WORDS};
-use super::plan::{self, LargePlan, SmallPlan, SymmetricWork, TILE, Work};
+use super::plan::{self, ExpectedPivots, LargePlan, SmallPlan, SymmetricWork, TILE, Work};
 use super::small::SmallFronts;
+use super::small_symmetric::SmallSymmetric;
+use super::symmetric::AnySign;
 use super::work::Seen;
 
-/// Defines a kernel that factorizes; they differ in how they come by pivots.
+/// Defines a kernel that factorizes; they differ in how they come by pivots, and in what is expected of these, which may be an
+/// argument of the kernel.
 macro_rules! factorization {
-    ($(#[$doc:meta])* $name:ident, $search:literal) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident: $search:literal, $expectation:ident;
+        ($work:ident $(, $own:ident: $own_type:ident)?)
+        require($($require:tt)*)
+    ) => {
         $(#[$doc])*
         #[kernel(
             T = [f32, f64],
@@ -41,21 +53,23 @@ macro_rules! factorization {
             min_blocks(2),
             require(
                 small.fronts.len() == small.joined.len(),
-                work.source.len() == work.places.len(),
+                $work.source.len() == $work.places.len(),
                 large.sums.len() >= 2,
-                work.arrived.len() == large.assembled.len(),
-                work.pivot_rows.len() == work.row_places.len(),
-                symmetric.diagonal.len() == 2 * work.row_places.len(),
-                symmetric.failed.len() == work.row_places.len(),
-                symmetric.found_places.len() == work.row_places.len(),
-                work.state.len() == plan::state::LEN,
-                work.extremes.len() == plan::report::NUM_EXTREMES,
-                work.report.len() == plan::report::LEN
+                $work.arrived.len() == large.assembled.len(),
+                $work.pivot_rows.len() == $work.row_places.len(),
+                symmetric.diagonal.len() == 2 * $work.row_places.len(),
+                symmetric.failed.len() == $work.row_places.len(),
+                symmetric.found_places.len() == $work.row_places.len(),
+                $work.state.len() == plan::state::LEN,
+                $work.extremes.len() == plan::report::NUM_EXTREMES,
+                $work.report.len() == plan::report::LEN,
+                $($require)*
             )
         )]
         pub unsafe fn $name<T: FrontReal>(
-            work: Work<T>,
+            $work: Work<T>,
             symmetric: SymmetricWork<T>,
+            $($own: $own_type<T>,)?
             small: SmallPlan,
             large: LargePlan,
         ) {
@@ -67,16 +81,20 @@ macro_rules! factorization {
             let shared = dynamic_shared::<T>(0, plan::BLOCK_VALUES as usize);
             let warp = thread::thread_idx_x() / warp::WARP_SIZE;
             let small_fronts = SmallFronts {
-                work,
-                kind: symmetric,
+                work: $work,
+                kind: SmallSymmetric {
+                    work: symmetric,
+                    expectation: $expectation,
+                },
                 plan: small,
                 values: shared,
                 base: warp * plan::SMALL_VALUES,
             };
-            let large_fronts = LargeFronts::<T, TILE, LargeSymmetric<T>> {
-                work,
+            let large_fronts = LargeFronts::<T, TILE, LargeSymmetric<T, _>> {
+                work: $work,
                 kind: LargeSymmetric {
                     work: symmetric,
+                    expectation: $expectation,
                     kinds,
                     column_places: columns,
                     verdicts,
@@ -88,11 +106,11 @@ macro_rules! factorization {
             };
             let mut seen = Seen::nothing();
             // The first launch of a factorization works on all of these.
-            if work.goes_on == 0 {
+            if $work.goes_on == 0 {
                 small_fronts.run::<$search>(&mut seen);
             }
             large_fronts.run::<$search>(&mut seen);
-            work.finish::<true>(seen);
+            $work.finish::<true>(seen);
         }
     };
 }
@@ -111,7 +129,9 @@ factorization! {
     ///
     /// Threads, writes, orders, launch and preconditions: as there. Also writes D, for each pivot whoever eliminates it; tiles
     /// read it behind the flag of the tile on the diagonal.
-    ldlt_fronts, false
+    ldlt_fronts: false, AnySign;
+    (work)
+    require()
 }
 
 factorization! {
@@ -125,5 +145,23 @@ factorization! {
     /// `failed` has the epoch. What it leaves as factors is of no use.
     ///
     /// Threads, writes, orders, launch and preconditions: as there.
-    ldlt_fronts_search, true
+    ldlt_fronts_search: true, AnySign;
+    (work)
+    require()
+}
+
+factorization! {
+    /// As [`ldlt_fronts`](fn@ldlt_fronts) with pivots of order 1 in the order of the plan, of which signs are expected: `pivot_rows`
+    /// is zero, and `row_places` counts the pivots of each front. A pivot that has not the sign of the one that is
+    /// [expected](ExpectedPivots), or is at most `threshold` times as large, is replaced by that, counted, and written to
+    /// `expected.replaced`. One that is not a number stays, and is reported.
+    ///
+    /// Threads, writes, orders, launch and preconditions: as there. Also writes, of `expected.replaced`, the place whose number it
+    /// drew: whoever replaces a pivot. What is expected of pivots is not zero.
+    ldlt_fronts_signed: false, expected;
+    (work, expected: ExpectedPivots)
+    require(
+        expected.pivots.len() == work.row_places.len(),
+        expected.replaced.len() == work.row_places.len()
+    )
 }

@@ -253,7 +253,8 @@ pub struct Work<T: Real> {
     /// Not zero if launches of the factorization came before: their report goes on.
     pub goes_on: u32,
     /// The diagonal is taken if it reaches so much of the largest candidate; of a symmetric matrix this is u, the
-    /// reciprocal of how large entries of L may be that a search leaves.
+    /// reciprocal of how large entries of L may be that a search leaves, or the part of an [expected pivot](ExpectedPivots)
+    /// that one has to exceed.
     pub threshold: T,
     /// A smaller pivot is replaced by this one, with its sign; of a symmetric matrix what is smaller counts as zero.
     pub smallest: T,
@@ -301,6 +302,15 @@ pub struct SymmetricWork<T: Real> {
     pub failed: GlobalMut<u32>,
     /// Where a search puts each of the pivots' rows and columns within its front.
     pub found_places: GlobalMut<u32>,
+}
+
+/// What is expected of the pivots of a symmetric matrix; see [`ldlt_fronts_signed`](fn@super::ldlt::ldlt_fronts_signed).
+#[derive(Clone, Copy, KernelArgs)]
+pub struct ExpectedPivots<T: Real> {
+    /// By what each is replaced, in the order of elimination, if it has not the sign of that: not zero.
+    pub pivots: Global<T>,
+    /// Those that were, in any order; as many as are counted.
+    pub replaced: GlobalMut<u32>,
 }
 
 /// Kinds of pivots of symmetric matrices.

@@ -7,7 +7,7 @@ use luge_kernel::prelude::*;
 
 use super::plan::{SymmetricWork, kind, report};
 use super::small::{Ahead, Grid, Sizes, SmallFronts, of_lane};
-use super::symmetric::{FrontKind, Group, Verdict, all_serve};
+use super::symmetric::{Expectation, FrontKind, Group, Verdict, all_serve};
 use super::work::Seen;
 
 /// How the pivots of a small front are eliminated.
@@ -21,7 +21,23 @@ pub(super) trait EliminateSmall<T: Real>: FrontKind<T> {
     );
 }
 
-impl<T: Real> EliminateSmall<T> for SymmetricWork<T> {
+/// What small fronts of symmetric matrices need beside the others.
+#[derive(Clone, Copy)]
+pub(super) struct SmallSymmetric<T: Real, E> {
+    pub work: SymmetricWork<T>,
+    pub expectation: E,
+}
+
+impl<T: Real, E: Expectation<T>> FrontKind<T> for SmallSymmetric<T, E> {
+    const SYMMETRIC: bool = true;
+
+    #[inlined]
+    fn kept(self, pivot: u32) -> [T; 2] {
+        self.work.kept(pivot)
+    }
+}
+
+impl<T: Real, E: Expectation<T>> EliminateSmall<T> for SmallSymmetric<T, E> {
     #[inlined]
     fn eliminate<const SEARCH: bool>(
         fronts: SmallFronts<T, Self>,
@@ -41,7 +57,7 @@ struct Choice {
     partner: u32,
 }
 
-impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
+impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
     #[inlined]
     fn place(self, sizes: Sizes, i: u32, j: u32) -> usize {
         (self.base + sizes.first + j * (sizes.k + sizes.c) + i) as usize
@@ -67,14 +83,16 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         if SEARCH && of_kind == kind::NONE {
             of_kind = kind::ONE;
         }
+        // Of the pivot whose place is the lane's number.
+        let expected = self.kind.expectation.expected(start + lane.min(k - 1));
         let mut has_searched = false;
         let mut j = 0;
         while j < k {
-            let mut is_two = of_lane(of_kind, j) == kind::FIRST_OF_TWO;
+            let mut is_two = !E::OF_SIGNS && of_lane(of_kind, j) == kind::FIRST_OF_TWO;
             let is_done = if is_two {
                 self.eliminate_two::<SEARCH>(sizes, j, seen)
             } else {
-                self.eliminate_one::<SEARCH>(sizes, j, seen)
+                self.eliminate_one::<SEARCH>(sizes, j, expected, seen)
             };
             if SEARCH && !is_done {
                 has_searched = true;
@@ -114,7 +132,7 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
                     }
                     self.eliminate_two::<false>(sizes, j, seen);
                 } else {
-                    self.eliminate_one::<false>(sizes, j, seen);
+                    self.eliminate_one::<false>(sizes, j, expected, seen);
                 }
             }
             j += if is_two { 2 } else { 1 };
@@ -131,11 +149,12 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         warp::sync_warp(warp::FULL_MASK);
         if lane < k {
             let pivot = start + lane;
-            let d = self.kind.keep(&self.work, (pivot, of_kind), block, seen);
+            let of_pivot = (pivot, of_kind);
+            let d = self.kind.work.keep(&self.work, of_pivot, block, seen);
             self.values.set(self.place(sizes, lane, lane), d);
             if SEARCH {
                 self.work.pivot_rows.set(pivot as usize, of_kind);
-                let found_places = self.kind.found_places;
+                let found_places = self.kind.work.found_places;
                 found_places.set(pivot as usize, place);
             }
         }
@@ -237,12 +256,26 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
     }
 
     /// Eliminates column `j`. If this is a trial, it is left undone where an entry of L gets too large, and false the
-    /// answer.
+    /// answer. Each lane has what is expected of the pivot whose place is its number.
     #[inlined]
-    fn eliminate_one<const TRIAL: bool>(self, sizes: Sizes, j: u32, seen: &mut Seen<T>) -> bool {
+    fn eliminate_one<const TRIAL: bool>(
+        self,
+        sizes: Sizes,
+        j: u32,
+        expected: T,
+        seen: &mut Seen<T>,
+    ) -> bool {
         let m = sizes.k + sizes.c;
         let grid = Grid::covering(m);
-        let d = self.entry(sizes, j, j);
+        let mut d = self.entry(sizes, j, j);
+        if E::OF_SIGNS {
+            let (usable, is_replaced) = self.work.with_sign(d, of_lane(expected, j));
+            d = usable;
+            if is_replaced && thread::lane_id() == 0 {
+                let pivot = sizes.start + j;
+                self.kind.expectation.note_replaced(&self.work, pivot);
+            }
+        }
         let inverse = d.reciprocal();
         let is_below = grid.row > j && grid.row < m;
         let mut multiplier = T::ZERO;
@@ -252,7 +285,7 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
             multiplier = self.work.multiplier(value, d, inverse, &mut tried);
             tried.entry(value, false);
         }
-        if TRIAL && !all_serve(multiplier.abs() <= self.kind.known_l, &tried) {
+        if TRIAL && !all_serve(multiplier.abs() <= self.kind.work.known_l, &tried) {
             return false;
         }
         seen.after_trial(&tried);
@@ -270,6 +303,9 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
         // All have read the column, and nobody will again.
         if grid.column == 0 && is_below {
             self.values.set(self.place(sizes, grid.row, j), multiplier);
+        }
+        if E::OF_SIGNS && grid.column == 0 && grid.row == j {
+            self.values.set(self.place(sizes, j, j), d);
         }
         true
     }
@@ -299,7 +335,8 @@ impl<T: Real> SmallFronts<T, SymmetricWork<T>> {
             ];
         }
         let [first, second] = multipliers;
-        let is_bounded = first.abs() <= self.kind.known_l && second.abs() <= self.kind.known_l;
+        let known_l = self.kind.work.known_l;
+        let is_bounded = first.abs() <= known_l && second.abs() <= known_l;
         if TRIAL && !all_serve(is_bounded, &tried) {
             return false;
         }

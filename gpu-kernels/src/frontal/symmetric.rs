@@ -7,10 +7,12 @@
 //! multifrontal solution of indefinite sparse symmetric linear equations", ACM Trans. Math. Software 9, 1983, with the
 //! bounds of J. Hogg, E. Ovtchinnikov and J. Scott, "A sparse symmetric indefinite direct solver for GPU architectures",
 //! ACM Trans. Math. Software 42, 2016.) Both bound the entries of L by 1/u.
+//!
+//! Where signs are expected of pivots ([`Expectation`]), none is searched and L is not bounded: what has not its sign is replaced.
 
 use luge_kernel::prelude::*;
 
-use super::plan::{SymmetricWork, Work, kind, report};
+use super::plan::{ExpectedPivots, SymmetricWork, Work, kind, report, state};
 use super::work::Seen;
 
 /// The kind of a factorization, by what it stores of a front.
@@ -36,13 +38,47 @@ impl<T: Real> FrontKind<T> for Lu {
     }
 }
 
-impl<T: Real> FrontKind<T> for SymmetricWork<T> {
-    const SYMMETRIC: bool = true;
+/// What is expected of the pivots of order 1 of a symmetric matrix before they are divided by.
+pub(super) trait Expectation<T: Real>: Copy {
+    /// Whether it is a sign. Then all pivots are of order 1, in the order that was planned.
+    const OF_SIGNS: bool;
+
+    /// By what a pivot of the order of elimination is replaced if it has not the sign of that.
+    fn expected(self, pivot: u32) -> T;
+
+    /// Takes note that it was. One thread calls it.
+    fn note_replaced(self, work: &Work<T>, pivot: u32);
+}
+
+/// Nothing: pivots are known to serve, or are searched.
+#[derive(Clone, Copy)]
+pub(super) struct AnySign;
+
+impl<T: Real> Expectation<T> for AnySign {
+    const OF_SIGNS: bool = false;
 
     #[inlined]
-    fn kept(self, pivot: u32) -> [T; 2] {
-        let at = 2 * pivot as usize;
-        [self.diagonal.get(at), self.diagonal.get(at + 1)]
+    fn expected(self, _: u32) -> T {
+        T::ZERO
+    }
+
+    #[inlined]
+    fn note_replaced(self, _: &Work<T>, _: u32) {}
+}
+
+impl<T: Real> Expectation<T> for ExpectedPivots<T> {
+    const OF_SIGNS: bool = true;
+
+    #[inlined]
+    fn expected(self, pivot: u32) -> T {
+        self.pivots.get(pivot as usize)
+    }
+
+    #[inlined]
+    fn note_replaced(self, work: &Work<T>, pivot: u32) {
+        let count = work.state.atomic(state::NUM_PERTURBED);
+        let number = count.fetch_add(1, Ordering::Relaxed, Scope::Device);
+        self.replaced.set(number as usize, pivot);
     }
 }
 
@@ -147,6 +183,19 @@ impl<T: Real> Work<T> {
     #[inlined]
     pub(super) fn counts_as_zero(self, size: T) -> bool {
         size == T::ZERO || size < self.smallest
+    }
+
+    /// What is divided by for a pivot that came so, and whether that is the one that is `expected`: it is if the one that came
+    /// has another sign, or is at most the part of it that the threshold says. What is not a number stays.
+    #[inlined]
+    pub(super) fn with_sign(self, came: T, expected: T) -> (T, bool) {
+        let part = expected.abs() * self.threshold;
+        let is_replaced = if expected < T::ZERO {
+            -came <= part
+        } else {
+            came <= part
+        };
+        (if is_replaced { expected } else { came }, is_replaced)
     }
 
     /// What L has for the entry `value` left in the column of a pivot `d` of order 1, whose reciprocal is `inverse`. A pivot
@@ -293,6 +342,13 @@ pub(super) fn all_serve<T: Real>(is_bounded: bool, tried: &Seen<T>) -> bool {
 }
 
 impl<T: Real> SymmetricWork<T> {
+    /// D's entries for a pivot, as [`FrontKind::kept`] has them.
+    #[inlined]
+    pub(super) fn kept(self, pivot: u32) -> [T; 2] {
+        let at = 2 * pivot as usize;
+        [self.diagonal.get(at), self.diagonal.get(at + 1)]
+    }
+
     /// Keeps pivot `pivot` of the order of elimination in D, and takes note of it: D has `d` on the diagonal, and for the
     /// first of a pivot of order 2 `off` beside it and `next` in the next place. Returns what D has on the diagonal: zero if
     /// the pivot counts as zero.

@@ -38,18 +38,18 @@ const ACCEPT: PivotPolicy = PivotPolicy {
 };
 
 /// Uniform in −1 .. 1.
-fn uniform(seed: u64, i: usize) -> f64 {
+pub fn uniform(seed: u64, i: usize) -> f64 {
     (noise(seed, i) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
 /// A symmetric matrix, of which each entry is stored once, in either triangle, with its tree.
-struct Problem {
-    n: usize,
+pub struct Problem {
+    pub n: usize,
     /// By unordered pairs, the smaller first.
     entries: BTreeMap<(usize, usize), f64>,
     columns: CompressedPattern,
-    values: Vec<f64>,
-    symbolic: Arc<Symbolic<Lower>>,
+    pub values: Vec<f64>,
+    pub symbolic: Arc<Symbolic<Lower>>,
 }
 
 impl Problem {
@@ -91,7 +91,7 @@ impl Problem {
     }
 
     /// The same pattern and tree with other values.
-    fn with(&self, value: impl Fn(usize, usize, f64) -> f64) -> Self {
+    pub fn with(&self, value: impl Fn(usize, usize, f64) -> f64) -> Self {
         let changed = |(&(i, j), &v): (&(usize, usize), &f64)| ((i, j), value(i, j, v));
         let entries: BTreeMap<_, _> = self.entries.iter().map(changed).collect();
         let mut values = Vec::new();
@@ -110,7 +110,7 @@ impl Problem {
         }
     }
 
-    fn dense(&self) -> Vec<Vec<f64>> {
+    pub fn dense(&self) -> Vec<Vec<f64>> {
         let mut dense = vec![vec![0.0; self.n]; self.n];
         for (&(i, j), &v) in &self.entries {
             dense[i][j] = v;
@@ -124,7 +124,7 @@ impl Problem {
     }
 
     /// A tree on the device, of this matrix, neither permuted nor scaled.
-    fn uploaded(
+    pub fn uploaded(
         &self,
         stream: &Stream,
         symbolic: &Arc<Symbolic<Lower>>,
@@ -155,7 +155,7 @@ impl Problem {
         DeviceFrontalLdlt::factorize(stream, &tree, &values, pivots, &upload)
     }
 
-    fn refactorize<T: DeviceScalar>(
+    pub fn refactorize<T: DeviceScalar>(
         &self,
         stream: &Stream,
         limits: Limits,
@@ -180,7 +180,7 @@ impl Problem {
 }
 
 /// L (rows of B by pivots) and D of factors on the device.
-fn dense_factors<T: DeviceScalar>(
+pub fn dense_factors<T: DeviceScalar>(
     stream: &Stream,
     factors: &DeviceFrontalLdlt<T>,
 ) -> [Vec<Vec<f64>>; 2] {
@@ -355,7 +355,7 @@ fn check<T: DeviceScalar>(
 }
 
 /// Each way to work on a front by itself as far as the matrices allow, and all together.
-fn all_limits() -> [Limits; 5] {
+pub fn all_limits() -> [Limits; 5] {
     let limits = |small_front, whole_front, gathered| Limits {
         small_front,
         whole_front,
@@ -372,7 +372,7 @@ fn all_limits() -> [Limits; 5] {
     ]
 }
 
-fn unmerged() -> TreeOptions {
+pub fn unmerged() -> TreeOptions {
     TreeOptions {
         zero_fraction: 0.0,
         tiny_zero_fraction: 0.0,
@@ -383,7 +383,7 @@ fn unmerged() -> TreeOptions {
 /// Dense blocks of these numbers of pivots below one of `c`, each without entries in one of its columns, so that they need
 /// not be merged. `value(block, i, j)` for rows and columns counted within blocks; the last block is that of `c`, and
 /// between blocks values are about one.
-fn joined(
+pub fn joined(
     pivots: &[usize],
     c: usize,
     value: impl Fn(usize, usize, usize) -> f64,
@@ -477,11 +477,11 @@ fn order_of(entries: &[(usize, usize, f64)]) -> usize {
         .unwrap_or(0)
 }
 
-fn problem(entries: Vec<(usize, usize, f64)>, options: &TreeOptions) -> Problem {
+pub fn problem(entries: Vec<(usize, usize, f64)>, options: &TreeOptions) -> Problem {
     Problem::new(order_of(&entries), entries, options)
 }
 
-fn named_problems() -> Vec<(&'static str, Problem)> {
+pub fn named_problems() -> Vec<(&'static str, Problem)> {
     let of = |entries| problem(entries, &TreeOptions::default());
     vec![
         (
@@ -1170,7 +1170,7 @@ fn small_columns_are_zero_pivots() {
     }
 }
 
-fn definite(n: usize) -> Vec<(usize, usize, f64)> {
+pub fn definite(n: usize) -> Vec<(usize, usize, f64)> {
     joined(&[5, 30], n, |_, i, j| {
         if i == j {
             2.0 * n as f64

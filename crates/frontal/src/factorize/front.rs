@@ -58,6 +58,65 @@ impl Positions {
     }
 }
 
+impl<W: FrontWork> Context<'_, W> {
+    /// Labels of the rows and columns that a front delayed, in their order; without rows where these are permuted as the
+    /// columns are.
+    ///
+    /// # Safety
+    ///
+    /// The front is complete.
+    unsafe fn delayed_labels(&self, s: u32) -> (&[u32], &[u32]) {
+        let s = s as usize;
+        // SAFETY: nobody writes the labels of a complete front.
+        unsafe {
+            let record = &*self.records.add(s);
+            let delayed = record.pivots as usize..record.k as usize;
+            let start = self.symbolic.tree.fronts[s].start as usize;
+            let (rows, cols) = match &*self.delayed.add(s) {
+                Some(panels) => (
+                    &panels.rows[delayed.start.min(panels.rows.len())..],
+                    &panels.cols[delayed],
+                ),
+                None => {
+                    let labels = |of: *const u32| {
+                        std::slice::from_raw_parts(of.add(start + delayed.start), delayed.len())
+                    };
+                    let rows = if W::Storage::SYMMETRIC {
+                        &[]
+                    } else {
+                        labels(self.rows)
+                    };
+                    (rows, labels(self.cols))
+                }
+            };
+            (rows, cols)
+        }
+    }
+
+    /// Visits the columns that a front received from its children, in the order in which they stand behind its own: how many
+    /// times each was delayed.
+    ///
+    /// # Safety
+    ///
+    /// The children of the front are complete.
+    pub unsafe fn for_each_received(
+        &self,
+        front: &ActiveFront<'_, W::Scalar>,
+        mut visit: impl FnMut(u32),
+    ) {
+        let tree = &self.symbolic.tree;
+        for &child in &tree.children[front.planned.child_range()] {
+            // SAFETY: the caller's contract.
+            let (_, cols) = unsafe { self.delayed_labels(child) };
+            for &column in cols {
+                // Each delay leads to the parent.
+                let planned = tree.fronts.partition_point(|front| front.start <= column) - 1;
+                visit(tree.fronts[planned].depth - front.planned.depth);
+            }
+        }
+    }
+}
+
 /// One thread's memory.
 pub(super) struct Worker<'c, 'a, W: FrontWork> {
     context: &'c Context<'a, W>,
@@ -367,30 +426,9 @@ impl<'c, 'a, W: FrontWork> Worker<'c, 'a, W> {
         let mut row_labels = col_labels.clone();
         for &child in children {
             // SAFETY: the children are complete.
-            unsafe {
-                let record = &*context.records.add(child as usize);
-                let passed = record.pivots as usize..record.k as usize;
-                if passed.is_empty() {
-                    continue;
-                }
-                match &*context.delayed.add(child as usize) {
-                    Some(of_child) => {
-                        col_labels.extend(&of_child.cols[passed.clone()]);
-                        if !W::Storage::SYMMETRIC {
-                            row_labels.extend(&of_child.rows[passed]);
-                        }
-                    }
-                    None => {
-                        let first = context.symbolic.tree.fronts[child as usize].start as usize;
-                        for j in passed {
-                            col_labels.push(*context.cols.add(first + j));
-                            if !W::Storage::SYMMETRIC {
-                                row_labels.push(*context.rows.add(first + j));
-                            }
-                        }
-                    }
-                }
-            }
+            let (rows, cols) = unsafe { context.delayed_labels(child) };
+            col_labels.extend(cols);
+            row_labels.extend(rows);
         }
         for j in 0..front.k {
             delayed.col_from[j] = positions.col[j];

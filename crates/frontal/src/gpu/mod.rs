@@ -36,7 +36,7 @@ pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
 pub use factorize::DeviceFrontalLu;
 pub use launch::Workspace;
-pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, MovedTree, UploadTree};
+pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, ExpectedPivots, MovedTree, UploadTree};
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
@@ -55,6 +55,7 @@ pub trait DeviceScalar:
     + kernels::lu_wide_fronts_search::Instance
     + symmetric_kernels::ldlt_fronts::Instance
     + symmetric_kernels::ldlt_fronts_search::Instance
+    + symmetric_kernels::ldlt_fronts_signed::Instance
     + solve_kernels::solve_fronts_single::Instance
     + solve_kernels::solve_fronts_many::Instance
     + solve_kernels::solve_wide_fronts_single::Instance

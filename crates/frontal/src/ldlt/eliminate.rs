@@ -6,6 +6,10 @@
 //! as long as these find anything, with columns brought beside those that they have their largest entries in. What is
 //! left then is delayed. In a front without a parent the two columns of the largest entry of all stand in one window, which
 //! therefore finds a pivot (but for rounding, in which case all columns are searched).
+//!
+//! Where delays are limited, columns that may not be delayed any more are eliminated before the others are: by pivots of their
+//! own that are not small, however large L gets, and where there is none, by a small one that is replaced. Then all others are
+//! searched once more.
 
 use luge_dense::{
     BLOCK_COLUMNS, BlockScratch, FrontalScalar, Gemm, Kernels, Progress, SymmetricEvent,
@@ -47,6 +51,8 @@ pub(super) struct Outcome<F> {
     pub pivots: usize,
     /// Those of them that were found by blocks.
     pub by_blocks: usize,
+    /// Places of those that were replaced.
+    pub replaced: Vec<u32>,
     /// Why the factorization cannot go on.
     pub event: Option<SymmetricEvent<F>>,
 }
@@ -61,7 +67,8 @@ unsafe impl<T> Sync for Shared<T> {}
 
 impl<F: FrontalScalar> Eliminator<F> {
     /// Eliminates what can be eliminated of a front and updates its other fully summed columns. `is_root`: whether what
-    /// blocks leave has no parent to go to.
+    /// blocks leave has no parent to go to. `is_due` says of each column, by where it stood, whether it may not be delayed; if
+    /// it is empty, all may.
     ///
     /// # Safety
     ///
@@ -74,9 +81,104 @@ impl<F: FrontalScalar> Eliminator<F> {
         &mut self,
         front: &SymmetricPanel<F>,
         is_root: bool,
+        is_due: &[bool],
     ) -> Result<Outcome<F>, Cancelled> {
-        let k = front.k;
         let mut outcome = Outcome::default();
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.search(front, is_root, &mut outcome)?;
+            if let Some(limit) = self.rule.limit
+                && !is_due.is_empty()
+                && outcome.event.is_none()
+                && self.eliminate_due(front, is_due, limit.smallest, &mut outcome)?
+            {
+                let (lo, k) = (outcome.pivots, front.k);
+                let progress = self.level(front, lo, k, 0, false)?;
+                outcome.add(progress);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Eliminates the columns that are due: whether there were any that are left. Pivots of order 1 below `smallest` are
+    /// replaced.
+    ///
+    /// # Safety
+    ///
+    /// As [`front`](Self::front); all columns have seen all pivots.
+    unsafe fn eliminate_due(
+        &mut self,
+        front: &SymmetricPanel<F>,
+        is_due: &[bool],
+        smallest: F,
+        outcome: &mut Outcome<F>,
+    ) -> Result<bool, Cancelled> {
+        let k = front.k;
+        let first = outcome.pivots;
+        let mut end = first;
+        let eliminate = self.kernels.eliminate_symmetric;
+        // What is not small is a pivot, whatever stands below it.
+        let mut rule = self.rule;
+        (rule.threshold, rule.small, rule.accept) = (F::zero(), smallest, false);
+        let mut any = rule;
+        any.small = F::zero();
+        // SAFETY: the caller's contract; all places are below k.
+        unsafe {
+            for j in first..k {
+                if is_due[*front.col.add(j) as usize] {
+                    front.swap(end, j);
+                    end += 1;
+                }
+            }
+            let mut next = first;
+            while next < end {
+                let window = end.min(next + BLOCK_COLUMNS);
+                // Columns in which all is small end it, too.
+                let Progress { pivots, .. } = eliminate(front, next, window, &rule);
+                self.update(front, next, pivots, window, k)?;
+                next += pivots;
+                if next == window {
+                    continue;
+                }
+                let diagonal = |j: usize| *front.lp.add(j * (front.m + 1));
+                let mut largest = next;
+                for j in next + 1..window {
+                    if diagonal(j).abs() > diagonal(largest).abs() {
+                        largest = j;
+                    }
+                }
+                front.swap(next, largest);
+                let d = diagonal(next);
+                if d.abs() < smallest {
+                    let replaced = if d < F::zero() { -smallest } else { smallest };
+                    *front.lp.add(next * (front.m + 1)) = replaced;
+                    outcome.replaced.push(next as u32);
+                }
+                let Progress { pivots, .. } = eliminate(front, next, next + 1, &any);
+                if pivots == 0 {
+                    // Not a number, which the end of the factorization tells.
+                    break;
+                }
+                self.update(front, next, pivots, next + 1, k)?;
+                next += 1;
+            }
+            outcome.pivots = next;
+        }
+        Ok(end > first)
+    }
+
+    /// As [`front`](Self::front), where all columns may be delayed.
+    ///
+    /// # Safety
+    ///
+    /// As [`front`](Self::front).
+    unsafe fn search(
+        &mut self,
+        front: &SymmetricPanel<F>,
+        is_root: bool,
+        outcome: &mut Outcome<F>,
+    ) -> Result<(), Cancelled> {
+        let k = front.k;
         // SAFETY: the caller's contract.
         unsafe {
             if self.rule.method != Some(SymmetricPivoting::Columns) {
@@ -88,7 +190,7 @@ impl<F: FrontalScalar> Eliminator<F> {
                     Some(method) => method == SymmetricPivoting::BlocksAlone && !is_root,
                 };
                 if is_last {
-                    return Ok(outcome);
+                    return Ok(());
                 }
             }
             let mut is_paired = false;
@@ -114,7 +216,7 @@ impl<F: FrontalScalar> Eliminator<F> {
                 break;
             }
         }
-        Ok(outcome)
+        Ok(())
     }
 
     /// Brings the columns from `lo` on into an order in which many stand beside a column that they have their largest entry

@@ -24,19 +24,12 @@ pub(super) struct Shared<'a, F: FrontalScalar> {
     pub rule: ResolvedSymmetric<F>,
     /// ‖B e_k‖₁ by input column.
     pub norms: &'a [F],
-    /// Where signs of pivots are expected.
-    pub signed: Option<Signed<'a>>,
+    /// By what pivots are replaced that have not the sign of that, by input column, where signs are expected.
+    pub expected: Option<&'a [f64]>,
+    /// Which pivots were replaced, by input column, if any may be; each belongs to the thread of its front.
+    pub replaced: &'a [AtomicBool],
     /// Whether the slots hold anything but zeros, left by a factorization before.
     pub used: bool,
-}
-
-/// What is expected of pivots, by input column.
-#[derive(Clone, Copy)]
-pub(super) struct Signed<'a> {
-    /// By what they are replaced.
-    pub expected: &'a [f64],
-    /// Which were; each belongs to the thread of its front.
-    pub replaced: &'a [AtomicBool],
 }
 
 /// LDLᵀ of one front after another, by one thread.
@@ -47,6 +40,8 @@ pub(super) struct LdltFront<F: FrontalScalar> {
     outcome: Outcome<F>,
     /// What is expected of the pivots of the front, if anything is.
     expected: Vec<F>,
+    /// Which of its columns, by where they stand before the elimination, may not be delayed, if any may not.
+    is_due: Vec<bool>,
     /// Sums of |L|·|D|·|Lᵀ| by column of the front, and an array for the check and for moving them.
     products: Vec<F>,
     work: Vec<F>,
@@ -57,8 +52,8 @@ pub(super) struct LdltFront<F: FrontalScalar> {
 
 /// Bytes of the arrays for fronts of `m` rows.
 fn array_bytes<F: FrontalScalar>(m: usize) -> u64 {
-    // Three arrays of values, relative indices, partners, and two arrays of places.
-    let by_row = m * (3 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8);
+    // Three arrays of values, relative indices, partners, two arrays of places, and what is due.
+    let by_row = m * (3 * size_of::<F>() + 4 + size_of::<(F, u32)>() + 8 + 1);
     (by_row + BlockScratch::<F>::BYTES) as u64
 }
 
@@ -105,6 +100,7 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
             },
             outcome: Outcome::default(),
             expected: Vec::new(),
+            is_due: Vec::new(),
             products: vec![F::zero(); m],
             work: vec![F::zero(); m],
             relative: Vec::new(),
@@ -150,10 +146,22 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
         _: Option<FrontState>,
     ) -> Result<Eliminated, FrontalError> {
         self.expected.clear();
-        if let Some(signed) = &context.shared.signed {
-            let expected = own_columns(context, front).iter();
-            let expected = expected.map(|&column| signed.expected[column as usize]);
+        if let Some(expected) = context.shared.expected {
+            let columns = own_columns(context, front).iter();
+            let expected = columns.map(|&column| expected[column as usize]);
             self.expected.extend(expected.map(F::from_f64));
+        }
+        self.is_due.clear();
+        if let Some(limit) = self.eliminator.rule.limit
+            && !front.is_root()
+        {
+            self.is_due.resize(front.own, limit.max_delays == 0);
+            // SAFETY: the children are complete.
+            unsafe {
+                context.for_each_received(front, |delays| {
+                    self.is_due.push(delays >= limit.max_delays);
+                });
+            }
         }
         let panel = panel(front, positions, &mut self.expected);
         let entries = scaled_entries(front.k, front.c);
@@ -165,7 +173,10 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
             *scratch = vec![F::zero(); entries];
         }
         // SAFETY: the panel is valid.
-        self.outcome = unsafe { self.eliminator.front(&panel, front.is_root())? };
+        self.outcome = unsafe {
+            self.eliminator
+                .front(&panel, front.is_root(), &self.is_due)?
+        };
         let moved = (0..front.k).any(|j| positions.col[j] as usize != j);
         Ok(Eliminated {
             pivots: self.outcome.pivots,
@@ -181,12 +192,16 @@ impl<F: FrontalScalar> FrontWork for LdltFront<F> {
     ) -> Result<(), FrontalError> {
         let (m, k) = (front.m, front.k);
         let pivots = done.eliminated.pivots;
-        if let Some(signed) = &context.shared.signed {
+        let note = |column: usize| context.shared.replaced[column].store(true, Ordering::Relaxed);
+        if context.shared.expected.is_some() {
             for (&column, expected) in own_columns(context, front).iter().zip(&self.expected) {
                 if *expected == F::zero() {
-                    signed.replaced[column as usize].store(true, Ordering::Relaxed);
+                    note(column as usize);
                 }
             }
+        }
+        for &j in &self.outcome.replaced {
+            note(input_column(context, done, j as usize));
         }
         let column_at = |at: u32| {
             let j = (0..k).find(|&j| done.positions.col[j] == at);

@@ -18,7 +18,7 @@ use crate::options::Options;
 use crate::storage::Lower;
 use crate::symbolic::Symbolic;
 pub use factors::Pivot;
-use front::{LdltFront, Shared, Signed};
+use front::{LdltFront, Shared};
 pub use quality::SymmetricQuality;
 
 /// Factors P·B·Pᵀ = L·D·Lᵀ of a symmetric matrix, front by front.
@@ -147,7 +147,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let expected = is_signed.then(|| expected::<F>(options, self.n()));
         self.perturbed = None;
         // Which pivots were replaced, and the list of them.
-        let marks = if is_signed { self.n() } else { 0 };
+        let may_replace = is_signed || rule.limit.is_some();
+        let marks = if may_replace { self.n() } else { 0 };
         let mut of_marks = options.memory.reserve(5 * marks as u64)?;
         let replaced: Vec<AtomicBool> = (0..marks).map(|_| AtomicBool::new(false)).collect();
         let run = Run::<LdltFront<F>> {
@@ -160,10 +161,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
                 kernels: self.kernels,
                 rule,
                 norms: &norms,
-                signed: expected.map(|expected| Signed {
-                    expected,
-                    replaced: &replaced,
-                }),
+                expected,
+                replaced: &replaced,
                 used: std::mem::replace(&mut self.used, true),
             },
         };
@@ -171,7 +170,7 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
         let held = self.bytes();
         self.memory.shrink_to(held);
         self.quality = result?;
-        if is_signed {
+        if may_replace {
             let is_replaced = |column: &u32| replaced[*column as usize].load(Ordering::Relaxed);
             let columns = (0..marks as u32).filter(is_replaced);
             // No longer than it has to be: that is what is reserved.
@@ -228,7 +227,8 @@ impl<F: FrontalScalar> FrontalLdlt<F> {
     }
 
     /// Columns of the pattern whose pivots were replaced because they had not the
-    /// [expected sign](luge_sparse::PivotKind::Signed), ascending; `None` if no signs were expected.
+    /// [expected sign](luge_sparse::PivotKind::Signed), or were not to be
+    /// [delayed again](luge_sparse::SmallPivots::Limited), ascending; `None` if none of both was asked for.
     pub fn perturbed(&self) -> Option<&[u32]> {
         self.perturbed.as_ref().map(|(columns, _)| &columns[..])
     }

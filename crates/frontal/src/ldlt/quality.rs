@@ -17,7 +17,8 @@ pub struct SymmetricQuality {
     pub num_two: usize,
     /// Columns delayed to a parent, counted once for every front they were put off.
     pub num_delayed: usize,
-    /// Pivots that were replaced because they had not the [expected sign](luge_sparse::PivotKind::Signed).
+    /// Pivots that were replaced because they had not the [expected sign](luge_sparse::PivotKind::Signed), or were not to be
+    /// [delayed again](luge_sparse::SmallPivots::Limited).
     pub num_perturbed: usize,
     /// The first column of the pattern whose pivot was.
     pub first_perturbed: Option<usize>,
@@ -25,7 +26,8 @@ pub struct SymmetricQuality {
     pub num_zero: usize,
     /// The first column of the pattern that was accepted as a zero pivot.
     pub first_zero: Option<usize>,
-    /// Largest magnitude in L below its unit diagonal: at most 1/u, but for rounding, except in a definite matrix.
+    /// Largest magnitude in L below its unit diagonal: at most 1/u, but for rounding, except in a definite matrix, and where signs
+    /// are expected or delays limited.
     pub max_l: f64,
     /// Smallest magnitude of an eigenvalue of D; accepted zero pivots do not count. Infinite if there is none.
     pub min_pivot: f64,

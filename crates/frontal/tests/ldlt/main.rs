@@ -1,6 +1,7 @@
 //! Symmetric fronts against dense arithmetic: factors, solves, pivoting, reports, limits.
 
 mod checks;
+mod delay_limits;
 mod eigenvalues;
 mod factors;
 mod kernels;

@@ -16,14 +16,15 @@ use super::{
 };
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{SymmetricWork, THREADS, kind, report};
-use crate::frontal::symmetric::{FrontKind, Group, Verdict, all_serve};
+use crate::frontal::symmetric::{Expectation, FrontKind, Group, Verdict, all_serve};
 use crate::frontal::work::Seen;
 
 /// What large fronts of symmetric matrices need beside the others. Arrays have a place for each column of a tile or of a
 /// whole front.
 #[derive(Clone, Copy)]
-pub(in crate::frontal) struct LargeSymmetric<T: Real> {
+pub(in crate::frontal) struct LargeSymmetric<T: Real, E> {
     pub work: SymmetricWork<T>,
+    pub expectation: E,
     /// The kinds of the tile's pivots.
     pub kinds: Shared<u32>,
     /// Where the tile's columns go.
@@ -32,7 +33,7 @@ pub(in crate::frontal) struct LargeSymmetric<T: Real> {
     pub verdicts: Shared<u32>,
 }
 
-impl<T: Real> FrontKind<T> for LargeSymmetric<T> {
+impl<T: Real, E: Expectation<T>> FrontKind<T> for LargeSymmetric<T, E> {
     const SYMMETRIC: bool = true;
 
     #[inlined]
@@ -41,7 +42,7 @@ impl<T: Real> FrontKind<T> for LargeSymmetric<T> {
     }
 }
 
-impl<T: FrontReal> EliminateLarge<T> for LargeSymmetric<T> {
+impl<T: FrontReal, E: Expectation<T>> EliminateLarge<T> for LargeSymmetric<T, E> {
     #[inlined]
     fn place_columns<const TILE: u32, const SEARCH: bool>(
         fronts: LargeFronts<T, TILE, Self>,
@@ -110,10 +111,14 @@ impl<T: FrontReal> EliminateLarge<T> for LargeSymmetric<T> {
     }
 }
 
-impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
+impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T, E>> {
     #[inlined]
     fn kind_of(self, pivot: u32) -> u32 {
-        self.kind.kinds.get(pivot as usize)
+        if E::OF_SIGNS {
+            kind::ONE
+        } else {
+            self.kind.kinds.get(pivot as usize)
+        }
     }
 
     /// Eliminates the pivots of a whole front or of a tile on the diagonal, and keeps D. A barrier ends it.
@@ -177,13 +182,13 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
             // A pivot of order 2 is in one panel.
             pivots -= u32::from(self.kind_of(j + pivots - 1) == kind::FIRST_OF_TWO);
             if thread::thread_idx_x() < warp::WARP_SIZE {
-                let (left, panel) = (m - j, (j, pivots, m));
+                let (left, panel) = (m - j, (j, pivots));
                 let done = if left <= warp::WARP_SIZE {
-                    self.eliminate_symmetric_panel::<TRIAL, 1>(matrix, panel, bound, seen)
+                    self.eliminate_symmetric_panel::<TRIAL, 1>(tile, matrix, panel, bound, seen)
                 } else if left <= 2 * warp::WARP_SIZE {
-                    self.eliminate_symmetric_panel::<TRIAL, 2>(matrix, panel, bound, seen)
+                    self.eliminate_symmetric_panel::<TRIAL, 2>(tile, matrix, panel, bound, seen)
                 } else {
-                    self.eliminate_symmetric_panel::<TRIAL, 3>(matrix, panel, bound, seen)
+                    self.eliminate_symmetric_panel::<TRIAL, 3>(tile, matrix, panel, bound, seen)
                 };
                 if TRIAL && thread::lane_id() == 0 {
                     self.words.set(words::NEXT, done);
@@ -209,17 +214,20 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         j
     }
 
-    /// Eliminates the columns of a panel in the rows from its first pivot to row `m`, of which each lane has at most R, and
+    /// Eliminates the columns of a panel in the tile's rows from its first pivot on, of which each lane has at most R, and
     /// tells how many; those behind are left as they were. One warp calls it.
     #[inlined]
     fn eliminate_symmetric_panel<const TRIAL: bool, const R: usize>(
         self,
+        tile: Tile,
         matrix: Matrix<T>,
-        (j, pivots, m): (u32, u32, u32),
+        (j, pivots): (u32, u32),
         bound: T,
         seen: &mut Seen<T>,
     ) -> u32 {
         let lane = thread::lane_id();
+        let m = tile.rows;
+        let of_tile = tile.start + tile.row;
         let row = |r: usize| j + lane + r as u32 * warp::WARP_SIZE;
         let mut columns = Columns::<T, { PANEL as usize }, R>::zero();
         for r in 0..R {
@@ -234,6 +242,9 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
         }
         let is_first = lane < pivots && self.kind_of(j + lane) == kind::FIRST_OF_TWO;
         let firsts = warp::ballot(warp::FULL_MASK, is_first);
+        // Of the pivot of the panel whose number is the lane's.
+        let expectation = self.kind.expectation;
+        let expected = expectation.expected(of_tile + j + lane.min(pivots - 1));
         let mut came = columns.first(0);
         let mut p = 0;
         while p < pivots {
@@ -254,7 +265,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
                 all_serve(is_bounded, tried)
             };
             let mut tried = seen.before_trial();
-            if firsts >> p & 1 != 0 {
+            if !E::OF_SIGNS && firsts >> p & 1 != 0 {
                 let ([first, second], next) =
                     columns.eliminate_two(&self.work, p, came, &mut tried);
                 if TRIAL && !(serve(p + 2, first, &tried) && serve(p + 2, second, &tried)) {
@@ -265,9 +276,20 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, LargeSymmetric<T>> {
                 came = next;
                 p += 2;
             } else {
-                let (column, next) = columns.eliminate_one(&self.work, p, came, &mut tried);
+                if E::OF_SIGNS {
+                    let expected = warp::shuffle(warp::FULL_MASK, expected, p);
+                    let (usable, is_replaced) = self.work.with_sign(came, expected);
+                    came = usable;
+                    if is_replaced && lane == 0 {
+                        expectation.note_replaced(&self.work, of_tile + j + p);
+                    }
+                }
+                let (mut column, next) = columns.eliminate_one(&self.work, p, came, &mut tried);
                 if TRIAL && !serve(p + 1, column, &tried) {
                     break;
+                }
+                if E::OF_SIGNS && lane == p {
+                    column[0] = came;
                 }
                 store(p, p, column);
                 came = next;

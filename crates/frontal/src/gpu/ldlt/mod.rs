@@ -2,15 +2,18 @@
 
 mod habit;
 mod search;
+mod signs;
 
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::ldlt as kernels;
 use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
-use luge_sparse::{IndexOverflow, Inertia, PivotPolicy, RealScalar, ResolvedSymmetric};
+use luge_sparse::{IndexOverflow, Inertia, PivotKind, PivotPolicy, RealScalar, ResolvedSymmetric};
 
 use self::habit::Habit;
+pub use self::signs::ExpectedPivots;
+use self::signs::Signs;
 use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
@@ -63,6 +66,10 @@ pub struct DeviceSymmetricQuality {
     pub inertia: Inertia,
     /// Pivots of order 2: those with an entry beside the diagonal of D.
     pub num_two: usize,
+    /// Pivots that were replaced because they had not the [expected sign](PivotKind::Signed).
+    pub num_perturbed: usize,
+    /// The first column whose pivot was.
+    pub first_perturbed: Option<usize>,
     /// Columns accepted as zero pivots.
     pub num_zero: usize,
     /// The first of them in the order of elimination.
@@ -87,6 +94,8 @@ impl Default for DeviceSymmetricQuality {
         Self {
             inertia: Inertia::default(),
             num_two: 0,
+            num_perturbed: 0,
+            first_perturbed: None,
             num_zero: 0,
             first_zero: None,
             num_delayed: 0,
@@ -111,7 +120,8 @@ impl Default for DeviceSymmetricQuality {
 /// as long as they serve; where it keeps them all, its factors are taken, else a launch with what it found follows, so that
 /// factors are always computed in the same way. A refactorization has the pivots and the tree of the last search, and is
 /// one launch; the entries of L tell whether these serve.
-/// [`SymmetricPivoting`](luge_sparse::SymmetricPivoting) makes no difference.
+/// [`SymmetricPivoting`](luge_sparse::SymmetricPivoting) makes no difference. Where signs are
+/// [expected](Self::factorize_signed), nothing is searched and nothing moves.
 #[derive(Debug)]
 pub struct DeviceFrontalLdlt<T: DeviceScalar> {
     pub(super) tree: Arc<DeviceTree<Lower>>,
@@ -128,6 +138,8 @@ pub struct DeviceFrontalLdlt<T: DeviceScalar> {
     /// Whether pivots come from a search.
     is_known: bool,
     habit: Habit,
+    /// Where signs of pivots are expected.
+    signs: Option<Signs<T>>,
 }
 
 /// What the kernels write.
@@ -171,24 +183,42 @@ fn in_order(symbolic: &Symbolic<Lower>) -> Vec<u32> {
     fronts.flat_map(|front| 0..front.pivots).collect()
 }
 
+/// Whether signs of pivots are expected.
+fn is_signed(pivots: &PivotPolicy) -> bool {
+    matches!(pivots.kind, PivotKind::Signed { .. })
+}
+
+/// How a launch comes by its pivots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// It searches them.
+    Search,
+    /// They are known.
+    Known,
+    /// They are the diagonal, and have to be positive.
+    Definite,
+    /// They are the diagonal, each of the sign that is expected of it.
+    Signed,
+}
+
 /// The kernels of LDLᵀ.
 struct LdltKernels<'a, T: DeviceScalar> {
-    search: bool,
+    mode: Mode,
     max_l: T,
     /// In fronts of one tile, and of several.
     known_l: [T; 2],
-    definite: bool,
     diagonal: &'a mut Buffer<T>,
     failed: &'a mut Buffer<u32>,
     found_places: &'a mut Buffer<u32>,
+    signs: Option<&'a mut Signs<T>>,
 }
 
 impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
     fn desc(&self, _: bool) -> &'static KernelDesc {
-        if self.search {
-            kernels::ldlt_fronts_search::desc::<T>()
-        } else {
-            kernels::ldlt_fronts::desc::<T>()
+        match self.mode {
+            Mode::Search => kernels::ldlt_fronts_search::desc::<T>(),
+            Mode::Known | Mode::Definite => kernels::ldlt_fronts::desc::<T>(),
+            Mode::Signed => kernels::ldlt_fronts_signed::desc::<T>(),
         }
     }
 
@@ -205,19 +235,26 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
             max_l: self.max_l,
             known_l: self.known_l[0],
             known_l_of_tile: self.known_l[1],
-            definite: self.definite.into(),
+            definite: (self.mode == Mode::Definite).into(),
             diagonal: &mut *self.diagonal,
             failed: &mut *self.failed,
             found_places: &mut *self.found_places,
         };
         // SAFETY: the caller's contract.
         unsafe {
-            if self.search {
-                kernels::ldlt_fronts_search::launch::<T, _>(
+            match (self.mode, &mut self.signs) {
+                (Mode::Search, _) => kernels::ldlt_fronts_search::launch::<T, _>(
                     stream, config, work, symmetric, small, large,
-                )
-            } else {
-                kernels::ldlt_fronts::launch::<T, _>(stream, config, work, symmetric, small, large)
+                ),
+                (Mode::Signed, Some(signs)) => {
+                    let expected = signs.buffers();
+                    kernels::ldlt_fronts_signed::launch::<T, _>(
+                        stream, config, work, symmetric, expected, small, large,
+                    )
+                }
+                _ => kernels::ldlt_fronts::launch::<T, _>(
+                    stream, config, work, symmetric, small, large,
+                ),
             }
         }
     }
@@ -246,8 +283,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     ///
     /// # Panics
     ///
-    /// If `a` has fewer values than the placement of the tree refers to, or
-    /// [`PivotPolicy::resolve_symmetric`] refuses the policy.
+    /// If `a` has fewer values than the placement of the tree refers to,
+    /// [`PivotPolicy::resolve_symmetric`] refuses the policy, or it [limits](luge_sparse::SmallPivots::Limited) delays.
     #[track_caller]
     pub fn factorize(
         stream: &Stream,
@@ -303,6 +340,9 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         upload: &UploadTree<'_>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
         let mut factors = Self::unfactorized(stream, &self.tree, &self.workspace)?;
+        if let Some(signs) = &self.signs {
+            factors.signs = Some(signs.beside(stream)?);
+        }
         factors.num_delayed = self.num_delayed;
         factors.scale = self.scale;
         if self.is_known {
@@ -334,6 +374,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             quality: DeviceSymmetricQuality::default(),
             is_known: false,
             habit: Habit::default(),
+            signs: None,
             workspace: Arc::clone(workspace),
             tree: Arc::clone(tree),
         })
@@ -393,7 +434,12 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         if rule.method.is_none() {
             self.keep_order(stream)?;
         }
-        self.launch(stream, a, rule, false)
+        let mode = match pivots.kind {
+            PivotKind::Signed { .. } => Mode::Signed,
+            PivotKind::Definite => Mode::Definite,
+            _ => Mode::Known,
+        };
+        self.launch(stream, a, rule, mode)
     }
 
     /// Waits for the factorization that was begun last, and tells what became of it. `None` if the pivots do not serve its
@@ -479,6 +525,18 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     /// it with the next, zero but for the first of a pivot of order 2.
     pub fn diagonal(&self) -> &Buffer<T> {
         &self.panels.diagonal
+    }
+
+    /// Columns of A in the order of elimination, that of the pivots in [`diagonal`](Self::diagonal).
+    pub fn elimination_order(&self) -> Vec<usize> {
+        let mut order = vec![0; self.places.len()];
+        for front in self.tree.symbolic.tree().fronts() {
+            for e in front.pivot_range() {
+                let place = front.start + self.places[e];
+                order[place as usize] = self.tree.columns[e] as usize;
+            }
+        }
+        order
     }
 
     /// Searches pivots and factorizes.
@@ -569,6 +627,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             self.scale = max_b;
             return Ok(None);
         }
+        self.note_replaced(stream, &report)?;
         let not_finite = report.first(words::FIRST_NOT_FINITE);
         if rule.method.is_none() {
             // What is not a number is not positive either.
@@ -614,6 +673,10 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                 zero,
             },
             num_two: report.count(words::NUM_TWO),
+            num_perturbed: report.count(words::NUM_PERTURBED),
+            first_perturbed: self
+                .perturbed()
+                .and_then(|columns| columns.first().copied()),
             num_zero: zero,
             first_zero: first_zero.map(|pivot| self.column(&self.places, pivot)),
             num_delayed: self.num_delayed,
@@ -661,8 +724,13 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
         a: &Buffer<f64>,
         rule: ResolvedSymmetric<T>,
-        search: bool,
+        mode: Mode,
     ) -> Result<(), DeviceFrontalError> {
+        assert!(
+            mode != Mode::Signed || self.signs.is_some(),
+            "what is expected of each pivot"
+        );
+        assert!(rule.limit.is_none(), "delays are limited on the CPU alone");
         self.rule = Some(rule);
         let max_l = 1.0 / RealScalar::to_f64(rule.threshold);
         let known_l = if self.is_known {
@@ -689,16 +757,16 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             row_places,
         };
         let mut kernels = LdltKernels {
-            search,
+            mode,
             max_l: RealScalar::from_f64(max_l),
             known_l: known_l.map(RealScalar::from_f64),
-            definite: rule.method.is_none(),
             diagonal,
             failed,
             found_places,
+            signs: self.signs.as_mut(),
         };
         factorization.enqueue(stream, &self.workspace, &mut kernels)?;
-        if search {
+        if mode == Mode::Search {
             // The kinds of pivots are those in their new places.
             std::mem::swap(&mut self.panels.row_places, &mut self.panels.found_places);
         }

@@ -6,7 +6,7 @@ use luge_device::{Buffer, Stream};
 use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use super::{DeviceFrontalLdlt, MovedTree, Panels, UploadTree};
+use super::{DeviceFrontalLdlt, Mode, MovedTree, Panels, UploadTree};
 use crate::gpu::delays::{Delays, Found};
 use crate::gpu::launch::Workspace;
 use crate::gpu::solve::invert_places;
@@ -42,7 +42,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             // Up to one half there always is a pivot.
             let threshold = (RealScalar::to_f64(rule.threshold) * times).min(0.5);
             rule.threshold = <T as RealScalar>::from_f64(threshold);
-            self.launch(stream, a, rule, true)?;
+            self.launch(stream, a, rule, Mode::Search)?;
             if self.tree.is_empty() {
                 return Ok(searched);
             }

@@ -2,9 +2,11 @@
 
 use crate::common::{fill_entries, grid, pattern, random_pattern};
 use luge_ordering::{
-    Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, order,
+    Matching, Method, MethodUsed, Ordering, OrderingOptions, OrderingSeconds, SymmetricOptions,
+    order, order_symmetric,
 };
 use luge_sparse::{CompressedPattern, etree};
+use luge_testkit::strategies::pattern_from;
 
 /// Calls `work` in a pool of so many threads.
 fn on_threads<R: Send>(threads: usize, work: impl FnOnce() -> R + Send) -> R {
@@ -110,6 +112,56 @@ fn the_order_is_the_same_on_any_number_of_threads() {
         };
         let first = on(1);
         assert!(first == on(2) && first == on(4));
+    }
+}
+
+/// Blocks of all small sizes, pairs with and without a diagonal among them, beside a large one.
+#[test]
+fn small_blocks_are_ordered_alike_on_any_number_of_threads() {
+    let large = grid(30, 20);
+    let mut edges: Vec<(u32, u32)> = Vec::new();
+    for (i, line) in large.lines().enumerate() {
+        edges.extend(line.iter().map(|&j| (i as u32, j)));
+    }
+    let mut n = large.major_dim() as u32;
+    for block in 0..500u32 {
+        let size = 1 + block % 7;
+        let has_diagonal = block % 3 != 0 || size != 2;
+        for i in (0..size).filter(|_| has_diagonal) {
+            edges.push((n + i, n + i));
+        }
+        // A path whose ends are not the first and last numbers.
+        let vertex = |k: u32| n + (k * 3 + block) % size;
+        let steps = (1..size).filter(|_| size % 3 != 0);
+        let star = (1..size).filter(|_| size % 3 == 0).map(|k| (n, n + k));
+        for (v, w) in steps.map(|k| (vertex(k - 1), vertex(k))).chain(star) {
+            edges.extend([(v, w), (w, v)]);
+        }
+        n += size;
+    }
+    let a = pattern_from(n as usize, edges);
+    for method in [Method::Auto, Method::Amd] {
+        let on = |threads: usize| {
+            let options = OrderingOptions::default()
+                .method(method.clone())
+                .matching(Matching::Never)
+                .threads(threads);
+            let found = on_threads(threads, || order(&a, None, &options).unwrap());
+            assert!(found.block_ptr.len() > 500);
+            (found.col_perm, found.predicted, found.blocks)
+        };
+        let first = on(1);
+        assert!(first == on(2) && first == on(4));
+        let by_symmetry = |threads: usize| {
+            let options = SymmetricOptions::default()
+                .method(method.clone())
+                .matching(Matching::Never)
+                .threads(threads);
+            let found = on_threads(threads, || order_symmetric(&a, None, &options).unwrap());
+            (found.perm, found.predicted)
+        };
+        let first = by_symmetry(1);
+        assert!(first == by_symmetry(2) && first == by_symmetry(4));
     }
 }
 

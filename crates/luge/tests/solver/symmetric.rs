@@ -497,3 +497,34 @@ fn a_raised_flag_stops_symmetric_calls_too() {
     cancel.lower();
     assert_backward_error(&a, &factors.solve(&b).unwrap().x, &b);
 }
+
+/// Entries across the diagonal may differ by little: those of the lower triangle count, by rows or by columns.
+#[test]
+fn the_lower_triangle_is_factorized() {
+    let offsets = [0usize, 2, 4];
+    let indices = [0usize, 1, 0, 1];
+    let larger = 1.0 + 1e-11;
+    let options = symmetric().ordering(OrderingOptions::default().scaling(false));
+    let backends = [BackendChoice::Cpu, BackendChoice::Simulator { seed: 0 }];
+    for backend in backends {
+        let solver = Solver::new(options.clone().backend(backend)).unwrap();
+        let d_of = |a: MatrixRef<'_, f64>| {
+            let factors = solver.analyze(a).unwrap().factorize(a).unwrap();
+            let d = factors.ldlt().unwrap().unwrap().d().to_vec();
+            assert_eq!([d[0], d[1]], [2.0, 0.0]);
+            d[2]
+        };
+        for [upper, lower] in [[larger, 1.0], [1.0, larger]] {
+            let by_rows = [2.0, upper, lower, 2.0];
+            let by_columns = [2.0, lower, upper, 2.0];
+            let expected = 2.0 - lower * lower / 2.0;
+            let found = [
+                d_of(MatrixRef::by_rows(2, 2, &offsets, &indices, &by_rows)),
+                d_of(MatrixRef::by_columns(2, 2, &offsets, &indices, &by_columns)),
+            ];
+            for d in found {
+                assert!((d - expected).abs() < 1e-15, "{d}, {expected}");
+            }
+        }
+    }
+}

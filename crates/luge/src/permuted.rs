@@ -93,6 +93,14 @@ const SHARES_PER_THREAD: usize = 4;
 /// Entries of a share, at least.
 const SHARE: usize = 1 << 12;
 
+/// In how many shares so many entries are permuted: one if not by several threads.
+pub(crate) fn num_shares(entries: usize, threads: usize) -> usize {
+    if threads == 1 || entries < WORTH_SHARING {
+        return 1;
+    }
+    (entries / SHARE).clamp(1, SHARES_PER_THREAD * threads)
+}
+
 /// As [`permuted_columns`], shared by the threads of the current rayon pool, with places among the `entries` if those
 /// are given: the place of each entry by rows in another order.
 pub(crate) fn permuted_columns_shared(
@@ -102,7 +110,8 @@ pub(crate) fn permuted_columns_shared(
     threads: usize,
 ) -> (CompressedPattern, Vec<u32>) {
     let place = |p: u32| entries.map_or(p, |entries| entries[p as usize] as u32);
-    if threads == 1 || a_rows.nnz() < WORTH_SHARING {
+    let num_shares = num_shares(a_rows.nnz(), threads);
+    if num_shares == 1 {
         let (columns, mut source) = permuted_columns(a_rows, transform);
         if entries.is_some() {
             source.iter_mut().for_each(|p| *p = place(*p));
@@ -112,7 +121,6 @@ pub(crate) fn permuted_columns_shared(
     let n = a_rows.major_dim();
     let new_col = &transform.col_perm.inverse();
     let place = &place;
-    let num_shares = (a_rows.nnz() / SHARE).clamp(1, SHARES_PER_THREAD * threads);
     let row_perm = transform.row_perm.as_slice();
     let (ptr, idx) = (a_rows.ptr(), a_rows.idx());
     let rows_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;

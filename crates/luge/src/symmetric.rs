@@ -40,6 +40,7 @@ use crate::host::{AnyHost, HostAnalysis};
 use crate::host_plan::{HostPlan, LdltParts, PlannedFactors, SymmetricReport};
 use crate::options::{SingularAction, SymmetricKind};
 use crate::ordered::costs_of;
+use crate::permuted::num_shares;
 use crate::shared::Shared;
 use crate::stored::Rows;
 use crate::symmetry::Symmetry;
@@ -366,9 +367,11 @@ impl<'a> Request<'a> {
                 })
             })
         };
+        // Several threads hold every entry twice, the first time as a triple.
+        let triples = 3 * bytes_of::<u32>(a.nnz().div_ceil(2) + n);
         let grouped = self.threads.run(self.seconds(), |threads| {
-            let most = if threads == 1 { 1 } else { SHARES * threads };
-            let num_shares = (a.nnz() / ENTRIES_OF_SHARE).clamp(1, most);
+            let room = self.limits.memory.reserve(triples);
+            let num_shares = num_shares(a.nnz(), if room.is_ok() { threads } else { 1 });
             let rows_of = |share: usize| n * share / num_shares..n * (share + 1) / num_shares;
             grouped(n, num_shares, |share| lines(rows_of(share)))
         });
@@ -388,12 +391,6 @@ fn transform_of(ordering: &SymmetricOrdering) -> Transform {
         scaling: Arc::new(ordering.scaling.clone()),
     }
 }
-
-/// Shares of rows for each thread that permutes them, so that one whose share is small helps with others.
-const SHARES: usize = 4;
-
-/// Entries of a share, at least.
-const ENTRIES_OF_SHARE: usize = 1 << 12;
 
 impl SymmetricPlan {
     /// The options of the fronts.

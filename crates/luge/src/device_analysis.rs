@@ -30,8 +30,8 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
     /// The filled pattern of B and its levels.
     fn structure(&self, shared: &Shared) -> Result<(FilledPattern, Levels), Error>;
 
-    /// Factorizes the values `a` of A in the order in which callers store them; `pivots` are static, or those of a symmetric
-    /// matrix.
+    /// Factorizes the values `a` of A in the order in which callers store them; `pivots` are static, those of a symmetric
+    /// matrix, or by a threshold if it [searches pivots](Self::searches_pivots).
     fn factorize(
         self: Arc<Self>,
         a: &[f64],
@@ -48,6 +48,9 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
 
     /// What many matrices take on the device, if engines can share the plan.
     fn batch_bytes(&self) -> Option<BatchBytes>;
+
+    /// Whether a factorization of a general matrix searches pivots on the device.
+    fn searches_pivots(&self) -> bool;
 
     /// Searches `pivots` by columns on the CPU, and analyzes B with its rows so permuted.
     fn search_pivots(

@@ -174,6 +174,10 @@ impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
         Ok(None)
     }
 
+    fn searches_pivots(&self) -> bool {
+        false
+    }
+
     fn batch_bytes(&self) -> Option<BatchBytes> {
         None
     }

@@ -17,14 +17,40 @@ use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
 use crate::shared::Shared;
 use crate::task::{Journal, Task};
 
+/// How pivots of a general matrix were searched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PivotSearch {
+    pub place: SearchPlace,
+    pub num_off_diagonal: usize,
+}
+
+/// Where that was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SearchPlace {
+    /// By the column engine of the CPU.
+    Host,
+    /// In the fronts on the device, columns without a pivot delayed.
+    Fronts,
+}
+
+impl SearchPlace {
+    /// What ran.
+    pub(crate) fn code_path(self) -> &'static str {
+        match self {
+            Self::Host => "pivots: Gilbert-Peierls on the CPU",
+            Self::Fronts => "pivots: searched in fronts, columns without one delayed",
+        }
+    }
+}
+
 /// Factors on the device that passed their probe, or the best there were.
 pub(crate) struct DeviceFactors {
     pub analysis: Arc<dyn AnyDeviceAnalysis>,
     pub engine: Box<dyn AnyDeviceEngine>,
     /// None where the options ask for none.
     pub probe: Option<Probe>,
-    /// Off-diagonal pivots, if they were searched on the CPU.
-    pub searched: Option<usize>,
+    /// If pivots of a general matrix were searched beyond their fronts.
+    pub searched: Option<PivotSearch>,
     /// By what the pivots of a symmetric matrix were searched.
     pub pivots: Option<PivotPolicy>,
     /// Estimated if pivots were searched.

@@ -291,9 +291,8 @@ impl<S: Storage> Forest<S> {
         sums.into_iter().fold(0.0, f64::max)
     }
 
-    /// Entries of L and of U, as they are predicted.
-    pub(crate) fn sizes(&self) -> (u64, u64) {
-        let symbolic = &self.symbolic;
+    /// Entries of L and of U on the tree of the plan, or on one in which columns have moved.
+    pub(crate) fn sizes(&self, symbolic: &Symbolic<S>) -> (u64, u64) {
         if S::SYMMETRIC {
             let lower = symbolic.factor_entries();
             return (lower, lower);

@@ -1,4 +1,5 @@
-//! How the device path comes by factors it can trust: static pivots first, searched ones if they fail.
+//! How the device path comes by factors it can trust: static pivots first, searched ones if they fail: in the fronts of the
+//! tree on the device, and where those do not serve, by columns on the CPU.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +13,9 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::attempts::{self, Found, REMEDIES, Remedy, is_of_pivots};
 use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, NewValues};
-use crate::device_factors::{DeviceFactors, Judged, expected_error, looked_at, unstable};
+use crate::device_factors::{
+    DeviceFactors, Judged, PivotSearch, SearchPlace, expected_error, looked_at, unstable,
+};
 use crate::device_plan::DevicePath;
 use crate::engine::SINGULAR;
 use crate::error::Error;
@@ -25,6 +28,12 @@ use crate::task::{Journal, Refactorized, Task};
 /// Diagonal preference of the first search for pivots under [`Pivoting::Auto`].
 const SEARCH_THRESHOLD: f64 = 0.01;
 
+/// Thresholds of searches in fronts under [`Pivoting::Auto`], one after another.
+const SEARCH_THRESHOLDS: [f64; 2] = [SEARCH_THRESHOLD, 0.1];
+
+/// The largest threshold of a search in fronts. A stricter one delays too many columns.
+const FRONT_SEARCH_THRESHOLD: f64 = 0.5;
+
 /// How far from the target, or from ε of the factors if that is more, a solve with static pivots may be before it is
 /// refined: under [`Pivoting::Auto`] others are searched beyond that.
 const WORST_UNREFINED: f64 = 1e3;
@@ -36,6 +45,16 @@ fn is_to_be_probed(engine: &dyn AnyDeviceEngine, shared: &Shared) -> bool {
         ResidualCheck::WhereInDoubt => is_above(expected_error(engine), shared.target),
         ResidualCheck::Never => false,
     }
+}
+
+/// Whether fronts were too large for the memory or for the device's indices.
+fn is_too_large(error: &Error) -> bool {
+    is_of_memory(error) || matches!(error, Error::IndexOverflow(_))
+}
+
+/// Whether there was too little memory for something.
+fn is_of_memory(error: &Error) -> bool {
+    matches!(error, Error::OutOfMemory { .. })
 }
 
 /// Whether other pivots might do better.
@@ -146,11 +165,13 @@ impl DevicePath {
             }
             Err(error) => return Err(error),
         };
-        let probe = task.probe_on_device(engine.as_ref(), journal)?;
         let report = engine.report();
-        let reason = if report.num_perturbed > 0 {
-            Some(format!("{} tiny pivots", report.num_perturbed))
-        } else if probe.misses(shared.target) {
+        if report.num_perturbed > 0 && is_auto {
+            let reason = format!("{} tiny pivots", report.num_perturbed);
+            return Ok(Verdict::Fail(reason));
+        }
+        let probe = task.probe_on_device(engine.as_ref(), journal)?;
+        let reason = if probe.misses(shared.target) {
             Some(format!("backward error {:.1e}", probe.backward_error))
         } else if is_above(
             probe.unrefined,
@@ -177,6 +198,9 @@ impl DevicePath {
         task: Task<'_, T>,
         journal: &mut Journal,
     ) -> Result<DeviceFactors, Error> {
+        if let Some(found) = self.search_in_fronts(analysis, task, journal)? {
+            return Ok(found);
+        }
         let shared = task.shared;
         let policies: SmallVec<[PivotPolicy; 2]> = match shared.options.searched_pivots() {
             Some(policy) => smallvec![policy],
@@ -209,21 +233,77 @@ impl DevicePath {
                 .is_none_or(|best| !is_above(probe.backward_error, best.backward_error()))
             {
                 let mut found = DeviceFactors::new(found.analysis, engine, probe);
-                found.searched = Some(num_off_diagonal);
+                found.searched = Some(PivotSearch {
+                    place: SearchPlace::Host,
+                    num_off_diagonal,
+                });
                 best = Some(found);
             }
             if reached {
                 break;
             }
         }
-        let mut best = best.unwrap_or_else(|| unreachable!("there is a policy to try"));
-        // The search sees a singular matrix by a column of noise, but noise can also spread.
+        let best = best.unwrap_or_else(|| unreachable!("there is a policy to try"));
+        Self::unless_singular(best, task, journal)
+    }
+
+    /// Searches pivots in the fronts of the tree, where columns without one are delayed, and factorizes with them. Under
+    /// [`Pivoting::Auto`], if the probe misses the target, it tries a stricter threshold. `None` if that is not the way of the
+    /// engine or the options, if the search does not end or takes too much memory, or if no factors reach the target.
+    fn search_in_fronts<T: RealScalar>(
+        &self,
+        analysis: &Arc<dyn AnyDeviceAnalysis>,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<Option<DeviceFactors>, Error> {
+        let shared = task.shared;
+        let thresholds = match shared.options.pivoting {
+            Pivoting::Threshold { threshold } => &[threshold][..],
+            Pivoting::Auto | Pivoting::Static => &SEARCH_THRESHOLDS,
+        };
+        if !analysis.searches_pivots() {
+            return Ok(None);
+        }
+        for &threshold in thresholds {
+            if threshold > FRONT_SEARCH_THRESHOLD {
+                break;
+            }
+            let start = Instant::now();
+            let policy = PivotPolicy::threshold(threshold);
+            let factorized = Arc::clone(analysis).factorize(task.values, policy, &shared.limits);
+            *journal.seconds.pivot_search.get_or_insert(0.0) += start.elapsed().as_secs_f64();
+            let engine = match factorized {
+                Ok(engine) => engine,
+                Err(error) if is_of_pivots(&error) || is_too_large(&error) => break,
+                Err(error) => return Err(error),
+            };
+            let probe = task.probe_on_device(engine.as_ref(), journal)?;
+            if !probe.misses(shared.target) {
+                let num_off_diagonal = engine.report().num_off_diagonal.unwrap_or(0);
+                let mut found = DeviceFactors::new(Arc::clone(analysis), engine, probe);
+                found.searched = Some(PivotSearch {
+                    place: SearchPlace::Fronts,
+                    num_off_diagonal,
+                });
+                return Self::unless_singular(found, task, journal).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Estimates the condition of factors whose pivots were searched, and refuses them if they are singular. A search sees a
+    /// singular matrix by a column of noise, but noise can also spread.
+    fn unless_singular<T: RealScalar>(
+        mut found: DeviceFactors,
+        task: Task<'_, T>,
+        journal: &mut Journal,
+    ) -> Result<DeviceFactors, Error> {
         let start = Instant::now();
-        let condition = best.engine.condition(task.values)?;
+        let condition = found.engine.condition(task.values)?;
         journal.add_probe(start.elapsed());
         condition.refuse_below(SINGULAR)?;
-        best.condition = Some(condition);
-        Ok(best)
+        found.condition = Some(condition);
+        Ok(found)
     }
 
     /// Factorizes new values with the pivots of `old`, whose engine keeps no values, or with new ones if those do not serve.
@@ -455,9 +535,7 @@ impl DevicePath {
             }
         };
         let failure = match self.search(&old.analysis, task, journal).and_then(serves) {
-            Err(error) if is_numerical(&error) || matches!(error, Error::OutOfMemory { .. }) => {
-                error
-            }
+            Err(error) if is_numerical(&error) || is_of_memory(&error) => error,
             done => return done,
         };
         let warnings = journal.warnings.len();

@@ -16,7 +16,7 @@ use luge_solve::backward_error::Residual;
 use luge_solve::gpu::{self as solve_gpu, DeviceMatrix, DevicePattern, Measures, Refined};
 use luge_solve::refine;
 use luge_sparse::num_traits::Float;
-use luge_sparse::{FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar};
+use luge_sparse::{CancelFlag, FilledPattern, Levels, PivotPolicy, RealScalar, RowPerm, Scalar};
 
 use crate::accuracy::of_growth;
 use crate::backend::gpu::GpuBackend;
@@ -68,6 +68,7 @@ struct TreeEngine<L: TreeFactors> {
     /// For other values, once there were some.
     spare: Option<Buffer<f64>>,
     pivots: PivotPolicy,
+    cancel: CancelFlag,
     quality: TreeQuality,
     /// How `spare` was factorized, until the values that came after it are kept.
     previous: Option<Previous<L>>,
@@ -113,7 +114,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
     }
 
     /// Where its engines make factors.
-    fn place<'a>(&'a self, scratch: &'a Scratch<L::Value>) -> Place<'a, L> {
+    fn place<'a>(&'a self, scratch: &'a Scratch<L::Value>, cancel: &'a CancelFlag) -> Place<'a, L> {
         Place {
             forest: &self.forest,
             tree: &self.on_device,
@@ -121,6 +122,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
             space: &scratch.space,
             stream: &self.stream,
             threads: &self.threads,
+            cancel,
         }
     }
 
@@ -143,7 +145,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
     fn describe(&self, inform: &mut Inform) {
         let forest = &self.forest;
         let symbolic = &forest.symbolic;
-        (inform.lnz, inform.unz) = forest.sizes();
+        (inform.lnz, inform.unz) = forest.sizes(symbolic);
         inform.flops = symbolic.flops();
         inform.num_supernodes = Some(symbolic.tree().num_supernodes());
         inform.max_front = Some(symbolic.tree().max_front());
@@ -162,7 +164,7 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
         self: Arc<Self>,
         a: &[f64],
         pivots: PivotPolicy,
-        _limits: &Limits,
+        limits: &Limits,
     ) -> Result<Box<dyn AnyDeviceEngine>, Error> {
         let _span = tracing::info_span!("numeric").entered();
         let values = self
@@ -173,13 +175,15 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
             Some(scratch) => Arc::clone(scratch),
             None => self.scratch(&self.stream)?,
         };
-        let (factors, quality) = L::factorize(self.place(&scratch), &values, &pivots)?;
+        let place = self.place(&scratch, &limits.cancel);
+        let (factors, quality) = L::factorize(place, &values, &pivots)?;
         Ok(Box::new(TreeEngine {
             factors: Mutex::new(factors),
             scratch,
             values,
             spare: None,
             pivots,
+            cancel: limits.cancel.clone(),
             quality,
             previous: None,
             analysis: self,
@@ -200,6 +204,10 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
             scratch: Some(self.scratch(stream)?),
             ..*self
         })))
+    }
+
+    fn searches_pivots(&self) -> bool {
+        L::SEARCHES
     }
 
     fn batch_bytes(&self) -> Option<BatchBytes> {
@@ -311,7 +319,7 @@ impl<L: TreeFactors> TreeEngine<L> {
                 Outcome::OtherScale => {}
                 Outcome::OtherPivots => {
                     // Beside the old ones, which come back if these are not kept.
-                    let place = self.analysis.place(&self.scratch);
+                    let place = self.analysis.place(&self.scratch, &self.cancel);
                     let (found, quality) = factors.factorize_beside(place, values, &self.pivots)?;
                     let old = std::mem::replace(factors, found);
                     if let Some(previous) = &mut self.previous {
@@ -345,21 +353,20 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
     fn report(&self) -> FactorReport {
         let device = self.analysis.stream.device();
         let quality = &self.quality;
+        let tree = Arc::clone(self.factors().tree());
         FactorReport {
             num_perturbed: quality.num_perturbed,
             first_perturbed: quality.first_perturbed,
             num_delayed: quality.num_delayed,
+            num_off_diagonal: quality.num_off_diagonal,
             growth: quality.growth(),
             growth_bounds: true,
             error: of_growth(epsilon::<L>(), quality.growth()),
             largest: quality.max_b,
             epsilon: epsilon::<L>(),
             symmetric: quality.symmetric,
-            sizes: self.factors().sizes(),
-            code_path: vec![L::code_path(
-                self.analysis.on_device.num_launches(),
-                quality,
-            )],
+            sizes: Some(self.analysis.forest.sizes(tree.symbolic())),
+            code_path: vec![L::code_path(tree.num_launches(), quality)],
             device: DeviceCosts {
                 peak_bytes: Some(device.peak_bytes()),
                 transfer_seconds: Some(
@@ -422,7 +429,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
 
     fn determinant(&self) -> Result<Determinant, Error> {
         let forest = &self.analysis.forest;
-        let product = self.factors().determinant(&self.analysis.stream, forest)?;
+        let product = self.factors().determinant(&self.analysis.stream)?;
         let transform = &forest.transform;
         // Rows and columns go to the order of elimination alike, which changes no sign.
         Ok(transform.undo_determinant(&transform.row_perm, product))

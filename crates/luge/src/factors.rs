@@ -1330,11 +1330,10 @@ impl<T: RealScalar> Factors<T> {
             #[cfg(feature = "gpu")]
             Computed::Device(device) => {
                 device.analysis.describe(&mut inform);
-                if device.searched.is_some() {
-                    let search = "pivots: Gilbert-Peierls on the CPU";
-                    inform.code_path.insert(0, search);
+                if let Some(searched) = device.searched {
+                    inform.code_path.insert(0, searched.place.code_path());
                 }
-                inform.num_off_diagonal = device.searched;
+                inform.num_off_diagonal = device.searched.map(|searched| searched.num_off_diagonal);
                 inform.backward_error = device.probe.map(|probe| probe.backward_error);
                 (device.probe, device.searched.is_some())
             }

@@ -21,7 +21,8 @@ pub struct Seconds {
     pub supernode: Option<f64>,
     /// Dependencies and levels, where work goes by levels.
     pub levelize: Option<f64>,
-    /// Search for pivots on the CPU, if there was one, with the symbolic phase after it.
+    /// Search for pivots on the CPU, if there was one, with the symbolic phase after it; on a device the search in fronts of
+    /// a general matrix, with the trees in which columns are delayed and the factorization after it.
     pub pivot_search: Option<f64>,
     /// Numeric factorization.
     pub numeric: Option<f64>,

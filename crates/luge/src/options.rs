@@ -172,7 +172,9 @@ pub enum Pivoting {
     /// does not reach the target backward error, partial pivoting. On a device, static pivoting on
     /// the matched and scaled matrix; if a pivot is too small, or a probe does not reach the target,
     /// rows are matched by value where they were not yet, and if that does not do either, pivots are
-    /// searched on the CPU, and the device factorizes with the row permutation found there.
+    /// searched: in the fronts of the tree, columns without an acceptable one delayed to the fronts
+    /// above, or where that does not do, and with the columns, on the CPU, and the device factorizes
+    /// with the row permutation found there.
     #[default]
     Auto,
     /// Static pivoting: tiny pivots are replaced, counted and left to refinement.

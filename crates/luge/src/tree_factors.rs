@@ -9,7 +9,7 @@ use luge_frontal::gpu::{
     Workspace,
 };
 use luge_frontal::{Full, Lower, Storage};
-use luge_sparse::{PivotKind, PivotPolicy};
+use luge_sparse::{CancelFlag, PivotKind, PivotPolicy};
 
 use crate::backend::Limits;
 use crate::determinant::Determinant;
@@ -37,6 +37,8 @@ pub(crate) struct TreeQuality {
     /// The smallest and the largest magnitude of an eigenvalue of D, without the zero pivots that were accepted.
     pub pivot_range: Option<[f64; 2]>,
     pub num_delayed: Option<usize>,
+    /// Pivots that threshold pivoting took off the diagonal.
+    pub num_off_diagonal: Option<usize>,
 }
 
 impl TreeQuality {
@@ -67,12 +69,17 @@ pub(crate) struct Place<'a, L: TreeFactors> {
     pub space: &'a Arc<Workspace<L::Value>>,
     pub stream: &'a Stream,
     pub threads: &'a Threads,
+    /// Looked at before each tree in which columns have moved.
+    pub cancel: &'a CancelFlag,
 }
 
 /// Factors of one matrix. All work on them is enqueued on the stream of their place, in order.
 pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     type Value: DeviceScalar;
     type Storage: Storage;
+
+    /// Whether a factorization by a threshold searches pivots beyond their fronts, as those of symmetric matrices always do.
+    const SEARCHES: bool;
 
     /// Factorizes the matrix with these values of A, with pivots that are searched.
     fn factorize(
@@ -133,11 +140,7 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
     ) -> Result<(), Error>;
 
     /// The determinant of B.
-    fn determinant(
-        &self,
-        stream: &Stream,
-        forest: &Forest<Self::Storage>,
-    ) -> Result<Determinant, Error>;
+    fn determinant(&self, stream: &Stream) -> Result<Determinant, Error>;
 
     /// Columns of A whose pivots were replaced, ascending, if they are known.
     fn perturbed(&self) -> Option<Vec<usize>> {
@@ -161,8 +164,8 @@ pub(crate) trait TreeFactors: Send + Sync + Sized + 'static {
         unreachable!("triangles of a symmetric matrix")
     }
 
-    /// Entries of L and of U, where they differ from what the plan predicts.
-    fn sizes(&self) -> Option<(u64, u64)>;
+    /// The tree of the factors, in which columns may have moved.
+    fn tree(&self) -> &Arc<DeviceTree<Self::Storage>>;
 
     /// What ran, with so many launches, and this outcome.
     fn code_path(num_launches: usize, quality: &TreeQuality) -> &'static str;
@@ -187,6 +190,7 @@ pub(crate) fn numeric_error(error: DeviceFrontalError) -> Error {
             pivot: value,
         },
         DeviceFrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
+        DeviceFrontalError::Cancelled(e) => Error::Cancelled(e),
         DeviceFrontalError::Device(e) => Error::from_device(e, "numeric"),
     }
 }
@@ -213,6 +217,7 @@ impl From<DeviceQuality> for TreeQuality {
             max_b: quality.max_b,
             max_u: quality.max_u,
             max_l: quality.max_l,
+            num_delayed: Some(quality.num_delayed),
             ..Self::default()
         }
     }
@@ -222,17 +227,30 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
     type Value = T;
     type Storage = Full;
 
+    const SEARCHES: bool = true;
+
     fn factorize(
         place: Place<'_, Self>,
         values: &Buffer<f64>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, TreeQuality), Error> {
+        let upload = uploading(&place);
         let Place {
             tree,
             space,
             stream,
             ..
         } = place;
+        if !pivots.is_static() {
+            let found = Self::factorize_by_threshold(space, stream, tree, values, pivots, &upload);
+            let (lu, quality) = found.map_err(numeric_error)?;
+            let num_off_diagonal = lu.num_off_diagonal(stream).map_err(numeric_error)?;
+            let quality = TreeQuality {
+                num_off_diagonal: Some(num_off_diagonal),
+                ..quality.into()
+            };
+            return Ok((lu, quality));
+        }
         let pivots = pivots.in_fronts(FRONT_THRESHOLD);
         let (lu, quality) =
             Self::factorize_in(space, stream, tree, values, &pivots).map_err(numeric_error)?;
@@ -284,13 +302,13 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
         solved.map_err(solve_error)
     }
 
-    fn determinant(&self, stream: &Stream, forest: &Forest) -> Result<Determinant, Error> {
+    fn determinant(&self, stream: &Stream) -> Result<Determinant, Error> {
         let panels = download(stream, self.factors())?;
         let pivot_rows = stream.download(self.pivot_rows());
         let pivot_rows = pivot_rows.map_err(|e| Error::from_device(e, "numeric"))?;
         let mut product = Determinant::one();
         let mut slot = 0;
-        for front in forest.symbolic.tree().fronts() {
+        for front in self.tree().symbolic().tree().fronts() {
             let (start, pivots) = (front.start as usize, front.pivots as usize);
             let rows = front.size() as usize;
             for j in 0..pivots {
@@ -303,8 +321,8 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
         Ok(product)
     }
 
-    fn sizes(&self) -> Option<(u64, u64)> {
-        None
+    fn tree(&self) -> &Arc<DeviceTree> {
+        self.tree()
     }
 
     fn code_path(num_launches: usize, _quality: &TreeQuality) -> &'static str {
@@ -329,19 +347,19 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLu<T> {
 const WORTH_KEEPING: f64 = 1.25;
 
 /// Copies trees whose columns have moved to the device.
-fn uploading<'a, L>(
+fn uploading<'a, L: TreeFactors>(
     place: &Place<'a, L>,
-) -> impl Fn(MovedTree<'_>) -> Result<DeviceTree<Lower>, DeviceFrontalError> + use<'a, L>
-where
-    L: TreeFactors<Storage = Lower>,
+) -> impl Fn(MovedTree<'_, L::Storage>) -> Result<DeviceTree<L::Storage>, DeviceFrontalError> + use<'a, L>
 {
     let &Place {
         forest,
         stream,
         threads,
+        cancel,
         ..
     } = place;
     move |moved| {
+        cancel.check()?;
         threads.run(forest.plan_seconds(), |count| {
             let symbolic = moved.symbolic(count)?;
             let memory = MemoryPlan::new(&symbolic);
@@ -368,6 +386,7 @@ fn symmetric_quality(quality: &DeviceSymmetricQuality, pivots: &PivotPolicy) -> 
         }),
         pivot_range: Some([quality.min_pivot, quality.max_pivot]),
         num_delayed: Some(quality.num_delayed),
+        num_off_diagonal: None,
     }
 }
 
@@ -394,6 +413,8 @@ fn pivots_of(diagonal: &[f64]) -> impl Iterator<Item = Pivot> + '_ {
 impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
     type Value = T;
     type Storage = Lower;
+
+    const SEARCHES: bool = false;
 
     fn factorize(
         place: Place<'_, Self>,
@@ -489,7 +510,7 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         solved.map_err(solve_error)
     }
 
-    fn determinant(&self, stream: &Stream, _: &Forest<Lower>) -> Result<Determinant, Error> {
+    fn determinant(&self, stream: &Stream) -> Result<Determinant, Error> {
         let diagonal = download(stream, self.diagonal())?;
         let product = pivots_of(&diagonal).fold(Determinant::one(), |product, pivot| match pivot {
             Pivot::One(d) => product.times(d),
@@ -526,9 +547,8 @@ impl<T: DeviceScalar> TreeFactors for DeviceFrontalLdlt<T> {
         solved.map_err(solve_error)
     }
 
-    fn sizes(&self) -> Option<(u64, u64)> {
-        let entries = self.tree().symbolic().factor_entries();
-        Some((entries, entries))
+    fn tree(&self) -> &Arc<DeviceTree<Lower>> {
+        self.tree()
     }
 
     fn code_path(_num_launches: usize, quality: &TreeQuality) -> &'static str {

@@ -58,7 +58,7 @@ macro_rules! factorization {
                 $work.arrived.len() == large.assembled.len(),
                 $work.pivot_rows.len() == $work.row_places.len(),
                 symmetric.diagonal.len() == 2 * $work.row_places.len(),
-                symmetric.failed.len() == $work.row_places.len(),
+                $work.failed.len() == $work.row_places.len(),
                 symmetric.found_places.len() == $work.row_places.len(),
                 $work.state.len() == plan::state::LEN,
                 $work.extremes.len() == plan::report::NUM_EXTREMES,
@@ -110,7 +110,7 @@ macro_rules! factorization {
                 small_fronts.run::<$search>(&mut seen);
             }
             large_fronts.run::<$search>(&mut seen);
-            $work.finish::<true>(seen);
+            $work.finish::<true, $search>(seen);
         }
     };
 }

@@ -18,6 +18,13 @@
 //! exchanges nothing. What the former leaves as factors is of use only if no rows were exchanged. In wide fronts candidates
 //! are those of half a tile, so tiles of both sizes have the same.
 //!
+//! Where L is to be bounded, a search looks at all rows of a column, in a front of several tiles at those of the tile and a
+//! posteriori at the tiles below. A column that none of the candidates is large enough for is left out of L, and marked. It
+//! gets the row that stands on its diagonal, or if column c has taken that, the row on the diagonal of column c, and so
+//! on: so the columns on this way have the rows of the same numbers among themselves, and these rows and columns can be
+//! eliminated later, in the front or with its parent. Columns that stay may fail then, since those on the way that had pivots
+//! update them no longer. In a launch without marks the search has found the place of each row.
+//!
 //! # Wide fronts
 //!
 //! Where there are some, [`lu_wide_fronts_search`](fn@lu_wide_fronts_search) and [`lu_wide_fronts`](fn@lu_wide_fronts)
@@ -45,6 +52,7 @@ macro_rules! factorization {
                 large.sums.len() >= 2,
                 work.arrived.len() == large.assembled.len(),
                 work.pivot_rows.len() == work.row_places.len(),
+                work.failed.len() == work.row_places.len(),
                 work.state.len() == plan::state::LEN,
                 work.extremes.len() == plan::report::NUM_EXTREMES,
                 work.report.len() == plan::report::LEN
@@ -76,7 +84,7 @@ macro_rules! factorization {
                 small_fronts.run::<$search>(&mut seen);
             }
             large_fronts.run::<$search>(&mut seen);
-            work.finish::<false>(seen);
+            work.finish::<false, $search>(seen);
         }
     };
 }
@@ -111,6 +119,9 @@ factorization! {
     /// The diagonal is taken if it reaches `threshold` times the largest candidate. `pivot_rows[p]` is the row that
     /// changes places with the row of pivot p before it is eliminated, counted within the front.
     ///
+    /// Unless `max_l` is infinite, for a column that L would have a larger entry in `failed` has the epoch, and the report
+    /// counts them. Then what it leaves as factors is of no use.
+    ///
     /// Threads, writes, orders, launch and preconditions: as there.
     lu_fronts_search, true
 }
@@ -126,6 +137,7 @@ macro_rules! wide_factorization {
                 work.source.len() == work.places.len(),
                 wide.sums.len() >= 2,
                 work.pivot_rows.len() == work.row_places.len(),
+                work.failed.len() == work.row_places.len(),
                 work.state.len() == plan::state::LEN,
                 work.extremes.len() == plan::report::NUM_EXTREMES,
                 work.report.len() == plan::report::LEN
@@ -144,7 +156,7 @@ macro_rules! wide_factorization {
             };
             let mut seen = Seen::nothing();
             fronts.run::<$search>(&mut seen);
-            work.finish::<false>(seen);
+            work.finish::<false, $search>(seen);
         }
     };
 }

@@ -5,6 +5,7 @@ mod large;
 pub mod ldlt;
 pub mod lu;
 pub mod plan;
+mod rows;
 mod small;
 mod small_symmetric;
 pub mod solve;

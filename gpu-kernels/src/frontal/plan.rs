@@ -258,6 +258,9 @@ pub struct Work<T: Real> {
     pub threshold: T,
     /// A smaller pivot is replaced by this one, with its sign; of a symmetric matrix what is smaller counts as zero.
     pub smallest: T,
+    /// A search leaves columns out of L in which entries would be larger than this, and marks them in `failed`; infinite: a
+    /// search of LU takes what its fronts have.
+    pub max_l: T,
     /// Row of the parent of each row below a front's pivots.
     pub relative: Global<u32>,
     /// Which value of A each entry of B is.
@@ -276,6 +279,8 @@ pub struct Work<T: Real> {
     pub pivot_rows: GlobalMut<u32>,
     /// Where each of the pivots' rows goes within its front; of a symmetric matrix its column goes there too.
     pub row_places: GlobalMut<u32>,
+    /// Number of the last search that failed at the pivot in this place.
+    pub failed: GlobalMut<u32>,
     /// See [`state`].
     pub state: GlobalMut<u32>,
     /// See [`report`].
@@ -287,8 +292,6 @@ pub struct Work<T: Real> {
 /// What the factorization of a symmetric matrix needs beside that; see [`ldlt_fronts`](fn@super::ldlt::ldlt_fronts).
 #[derive(Clone, Copy, KernelArgs)]
 pub struct SymmetricWork<T: Real> {
-    /// A search has failed at columns of L with larger entries than this.
-    pub max_l: T,
     /// A search keeps the pivots that are known where no entry of L gets larger than this,
     pub known_l: T,
     /// and where there are tiles below, no entry of that on the diagonal than this.
@@ -298,8 +301,6 @@ pub struct SymmetricWork<T: Real> {
     /// Two values for each pivot, in the order of elimination: D's entry on the diagonal, and the one that couples it with
     /// the next pivot, zero but for the first of a pivot of order 2.
     pub diagonal: GlobalMut<T>,
-    /// Number of the last search that failed at the pivot in this place.
-    pub failed: GlobalMut<u32>,
     /// Where a search puts each of the pivots' rows and columns within its front.
     pub found_places: GlobalMut<u32>,
 }

@@ -471,16 +471,17 @@ impl<T: Real> EliminateSmall<T> for Lu {
         fronts: SmallFronts<T, Self>,
         sizes: Sizes,
         ahead: Ahead,
-        _: &mut Seen<T>,
+        seen: &mut Seen<T>,
     ) {
-        fronts.eliminate_lu::<SEARCH>(sizes, ahead.row_place);
+        fronts.eliminate_lu::<SEARCH>(sizes, ahead.row_place, seen);
     }
 }
 
 impl<T: Real> SmallFronts<T, Lu> {
-    /// Eliminates the columns of the pivots, and updates the rest.
+    /// Eliminates the columns of the pivots, and updates the rest. A search leaves columns without a pivot out: zeros in L and
+    /// on the diagonal.
     #[inlined]
-    fn eliminate_lu<const SEARCH: bool>(self, sizes: Sizes, row_place: u32) {
+    fn eliminate_lu<const SEARCH: bool>(self, sizes: Sizes, row_place: u32, seen: &mut Seen<T>) {
         let lane = thread::lane_id();
         let Sizes { first, k, c, start } = sizes;
         let m = k + c;
@@ -491,8 +492,18 @@ impl<T: Real> SmallFronts<T, Lu> {
         let mut own_pivot = T::ONE;
         let mut j = 0;
         while j < k {
+            let mut is_left_out = false;
             if SEARCH {
-                let row = self.pivot_row(at, j, k);
+                let column = |i: u32| self.values.get(at(i, j));
+                let choice = self.work.pivot_row(column, (j, k, m));
+                let mut row = choice.row;
+                is_left_out = !choice.is_acceptable;
+                if is_left_out {
+                    row = left_over(came_from, j);
+                    if lane == 0 {
+                        self.work.fail(start + j, seen);
+                    }
+                }
                 if row != j {
                     // All have looked at the diagonal.
                     warp::sync_warp(warp::FULL_MASK);
@@ -514,13 +525,15 @@ impl<T: Real> SmallFronts<T, Lu> {
                 }
             }
             let came = self.values.get(at(j, j));
-            let pivot = self.work.usable(came);
-            if lane == j {
+            let mut pivot = self.work.usable(came);
+            if is_left_out {
+                pivot = T::ZERO;
+            } else if lane == j {
                 own_pivot = came;
             }
             let is_below = grid.row > j && grid.row < m;
             let mut multiplier = T::ZERO;
-            if is_below {
+            if is_below && !is_left_out {
                 let value = self.values.get(at(grid.row, j));
                 multiplier = quotient(value, pivot, pivot.reciprocal());
                 let mut q = j + 1 + grid.column;
@@ -560,28 +573,16 @@ impl<T: Real> SmallFronts<T, Lu> {
             self.work.row_places.set((start + came_from) as usize, lane);
         }
     }
+}
 
-    /// Row of the pivot of column `j`: that of its largest entry, unless the diagonal is large enough.
-    #[inlined]
-    fn pivot_row(self, at: impl Fn(u32, u32) -> usize, j: u32, k: u32) -> u32 {
-        let lane = thread::lane_id();
-        let (mut row, mut most) = (j, T::ZERO);
-        if lane >= j && lane < k {
-            (row, most) = (lane, self.values.get(at(lane, j)).abs());
-        }
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            let other = warp::shuffle_xor(warp::FULL_MASK, most, distance);
-            let other_row = warp::shuffle_xor(warp::FULL_MASK, row, distance);
-            if other > most || (other == most && other_row < row) {
-                (row, most) = (other_row, other);
-            }
-            distance /= 2;
-        }
-        if self.values.get(at(j, j)).abs() >= self.work.threshold * most {
-            row = j;
-        }
-        // Where there is a NaN the lanes may have found different rows; all must go on with one.
-        of_lane(row, 0)
+/// Where the row is that a column `j` without a pivot gets: that on its diagonal, or if column c has taken that, the row on the
+/// diagonal of c, and so on. Each lane knows which row came to its place. All lanes call it.
+#[inlined]
+fn left_over(came_from: u32, j: u32) -> u32 {
+    let place_of = |row: u32| warp::ballot(warp::FULL_MASK, came_from == row).trailing_zeros();
+    let mut place = place_of(j);
+    while place < j {
+        place = place_of(place);
     }
+    place
 }

@@ -402,17 +402,8 @@ impl<T: Real> SymmetricWork<T> {
             // The product of the eigenvalues is the determinant.
             seen.pivot(determinant.abs() * (size / large), large);
         } else if of_kind == kind::NONE {
-            self.fail(work, pivot, seen);
+            work.fail(pivot, seen);
         }
         d
-    }
-
-    /// Takes note that the search failed at this pivot.
-    #[inlined]
-    pub(super) fn fail(self, work: &Work<T>, pivot: u32, seen: &mut Seen<T>) {
-        // Several rows of a column may fail.
-        let failed = self.failed.atomic(pivot as usize);
-        failed.store(work.epoch, Ordering::Relaxed, Scope::Device);
-        seen.num_failed += 1;
     }
 }

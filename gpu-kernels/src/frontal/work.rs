@@ -176,10 +176,20 @@ impl<T: Real> Work<T> {
         arrived.reduce_add(1, Ordering::Release, Scope::Device);
     }
 
-    /// Ends the launch: the last block makes the report, or adds to that of the launches before, and clears what the next
-    /// launch wants to be zero. What is counted of a matrix is counted if it is SYMMETRIC. All threads of the grid call it.
+    /// Takes note that the search failed at this pivot.
     #[inlined]
-    pub(super) fn finish<const SYMMETRIC: bool>(self, seen: Seen<T>) {
+    pub(super) fn fail(self, pivot: u32, seen: &mut Seen<T>) {
+        // Several rows of a column may fail.
+        let failed = self.failed.atomic(pivot as usize);
+        failed.store(self.epoch, Ordering::Relaxed, Scope::Device);
+        seen.num_failed += 1;
+    }
+
+    /// Ends the launch: the last block makes the report, or adds to that of the launches before, and clears what the next
+    /// launch wants to be zero. What is counted of a matrix is counted if it is SYMMETRIC, failures of a SEARCH if it is one.
+    /// All threads of the grid call it.
+    #[inlined]
+    pub(super) fn finish<const SYMMETRIC: bool, const SEARCH: bool>(self, seen: Seen<T>) {
         self.raise(report::MAX_B, seen.max_b);
         self.raise(report::MAX_U, seen.max_u.to_f64());
         self.raise(report::MAX_L, seen.max_l.to_f64());
@@ -189,8 +199,10 @@ impl<T: Real> Work<T> {
             self.count(state::NUM_NEGATIVE, seen.num_negative);
             self.count(state::NUM_TWO, seen.num_two);
             self.count(state::NUM_ZERO, seen.num_zero);
-            self.count(state::NUM_FAILED, seen.num_failed);
             self.count(state::NUM_SEARCHED, seen.num_searched);
+        }
+        if SEARCH {
+            self.count(state::NUM_FAILED, seen.num_failed);
         }
         thread::sync_threads();
         if thread::thread_idx_x() == 0 {

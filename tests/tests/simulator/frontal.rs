@@ -131,7 +131,17 @@ fn solve<T: RealScalar>(
 
 /// The tree on the device, of a matrix that is neither permuted nor scaled.
 pub(crate) fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Arc<DeviceTree> {
-    let n = problem.symbolic.n();
+    Arc::new(tree_on_device(stream, problem, &problem.symbolic, limits))
+}
+
+/// As that, of a tree in which columns may have moved.
+pub(crate) fn tree_on_device(
+    stream: &Stream,
+    problem: &Problem,
+    symbolic: &Arc<Symbolic>,
+    limits: Limits,
+) -> DeviceTree {
+    let n = symbolic.n();
     let entries: Vec<u32> = (0..problem.columns.nnz() as u32).collect();
     let placement = Placement {
         row_perm: &RowPerm(Permutation::identity(n)),
@@ -142,7 +152,7 @@ pub(crate) fn uploaded(stream: &Stream, problem: &Problem, limits: Limits) -> Ar
         coupling: &Arc::new(CompressedPattern::new(n, vec![0; n + 1], Vec::new()).unwrap()),
         coupling_entries: &[],
     };
-    Arc::new(DeviceTree::upload_with(stream, &problem.symbolic, &placement, limits, 1).unwrap())
+    DeviceTree::upload_with(stream, symbolic, &placement, limits, 1).unwrap()
 }
 
 /// The factors, with the values that they were made of.
@@ -169,7 +179,7 @@ fn factorized<T: DeviceScalar>(
 }
 
 /// The extremes that are reported are those of the entries of the panels.
-fn assert_extremes<T: DeviceScalar>(
+pub(crate) fn assert_extremes<T: DeviceScalar>(
     stream: &Stream,
     tree: &AssemblyTree,
     factors: &DeviceFrontalLu<T>,
@@ -194,7 +204,7 @@ fn assert_extremes<T: DeviceScalar>(
     assert_eq!((quality.max_u, quality.max_l), (max_u, max_l));
 }
 
-fn backward_error<T: DeviceScalar>(
+pub(crate) fn backward_error<T: DeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     factors: &DeviceFrontalLu<T>,
@@ -205,7 +215,7 @@ fn backward_error<T: DeviceScalar>(
         .map(|i| 1.0 + (i % 7) as f64)
         .collect();
     let b = problem.times(&known);
-    let x = solve(problem.symbolic.tree(), &values, &pivot_rows, &b);
+    let x = solve(factors.tree().symbolic().tree(), &values, &pivot_rows, &b);
     problem.backward_error(&x, &b)
 }
 

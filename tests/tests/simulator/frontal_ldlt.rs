@@ -151,7 +151,8 @@ impl Problem {
     ) -> Result<(DeviceFrontalLdlt<T>, DeviceSymmetricQuality), DeviceFrontalError> {
         let tree = Arc::new(self.uploaded(stream, &self.symbolic, limits));
         let values = stream.upload(&self.values).unwrap();
-        let upload = |moved: MovedTree<'_>| Ok(self.uploaded(stream, &moved.symbolic(1)?, limits));
+        let upload =
+            |moved: MovedTree<'_, Lower>| Ok(self.uploaded(stream, &moved.symbolic(1)?, limits));
         DeviceFrontalLdlt::factorize(stream, &tree, &values, pivots, &upload)
     }
 
@@ -163,7 +164,8 @@ impl Problem {
         pivots: &PivotPolicy,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
         let values = stream.upload(&self.values).unwrap();
-        let upload = |moved: MovedTree<'_>| Ok(self.uploaded(stream, &moved.symbolic(1)?, limits));
+        let upload =
+            |moved: MovedTree<'_, Lower>| Ok(self.uploaded(stream, &moved.symbolic(1)?, limits));
         factors.refactorize(stream, &values, pivots, &upload)
     }
 
@@ -705,7 +707,7 @@ fn delays_take_few_rounds() {
         let tree = Arc::new(problem.uploaded(stream, &problem.symbolic, limits));
         let values = stream.upload(&problem.values).unwrap();
         let rounds = std::cell::Cell::new(0);
-        let upload = |moved: MovedTree<'_>| {
+        let upload = |moved: MovedTree<'_, Lower>| {
             rounds.set(rounds.get() + 1);
             Ok(problem.uploaded(stream, &moved.symbolic(1)?, limits))
         };
@@ -836,7 +838,7 @@ fn other_values_have_the_pivots_that_serve_or_others() {
 #[test]
 fn a_search_keeps_the_pivots_that_serve() {
     let stream = &seeded_streams()[0];
-    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let never = |_: MovedTree<'_, Lower>| panic!("a column has moved");
     for (n, limits) in [
         (14, Limits::default()),
         (14, all_limits()[1]),
@@ -912,7 +914,7 @@ fn a_search_keeps_the_pivots_that_serve() {
 #[test]
 fn a_failed_search_leaves_the_order_of_the_tree() {
     let stream = &seeded_streams()[0];
-    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let never = |_: MovedTree<'_, Lower>| panic!("a column has moved");
     let n = 14;
     let ones = nearly_one(n);
     let with_pair = with_pair(&ones, 3, 7);
@@ -976,7 +978,7 @@ fn a_partner_with_a_large_pivot_does_not_serve() {
 #[test]
 fn known_pivots_that_serve_are_tried_again() {
     let stream = &seeded_streams()[0];
-    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let never = |_: MovedTree<'_, Lower>| panic!("a column has moved");
     let of = |d: f64| {
         let entries = vec![(0, 0, d), (1, 0, 1.0), (1, 1, d)];
         problem(entries, &TreeOptions::default())
@@ -1005,7 +1007,7 @@ fn known_pivots_that_serve_are_tried_again() {
 #[test]
 fn columns_do_not_move_for_pivots_of_other_values() {
     let stream = &seeded_streams()[0];
-    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let never = |_: MovedTree<'_, Lower>| panic!("a column has moved");
     let limits = all_limits()[2];
     let ones = nearly_one(130);
     let (factors, quality) = ones.factorize::<f64>(stream, limits, &STOP).unwrap();
@@ -1029,7 +1031,7 @@ fn columns_do_not_move_for_pivots_of_other_values() {
 #[test]
 fn known_pivots_of_tiles_have_a_bound_of_their_own() {
     let stream = &seeded_streams()[0];
-    let never = |_: MovedTree<'_>| panic!("a column has moved");
+    let never = |_: MovedTree<'_, Lower>| panic!("a column has moved");
     for (n, limits, num_two) in [(130, all_limits()[2], 1), (60, Limits::default(), 0)] {
         let ones = nearly_one(n);
         let (factors, _) = ones.factorize::<f64>(stream, limits, &STOP).unwrap();
@@ -1304,7 +1306,7 @@ fn symmetric_factors_take_what_was_predicted() {
         assert_eq!(of_workspace, predicted + of_rest, "{name}");
 
         let before = device.allocated_bytes();
-        let never = |_: MovedTree<'_>| panic!("{name}: a column has moved");
+        let never = |_: MovedTree<'_, Lower>| panic!("{name}: a column has moved");
         let factors =
             DeviceFrontalLdlt::factorize_in(&workspace, stream, &tree, &values, &STOP, &never);
         let (_factors, _) = factors.unwrap();

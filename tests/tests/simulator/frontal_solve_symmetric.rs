@@ -630,7 +630,7 @@ fn factors_of_the_device() {
     let system = System::<f64>::new(&side_by_side(&entries), &apart(), 20);
     for stream in &seeded_streams()[..1] {
         let tree = Arc::new(system.tree(stream, &system.symbolic).unwrap());
-        let upload = |moved: MovedTree<'_>| Ok(system.tree(stream, &moved.symbolic(1)?)?);
+        let upload = |moved: MovedTree<'_, Lower>| Ok(system.tree(stream, &moved.symbolic(1)?)?);
         let mut a = Vec::new();
         for j in 0..system.n {
             for p in system.pattern.range(j) {

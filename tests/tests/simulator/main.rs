@@ -11,6 +11,7 @@ mod dsl;
 mod facade;
 mod front_kernels;
 mod frontal;
+mod frontal_delays;
 mod frontal_ldlt;
 mod frontal_ldlt_signed;
 mod frontal_solve;

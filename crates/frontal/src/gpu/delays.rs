@@ -1,4 +1,4 @@
-//! Where columns go for which a search found no acceptable pivot.
+//! Where columns go for which a search found no acceptable pivot, whatever the kind of the factorization.
 //!
 //! What a search says of a front is worth something where nothing failed below it: the columns that failed there are
 //! missing. So in the first round the lowest fronts with failures are acted on, and those above them are searched again. But
@@ -10,14 +10,23 @@
 //! once; in a root again and again, in another order each time, since there is nowhere else to go. The last tile of a root
 //! has no row that a pivot could be too small for. Pivots of order 2 that were found there stay in one tile, though
 //! columns before them have gone: otherwise as many would fail in the next round as in this one.
+//!
+//! A row goes with the column of the same number, of unsymmetric matrices too. There a column that fails takes along those that
+//! have each other's rows with it ([`closed`]), so the rows that stay are those of the columns that stay.
 
-use luge_gpu_kernels::frontal::plan::kind;
+use std::sync::Arc;
+
+use luge_gpu_kernels::frontal::plan::{TILE, kind};
+use luge_sparse::IndexOverflow;
 use luge_sparse::etree::NONE;
 
+use super::DeviceFrontalError;
 use super::classes::{FrontClass, Limits, Shape};
+use super::tree::DeviceTree;
+use crate::AssemblyTree;
+use crate::storage::Storage;
 use crate::symbolic::Symbolic;
 use crate::tree::{Front, Move};
-use crate::{AssemblyTree, Lower};
 
 /// Rounds after which all fronts with failures are acted on, those above others too.
 const PATIENCE: u32 = 1;
@@ -27,6 +36,54 @@ const FEW: usize = 128;
 
 /// Rounds at most.
 const ROUNDS: u32 = 100;
+
+/// Makes a tree in which columns have moved, and copies it to the device, as
+/// [`DeviceTree::upload`](super::DeviceTree::upload) does for the placement of the tree that it is made of: the pattern is
+/// the same.
+pub type UploadTree<'a, S> =
+    dyn Fn(MovedTree<'_, S>) -> Result<DeviceTree<S>, DeviceFrontalError> + 'a;
+
+/// A tree some of whose columns are to be eliminated later.
+#[derive(Debug, Clone, Copy)]
+pub struct MovedTree<'a, S: Storage> {
+    before: &'a Symbolic<S>,
+    moves: &'a [Move],
+}
+
+impl<S: Storage> MovedTree<'_, S> {
+    /// The tree. With `threads` above 1, those of the current rayon pool share the work.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexOverflow`] if a front exceeds 32-bit positions.
+    pub fn symbolic(&self, threads: usize) -> Result<Arc<Symbolic<S>>, IndexOverflow> {
+        self.before.moved(self.moves, threads).map(Arc::new)
+    }
+}
+
+/// Places of rows that stay where they are.
+pub(super) fn in_order<S: Storage>(symbolic: &Symbolic<S>) -> Vec<u32> {
+    let fronts = symbolic.tree().fronts().iter();
+    fronts.flat_map(|front| 0..front.pivots).collect()
+}
+
+/// The columns that have to go with those that `failed`, ascending, these among them: where row i of a front stands in place
+/// `row_places[i]`, column `row_places[i]` has that row, so columns that exchange rows with each other go together.
+pub(super) fn closed(tree: &AssemblyTree, row_places: &[u32], failed: &[bool]) -> Vec<u32> {
+    let mut goes = failed.to_vec();
+    for front in tree.fronts() {
+        for first in front.pivot_range().filter(|&e| failed[e]) {
+            let next = |e: usize| (front.start + row_places[e]) as usize;
+            let mut e = next(first);
+            while !goes[e] {
+                goes[e] = true;
+                e = next(e);
+            }
+        }
+    }
+    let pivots = 0..tree.n() as u32;
+    pivots.filter(|&pivot| goes[pivot as usize]).collect()
+}
 
 /// What a search found, by the places of columns in the order of elimination.
 pub(super) struct Found<'a> {
@@ -113,10 +170,34 @@ pub(super) struct Delays {
 }
 
 impl Delays {
-    /// Where columns go after a search that failed at some; `None` if that leads nowhere.
-    pub fn moves(
+    /// The tree in which the columns have moved that a search on `before` failed at.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceFrontalError::NoPivots`] if there is nowhere to go; those of `upload`.
+    pub fn tree<S: Storage>(
         &mut self,
-        symbolic: &Symbolic<Lower>,
+        before: &DeviceTree<S>,
+        found: &Found<'_>,
+        upload: &UploadTree<'_, S>,
+    ) -> Result<Arc<DeviceTree<S>>, DeviceFrontalError> {
+        let symbolic = &before.symbolic;
+        let Some(moves) = self.moves(symbolic, &before.limits, found) else {
+            let first = found.failed.first();
+            let column = first.map(|&pivot| before.columns[pivot as usize] as usize);
+            return Err(DeviceFrontalError::NoPivots { column });
+        };
+        let moved = MovedTree {
+            before: symbolic,
+            moves: &moves,
+        };
+        upload(moved).map(Arc::new)
+    }
+
+    /// Where columns go after a search that failed at some; `None` if that leads nowhere.
+    fn moves<S: Storage>(
+        &mut self,
+        symbolic: &Symbolic<S>,
         limits: &Limits,
         found: &Found<'_>,
     ) -> Option<Vec<Move>> {
@@ -140,7 +221,7 @@ impl Delays {
                 continue;
             }
             if classes[s].is_cut() {
-                self.leave_tiles(tree, front, classes[s], found, own, &mut moves);
+                self.leave_tiles(tree, front, found, own, &mut moves);
             } else {
                 self.leave(tree, front, own, &mut moves);
             }
@@ -182,13 +263,12 @@ impl Delays {
         &mut self,
         tree: &AssemblyTree,
         front: &Front,
-        class: FrontClass,
         found: &Found<'_>,
         columns: &[u32],
         moves: &mut Vec<Move>,
     ) {
-        let tiling = class.tiling(Shape::from(front));
-        let last = front.start + tiling.start(tiling.steps() - 1);
+        // In wide fronts candidates are those of half a tile.
+        let last = front.start + (front.pivots - 1) / TILE * TILE;
         let in_last = columns.partition_point(|&pivot| pivot < last);
         let (before, in_last) = columns.split_at(in_last);
         if before.is_empty() {
@@ -209,15 +289,15 @@ impl Delays {
         // What the last tile has said is worth nothing without these columns.
         to_end.extend(in_last);
         to_end.sort_by_key(|&pivot| mixed(u64::from(self.round) << 32 | column(pivot) as u64));
-        let order = rearranged(front, tiling.start(1), found, to_end);
+        let order = rearranged(front, found, to_end);
         moves.extend(order.into_iter().map(|pivot| Move { pivot, up: 0 }));
     }
 }
 
-/// The columns of a front of tiles of so many columns that have acceptable pivots, in the order in which these were found,
+/// The columns of a front of several tiles that have acceptable pivots, in the order in which these were found,
 /// and behind them those that go `to_end`. A column that fails leaves a gap, and the columns behind it come to lie
 /// in other tiles: so that no pivot of order 2 is cut in two, the next one of order 1 goes before it.
-fn rearranged(front: &Front, side: u32, found: &Found<'_>, mut to_end: Vec<u32>) -> Vec<u32> {
+fn rearranged(front: &Front, found: &Found<'_>, mut to_end: Vec<u32>) -> Vec<u32> {
     let (start, k) = (front.start as usize, front.pivots as usize);
     let mut by_place = vec![0; k];
     for e in front.pivot_range() {
@@ -240,7 +320,7 @@ fn rearranged(front: &Front, side: u32, found: &Found<'_>, mut to_end: Vec<u32>)
     };
     while p < k {
         if is_first(p) {
-            if (order.len() as u32 + 1).is_multiple_of(side) {
+            if (order.len() as u32 + 1).is_multiple_of(TILE) {
                 next_single = next_single.max(p + 2);
                 while next_single < k && !is_single(next_single) {
                     next_single += 1;
@@ -279,6 +359,7 @@ mod tests {
     use luge_testkit::strategies::pattern_from;
 
     use super::*;
+    use crate::storage::{Full, Lower};
     use crate::tree::TreeOptions;
 
     /// A path of fronts with these numbers of pivots, each with a row for the first pivot of the next.
@@ -388,6 +469,47 @@ mod tests {
         assert_eq!(delays.num_delayed, 4);
     }
 
+    /// Candidates of wide fronts are those of half a tile: the first half of the last tile is not at the end.
+    #[test]
+    fn columns_of_half_a_wide_tile_go_to_the_end() {
+        let symbolic = path(&[250, 100]);
+        let limits = Limits {
+            small_front: 0,
+            whole_front: 0,
+            tiled_front: 0,
+            ..Limits::default()
+        };
+        let mut delays = Delays::default();
+        assert_eq!(
+            moved(&mut delays, &symbolic, &limits, &[192, 249]).unwrap(),
+            [(192, 1), (249, 1)]
+        );
+        let moves = moved(&mut delays, &symbolic, &limits, &[191]).unwrap();
+        assert_eq!((moves.len(), moves[249]), (250, (191, 0)));
+        // In a root too.
+        let moves = moved(&mut delays, &symbolic, &limits, &[300]).unwrap();
+        assert_eq!((moves.len(), moves[99]), (100, (300, 0)));
+    }
+
+    /// Columns that have each other's rows go together, those with rows of their own alone.
+    #[test]
+    fn columns_go_with_those_that_have_their_rows() {
+        let pattern = pattern_from(7, (0..7).flat_map(|j| (0..7).map(move |i| (j, i))));
+        let symbolic = Symbolic::<Full>::analyze(&pattern, &TreeOptions::default()).unwrap();
+        let tree = symbolic.tree();
+        // Cycles 0, 3, 1 and 2, 5; 4 and 6 stay.
+        let row_places = [3, 0, 5, 1, 4, 2, 6];
+        let goes = |columns: &[usize]| {
+            let failed: Vec<bool> = (0..7).map(|e| columns.contains(&e)).collect();
+            closed(tree, &row_places, &failed)
+        };
+        assert_eq!(goes(&[]), []);
+        assert_eq!(goes(&[3]), [0, 1, 3]);
+        assert_eq!(goes(&[0, 3]), [0, 1, 3]);
+        assert_eq!(goes(&[4, 5]), [2, 4, 5]);
+        assert_eq!(goes(&[1, 2, 6]), [0, 1, 2, 3, 5, 6]);
+    }
+
     /// What was found stays as far as it can when columns move.
     #[test]
     fn found_pivots_are_carried_to_another_tree() {
@@ -485,7 +607,7 @@ mod tests {
                 kinds,
                 failed,
             };
-            rearranged(&front, 64, &found, failed.to_vec())
+            rearranged(&front, &found, failed.to_vec())
         };
         let ones = vec![kind::ONE; 300];
         let of_ones = rearranged(&ones, &swapped, &[5]);

@@ -29,6 +29,8 @@ pub(super) struct Working<T: DeviceScalar> {
     arrived: Buffer<u32>,
     assembled: Buffer<u32>,
     flags: Buffer<u32>,
+    /// Number (epoch) of the last search that failed at each pivot.
+    failed: Buffer<u32>,
     state: Buffer<u32>,
     extremes: Buffer<u64>,
     report: Buffer<u64>,
@@ -57,6 +59,7 @@ impl<T: DeviceScalar> Workspace<T> {
                 arrived: stream.alloc_zeroed(plan.num_large)?,
                 assembled: stream.alloc_zeroed(plan.num_large)?,
                 flags: stream.alloc_zeroed(plan.num_flags)?,
+                failed: stream.alloc_zeroed(tree.symbolic.n())?,
                 state: stream.alloc_zeroed(words::state::LEN)?,
                 extremes: stream.alloc_zeroed(report::NUM_EXTREMES)?,
                 report: stream.alloc(report::LEN)?,
@@ -72,7 +75,8 @@ impl<T: DeviceScalar> Workspace<T> {
         let plan = &tree.plan;
         let values = plan.element_entries * size_of::<T>() as u64;
         let of_solves = Vectors::<T>::bytes(tree, plan.element_entries);
-        let counters = plan.fronts.len() + 2 * plan.num_large + plan.num_flags + words::state::LEN;
+        let of_fronts = plan.fronts.len() + 2 * plan.num_large + plan.num_flags;
+        let counters = of_fronts + tree.symbolic.n() + words::state::LEN;
         let reports = report::NUM_EXTREMES + report::LEN;
         values + of_solves + (4 * counters + 8 * reports) as u64
     }
@@ -122,6 +126,8 @@ pub(super) struct Factorization<'a, T: DeviceScalar, S: Storage> {
     pub values: &'a Buffer<f64>,
     pub threshold: T,
     pub smallest: T,
+    /// A search leaves out columns of L with larger entries.
+    pub max_l: T,
     pub factors: &'a mut Buffer<T>,
     pub pivot_rows: &'a mut Buffer<u32>,
     pub row_places: &'a mut Buffer<u32>,
@@ -206,6 +212,7 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
                 goes_on: (number > 0).into(),
                 threshold: self.threshold,
                 smallest: self.smallest,
+                max_l: self.max_l,
                 relative: &self.tree.relative,
                 source: &plan.source,
                 places: &plan.places,
@@ -215,6 +222,7 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
                 elements: &mut working.elements,
                 pivot_rows: self.pivot_rows,
                 row_places: self.row_places,
+                failed: &mut working.failed,
                 state: &mut working.state,
                 extremes: &mut working.extremes,
                 report: &mut working.report,
@@ -244,8 +252,6 @@ impl<T: DeviceScalar, S: Storage> Factorization<'_, T, S> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Report {
     words: [u64; report::LEN],
-    /// Number of the factorization.
-    pub epoch: u32,
 }
 
 impl<T: DeviceScalar> Workspace<T> {
@@ -254,10 +260,14 @@ impl<T: DeviceScalar> Workspace<T> {
         let working = self.lock();
         let mut words = [0; report::LEN];
         words.copy_from_slice(working.report_on_host.as_slice()?);
-        Ok(Report {
-            words,
-            epoch: working.epoch,
-        })
+        Ok(Report { words })
+    }
+
+    /// Whether the search that was enqueued last has failed at each of the pivots, by their places in the order of elimination.
+    pub(super) fn has_failed(&self, stream: &Stream) -> Result<Vec<bool>, DeviceError> {
+        let working = self.lock();
+        let epochs = stream.download(&working.failed)?;
+        Ok(epochs.iter().map(|&epoch| epoch == working.epoch).collect())
     }
 }
 

@@ -89,14 +89,14 @@ impl<S: Storage> DeviceTree<S> {
     /// That part of them that each matrix needs for itself.
     pub fn factor_bytes(symbolic: &Symbolic<S>, value_bytes: usize) -> u64 {
         // Exchanges of rows: pivot by pivot, as places, and as a permutation. Of a symmetric matrix the kinds of pivots in
-        // place of the first; and the diagonal, which pivots failed, and places that a search finds.
-        let (values, words) = if S::SYMMETRIC { (2, 5) } else { (0, 3) };
+        // place of the first; and the diagonal, and places that a search finds.
+        let (values, words) = if S::SYMMETRIC { (2, 4) } else { (0, 3) };
         let n = symbolic.n() as u64;
         (symbolic.layout.slots + values * n) * value_bytes as u64 + words * 4 * n
     }
 
-    /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements, and
-    /// counters.
+    /// That part of them that factors share if they share a [`Workspace`](super::Workspace): memory for elements,
+    /// counters, and which pivots a search failed at.
     pub fn workspace_bytes(symbolic: &Symbolic<S>, memory: &MemoryPlan, value_bytes: usize) -> u64 {
         let tree = &symbolic.tree;
         let classes = FrontClass::of_tree(tree, &memory.limits);
@@ -108,7 +108,8 @@ impl<S: Storage> DeviceTree<S> {
                 2 + u64::from(class.tiling(Shape::from(front)).num_flags())
             }
         });
-        memory.elements.entries * value_bytes as u64 + 4 * counters.sum::<u64>()
+        let words = counters.sum::<u64>() + symbolic.n() as u64;
+        memory.elements.entries * value_bytes as u64 + 4 * words
     }
 }
 

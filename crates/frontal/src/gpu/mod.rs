@@ -1,4 +1,4 @@
-//! Multifrontal LU with static pivots on the device.
+//! Multifrontal LU on the device.
 //!
 //! [`DeviceTree`] is the assembly tree on the device, for many matrices of one pattern; [`DeviceFrontalLu`] the factors
 //! of one. Both are told by a [`Placement`] how the matrix that is factorized comes from that of the caller, so values,
@@ -6,7 +6,9 @@
 //! `luge_gpu_kernels::frontal::lu`), or two where fronts are wide, and the host waits for the report on the pivots, at once or later.
 //!
 //! Pivots are static, searched [within their fronts](luge_sparse::PivotKind::WithinFront) among the rows of the front's
-//! pivots, not those below. Small pivots are relative to the largest magnitude in the diagonal blocks of B.
+//! pivots, not those below. Small pivots are relative to the largest magnitude in the diagonal blocks of B. Or they are
+//! searched [by a threshold](DeviceFrontalLu::factorize_by_threshold), and columns without one are delayed to the fronts above:
+//! then the tree is planned anew.
 //!
 //! Memory: the factors, and a [`Workspace`] with as many elements as are needed at once, which factors of many matrices may
 //! share.
@@ -30,13 +32,14 @@ use luge_gpu_kernels::frontal::ldlt as symmetric_kernels;
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::solve as solve_kernels;
 use luge_kernel::math::Real;
-use luge_sparse::IndexOverflow;
+use luge_sparse::{Cancelled, IndexOverflow};
 
 pub use classes::Limits;
 pub use cost::{DeviceCosts, DevicePrediction};
+pub use delays::{MovedTree, UploadTree};
 pub use factorize::DeviceFrontalLu;
 pub use launch::Workspace;
-pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, ExpectedPivots, MovedTree, UploadTree};
+pub use ldlt::{DeviceFrontalLdlt, DeviceSymmetricQuality, ExpectedPivots};
 pub use memory::MemoryPlan;
 pub use parts::Parts;
 pub use placement::Placement;
@@ -116,8 +119,8 @@ pub enum DeviceFrontalError {
         /// The pivot, zero or negative.
         value: f64,
     },
-    /// No acceptable pivots were found for a symmetric matrix: columns were put off again and again, or with every search
-    /// entries of L overflow in a factorization with the pivots that it found.
+    /// No acceptable pivots were found: columns were put off again and again, or to the root, or with every search entries of
+    /// L of a symmetric matrix overflow in a factorization with the pivots that it found.
     #[error("no acceptable pivots were found")]
     NoPivots {
         /// One of the columns without a pivot, if one is known.
@@ -126,6 +129,9 @@ pub enum DeviceFrontalError {
     /// A front with delayed columns is too large.
     #[error(transparent)]
     IndexOverflow(#[from] IndexOverflow),
+    /// Whoever makes trees in which columns have moved was told to stop.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
     /// The device.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -138,6 +144,8 @@ pub struct DeviceQuality {
     pub num_perturbed: u32,
     /// The first of them in the order of elimination.
     pub first_perturbed: Option<usize>,
+    /// Columns delayed to a parent, counted once for every front they were put off.
+    pub num_delayed: usize,
     /// Largest magnitude in the diagonal blocks of B.
     pub max_b: f64,
     /// Largest magnitude in U; those of L are at most 1 where pivots were searched with threshold 1.

@@ -3,6 +3,7 @@
 mod batch;
 mod corpus;
 mod device;
+mod device_delays;
 mod extremes;
 mod facade;
 mod ldlt;

@@ -10,18 +10,27 @@ use super::triangle::{PANEL, lower_panel, solve_lower, solve_upper, subtract};
 use super::{FrontReal, LargeFronts, Matrix, PART, Tile, words};
 use crate::frontal::columns::Columns;
 use crate::frontal::plan::{THREADS, WHOLE_FRONT};
+use crate::frontal::rows::RowChoice;
 use crate::frontal::symmetric::Lu;
-use crate::frontal::work::quotient;
+use crate::frontal::work::{Seen, quotient};
 
 const _: () = assert!(WHOLE_FRONT <= 3 * warp::WARP_SIZE);
+
+/// Added to the row of a column that a search leaves out.
+const LEFT_OUT: u32 = 1 << 31;
 
 impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Eliminates the pivots of a whole front or of a tile on the diagonal. A barrier ends it.
     #[inlined]
-    pub(super) fn eliminate<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
+    pub(super) fn eliminate<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        seen: &mut Seen<T>,
+    ) {
         let k = tile.k.min(tile.row + tile.columns) - tile.row;
         if SEARCH {
-            self.search_and_eliminate(tile, matrix, k);
+            self.search_and_eliminate(tile, matrix, k, seen);
         } else {
             self.eliminate_by_panels(tile, matrix, k);
         }
@@ -30,8 +39,13 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Eliminates a diagonal tile of a wide front: the first part, what is beside and above the second, and that. A
     /// barrier ends it.
     #[inlined]
-    pub(super) fn eliminate_by_parts<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>) {
-        self.eliminate::<SEARCH>(tile.part(0), matrix);
+    pub(super) fn eliminate_by_parts<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        seen: &mut Seen<T>,
+    ) {
+        self.eliminate::<SEARCH>(tile.part(0), matrix, seen);
         if tile.rows <= PART {
             return;
         }
@@ -42,7 +56,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
             let value = matrix.get(i, j);
             other.set(i, j, value);
             if i == j {
-                other.set(PART, j, value.reciprocal());
+                other.set(PART, j, self.work.inverse_of::<SEARCH>(value));
             }
         });
         if SEARCH && thread < PART {
@@ -51,6 +65,12 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
         thread::sync_threads();
         solve_upper(other, PART, matrix.from(PART, 0), left);
         if SEARCH {
+            let below = Tile {
+                rows: left,
+                columns: PART,
+                ..tile
+            };
+            self.bound_columns(below, matrix.from(PART, 0), tile.start + tile.row, seen);
             let beside = Tile {
                 columns: left,
                 ..tile
@@ -61,7 +81,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
         let rest = (PART, tile.rows);
         subtract(matrix, matrix, matrix, (0, PART), rest, rest);
         thread::sync_threads();
-        self.eliminate::<SEARCH>(tile.part(PART), matrix.from(PART, PART));
+        self.eliminate::<SEARCH>(tile.part(PART), matrix.from(PART, PART), seen);
     }
 
     /// Eliminates the first `k` columns, a panel after the other. A barrier ends it.
@@ -138,40 +158,23 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     }
 
     /// Eliminates one column after the other, each with its largest entry among the rows of the pivots unless the
-    /// diagonal is large enough. A barrier ends it.
+    /// diagonal is large enough. Columns without a pivot are left out: zeros in L and on the diagonal. A barrier ends it.
     #[inlined]
-    fn search_and_eliminate(self, tile: Tile, matrix: Matrix<T>, k: u32) {
+    fn search_and_eliminate(self, tile: Tile, matrix: Matrix<T>, k: u32, seen: &mut Seen<T>) {
         let thread = thread::thread_idx_x();
         let m = tile.rows;
         let first_pivot = tile.start + tile.row;
         let mut j = 0;
         while j < k {
-            if thread == 0 {
-                let (mut row, mut most) = (j, T::ZERO);
-                let mut i = j;
-                while i < k {
-                    let size = matrix.get(i, j).abs();
-                    if size > most {
-                        (row, most) = (i, size);
-                    }
-                    i += 1;
+            if thread < warp::WARP_SIZE {
+                let choice = self.work.pivot_row(|i| matrix.get(i, j), (j, k, m));
+                if thread == 0 {
+                    self.take_row(tile, j, choice, seen);
                 }
-                if matrix.get(j, j).abs() >= self.work.threshold * most {
-                    row = j;
-                }
-                let (upper, lower) = (
-                    self.row_places.get(j as usize),
-                    self.row_places.get(row as usize),
-                );
-                // From here on they say which row, as it came, is in each place.
-                self.row_places.set(j as usize, lower);
-                self.row_places.set(row as usize, upper);
-                self.words.set(words::NEXT, row);
-                let pivot = (first_pivot + j) as usize;
-                self.work.pivot_rows.set(pivot, tile.row + row);
             }
             thread::sync_threads();
-            let row = self.words.get(words::NEXT);
+            let word = self.words.get(words::NEXT);
+            let (row, is_left_out) = (word & !LEFT_OUT, word & LEFT_OUT != 0);
             if row != j {
                 let mut q = thread;
                 while q < tile.columns {
@@ -183,15 +186,22 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
                 thread::sync_threads();
             }
             let came = matrix.get(j, j);
-            let pivot = self.work.usable(came);
+            let pivot = if is_left_out {
+                T::ZERO
+            } else {
+                self.work.usable(came)
+            };
             thread::sync_threads();
-            let inverse = pivot.reciprocal();
+            let inverse = self.work.inverse_of::<true>(pivot);
             if thread == 0 {
-                self.work.note(came, first_pivot + j);
+                if !is_left_out {
+                    self.work.note(came, first_pivot + j);
+                }
                 matrix.set(j, j, pivot);
             }
             let mut i = j + 1 + thread;
             while i < m {
+                // Zero for a pivot of zero whose inverse is that too.
                 matrix.set(i, j, quotient(matrix.get(i, j), pivot, inverse));
                 i += THREADS;
             }
@@ -214,5 +224,68 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
             let place = (first_pivot + came_from) as usize;
             self.work.row_places.set(place, tile.row + thread);
         }
+    }
+
+    /// Makes known which row the pivot of column `j` of a tile has. One thread calls it.
+    #[inlined]
+    fn take_row(self, tile: Tile, j: u32, choice: RowChoice, seen: &mut Seen<T>) {
+        let pivot = tile.start + tile.row + j;
+        let (mut row, mut word) = (choice.row, choice.row);
+        if !choice.is_acceptable {
+            row = self.left_over(j);
+            word = row | LEFT_OUT;
+            self.work.fail(pivot, seen);
+        }
+        let (upper, lower) = (
+            self.row_places.get(j as usize),
+            self.row_places.get(row as usize),
+        );
+        // From here on they say which row, as it came, is in each place.
+        self.row_places.set(j as usize, lower);
+        self.row_places.set(row as usize, upper);
+        self.words.set(words::NEXT, word);
+        self.work.pivot_rows.set(pivot as usize, tile.row + row);
+    }
+
+    /// Where the row is that a column `j` without a pivot gets: that on its diagonal, or if column c has taken that, the row on the
+    /// diagonal of c, and so on.
+    #[inlined]
+    fn left_over(self, j: u32) -> u32 {
+        let place_of = |row: u32| {
+            let mut place = 0;
+            while self.row_places.get(place as usize) != row {
+                place += 1;
+            }
+            place
+        };
+        let mut place = place_of(j);
+        while place < j {
+            place = place_of(place);
+        }
+        place
+    }
+
+    /// Leaves out of L the entries of rows below a diagonal tile that are not within the bound of a search, and marks their
+    /// columns, which begin with that of `pivot`. A barrier ends it.
+    #[inlined]
+    pub(super) fn bound_columns(
+        self,
+        below: Tile,
+        matrix: Matrix<T>,
+        pivot: u32,
+        seen: &mut Seen<T>,
+    ) {
+        if !self.work.leaves_out() {
+            return;
+        }
+        below.for_each(|i, p| {
+            // What is not a number is not within the bound either.
+            let is_bounded = matrix.get(i, p).abs() <= self.work.max_l;
+            if !is_bounded {
+                self.work.fail(pivot + p, seen);
+                matrix.set(i, p, T::ZERO);
+            }
+        });
+        thread::sync_threads();
     }
 }

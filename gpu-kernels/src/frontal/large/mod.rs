@@ -404,12 +404,12 @@ impl<T: FrontReal> EliminateLarge<T> for Lu {
         fronts: LargeFronts<T, TILE, Self>,
         tile: Tile,
         matrix: Matrix<T>,
-        _: &mut Seen<T>,
+        seen: &mut Seen<T>,
     ) {
         if TILE == PART {
-            fronts.eliminate::<SEARCH>(tile, matrix);
+            fronts.eliminate::<SEARCH>(tile, matrix, seen);
         } else {
-            fronts.eliminate_by_parts::<SEARCH>(tile, matrix);
+            fronts.eliminate_by_parts::<SEARCH>(tile, matrix, seen);
         }
     }
 
@@ -419,9 +419,9 @@ impl<T: FrontReal> EliminateLarge<T> for Lu {
         tile: Tile,
         matrix: Matrix<T>,
         step: u32,
-        _: &mut Seen<T>,
+        seen: &mut Seen<T>,
     ) {
-        fronts.solve::<SEARCH>(tile, matrix, step);
+        fronts.solve::<SEARCH>(tile, matrix, step, seen);
     }
 
     #[inlined]
@@ -438,17 +438,23 @@ impl<T: FrontReal> EliminateLarge<T> for Lu {
 impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
     /// Solves for a tile beside or above the diagonal tile of its step. A barrier ends it.
     #[inlined]
-    fn solve<const SEARCH: bool>(self, tile: Tile, matrix: Matrix<T>, step: u32) {
+    fn solve<const SEARCH: bool>(
+        self,
+        tile: Tile,
+        matrix: Matrix<T>,
+        step: u32,
+        seen: &mut Seen<T>,
+    ) {
         let is_below = tile.row > tile.column;
         self.await_tile(step, step, 0);
         thread::sync_threads();
         let (pivot, pivots) = Self::stretch(step, tile.k, tile.m());
         if TILE == PART {
-            self.solve_part::<SEARCH>(tile, matrix, (pivot, pivots), is_below);
+            self.solve_part::<SEARCH>(tile, matrix, (pivot, pivots), is_below, seen);
             return;
         }
         let first = pivots.min(PART);
-        self.solve_part::<SEARCH>(tile, matrix, (pivot, first), is_below);
+        self.solve_part::<SEARCH>(tile, matrix, (pivot, first), is_below, seen);
         if first == pivots {
             return;
         }
@@ -467,7 +473,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
                 columns,
             );
             thread::sync_threads();
-            self.solve_part::<SEARCH>(tile, matrix.from(0, first), rest, is_below);
+            self.solve_part::<SEARCH>(tile, matrix.from(0, first), rest, is_below, seen);
         } else {
             self.read_part(tile, rest, (pivot, first));
             thread::sync_threads();
@@ -485,7 +491,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
                 row: tile.row + first,
                 ..tile
             };
-            self.solve_part::<SEARCH>(below, matrix.from(first, 0), rest, is_below);
+            self.solve_part::<SEARCH>(below, matrix.from(first, 0), rest, is_below, seen);
         }
     }
 
@@ -498,6 +504,7 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
         matrix: Matrix<T>,
         (pivot, pivots): (u32, u32),
         is_below: bool,
+        seen: &mut Seen<T>,
     ) {
         let other = self.other();
         let thread = thread::thread_idx_x();
@@ -506,11 +513,19 @@ impl<T: FrontReal, const TILE: u32> LargeFronts<T, TILE, Lu> {
         self.read_part(tile, (pivot, pivots), (pivot, pivots));
         if thread < pivots {
             // There is a row to spare.
-            other.set(PART, thread, on_diagonal.reciprocal());
+            let inverse = self.work.inverse_of::<SEARCH>(on_diagonal);
+            other.set(PART, thread, inverse);
         }
         thread::sync_threads();
         if is_below {
             solve_upper(other, pivots, matrix, tile.rows);
+            if SEARCH {
+                let below = Tile {
+                    columns: pivots,
+                    ..tile
+                };
+                self.bound_columns(below, matrix, tile.start + pivot, seen);
+            }
         } else {
             if SEARCH {
                 self.exchange_rows(tile, matrix, pivots);

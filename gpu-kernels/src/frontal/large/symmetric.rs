@@ -658,12 +658,12 @@ impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Larg
             found[0] = self.work.multiplier(first, d, inverse, seen);
         }
         if SEARCH {
-            let bound = self.kind.work.max_l;
+            let bound = self.work.max_l;
             // What is not a number is not within the bound either.
             if is_lost || !(found[0].abs() <= bound && found[1].abs() <= bound) {
-                self.kind.work.fail(&self.work, pivot, seen);
+                self.work.fail(pivot, seen);
                 if is_two {
-                    self.kind.work.fail(&self.work, pivot + 1, seen);
+                    self.work.fail(pivot + 1, seen);
                 }
                 // The tiles above go on without them.
                 found = [T::ZERO; 2];

@@ -9,17 +9,17 @@ use std::sync::Arc;
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::ldlt as kernels;
 use luge_gpu_kernels::frontal::plan::{SymmetricWorkBuffers, report as words};
-use luge_sparse::{IndexOverflow, Inertia, PivotKind, PivotPolicy, RealScalar, ResolvedSymmetric};
+use luge_sparse::{Inertia, PivotKind, PivotPolicy, RealScalar, ResolvedSymmetric};
 
 use self::habit::Habit;
 pub use self::signs::ExpectedPivots;
 use self::signs::Signs;
+use super::delays::{UploadTree, in_order};
 use super::launch::{Arguments, Factorization, FrontKernels, Report, Workspace};
 use super::tree::DeviceTree;
 use super::{DeviceFrontalError, DeviceScalar};
 use crate::storage::Lower;
 use crate::symbolic::Symbolic;
-use crate::tree::Move;
 
 /// A search is so many times as strict as is asked for, so that its pivots serve values that differ a little, too.
 const STRICTER: f64 = 1.25;
@@ -34,30 +34,6 @@ const KNOWN_L: f64 = 8.0;
 
 /// Searches with ever larger thresholds, until pivots serve in the order of sums of a factorization too.
 const SEARCHES: u32 = 3;
-
-/// Makes a tree in which columns have moved, and copies it to the device, as
-/// [`DeviceTree::upload`](super::DeviceTree::upload) does for the placement of the tree that it is made of: the pattern is
-/// the same.
-pub type UploadTree<'a> =
-    dyn Fn(MovedTree<'_>) -> Result<DeviceTree<Lower>, DeviceFrontalError> + 'a;
-
-/// A tree some of whose columns are to be eliminated later.
-#[derive(Debug, Clone, Copy)]
-pub struct MovedTree<'a> {
-    before: &'a Symbolic<Lower>,
-    moves: &'a [Move],
-}
-
-impl MovedTree<'_> {
-    /// The tree. With `threads` above 1, those of the current rayon pool share the work.
-    ///
-    /// # Errors
-    ///
-    /// [`IndexOverflow`] if a front exceeds 32-bit positions.
-    pub fn symbolic(&self, threads: usize) -> Result<Arc<Symbolic<Lower>>, IndexOverflow> {
-        self.before.moved(self.moves, threads).map(Arc::new)
-    }
-}
 
 /// What a factorization of a symmetric matrix measured. Columns are those of A.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -154,8 +130,6 @@ pub(super) struct Panels<T: DeviceScalar> {
     pub order: Buffer<u32>,
     /// D: two values for each pivot.
     pub diagonal: Buffer<T>,
-    /// Number (epoch) of the last search that failed at each pivot.
-    failed: Buffer<u32>,
     /// Where a search puts rows and columns, of which `row_places` says where they were.
     found_places: Buffer<u32>,
 }
@@ -171,16 +145,9 @@ impl<T: DeviceScalar> Panels<T> {
             row_places: stream.upload(&in_order(symbolic))?,
             order: stream.upload(&in_order(symbolic))?,
             diagonal: stream.alloc(2 * n)?,
-            failed: stream.alloc_zeroed(n)?,
             found_places: stream.alloc(n)?,
         })
     }
-}
-
-/// Places of rows that stay where they are.
-fn in_order(symbolic: &Symbolic<Lower>) -> Vec<u32> {
-    let fronts = symbolic.tree().fronts().iter();
-    fronts.flat_map(|front| 0..front.pivots).collect()
 }
 
 /// Whether signs of pivots are expected.
@@ -204,11 +171,9 @@ enum Mode {
 /// The kernels of LDLᵀ.
 struct LdltKernels<'a, T: DeviceScalar> {
     mode: Mode,
-    max_l: T,
     /// In fronts of one tile, and of several.
     known_l: [T; 2],
     diagonal: &'a mut Buffer<T>,
-    failed: &'a mut Buffer<u32>,
     found_places: &'a mut Buffer<u32>,
     signs: Option<&'a mut Signs<T>>,
 }
@@ -232,12 +197,10 @@ impl<T: DeviceScalar> FrontKernels<T> for LdltKernels<'_, T> {
         assert!(!is_wide, "no front of a symmetric matrix is wide");
         let Arguments { work, small, large } = arguments;
         let symmetric = SymmetricWorkBuffers {
-            max_l: self.max_l,
             known_l: self.known_l[0],
             known_l_of_tile: self.known_l[1],
             definite: (self.mode == Mode::Definite).into(),
             diagonal: &mut *self.diagonal,
-            failed: &mut *self.failed,
             found_places: &mut *self.found_places,
         };
         // SAFETY: the caller's contract.
@@ -291,7 +254,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         tree: &Arc<DeviceTree<Lower>>,
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
         let workspace = Arc::new(Workspace::new(stream, tree)?);
         Self::factorize_in(&workspace, stream, tree, a, pivots, upload)
@@ -314,7 +277,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         tree: &Arc<DeviceTree<Lower>>,
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
         let mut factors = Self::unfactorized(stream, tree, workspace)?;
         let quality = factors.factorize_anew(stream, a, pivots, upload)?;
@@ -337,7 +300,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<(Self, DeviceSymmetricQuality), DeviceFrontalError> {
         let mut factors = Self::unfactorized(stream, &self.tree, &self.workspace)?;
         if let Some(signs) = &self.signs {
@@ -397,7 +360,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
         if !self.needs_search()
             && let Fit::Good(quality) = self.with_known_pivots(stream, a, pivots)?
@@ -546,7 +509,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         stream: &Stream,
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<DeviceSymmetricQuality, DeviceFrontalError> {
         let rule = pivots.resolve_symmetric::<T>(|| self.scale);
         let was_known = self.is_known;
@@ -743,7 +706,6 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             kinds,
             row_places,
             diagonal,
-            failed,
             found_places,
             ..
         } = &mut self.panels;
@@ -752,16 +714,15 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             values: a,
             threshold: rule.threshold,
             smallest: rule.small,
+            max_l: RealScalar::from_f64(max_l),
             factors,
             pivot_rows: kinds,
             row_places,
         };
         let mut kernels = LdltKernels {
             mode,
-            max_l: RealScalar::from_f64(max_l),
             known_l: known_l.map(RealScalar::from_f64),
             diagonal,
-            failed,
             found_places,
             signs: self.signs.as_mut(),
         };

@@ -6,11 +6,12 @@ use luge_device::{Buffer, Stream};
 use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::{PivotPolicy, RealScalar};
 
-use super::{DeviceFrontalLdlt, Mode, MovedTree, Panels, UploadTree};
-use crate::gpu::delays::{Delays, Found};
+use super::{DeviceFrontalLdlt, Mode, Panels};
+use crate::gpu::delays::{Delays, Found, UploadTree};
 use crate::gpu::launch::Workspace;
 use crate::gpu::solve::invert_places;
 use crate::gpu::{DeviceFrontalError, DeviceScalar};
+use crate::storage::Lower;
 
 /// What a search came to.
 #[derive(Clone, Copy, Default)]
@@ -32,7 +33,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
         times: f64,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<Searched, DeviceFrontalError> {
         let mut delays = Delays::default();
         let mut searched = Searched::default();
@@ -83,7 +84,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
                 return Ok(searched);
             }
             searched.has_changed = true;
-            self.delay(stream, report.epoch, &mut delays, upload)?;
+            self.delay(stream, &mut delays, upload)?;
         }
     }
 
@@ -91,18 +92,14 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
     fn delay(
         &mut self,
         stream: &Stream,
-        epoch: u32,
         delays: &mut Delays,
-        upload: &UploadTree<'_>,
+        upload: &UploadTree<'_, Lower>,
     ) -> Result<(), DeviceFrontalError> {
-        let by_place = stream.download(&self.panels.failed)?;
+        let by_place = self.workspace.has_failed(stream)?;
         let symbolic = &self.tree.symbolic;
         let mut failed = Vec::new();
         for front in symbolic.tree().fronts() {
-            let has_failed = |&e: &usize| {
-                let place = front.start + self.places[e];
-                by_place[place as usize] == epoch
-            };
+            let has_failed = |&e: &usize| by_place[(front.start + self.places[e]) as usize];
             failed.extend(front.pivot_range().filter(has_failed).map(|e| e as u32));
         }
         let kinds = stream.download(&self.panels.kinds)?;
@@ -111,16 +108,7 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
             kinds: &kinds,
             failed: &failed,
         };
-        let Some(moves) = delays.moves(symbolic, &self.tree.limits, &found) else {
-            let first = failed.first();
-            let column = first.map(|&pivot| self.tree.columns[pivot as usize] as usize);
-            return Err(DeviceFrontalError::NoPivots { column });
-        };
-        let moved = MovedTree {
-            before: symbolic,
-            moves: &moves,
-        };
-        let tree = Arc::new(upload(moved)?);
+        let tree = delays.tree(&self.tree, &found, upload)?;
         let workspace = Arc::new(Workspace::new(stream, &tree)?);
         // What has been found, as far as it can stay: most fronts are the same.
         let (places, kinds) = found.carried(symbolic.tree(), tree.symbolic.tree(), &tree.limits);

@@ -1,11 +1,14 @@
 //! Factors of one matrix.
 
+mod search;
+
 use std::sync::Arc;
 
 use luge_device::{Buffer, DeviceError, KernelDesc, LaunchConfig, Stream};
 use luge_gpu_kernels::frontal::lu as kernels;
 use luge_gpu_kernels::frontal::plan::report as words;
 use luge_sparse::PivotPolicy;
+use luge_sparse::num_traits::Float;
 
 use super::launch::{Arguments, Factorization, FrontKernels, Workspace};
 use super::solve::SolveState;
@@ -67,6 +70,7 @@ pub struct DeviceFrontalLu<T: DeviceScalar> {
     pub(super) solve_state: SolveState<T>,
     /// Largest magnitude in B, of which the smallest pivot is a part.
     scale: f64,
+    num_delayed: usize,
 }
 
 impl<T: DeviceScalar> DeviceFrontalLu<T> {
@@ -80,7 +84,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
     /// # Panics
     ///
     /// If `a` has fewer values than the placement of the tree refers to, or the policy is refused by
-    /// [`PivotPolicy::check`] or not static.
+    /// [`PivotPolicy::check`] or not static: that is for
+    /// [`factorize_by_threshold`](Self::factorize_by_threshold).
     #[track_caller]
     pub fn factorize(
         stream: &Stream,
@@ -109,16 +114,8 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         a: &Buffer<f64>,
         pivots: &PivotPolicy,
     ) -> Result<(Self, DeviceQuality), DeviceFrontalError> {
-        let host = tree.symbolic();
-        let mut factors = Self {
-            factors: stream.alloc(host.layout.slots as usize)?,
-            pivot_rows: stream.alloc(host.n())?,
-            row_places: stream.alloc(host.n())?,
-            solve_state: SolveState::new(stream, tree)?,
-            scale: 1.0,
-            workspace: Arc::clone(workspace),
-            tree: Arc::clone(tree),
-        };
+        assert!(pivots.is_static(), "pivots of their own fronts");
+        let mut factors = Self::unfactorized(stream, tree, workspace)?;
         // Looking for pivots moves rows, which the factors know nothing of: they are computed once more.
         loop {
             factors.launch_fronts(stream, a, pivots, true)?;
@@ -129,6 +126,25 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         factors.refresh_solves(stream, a, true)?;
         let quality = factors.refactorize(stream, a, pivots)?;
         Ok((factors, quality))
+    }
+
+    /// The memory of factors on a tree.
+    fn unfactorized(
+        stream: &Stream,
+        tree: &Arc<DeviceTree>,
+        workspace: &Arc<Workspace<T>>,
+    ) -> Result<Self, DeviceFrontalError> {
+        let host = tree.symbolic();
+        Ok(Self {
+            factors: stream.alloc(host.layout.slots as usize)?,
+            pivot_rows: stream.alloc(host.n())?,
+            row_places: stream.alloc(host.n())?,
+            solve_state: SolveState::new(stream, tree)?,
+            scale: 1.0,
+            num_delayed: 0,
+            workspace: Arc::clone(workspace),
+            tree: Arc::clone(tree),
+        })
     }
 
     /// Factorizes B for other values of A in place, with the rows of the pivots found before. After an error the
@@ -216,6 +232,7 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         Ok(Some(DeviceQuality {
             num_perturbed: report.count(words::NUM_PERTURBED) as u32,
             first_perturbed: column(words::FIRST_PERTURBED),
+            num_delayed: self.num_delayed,
             max_b: report.extreme(words::MAX_B),
             max_u: report.extreme(words::MAX_U),
             max_l: report.extreme(words::MAX_L),
@@ -245,12 +262,20 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         pivots: &PivotPolicy,
         search: bool,
     ) -> Result<(), DeviceFrontalError> {
-        let pivots = pivots.resolve_static::<T>(|| self.scale);
+        let bounds_l = search && !pivots.is_static();
+        let pivots = pivots.resolve::<T>(|| self.scale);
+        let max_l = if bounds_l {
+            // Anything but zero is acceptable to a threshold of zero.
+            Float::min(T::one() / pivots.threshold, T::max_value())
+        } else {
+            T::infinity()
+        };
         let factorization = Factorization {
             tree: &*self.tree,
             values: a,
             threshold: pivots.threshold,
             smallest: pivots.small,
+            max_l,
             factors: &mut self.factors,
             pivot_rows: &mut self.pivot_rows,
             row_places: &mut self.row_places,
@@ -313,6 +338,11 @@ impl<T: DeviceScalar> DeviceFrontalLu<T> {
         let workspace = Arc::clone(&self.workspace);
         let mut working = workspace.lock();
         self.solve_with(working.memory(), stream, x, nrhs, transpose, scales)
+    }
+
+    /// The tree of the factors, in which columns may have [moved](Self::factorize_by_threshold).
+    pub fn tree(&self) -> &Arc<DeviceTree> {
+        &self.tree
     }
 
     /// The panels of all fronts, one after the other: of front s with k pivots and c rows below, (k + c) × k values of

@@ -8,7 +8,7 @@ use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, ExpectedPivots,
     Limits, MovedTree, Workspace,
 };
-use luge_frontal::{FrontalLdlt, FrontalScalar, Options};
+use luge_frontal::{FrontalLdlt, FrontalScalar, Lower, Options};
 use luge_sparse::{PivotPolicy, RealScalar};
 
 use crate::chain::{seeded_streams, streams};
@@ -195,7 +195,7 @@ fn signs_that_come_out_are_those_of_a_launch_with_known_pivots() {
         assert_eq!(quality.num_perturbed, 0);
         let tree = Arc::clone(signed.tree());
         let values = stream.upload(&problem.values).unwrap();
-        let upload = |_: MovedTree<'_>| unreachable!("columns stay in their places");
+        let upload = |_: MovedTree<'_, Lower>| unreachable!("columns stay in their places");
         let policy = PivotPolicy::DEFINITE;
         let (known, _) =
             DeviceFrontalLdlt::<f64>::factorize(stream, &tree, &values, &policy, &upload).unwrap();
@@ -250,7 +250,7 @@ fn other_values_have_other_pivots_replaced() {
     assert_eq!(factors.perturbed(), Some(&columns[..]));
     assert_eq!(bits(&factors), before);
     let values = stream.upload(&first.values).unwrap();
-    let upload = |_: MovedTree<'_>| unreachable!("columns stay in their places");
+    let upload = |_: MovedTree<'_, Lower>| unreachable!("columns stay in their places");
     let (beside, quality) = factors
         .factorize_beside(stream, &values, &policy, &upload)
         .unwrap();
@@ -312,7 +312,7 @@ fn signs_are_not_made_up() {
     let problem = problem(definite(3), &unmerged());
     let tree = Arc::new(problem.uploaded(stream, &problem.symbolic, Limits::default()));
     let values = stream.upload(&problem.values).unwrap();
-    let upload = |_: MovedTree<'_>| unreachable!("columns stay in their places");
+    let upload = |_: MovedTree<'_, Lower>| unreachable!("columns stay in their places");
     let policy = PivotPolicy::signed(1.0);
     let _ = DeviceFrontalLdlt::<f64>::factorize(stream, &tree, &values, &policy, &upload);
 }

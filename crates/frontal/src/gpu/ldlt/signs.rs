@@ -115,7 +115,8 @@ impl<T: DeviceScalar> DeviceFrontalLdlt<T> {
         assert!(super::is_signed(pivots), "a policy of signed pivots");
         let mut factors = Self::unfactorized(stream, tree, workspace)?;
         factors.signs = Some(Signs::new(stream, expected)?);
-        let upload = |_: crate::gpu::MovedTree<'_, Lower>| unreachable!("columns stay in their places");
+        let upload =
+            |_: crate::gpu::MovedTree<'_, Lower>| unreachable!("columns stay in their places");
         let quality = factors.factorize_anew(stream, a, pivots, &upload)?;
         Ok((factors, quality))
     }

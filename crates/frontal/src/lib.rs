@@ -71,4 +71,4 @@ pub use luge_dense::{FrontalScalar, Kernels, inverse_of_two};
 pub use options::Options;
 pub use storage::{FrontEntries, Full, Lower, Storage};
 pub use symbolic::Symbolic;
-pub use tree::{AssemblyTree, CostModel, Front, TreeOptions};
+pub use tree::{AssemblyTree, CostModel, Front, Pairs, TreeOptions};

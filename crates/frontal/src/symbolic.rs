@@ -14,7 +14,7 @@ use crate::schedule::Schedule;
 use crate::shares::both;
 use crate::storage::{Full, Storage};
 use crate::totals::Totals;
-use crate::tree::{Analysis, AssemblyTree, CostModel, TreeOptions};
+use crate::tree::{Analysis, AssemblyTree, CostModel, Pairs, TreeOptions};
 #[cfg(feature = "gpu")]
 use crate::tree::{Move, moved};
 
@@ -93,6 +93,29 @@ impl<S: Storage> Symbolic<S> {
         symbolic.map(|(symbolic, ())| symbolic)
     }
 
+    /// As [`analyze_posted`](Self::analyze_posted), where pairs of columns stay in one tile of their front, as far as there
+    /// are single columns that can stand between them.
+    ///
+    /// # Errors
+    ///
+    /// As [`analyze`](Self::analyze).
+    ///
+    /// # Panics
+    ///
+    /// As [`analyze_posted`](Self::analyze_posted), and if a pair begins with a column that there is not.
+    #[track_caller]
+    pub fn analyze_pairs(
+        cols: Arc<CompressedPattern>,
+        forest: &EliminationForest,
+        pairs: Pairs<'_>,
+        options: &TreeOptions,
+        threads: usize,
+    ) -> Result<Self, FrontalError> {
+        let make = || (cols, ());
+        let (analysis, ()) = Analysis::posted(make, forest, Some(pairs), options, threads)?;
+        Self::of(analysis, &options.cost, threads, &CancelFlag::new())
+    }
+
     /// As [`analyze_posted`](Self::analyze_posted), for columns that `make` makes, with something else, while the part
     /// of the analysis goes on that needs the forest alone.
     ///
@@ -110,7 +133,7 @@ impl<S: Storage> Symbolic<S> {
         options: &TreeOptions,
         threads: usize,
     ) -> Result<(Self, R), FrontalError> {
-        let (analysis, rest) = Analysis::posted(make, forest, options, threads)?;
+        let (analysis, rest) = Analysis::posted(make, forest, None, options, threads)?;
         let symbolic = Self::of(analysis, &options.cost, threads, &CancelFlag::new())?;
         Ok((symbolic, rest))
     }

@@ -7,7 +7,7 @@ use luge_device::{DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalLdlt, DeviceTree, ExpectedPivots, MemoryPlan, Parts, Placement,
 };
-use luge_frontal::{FrontalError, Full, Lower, Storage, Symbolic, TreeOptions};
+use luge_frontal::{FrontalError, Full, Lower, Pairs, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::gpu::DevicePattern;
 use luge_sparse::etree::EliminationForest;
@@ -145,12 +145,13 @@ impl Forest<Full> {
 
 impl Forest<Lower> {
     /// Analyzes a symmetric B, whose lower triangle by columns this is; `source` is the place of each of its entries among the
-    /// values of A that callers store, `elimination` what is known of it. A has so many values, and entries in both triangles.
+    /// values of A that callers store, `elimination` what is known of it. Pairs of columns that are to be pivots of order 2
+    /// start with those in `pair_starts`. A has so many values, and entries in both triangles.
     pub(crate) fn analyze_symmetric(
         (triangle, source): (CompressedPattern, Vec<u32>),
         (num_values, num_entries): (usize, usize),
         transform: Transform,
-        elimination: Option<&EliminationForest>,
+        (elimination, pair_starts): (Option<&EliminationForest>, &[u32]),
         single: bool,
         threads: usize,
     ) -> Result<Self, Error> {
@@ -161,7 +162,8 @@ impl Forest<Lower> {
         let columns = &parts.columns;
         let tree = match elimination {
             Some(forest) => {
-                Symbolic::analyze_posted(Arc::clone(columns), forest, &options, threads)
+                let pairs = Pairs::on_device(pair_starts);
+                Symbolic::analyze_pairs(Arc::clone(columns), forest, pairs, &options, threads)
             }
             None => Symbolic::analyze(columns, &options),
         };

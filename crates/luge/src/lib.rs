@@ -223,8 +223,7 @@
 //! - Real square matrices, in `f32` or `f64`.
 //! - At most 2³² − 2 rows.
 //! - A device compares a column of a large front with the candidates of one tile. Where too many columns of a symmetric matrix
-//!   have no acceptable pivot there, the search ends with [`Error::NoPivots`], though the CPU finds pivots: seen on the mixed
-//!   triharmonic equation with 500,000 unknowns.
+//!   have no acceptable pivot there, the search ends with [`Error::NoPivots`], though the CPU may find pivots.
 
 // What only a device's path calls is compiled without it too, and left out by the linker: one line here in place of many
 // conditions.

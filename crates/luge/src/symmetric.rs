@@ -250,7 +250,7 @@ impl<'a> Request<'a> {
                 (triangle, source),
                 (num_values, num_entries),
                 transform,
-                elimination.as_ref(),
+                (elimination.as_ref(), &ordering.pair_starts),
                 self.single,
                 threads,
             )

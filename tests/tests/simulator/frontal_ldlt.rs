@@ -9,9 +9,10 @@ use luge_frontal::gpu::{
     DeviceFrontalError, DeviceFrontalLdlt, DeviceScalar, DeviceSymmetricQuality, DeviceTree,
     Limits, MemoryPlan, MovedTree, Placement, Workspace,
 };
-use luge_frontal::{FrontalLdlt, Lower, Options, Symbolic, TreeOptions};
+use luge_frontal::{FrontalLdlt, Lower, Options, Pairs, Symbolic, TreeOptions};
 use luge_gpu_kernels::frontal::plan::{report, state};
 use luge_gpu_kernels::frontal::solve::layout::CONTROL_WORDS;
+use luge_sparse::etree::EliminationForest;
 use luge_sparse::{
     ColPerm, CompressedPattern, Inertia, Permutation, PivotKind, PivotPolicy, RealScalar, RowPerm,
     Scaling, SmallPivots, SymmetricPivoting,
@@ -830,6 +831,51 @@ fn other_values_have_the_pivots_that_serve_or_others() {
         let values = stream.upload(&unlike.values).unwrap();
         factors.begin_refactorize(stream, &values, &STOP).unwrap();
         assert_eq!(factors.report(stream).unwrap(), Some(quality), "{name}");
+    }
+}
+
+/// Pairs whose columns have no other candidate: where the two are in different tiles of a front, the search fails at them and
+/// they move; where the pairs are told, no column moves.
+#[test]
+fn pairs_that_are_told_are_found_in_their_tiles() {
+    let stream = &seeded_streams()[0];
+    let limits = Limits::default();
+    let n = 200;
+    // A single column at either end.
+    let starts: Vec<u32> = (1..n as u32 - 2).step_by(2).collect();
+    let entries = dense(n).into_iter().map(|(i, j, v)| {
+        let value = match (i.min(j), i.max(j)) {
+            (i, j) if i == j => f64::from(i == 0 || i == n - 1),
+            (i, j) if i % 2 == 1 && j == i + 1 => 4.0,
+            _ => 1e-3 * v,
+        };
+        (i, j, value)
+    });
+    let untold = Problem::new(n, entries, &TreeOptions::default());
+    let forest = EliminationForest {
+        parent: (1..n as u32).chain([u32::MAX]).collect(),
+        counts: (1..=n as u32).rev().collect(),
+    };
+    let columns = Arc::new(untold.columns.clone());
+    let pairs = Pairs::on_device(&starts);
+    let options = TreeOptions::default();
+    let symbolic = Symbolic::analyze_pairs(columns, &forest, pairs, &options, 1).unwrap();
+    assert_eq!(symbolic.tree().num_supernodes(), 1);
+    let told = Problem {
+        symbolic: Arc::new(symbolic),
+        ..untold.with(|_, _, v| v)
+    };
+    for (problem, is_told) in [(untold, false), (told, true)] {
+        let tree = Arc::new(problem.uploaded(stream, &problem.symbolic, limits));
+        let values = stream.upload(&problem.values).unwrap();
+        let upload = |moved: MovedTree<'_, Lower>| {
+            assert!(!is_told, "a column has moved");
+            Ok(problem.uploaded(stream, &moved.symbolic(1)?, limits))
+        };
+        let found = DeviceFrontalLdlt::<f64>::factorize(stream, &tree, &values, &STOP, &upload);
+        let (factors, quality) = found.unwrap();
+        check(stream, &problem, &factors, &quality, "pairs");
+        assert_eq!(Arc::ptr_eq(factors.tree(), &tree), is_told);
     }
 }
 

@@ -16,7 +16,7 @@ use luge_device::Device;
 
 use super::tiles::Tiling;
 use crate::storage::Storage;
-use crate::tree::{AssemblyTree, Front};
+use crate::tree::{AssemblyTree, Front, Pairs};
 
 /// Bytes of shared memory at most that a kernel for wide fronts has beside its values.
 const STATIC_SHARED: u32 = 1024;
@@ -174,6 +174,13 @@ impl FrontClass {
     /// Whether blocks work on tiles of it.
     pub fn is_cut(self) -> bool {
         self >= Self::Tiled
+    }
+}
+
+impl<'a> Pairs<'a> {
+    /// Those that start with these columns, in the tiles that a device cuts fronts of symmetric matrices into.
+    pub fn on_device(starts: &'a [u32]) -> Self {
+        Self { starts, tile: TILE }
     }
 }
 

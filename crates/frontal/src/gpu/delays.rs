@@ -26,7 +26,7 @@ use super::tree::DeviceTree;
 use crate::AssemblyTree;
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
-use crate::tree::{Front, Move};
+use crate::tree::{Front, Move, keep_in_tiles};
 
 /// Rounds after which all fronts with failures are acted on, those above others too.
 const PATIENCE: u32 = 1;
@@ -278,70 +278,43 @@ impl Delays {
         let column = |pivot: u32| tree.perm()[pivot as usize] as usize;
         let is_root = front.parent == NONE;
         let is_again = |pivot: &u32| !is_root && self.was_last[column(*pivot)];
-        let (again, mut to_end): (Vec<u32>, Vec<u32>) = before.iter().copied().partition(is_again);
-        self.leave(tree, front, &again, moves);
+        let (mut leaving, mut to_end): (Vec<u32>, Vec<u32>) =
+            before.iter().copied().partition(is_again);
         if to_end.is_empty() {
-            return;
+            leaving.extend(in_last);
+        } else {
+            for &pivot in &to_end {
+                self.was_last[column(pivot)] = true;
+            }
+            // What the last tile has said is worth nothing without these columns.
+            to_end.extend(in_last);
+            to_end.sort_by_key(|&pivot| mixed(u64::from(self.round) << 32 | column(pivot) as u64));
         }
-        for &pivot in &to_end {
-            self.was_last[column(pivot)] = true;
-        }
-        // What the last tile has said is worth nothing without these columns.
-        to_end.extend(in_last);
-        to_end.sort_by_key(|&pivot| mixed(u64::from(self.round) << 32 | column(pivot) as u64));
-        let order = rearranged(front, found, to_end);
+        self.leave(tree, front, &leaving, moves);
+        let order = rearranged(front, found, &to_end);
         moves.extend(order.into_iter().map(|pivot| Move { pivot, up: 0 }));
     }
 }
 
 /// The columns of a front of several tiles that have acceptable pivots, in the order in which these were found,
 /// and behind them those that go `to_end`. A column that fails leaves a gap, and the columns behind it come to lie
-/// in other tiles: so that no pivot of order 2 is cut in two, the next one of order 1 goes before it.
-fn rearranged(front: &Front, found: &Found<'_>, mut to_end: Vec<u32>) -> Vec<u32> {
+/// in other tiles, where pivots of order 2 stay in one.
+fn rearranged(front: &Front, found: &Found<'_>, to_end: &[u32]) -> Vec<u32> {
     let (start, k) = (front.start as usize, front.pivots as usize);
-    let mut by_place = vec![0; k];
+    let mut order = vec![0; k];
     for e in front.pivot_range() {
-        by_place[found.places[e] as usize] = e as u32;
+        order[found.places[e] as usize] = e as u32;
     }
     let has_failed = |pivot: u32| found.failed.binary_search(&pivot).is_ok();
-    let is_first = |p: usize| {
-        found.kinds[start + p] == kind::FIRST_OF_TWO
-            && p + 1 < k
-            && !has_failed(by_place[p])
-            && !has_failed(by_place[p + 1])
-    };
-    let mut order = Vec::with_capacity(k);
-    // Pivots of order 1 that have gone before others.
-    let mut next_single = 0;
-    let mut p = 0;
-    let is_single = |p: usize| {
-        let is_second = p > 0 && is_first(p - 1);
-        !is_first(p) && !is_second && !has_failed(by_place[p])
-    };
-    while p < k {
-        if is_first(p) {
-            if (order.len() as u32 + 1).is_multiple_of(TILE) {
-                next_single = next_single.max(p + 2);
-                while next_single < k && !is_single(next_single) {
-                    next_single += 1;
-                }
-                if next_single < k {
-                    order.push(by_place[next_single]);
-                    next_single += 1;
-                } else {
-                    order.extend(to_end.pop());
-                }
-            }
-            order.extend([by_place[p], by_place[p + 1]]);
-            p += 2;
-            continue;
-        }
-        if is_single(p) && p >= next_single {
-            order.push(by_place[p]);
-        }
-        p += 1;
-    }
+    order.retain(|&pivot| !has_failed(pivot));
     order.extend(to_end);
+    keep_in_tiles(&mut order, TILE, |first, second| {
+        let place = found.places[first as usize];
+        place + 1 == found.places[second as usize]
+            && found.kinds[start + place as usize] == kind::FIRST_OF_TWO
+            && !has_failed(first)
+            && !has_failed(second)
+    });
     order
 }
 
@@ -459,14 +432,18 @@ mod tests {
                 .iter()
                 .all(|&(pivot, up)| up == 0 && pivot != 3)
         );
-        assert_eq!(moves(&[70]), [(70, 1)]);
+        // Those of the last tile too, if none goes to the end; the others keep their order.
+        let again = moves(&[70, 140]);
+        assert_eq!(again[..2], [(70, 1), (140, 1)]);
+        let stay = (0..150).filter(|pivot| ![70, 140].contains(pivot));
+        assert!(stay.map(|pivot| (pivot, 0)).eq(again[2..].iter().copied()));
         // At a root they go there again and again, in ever other orders.
         let end: Vec<u32> = (150..180).collect();
         let (one, other) = (moves(&end), moves(&end));
         check(&one, 150..250, &end);
         check(&other, 150..250, &end);
         assert_ne!(one, other);
-        assert_eq!(delays.num_delayed, 4);
+        assert_eq!(delays.num_delayed, 5);
     }
 
     /// Candidates of wide fronts are those of half a tile: the first half of the last tile is not at the end.
@@ -607,7 +584,7 @@ mod tests {
                 kinds,
                 failed,
             };
-            rearranged(&front, &found, failed.to_vec())
+            rearranged(&front, &found, failed)
         };
         let ones = vec![kind::ONE; 300];
         let of_ones = rearranged(&ones, &swapped, &[5]);
@@ -639,7 +616,7 @@ mod tests {
         assert!(is_uncut(&order));
         // Where there is no other one, one of those that failed.
         let order = rearranged(&kinds, &places, &[3, 150, 199]);
-        assert_eq!((order[63], &order[198..]), (199, &[3, 150][..]));
+        assert_eq!((order[63], &order[198..]), (3, &[150, 199][..]));
         assert!(is_uncut(&order));
         // Of a pivot that failed both columns go to the end.
         let order = rearranged(&kinds, &places, &[10, 11]);

@@ -5,6 +5,7 @@
 mod cost;
 #[cfg(feature = "gpu")]
 mod moved;
+mod pairs;
 mod structure;
 mod supernodes;
 
@@ -12,6 +13,8 @@ pub use cost::CostModel;
 pub(crate) use cost::{front_entries, front_flops, lower_entries, lower_flops};
 #[cfg(feature = "gpu")]
 pub(crate) use moved::{Move, moved};
+pub use pairs::Pairs;
+pub(crate) use pairs::keep_in_tiles;
 pub(crate) use supernodes::{Supernodes, supernodes};
 
 use std::cmp::Reverse;
@@ -171,7 +174,7 @@ impl Analysis {
             || cancel.check(),
         )?;
         let forest = EliminationForest { parent, counts };
-        let skeleton = Skeleton::new(&forest, Some(&post), options, cancel)?;
+        let skeleton = Skeleton::new(&forest, Some(&post), None, options, cancel)?;
         Ok(Self {
             cols,
             rows_of,
@@ -180,11 +183,12 @@ impl Analysis {
     }
 
     /// Of columns whose order is a postorder of `forest`, which `make` makes with something else, while the part of
-    /// the analysis goes on that needs the forest alone.
+    /// the analysis goes on that needs the forest alone. Within fronts, `pairs` stay in one tile.
     #[track_caller]
     pub fn posted<R: Send>(
         make: impl FnOnce() -> (Arc<CompressedPattern>, R) + Send,
         forest: &EliminationForest,
+        pairs: Option<Pairs<'_>>,
         options: &TreeOptions,
         threads: usize,
     ) -> Result<(Self, R), FrontalError> {
@@ -195,7 +199,7 @@ impl Analysis {
             Ok::<_, FrontalError>((cols, rows_of, rest))
         };
         let never = CancelFlag::new();
-        let skeleton = || Skeleton::new(forest, None, options, &never);
+        let skeleton = || Skeleton::new(forest, None, pairs, options, &never);
         let (columns, skeleton) = both(threads, columns, skeleton);
         let (cols, rows_of, rest) = columns?;
         let lengths = (forest.parent.len(), forest.counts.len());
@@ -339,6 +343,7 @@ impl Skeleton {
     fn new(
         forest: &EliminationForest,
         post: Option<&[u32]>,
+        pairs: Option<Pairs<'_>>,
         options: &TreeOptions,
         cancel: &CancelFlag,
     ) -> Result<Self, Cancelled> {
@@ -352,6 +357,7 @@ impl Skeleton {
         let mut front_of = vec![0u32; n];
         let mut fronts: Vec<Front> = Vec::with_capacity(order.len());
         let mut children = Vec::with_capacity(order.len());
+        let pairs = pairs.map(|pairs| (pairs.tile, pairs.among(n)));
         // Fronts whose parents are yet to come.
         let mut orphans: Vec<u32> = Vec::new();
         let (mut start, mut num_rows) = (0, 0u64);
@@ -362,6 +368,9 @@ impl Skeleton {
                 perm[end] = column;
                 front_of[end] = s;
                 end += 1;
+            }
+            if let Some((tile, is_pair)) = &pairs {
+                keep_in_tiles(&mut perm[start..end], *tile, is_pair);
             }
             let own = orphans.len() - ordered.num_children as usize;
             let own = orphans.drain(own..);

@@ -71,4 +71,6 @@ pub use luge_dense::{FrontalScalar, Kernels, inverse_of_two};
 pub use options::Options;
 pub use storage::{FrontEntries, Full, Lower, Storage};
 pub use symbolic::Symbolic;
+#[cfg(feature = "gpu")]
+pub use tree::Gathering;
 pub use tree::{AssemblyTree, CostModel, Front, Pairs, TreeOptions};

@@ -16,7 +16,7 @@ use crate::storage::{Full, Storage};
 use crate::totals::Totals;
 use crate::tree::{Analysis, AssemblyTree, CostModel, Pairs, TreeOptions};
 #[cfg(feature = "gpu")]
-use crate::tree::{Move, moved};
+use crate::tree::{Gathering, Move, Structure, gathered, moved};
 
 /// The symbolic factorization of one irreducible diagonal block (or any square matrix): its assembly tree, where the
 /// factors of each front are stored, where each entry of the matrix goes, and what the factorization is predicted to
@@ -176,26 +176,52 @@ impl<S: Storage> Symbolic<S> {
     #[cfg(feature = "gpu")]
     #[track_caller]
     pub(crate) fn moved(&self, moves: &[Move], threads: usize) -> Result<Self, IndexOverflow> {
-        let made = moved(&self.tree, moves, threads, |structure| {
+        let made = moved(&self.tree, moves, threads, self.beside(threads));
+        let (tree, made) = made.map_err(only_overflow)?;
+        Ok(Self::again(tree, made, self.model))
+    }
+
+    /// The symbolic factorization in which fronts with very many small children have these added up by groups, side by side:
+    /// each group has a front without pivots. Elements are added in another order then. With `threads` above 1, those of the
+    /// current rayon pool share the work.
+    ///
+    /// # Errors
+    ///
+    /// [`IndexOverflow`] if a front exceeds 32-bit positions.
+    #[cfg(feature = "gpu")]
+    pub fn gathered(self, gathering: &Gathering, threads: usize) -> Result<Self, IndexOverflow> {
+        let made = gathered(&self.tree, gathering, threads, self.beside(threads));
+        Ok(match made.map_err(only_overflow)? {
+            Some((tree, made)) => Self::again(tree, made, self.model),
+            None => self,
+        })
+    }
+
+    /// What is made of a tree beside its relative indices.
+    #[cfg(feature = "gpu")]
+    fn beside(
+        &self,
+        threads: usize,
+    ) -> impl FnOnce(Structure<'_>) -> Result<(Layout, Totals), FrontalError> + Send + use<S> {
+        let model = self.model;
+        move |structure| {
             let layout = Layout::new::<S>(structure, threads, &CancelFlag::new())?;
-            let totals = Totals::new::<S>(structure.fronts, structure.children, &self.model);
+            let totals = Totals::new::<S>(structure.fronts, structure.children, &model);
             Ok((layout, totals))
-        });
-        let (tree, (layout, totals)) = match made {
-            Ok(made) => made,
-            Err(FrontalError::IndexOverflow(error)) => return Err(error),
-            Err(error) => {
-                unreachable!("nothing else can go wrong, and nothing is cancelled: {error}")
-            }
-        };
-        Ok(Self {
+        }
+    }
+
+    /// Of a tree that was made of that of another symbolic factorization.
+    #[cfg(feature = "gpu")]
+    fn again(tree: AssemblyTree, (layout, totals): (Layout, Totals), model: CostModel) -> Self {
+        Self {
             tree,
             layout,
             totals,
-            model: self.model,
+            model,
             memory: Reservation::default(),
             storage: PhantomData,
-        })
+        }
     }
 
     /// The assembly tree.
@@ -263,5 +289,14 @@ impl<S: Storage> Symbolic<S> {
     /// [`CostModel`] was fitted on. Meant to be compared with other predictions, not with a clock.
     pub fn seconds(&self) -> f64 {
         self.totals.seconds(self.tree.fronts())
+    }
+}
+
+/// The one thing that can go wrong where a tree is made of another one and nothing is cancelled.
+#[cfg(feature = "gpu")]
+fn only_overflow(error: FrontalError) -> IndexOverflow {
+    match error {
+        FrontalError::IndexOverflow(error) => error,
+        error => unreachable!("a tree of a square pattern: {error}"),
     }
 }

@@ -7,7 +7,7 @@ use luge_device::{DeviceError, Stream};
 use luge_frontal::gpu::{
     DeviceFrontalLdlt, DeviceTree, ExpectedPivots, MemoryPlan, Parts, Placement,
 };
-use luge_frontal::{FrontalError, Full, Lower, Pairs, Storage, Symbolic, TreeOptions};
+use luge_frontal::{FrontalError, Full, Gathering, Lower, Pairs, Storage, Symbolic, TreeOptions};
 use luge_numeric::cpu::columns::{self, ColumnLu};
 use luge_solve::gpu::DevicePattern;
 use luge_sparse::etree::EliminationForest;
@@ -78,7 +78,7 @@ impl Forest<Full> {
                 Symbolic::analyze(&blocks, &options).map(|tree| (tree, parts))
             }
         };
-        Self::of_tree(analyzed, transform, block_ptr, single, start)
+        Self::of_tree(analyzed, transform, block_ptr, single, (start, threads))
     }
 
     /// The plan for B with its rows as a search of pivots by columns moves them, and how many of the pivots were off the
@@ -139,7 +139,7 @@ impl Forest<Full> {
         let parts = Parts::new(columns, source, &block_ptr, 1);
         let tree = Symbolic::analyze(&parts.blocks, &TreeOptions::default());
         let analyzed = tree.map(|tree| (tree, parts));
-        Self::of_tree(analyzed, transform, block_ptr, single, start)
+        Self::of_tree(analyzed, transform, block_ptr, single, (start, 1))
     }
 }
 
@@ -171,7 +171,7 @@ impl Forest<Lower> {
         Ok(Self {
             num_values,
             num_entries,
-            ..Self::of_tree(analyzed, transform, block_ptr, single, start)?
+            ..Self::of_tree(analyzed, transform, block_ptr, single, (start, threads))?
         })
     }
 }
@@ -182,12 +182,13 @@ impl<S: Storage> Forest<S> {
         transform: Transform,
         block_ptr: Vec<usize>,
         single: bool,
-        start: Instant,
+        (start, threads): (Instant, usize),
     ) -> Result<Self, Error> {
         let (tree, parts) = analyzed.map_err(|e| match e {
             FrontalError::IndexOverflow(e) => Error::IndexOverflow(e),
             other => unreachable!("an analysis of a square pattern: {other}"),
         })?;
+        let tree = tree.gathered(&Gathering::default(), threads)?;
         let num_values = parts.source.len();
         Ok(Self {
             memory: MemoryPlan::new(&tree),

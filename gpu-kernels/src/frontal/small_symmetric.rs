@@ -77,6 +77,8 @@ impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
     ) {
         let lane = thread::lane_id();
         let Sizes { k, start, .. } = sizes;
+        // A front that adds up children for another one has no pivot.
+        let last = k.saturating_sub(1);
         // Where the column is whose planned place is the lane's number.
         let mut place = ahead.row_place;
         let mut of_kind = ahead.kind;
@@ -84,7 +86,7 @@ impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
             of_kind = kind::ONE;
         }
         // Of the pivot whose place is the lane's number.
-        let expected = self.kind.expectation.expected(start + lane.min(k - 1));
+        let expected = self.kind.expectation.expected(start + lane.min(last));
         let mut has_searched = false;
         let mut j = 0;
         while j < k {
@@ -139,8 +141,8 @@ impl<T: Real, E: Expectation<T>> SmallFronts<T, SmallSymmetric<T, E>> {
         }
         seen.num_searched += u32::from(has_searched && lane == 0);
         self.clear_above(sizes, of_kind);
-        let own = lane.min(k - 1);
-        let next = (lane + 1).min(k - 1);
+        let own = lane.min(last);
+        let next = (lane + 1).min(last);
         let block = [
             self.entry(sizes, own, own),
             self.entry(sizes, own, next),

@@ -47,7 +47,7 @@ impl Problem {
     }
 
     /// B·x.
-    fn times(&self, x: &[f64]) -> Vec<f64> {
+    pub(crate) fn times(&self, x: &[f64]) -> Vec<f64> {
         let mut b = vec![0.0; x.len()];
         for (j, &v) in x.iter().enumerate() {
             for p in self.columns.range(j) {
@@ -55,6 +55,15 @@ impl Problem {
             }
         }
         b
+    }
+
+    /// Bᵀ·x.
+    pub(crate) fn times_transposed(&self, x: &[f64]) -> Vec<f64> {
+        let product = |p: usize| self.values[p] * x[self.columns.idx()[p] as usize];
+        let columns = 0..x.len();
+        columns
+            .map(|j| self.columns.range(j).map(product).sum())
+            .collect()
     }
 
     /// ‖b − B·x‖∞ / (‖B‖∞ ‖x‖∞ + ‖b‖∞).
@@ -156,7 +165,7 @@ pub(crate) fn tree_on_device(
 }
 
 /// The factors, with the values that they were made of.
-fn factorized<T: DeviceScalar>(
+pub(crate) fn factorized<T: DeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,
@@ -260,7 +269,7 @@ fn named_matrices() -> Vec<(&'static str, CsMat<f64>)> {
 }
 
 /// Each way to work on a front by itself as far as the matrices allow, and all together.
-fn all_limits() -> [Limits; 7] {
+pub(crate) fn all_limits() -> [Limits; 7] {
     let limits = |small_front, whole_front, tiled_front, gathered| Limits {
         small_front,
         whole_front,

@@ -514,7 +514,7 @@ pub fn named_problems() -> Vec<(&'static str, Problem)> {
 }
 
 /// Factorizes, and compares with the CPU.
-fn check_factorization<T: DeviceScalar>(
+pub fn check_factorization<T: DeviceScalar>(
     stream: &Stream,
     problem: &Problem,
     limits: Limits,

@@ -12,6 +12,7 @@ mod facade;
 mod front_kernels;
 mod frontal;
 mod frontal_delays;
+mod frontal_gathered;
 mod frontal_ldlt;
 mod frontal_ldlt_signed;
 mod frontal_solve;

@@ -26,7 +26,7 @@ use super::tree::DeviceTree;
 use crate::AssemblyTree;
 use crate::storage::Storage;
 use crate::symbolic::Symbolic;
-use crate::tree::{Front, Move, keep_in_tiles};
+use crate::tree::{Front, Gathering, Move, keep_in_tiles};
 
 /// Rounds after which all fronts with failures are acted on, those above others too.
 const PATIENCE: u32 = 1;
@@ -51,13 +51,15 @@ pub struct MovedTree<'a, S: Storage> {
 }
 
 impl<S: Storage> MovedTree<'_, S> {
-    /// The tree. With `threads` above 1, those of the current rayon pool share the work.
+    /// The tree, with children that are [added up by groups](Symbolic::gathered). With `threads` above 1, those of the current rayon pool share the work.
     ///
     /// # Errors
     ///
     /// [`IndexOverflow`] if a front exceeds 32-bit positions.
     pub fn symbolic(&self, threads: usize) -> Result<Arc<Symbolic<S>>, IndexOverflow> {
-        self.before.moved(self.moves, threads).map(Arc::new)
+        let moved = self.before.moved(self.moves, threads)?;
+        let gathered = moved.gathered(&Gathering::default(), threads)?;
+        Ok(Arc::new(gathered))
     }
 }
 

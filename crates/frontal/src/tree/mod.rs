@@ -4,13 +4,21 @@
 
 mod cost;
 #[cfg(feature = "gpu")]
+mod gathering;
+#[cfg(feature = "gpu")]
 mod moved;
 mod pairs;
+#[cfg(feature = "gpu")]
+mod parts;
 mod structure;
 mod supernodes;
 
 pub use cost::CostModel;
 pub(crate) use cost::{front_entries, front_flops, lower_entries, lower_flops};
+#[cfg(feature = "gpu")]
+pub use gathering::Gathering;
+#[cfg(feature = "gpu")]
+pub(crate) use gathering::gathered;
 #[cfg(feature = "gpu")]
 pub(crate) use moved::{Move, moved};
 pub use pairs::Pairs;
@@ -53,7 +61,7 @@ impl Default for TreeOptions {
 }
 
 /// A front: `pivots` columns and rows that are eliminated here, and `below` later ones that are
-/// updated.
+/// updated. It has a pivot, unless it adds up some children of another front.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Front {
     /// First pivot, in elimination order.

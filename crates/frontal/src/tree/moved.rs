@@ -2,7 +2,7 @@
 
 use luge_sparse::etree::{NONE, inverse};
 
-use super::structure::{self, Transposed};
+use super::parts::{Parts, list_children};
 use super::{AssemblyTree, Front, Structure};
 use crate::error::FrontalError;
 
@@ -108,33 +108,13 @@ pub(crate) fn moved<R: Send>(
     let position = inverse(&order);
     let rows = rows_of_fronts(tree, &position, &more_rows, &numbers, &mut fronts);
     let children = link(&tree.fronts, &mut numbers, &mut fronts);
-
-    let cols = &*tree.pattern;
-    let perm: Vec<u32> = order.iter().map(|&e| tree.perm[e as usize]).collect();
-    let rows_of = Transposed::new(cols, threads);
-    let beside = beside(Structure {
-        fronts: &fronts,
-        children: &children,
-        rows: &rows,
-        cols,
-        rows_of: &rows_of,
-        perm: &perm,
-        inv_perm: &inverse(&perm),
-    })?;
-    let (relative, pivots_in_parent) = structure::relative_indices(&fronts, &rows, threads);
-    for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
-        front.pivots_in_parent = count;
-    }
-    let moved = AssemblyTree {
-        pattern: tree.pattern.clone(),
-        max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
-        perm,
+    let parts = Parts {
+        perm: order.iter().map(|&e| tree.perm[e as usize]).collect(),
         fronts,
         children,
         rows,
-        relative,
     };
-    Ok((moved, beside))
+    parts.put_together(&tree.pattern, threads, beside)
 }
 
 /// The rows of all fronts that there still are, which learn how many they have: those of before and `more_rows`, in the
@@ -165,9 +145,6 @@ fn rows_of_fronts(
 /// Tells fronts of their parents, depths and children; returns the list of children. `numbers` are the new numbers of the
 /// fronts, and become those of the next that there is above one that there is no more.
 fn link(before: &[Front], numbers: &mut [u32], fronts: &mut [Front]) -> Vec<u32> {
-    for front in &mut *fronts {
-        front.num_children = 0;
-    }
     for (s, old) in before.iter().enumerate().rev() {
         // Parents come behind their children, so theirs is known.
         let above = match old.parent {
@@ -176,30 +153,11 @@ fn link(before: &[Front], numbers: &mut [u32], fronts: &mut [Front]) -> Vec<u32>
         };
         if numbers[s] == NONE {
             numbers[s] = above;
-            continue;
-        }
-        let own = numbers[s] as usize;
-        fronts[own].parent = above;
-        if above != NONE {
-            fronts[own].depth = fronts[above as usize].depth + 1;
-            fronts[above as usize].num_children += 1;
+        } else {
+            fronts[numbers[s] as usize].parent = above;
         }
     }
-    let mut next = 0;
-    for front in &mut *fronts {
-        front.children = next;
-        next += front.num_children;
-    }
-    let mut children = vec![0; next as usize];
-    let mut at: Vec<u32> = fronts.iter().map(|front| front.children).collect();
-    for (s, front) in fronts.iter().enumerate() {
-        if front.parent != NONE {
-            let at = &mut at[front.parent as usize];
-            children[*at as usize] = s as u32;
-            *at += 1;
-        }
-    }
-    children
+    list_children(fronts)
 }
 
 #[cfg(test)]
@@ -212,7 +170,7 @@ mod tests {
     use sprs::CsMat;
 
     use super::*;
-    use crate::tree::TreeOptions;
+    use crate::tree::{Gathering, TreeOptions};
     use crate::{FrontalLdlt, Full, Lower, Options, Storage, Symbolic};
 
     /// Structures of the columns of the factor of this pattern, in the order of elimination.
@@ -247,7 +205,7 @@ mod tests {
         assert_eq!(order, (0..tree.n() as u32).collect::<Vec<_>>());
         let (mut start, mut rows, mut entries, mut children) = (0, 0, 0, 0);
         for (s, front) in fronts.iter().enumerate() {
-            assert!(front.pivots > 0);
+            assert!(front.pivots > 0 || front.num_children > 1);
             assert_eq!((front.start, front.rows), (start, rows));
             start += front.pivots;
             rows += u64::from(front.below);
@@ -372,14 +330,16 @@ mod tests {
     }
 
     proptest! {
-        /// Again and again, the factors being those of the same matrix.
+        /// Again and again, and children be added up by groups, the factors being those of the same matrix.
         #[test]
         fn any_columns_of_any_tree_may_move(
             a in symmetric_matrices(40),
             rounds in proptest::collection::vec(
                 proptest::collection::btree_map(0u32..40, 0u32..4, 0..12), 1..4),
             merge in prop_oneof![Just(0.0), Just(0.3)],
+            (most_children, group, most_rows) in (0u32..5, 1u32..5, 1u32..20),
         ) {
+            let gathering = Gathering { most_children, group, most_rows };
             let options = TreeOptions {
                 zero_fraction: merge,
                 tiny_zero_fraction: merge,
@@ -403,6 +363,10 @@ mod tests {
                 let moves: Vec<Move> = moves.map(|(pivot, up)| Move { pivot, up }).collect();
                 symbolic = symbolic.moved(&moves, 1).unwrap();
                 full = full.moved(&moves, 1).unwrap();
+                check(&symbolic);
+                check(&full);
+                symbolic = symbolic.gathered(&gathering, 1).unwrap();
+                full = full.gathered(&gathering, 1).unwrap();
                 check(&symbolic);
                 check(&full);
             }

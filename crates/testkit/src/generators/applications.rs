@@ -554,6 +554,25 @@ pub fn laplacian_2d(nx: usize, ny: usize) -> CsMat<f64> {
 /// stages above and below. The pattern is unsymmetric, most diagonal entries are absent and
 /// coefficients span eight orders of magnitude. n = columns·stages·(2·components + 1).
 pub fn staged_columns(columns: usize, stages: usize, components: usize, seed: u64) -> CsMat<f64> {
+    fed_columns((columns, stages, components), seed, |column| {
+        column.checked_sub(1)
+    })
+}
+
+/// As [`staged_columns`], but the bottom of each column feeds two others, as where a train of columns splits a mixture: any two
+/// are few columns apart, so that the condition does not grow with the number of columns.
+pub fn branched_columns(columns: usize, stages: usize, components: usize, seed: u64) -> CsMat<f64> {
+    fed_columns((columns, stages, components), seed, |column| {
+        column.checked_sub(1).map(|before| before / 2)
+    })
+}
+
+/// Columns fed by the bottom of the column that `feeder` tells of each.
+fn fed_columns(
+    (columns, stages, components): (usize, usize, usize),
+    seed: u64,
+    feeder: impl Fn(usize) -> Option<usize>,
+) -> CsMat<f64> {
     let mut rng = rng(seed);
     let width = 2 * components + 1;
     let mut a = triplets(columns * stages * width);
@@ -562,11 +581,11 @@ pub fn staged_columns(columns: usize, stages: usize, components: usize, seed: u6
         for stage in 0..stages {
             let here = base(column, stage);
             let (liquid, temperature, vapour) = (here, here + components, here + components + 1);
-            // Liquid comes from the stage above, in stage 0 from the bottom of the column before.
+            // Liquid comes from the stage above, in stage 0 from the bottom of another column.
             let upstream = if stage > 0 {
                 Some(base(column, stage - 1))
             } else {
-                (column > 0).then(|| base(column - 1, stages - 1))
+                feeder(column).map(|column| base(column, stages - 1))
             };
             let below = (stage + 1 < stages).then(|| base(column, stage + 1));
 
@@ -783,6 +802,24 @@ mod tests {
         assert_eq!(a.rows(), 2 * 6 * 9);
         assert!(!has_symmetric_pattern(&a));
         assert!(absent_diagonals(&a) > a.rows() / 3);
+    }
+
+    #[test]
+    fn branched_columns_are_fed_by_the_bottom_of_one_half_as_far() {
+        let (stages, components) = (3, 2);
+        let a = branched_columns(6, stages, components, 3);
+        let size = stages * (2 * components + 1);
+        assert_eq!(a.rows(), 6 * size);
+        let column_of = |i: usize| i / size;
+        let mut feeds: Vec<(usize, usize)> = Vec::new();
+        for (_, (i, j)) in &a {
+            if column_of(i) != column_of(j) {
+                feeds.push((column_of(j), column_of(i)));
+            }
+        }
+        feeds.sort_unstable();
+        feeds.dedup();
+        assert_eq!(feeds, [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5)]);
     }
 
     #[test]

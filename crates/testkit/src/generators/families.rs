@@ -196,6 +196,12 @@ pub const FAMILIES: &[Family] = &[
         "distillation columns in a row (MESH equations); unsymmetric pattern, most of the diagonal absent",
         |n, seed| applications::staged_columns(side(n, 660.0, 1.0, 1), 60, 5, seed),
     ),
+    application(
+        "distillation",
+        Kind::Chem,
+        "distillation columns, each of which feeds two others (MESH equations); unsymmetric pattern, most of the diagonal absent",
+        |n, seed| applications::branched_columns(side(n, 660.0, 1.0, 1), 60, 5, seed),
+    ),
     adversary(
         "pivot-growth",
         "blocks in which partial pivoting grows by 2³⁹, loosely coupled",
@@ -256,7 +262,7 @@ mod tests {
                 let rank = structural_rank(&pattern_of(&a));
                 assert_eq!(rank, a.rows(), "{} of size {n}", family.name);
                 // The smallest process model has 660 unknowns.
-                let expected = if family.name == "staged-columns" {
+                let expected = if matches!(family.name, "staged-columns" | "distillation") {
                     660
                 } else {
                     n

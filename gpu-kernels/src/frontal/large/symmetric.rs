@@ -136,7 +136,9 @@ impl<T: FrontReal, E: Expectation<T>, const TILE: u32> LargeFronts<T, TILE, Larg
         } else {
             self.eliminate_symmetric_panels::<false>(tile, matrix, (0, k), seen);
         }
-        let (own, next) = (thread.min(k - 1), (thread + 1).min(k - 1));
+        // A front that adds up children for another one has no pivot.
+        let last = k.saturating_sub(1);
+        let (own, next) = (thread.min(last), (thread + 1).min(last));
         let block = [
             matrix.get(own, own),
             matrix.get(own, next),

@@ -46,7 +46,7 @@ impl<T: Real, K: Kind<T>, const R: usize, const AHEAD: usize, const BELOW: usize
     /// Row `row` of the pivots' block in those columns on the way down, the last one first: those behind the diagonal.
     #[inlined]
     pub(super) fn line_down(self, front: Front, first: u32, count: u32, row: u32) -> Line {
-        let last = first + count - 1;
+        let last = (first + count).saturating_sub(1);
         Line {
             first: self.down().pivot(front, row, last),
             stride: self.down().along_col(front).wrapping_neg(),
@@ -242,12 +242,12 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Over `rows` rows (at most 32) of `entries` entries, the first of which is row `first_row`.
+    /// Over `rows` rows (at most 32, perhaps none) of `entries` entries, the first of which is row `first_row`.
     #[inlined]
     pub fn over(first_row: u32, rows: u32, entries: u32) -> Self {
         let lane = thread::lane_id();
         // As many lanes a row as there are for the next power of two of rows.
-        let log = (rows - 1).leading_zeros() - (u32::BITS - 5);
+        let log = rows.saturating_sub(1).leading_zeros() - (u32::BITS - 5);
         let row = lane >> log;
         Self {
             log,

@@ -456,10 +456,8 @@ impl<'a, S: Storage> LeveledForest<'a, S> {
                 let mut left = vec![[0.0f64; 2]; fronts.len()];
                 for (s, front) in fronts.iter().enumerate() {
                     left[s][1] = left[s][0] + costs.solve_seconds(front.pivots);
-                    if let Some(parent) = fronts.get(front.parent as usize) {
-                        debug_assert!(parent.start > front.start);
-                        let below = left[s][1];
-                        let parent = &mut left[front.parent as usize][0];
+                    let below = left[s][1];
+                    if let Some([parent, _]) = left.get_mut(front.parent as usize) {
                         *parent = below.max(*parent);
                     }
                 }

@@ -1,0 +1,210 @@
+//! Fronts without pivots, which add up elements of very many children for a front.
+//!
+//! One block assembles a front on a device, and one task gathers what its children leave in a solve. A front with tens of
+//! thousands of children, as a dense row of the matrix makes one, keeps all others waiting; groups of its children are
+//! assembled side by side.
+
+use luge_sparse::etree::NONE;
+
+use super::parts::{Parts, list_children};
+use super::{AssemblyTree, Front, Structure};
+use crate::error::FrontalError;
+
+/// When children of a front are assembled by groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gathering {
+    /// Children that a front may have without groups.
+    pub most_children: u32,
+    /// Children of a group at most.
+    pub group: u32,
+    /// Rows below the pivots of such a child at most.
+    pub most_rows: u32,
+}
+
+impl Default for Gathering {
+    /// What it costs to wait for one more front on the path to the root is less than what is gained.
+    fn default() -> Self {
+        Self {
+            most_children: 1024,
+            group: 128,
+            most_rows: 16,
+        }
+    }
+}
+
+/// Children of a front, by their places among its children.
+struct Group {
+    front: u32,
+    children: std::ops::Range<usize>,
+    /// The rows of all of them, ascending.
+    rows: Vec<u32>,
+}
+
+/// The groups of the children of fronts that have too many, in the order of the last child of each.
+fn groups(tree: &AssemblyTree, gathering: &Gathering) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for (s, front) in tree.fronts.iter().enumerate() {
+        if front.num_children <= gathering.most_children {
+            continue;
+        }
+        let children = tree.children(s);
+        let below = |at: usize| tree.fronts[children[at] as usize].below;
+        let is_small = |at: usize| below(at) <= gathering.most_rows;
+        let mut first = 0;
+        while first < children.len() {
+            // Side by side in postorder, so that a group is a subtree.
+            let most = children.len().min(first + gathering.group as usize);
+            let end = (first..most).find(|&at| !is_small(at)).unwrap_or(most);
+            let group = first..end;
+            first = end.max(first + 1);
+            let rows = group
+                .clone()
+                .flat_map(|at| tree.rows_below(children[at] as usize));
+            let mut rows: Vec<u32> = rows.copied().collect();
+            rows.sort_unstable();
+            rows.dedup();
+            // Where children share few rows there is nothing to add up.
+            let entries = |rows: usize| rows * rows;
+            let of_children: usize = group.clone().map(|at| entries(below(at) as usize)).sum();
+            if group.len() > 1 && 2 * entries(rows.len()) <= of_children {
+                groups.push(Group {
+                    front: s as u32,
+                    children: group,
+                    rows,
+                });
+            }
+        }
+    }
+    groups.sort_by_key(|group| last_child(tree, group));
+    groups
+}
+
+fn last_child(tree: &AssemblyTree, group: &Group) -> u32 {
+    tree.children(group.front as usize)[group.children.end - 1]
+}
+
+/// The tree in which groups of children have a front without pivots between them and their parent, with what `beside` makes of
+/// it before its relative indices are known; `None` if no front has so many children.
+pub(crate) fn gathered<R>(
+    tree: &AssemblyTree,
+    gathering: &Gathering,
+    threads: usize,
+    beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError>,
+) -> Result<Option<(AssemblyTree, R)>, FrontalError> {
+    let groups = groups(tree, gathering);
+    if groups.is_empty() {
+        return Ok(None);
+    }
+    // The front that each is added to: of children in a group that of the group, by its number among the groups.
+    let mut group_of = vec![NONE; tree.fronts.len()];
+    for (number, group) in groups.iter().enumerate() {
+        for &child in &tree.children(group.front as usize)[group.children.clone()] {
+            group_of[child as usize] = number as u32;
+        }
+    }
+    let more_rows: usize = groups.iter().map(|group| group.rows.len()).sum();
+    let mut fronts: Vec<Front> = Vec::with_capacity(tree.fronts.len() + groups.len());
+    let mut rows = Vec::with_capacity(tree.rows.len() + more_rows);
+    // New numbers of fronts and of groups.
+    let mut numbers = Vec::with_capacity(tree.fronts.len());
+    let mut group_numbers = Vec::with_capacity(groups.len());
+    let mut groups = groups.into_iter().peekable();
+    for (s, front) in tree.fronts.iter().enumerate() {
+        numbers.push(fronts.len() as u32);
+        fronts.push(Front {
+            rows: rows.len() as u64,
+            ..*front
+        });
+        rows.extend_from_slice(tree.rows_below(s));
+        while let Some(group) = groups.next_if(|group| last_child(tree, group) == s as u32) {
+            group_numbers.push(fronts.len() as u32);
+            fronts.push(Front {
+                start: front.start + front.pivots,
+                pivots: 0,
+                below: group.rows.len() as u32,
+                rows: rows.len() as u64,
+                // Of the tree before, as those of all others.
+                parent: group.front,
+                ..*front
+            });
+            rows.extend(group.rows);
+        }
+    }
+    for (&number, &group) in numbers.iter().zip(&group_of) {
+        let front = &mut fronts[number as usize];
+        front.parent = match front.parent {
+            NONE => NONE,
+            _ if group != NONE => group_numbers[group as usize],
+            parent => numbers[parent as usize],
+        };
+    }
+    for number in group_numbers {
+        let front = &mut fronts[number as usize];
+        front.parent = numbers[front.parent as usize];
+    }
+    let parts = Parts {
+        perm: tree.perm.clone(),
+        children: list_children(&mut fronts),
+        fronts,
+        rows,
+    };
+    let made = parts.put_together(&tree.pattern, threads, beside)?;
+    Ok(Some(made))
+}
+
+#[cfg(test)]
+mod tests {
+    use luge_testkit::strategies::pattern_from;
+
+    use super::*;
+    use crate::Symbolic;
+    use crate::storage::Lower;
+    use crate::tree::TreeOptions;
+
+    /// Parent, pivots and rows below of the fronts of a tree in which ten columns have entries in the last two, and one more, which
+    /// is eliminated with these.
+    fn gathered(gathering: Gathering) -> Vec<(u32, u32, u32)> {
+        let entries = (0..11u32).flat_map(|j| [(j, j), (j, 11), (j, 12)]);
+        let entries = entries.chain([(11, 11), (11, 12), (12, 12)]);
+        let options = TreeOptions {
+            zero_fraction: 0.0,
+            tiny_zero_fraction: 0.0,
+            ..TreeOptions::default()
+        };
+        let cols = pattern_from(13, entries.collect::<Vec<_>>());
+        let symbolic = Symbolic::<Lower>::analyze(&cols, &options).unwrap();
+        let symbolic = symbolic.gathered(&gathering, 1).unwrap();
+        let fronts = symbolic.tree().fronts().iter();
+        fronts.map(|f| (f.parent, f.pivots, f.below)).collect()
+    }
+
+    #[test]
+    fn children_are_added_up_by_groups() {
+        let gathering = Gathering {
+            most_children: 9,
+            group: 4,
+            most_rows: 2,
+        };
+        let mut expected = Vec::new();
+        for (group, count) in [(4, 4), (9, 4), (12, 2)] {
+            expected.extend(vec![(group, 1, 2); count]);
+            expected.push((13, 0, 2));
+        }
+        expected.push((NONE, 3, 0));
+        assert_eq!(gathered(gathering), expected);
+    }
+
+    #[test]
+    fn few_children_and_large_ones_are_added_up_by_their_parent() {
+        let mut expected = vec![(10, 1, 2); 10];
+        expected.push((NONE, 3, 0));
+        for (most_children, most_rows) in [(10, 2), (9, 1)] {
+            let gathering = Gathering {
+                most_children,
+                group: 4,
+                most_rows,
+            };
+            assert_eq!(gathered(gathering), expected);
+        }
+    }
+}

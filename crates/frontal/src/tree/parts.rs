@@ -1,0 +1,94 @@
+//! A tree that is made of another one, for the same pattern.
+
+use std::sync::Arc;
+
+use luge_sparse::CompressedPattern;
+use luge_sparse::etree::{NONE, inverse};
+
+use super::structure::{self, Transposed};
+use super::{AssemblyTree, Front, Structure};
+use crate::error::FrontalError;
+
+/// What a tree is made of, but for relative indices.
+pub(super) struct Parts {
+    /// Elimination order: new to input.
+    pub perm: Vec<u32>,
+    /// In postorder, each with its parent, depth, children and rows.
+    pub fronts: Vec<Front>,
+    /// Children of all fronts.
+    pub children: Vec<u32>,
+    /// Rows below the pivots of all fronts, ascending in each.
+    pub rows: Vec<u32>,
+}
+
+impl Parts {
+    /// The tree, with what `beside` makes of it before its relative indices are known. With `threads` above 1, those of the
+    /// current rayon pool share a part of the work.
+    pub fn put_together<R>(
+        self,
+        pattern: &Arc<CompressedPattern>,
+        threads: usize,
+        beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError>,
+    ) -> Result<(AssemblyTree, R), FrontalError> {
+        let Self {
+            perm,
+            mut fronts,
+            children,
+            rows,
+        } = self;
+        let rows_of = Transposed::new(pattern, threads);
+        let beside = beside(Structure {
+            fronts: &fronts,
+            children: &children,
+            rows: &rows,
+            cols: pattern,
+            rows_of: &rows_of,
+            perm: &perm,
+            inv_perm: &inverse(&perm),
+        })?;
+        let (relative, pivots_in_parent) = structure::relative_indices(&fronts, &rows, threads);
+        for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
+            front.pivots_in_parent = count;
+        }
+        let tree = AssemblyTree {
+            pattern: Arc::clone(pattern),
+            max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
+            perm,
+            fronts,
+            children,
+            rows,
+            relative,
+        };
+        Ok((tree, beside))
+    }
+}
+
+/// Tells fronts, which know their parents, of their depths and children; returns the list of children.
+pub(super) fn list_children(fronts: &mut [Front]) -> Vec<u32> {
+    for front in &mut *fronts {
+        front.num_children = 0;
+    }
+    for s in (0..fronts.len()).rev() {
+        let parent = fronts[s].parent;
+        if parent != NONE {
+            // Parents come behind their children, so theirs is known.
+            fronts[s].depth = fronts[parent as usize].depth + 1;
+            fronts[parent as usize].num_children += 1;
+        }
+    }
+    let mut next = 0;
+    for front in &mut *fronts {
+        front.children = next;
+        next += front.num_children;
+    }
+    let mut children = vec![0; next as usize];
+    let mut at: Vec<u32> = fronts.iter().map(|front| front.children).collect();
+    for (s, front) in fronts.iter().enumerate() {
+        if front.parent != NONE {
+            let at = &mut at[front.parent as usize];
+            children[*at as usize] = s as u32;
+            *at += 1;
+        }
+    }
+    children
+}

@@ -149,7 +149,7 @@ impl Layout {
             sources.push(source);
             targets.push(target);
         }
-        let (source, target) = both(threads, || joined(sources), || joined(targets));
+        let (source, target) = both(threads, || joined(sources, 0), || joined(targets, 0));
         Ok(Self {
             slot,
             slots,

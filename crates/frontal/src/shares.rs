@@ -102,15 +102,28 @@ pub(crate) fn split<T>(
         .collect()
 }
 
-/// The parts one after another.
-pub(crate) fn joined<T: Copy + Default + Send + Sync>(mut parts: Vec<Vec<T>>) -> Vec<T> {
+/// The parts one after another, with room for so many `more` elements behind them.
+pub(crate) fn joined<T: Copy + Send + Sync>(mut parts: Vec<Vec<T>>, more: usize) -> Vec<T> {
     if parts.len() == 1 {
-        return parts.swap_remove(0);
+        let mut part = parts.swap_remove(0);
+        part.reserve_exact(more);
+        return part;
     }
-    let mut whole = vec![T::default(); parts.iter().map(Vec::len).sum()];
-    let pieces = split(&mut whole, parts.iter().map(Vec::len));
+    let len = parts.iter().map(Vec::len).sum();
+    let mut whole = Vec::with_capacity(len + more);
+    // Memory is first touched by the threads that copy, not by one that fills it before.
+    let pieces = split(
+        &mut whole.spare_capacity_mut()[..len],
+        parts.iter().map(Vec::len),
+    );
     let pairs: Vec<_> = pieces.into_iter().zip(&parts).collect();
-    mapped(pairs, |(piece, part)| piece.copy_from_slice(part));
+    mapped(pairs, |(piece, part)| {
+        for (to, from) in piece.iter_mut().zip(part) {
+            to.write(*from);
+        }
+    });
+    // SAFETY: the pieces are as long as their parts, and all of the first `len` elements: each has been written.
+    unsafe { whole.set_len(len) };
     whole
 }
 
@@ -145,7 +158,9 @@ mod tests {
     #[test]
     fn parts_are_joined_in_order() {
         let parts = vec![vec![1, 2], Vec::new(), vec![3]];
-        assert_eq!(joined(parts), [1, 2, 3]);
+        let whole = joined(parts, 5);
+        assert_eq!(whole, [1, 2, 3]);
+        assert!(whole.capacity() >= 8);
         let mut whole = [1, 2, 3];
         let pieces = split(&mut whole, [1, 0, 2]);
         assert_eq!(pieces, [&mut [1][..], &mut [], &mut [2, 3]]);

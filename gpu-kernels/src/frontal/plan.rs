@@ -20,6 +20,7 @@
 //! | elements in each other's place | `elements_take_turns_in_their_memory` |
 //! | elements of up to [`GATHERED`] rows, added entry by entry, and larger ones, added in pieces, to whole fronts and to tiles | `small_elements_are_added_to_large_fronts`, `tiles_with_rows_below` |
 //! | sums of so many small elements that a warp adds up each, up to 256 addends and more | `sums_of_many_elements_are_those_of_warps` |
+//! | fronts of each kind that have no pivot, and add up children for another front | `frontal_gathered.rs` |
 //! | pivots that are replaced, that are zero, that are not finite, in fronts of each kind | `replaced_pivots_are_counted_and_keep_their_sign`, `the_first_useless_pivot_is_named` |
 
 use luge_kernel::prelude::*;

@@ -35,15 +35,16 @@ struct Offsets {
     addends: u32,
 }
 
-/// One list of all shares, which lose it.
-fn all<T: Copy + Default + Send + Sync>(
+/// One list of all shares, which lose it, with room for so many `more`.
+fn all<T: Copy + Send + Sync>(
     shares: &mut [(u32, LargeShare)],
     list: fn(&mut LargeShare) -> &mut Vec<T>,
+    more: usize,
 ) -> Vec<T> {
     let lists = shares
         .iter_mut()
         .map(|(_, share)| std::mem::take(list(share)));
-    joined(lists.collect())
+    joined(lists.collect(), more)
 }
 
 impl<S: Storage> Planner<'_, S> {
@@ -194,9 +195,9 @@ impl<S: Storage> Planner<'_, S> {
             }
             (start.tasks, share)
         });
-        plan.pieces = all(&mut shares, |share| &mut share.pieces);
-        plan.sums = all(&mut shares, |share| &mut share.sums);
-        plan.addends = all(&mut shares, |share| &mut share.addends);
+        plan.pieces = all(&mut shares, |share| &mut share.pieces, 0);
+        plan.sums = all(&mut shares, |share| &mut share.sums, 2);
+        plan.addends = all(&mut shares, |share| &mut share.addends, 1);
         // The end of the last sum's addends, and what threads without a sum read.
         let first = next.addends;
         plan.sums.extend([Sum { place: 0, first }; 2]);

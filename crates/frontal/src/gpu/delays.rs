@@ -3,7 +3,7 @@
 //! What a search says of a front is worth something where nothing failed below it: the columns that failed there are
 //! missing. So in the first round the lowest fronts with failures are acted on, and those above them are searched again. But
 //! each round costs a plan and a search, and mostly few columns fail: from the second round on all fronts are acted on, and
-//! columns go farther from round to round.
+//! columns go farther from round to round; where very few fail, all go at once, and far.
 //!
 //! A column of a front that is not cut has been compared with all candidates, so it goes to the parent. In a front of
 //! several tiles candidates are those of one tile: the columns of a tile that is not the last go to the end of the front,
@@ -33,6 +33,13 @@ const PATIENCE: u32 = 1;
 
 /// After a round in which at most one in so many columns failed, columns go twice as far up as before; after two others.
 const FEW: usize = 128;
+
+/// Where at most one in so many columns fails, all go four fronts up at once, from fronts of several tiles too, unless that is
+/// a root: a few columns that go too far cost less than a round.
+const VERY_FEW: usize = 1024;
+
+/// How far these go, as twice a power of two.
+const REACH_OF_VERY_FEW: u32 = 4;
 
 /// Rounds at most.
 const ROUNDS: u32 = 100;
@@ -207,6 +214,10 @@ impl Delays {
         let fronts = tree.fronts();
         let classes = FrontClass::of_tree(tree, limits);
         self.was_last.resize(tree.n(), false);
+        let are_very_few = VERY_FEW * found.failed.len() <= tree.n();
+        if are_very_few {
+            self.reach = self.reach.max(REACH_OF_VERY_FEW);
+        }
         let mut has_failed_below = vec![false; fronts.len()];
         let mut moves = Vec::new();
         let mut failed = found.failed;
@@ -218,12 +229,12 @@ impl Delays {
             if front.parent != NONE {
                 has_failed_below[front.parent as usize] |= has_failed_below[s] || !own.is_empty();
             }
-            let is_sure = !has_failed_below[s] || self.round >= PATIENCE;
+            let is_sure = !has_failed_below[s] || self.round >= PATIENCE || are_very_few;
             if own.is_empty() || !is_sure {
                 continue;
             }
             if classes[s].is_cut() {
-                self.leave_tiles(tree, front, found, own, &mut moves);
+                self.leave_tiles(tree, front, (found, are_very_few), own, &mut moves);
             } else {
                 self.leave(tree, front, own, &mut moves);
             }
@@ -260,12 +271,12 @@ impl Delays {
         }
     }
 
-    /// Moves columns of a front of several tiles.
+    /// Moves columns of a front of several tiles, if `at_once` out of it before they were at its end.
     fn leave_tiles(
         &mut self,
         tree: &AssemblyTree,
         front: &Front,
-        found: &Found<'_>,
+        (found, at_once): (&Found<'_>, bool),
         columns: &[u32],
         moves: &mut Vec<Move>,
     ) {
@@ -279,7 +290,7 @@ impl Delays {
         }
         let column = |pivot: u32| tree.perm()[pivot as usize] as usize;
         let is_root = front.parent == NONE;
-        let is_again = |pivot: &u32| !is_root && self.was_last[column(*pivot)];
+        let is_again = |pivot: &u32| !is_root && (at_once || self.was_last[column(*pivot)]);
         let (mut leaving, mut to_end): (Vec<u32>, Vec<u32>) =
             before.iter().copied().partition(is_again);
         if to_end.is_empty() {
@@ -623,6 +634,28 @@ mod tests {
         // Of a pivot that failed both columns go to the end.
         let order = rearranged(&kinds, &places, &[10, 11]);
         assert_eq!(order[198..], [10, 11]);
+    }
+
+    /// From all fronts, those of several tiles and those above others that fail too.
+    #[test]
+    fn very_few_columns_go_far_at_once() {
+        let mut pivots = vec![2; VERY_FEW];
+        pivots.extend([150, 100]);
+        let symbolic = path(&pivots);
+        let in_tiles = 2 * VERY_FEW as u32 + 3;
+        let in_root = in_tiles + 150;
+        let limits = Limits::default();
+        let delayed = |failed: &[u32]| {
+            let moves = moved(&mut Delays::default(), &symbolic, &limits, failed);
+            let moves = moves.unwrap_or_default().into_iter();
+            moves.filter(|&(_, up)| up > 0).collect::<Vec<_>>()
+        };
+        assert_eq!(delayed(&[0, 7]), [(0, 4), (7, 4)]);
+        assert_eq!(delayed(&[0, 7, 9]), [(0, 1)]);
+        assert_eq!(delayed(&[0, in_tiles]), [(0, 4), (in_tiles, 1)]);
+        // Within a root there is nowhere to go but its end.
+        let moves = moved(&mut Delays::default(), &symbolic, &limits, &[in_root]);
+        assert_eq!(moves.unwrap_or_default().last(), Some(&(in_root, 0)));
     }
 
     /// A column that has left a front is new in the next one.

@@ -161,21 +161,29 @@ mod tests {
     use crate::storage::Lower;
     use crate::tree::TreeOptions;
 
-    /// Parent, pivots and rows below of the fronts of a tree in which ten columns have entries in the last two, and one more, which
-    /// is eliminated with these.
-    fn gathered(gathering: Gathering) -> Vec<(u32, u32, u32)> {
-        let entries = (0..11u32).flat_map(|j| [(j, j), (j, 11), (j, 12)]);
-        let entries = entries.chain([(11, 11), (11, 12), (12, 12)]);
+    /// Parent, pivots and rows below of the fronts of a tree of `n` columns with these entries.
+    fn fronts_of(
+        n: usize,
+        entries: impl Iterator<Item = (u32, u32)>,
+        gathering: Gathering,
+    ) -> Vec<(u32, u32, u32)> {
         let options = TreeOptions {
             zero_fraction: 0.0,
             tiny_zero_fraction: 0.0,
             ..TreeOptions::default()
         };
-        let cols = pattern_from(13, entries.collect::<Vec<_>>());
+        let cols = pattern_from(n, entries.collect::<Vec<_>>());
         let symbolic = Symbolic::<Lower>::analyze(&cols, &options).unwrap();
         let symbolic = symbolic.gathered(&gathering, 1).unwrap();
         let fronts = symbolic.tree().fronts().iter();
         fronts.map(|f| (f.parent, f.pivots, f.below)).collect()
+    }
+
+    /// Where ten columns have entries in the last two, and so has one more, which is eliminated with these.
+    fn gathered(gathering: Gathering) -> Vec<(u32, u32, u32)> {
+        let entries = (0..11).flat_map(|j| [(j, j), (j, 11), (j, 12)]);
+        let entries = entries.chain([(11, 11), (11, 12), (12, 12)]);
+        fronts_of(13, entries, gathering)
     }
 
     #[test]
@@ -206,5 +214,21 @@ mod tests {
             };
             assert_eq!(gathered(gathering), expected);
         }
+    }
+
+    /// Each of ten columns has an entry in another one of the last ten.
+    #[test]
+    fn children_that_share_no_row_are_added_up_by_their_parent() {
+        let entries = (0..10).flat_map(|j| [(j, j), (j, 10 + j)]);
+        let last = (10..20).flat_map(|j| (10..=j).map(move |i| (i, j)));
+        let gathering = Gathering {
+            most_children: 5,
+            group: 4,
+            most_rows: 2,
+        };
+        let fronts = fronts_of(20, entries.chain(last), gathering);
+        assert!(fronts.iter().all(|&(_, pivots, _)| pivots > 0));
+        let children = |front: u32| fronts.iter().filter(|child| child.0 == front).count();
+        assert!((0..fronts.len() as u32).any(|front| children(front) > 5));
     }
 }

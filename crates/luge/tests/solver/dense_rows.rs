@@ -1,0 +1,48 @@
+//! Dense rows, which give a front very many children.
+
+use luge::{BackendChoice, DeviceEngine, MatrixKind, Options, Solver};
+use luge_testkit::residual::{known_solution, normwise_backward_error};
+use sprs::{CsMat, TriMat};
+
+/// A diagonal with three dense rows and columns behind it.
+fn bordered(n: usize) -> CsMat<f64> {
+    let mut a = TriMat::new((n, n));
+    for i in 0..n {
+        a.add_triplet(i, i, 4.0 + (i % 7) as f64);
+        for j in (n - 3).max(i + 1)..n {
+            let value = 0.1 + ((i + 2 * j) % 5) as f64 * 0.1;
+            a.add_triplet(i, j, value);
+            a.add_triplet(j, i, value);
+        }
+    }
+    a.to_csr()
+}
+
+/// Fronts of a device for the bordered matrix of order n.
+fn fronts(n: usize, kind: MatrixKind) -> usize {
+    let a = bordered(n);
+    let options = Options::default()
+        .kind(kind)
+        .backend(BackendChoice::Simulator { seed: 5 })
+        .device_engine(DeviceEngine::Tree);
+    let (b, _) = known_solution(&a);
+    let solver = Solver::new(options).unwrap();
+    let factors = solver.analyze(&a).unwrap().factorize(&a).unwrap();
+    let fronts = factors.inform().num_supernodes.unwrap();
+    let x = factors.solve(&b).unwrap().x;
+    let error = normwise_backward_error(&a, &x, &b);
+    assert!(error <= 1e-14, "{n}, {kind:?}: {error:e}");
+    fronts
+}
+
+/// Groups of the children are fronts of their own.
+#[test]
+fn very_many_children_are_added_up_by_groups() {
+    for kind in [MatrixKind::General, MatrixKind::Symmetric] {
+        // A front for each column, but for those that are one front with the border: the same number for any order.
+        let merged = 900 - fronts(900, kind);
+        let children = 1500 - merged - 1;
+        let expected = 1500 - merged + children.div_ceil(128);
+        assert_eq!(fronts(1500, kind), expected, "{kind:?}");
+    }
+}

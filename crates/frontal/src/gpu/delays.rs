@@ -58,7 +58,8 @@ pub struct MovedTree<'a, S: Storage> {
 }
 
 impl<S: Storage> MovedTree<'_, S> {
-    /// The tree, with children that are [added up by groups](Symbolic::gathered). With `threads` above 1, those of the current rayon pool share the work.
+    /// The tree, with children that are [added up by groups](Symbolic::gathered). With `threads` above 1, those of the current
+    /// rayon pool share the work.
     ///
     /// # Errors
     ///

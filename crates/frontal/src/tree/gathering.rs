@@ -85,11 +85,11 @@ fn last_child(tree: &AssemblyTree, group: &Group) -> u32 {
 
 /// The tree in which groups of children have a front without pivots between them and their parent, with what `beside` makes of
 /// it before its relative indices are known; `None` if no front has so many children.
-pub(crate) fn gathered<R>(
+pub(crate) fn gathered<R: Send>(
     tree: &AssemblyTree,
     gathering: &Gathering,
     threads: usize,
-    beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError>,
+    beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError> + Send,
 ) -> Result<Option<(AssemblyTree, R)>, FrontalError> {
     let groups = groups(tree, gathering);
     if groups.is_empty() {
@@ -148,7 +148,7 @@ pub(crate) fn gathered<R>(
         fronts,
         rows,
     };
-    let made = parts.put_together(&tree.pattern, threads, beside)?;
+    let made = parts.for_pattern_of(tree, threads, beside)?;
     Ok(Some(made))
 }
 

@@ -8,7 +8,6 @@ mod gathering;
 #[cfg(feature = "gpu")]
 mod moved;
 mod pairs;
-#[cfg(feature = "gpu")]
 mod parts;
 mod structure;
 mod supernodes;
@@ -33,6 +32,7 @@ use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, to_u32};
 
 use crate::error::FrontalError;
 use crate::shares::both;
+use parts::Parts;
 pub(crate) use structure::Transposed;
 use structure::{Columns, Symmetrized};
 
@@ -240,7 +240,7 @@ impl Analysis {
         } = self;
         let Skeleton {
             perm,
-            mut fronts,
+            fronts,
             front_of,
             children,
             num_rows,
@@ -256,34 +256,13 @@ impl Analysis {
         };
         let rows = structure::row_structure(columns, num_rows, threads, cancel)?;
         cancel.check()?;
-        let structure = Structure {
-            fronts: &fronts,
-            children: &children,
-            rows: &rows,
-            cols: &cols,
-            rows_of: &rows_of,
-            perm: &perm,
-            inv_perm: &inv_perm,
-        };
-        let ((relative, pivots_in_parent), beside) = both(
-            threads,
-            || structure::relative_indices(&fronts, &rows, threads),
-            || beside(structure),
-        );
-        let beside = beside?;
-        for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
-            front.pivots_in_parent = count;
-        }
-        let tree = AssemblyTree {
-            max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
-            pattern: cols,
+        let parts = Parts {
             perm,
             fronts,
             children,
             rows,
-            relative,
         };
-        Ok((tree, beside))
+        parts.put_together(cols, (&rows_of, &inv_perm), threads, beside)
     }
 }
 

@@ -114,7 +114,7 @@ pub(crate) fn moved<R: Send>(
         children,
         rows,
     };
-    parts.put_together(&tree.pattern, threads, beside)
+    parts.for_pattern_of(tree, threads, beside)
 }
 
 /// The rows of all fronts that there still are, which learn how many they have: those of before and `more_rows`, in the

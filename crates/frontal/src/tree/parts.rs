@@ -1,13 +1,15 @@
-//! A tree that is made of another one, for the same pattern.
+//! A tree put together from what is known of its fronts.
 
 use std::sync::Arc;
 
 use luge_sparse::CompressedPattern;
+#[cfg(feature = "gpu")]
 use luge_sparse::etree::{NONE, inverse};
 
 use super::structure::{self, Transposed};
 use super::{AssemblyTree, Front, Structure};
 use crate::error::FrontalError;
+use crate::shares::both;
 
 /// What a tree is made of, but for relative indices.
 pub(super) struct Parts {
@@ -22,13 +24,14 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The tree, with what `beside` makes of it before its relative indices are known. With `threads` above 1, those of the
-    /// current rayon pool share a part of the work.
-    pub fn put_together<R>(
+    /// The tree, with what `beside` makes while its relative indices are found. With `threads` above 1, those of the current
+    /// rayon pool share the work.
+    pub fn put_together<R: Send>(
         self,
-        pattern: &Arc<CompressedPattern>,
+        cols: Arc<CompressedPattern>,
+        (rows_of, inv_perm): (&Transposed, &[u32]),
         threads: usize,
-        beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError>,
+        beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError> + Send,
     ) -> Result<(AssemblyTree, R), FrontalError> {
         let Self {
             perm,
@@ -36,23 +39,27 @@ impl Parts {
             children,
             rows,
         } = self;
-        let rows_of = Transposed::new(pattern, threads);
-        let beside = beside(Structure {
+        let structure = Structure {
             fronts: &fronts,
             children: &children,
             rows: &rows,
-            cols: pattern,
-            rows_of: &rows_of,
+            cols: &cols,
+            rows_of,
             perm: &perm,
-            inv_perm: &inverse(&perm),
-        })?;
-        let (relative, pivots_in_parent) = structure::relative_indices(&fronts, &rows, threads);
+            inv_perm,
+        };
+        let ((relative, pivots_in_parent), beside) = both(
+            threads,
+            || structure::relative_indices(&fronts, &rows, threads),
+            || beside(structure),
+        );
+        let beside = beside?;
         for (front, count) in fronts.iter_mut().zip(pivots_in_parent) {
             front.pivots_in_parent = count;
         }
         let tree = AssemblyTree {
-            pattern: Arc::clone(pattern),
             max_front: fronts.iter().map(Front::size).max().unwrap_or(0),
+            pattern: cols,
             perm,
             fronts,
             children,
@@ -61,9 +68,24 @@ impl Parts {
         };
         Ok((tree, beside))
     }
+
+    /// The tree, for the pattern of another one.
+    #[cfg(feature = "gpu")]
+    pub fn for_pattern_of<R: Send>(
+        self,
+        before: &AssemblyTree,
+        threads: usize,
+        beside: impl FnOnce(Structure<'_>) -> Result<R, FrontalError> + Send,
+    ) -> Result<(AssemblyTree, R), FrontalError> {
+        let rows_of = Transposed::new(&before.pattern, threads);
+        let inv_perm = inverse(&self.perm);
+        let pattern = Arc::clone(&before.pattern);
+        self.put_together(pattern, (&rows_of, &inv_perm), threads, beside)
+    }
 }
 
 /// Tells fronts, which know their parents, of their depths and children; returns the list of children.
+#[cfg(feature = "gpu")]
 pub(super) fn list_children(fronts: &mut [Front]) -> Vec<u32> {
     for front in &mut *fronts {
         front.num_children = 0;

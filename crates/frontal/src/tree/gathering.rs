@@ -156,10 +156,11 @@ pub(crate) fn gathered<R: Send>(
 mod tests {
     use luge_testkit::strategies::pattern_from;
 
+    use super::super::moved::tests::check;
     use super::*;
     use crate::Symbolic;
     use crate::storage::Lower;
-    use crate::tree::TreeOptions;
+    use crate::tree::{Move, TreeOptions};
 
     /// Parent, pivots and rows below of the fronts of a tree of `n` columns with these entries.
     fn fronts_of(
@@ -230,5 +231,47 @@ mod tests {
         assert!(fronts.iter().all(|&(_, pivots, _)| pivots > 0));
         let children = |front: u32| fronts.iter().filter(|child| child.0 == front).count();
         assert!((0..fronts.len() as u32).any(|front| children(front) > 5));
+    }
+
+    /// The children of a front that vanishes are those of the next one above, and may stand before a subtree with groups.
+    #[test]
+    fn groups_stand_in_the_order_of_their_last_children() {
+        // Leaves of two fronts of which columns 7 and 15 are in, below the last four columns.
+        let leaves = (0..7).flat_map(|j| [(j, j), (j, 7), (j, 16), (j, 17)]);
+        let others = (8..15).flat_map(|j| [(j, j), (j, 15), (j, 16)]);
+        let above = [7, 15].into_iter().flat_map(|j| [(j, j), (j, 16), (j, 17)]);
+        let last = (16..20).flat_map(|j| (16..=j).map(move |i| (i, j)));
+        let entries: Vec<(u32, u32)> = leaves.chain(others).chain(above).chain(last).collect();
+        let options = TreeOptions {
+            zero_fraction: 0.0,
+            tiny_zero_fraction: 0.0,
+            ..TreeOptions::default()
+        };
+        let symbolic = Symbolic::<Lower>::analyze(&pattern_from(20, entries), &options).unwrap();
+        let tree = symbolic.tree();
+        let first = tree.fronts().iter().find(|front| front.num_children > 5);
+        let moves: Vec<Move> = first
+            .unwrap()
+            .pivot_range()
+            .map(|e| Move {
+                pivot: e as u32,
+                up: 1,
+            })
+            .collect();
+        let gathering = Gathering {
+            most_children: 5,
+            group: 4,
+            most_rows: 3,
+        };
+        let moved = symbolic.moved(&moves, 1).unwrap();
+        let gathered = moved.gathered(&gathering, 1).unwrap();
+        check(&gathered);
+        let groups = gathered
+            .tree()
+            .fronts()
+            .iter()
+            .filter(|front| front.pivots == 0);
+        let parents: Vec<u32> = groups.map(|front| front.parent).collect();
+        assert!(parents.len() > 2 && !parents.is_sorted(), "{parents:?}");
     }
 }

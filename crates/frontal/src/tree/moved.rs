@@ -161,7 +161,7 @@ fn link(before: &[Front], numbers: &mut [u32], fronts: &mut [Front]) -> Vec<u32>
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::sync::Arc;
 
     use luge_sparse::{CancelFlag, CompressedPattern, PivotPolicy};
@@ -196,7 +196,7 @@ mod tests {
     }
 
     /// Checks a tree by the definitions.
-    fn check<S: Storage>(symbolic: &Symbolic<S>) {
+    pub fn check<S: Storage>(symbolic: &Symbolic<S>) {
         let tree = symbolic.tree();
         let fronts = tree.fronts();
         let mut order = tree.perm().to_vec();

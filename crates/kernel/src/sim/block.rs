@@ -67,6 +67,9 @@ pub(crate) struct Warp {
     pub epoch: u32,
     /// Whether `Block::lanes` holds more for its lanes.
     pub partial: bool,
+    /// Spins of its lanes that were asked in vain since one was not, and the round from which they are asked again.
+    pub futile: u32,
+    pub asleep_until: u64,
 }
 
 /// A resident block. Its place is used again when it ends.
@@ -83,6 +86,8 @@ pub(crate) struct Block {
     /// Runnable threads, in the order in which they became so.
     pub ready: Vec<u32>,
     pub spare: Vec<u32>,
+    /// Rounds so far.
+    pub rounds: u64,
     /// Threads that have not returned.
     pub live: u32,
     /// A thread that has returned.

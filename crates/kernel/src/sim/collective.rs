@@ -46,7 +46,11 @@ pub(crate) enum WarpOp {
     Match,
     ReduceU32(ReduceOp),
     ReduceI32(ReduceOp),
+    /// Over groups of so many lanes; the size of an element.
+    Fold(u32, usize),
     Mma,
+    /// Products of so many blocks of rows and of columns.
+    MmaBlocks(usize, usize),
 }
 
 /// What a lane brings to a collective.
@@ -54,7 +58,8 @@ pub(crate) enum WarpOp {
 pub(crate) struct Collective {
     pub op: WarpOp,
     pub mask: u32,
-    /// Values, as bits.
+    /// Values, as bits; then the addresses of a [`FoldStep`] and what it is called with; of [`WarpOp::MmaBlocks`] the
+    /// addresses of factors and sums.
     pub values: [u64; 4],
     /// Lane, distance or lane mask of a shuffle.
     pub operand: u32,
@@ -328,8 +333,67 @@ fn evaluate(lane: u32, warp: &[Thread]) -> [u64; 2] {
                     .to_bits()
             });
         }
+        WarpOp::Fold(..) | WarpOp::MmaBlocks(..) => unreachable!("all lanes get theirs at once"),
     };
     [single, 0]
+}
+
+/// Folds two values as the function at the address does that a lane brought.
+pub(crate) type FoldStep = unsafe fn(*const u8, [u64; 2], [u64; 2]) -> [u64; 2];
+
+/// Folds what the lanes of `warp` brought over groups of `lanes`, as lane `by` does it.
+///
+/// # Safety
+///
+/// All 32 lanes wait in [`super::imp::fold`], with what they fold by on their stacks.
+unsafe fn fold(warp: &mut [Thread], lanes: u32, by: usize) {
+    let [.., step, context] = warp[by].collective.values;
+    // SAFETY: a lane's third value is the address of such a function.
+    let step = unsafe { std::mem::transmute::<usize, FoldStep>(step as usize) };
+    let mut values: [[u64; 2]; 32] = std::array::from_fn(|l| {
+        let [first, second, ..] = warp[l].collective.values;
+        [first, second]
+    });
+    let mut distance = lanes as usize / 2;
+    while distance > 0 {
+        // SAFETY: it is called with what its lane brought for it.
+        values = std::array::from_fn(|l| unsafe {
+            step(context as *const u8, values[l], values[l ^ distance])
+        });
+        distance /= 2;
+    }
+    for (thread, value) in warp.iter_mut().zip(values) {
+        thread.result = value;
+    }
+}
+
+/// Adds the products that the lanes of `warp` brought to their sums: k ascending, fused.
+///
+/// # Safety
+///
+/// All 32 lanes wait in [`super::imp::mma_m16n8k8_f64`] for `M` blocks of rows and `N` of columns, with their factors
+/// and sums on their stacks, and nobody else refers to these.
+unsafe fn multiply_blocks(warp: &[Thread], [m, n]: [usize; 2]) {
+    let left = |l: usize| warp[l].collective.values[0] as *const [f64; 4];
+    let right = |l: usize| warp[l].collective.values[1] as *const [f64; 2];
+    let sums = |l: usize| warp[l].collective.values[2] as *mut [f64; 4];
+    for lane in 0..32 {
+        let (g, t) = (lane / 4, lane % 4);
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            // SAFETY: the caller's promise; i and j are below the lengths of the arrays.
+            unsafe {
+                for (x, sum) in (*sums(lane).add(i * n + j)).iter_mut().enumerate() {
+                    let (side, column) = (x / 2, 2 * t + x % 2);
+                    for k in 0..8 {
+                        let (half, quarter) = (k / 4, k % 4);
+                        let a = (*left(4 * g + quarter).add(i))[2 * half + side];
+                        let b = (*right(4 * column + quarter).add(j))[half];
+                        *sum = a.mul_add(b, *sum);
+                    }
+                }
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -380,8 +444,14 @@ impl Engine {
                 if op != WarpOp::Sync {
                     let end = block.threads.len().min(w * 32 + 32);
                     let warp = &mut block.threads[w * 32..end];
-                    for l in (0..32u32).filter(|l| mask >> l & 1 == 1) {
-                        warp[l as usize].result = evaluate(l, warp);
+                    match op {
+                        WarpOp::Fold(lanes, _) => fold(warp, lanes, running - w * 32),
+                        WarpOp::MmaBlocks(m, n) => multiply_blocks(warp, [m, n]),
+                        _ => {
+                            for l in (0..32u32).filter(|l| mask >> l & 1 == 1) {
+                                warp[l as usize].result = evaluate(l, warp);
+                            }
+                        }
                     }
                 }
             }

@@ -210,6 +210,7 @@ impl Engine {
             lanes: Vec::new(),
             ready: Vec::with_capacity(n),
             spare: Vec::with_capacity(n),
+            rounds: 0,
             live: 0,
             exited: None,
             barrier: BarrierState::default(),
@@ -306,22 +307,20 @@ impl Engine {
             let limit = {
                 let this = &mut *engine;
                 this.arrange(&mut list);
+                let awake = this.put_to_sleep(&mut *block, &mut list);
                 if this.blocks.len() > 1 && this.rng.below(4) == 0 {
-                    1 + this.rng.below(list.len() as u32) as usize
+                    1 + this.rng.below(awake as u32) as usize
                 } else {
-                    list.len()
+                    awake
                 }
             };
-            for (n, &t) in list.iter().enumerate() {
-                if n == limit {
-                    (*block).ready.extend_from_slice(&list[n..]);
-                    break;
-                }
+            for &t in &list[..limit] {
                 Engine::turn(engine, block, t as usize);
                 if (*engine).fault.is_some() {
                     return;
                 }
             }
+            (*block).ready.extend_from_slice(&list[limit..]);
             list.clear();
             (*block).spare = list;
         }
@@ -346,6 +345,36 @@ impl Engine {
         }
     }
 
+    /// Moves the threads of a round whose spins were asked in vain again and again to its end, for a while: as long as
+    /// others can go on, they are asked less and less often. The answer: how many are left, one at least.
+    fn put_to_sleep(&self, block: &mut Block, list: &mut [u32]) -> usize {
+        block.rounds += 1;
+        if self.spinning == 0 || self.ready == 0 {
+            return list.len();
+        }
+        let wakes = |t: u32| {
+            let spins = block.threads[t as usize].state == State::Spin;
+            if spins {
+                block.warps[t as usize / 32].asleep_until
+            } else {
+                0
+            }
+        };
+        let mut awake = 0;
+        for k in 0..list.len() {
+            if wakes(list[k]) <= block.rounds {
+                list.swap(awake, k);
+                awake += 1;
+            }
+        }
+        if awake == 0 {
+            // Others go on next time, or these: the first of them that were to be asked.
+            block.rounds = list.iter().map(|&t| wakes(t)).min().unwrap_or(0) - 1;
+            return self.put_to_sleep(block, list);
+        }
+        awake
+    }
+
     /// Lets thread `t` of `block` run up to its next wait.
     ///
     /// # Safety
@@ -367,11 +396,7 @@ impl Engine {
                 command = Command::Continue;
             } else {
                 (*thread).started = true;
-                command = Command::Start {
-                    entry: (*engine).kernel.entry,
-                    args: &raw const (*engine).args,
-                    yielder: &raw mut (*thread).yielder,
-                };
+                command = Command::Start;
                 worker = match (*engine).workers.start() {
                     Ok(worker) => Some(worker),
                     Err(what) => {

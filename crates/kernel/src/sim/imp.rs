@@ -8,7 +8,7 @@ use std::boxed::Box;
 use std::panic::Location;
 
 use super::block::State;
-use super::collective::{self, BarrierKind, Collective, WarpOp};
+use super::collective::{self, BarrierKind, Collective, FoldStep, WarpOp};
 pub use super::element::{AtomicElementImp, ElementImp, IntElementImp, RealImp};
 use super::engine::{Engine, running};
 use super::fault::FaultKind;
@@ -647,17 +647,39 @@ pub fn mma_m16n8k8_f64<const M: usize, const N: usize>(
     b: &[[f64; 2]; N],
     c: &mut [[[f64; 4]; N]; M],
 ) {
-    for (a, c) in a.iter().zip(c) {
-        for (b, c) in b.iter().zip(c) {
-            for (half, &b) in b.iter().enumerate() {
-                for side in 0..2 {
-                    let own = 2 * side..2 * side + 2;
-                    let sums = [c[own.start], c[own.start + 1]];
-                    c[own].copy_from_slice(&mma_m8n8k4_f64(a[2 * half + side], b, sums));
-                }
-            }
-        }
-    }
+    let values = [
+        a.as_ptr() as u64,
+        b.as_ptr() as u64,
+        c.as_mut_ptr() as u64,
+        0,
+    ];
+    // The last lane that comes here adds up for all of them; see `collective::multiply_blocks`.
+    meet(
+        WarpOp::MmaBlocks(M, N),
+        crate::warp::FULL_MASK,
+        values,
+        0,
+        Location::caller(),
+    );
+}
+
+/// See `warp`.
+#[track_caller]
+pub fn fold<T: Element, F: Fn(T, T) -> T>(lanes: u32, v: T, f: F) -> T {
+    let line = Location::caller();
+    assert!(
+        lanes.is_power_of_two() && lanes <= 32,
+        "groups of {lanes} lanes"
+    );
+    // SAFETY: the last lane that comes here folds for all, with its own f, while it waits below.
+    let call: FoldStep = |f, a, b| unsafe {
+        let f = &*f.cast::<F>();
+        f(T::from_bits(a), T::from_bits(b)).to_bits()
+    };
+    let [first, second] = v.to_bits();
+    let values = [first, second, call as usize as u64, &raw const f as u64];
+    let op = WarpOp::Fold(lanes, size_of::<T>());
+    T::from_bits(meet(op, crate::warp::FULL_MASK, values, 0, line))
 }
 
 fn word(op: WarpOp, mask: u32, v: u32, line: Line) -> u32 {
@@ -700,11 +722,13 @@ pub fn spin_wait(mut condition: impl FnMut() -> bool) {
             if (*thread).state != State::Spin {
                 (*engine).set_state(State::Spin);
             }
+            (*engine).spins_in_vain();
             Engine::preempt(engine);
         }
         if (*thread).state == State::Spin {
             (*engine).set_state(State::Ready);
         }
+        (*engine).has_spun();
         (*thread).in_spin = false;
     }
 }

@@ -52,6 +52,9 @@ impl Group {
 #[derive(Default)]
 pub(crate) struct Entries {
     groups: Vec<Group>,
+    /// Of warps that hash to each place, where the group stands that an access of theirs was added to last: the
+    /// other lanes look there alone. Not all groups are looked through, so two may be of like accesses.
+    latest: [u32; 16],
     /// Size of `groups` at which superfluous ones are dropped next.
     prune_at: usize,
     /// A block that an access is of, and whether another block has some too.
@@ -129,11 +132,14 @@ impl Entries {
         self.newest = self.newest.max(clock);
         self.narrow |= scope == Scope::Block;
         let lane = 1 << (entry.gid - first);
-        let alike = |g: &&mut Group| {
-            g.first == first && g.clock == clock && g.scope == scope && ptr::eq(g.line, entry.line)
-        };
-        if let Some(group) = self.groups.iter_mut().rev().find(alike) {
-            group.lanes |= lane;
+        let latest = first as usize / 32 % self.latest.len();
+        if let Some(g) = self.groups.get_mut(self.latest[latest] as usize)
+            && g.first == first
+            && g.clock == clock
+            && g.scope == scope
+            && ptr::eq(g.line, entry.line)
+        {
+            g.lanes |= lane;
             return;
         }
         if self.groups.len() >= self.prune_at {
@@ -144,6 +150,7 @@ impl Entries {
             });
             self.prune_at = PRUNE_AT.max(2 * self.groups.len());
         }
+        self.latest[latest] = self.groups.len() as u32;
         self.groups.push(Group {
             block,
             first,

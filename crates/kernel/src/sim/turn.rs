@@ -1,25 +1,18 @@
 //! What the engine and the coroutines of threads tell each other.
 
 use std::string::String;
-use std::vec::Vec;
 
 use super::fault::SourceLine;
-use super::imp::{Arg, Arguments};
-use super::worker::ThreadYielder;
 
-/// What a coroutine is told when resumed.
+/// What a coroutine is told when resumed. No payload: what fits a register is handed over in one.
 #[cfg_attr(
     not(feature = "simulator"),
     expect(dead_code, reason = "nobody is resumed")
 )]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Run a thread.
-    Start {
-        entry: unsafe fn(&mut Arguments<'_>),
-        args: *const Vec<Arg>,
-        /// Where the thread's yielder goes, before it runs.
-        yielder: *mut *const ThreadYielder,
-    },
+    /// Run the engine's current thread.
+    Start,
     /// Go on with the thread.
     Continue,
     /// End the coroutine.

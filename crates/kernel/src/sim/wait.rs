@@ -29,6 +29,9 @@ const MAX_IDLE: u64 = 400_000;
 /// those that they wait for.
 pub(crate) const MAX_ATOMICS: u32 = 4096;
 
+/// Rounds that pass between two times that a warp's spins are asked, at most, as a power of two.
+const MAX_SLEEP: u32 = 4;
+
 /// Waiters that a fault names.
 const MAX_WAITERS: usize = 1024;
 
@@ -55,6 +58,28 @@ impl Engine {
             }
             Engine::preempt(engine);
         }
+    }
+
+    /// The running thread asked for what it waits for, in vain: its warp is asked again after some rounds, more each
+    /// time.
+    pub fn spins_in_vain(&mut self) {
+        // SAFETY: called for a running thread, whose block nobody borrows now.
+        let (thread, block) = unsafe { (&*self.current, &mut *self.block) };
+        let warp = &mut block.warps[thread.linear as usize / 32];
+        // The lanes of a warp often ask together, so many times count as one.
+        if warp.asleep_until <= block.rounds {
+            warp.futile = (warp.futile + 1).min(MAX_SLEEP);
+            warp.asleep_until = block.rounds + (1 << warp.futile);
+        }
+    }
+
+    /// The running thread has what it waited for.
+    pub fn has_spun(&mut self) {
+        // SAFETY: as in `spins_in_vain`.
+        let (thread, block) = unsafe { (&*self.current, &mut *self.block) };
+        let warp = &mut block.warps[thread.linear as usize / 32];
+        warp.futile = 0;
+        warp.asleep_until = 0;
     }
 
     /// A spinning thread had its turn, which began at `progress`.

@@ -73,20 +73,14 @@ impl Worker {
             stack,
             |yielder: &ThreadYielder, first| {
                 let mut command = first;
-                loop {
-                    let Command::Start {
-                        entry,
-                        args,
-                        yielder: slot,
-                    } = command
-                    else {
-                        return;
-                    };
-                    // SAFETY: the engine passes pointers that outlive the thread; `entry` is called
-                    // on a simulated thread with the arguments of its kernel.
+                while command == Command::Start {
+                    // SAFETY: the engine that resumes a worker is running, and outlives the thread; its kernel is
+                    // called on a simulated thread with its arguments.
                     let result = panic::catch_unwind(AssertUnwindSafe(|| unsafe {
-                        *slot = yielder;
-                        entry(&mut Arguments::new(&*args));
+                        let engine = engine::running();
+                        (*(*engine).current).yielder = yielder;
+                        let entry = (*engine).kernel.entry;
+                        entry(&mut Arguments::new(&*(&raw const (*engine).args)));
                     }));
                     command = yielder.suspend(match result {
                         Ok(()) => Event::Finished,

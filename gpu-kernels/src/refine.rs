@@ -152,14 +152,8 @@ impl Row {
     /// The sums over the lanes of a warp. All of them call it.
     #[inlined]
     fn joined(self) -> Self {
-        let mut largest = self.largest;
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            let other = warp::shuffle_xor(warp::FULL_MASK, largest, distance);
-            largest = Real::max(largest, other);
-            distance /= 2;
-        }
-        let sum = |v: f64| warp::reduce_sum(warp::FULL_MASK, v);
+        let largest = warp::fold(warp::WARP_SIZE, self.largest, Real::max);
+        let sum = |v: f64| warp::reduce_sum(v);
         let [p0, p1, p2, p3] = self.product;
         let [s0, s1, s2, s3] = self.size;
         Self {
@@ -319,12 +313,7 @@ fn larger(one: u64, other: u64) -> u64 {
 /// Raises a measure to the largest `bits` of a warp. All lanes call it.
 #[inlined]
 fn raise(measures: GlobalMut<u64>, place: usize, bits: u64) {
-    let mut most = bits;
-    let mut distance = warp::WARP_SIZE / 2;
-    while distance > 0 {
-        most = larger(most, warp::shuffle_xor(warp::FULL_MASK, most, distance));
-        distance /= 2;
-    }
+    let most = warp::fold(warp::WARP_SIZE, bits, larger);
     if thread::lane_id() == 0 && most != 0 {
         let measure = measures.atomic(place);
         measure.fetch_max(most, Ordering::Relaxed, Scope::Device);

@@ -54,7 +54,7 @@ impl Sweep {
                 let rhs = item.checked_div(width).unwrap_or(0);
                 let k = self.levels.cols.get((begin + item - rhs * width) as usize) as usize;
                 let offset = rhs as usize * n;
-                let total = warp::reduce_sum(warp::FULL_MASK, sum(k, offset, lane));
+                let total = warp::reduce_sum(sum(k, offset, lane));
                 if lane == 0 {
                     x.set(offset + k, divide(k, x.get(offset + k) - total));
                 }

@@ -99,6 +99,7 @@
 // | `vote_any`, `vote_all` | `fn(mask: u32, bool) -> bool` |
 // | `ballot` | `fn(mask: u32, bool) -> u32` |
 // | `match_any` | `fn(mask: u32, v: u32) -> u32` |
+// | `fold<E>` | `fn(lanes: u32, v: T, f: impl Fn(T, T) -> T) -> T` |
 // | `redux_u32` | `fn(op: warp::ReduceOp, mask: u32, v: u32) -> u32` |
 // | `redux_i32` | `fn(op: warp::ReduceOp, mask: u32, v: i32) -> i32` |
 // | `fence` | `fn(Scope)` |

@@ -186,15 +186,18 @@ pub fn reduce_xor(mask: u32, v: u32) -> u32 {
     imp::redux_u32(ReduceOp::Xor, mask, v)
 }
 
-/// The sum of real or complex `v` over a full warp, in a fixed order: pairs at distance 16, 8, 4, 2, 1.
-///
-/// `mask` must be [`FULL_MASK`]. All lanes get the same bits, on every machine and run.
+/// `v` folded by `f`(own, other) over each group of `lanes` lanes, a power of two: pairs at distance `lanes`/2, …, 2, 1.
+/// All lanes of a warp call it with the same `lanes` and `f`, and all of a group get the same bits if `f` is commutative.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub fn reduce_sum<T: Field>(mask: u32, v: T) -> T {
-    let v = v + shuffle_xor(mask, v, 16);
-    let v = v + shuffle_xor(mask, v, 8);
-    let v = v + shuffle_xor(mask, v, 4);
-    let v = v + shuffle_xor(mask, v, 2);
-    v + shuffle_xor(mask, v, 1)
+pub fn fold<T: Element>(lanes: u32, v: T, f: impl Fn(T, T) -> T) -> T {
+    imp::fold(lanes, v, f)
+}
+
+/// The sum of real or complex `v` over a full warp, in a fixed order: pairs at distance 16, 8, 4, 2, 1.
+/// All lanes of a warp call it and get the same bits, on every machine and run.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn reduce_sum<T: Field>(v: T) -> T {
+    fold(WARP_SIZE, v, |own, other| own + other)
 }

@@ -295,7 +295,7 @@ fn votes_and_reductions_over_masks() {
 #[kernel(T = [f32, f64])]
 pub unsafe fn warp_sums<T: Real>(x: Global<T>, out: GlobalMut<T>) {
     let i = thread::index_1d() as usize;
-    out.set(i, warp::reduce_sum(warp::FULL_MASK, x.get(i)));
+    out.set(i, warp::reduce_sum(x.get(i)));
 }
 
 #[test]
@@ -318,6 +318,36 @@ fn warp_sums_have_a_fixed_order() {
             assert!(got[w * 32..][..32].iter().all(|&v| v == tree(part)));
         }
     });
+}
+
+/// Folds of groups, by a function that tells its arguments apart.
+#[kernel]
+pub unsafe fn folds(lanes: u32, x: Global<u64>, out: GlobalMut<u64>) {
+    let i = thread::index_1d() as usize;
+    let step = |own: u64, other: u64| own.wrapping_mul(3) ^ other;
+    out.set(i, warp::fold(lanes, x.get(i), step));
+}
+
+#[test]
+fn folds_pair_lanes_at_falling_distances() {
+    let x: Vec<u64> = (0..64u64).map(|i| i * i * 0x9E37_79B9).collect();
+    for lanes in [1, 2, 8, 32] {
+        let mut expected = x.clone();
+        let mut distance = lanes / 2;
+        while distance > 0 {
+            let step = |i: usize| expected[i].wrapping_mul(3) ^ expected[i ^ distance];
+            expected = (0..64).map(step).collect();
+            distance /= 2;
+        }
+        on_all(|s| {
+            let input = Buffer::from_slice("x", &x);
+            let mut out = Buffer::<u64>::uninitialized("out", 64);
+            let config = LaunchConfig::linear(2, 32);
+            // SAFETY: simulated.
+            unsafe { folds::launch(s, &config, lanes as u32, &input, &mut out) }.unwrap();
+            assert_eq!(out.to_vec(), expected, "groups of {lanes}");
+        });
+    }
 }
 
 /// Every read-modify-write, by many threads, on cells of global or shared memory.

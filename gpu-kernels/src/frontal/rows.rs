@@ -69,11 +69,7 @@ impl<T: Real> Work<T> {
         }
         // What is not finite is noted when it is a pivot, and goes nowhere before.
         let is_finite = warp::vote_all(warp::FULL_MASK, is_finite);
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            largest = largest.max(warp::shuffle_xor(warp::FULL_MASK, largest, distance));
-            distance /= 2;
-        }
+        let largest = warp::fold(warp::WARP_SIZE, largest, |most, other| most.max(other));
         if prefers_diagonal && largest <= self.max_l * of_diagonal {
             (row, most) = (j, of_diagonal);
         }

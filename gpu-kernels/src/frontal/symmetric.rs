@@ -131,13 +131,7 @@ impl Group {
     /// The largest that the lanes of the group have.
     #[inlined]
     fn largest<T: Real>(self, value: T) -> T {
-        let mut most = value;
-        let mut distance = self.lanes / 2;
-        while distance > 0 {
-            most = most.max(warp::shuffle_xor(warp::FULL_MASK, most, distance));
-            distance /= 2;
-        }
-        most
+        warp::fold(self.lanes, value, |most, other| most.max(other))
     }
 }
 

@@ -240,12 +240,7 @@ impl<T: Real> Work<T> {
     /// Adds what the lanes of a warp have counted.
     #[inlined]
     fn count(self, which: usize, value: u32) {
-        let mut sum = value;
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            sum += warp::shuffle_xor(warp::FULL_MASK, sum, distance);
-            distance /= 2;
-        }
+        let sum = warp::fold(warp::WARP_SIZE, value, |sum, other| sum + other);
         if thread::lane_id() == 0 && sum > 0 {
             let count = self.state.atomic(which);
             count.reduce_add(sum, Ordering::Relaxed, Scope::Device);
@@ -255,12 +250,7 @@ impl<T: Real> Work<T> {
     /// Lowers an extreme, whose complement is kept, to the smallest that the lanes of a warp have.
     #[inlined]
     fn lower(self, which: usize, value: f64) {
-        let mut least = value;
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            least = least.min(warp::shuffle_xor(warp::FULL_MASK, least, distance));
-            distance /= 2;
-        }
+        let least = warp::fold(warp::WARP_SIZE, value, |least: f64, other| least.min(other));
         if thread::lane_id() == 0 && least.is_finite() {
             let extreme = self.extremes.atomic(which);
             extreme.fetch_max(!least.to_bits(), Ordering::Relaxed, Scope::Device);
@@ -270,12 +260,7 @@ impl<T: Real> Work<T> {
     /// Raises an extreme to the largest that the lanes of a warp have.
     #[inlined]
     fn raise(self, which: usize, value: f64) {
-        let mut most = value;
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            most = most.max(warp::shuffle_xor(warp::FULL_MASK, most, distance));
-            distance /= 2;
-        }
+        let most = warp::fold(warp::WARP_SIZE, value, |most: f64, other| most.max(other));
         if thread::lane_id() == 0 {
             let extreme = self.extremes.atomic(which);
             extreme.fetch_max(most.to_bits(), Ordering::Relaxed, Scope::Device);

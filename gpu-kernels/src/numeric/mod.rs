@@ -137,16 +137,9 @@ pub unsafe fn scatter_values<T: Real>(positions: Global<u64>, b: Global<T>, lu: 
 /// Largest of `value` over the warp.
 #[inlined]
 fn warp_max(value: u64) -> u64 {
-    let mut max = value;
-    let mut mask = warp::WARP_SIZE / 2;
-    while mask > 0 {
-        let other = warp::shuffle_xor(warp::FULL_MASK, max, mask);
-        if other > max {
-            max = other;
-        }
-        mask >>= 1;
-    }
-    max
+    warp::fold(warp::WARP_SIZE, value, |max, other| {
+        if other > max { other } else { max }
+    })
 }
 
 /// Divides L by the pivots, stores replaced pivots, and reports on the factors.

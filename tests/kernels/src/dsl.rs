@@ -385,7 +385,17 @@ pub unsafe fn bit_reductions(mask: u32, x: Global<u32>, out: GlobalMut<u32>) {
 #[kernel(T = [f32, f64, Complex<f32>, Complex<f64>], require(x.len() == out.len()))]
 pub unsafe fn warp_sums<T: Field>(x: Global<T>, out: GlobalMut<T>) {
     let t = thread::index_1d() as usize;
-    out.set(t, warp::reduce_sum(warp::FULL_MASK, x.get(t)));
+    out.set(t, warp::reduce_sum(x.get(t)));
+}
+
+/// A fold of each group of `lanes` lanes by a function that tells its arguments apart, 3·own ⊕ other.
+///
+/// 1-D, whole warps, one lane an element; `lanes` is a power of two below 64.
+#[kernel(require(x.len() == out.len()))]
+pub unsafe fn warp_folds(lanes: u32, x: Global<u32>, out: GlobalMut<u32>) {
+    let t = thread::index_1d() as usize;
+    let step = |own: u32, other: u32| own.wrapping_mul(3) ^ other;
+    out.set(t, warp::fold(lanes, x.get(t), step));
 }
 
 /// `sync_warp` hands values from lane to lane through shared memory: three rounds over the whole

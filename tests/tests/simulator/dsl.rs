@@ -715,6 +715,29 @@ warp_sum_test!(
 );
 
 #[test]
+fn folds_pair_lanes_at_falling_distances() {
+    let x: Vec<u32> = (0..96).map(|i| i * i * 0x9E37).collect();
+    for lanes in [1u32, 4, 16, 32] {
+        let mut expected = x.clone();
+        let mut distance = lanes as usize / 2;
+        while distance > 0 {
+            let step = |i: usize| expected[i].wrapping_mul(3) ^ expected[i ^ distance];
+            expected = (0..x.len()).map(step).collect();
+            distance /= 2;
+        }
+        for stream in streams() {
+            let input = stream.upload(&x).unwrap();
+            let mut out = stream.alloc_zeroed::<u32>(x.len()).unwrap();
+            let config = LaunchConfig::linear(1, 96);
+            launch!(dsl::warp_folds::launch(
+                &stream, &config, lanes, &input, &mut out
+            ));
+            assert_same(&stream.download(&out).unwrap(), &expected, ("folds", lanes));
+        }
+    }
+}
+
+#[test]
 fn sync_warp_orders_shared_memory() {
     for n in [32, 96, 256] {
         let mut value: Vec<u32> = (0..n as u32).collect();
@@ -1166,7 +1189,7 @@ fn descriptions() -> Vec<&'static KernelDesc> {
     }
     all! {
         dsl: indices strides structs parameters axpy arithmetic bits barriers barriers_order shuffles votes
-            votes_of_halves reductions bit_reductions warp_sums warp_exchange int_atomics
+            votes_of_halves reductions bit_reductions warp_sums warp_folds warp_exchange int_atomics
             int_atomics_shared element_atomics element_atomics_shared contended contended_int
             compare_exchange_count histogram ping_pong ping_pong_fence ping_pong_rmw ping_pong_warps
             chain static_shared dynamic_shared_arrays mma;

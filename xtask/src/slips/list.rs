@@ -301,8 +301,8 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "long_sum_lanes",
         file: "frontal/large/assemble.rs",
-        within: "let total = warp::reduce_sum(warp::FULL_MASK, total);",
-        old: "warp::reduce_sum(warp::FULL_MASK, total)",
+        within: "let total = warp::reduce_sum(total);",
+        old: "warp::reduce_sum(total)",
         new: "total",
         tests: ("front_kernels", &["sums_of_many"]),
         why: "of a long sum the share of one lane counts",

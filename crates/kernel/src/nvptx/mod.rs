@@ -28,8 +28,8 @@ use core::arch::nvptx;
 pub use element::{AtomicElementImp, ElementImp, IntElementImp, RealImp};
 pub use memory::{RawAtomic, RawGlobal, RawGlobalMut, RawShared, dynamic_shared};
 pub use warp::{
-    active_mask, ballot, match_any, mma_m8n8k4_f64, mma_m16n8k8_f64, redux_i32, redux_u32, shuffle,
-    sync_warp, vote_all, vote_any,
+    active_mask, ballot, fold, match_any, mma_m8n8k4_f64, mma_m16n8k8_f64, redux_i32, redux_u32,
+    shuffle, sync_warp, vote_all, vote_any,
 };
 
 use crate::atomic::Scope;

@@ -57,6 +57,20 @@ pub fn active_mask() -> u32 {
 }
 
 #[inline(always)]
+pub fn fold<T: ElementImp>(lanes: u32, v: T, f: impl Fn(T, T) -> T) -> T {
+    let mut folded = v;
+    let mut distance = lanes / 2;
+    while distance > 0 {
+        folded = f(
+            folded,
+            shuffle(ShuffleKind::Xor, FULL_MASK, folded, distance),
+        );
+        distance /= 2;
+    }
+    folded
+}
+
+#[inline(always)]
 pub fn sync_warp(mask: u32) {
     // SAFETY: that the lanes of the mask, the own among them, all get here is the kernel's promise.
     unsafe { bar_warp_sync(mask) }

@@ -205,7 +205,7 @@ impl<T: FrontReal, const TILE: u32, K: EliminateLarge<T>> LargeFronts<T, TILE, K
                     }
                 }
             }
-            let total = warp::reduce_sum(warp::FULL_MASK, total);
+            let total = warp::reduce_sum(total);
             if lane == 0 {
                 let (row, column) = self.placed(tile, row_and_column(sum.place()));
                 matrix.set(row, column, matrix.get(row, column) + total);

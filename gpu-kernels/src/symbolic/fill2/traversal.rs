@@ -507,11 +507,7 @@ impl Traversal {
             len = self.frontiers.control.get(now);
         }
 
-        let mut distance = warp::WARP_SIZE / 2;
-        while distance > 0 {
-            edges += warp::shuffle_xor(warp::FULL_MASK, edges, distance);
-            distance /= 2;
-        }
+        let edges = warp::fold(warp::WARP_SIZE, edges, |sum, other| sum + other);
         if lane == 0 {
             self.frontiers.control.atomic(CONTROL_EDGES).reduce_add(
                 edges,

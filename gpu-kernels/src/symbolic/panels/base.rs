@@ -12,28 +12,15 @@ const MANY: u32 = 256;
 /// Sum over the lanes of a warp. Every lane calls it.
 #[inlined]
 fn warp_sum(value: u64) -> u64 {
-    let mut sum = value;
-    let mut lanes = warp::WARP_SIZE / 2;
-    while lanes > 0 {
-        sum += warp::shuffle_xor(warp::FULL_MASK, sum, lanes);
-        lanes >>= 1;
-    }
-    sum
+    warp::fold(warp::WARP_SIZE, value, |sum, other| sum + other)
 }
 
 /// Maximum over the lanes of a warp. Every lane calls it.
 #[inlined]
 fn warp_max(value: u64) -> u64 {
-    let mut most = value;
-    let mut lanes = warp::WARP_SIZE / 2;
-    while lanes > 0 {
-        let other = warp::shuffle_xor(warp::FULL_MASK, most, lanes);
-        if other > most {
-            most = other;
-        }
-        lanes >>= 1;
-    }
-    most
+    warp::fold(warp::WARP_SIZE, value, |most, other| {
+        if other > most { other } else { most }
+    })
 }
 
 /// No contributor.

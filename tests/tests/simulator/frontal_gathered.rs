@@ -11,7 +11,7 @@ use crate::frontal;
 use crate::frontal_ldlt::{self, check_factorization, joined, problem, uniform, unmerged};
 
 /// Blocks of columns that do not depend on each other.
-const BLOCKS: usize = 24;
+const BLOCKS: usize = 16;
 
 /// Few of everything.
 const GATHERING: Gathering = Gathering {

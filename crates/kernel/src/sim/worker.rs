@@ -79,8 +79,8 @@ impl Worker {
                     let result = panic::catch_unwind(AssertUnwindSafe(|| unsafe {
                         let engine = engine::running();
                         (*(*engine).current).yielder = yielder;
-                        let entry = (*engine).kernel.entry;
-                        entry(&mut Arguments::new(&*(&raw const (*engine).args)));
+                        let (entry, args) = ((*engine).kernel.entry, &raw const (*engine).args);
+                        entry(&mut Arguments::new(&*args));
                     }));
                     command = yielder.suspend(match result {
                         Ok(()) => Event::Finished,

@@ -44,7 +44,7 @@ use crate::task::{Journal, Refactorized, Task};
 
 /// Seconds that the comparison of a pattern and the copy of its values take for each entry, roughly and
 /// at least.
-const RENEWAL_PER_ENTRY: f64 = 2e-9;
+pub(crate) const RENEWAL_PER_ENTRY: f64 = 2e-9;
 
 /// Below this times ε, or the error of the factors if that is more, the reciprocal condition number is worth a warning: one
 /// digit is left.
@@ -808,7 +808,10 @@ impl<T: RealScalar> Factors<T> {
                 // The device works with them in the meantime. A part of the pattern has fewer of them.
                 let values = NewValues::OnHost {
                     values: &T::in_wide(a.values()),
-                    check: &|| shared.values_of(&a, threads).map(drop),
+                    check: &|| {
+                        let stored = shared.stored_values_of(&a, threads)?;
+                        shared.check_values(&stored, threads).map(drop)
+                    },
                 };
                 return self.renew_resident(&plan, values, threads);
             }
@@ -848,10 +851,7 @@ impl<T: RealScalar> Factors<T> {
         let shared = &plan.shared;
         #[cfg(feature = "gpu")]
         if self.computed.has_values() {
-            let check = || {
-                let accepted = shared.accepted(Cow::Borrowed(&*stored), threads);
-                accepted.map(drop)
-            };
+            let check = || shared.check_values(&stored, threads).map(drop);
             let values = NewValues::OnHost {
                 values: &T::in_wide(&stored),
                 check: &check,

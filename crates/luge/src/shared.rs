@@ -70,14 +70,26 @@ impl Shared {
         stored: Cow<'a, [T]>,
         threads: usize,
     ) -> Result<(Cow<'a, [T]>, f64), Error> {
-        let largest = self.check_finite(&stored, threads)?;
+        let largest = self.check_values(&stored, threads)?;
         let values = match &self.symmetry {
             None => stored,
-            Some(symmetry) => {
-                symmetry.completed(stored, largest, &self.pattern, self.by_columns)?
-            }
+            Some(symmetry) => symmetry.completed(stored, threads),
         };
         Ok((values, largest))
+    }
+
+    /// The largest magnitude of values at the entries that callers store; refused as by [`accepted`](Self::accepted).
+    pub(crate) fn check_values<T: Scalar>(
+        &self,
+        stored: &[T],
+        threads: usize,
+    ) -> Result<f64, Error> {
+        let largest = self.check_finite(stored, threads)?;
+        if let Some(symmetry) = &self.symmetry {
+            let pattern = (&*self.pattern, self.by_columns);
+            symmetry.check(stored, largest, pattern, threads)?;
+        }
+        Ok(largest)
     }
 
     /// The values that callers store, given those of all entries.

@@ -26,7 +26,7 @@ use crate::device_choice;
 #[cfg(feature = "gpu")]
 use crate::device_plan::{DevicePath, DevicePlace};
 use crate::error::Error;
-use crate::factors::Factors;
+use crate::factors::{Factors, RENEWAL_PER_ENTRY};
 use crate::host_path::HostPath;
 use crate::inform::{Inform, PredictedSeconds, Seconds, Warning};
 #[cfg(feature = "gpu")]
@@ -34,6 +34,7 @@ use crate::options::BackendChoice;
 use crate::options::{DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting, SymmetricKind};
 use crate::ordered::{costs_of, for_static_pivots, order_within};
 use crate::path::{Path, Plan};
+use crate::reductions;
 use crate::shared::Shared;
 use crate::stored::{Rows, pattern_of, values_in_wide};
 use crate::symmetric;
@@ -497,9 +498,14 @@ impl Solver {
         let values = match values {
             None => None,
             Some(values) => {
-                let largest = values.iter().fold(0.0, |max: f64, v| max.max(v.abs()));
-                let pattern = &stored.pattern;
-                Some(symmetry.completed(values, largest, pattern, stored.by_columns)?)
+                let pattern = (&stored.pattern, stored.by_columns);
+                let seconds = RENEWAL_PER_ENTRY * nnz as f64;
+                let completed = self.threads.run(seconds, |threads| {
+                    let largest = reductions::largest_magnitude(&values, threads);
+                    symmetry.check(&values, largest, pattern, threads)?;
+                    Ok::<_, Error>(symmetry.completed(values, threads))
+                });
+                Some(completed?)
             }
         };
         let request = symmetric::Request {

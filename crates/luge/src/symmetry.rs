@@ -1,11 +1,13 @@
 //! Symmetric matrices as callers store them: whole, or one of their triangles.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use luge_sparse::{CancelFlag, Cancelled, CompressedPattern, Scalar};
 
 use crate::error::Error;
 use crate::options::{MatrixKind, SymmetricKind};
+use crate::reductions;
 
 /// How a symmetric matrix is stored, and what is known of it.
 #[derive(Debug, Clone)]
@@ -150,35 +152,49 @@ impl Symmetry {
         }
     }
 
-    /// The values of the whole matrix, given those that are stored, the `largest` by magnitude; `pattern` is the whole one.
+    /// Checks that stored values, the `largest` by magnitude, are those of a symmetric matrix; `pattern` is that of all of it.
+    /// Threads share that if there are several.
     ///
     /// # Errors
     ///
-    /// [`Error::NotSymmetric`].
+    /// [`Error::NotSymmetric`], with the first entry that is not that of its counterpart.
+    pub(crate) fn check<T: Scalar>(
+        &self,
+        values: &[T],
+        largest: f64,
+        (pattern, by_columns): (&CompressedPattern, bool),
+        threads: usize,
+    ) -> Result<(), Error> {
+        let Storage::Whole { mirror } = &self.storage else {
+            return Ok(());
+        };
+        let bound = ASYMMETRY * largest;
+        let differs = |p: usize| {
+            let counterpart = values[mirror[p] as usize];
+            (values[p].widen() - counterpart.widen()).magnitude() > bound
+        };
+        let is_symmetric = |mut stretch: Range<usize>| !stretch.any(differs);
+        if reductions::all_stretches(mirror.len(), threads, is_symmetric) {
+            return Ok(());
+        }
+        let first = (0..mirror.len()).find(|&p| differs(p));
+        let p = first.unwrap_or_else(|| unreachable!("one of them differs"));
+        let line = pattern.ptr().partition_point(|&start| start <= p as u64) - 1;
+        let index = pattern.idx()[p] as usize;
+        Err(not_symmetric(by_columns, line, index))
+    }
+
+    /// The values of the whole matrix, given those that are stored. Threads share that if there are several.
     pub(crate) fn completed<'a, T: Scalar>(
         &self,
         values: Cow<'a, [T]>,
-        largest: f64,
-        pattern: &CompressedPattern,
-        by_columns: bool,
-    ) -> Result<Cow<'a, [T]>, Error> {
-        let mirror = match &self.storage {
+        threads: usize,
+    ) -> Cow<'a, [T]> {
+        match &self.storage {
             Storage::Triangle { source, .. } => {
-                return Ok(source.iter().map(|&p| values[p as usize]).collect());
+                Cow::Owned(reductions::mapped(source, threads, |p| values[p as usize]))
             }
-            Storage::Whole { mirror } => mirror,
-        };
-        let bound = ASYMMETRY * largest;
-        let differs = |(p, &q): (usize, &u32)| {
-            (values[p].widen() - values[q as usize].widen()).magnitude() > bound
-        };
-        match mirror.iter().enumerate().find(|&pair| differs(pair)) {
-            None => Ok(values),
-            Some((p, _)) => {
-                let line = pattern.ptr().partition_point(|&start| start <= p as u64) - 1;
-                let index = pattern.idx()[p] as usize;
-                Err(not_symmetric(by_columns, line, index))
-            }
+            Storage::Whole { .. } => values,
         }
     }
 }
@@ -300,8 +316,8 @@ mod tests {
             let (symmetry, completed) = found.unwrap();
             assert_eq!(completed.as_ref(), Some(&pattern));
             assert_eq!(symmetry.triangle(), Some(&triangle));
-            let found = symmetry.completed(Cow::Borrowed(&stored[..]), 6.0, &pattern, false);
-            assert_eq!(found.unwrap(), values);
+            symmetry.check(&stored, 6.0, (&pattern, false), 1).unwrap();
+            assert_eq!(symmetry.completed(Cow::Borrowed(&stored[..]), 1), values);
             // Nobody said that it is no triangular matrix.
             assert!(
                 find(MatrixKind::Auto, &triangle, &stored)
@@ -320,8 +336,8 @@ mod tests {
         assert!(completed.is_none() && symmetry.triangle().is_none());
         assert_eq!(symmetry.kind, SymmetricKind::Indefinite);
         let complete = |values: &[f64], by_columns| {
-            let completed = symmetry.completed(Cow::Borrowed(values), 6.0, &pattern, by_columns);
-            completed.map(Cow::into_owned)
+            symmetry.check(values, 6.0, (&pattern, by_columns), 1)?;
+            Ok(symmetry.completed(Cow::Borrowed(values), 1).into_owned())
         };
         assert_eq!(complete(&values, false).unwrap(), values);
         let mut other = values.clone();

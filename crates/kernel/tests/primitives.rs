@@ -320,6 +320,40 @@ fn warp_sums_have_a_fixed_order() {
     });
 }
 
+/// Warp 1 waits for a flag that warp 0 sets after many rounds, and counts how often it asked.
+#[kernel(max_threads(64))]
+pub unsafe fn long_wait(rounds: u32, flag: GlobalMut<u32>, asked: GlobalMut<u32>) {
+    let flag = flag.atomic(0);
+    if thread::thread_idx_x() < warp::WARP_SIZE {
+        let mut round = 0;
+        while round < rounds {
+            warp::sync_warp(warp::FULL_MASK);
+            round += 1;
+        }
+        flag.store(1, Ordering::Release, Scope::Device);
+    } else {
+        let mut count = 0;
+        spin_wait(|| {
+            count += 1;
+            flag.load(Ordering::Acquire, Scope::Device) == 1
+        });
+        asked.set(thread::lane_id() as usize, count);
+    }
+}
+
+#[test]
+fn conditions_that_fail_are_asked_less_often() {
+    on_all(|s| {
+        let mut flag = Buffer::<u32>::zeroed("flag", 1);
+        let mut asked = Buffer::<u32>::uninitialized("asked", 32);
+        let config = LaunchConfig::linear(1, 64);
+        // SAFETY: simulated.
+        unsafe { long_wait::launch(s, &config, 4000, &mut flag, &mut asked) }.unwrap();
+        // Each round gives every lane of warp 0 a turn at most.
+        assert!(asked.to_vec().iter().all(|&count| count <= 4000 / 8));
+    });
+}
+
 /// Folds of groups, by a function that tells its arguments apart.
 #[kernel]
 pub unsafe fn folds(lanes: u32, x: Global<u64>, out: GlobalMut<u64>) {

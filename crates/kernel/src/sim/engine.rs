@@ -8,7 +8,9 @@
 //! Resident blocks are picked at random; a picked block gets a round: its runnable threads run in
 //! an order that the seed chooses (as they came, backwards, by index, warps shuffled, all
 //! shuffled), sometimes only the first few of them, so that blocks interleave at any point where
-//! threads can. Blocks beyond the resident ones start, in a random order, as others end.
+//! threads can. A condition that is awaited in vain is asked again after two rounds, then four, up to
+//! sixteen, as long as other threads are ready. Blocks beyond the resident ones start, in a random
+//! order, as others end.
 //!
 //! # Aliasing
 //!

@@ -13,7 +13,7 @@ use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine}
 use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
 use crate::options::SingularAction;
-use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
+use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above, of_probe};
 use crate::shared::Shared;
 use crate::task::{Journal, Task};
 
@@ -205,7 +205,7 @@ impl<T: RealScalar> Task<'_, T> {
     ) -> Result<Probe, Error> {
         let start = Instant::now();
         if let Some(resident) = engine.resident() {
-            let refinement = self.shared.refinement::<T>();
+            let refinement = of_probe::<T>(self.shared);
             let probe = Probe::resident(resident, self.shared, None, &refinement)?;
             journal.add_probe(start.elapsed());
             if let Some(probe) = probe {

@@ -39,6 +39,8 @@ use crate::options::MatrixKind;
 use crate::options::Pivoting;
 use crate::path::{Path, Plan};
 use crate::probe::is_above;
+#[cfg(feature = "gpu")]
+use crate::probe::of_probe;
 use crate::reductions;
 use crate::task::{Journal, Refactorized, Task};
 
@@ -484,7 +486,7 @@ impl<T: RealScalar> Factors<T> {
     /// The refinement of solutions that are computed in place.
     fn up_to_target(&self) -> refine::Options {
         refine::Options {
-            stops_at_target: true,
+            enough: Some(f64::INFINITY),
             ..self.plan.shared.refinement::<T>()
         }
     }
@@ -1006,7 +1008,7 @@ impl<T: RealScalar> Factors<T> {
         let mut journal = Journal::after(&self.analyzed);
         let work = work_bytes::<T>(shared.n(), shared.nnz());
         let _of_work = shared.limits.reserve(work, "numeric")?;
-        let refinement = shared.refinement::<T>();
+        let refinement = of_probe::<T>(shared);
         let reason =
             match path.refactorize_resident(factors, values, shared, &refinement, &mut journal)? {
                 Verdict::Serve(outcome) => {

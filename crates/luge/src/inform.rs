@@ -239,8 +239,9 @@ pub struct Inform {
     /// Estimate of 1/(‖B‖₁·‖B⁻¹‖₁), B the scaled matrix.
     pub rcond: Option<f64>,
     /// Normwise backward error ‖b − A·x‖∞ / (‖A‖∞·‖x‖∞ + ‖b‖∞) of the solution, for A as it is stored. With many
-    /// right-hand sides, the largest. Of factors: that of a probe, after [`refinement_steps`](Self::refinement_steps)
-    /// steps; where there was none on the CPU, a bound for one pass of triangular solves.
+    /// right-hand sides, the largest. Of factors: that of a probe, which is refined no further than to the
+    /// [target](field@crate::Options::target_backward_error), in [`refinement_steps`](Self::refinement_steps) steps; where there was none on the
+    /// CPU, a bound for one pass of triangular solves.
     pub backward_error: Option<f64>,
     /// Componentwise backward error, likewise.
     pub componentwise_error: Option<f64>,

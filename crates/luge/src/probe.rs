@@ -14,7 +14,6 @@ use crate::accuracy::WILD;
 use crate::device_analysis::ResidentEngine;
 use crate::engine::Engine;
 use crate::error::Error;
-#[cfg(feature = "gpu")]
 use crate::shared::Shared;
 use crate::task::{Journal, Task};
 
@@ -345,7 +344,7 @@ impl<T: Scalar> Task<'_, T> {
         let start = Instant::now();
         let refinement = refine::Options {
             max_steps,
-            ..self.shared.refinement::<T>()
+            ..of_probe::<T>(self.shared)
         };
         let probe = Probe::run(
             self.a,
@@ -355,6 +354,15 @@ impl<T: Scalar> Task<'_, T> {
         )?;
         journal.add_probe(start.elapsed());
         Ok(probe)
+    }
+}
+
+/// How the solution of a probe is refined: until the target is reached and refinement is seen to converge. What more steps
+/// would gain, nobody asks.
+pub(crate) fn of_probe<T: Scalar>(shared: &Shared) -> refine::Options {
+    refine::Options {
+        enough: Some(CONVERGED),
+        ..shared.refinement::<T>()
     }
 }
 

@@ -123,7 +123,7 @@ impl Shared {
             max_steps: self.options.max_refinement_steps,
             target: self.target,
             epsilon: T::Real::epsilon().to_f64(),
-            stops_at_target: false,
+            enough: None,
             cancel: self.options.cancel.clone(),
         }
     }

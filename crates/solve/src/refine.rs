@@ -24,8 +24,9 @@ pub struct Options {
     pub target: f64,
     /// Componentwise backward error at which nothing is left to gain: ε of the type of x.
     pub epsilon: f64,
-    /// Whether the target is enough, whatever the componentwise error.
-    pub stops_at_target: bool,
+    /// The componentwise backward error up to which the target is enough, ∞ if it is enough whatever that error; `None` to go
+    /// on for as long as steps gain anything.
+    pub enough: Option<f64>,
     /// Stops the phase at the next step when raised.
     pub cancel: CancelFlag,
 }
@@ -40,7 +41,8 @@ impl Options {
 
     /// Whether a solution with such errors needs no correction.
     pub(crate) fn is_content(&self, normwise: f64, omega: f64) -> bool {
-        omega <= self.epsilon || (self.stops_at_target && normwise <= self.target)
+        let is_enough = |most: f64| normwise <= self.target && omega <= most;
+        omega <= self.epsilon || self.enough.is_some_and(is_enough)
     }
 }
 
@@ -292,7 +294,7 @@ mod tests {
             max_steps,
             target: 1e-15,
             epsilon: f64::EPSILON,
-            stops_at_target: false,
+            enough: None,
             cancel: CancelFlag::new(),
         }
     }
@@ -356,13 +358,34 @@ mod tests {
         });
     }
 
+    /// (2 0; 0 5) with an inverse that is wrong by a tenth: each step gains a digit.
+    #[test]
+    fn the_target_is_enough_if_the_componentwise_error_is_small_enough_too() {
+        let pattern = diagonal();
+        let a = MatrixView::by_rows(&pattern, &[2.0, 5.0]);
+        let steps = |enough| {
+            let options = Options {
+                target: 1e-4,
+                enough,
+                ..options(100)
+            };
+            let refined = refine(a, &RowNorms::new(a), &[1.0, 1e-3], inexact(0.1), &options);
+            refined.unwrap().steps
+        };
+        let (at_target, at_both, to_the_end) =
+            (steps(Some(f64::INFINITY)), steps(Some(1e-8)), steps(None));
+        assert!((2..=4).contains(&at_target), "{at_target}");
+        assert!((6..=8).contains(&at_both), "{at_both}");
+        assert!(to_the_end >= 14, "{to_the_end}");
+    }
+
     #[test]
     fn entries_out_of_the_range_of_the_matrix_are_refined_whatever_the_error() {
         let pattern = diagonal();
         let a = MatrixView::<f32>::by_rows(&pattern, &[1.0, 1e-30]);
         let (b, norms) = ([1e30, 1e-8], RowNorms::new(a));
         let at_target = Options {
-            stops_at_target: true,
+            enough: Some(f64::INFINITY),
             ..options(10)
         };
         // Beside 2^130 all else is rounding: the normwise error is 1e-30, but f32 ends at 2^128.

@@ -253,7 +253,7 @@ fn refinement_on_the_device_is_that_of_the_host() {
         };
         for max_steps in [0, 1, 10] {
             let options = host::Options {
-                stops_at_target: false,
+                enough: None,
                 max_steps,
                 target: 1e-15,
                 epsilon: f64::EPSILON,
@@ -297,7 +297,7 @@ fn refinement_names_what_is_not_finite_and_obeys_the_flag() {
     };
     let b = stream.upload(&[1.0; 4]).unwrap();
     let options = luge_solve::refine::Options {
-        stops_at_target: false,
+        enough: None,
         max_steps: 3,
         target: 1e-15,
         epsilon: f64::EPSILON,

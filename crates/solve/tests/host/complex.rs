@@ -49,7 +49,7 @@ fn options() -> refine::Options {
         max_steps: 10,
         target: 1e-14,
         epsilon: f64::EPSILON,
-        stops_at_target: false,
+        enough: None,
         cancel: CancelFlag::new(),
     }
 }

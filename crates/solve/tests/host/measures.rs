@@ -123,7 +123,7 @@ fn refinement_goes_on_below_a_loose_target() {
             max_steps,
             target,
             epsilon: f64::EPSILON,
-            stops_at_target: false,
+            enough: None,
             cancel: CancelFlag::new(),
         };
         for steps in [0, 1, 2] {

@@ -13,7 +13,7 @@ use crate::device_analysis::{AnyDeviceAnalysis, AnyDeviceEngine, ResidentEngine}
 use crate::engine::{Condition, FactorReport, SINGULAR};
 use crate::error::Error;
 use crate::options::SingularAction;
-use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above, of_probe};
+use crate::probe::{OnePassOf, Probe, Quick, TRUSTED_GROWTH, is_above, of_probe};
 use crate::shared::Shared;
 use crate::task::{Journal, Task};
 
@@ -211,7 +211,8 @@ impl<T: RealScalar> Task<'_, T> {
             if let Some(probe) = probe {
                 return Ok(probe);
             }
-            return self.probe_with(self.shared.options.max_refinement_steps, engine, journal);
+            let max_steps = self.shared.options.max_refinement_steps;
+            return self.probe_with(max_steps, engine, None, journal);
         }
         let quick = Probe::quick(self.a, |x| {
             let solution = engine.solve(x, 1, false)?;
@@ -219,12 +220,14 @@ impl<T: RealScalar> Task<'_, T> {
             Ok(())
         })?;
         journal.add_probe(start.elapsed());
+        let max_steps = self.shared.options.max_refinement_steps;
         match quick {
-            Some(probe) if !probe.misses(self.shared.target) => Ok(probe),
-            _ => Ok(Probe {
-                unrefined: quick.map_or(f64::INFINITY, |probe| probe.unrefined),
-                ..self.probe_with(self.shared.options.max_refinement_steps, engine, journal)?
+            Some(Quick { probe, .. }) if !probe.misses(self.shared.target) => Ok(probe),
+            Some(Quick { probe, x }) => Ok(Probe {
+                unrefined: probe.unrefined,
+                ..self.probe_with(max_steps, engine, Some(x), journal)?
             }),
+            None => self.probe_with(max_steps, engine, None, journal),
         }
     }
 }

@@ -418,8 +418,14 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
 
     fn screen(&self) -> Result<f64, Error> {
         let n = self.analysis.forest.symbolic.n();
-        engine::screen(n, self.quality.max_b, |x: &mut [f64]| {
-            self.solve_permuted(x, false)
+        // The vector is as good in any order, so it is that of A: nothing goes to the device, and no permutation.
+        engine::screen(n, self.quality.max_b, |v: &mut [f64]| {
+            let in_solve = |e| Error::from_device(e, "solve");
+            let stream = &self.analysis.stream;
+            let mut there = stream.alloc(n).map_err(in_solve)?;
+            solve_gpu::set_known_solution(stream, &mut there)?;
+            self.factors().solve_scaled(stream, &mut there, false)?;
+            stream.copy_to_host(&there, v).map_err(in_solve)
         })
     }
 

@@ -20,7 +20,7 @@ use crate::host::{AnyHost, HostAnalysis, HostEngine, KeptValues};
 use crate::inform::{Inform, Warning};
 use crate::options::{Options, Pivoting, SingularAction};
 use crate::ordered::{order_within, round_to_powers_of_two, transform_of};
-use crate::probe::{OnePassOf, Probe, TRUSTED_GROWTH, is_above};
+use crate::probe::{OnePassOf, Probe, Quick, TRUSTED_GROWTH, is_above};
 use crate::shared::Shared;
 use crate::stored::Rows;
 use crate::symmetric::{self, SymmetricField};
@@ -301,14 +301,16 @@ impl<T: Scalar> Task<'_, T> {
         let is_as_long = analysis.epsilon() <= T::Real::epsilon().to_f64();
         let exact = engine.quality().num_perturbed == 0 && is_as_long;
         let may_refine = self.shared.symmetry.is_some();
+        let mut first = None;
         if exact {
             let start = Instant::now();
             let quick = Probe::quick(self.a, |x| engine.solve_in_place(x, false))?;
             journal.add_probe(start.elapsed());
-            if let Some(probe) = quick
-                && !(may_refine && probe.misses(self.shared.target))
-            {
-                return Ok(probe);
+            if let Some(Quick { probe, x }) = quick {
+                if !(may_refine && probe.misses(self.shared.target)) {
+                    return Ok(probe);
+                }
+                first = Some(x);
             }
         }
         let max_steps = if exact && !may_refine {
@@ -316,7 +318,7 @@ impl<T: Scalar> Task<'_, T> {
         } else {
             self.shared.options.max_refinement_steps
         };
-        self.probe_with(max_steps, engine, journal)
+        self.probe_with(max_steps, engine, first, journal)
     }
 }
 

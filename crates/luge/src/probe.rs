@@ -26,12 +26,19 @@ pub(crate) struct Probe {
     pub unrefined: f64,
     pub componentwise: f64,
     pub steps: usize,
-    /// The row with the largest componentwise error; on a device only if the target was missed.
+    /// The row with the largest componentwise error, if the target was missed.
     pub worst_row: usize,
     /// ‖x‖∞ of what came back, where 1 to 2 was asked for.
     pub norm_x: f64,
     /// ‖A‖∞.
     pub norm_a: f64,
+}
+
+/// A probe of one solve in plain arithmetic.
+pub(crate) struct Quick<W> {
+    pub probe: Probe,
+    /// What came back.
+    pub x: Vec<W>,
 }
 
 /// A probe that was not refined tells of one pass for other right-hand sides, up to this factor: all entries of its solution
@@ -77,7 +84,7 @@ impl Probe {
     pub(crate) fn quick<T: Scalar>(
         a: MatrixView<'_, T>,
         solve: impl FnOnce(&mut [T::Wide]) -> Result<(), Error>,
-    ) -> Result<Option<Self>, Error> {
+    ) -> Result<Option<Quick<T::Wide>>, Error> {
         let _span = tracing::info_span!("probe").entered();
         let known: Vec<T::Wide> = (0..a.cols() as u64).map(known_solution).collect();
         let (b, norms) = products(a, &known);
@@ -109,7 +116,7 @@ impl Probe {
         } else {
             residual / scale
         };
-        Ok(Some(Self {
+        let probe = Self {
             backward_error,
             unrefined: backward_error,
             componentwise,
@@ -117,14 +124,17 @@ impl Probe {
             worst_row,
             norm_x,
             norm_a,
-        }))
+        };
+        Ok(Some(Quick { probe, x }))
     }
 
-    /// Solves for the known solution and measures, refinement included.
+    /// Solves for the known solution and measures, refinement included. It goes on from the `first` solution, if there was a
+    /// [quick](Self::quick) probe.
     pub(crate) fn run<T: Scalar>(
         a: MatrixView<'_, T>,
         norms: &RowNorms,
         engine: &dyn Engine<T::Wide>,
+        first: Option<Vec<T::Wide>>,
         refinement: &refine::Options,
     ) -> Result<Self, Error> {
         let _span = tracing::info_span!("probe").entered();
@@ -143,15 +153,24 @@ impl Probe {
             .into_iter()
             .map(|r| -r)
             .collect();
-        match refine(a, norms, &b, |r| engine.solve(r, 1, false), refinement) {
+        let mut first = first.filter(|_| scale == 1.0);
+        let correct = |r: &[T::Wide]| match first.take() {
+            Some(x) => Ok(x),
+            None => engine.solve(r, 1, false),
+        };
+        match refine(a, norms, &b, correct, refinement) {
             Ok(refined) => {
-                let residual = Residual::new(a, &refined.x, &b);
+                let worst_row = if is_above(refined.normwise, refinement.target) {
+                    worst_row(&Residual::new(a, &refined.x, &b), &b)
+                } else {
+                    0
+                };
                 Ok(Self {
                     backward_error: refined.normwise,
                     unrefined: f64::INFINITY,
                     componentwise: refined.componentwise[0] + refined.componentwise[1],
                     steps: refined.steps,
-                    worst_row: worst_row(&residual, &b),
+                    worst_row,
                     norm_x: max_abs(&refined.x) / scale,
                     norm_a: norms.infinity_norm(),
                 })
@@ -334,11 +353,12 @@ fn products<T: Scalar>(a: MatrixView<'_, T>, x: &[T::Wide]) -> (Vec<T::Wide>, Ve
 }
 
 impl<T: Scalar> Task<'_, T> {
-    /// Solves for a known solution with so many steps of refinement.
+    /// Solves for a known solution with so many steps of refinement, from the `first` solution on if there is one.
     pub(crate) fn probe_with(
         &self,
         max_steps: usize,
         engine: &dyn Engine<T::Wide>,
+        first: Option<Vec<T::Wide>>,
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
         let start = Instant::now();
@@ -350,6 +370,7 @@ impl<T: Scalar> Task<'_, T> {
             self.a,
             self.norms.get_or_init(|| RowNorms::new(self.a)),
             engine,
+            first,
             &refinement,
         )?;
         journal.add_probe(start.elapsed());
@@ -403,7 +424,7 @@ mod tests {
                 x[0] = (x[0] - z(0.0, 2.0) * x[1]).quotient(z(1.0, 1.0));
                 Ok(())
             };
-            Probe::quick(a, solve).unwrap().unwrap()
+            Probe::quick(a, solve).unwrap().unwrap().probe
         };
         let exact = probe(Complex::ONE);
         assert!(exact.backward_error < 1e-15 && exact.componentwise < 1e-15);
@@ -425,7 +446,7 @@ mod tests {
                 x.iter_mut().zip(values).for_each(|(x, v)| *x *= factor / v);
                 Ok(())
             };
-            Probe::quick(a, solve).unwrap()
+            Probe::quick(a, solve).unwrap().map(|quick| quick.probe)
         };
         let probe = quick([2.0, 4.0], 1.0).unwrap();
         assert_eq!((probe.backward_error, probe.unrefined), (0.0, 0.0));

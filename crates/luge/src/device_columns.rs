@@ -287,8 +287,10 @@ impl<F: DeviceScalar> Engine<f64> for ColumnEngine<F> {
     }
 
     fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
+        let transform = &self.analysis.transform;
         Condition::estimate(
-            &self.analysis.transform,
+            transform,
+            |at| transform.col_perm.as_slice()[at] as usize,
             F::epsilon().to_f64(),
             || self.values.norm1,
             |x: &mut [f64]| self.solve_permuted(x, false),

@@ -347,6 +347,30 @@ impl<L: TreeFactors> TreeEngine<L> {
                 .map_err(|e| Error::from_device(e, "numeric")),
         }
     }
+
+    /// The condition of B for the values of A that callers store. The order makes no difference, so it is that of A.
+    fn condition_with(&self, values: &[f64]) -> Result<Condition, Error> {
+        let forest = &self.analysis.forest;
+        Condition::estimate(
+            &forest.transform,
+            |at| at,
+            epsilon::<L>(),
+            || forest.norm1(values),
+            |x: &mut [f64]| self.solve_unpermuted(x, false),
+            |x| self.solve_unpermuted(x, true),
+        )
+    }
+
+    /// Solves with the factors of the scaled matrix for a vector on the host, in place and in the order of A.
+    fn solve_unpermuted(&self, x: &mut [f64], transpose: bool) -> Result<(), Error> {
+        let in_solve = |e| Error::from_device(e, "solve");
+        let TreeAnalysis {
+            stream, threads, ..
+        } = &*self.analysis;
+        let mut there = threads.upload(stream, x).map_err(in_solve)?;
+        self.factors().solve_scaled(stream, &mut there, transpose)?;
+        stream.copy_to_host(&there, x).map_err(in_solve)
+    }
 }
 
 impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
@@ -387,7 +411,6 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
     }
 
     fn solve_permuted(&self, c: &mut [f64], transpose: bool) -> Result<(), Error> {
-        let in_solve = |e| Error::from_device(e, "solve");
         let Transform {
             row_perm, col_perm, ..
         } = &self.analysis.forest.transform;
@@ -401,10 +424,7 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         for (&old, &value) in enter.iter().zip(&*c) {
             x[old as usize] = value;
         }
-        let stream = &self.analysis.stream;
-        let mut there = self.analysis.threads.upload(stream, &x).map_err(in_solve)?;
-        self.factors().solve_scaled(stream, &mut there, transpose)?;
-        stream.copy_to_host(&there, &mut x).map_err(in_solve)?;
+        self.solve_unpermuted(&mut x, transpose)?;
         for (c, &old) in c.iter_mut().zip(leave) {
             *c = x[old as usize];
         }
@@ -429,8 +449,13 @@ impl<L: TreeFactors> Engine<f64> for TreeEngine<L> {
         })
     }
 
-    fn condition(&self, _a: &[f64]) -> Result<Condition, Error> {
-        self.condition_of_values()
+    fn condition(&self, a: &[f64]) -> Result<Condition, Error> {
+        // Those of a triangle are others than those of all of the matrix.
+        if a.len() == self.values.len() {
+            self.condition_with(a)
+        } else {
+            self.condition_of_values()
+        }
     }
 
     fn determinant(&self) -> Result<Determinant, Error> {
@@ -638,18 +663,7 @@ impl<L: TreeFactors> ResidentEngine for TreeEngine<L> {
     }
 
     fn condition_of_values(&self) -> Result<Condition, Error> {
-        let forest = &self.analysis.forest;
-        let values = self.download_values()?;
-        let norm1 = || forest.norm1(&values);
-        let solve = |x: &mut [f64]| self.solve_permuted(x, false);
-        let solve_transpose = |x: &mut [f64]| self.solve_permuted(x, true);
-        Condition::estimate(
-            &forest.transform,
-            epsilon::<L>(),
-            norm1,
-            solve,
-            solve_transpose,
-        )
+        self.condition_with(&self.download_values()?)
     }
 
     fn pivot_range(&self) -> Option<[f64; 2]> {

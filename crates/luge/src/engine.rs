@@ -240,9 +240,11 @@ const NAMED_COLUMNS: usize = 3;
 const CONSTANT: f64 = 1e-3;
 
 impl Condition {
-    /// Estimates it for B with the 1-norm `norm1`, given solves with B and its transpose in factors with this ε.
+    /// Estimates it for B with the 1-norm `norm1`, given solves with B and its transpose in factors with this ε. Their vectors
+    /// are those of B, or likewise permuted: entry i of a solution is for column `column_of(i)` of A.
     pub(crate) fn estimate<W: Scalar<Real = f64>>(
         transform: &Transform,
+        column_of: impl Fn(usize) -> usize,
         epsilon: f64,
         norm1: impl FnOnce() -> f64,
         solve: impl FnMut(&mut [W]) -> Result<(), Error>,
@@ -258,7 +260,6 @@ impl Condition {
             });
         }
         let inverse = inverse_norm1(n, solve, solve_transpose)?;
-        let col_perm = transform.col_perm.as_slice();
         let mut columns: Vec<usize> = (0..n).collect();
         let count = NAMED_COLUMNS.min(n);
         let magnitude = |at: usize| inverse.column[at].modulus();
@@ -269,8 +270,8 @@ impl Condition {
         }
         columns.sort_unstable_by(order);
         let factors = &transform.scaling.cols;
-        let null = inverse.column.iter().zip(col_perm);
-        let null = null.map(|(v, &old)| v.scaled_by(factors[old as usize]));
+        let null = inverse.column.iter().enumerate();
+        let null = null.map(|(at, v)| v.scaled_by(factors[column_of(at)]));
         let [smallest, largest] = corners(null);
         let spread = (largest - smallest).modulus();
         Ok(Self {
@@ -280,10 +281,7 @@ impl Condition {
             } else {
                 0.0
             },
-            columns: columns
-                .into_iter()
-                .map(|at| col_perm[at] as usize)
-                .collect(),
+            columns: columns.into_iter().map(column_of).collect(),
             is_constant: n > 1 && spread <= CONSTANT * largest.modulus().min(smallest.modulus()),
             epsilon,
         })

@@ -840,8 +840,10 @@ impl<F: BlockScalar, P: HostPlan<F>> Engine<F::Wide> for HostFactors<F, P> {
         let (n, nnz) = (self.analysis.plan.n(), a.len());
         let bytes = bytes_of::<F::Wide>(5 * n) + 8 * n as u64 + bytes_of::<F>(nnz);
         let _memory = self.analysis.limits.reserve(bytes, "numeric")?;
+        let transform = &self.analysis.transform;
         Condition::estimate(
-            &self.analysis.transform,
+            transform,
+            |at| transform.col_perm.as_slice()[at] as usize,
             F::Real::epsilon().to_f64(),
             || {
                 let mut values = vec![F::zero(); self.analysis.plan.source().len()];

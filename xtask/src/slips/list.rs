@@ -211,9 +211,9 @@ pub(super) const SLIPS: &[Slip] = &[
     Slip {
         name: "ldlt_verdict_lanes",
         file: "frontal/symmetric.rs",
-        within: "let mut distance = self.lanes / 2;",
-        old: "self.lanes / 2",
-        new: "self.lanes / 4",
+        within: "warp::fold(self.lanes, value, |most, other| most.max(other))",
+        old: "self.lanes",
+        new: "self.lanes.div_ceil(2)",
         tests: ("frontal_ldlt", &["frontal_ldlt"]),
         why: "half of the lanes are not asked for the largest entry",
         equivalent: None,

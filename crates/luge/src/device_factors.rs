@@ -204,6 +204,7 @@ impl<T: RealScalar> Task<'_, T> {
         journal: &mut Journal,
     ) -> Result<Probe, Error> {
         let start = Instant::now();
+        let max_steps = self.shared.options.max_refinement_steps;
         if let Some(resident) = engine.resident() {
             let refinement = of_probe::<T>(self.shared);
             let probe = Probe::resident(resident, self.shared, None, &refinement)?;
@@ -211,7 +212,6 @@ impl<T: RealScalar> Task<'_, T> {
             if let Some(probe) = probe {
                 return Ok(probe);
             }
-            let max_steps = self.shared.options.max_refinement_steps;
             return self.probe_with(max_steps, engine, None, journal);
         }
         let quick = Probe::quick(self.a, |x| {
@@ -220,7 +220,6 @@ impl<T: RealScalar> Task<'_, T> {
             Ok(())
         })?;
         journal.add_probe(start.elapsed());
-        let max_steps = self.shared.options.max_refinement_steps;
         match quick {
             Some(Quick { probe, .. }) if !probe.misses(self.shared.target) => Ok(probe),
             Some(Quick { probe, x }) => Ok(Probe {

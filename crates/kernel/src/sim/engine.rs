@@ -362,17 +362,15 @@ impl Engine {
                 0
             }
         };
+        // Where nobody is to be asked yet, the first of them are.
+        let first = list.iter().map(|&t| wakes(t)).min().unwrap_or(0);
+        block.rounds = block.rounds.max(first);
         let mut awake = 0;
         for k in 0..list.len() {
             if wakes(list[k]) <= block.rounds {
                 list.swap(awake, k);
                 awake += 1;
             }
-        }
-        if awake == 0 {
-            // Others go on next time, or these: the first of them that were to be asked.
-            block.rounds = list.iter().map(|&t| wakes(t)).min().unwrap_or(0) - 1;
-            return self.put_to_sleep(block, list);
         }
         awake
     }

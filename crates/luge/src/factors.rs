@@ -1519,3 +1519,28 @@ fn measure_rounded<T: Scalar>(
     let [large, small] = measured.componentwise;
     Ok((measured.normwise, large + small))
 }
+
+#[cfg(all(test, feature = "simulator"))]
+mod tests {
+    use luge_ordering::OrderingOptions;
+    use luge_solve::known_solution;
+    use sprs::CsMat;
+
+    use crate::{BackendChoice, DeviceEngine, Options, Solver};
+
+    /// ‖s‖₁ / (‖B‖₁·‖B⁻¹·s‖₁) for the known solution s, in the order of A.
+    #[test]
+    fn a_tree_on_a_device_screens_conditions_by_a_solve() {
+        let a = CsMat::new((2, 2), vec![0, 1, 2], vec![0, 1], vec![1.0, 2f64.powi(-20)]);
+        let [first, second] = [0, 1].map(|at| known_solution::<f64>(at).abs());
+        let expected = (first + second) / (first + 2f64.powi(20) * second);
+        let options = Options::default()
+            .backend(BackendChoice::Simulator { seed: 1 })
+            .device_engine(DeviceEngine::Tree)
+            .ordering(OrderingOptions::default().scaling(false));
+        let analysis = Solver::new(options).unwrap().analyze(&a).unwrap();
+        let factors = analysis.factorize(&a).unwrap();
+        let screened = factors.computed.engine().screen().unwrap();
+        assert!((screened / expected - 1.0).abs() < 1e-12, "{screened:e}");
+    }
+}

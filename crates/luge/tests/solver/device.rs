@@ -3,7 +3,7 @@
 use luge::ordering::{Matching, Method, OrderingOptions};
 use luge::{
     BackendChoice, ColumnMode, ColumnOptions, DeviceColumns, DeviceEngine, ElementAccess, Error,
-    FactorPrecision, Factors, Fill2Options, Options, Parallelism, Pivoting, RealScalar,
+    FactorPrecision, Factors, Fill2Options, MatrixKind, Options, Parallelism, Pivoting, RealScalar,
     Refactorized, Relaxation, ResidualCheck, Solver, Stages, SupernodeOptions, SymbolicMode,
     SymbolicOptions, SymbolicReport, Warning,
 };
@@ -630,6 +630,30 @@ fn pivots_that_need_refinement_to_reach_the_target_are_not_kept() {
             other => panic!("{engine:?}: {other:?}"),
         }
     }
+}
+
+/// Whether the values come from the host, or a triangle's from the device.
+#[test]
+fn the_condition_is_that_of_the_matrix() {
+    let triplets = |places: &[(usize, usize, f64)]| {
+        let mut a = TriMat::new((2, 2));
+        for &(i, j, v) in places {
+            a.add_triplet(i, j, v);
+        }
+        a.to_csr()
+    };
+    let whole = triplets(&[(0, 0, 4.0), (0, 1, 1.0), (1, 0, 1.0), (1, 1, 3.0)]);
+    let lower = triplets(&[(0, 0, 4.0), (1, 0, 1.0), (1, 1, 3.0)]);
+    for engine in ENGINES {
+        let options = on_device(engine).ordering(OrderingOptions::default().scaling(false));
+        // 5 times 5/11, whatever the order.
+        let rcond = factorize(&whole, options).unwrap().rcond().unwrap();
+        assert!((rcond - 11.0 / 25.0).abs() < 1e-12, "{engine:?}: {rcond}");
+    }
+    let options = on_device(DeviceEngine::Tree).kind(MatrixKind::Symmetric);
+    let options = options.ordering(OrderingOptions::default().scaling(false));
+    let rcond = factorize(&lower, options).unwrap().rcond().unwrap();
+    assert!((rcond - 11.0 / 25.0).abs() < 1e-12, "a triangle: {rcond}");
 }
 
 #[test]

@@ -309,6 +309,14 @@ impl Stream {
     }
 
     #[track_caller]
+    fn check_backend(&self, device: &Arc<DeviceInner>) {
+        assert_eq!(
+            self.inner.device.properties.backend, device.properties.backend,
+            "an object of one backend used on a stream of another"
+        );
+    }
+
+    #[track_caller]
     fn check_region(&self, region: Region<'_>) {
         self.check_device(region.memory.device());
     }
@@ -862,6 +870,77 @@ impl Stream {
         }
     }
 
+    /// Enqueues a copy between this stream's device and another one of the same backend; within this one, it is
+    /// [`copy`](Self::copy). Directly where the two devices reach each other's memory, by NVLink or PCI Express, else through
+    /// the host.
+    ///
+    /// Only this stream orders it. What other streams do with both sides before and after is ordered by
+    /// [events](Self::wait), and memory of the other device has to stay until the copy is done: it is freed in the order of
+    /// the stream that allocated it.
+    ///
+    /// # Errors
+    /// The driver's; [`DeviceError::Capturing`] between two devices.
+    ///
+    /// # Panics
+    /// If the lengths differ, neither side is of this device, or one is of another backend.
+    #[track_caller]
+    pub fn copy_across<T: Element>(
+        &self,
+        destination: &mut impl BufferViewMut<T>,
+        source: &impl BufferView<T>,
+    ) -> Result<(), DeviceError> {
+        check_lengths(destination.len(), source.len());
+        let bytes = source.len() * size_of::<T>();
+        let (to, from) = (destination.region_mut(), source.region());
+        let own = &self.inner.device;
+        let [of_to, of_from] = [to.memory.device(), from.memory.device()];
+        if Arc::ptr_eq(own, of_to) && Arc::ptr_eq(own, of_from) {
+            return self.copy(destination, source);
+        }
+        let other = if Arc::ptr_eq(own, of_to) {
+            of_from
+        } else {
+            of_to
+        };
+        assert!(
+            Arc::ptr_eq(own, of_to) || Arc::ptr_eq(own, of_from),
+            "a copy between two other devices"
+        );
+        self.check_backend(other);
+        if bytes == 0 {
+            return Ok(());
+        }
+        let state = self.enter_uncaptured("copy between devices")?;
+        match (self.inner.machine(), &of_to.backend, &of_from.backend) {
+            (
+                Machine::Cuda(context, handle),
+                DeviceBackend::Cuda(to_context),
+                DeviceBackend::Cuda(from_context),
+            ) => {
+                // SAFETY: both ranges lie in live memory; that of this device is freed in stream order, the other by
+                // whoever keeps it for the copy.
+                let enqueued = unsafe {
+                    context.copy_between(
+                        (to_context, to.address()),
+                        (from_context, from.address()),
+                        bytes,
+                        handle,
+                    )
+                };
+                note_operation(state, context, enqueued, &[])
+            }
+            _ => {
+                to.memory.simulated().copy_from(
+                    to.byte_offset,
+                    from.memory.simulated(),
+                    from.byte_offset,
+                    bytes,
+                );
+                Ok(())
+            }
+        }
+    }
+
     /// Enqueues setting every byte to zero, which makes every element zero.
     ///
     /// # Errors
@@ -954,16 +1033,16 @@ impl Stream {
         Ok(())
     }
 
-    /// Orders what is enqueued here from now on after the event, wherever it was recorded.
+    /// Orders what is enqueued here from now on after the event, wherever it was recorded, on another device too.
     ///
     /// # Errors
     /// [`DeviceError::Capturing`], or the driver's.
     ///
     /// # Panics
-    /// If the event is of another device.
+    /// If the event is of another backend.
     #[track_caller]
     pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
-        self.check_device(event.device());
+        self.check_backend(event.device());
         let state = self.enter_uncaptured("wait")?;
         if let Machine::Cuda(context, handle) = self.inner.machine() {
             context

@@ -611,6 +611,50 @@ fn devices_are_not_mixed() {
     let _ = b.create_stream().unwrap().download(&x);
 }
 
+#[test]
+#[should_panic(expected = "a copy between two other devices")]
+fn copies_are_enqueued_where_one_side_is() {
+    let [a, b] = [simulator(), simulator()].map(|device| device.create_stream().unwrap());
+    let x = a.upload(&[1_u32]).unwrap();
+    let mut y = a.alloc::<u32>(1).unwrap();
+    let _ = b.copy_across(&mut y, &x);
+}
+
+/// What lies on one device goes to another one, whichever of the two enqueues it.
+#[test]
+fn memory_goes_from_device_to_device() {
+    let mut groups = vec![[simulator(), simulator()]];
+    if std::env::var("LUGE_TEST_BACKEND").is_ok_and(|backend| backend == "cuda") {
+        if Device::cuda_count().unwrap() > 1 {
+            groups.push([0, 1].map(|ordinal| Device::cuda(ordinal).unwrap()));
+        } else {
+            eprintln!("SKIPPED memory_goes_from_device_to_device: this machine has one GPU");
+        }
+    }
+    for devices in groups {
+        let [one, other] = devices.map(|device| device.create_stream().unwrap());
+        for len in SIZES {
+            let numbers: Vec<u64> = (0..len as u64).map(|i| i * i).collect();
+            let x = one.upload(&numbers).unwrap();
+            let mut y = other.alloc::<u64>(len + 3).unwrap();
+            other.fill_zero(&mut y.slice_mut(..)).unwrap();
+            let event = one.device().create_event().unwrap();
+            one.record(&event).unwrap();
+            other.wait(&event).unwrap();
+            other.copy_across(&mut y.slice_mut(1..len + 1), &x).unwrap();
+            let mut back = one.alloc::<u64>(len).unwrap();
+            let there = other.device().create_event().unwrap();
+            other.record(&there).unwrap();
+            one.wait(&there).unwrap();
+            one.copy_across(&mut back, &y.slice(1..len + 1)).unwrap();
+            assert_eq!(one.download(&back).unwrap(), numbers);
+            let mut padded = vec![0; len + 3];
+            padded[1..=len].copy_from_slice(&numbers);
+            assert_eq!(other.download(&y).unwrap(), padded);
+        }
+    }
+}
+
 /// Where there is no driver, opening a device says so; nothing panics.
 #[test]
 fn no_driver_is_an_error() {

@@ -17,8 +17,8 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmemPool_attribute, CUmemPoolProps,
-    CUmemoryPool, CUmodule, CUstream, CUstreamCaptureMode,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmemAccessDesc, CUmemPool_attribute,
+    CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUstreamCaptureMode,
 };
 use libloading::Library;
 
@@ -137,6 +137,7 @@ entry_points! {
     cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
     cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
     cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+    cuDeviceCanAccessPeer(can_access: *mut c_int, device: CUdevice, peer: CUdevice);
     cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
     cuDevicePrimaryCtxRelease_v2(device: CUdevice);
     cuCtxGetCurrent(context: *mut CUcontext);
@@ -163,6 +164,7 @@ entry_points! {
         attribute: CUmemPool_attribute,
         value: *mut c_void,
     );
+    cuMemPoolSetAccess(pool: CUmemoryPool, access: *const CUmemAccessDesc, count: usize);
     cuMemPoolTrimTo(pool: CUmemoryPool, keep_bytes: usize);
     cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
     cuMemFreeHost(pointer: *mut c_void);
@@ -181,6 +183,14 @@ entry_points! {
     cuMemcpyDtoDAsync_v2(
         destination: CUdeviceptr,
         source: CUdeviceptr,
+        bytes: usize,
+        stream: CUstream,
+    );
+    cuMemcpyPeerAsync(
+        destination: CUdeviceptr,
+        destination_context: CUcontext,
+        source: CUdeviceptr,
+        source_context: CUcontext,
         bytes: usize,
         stream: CUstream,
     );

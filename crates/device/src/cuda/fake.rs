@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use cudarc::driver::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
-    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmemPool_attribute, CUmemPoolProps,
-    CUmemoryPool, CUmodule, CUstream, CUstreamCaptureMode,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUjit_option, CUmemAccessDesc, CUmemPool_attribute,
+    CUmemPoolProps, CUmemoryPool, CUmodule, CUstream, CUstreamCaptureMode,
 };
 
 const INVALID_VALUE: u32 = 1;
@@ -62,6 +62,8 @@ pub(super) struct State {
     pub(super) devices: i32,
     pub(super) capability: (i32, i32),
     pub(super) pools: bool,
+    /// Whether devices, all of which have one context here, reach each other's memory.
+    pub(super) peers: bool,
     pub(super) memory: usize,
     /// Parameters of every kernel launched.
     pub(super) num_parameters: usize,
@@ -154,6 +156,7 @@ impl State {
             devices: 1,
             capability: (9, 0),
             pools: true,
+            peers: true,
             memory: 1 << 20,
             num_parameters: 0,
             log: "",
@@ -462,6 +465,35 @@ driver! {
     ) {
         state.alive(stream)?;
         state.enqueue(Operation::Copy(destination, source, bytes))
+    }
+    inside cuMemcpyPeerAsync(
+        state,
+        destination: CUdeviceptr,
+        destination_context: CUcontext,
+        source: CUdeviceptr,
+        source_context: CUcontext,
+        bytes: usize,
+        stream: CUstream,
+    ) {
+        state.alive(stream)?;
+        if [destination_context, source_context].iter().any(|context| context.addr() != state.context) {
+            return Err(INVALID_CONTEXT);
+        }
+        state.enqueue(Operation::Copy(destination, source, bytes))
+    }
+    outside cuDeviceCanAccessPeer(state, can_access: *mut c_int, device: CUdevice, peer: CUdevice) {
+        if device == peer || device >= state.devices || peer >= state.devices {
+            return Err(INVALID_VALUE);
+        }
+        *can_access = c_int::from(state.peers);
+        Ok(())
+    }
+    inside cuMemPoolSetAccess(state, pool: CUmemoryPool, access: *const CUmemAccessDesc, count: usize) {
+        state.alive(pool)?;
+        if count != 1 || !state.peers || (*access).location.id >= state.devices {
+            return Err(INVALID_VALUE);
+        }
+        Ok(())
     }
     inside cuMemsetD8Async(
         state, destination: CUdeviceptr, value: c_uchar, bytes: usize, stream: CUstream

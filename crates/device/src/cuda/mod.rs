@@ -240,6 +240,8 @@ pub(crate) struct Context {
     spare_pinned: Mutex<Vec<Handle<c_void>>>,
     /// What copies from pageable memory go through, while nobody uses it.
     spare_staging: Mutex<Vec<Staging>>,
+    /// The devices that were asked whether they reach the memory of the pool, and given access if so.
+    peers: Mutex<Vec<CUdevice>>,
 }
 
 /// Bytes of the page-locked blocks that are kept for later: to lock a page takes the driver a millisecond.
@@ -294,6 +296,7 @@ impl Context {
             modules: Mutex::new(HashMap::new()),
             spare_pinned: Mutex::default(),
             spare_staging: Mutex::default(),
+            peers: Mutex::default(),
         };
         this.bind().map_err(fail)?;
         if properties.stream_ordered_memory {
@@ -650,6 +653,63 @@ impl Context {
             self.driver
                 .cuMemcpyDtoDAsync_v2(destination, source, bytes, stream.0)
         }
+    }
+
+    /// Enqueues a copy between two devices of one host, one of which is this one.
+    ///
+    /// # Safety
+    /// Both ranges are alive until the copy is done, each in memory of its context.
+    pub(crate) unsafe fn copy_between(
+        &self,
+        (to, destination): (&Self, CUdeviceptr),
+        (from, source): (&Self, CUdeviceptr),
+        bytes: usize,
+        stream: StreamHandle,
+    ) -> Result<(), CallError> {
+        to.give_access(self)?;
+        from.give_access(self)?;
+        self.bind()?;
+        // SAFETY: passed on to the caller; both contexts are retained.
+        unsafe {
+            self.driver.cuMemcpyPeerAsync(
+                destination,
+                to.context.0,
+                source,
+                from.context.0,
+                bytes,
+                stream.0,
+            )
+        }
+    }
+
+    /// Lets another device reach the memory of the pool, if the two can. If they cannot, the driver copies through the
+    /// host.
+    fn give_access(&self, peer: &Self) -> Result<(), CallError> {
+        let (Some(pool), true) = (self.pool, self.device != peer.device) else {
+            return Ok(());
+        };
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.contains(&peer.device) {
+            return Ok(());
+        }
+        let mut can_access: c_int = 0;
+        let access = sys::CUmemAccessDesc {
+            location: sys::CUmemLocation {
+                type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: peer.device,
+            },
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the pointers are to live values; the pool is alive.
+        unsafe {
+            self.driver
+                .cuDeviceCanAccessPeer(&mut can_access, peer.device, self.device)?;
+            if can_access != 0 {
+                self.driver.cuMemPoolSetAccess(pool.0, &access, 1)?;
+            }
+        }
+        peers.push(peer.device);
+        Ok(())
     }
 
     /// Enqueues a fill.

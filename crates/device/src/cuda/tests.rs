@@ -921,6 +921,45 @@ fn every_failure_is_an_error_and_nothing_panics() {
 }
 
 #[test]
+fn devices_that_reach_each_other_are_given_access_once() {
+    for (pools, peers) in [(true, true), (true, false), (false, true)] {
+        fake::reset();
+        fake::with(|state| (state.pools, state.peers, state.devices) = (pools, peers, 2));
+        let [one, other] = [0, 1].map(|ordinal| {
+            let open = || Context::open_with(driver(), ordinal);
+            let device = Device::from_context(open).unwrap();
+            device.create_stream().unwrap()
+        });
+        let x = one.upload(&[1_u32, 2, 3]).unwrap();
+        let mut y = other.alloc_zeroed::<u32>(4).unwrap();
+        for round in 1..4 {
+            // Fetched by the one that wants it, and sent by the one that has it.
+            other.copy_across(&mut y.slice_mut(1..), &x).unwrap();
+            assert_eq!(other.download(&y).unwrap(), [0, 1, 2, 3]);
+            let mut back = one.alloc::<u32>(2).unwrap();
+            other.copy_across(&mut back, &y.slice(2..)).unwrap();
+            assert_eq!(one.download(&back).unwrap(), [2, 3]);
+            assert_eq!(calls("cuMemcpyPeerAsync"), 2 * round);
+        }
+        // Both copies are on the other one's stream, which so reaches this one's memory.
+        assert_eq!(calls("cuDeviceCanAccessPeer"), usize::from(pools));
+        assert_eq!(calls("cuMemPoolSetAccess"), usize::from(pools && peers));
+        one.copy_across(&mut y.slice_mut(..3), &x).unwrap();
+        assert_eq!(calls("cuMemPoolSetAccess"), 2 * usize::from(pools && peers));
+        let event = one.device().create_event().unwrap();
+        one.record(&event).unwrap();
+        other.wait(&event).unwrap();
+        let fails = |code| fake::with(|state| state.fail = Some(("cuMemcpyPeerAsync", 0, code)));
+        fails(1);
+        let refused = one.copy_across(&mut y.slice_mut(..3), &x).unwrap_err();
+        assert!(
+            refused.to_string().contains("cuMemcpyPeerAsync"),
+            "{refused}"
+        );
+    }
+}
+
+#[test]
 fn other_libraries_get_streams_and_addresses() {
     let device = open();
     let (one, two) = (

@@ -188,6 +188,11 @@ impl Device {
         cuda::device_count()
     }
 
+    /// Whether two handles are of the same device, opened once.
+    pub fn same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
+    }
+
     /// The device's name, limits and sizes.
     pub fn properties(&self) -> &Properties {
         &self.inner.properties

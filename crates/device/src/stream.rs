@@ -269,6 +269,11 @@ impl Stream {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
+    /// Whether memory is of this stream's device. Between devices it goes by [`copy_across`](Self::copy_across).
+    pub fn reaches<T: Element>(&self, memory: &impl BufferView<T>) -> bool {
+        Arc::ptr_eq(&self.inner.device, memory.region().memory.device())
+    }
+
     /// The driver's stream, for a library that enqueues work of its own; `None` on the simulator.
     ///
     /// Such work runs in the order of this stream. This crate knows nothing of it: a fault of it is reported

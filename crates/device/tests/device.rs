@@ -636,6 +636,7 @@ fn memory_goes_from_device_to_device() {
         for len in SIZES {
             let numbers: Vec<u64> = (0..len as u64).map(|i| i * i).collect();
             let x = one.upload(&numbers).unwrap();
+            assert!(one.reaches(&x) && !other.reaches(&x));
             let mut y = other.alloc::<u64>(len + 3).unwrap();
             other.fill_zero(&mut y.slice_mut(..)).unwrap();
             let event = one.device().create_event().unwrap();

@@ -3,13 +3,15 @@
 //! Each system has factors of its own and goes through the same steps as if it were alone, so its results have the same
 //! bits. On the CPU the threads of the solver share the systems. On a device with the tree engine, the systems share the
 //! plan and are dealt out to a few streams, each with a thread of the host that enqueues and waits: a small system does
-//! not fill a GPU, and while one is waited for, others run. Systems of a stream also share what factorizations work in.
+//! not fill a GPU, and while one is waited for, others run. Systems of a stream also share what factorizations work in. A
+//! group of devices has the plan once each, and streams on all of them; values and vectors of callers, on the first device,
+//! are copied to where their system is.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 #[cfg(feature = "gpu")]
-use luge_device::{Backend, Buffer, DeviceError, Event, Slice, SliceMut, Stream};
+use luge_device::{Backend, Buffer, DeviceError, Event, SliceMut, Stream};
 use luge_sparse::{RealScalar, Scalar, to_u32};
 use rayon::prelude::*;
 
@@ -81,13 +83,54 @@ struct Slot<T: Scalar> {
 enum Workers<W> {
     /// The threads of the solver, on any.
     Host(Arc<Plan<W>>),
-    /// A thread for each stream, if there are several, on every `num_streams`-th.
+    /// A thread for each stream, if there are several, on the systems that it was dealt.
     #[cfg(any(feature = "gpu", test))]
-    Device { num_streams: usize, threaded: bool },
+    Device { deal: Deal, threaded: bool },
+}
+
+/// Which stream works on which system.
+#[cfg(any(feature = "gpu", test))]
+struct Deal {
+    num_streams: usize,
+    /// The stream of each system.
+    owner: Vec<usize>,
+}
+
+#[cfg(any(feature = "gpu", test))]
+impl Deal {
+    /// Deals systems in turn to streams, each of which is on the device that `device_of` says, until each device has its share
+    /// of them. A device with a share has a stream.
+    fn new(device_of: &[usize], mut shares: Vec<usize>) -> Self {
+        let count = shares.iter().sum();
+        let mut owner = Vec::with_capacity(count);
+        while owner.len() < count {
+            for (stream, &device) in device_of.iter().enumerate() {
+                if shares[device] > 0 {
+                    shares[device] -= 1;
+                    owner.push(stream);
+                }
+            }
+        }
+        Self {
+            num_streams: device_of.len(),
+            owner,
+        }
+    }
 }
 
 /// Workers, and what the systems of each have in common.
 type Team<W> = (Workers<W>, Vec<Arc<Plan<W>>>);
+
+impl<W> Workers<W> {
+    /// Which of the places that the team has is a system's.
+    fn place_of(&self, system: usize) -> usize {
+        match self {
+            Self::Host(_) => 0,
+            #[cfg(any(feature = "gpu", test))]
+            Self::Device { deal, .. } => deal.owner[system],
+        }
+    }
+}
 
 impl<W> Workers<W> {
     /// Calls `work` for each item; `seconds` is what one is predicted to take at least.
@@ -109,14 +152,14 @@ impl<W> Workers<W> {
                 })
             }
             #[cfg(any(feature = "gpu", test))]
-            &Self::Device {
-                num_streams,
-                threaded,
-            } if threaded && num_streams > 1 => {
-                let count = items.len();
-                let mut dealt: Vec<Vec<I>> = (0..num_streams).map(|_| Vec::new()).collect();
-                for (at, item) in items.into_iter().enumerate() {
-                    dealt[at % num_streams].push(item);
+            Self::Device {
+                deal,
+                threaded: true,
+            } if deal.num_streams > 1 => {
+                let streams = 0..deal.num_streams;
+                let mut dealt: Vec<Vec<I>> = streams.map(|_| Vec::new()).collect();
+                for (item, &stream) in items.into_iter().zip(&deal.owner) {
+                    dealt[stream].push(item);
                 }
                 let work = &work;
                 let mut done: Vec<_> = std::thread::scope(|scope| {
@@ -130,8 +173,8 @@ impl<W> Workers<W> {
                     });
                     joined.map(Vec::into_iter).collect()
                 });
-                let next = |at: usize| done[at % num_streams].next();
-                (0..count).filter_map(next).collect()
+                let next = |&stream: &usize| done[stream].next();
+                deal.owner.iter().filter_map(next).collect()
             }
             #[cfg(any(feature = "gpu", test))]
             Self::Device { .. } => items.into_iter().map(work).collect(),
@@ -160,8 +203,10 @@ impl<T: RealScalar> Analysis<T> {
         check_length(values.len(), nnz, count);
         to_u32(count, "number of systems")?;
         let (workers, places) = self.workers(count)?;
-        let slots = values_of(values, nnz, count).zip(places.iter().cycle());
-        let items: Vec<_> = slots.enumerate().collect();
+        let values = values_of(values, nnz, count).enumerate();
+        let slots =
+            values.map(|(number, values)| (number, (values, &places[workers.place_of(number)])));
+        let items: Vec<_> = slots.collect();
         let systems = workers.for_each(items, seconds(&self.inform), |(number, (values, plan))| {
             let factors = plan
                 .shared
@@ -231,39 +276,78 @@ impl<T: RealScalar> Analysis<T> {
     }
 }
 
-/// The streams of `path` for `count` systems, and what the systems of each have in common, if there is memory for all.
+/// The streams of `path` and of the other devices of its group for `count` systems, and what the systems of each have in
+/// common, if there is memory for all.
 #[cfg(feature = "gpu")]
 fn streams(plan: &Arc<Plan<f64>>, path: &DevicePath, count: usize) -> Result<Team<f64>, Error> {
-    let one = Workers::Device {
-        num_streams: 1,
-        threaded: false,
+    let one = || {
+        let workers = Workers::Device {
+            deal: Deal::new(&[0], vec![count]),
+            threaded: false,
+        };
+        Ok((workers, vec![Arc::clone(plan)]))
     };
-    if count == 0 {
-        return Ok((one, vec![Arc::clone(plan)]));
+    let Some(bytes) = path.analysis.batch_bytes().filter(|_| count > 0) else {
+        return one();
+    };
+    let peers = path.on_peers()?;
+    let paths: Vec<&DevicePath> = std::iter::once(path).chain(&peers).collect();
+    let (mut fits, mut available) = (Vec::new(), Vec::new());
+    for path in &paths {
+        let bytes_left = path.backend.available_bytes()?;
+        fits.push(bytes.fitting(bytes_left));
+        available.push(bytes_left);
     }
-    let Some(bytes) = path.analysis.batch_bytes() else {
-        return Ok((one, vec![Arc::clone(plan)]));
-    };
-    let available = path.backend.available_bytes()?;
-    check_memory(count, bytes.common + bytes.stream, bytes.system, available)?;
-    let left = available - bytes.common - count as u64 * bytes.system;
-    let affordable = (left / bytes.stream.max(1)).min(MAX_STREAMS as u64) as usize;
-    let num_streams = affordable.min(count).max(1);
-    let device = path.backend.stream().device();
-    let mut places = Vec::with_capacity(num_streams);
-    for _ in 0..num_streams {
-        let stream = device.create_stream().map_err(in_batch)?;
-        match path.on_stream(&stream)? {
-            Some(path) => places.push(Arc::new(plan.on_path(Path::Device(path)))),
-            None => return Ok((one, vec![Arc::clone(plan)])),
+    let fitting = fits
+        .iter()
+        .fold(0usize, |sum, &fits| sum.saturating_add(fits));
+    if fitting < count {
+        return Err(Error::BatchOutOfMemory {
+            systems: count,
+            fitting,
+            asked: count as u64 * bytes.system + paths.len() as u64 * (bytes.common + bytes.stream),
+            available: available.iter().sum(),
+        });
+    }
+    let threaded = path.backend.stream().device().properties().backend == Backend::Cuda;
+    let shares = shares(count, &fits);
+    let (mut places, mut device_of) = (Vec::new(), Vec::new());
+    for (number, path) in paths.iter().enumerate() {
+        let systems = shares[number];
+        let left = available[number].saturating_sub(bytes.common + systems as u64 * bytes.system);
+        let affordable = (left / bytes.stream.max(1)).clamp(1, MAX_STREAMS as u64) as usize;
+        let device = path.backend.stream().device();
+        for _ in 0..affordable.min(systems) {
+            let stream = device.create_stream().map_err(in_batch)?;
+            let Some(path) = path.on_stream(&stream)? else {
+                return one();
+            };
+            places.push(Arc::new(plan.on_path(Path::Device(path))));
+            device_of.push(number);
         }
     }
     let workers = Workers::Device {
-        num_streams,
+        deal: Deal::new(&device_of, shares),
         // The simulator takes the launches of all streams in one order.
-        threaded: device.properties().backend == Backend::Cuda,
+        threaded,
     };
     Ok((workers, places))
+}
+
+/// Deals `count` systems out to devices that fit so many each, as evenly as they do. They fit that many together.
+#[cfg(any(feature = "gpu", test))]
+fn shares(count: usize, fits: &[usize]) -> Vec<usize> {
+    let mut by_room: Vec<usize> = (0..fits.len()).collect();
+    by_room.sort_by_key(|&device| fits[device]);
+    let mut shares = vec![0; fits.len()];
+    let mut left = count;
+    for (before, device) in by_room.into_iter().enumerate() {
+        // Those with the most room come last, and have what the others could not take.
+        let even = left.div_ceil(fits.len() - before);
+        shares[device] = even.min(fits[device]);
+        left -= shares[device];
+    }
+    shares
 }
 
 /// What work on one system is predicted to take on the CPU at least.
@@ -354,6 +438,7 @@ impl<T: RealScalar> BatchFactors<T> {
         check_length(values.len(), nnz, self.systems.len());
         let before = self.enqueued()?;
         let analyzed = &self.analyzed;
+        let of_caller = stream_of(&self.plan);
         let items: Vec<_> = self
             .systems
             .iter_mut()
@@ -363,7 +448,8 @@ impl<T: RealScalar> BatchFactors<T> {
         Ok(self.workers.for_each(items, 0.0, |(slot, values)| {
             slot.renew(
                 |slot| {
-                    let values = slot.fetch(&before, values)?;
+                    let fetched = of_caller.download(&values).map_err(in_batch)?;
+                    let values = fetched.into_iter().map(T::from_f64).collect();
                     let (values, largest) = slot.plan.shared.accepted(Cow::Owned(values), 1)?;
                     Factors::of_values(Arc::clone(&slot.plan), values, largest, analyzed)
                 },
@@ -537,14 +623,6 @@ impl<T: RealScalar> Slot<T> {
         })
     }
 
-    /// Values on the device, copied to the host.
-    #[cfg(feature = "gpu")]
-    fn fetch(&self, before: &Event, values: Slice<'_, f64>) -> Result<Vec<T>, Error> {
-        stream_of(&self.plan).wait(before).map_err(in_batch)?;
-        let fetched = stream_of(&self.plan).download(&values).map_err(in_batch)?;
-        Ok(fetched.into_iter().map(T::from_f64).collect())
-    }
-
     /// Solves in a buffer of its own, which the right-hand sides go to and the solutions come from.
     #[cfg(feature = "gpu")]
     fn solve_slice(
@@ -558,9 +636,9 @@ impl<T: RealScalar> Slot<T> {
         let stream = stream_of(&self.plan);
         stream.wait(before).map_err(in_batch)?;
         let mut own = stream.alloc(x.len()).map_err(in_batch)?;
-        stream.copy(&mut own, x).map_err(in_batch)?;
+        stream.copy_across(&mut own, x).map_err(in_batch)?;
         let solved = factors.solve_on_device(&mut own, nrhs, transpose);
-        stream.copy(x, &own).map_err(in_batch)?;
+        stream.copy_across(x, &own).map_err(in_batch)?;
         settled(&self.plan).and(solved)
     }
 }
@@ -636,17 +714,25 @@ impl<T: Scalar> std::fmt::Debug for BatchFactors<T> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "simulator")]
+    use luge_device::Device;
+
     use super::*;
+
+    /// Streams of one device, for so many systems.
+    fn workers(num_streams: usize, threaded: bool, count: usize) -> Workers<f64> {
+        Workers::Device {
+            deal: Deal::new(&vec![0; num_streams], vec![count]),
+            threaded,
+        }
+    }
 
     #[test]
     fn results_are_in_the_order_of_the_items() {
         for num_streams in [1, 2, 3, 8] {
             for threaded in [false, true] {
-                let workers = Workers::<f64>::Device {
-                    num_streams,
-                    threaded,
-                };
                 for count in [0, 1, 7, 8, 9, 100] {
+                    let workers = workers(num_streams, threaded, count);
                     let doubled = workers.for_each((0..count).collect(), 0.0, |k: usize| 2 * k);
                     assert_eq!(doubled, (0..count).map(|k| 2 * k).collect::<Vec<_>>());
                 }
@@ -658,10 +744,7 @@ mod tests {
     fn every_stream_has_a_thread_if_there_are_several() {
         let caller = std::thread::current().id();
         for (num_streams, threaded) in [(1, true), (3, false), (2, true), (3, true)] {
-            let workers = Workers::<f64>::Device {
-                num_streams,
-                threaded,
-            };
+            let workers = workers(num_streams, threaded, 7);
             let by = workers.for_each(vec![(); 7], 0.0, |()| std::thread::current().id());
             if threaded && num_streams > 1 {
                 let threads: std::collections::HashSet<_> = by.iter().collect();
@@ -677,11 +760,86 @@ mod tests {
     #[test]
     #[should_panic(expected = "the third")]
     fn a_panic_of_one_is_that_of_all() {
-        let workers = Workers::<f64>::Device {
-            num_streams: 2,
-            threaded: true,
-        };
+        let workers = workers(2, true, 3);
         workers.for_each(vec![1, 2, 3], 0.0, |k| assert_ne!(k, 3, "the third"));
+    }
+
+    #[test]
+    fn systems_are_dealt_evenly_to_devices_that_have_room() {
+        for (count, fits, expected) in [
+            (0, &[5][..], &[0][..]),
+            (5, &[5], &[5]),
+            (7, &[9, 9], &[4, 3]),
+            (7, &[2, 9], &[2, 5]),
+            (7, &[9, 0, 9], &[4, 0, 3]),
+            (12, &[9, 1, 2], &[9, 1, 2]),
+            (10, &[usize::MAX, usize::MAX, 1], &[5, 4, 1]),
+        ] {
+            let shares = shares(count, fits);
+            assert_eq!(shares, expected, "{count} {fits:?}");
+            // Two streams for each device that has a share.
+            let with_share = || (0..fits.len()).filter(|&device| shares[device] > 0);
+            let device_of: Vec<usize> = with_share().chain(with_share()).collect();
+            let deal = Deal::new(&device_of, shares.clone());
+            assert_eq!(deal.owner.len(), count);
+            for (device, &share) in shares.iter().enumerate() {
+                let of_device = |&&stream: &&usize| device_of[stream] == device;
+                assert_eq!(deal.owner.iter().filter(of_device).count(), share);
+            }
+        }
+        // Streams of one device take turns, and so do devices.
+        let deal = Deal::new(&[0, 1, 0], vec![4, 2]);
+        assert_eq!(deal.owner, [0, 1, 2, 0, 1, 2]);
+    }
+
+    /// The systems of a batch are dealt out to all devices of a group, with one copy of the plan for each.
+    #[cfg(feature = "simulator")]
+    #[test]
+    fn every_device_has_its_share_of_the_systems() {
+        use crate::options::{BackendChoice, Options};
+        use luge_testkit::generators::applications::convection_diffusion_2d;
+
+        let a = convection_diffusion_2d(6, 5, 3.0);
+        for devices in [1, 2, 3, 5] {
+            let group = BackendChoice::Simulators {
+                seed: 3,
+                count: devices,
+            };
+            let solver = crate::Solver::new(Options::default().backend(group)).unwrap();
+            let analysis = solver.analyze(&a).unwrap();
+            let values = a.data().repeat(7);
+            let mut held = Vec::new();
+            for _ in 0..2 {
+                let batch = analysis.factorize_batch(&values, 7).unwrap();
+                let mut shares = vec![0; devices];
+                let device_of = |plan: &Plan<f64>| match &plan.path {
+                    Path::Device(path) => path.backend.stream().device(),
+                    Path::Host(_) => unreachable!("a batch of simulated devices"),
+                };
+                let first = device_of(&batch.plan);
+                let peers = match &batch.plan.path {
+                    Path::Device(path) => path.backend.peers(),
+                    Path::Host(_) => unreachable!("a batch of simulated devices"),
+                };
+                let peers: Vec<_> = peers.iter().map(|peer| peer.stream().device()).collect();
+                let all: Vec<_> = std::iter::once(first).chain(peers).collect();
+                for slot in &batch.systems {
+                    let device = device_of(&slot.plan);
+                    let number = all.iter().position(|one| one.same_as(&device));
+                    shares[number.unwrap()] += 1;
+                }
+                assert_eq!(shares.iter().sum::<usize>(), 7);
+                assert_eq!(shares[0], 7usize.div_ceil(devices));
+                assert!(
+                    shares.iter().all(|&share| share >= 7 / devices),
+                    "{shares:?}"
+                );
+                drop(batch);
+                held.push(all.iter().map(Device::allocated_bytes).collect::<Vec<_>>());
+            }
+            // The plan of the second batch is that of the first.
+            assert_eq!(held[0], held[1]);
+        }
     }
 
     #[test]

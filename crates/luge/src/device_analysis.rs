@@ -46,6 +46,9 @@ pub(crate) trait AnyDeviceAnalysis: Send + Sync {
         stream: &Stream,
     ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error>;
 
+    /// The same plan on another device; `None` if engines cannot share a plan that way.
+    fn on_device(&self, backend: &GpuBackend) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error>;
+
     /// What many matrices take on the device, if engines can share the plan.
     fn batch_bytes(&self) -> Option<BatchBytes>;
 
@@ -150,6 +153,14 @@ pub(crate) struct BatchBytes {
     pub stream: u64,
     /// Of each matrix and its factors.
     pub system: u64,
+}
+
+impl BatchBytes {
+    /// Systems that fit into so many bytes.
+    pub fn fitting(&self, available: u64) -> usize {
+        let left = available.saturating_sub(self.common + self.stream);
+        (left / self.system.max(1)) as usize
+    }
 }
 
 /// New values of A, in the order in which callers store them.

@@ -174,6 +174,13 @@ impl<F: DeviceScalar> AnyDeviceAnalysis for ColumnAnalysis<F> {
         Ok(None)
     }
 
+    fn on_device(
+        &self,
+        _backend: &GpuBackend,
+    ) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
+        Ok(None)
+    }
+
     fn searches_pivots(&self) -> bool {
         false
     }

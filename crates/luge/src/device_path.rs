@@ -389,9 +389,17 @@ impl DevicePath {
         self.judge(old, renewed, shared, journal, probe)
     }
 
-    /// Numbers on the device, copied to the host.
+    /// Numbers on the device, or on another one of its group, copied to the host.
     pub(crate) fn fetch(&self, numbers: &impl BufferView<f64>) -> Result<Vec<f64>, Error> {
-        let fetched = self.backend.stream().download(numbers);
+        let stream = self.backend.stream();
+        let fetched = if stream.reaches(numbers) {
+            stream.download(numbers)
+        } else {
+            stream.alloc(numbers.len()).and_then(|mut here| {
+                stream.copy_across(&mut here, numbers)?;
+                stream.download(&here)
+            })
+        };
         fetched.map_err(|e| Error::from_device(e, "numeric"))
     }
 

@@ -1,6 +1,6 @@
 //! A device's path: which engine, and how it is planned.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use luge_device::Stream;
 use luge_frontal::gpu::DeviceFrontalLu;
@@ -34,7 +34,12 @@ pub(crate) struct DevicePath {
     engine: DeviceEngine,
     matching: Matching,
     pub single: bool,
+    /// The plan on the other devices of the group, once something was dealt out to them.
+    replicas: Replicas,
 }
+
+/// An analysis on each of the other devices.
+type Replicas = Arc<Mutex<Option<Vec<Arc<dyn AnyDeviceAnalysis>>>>>;
 
 /// Seconds that the analysis of a tree takes for each entry of a matrix, likewise.
 const TREE_PER_ENTRY: f64 = 20e-9;
@@ -115,6 +120,7 @@ impl DevicePath {
             engine: DeviceEngine::Tree,
             matching: Matching::Auto,
             single,
+            replicas: Replicas::default(),
         }
     }
 
@@ -135,6 +141,7 @@ impl DevicePath {
             engine,
             matching,
             single: place.single,
+            replicas: Replicas::default(),
         };
         let matching = ordering_options.matching;
         let wanted = options.device_engine;
@@ -185,11 +192,36 @@ impl DevicePath {
     /// The same plan for work on another stream, if the engine can share it.
     pub(crate) fn on_stream(&self, stream: &Stream) -> Result<Option<Self>, Error> {
         let analysis = Arc::clone(&self.analysis).on_stream(stream)?;
-        Ok(analysis.map(|analysis| Self {
+        let backend = self.backend.on_stream(stream);
+        Ok(analysis.map(|analysis| self.elsewhere(analysis, backend)))
+    }
+
+    /// The same plan on each of the other devices of the group; none if the engine cannot share it.
+    pub(crate) fn on_peers(&self) -> Result<Vec<Self>, Error> {
+        let peers = self.backend.peers();
+        let replicas = &mut *self.replicas.lock().unwrap_or_else(PoisonError::into_inner);
+        let replicas = match replicas {
+            Some(replicas) => replicas,
+            None => {
+                let made = peers.iter().map(|peer| self.analysis.on_device(peer));
+                let made = made.collect::<Result<Option<Vec<_>>, _>>()?;
+                replicas.insert(made.unwrap_or_default())
+            }
+        };
+        let places = replicas.iter().zip(peers);
+        let path = |(analysis, peer): (&Arc<_>, &GpuBackend)| {
+            self.elsewhere(Arc::clone(analysis), peer.clone())
+        };
+        Ok(places.map(path).collect())
+    }
+
+    fn elsewhere(&self, analysis: Arc<dyn AnyDeviceAnalysis>, backend: GpuBackend) -> Self {
+        Self {
             analysis,
-            backend: self.backend.on_stream(stream),
+            backend,
+            replicas: Replicas::default(),
             ..*self
-        }))
+        }
     }
 
     /// Orders and plans anew for other values.

@@ -86,11 +86,12 @@ struct Previous<L> {
 impl<L: TreeFactors> TreeAnalysis<L> {
     /// Copies the plan to the device. `count` of `threads` share the work, if it is above 1 in their pool.
     pub(crate) fn upload(
-        forest: Forest<L::Storage>,
+        forest: impl Into<Arc<Forest<L::Storage>>>,
         backend: &GpuBackend,
         threads: &Threads,
         count: usize,
     ) -> Result<Arc<Self>, Error> {
+        let forest = forest.into();
         let stream = backend.stream().clone();
         let earlier_transfers = stream.device().transfers().seconds;
         let start = Instant::now();
@@ -103,7 +104,7 @@ impl<L: TreeFactors> TreeAnalysis<L> {
         Ok(Arc::new(Self {
             on_device: Arc::new(on_device),
             expected: expected.map(Arc::new),
-            forest: Arc::new(forest),
+            forest,
             stream,
             threads: threads.clone(),
             patterns: Arc::default(),
@@ -204,6 +205,12 @@ impl<L: TreeFactors> AnyDeviceAnalysis for TreeAnalysis<L> {
             scratch: Some(self.scratch(stream)?),
             ..*self
         })))
+    }
+
+    fn on_device(&self, backend: &GpuBackend) -> Result<Option<Arc<dyn AnyDeviceAnalysis>>, Error> {
+        backend.check_memory(self.forest.device_bytes())?;
+        let forest = Arc::clone(&self.forest);
+        Ok(Some(Self::upload(forest, backend, &self.threads, 1)?))
     }
 
     fn searches_pivots(&self) -> bool {
@@ -552,7 +559,7 @@ impl<L: TreeFactors> ResidentEngine for TreeEngine<L> {
                 let threads = &self.analysis.threads;
                 (threads.copy_from_host(stream, &mut spare, values), check)
             }
-            NewValues::OnDevice(a) => (stream.copy(&mut spare, &a), &|| Ok(())),
+            NewValues::OnDevice(a) => (stream.copy_across(&mut spare, &a), &|| Ok(())),
         };
         copied.map_err(|e| Error::from_device(e, "numeric"))?;
         self.spare = Some(std::mem::replace(&mut self.values, spare));

@@ -311,8 +311,8 @@ pub use luge_symbolic::gpu::{
 #[cfg(feature = "gpu")]
 pub use options::DeviceColumns;
 pub use options::{
-    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Pivoting,
-    Regularization, ResidualCheck, SingularAction,
+    BackendChoice, CpuEngine, DeviceEngine, FactorPrecision, MatrixKind, Options, Ordinals,
+    Pivoting, Regularization, ResidualCheck, SingularAction,
 };
 pub use solver::{Analysis, Solver};
 /// The crate whose matrices most examples use, in the version that this one takes.

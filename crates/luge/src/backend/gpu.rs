@@ -24,11 +24,13 @@ use crate::options::{DeviceColumns, DeviceEngine, FactorPrecision, MatrixKind, O
 /// See [`GpuBackend::is_up`].
 static IS_UP: AtomicBool = AtomicBool::new(false);
 
-/// An open device.
+/// An open device, and those that it can deal work out to.
 #[derive(Debug, Clone)]
 pub(crate) struct GpuBackend {
     stream: Stream,
     columns: Arc<DeviceColumns>,
+    /// The other devices of its group, which have none themselves.
+    peers: Arc<[GpuBackend]>,
 }
 
 /// What factors keep of their plan.
@@ -61,16 +63,49 @@ impl GpuBackend {
         Ok(opened)
     }
 
+    /// The GPUs whose numbers are chosen of as many as there are: the first, with the others as its peers.
+    pub(crate) fn cuda_group(
+        chosen: impl FnOnce(usize) -> Vec<usize>,
+        options: &Options,
+    ) -> Result<Self, DeviceError> {
+        let ordinals = chosen(Device::cuda_count()?);
+        let opened = std::thread::scope(|scope| {
+            let open = |&ordinal: &usize| scope.spawn(move || Self::cuda(ordinal, options));
+            let threads: Vec<_> = ordinals.iter().map(open).collect();
+            let opened = threads.into_iter().map(|thread| {
+                let joined = thread.join();
+                joined.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            });
+            opened.collect::<Result<Vec<Self>, _>>()
+        })?;
+        Self::group(opened).ok_or(DeviceError::NoDevice)
+    }
+
+    /// The first, with the others as its peers.
+    fn group(mut opened: Vec<Self>) -> Option<Self> {
+        let peers = opened.split_off(opened.len().min(1));
+        let first = opened.pop()?;
+        Some(Self {
+            peers: peers.into(),
+            ..first
+        })
+    }
+
     /// Whether a GPU was opened by this process.
     pub(crate) fn is_up() -> bool {
         IS_UP.load(Atomic::Relaxed)
     }
 
-    /// The simulator with the schedules of this seed, likewise.
+    /// So many simulators with the schedules of this seed, likewise.
     #[cfg(feature = "simulator")]
-    pub(crate) fn simulator(seed: u64, options: &Options) -> Result<Self, DeviceError> {
-        let device = Device::simulator(SimulatorOptions::with_seed(seed));
-        Self::on(&device, options)
+    pub(crate) fn simulators(
+        seed: u64,
+        count: usize,
+        options: &Options,
+    ) -> Result<Self, DeviceError> {
+        let device = || Device::simulator(SimulatorOptions::with_seed(seed));
+        let opened = (0..count).map(|_| Self::on(&device(), options));
+        Self::group(opened.collect::<Result<_, _>>()?).ok_or(DeviceError::NoDevice)
     }
 
     fn on(device: &Device, options: &Options) -> Result<Self, DeviceError> {
@@ -83,6 +118,7 @@ impl GpuBackend {
         Ok(Self {
             stream: device.create_stream()?,
             columns: Arc::new(options.device_columns.clone()),
+            peers: Arc::new([]),
         })
     }
 
@@ -90,11 +126,17 @@ impl GpuBackend {
         &self.stream
     }
 
-    /// The same device with another stream.
+    /// The other devices of the group.
+    pub(crate) fn peers(&self) -> &[Self] {
+        &self.peers
+    }
+
+    /// The same device with another stream, alone.
     pub(crate) fn on_stream(&self, stream: &Stream) -> Self {
         Self {
             stream: stream.clone(),
             columns: Arc::clone(&self.columns),
+            peers: Arc::new([]),
         }
     }
 
@@ -125,9 +167,12 @@ impl GpuBackend {
             // Its kernels are part of the program.
             Backend::Simulator => ("simulator", None),
         };
+        let peers = self.peers.iter();
+        let names = peers.map(|peer| peer.stream.device().properties().name.clone());
+        let device = names.fold(properties.name.clone(), |names, name| names + ", " + &name);
         Description {
             backend,
-            device: properties.name.clone().into(),
+            device: device.into(),
             module_load_seconds,
         }
     }

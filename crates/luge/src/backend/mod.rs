@@ -181,32 +181,34 @@ impl Backend {
         match options.backend {
             // Until a matrix comes that is worth a GPU.
             BackendChoice::Auto | BackendChoice::Cpu => Ok(Self::Cpu { no_gpu: None }),
-            BackendChoice::Gpu { ordinal } => Self::gpu(ordinal, options),
-            BackendChoice::Simulator { seed } => Self::simulator(seed, options),
+            BackendChoice::Gpu { ordinal } => Self::gpus(|_| vec![ordinal], options),
+            BackendChoice::Gpus { ordinals } => Self::gpus(|count| ordinals.among(count), options),
+            BackendChoice::Simulator { seed } => Self::simulators(seed, 1, options),
+            BackendChoice::Simulators { seed, count } => Self::simulators(seed, count, options),
         }
     }
 
-    /// The GPU of this number.
+    /// The GPUs whose numbers are chosen of so many.
     #[cfg(feature = "gpu")]
-    fn gpu(ordinal: usize, options: &Options) -> Result<Self, Error> {
-        let opened = gpu::GpuBackend::cuda(ordinal, options);
+    fn gpus(chosen: impl FnOnce(usize) -> Vec<usize>, options: &Options) -> Result<Self, Error> {
+        let opened = gpu::GpuBackend::cuda_group(chosen, options);
         opened.map(Self::Gpu).map_err(could_not_open)
     }
 
     #[cfg(not(feature = "gpu"))]
-    fn gpu(_ordinal: usize, _options: &Options) -> Result<Self, Error> {
+    fn gpus(_chosen: impl FnOnce(usize) -> Vec<usize>, _options: &Options) -> Result<Self, Error> {
         Err(Error::FeatureOff { feature: "gpu" })
     }
 
-    /// The simulator with the schedules of this seed.
+    /// So many simulators with the schedules of this seed.
     #[cfg(feature = "simulator")]
-    fn simulator(seed: u64, options: &Options) -> Result<Self, Error> {
-        let opened = gpu::GpuBackend::simulator(seed, options);
+    fn simulators(seed: u64, count: usize, options: &Options) -> Result<Self, Error> {
+        let opened = gpu::GpuBackend::simulators(seed, count, options);
         opened.map(Self::Gpu).map_err(could_not_open)
     }
 
     #[cfg(not(feature = "simulator"))]
-    fn simulator(_seed: u64, _options: &Options) -> Result<Self, Error> {
+    fn simulators(_seed: u64, _count: usize, _options: &Options) -> Result<Self, Error> {
         Err(Error::FeatureOff {
             feature: "simulator",
         })

@@ -17,6 +17,11 @@ fn backends() -> Vec<Options> {
             .device_engine(device_engine)
             .precision(precision)
     };
+    let simulators = |count, device_engine| {
+        Options::default()
+            .backend(BackendChoice::Simulators { seed: 5, count })
+            .device_engine(device_engine)
+    };
     let cpu = |threads| {
         Options::default()
             .backend(BackendChoice::Cpu)
@@ -28,6 +33,9 @@ fn backends() -> Vec<Options> {
         simulator(DeviceEngine::Tree, FactorPrecision::Matrix),
         simulator(DeviceEngine::Tree, FactorPrecision::Single),
         simulator(DeviceEngine::Columns, FactorPrecision::Matrix),
+        simulators(3, DeviceEngine::Tree),
+        // A plan that cannot be shared stays on the first one.
+        simulators(2, DeviceEngine::Columns),
     ]
 }
 
@@ -396,10 +404,15 @@ fn batches_that_do_not_fit_say_how_many_would() {
             continue;
         }
         let at = name(&options);
+        let num_devices = match options.backend {
+            BackendChoice::Simulators { count, .. } => count as u64,
+            _ => 1,
+        };
         let limited = |bytes: u64| {
             options
                 .clone()
-                .max_host_bytes(Some(bytes))
+                // The host has the values of all of them.
+                .max_host_bytes(Some(bytes * num_devices))
                 .max_device_bytes(Some(bytes))
         };
         let inform = {
@@ -426,12 +439,18 @@ fn batches_that_do_not_fit_say_how_many_would() {
                 asked,
                 available,
             }) => {
-                assert!(asked > available && available <= limit, "{at}");
+                assert!(
+                    asked > available && available <= limit * num_devices,
+                    "{at}"
+                );
                 fitting
             }
             other => panic!("{at}: {other:?}"),
         };
-        assert!((3..50).contains(&fits), "{at}: {fits}");
+        assert!(
+            (3..50 * num_devices as usize).contains(&fits),
+            "{at}: {fits}"
+        );
         assert!(matches!(
             batch_of(fits + 1),
             Err(Error::BatchOutOfMemory { systems, fitting, .. })
